@@ -1,0 +1,231 @@
+//! The packet: one fixed 32-byte header, little-endian, and a payload up to the adapter's MTU
+//! (DESIGN decision 7, SPEC D-9).
+//!
+//! | bytes | field | unit |
+//! |---|---|---|
+//! | 0 | version | [`VERSION`] |
+//! | 1 | kind | [`Kind`] |
+//! | 2 | client | number of the client at every task |
+//! | 3 | dispatch | id of the handler |
+//! | 4..8, 8..12 | origin task, target task | |
+//! | 12, 13 | origin context, target context | offset in the client |
+//! | 14..16 | header length | bytes of the message's header at the front of the payload |
+//! | 16..20 | message | the origin's number of the message |
+//! | 20..24 | offset | bytes of data in the message before this packet's |
+//! | 24..28 | total | bytes of data in the whole message |
+//! | 28..30 | payload length | bytes behind this header that belong to the packet |
+//! | 30..32 | reserved | 0 |
+
+use crate::endpoint::{ClientId, ContextOffset, Endpoint};
+use zerocopy::byteorder::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Version of the layout; a packet with another one is dropped.
+pub const VERSION: u8 = 1;
+/// Bytes of the header on the wire.
+pub const HEADER_BYTES: usize = 32;
+
+/// What a packet is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A node tells the fabric that it is up: origin task is the node's rank, total the number of nodes.
+    Hello = 0,
+    /// The fabric's answer, once every node has said hello: the job may start.
+    Go = 1,
+    /// The first packet of an active message; the only one when the data fits.
+    First = 2,
+    /// A later packet of an active message: data only.
+    Next = 3,
+    /// As `First`, and the origin wants an [`Ack`](Kind::Ack) when the target has the whole message.
+    FirstAcked = 4,
+    /// The target has the message whose number this carries.
+    Ack = 5,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Hello, Self::Go, Self::First, Self::Next, Self::FirstAcked, Self::Ack].get(usize::from(byte)).copied()
+    }
+}
+
+/// What a packet says of itself, however it travels: over the torus or through shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// What the packet is for.
+    pub kind: Kind,
+    /// Id of the handler at the target.
+    pub dispatch: u8,
+    /// Who sent the message.
+    pub origin: Endpoint,
+    /// Who is to have it; of the same client as the origin.
+    pub target: Endpoint,
+    /// The origin context's number of the message.
+    pub message: u32,
+    /// Bytes of the message's data before this packet's.
+    pub offset: u32,
+    /// Bytes of data in the whole message.
+    pub total: u32,
+}
+
+/// Why bytes are no packet. All of it comes from the wire, so the sender is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Malformed {
+    /// Shorter than a header, or than its payload length says.
+    Short,
+    /// Another version.
+    Version,
+    /// An unknown kind.
+    Kind,
+    /// The header length is over the payload length.
+    HeaderLength,
+    /// The data of the packet lies outside the message's total.
+    Range,
+}
+
+/// The header as it lies on the wire.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct Header {
+    version: u8,
+    kind: u8,
+    client: u8,
+    dispatch: u8,
+    origin_task: U32,
+    target_task: U32,
+    origin_context: u8,
+    target_context: u8,
+    header_len: U16,
+    message: U32,
+    offset: U32,
+    total: U32,
+    payload_len: U16,
+    reserved: U16,
+}
+
+/// A packet taken apart; borrows the buffer it came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    /// Who, whom, what.
+    pub envelope: Envelope,
+    /// The active message's header; empty but in first packets.
+    pub header: &'a [u8],
+    /// This packet's part of the message's data.
+    pub data: &'a [u8],
+}
+
+impl Header {
+    /// The wire form of `envelope` in front of `header_len` and `data_len` bytes, which together fit in a `u16`.
+    pub fn new(envelope: &Envelope, header_len: u16, data_len: u16) -> Self {
+        Self {
+            version: VERSION,
+            kind: envelope.kind as u8,
+            client: envelope.origin.client.0,
+            dispatch: envelope.dispatch,
+            origin_task: envelope.origin.task.into(),
+            target_task: envelope.target.task.into(),
+            origin_context: envelope.origin.context.0,
+            target_context: envelope.target.context.0,
+            header_len: header_len.into(),
+            message: envelope.message.into(),
+            offset: envelope.offset.into(),
+            total: envelope.total.into(),
+            payload_len: (header_len + data_len).into(),
+            reserved: 0.into(),
+        }
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Takes a packet apart. Never panics, whatever the bytes; bytes behind the payload are ignored.
+    ///
+    /// # Errors
+    /// What makes the bytes no packet.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (wire, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Short)?;
+        if wire.version != VERSION {
+            return Err(Malformed::Version);
+        }
+        let kind = Kind::from_byte(wire.kind).ok_or(Malformed::Kind)?;
+        let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
+        let (header, data) =
+            payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
+        let client = ClientId(wire.client);
+        let endpoint = |task: U32, context| Endpoint { client, context: ContextOffset(context), task: task.get() };
+        let envelope = Envelope {
+            kind,
+            dispatch: wire.dispatch,
+            origin: endpoint(wire.origin_task, wire.origin_context),
+            target: endpoint(wire.target_task, wire.target_context),
+            message: wire.message.get(),
+            offset: wire.offset.get(),
+            total: wire.total.get(),
+        };
+        let carries_data = matches!(kind, Kind::First | Kind::FirstAcked | Kind::Next);
+        let end = u64::from(envelope.offset) + data.len() as u64;
+        if carries_data && end > u64::from(envelope.total) {
+            return Err(Malformed::Range);
+        }
+        Ok(Self { envelope, header, data })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use zerocopy::IntoBytes;
+
+    fn envelopes() -> impl Strategy<Value = Envelope> {
+        let kinds = prop_oneof![Just(Kind::First), Just(Kind::Next), Just(Kind::FirstAcked), Just(Kind::Ack)];
+        let endpoints = (any::<u32>(), any::<u8>());
+        (kinds, any::<u8>(), any::<u8>(), endpoints.clone(), endpoints, any::<u32>(), 0u32..1 << 20).prop_map(
+            |(kind, dispatch, client, (task, context), (task2, context2), message, offset)| Envelope {
+                kind,
+                dispatch,
+                origin: Endpoint { client: ClientId(client), context: ContextOffset(context), task },
+                target: Endpoint { client: ClientId(client), context: ContextOffset(context2), task: task2 },
+                message,
+                offset,
+                total: u32::MAX,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn d9_any_bytes_are_a_packet_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Packet::parse(&bytes);
+        }
+
+        #[test]
+        fn d9_a_damaged_packet_never_reaches_outside_its_buffer(
+            envelope in envelopes(), payload in proptest::collection::vec(any::<u8>(), 0..100),
+            at in 0usize..HEADER_BYTES, byte in any::<u8>()
+        ) {
+            let mut bytes = std::vec::Vec::from(Header::new(&envelope, 0, payload.len() as u16).as_bytes());
+            bytes.extend(&payload);
+            bytes[at] = byte;
+            if let Ok(packet) = Packet::parse(&bytes) {
+                prop_assert!(packet.header.len() + packet.data.len() <= payload.len());
+            }
+        }
+
+        #[test]
+        fn d9_a_packet_reads_back_what_was_written(
+            envelope in envelopes(), header in proptest::collection::vec(any::<u8>(), 0..64),
+            data in proptest::collection::vec(any::<u8>(), 0..64)
+        ) {
+            let wire = Header::new(&envelope, header.len() as u16, data.len() as u16);
+            let mut bytes = std::vec::Vec::from(wire.as_bytes());
+            bytes.extend(&header);
+            bytes.extend(&data);
+            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { envelope, header: &header, data: &data }));
+        }
+    }
+
+    #[test]
+    fn the_header_has_the_documented_size() {
+        assert_eq!(size_of::<Header>(), HEADER_BYTES);
+    }
+}
