@@ -1,2 +1,33 @@
+//! Lock-free structures that contexts, engines and harts share. No `std`, no allocation: every structure lives
+//! in storage that its user provides for the life of the program.
+//!
+//! | module | what | who writes, who reads |
+//! |---|---|---|
+//! | [`buffer`] | memory lent to a device or to another context, and taken back when nobody reads it any more | one owner, any number of readers |
+//! | [`post`] | queue whose links live in the posted slots (SPEC P-2, P-11) | many, one |
+//! | [`spsc`] | bounded ring of descriptors (SPEC D-4) | one, one |
+//! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
+//! | [`sleep`] | flag of a sleeping hart (SPEC N-8) | one sleeper, any number of wakers |
+//!
+//! Built with `--cfg loom`, atomics and cells are those of `loom`, and `cargo test` explores the interleavings:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p rings --release
+//! MIRIFLAGS="-Zmiri-ignore-leaks" cargo +nightly miri test -p rings
+//! ```
 #![no_std]
-//! rings
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod buffer;
+pub mod lines;
+pub mod post;
+pub mod sleep;
+pub mod spsc;
+mod sync;
+
+/// Keeps what two harts write apart, so that they do not fight over a cache line.
+#[repr(align(64))]
+pub(crate) struct Apart<T>(pub(crate) T);

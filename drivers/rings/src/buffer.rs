@@ -1,0 +1,285 @@
+//! Memory that is lent and comes back (DESIGN decision 3).
+//!
+//! A [`Buffer`] owns its memory alone. [`Buffer::lend`] turns it into a [`Lease`], which hands out any number of
+//! [`Source`]s: read-only views that devices and other contexts may hold for as long as they like. A count in
+//! front of the data says how many are alive; when none is, [`Lease::reclaim`] gives the buffer back. A lease
+//! that is dropped leaks its memory, so no view ever dangles.
+
+use crate::sync::{AtomicUsize, Ordering, UnsafeCell};
+use core::ops::Range;
+use core::ptr::{self, NonNull};
+use core::slice;
+
+/// Bytes that a buffer needs in front of its data, besides what aligning to 64 costs.
+pub const CONTROL_BYTES: usize = size_of::<Control>();
+
+/// The count of live sources, at the front of a buffer's memory.
+#[repr(C, align(64))]
+struct Control {
+    sources: AtomicUsize,
+    /// Stands for the data, so that loom sees who reads and writes it. Empty otherwise.
+    data: UnsafeCell<()>,
+}
+
+/// The memory has no room for the control block; here it is back.
+#[derive(Debug)]
+pub struct TooSmall(pub &'static mut [u8]);
+
+/// Where a buffer's parts are. All pointers derive from the one `&'static mut [u8]` the buffer was made of.
+#[derive(Clone, Copy)]
+struct Parts {
+    memory: NonNull<u8>,
+    memory_len: usize,
+    control: NonNull<Control>,
+    len: usize,
+}
+
+impl Parts {
+    fn control(&self) -> &Control {
+        // SAFETY: `Buffer::new` wrote the control block inside memory that is 'static and that nothing but
+        // shared references to it reaches until `into_memory`, which consumes the parts' only owner.
+        unsafe { self.control.as_ref() }
+    }
+
+    fn data(&self) -> NonNull<u8> {
+        // SAFETY: the block lies inside the memory, so the byte behind it is at most one past its end.
+        unsafe { self.control.add(1) }.cast()
+    }
+}
+
+/// Memory owned by one, ready to be written. Its data is aligned to 64 bytes.
+pub struct Buffer(Parts);
+
+// SAFETY: a buffer is the only owner of its memory.
+unsafe impl Send for Buffer {}
+// SAFETY: `&Buffer` only reads.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Makes a buffer of `memory`: skips to the next multiple of 64, puts the control block there and the data
+    /// behind it.
+    ///
+    /// # Errors
+    /// [`TooSmall`] when the control block does not fit.
+    pub fn new(memory: &'static mut [u8]) -> Result<Self, TooSmall> {
+        let skip = memory.as_ptr().align_offset(align_of::<Control>());
+        let Some(len) = memory.len().checked_sub(skip.saturating_add(CONTROL_BYTES)) else {
+            return Err(TooSmall(memory));
+        };
+        let memory_len = memory.len();
+        let memory = NonNull::from(memory).cast::<u8>();
+        // SAFETY: `skip` plus the block is at most the memory's length, and `skip` aligns the block.
+        let control = unsafe { memory.add(skip) }.cast::<Control>();
+        // SAFETY: as above; the memory is ours alone.
+        unsafe { control.write(Control { sources: AtomicUsize::new(0), data: UnsafeCell::new(()) }) };
+        Ok(Self(Parts { memory, memory_len, control, len }))
+    }
+
+    /// Bytes of data.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether there is no room for data.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// The data.
+    pub fn as_slice(&self) -> &[u8] {
+        self.0.control().data.with(|_| ());
+        // SAFETY: `len` initialised bytes of the memory follow the control block; while the buffer is borrowed
+        // shared nobody writes them.
+        unsafe { slice::from_raw_parts(self.0.data().as_ptr(), self.0.len) }
+    }
+
+    /// The data, to be written.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.0.control().data.with_mut(|_| ());
+        // SAFETY: as in `as_slice`; no source is alive while a `Buffer` exists, so this view is the only one.
+        unsafe { slice::from_raw_parts_mut(self.0.data().as_ptr(), self.0.len) }
+    }
+
+    /// The whole memory the buffer was made of.
+    pub fn into_memory(self) -> &'static mut [u8] {
+        let Parts { memory, memory_len, control, .. } = self.0;
+        // SAFETY: no source is alive and the buffer is consumed, so nobody looks at the block any more.
+        unsafe { ptr::drop_in_place(control.as_ptr()) };
+        // SAFETY: these are the pointer and length of the `&'static mut [u8]` given to `new`; every view derived
+        // from it has ended. Its bytes are initialised: the control block's padding apart, which is filled here.
+        unsafe {
+            ptr::write_bytes(control.as_ptr().cast::<u8>(), 0, CONTROL_BYTES);
+            slice::from_raw_parts_mut(memory.as_ptr(), memory_len)
+        }
+    }
+
+    /// Lends the buffer: from now on it is only read, through [`Source`]s of the lease.
+    pub fn lend(self) -> Lease {
+        Lease(self.0)
+    }
+}
+
+/// A buffer out on loan. Dropping it leaks the memory.
+pub struct Lease(Parts);
+
+// SAFETY: a lease only reads the data; the count is atomic.
+unsafe impl Send for Lease {}
+// SAFETY: as above.
+unsafe impl Sync for Lease {}
+
+impl Lease {
+    /// A view of all the data.
+    pub fn source(&self) -> Source {
+        self.0.control().sources.fetch_add(1, Ordering::Relaxed);
+        Source { data: self.0.data(), len: self.0.len, control: self.0.control.as_ptr() }
+    }
+
+    /// The data.
+    pub fn as_slice(&self) -> &[u8] {
+        self.0.control().data.with(|_| ());
+        // SAFETY: as in `Buffer::as_slice`; nobody writes a lent buffer, and `reclaim` needs the lease itself.
+        unsafe { slice::from_raw_parts(self.0.data().as_ptr(), self.0.len) }
+    }
+
+    /// Whether no source is alive: all that read the data have finished.
+    pub fn is_idle(&self) -> bool {
+        self.0.control().sources.load(Ordering::Acquire) == 0
+    }
+
+    /// Ends the loan.
+    ///
+    /// # Errors
+    /// The lease, when a source is still alive.
+    pub fn reclaim(self) -> Result<Buffer, Self> {
+        // With the lease consumed and no source to clone, none can appear after this look.
+        if self.is_idle() { Ok(Buffer(self.0)) } else { Err(self) }
+    }
+}
+
+/// A read-only view of bytes that stay valid and unchanged while it lives. Made from a [`Lease`], where it is
+/// counted, or from a `&'static [u8]`, where it need not be.
+pub struct Source {
+    data: NonNull<u8>,
+    len: usize,
+    /// Null when not counted.
+    control: *const Control,
+}
+
+// SAFETY: a source only reads bytes that nobody writes while it lives; the count is atomic.
+unsafe impl Send for Source {}
+// SAFETY: as above.
+unsafe impl Sync for Source {}
+
+/// A [`Source`] taken apart, for a descriptor or a line to carry.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct RawSource {
+    data: NonNull<u8>,
+    len: usize,
+    control: *const Control,
+}
+
+// SAFETY: as for `Source`; nothing is done with the pointers until the unsafe `Source::from_raw`.
+unsafe impl Send for RawSource {}
+// SAFETY: as above.
+unsafe impl Sync for RawSource {}
+
+impl Source {
+    /// Bytes in view.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the view is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        if let Some(control) = self.control() {
+            control.data.with(|_| ());
+        }
+        // SAFETY: `data` and `len` are those of a 'static slice, or lie in a lent buffer that cannot be reclaimed
+        // while this source is counted.
+        unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len) }
+    }
+
+    /// A view of part of the bytes; `None` when `range` reaches outside them or ends before it begins.
+    pub fn slice(&self, range: Range<usize>) -> Option<Self> {
+        if range.start > range.end || range.end > self.len {
+            return None;
+        }
+        let mut part = self.clone();
+        // SAFETY: `start` is at most the view's length.
+        part.data = unsafe { part.data.add(range.start) };
+        part.len = range.end - range.start;
+        Some(part)
+    }
+
+    /// Where the bytes are, for a device to read.
+    pub fn address(&self) -> usize {
+        self.data.as_ptr().expose_provenance()
+    }
+
+    /// Takes the source apart without ending it; its count stays until [`from_raw`](Self::from_raw).
+    #[inline]
+    pub fn into_raw(self) -> RawSource {
+        let raw = RawSource { data: self.data, len: self.len, control: self.control };
+        core::mem::forget(self);
+        raw
+    }
+
+    /// Puts a source together again.
+    ///
+    /// # Safety
+    /// `raw` comes from [`into_raw`](Self::into_raw), and each is put together at most once.
+    #[inline]
+    pub unsafe fn from_raw(raw: RawSource) -> Self {
+        Self { data: raw.data, len: raw.len, control: raw.control }
+    }
+
+    #[inline]
+    fn control(&self) -> Option<&Control> {
+        // SAFETY: null, or the control block of a lent buffer, which stays while this source is counted.
+        unsafe { self.control.as_ref() }
+    }
+}
+
+impl RawSource {
+    /// First byte and number of bytes of the view.
+    #[inline]
+    pub(crate) fn bytes(&self) -> (NonNull<u8>, usize) {
+        (self.data, self.len)
+    }
+}
+
+impl Clone for Source {
+    #[inline]
+    fn clone(&self) -> Self {
+        if let Some(control) = self.control() {
+            // A new view needs no order: whoever made it has one already.
+            control.sources.fetch_add(1, Ordering::Relaxed);
+        }
+        Self { data: self.data, len: self.len, control: self.control }
+    }
+}
+
+impl Drop for Source {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(control) = self.control() {
+            // What was read through this view was read before the owner sees the count fall.
+            control.sources.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+impl From<&'static [u8]> for Source {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self { data: NonNull::from(bytes).cast(), len: bytes.len(), control: ptr::null() }
+    }
+}

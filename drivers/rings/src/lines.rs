@@ -1,0 +1,393 @@
+//! A ring of 64-byte lines, a message in each: shared memory between two contexts (SPEC P-9).
+//!
+//! | bytes of a line | what |
+//! |---|---|
+//! | 0..4 | mark: 0 = free, else the form and the lengths; written last by the sender, cleared by the receiver |
+//! | 4..24 | tag: five words of the user's |
+//! | 24..64 | payload |
+//!
+//! | form | payload |
+//! |---|---|
+//! | inline | header and data, 40 bytes together |
+//! | copied | number of bytes of data; header and data lie in a copy slot of the ring |
+//! | lent | 16 bytes for the header; a [`RawSource`] whose bytes the receiver reads where they are |
+//! | lent, long header | the same, with the header in a copy slot |
+//!
+//! There is no shared head or tail and no atomic read-modify-write (but the count of a lent source): the sender
+//! knows that a line is free because its mark is clear, the receiver that one is there because it is set. Bit 7
+//! of the mark is the lap's parity, by which the receiver tells a new line from one that an [`Arrival`] still
+//! holds from the lap before. A copy slot is free again when the line that used it is.
+
+use crate::buffer::{RawSource, Source};
+use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::slice;
+
+/// Most bytes of header and data together that lie in the line itself.
+pub const INLINE_BYTES: usize = 40;
+/// Most bytes of header that lie in a line beside a lent source.
+pub const INLINE_HEADER_BYTES: usize = 16;
+/// Most copy slots of a ring.
+pub const COPY_SLOTS: usize = 8;
+
+/// What the user says of a message in a line.
+pub type Tag = [u32; 5];
+
+const FREE: u32 = 0;
+const INLINE: u32 = 1;
+const COPIED: u32 = 2;
+const LENT: u32 = 3;
+const LENT_LONG: u32 = 4;
+const FORM: u32 = 0x7f;
+const LAP: u32 = 0x80;
+
+/// Mark: form, lap parity, a small number (bytes of inline data, or the copy slot), bytes of header.
+fn mark(form: u32, lap: u32, small: usize, header_len: usize) -> u32 {
+    form | lap | (small as u32) << 8 | (header_len as u32) << 16
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Lent {
+    header: [MaybeUninit<u8>; INLINE_HEADER_BYTES],
+    source: RawSource,
+}
+
+#[repr(C)]
+union Payload {
+    bytes: [MaybeUninit<u8>; INLINE_BYTES],
+    copied: usize,
+    lent: Lent,
+}
+
+/// One line of a ring.
+#[repr(C, align(64))]
+pub struct Line {
+    mark: AtomicU32,
+    tag: UnsafeCell<Tag>,
+    payload: UnsafeCell<Payload>,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == 64);
+
+// SAFETY: tag and payload are the sender's while the mark is clear and the receiver's while it is set.
+unsafe impl Sync for Line {}
+// SAFETY: all that a line holds is `Send`.
+unsafe impl Send for Line {}
+
+impl Line {
+    const_fn! {
+        /// A free line.
+        pub fn new() -> Self {
+            let payload = Payload { bytes: [MaybeUninit::uninit(); INLINE_BYTES] };
+            Self { mark: AtomicU32::new(FREE), tag: UnsafeCell::new([0; 5]), payload: UnsafeCell::new(payload) }
+        }
+    }
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The storage does not make a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadStorage {
+    /// The number of lines is not a power of two.
+    Lines,
+    /// A copy slot would be longer than 65535 bytes.
+    CopyBytes,
+}
+
+/// Why nothing was queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// No line or no copy slot is free now; the receiver frees them in time.
+    Full,
+    /// Header or copied data are longer than a copy slot: no retry mends it.
+    TooLong,
+}
+
+#[derive(Clone, Copy)]
+struct Storage {
+    lines: &'static [Line],
+    copies: NonNull<u8>,
+    copy_bytes: usize,
+}
+
+impl Storage {
+    /// Line number `index` since the start, and the lap's parity as the mark has it.
+    #[inline]
+    fn line(&self, index: usize) -> (&'static Line, u32) {
+        let count = self.lines.len();
+        // SAFETY: masked by the number of lines, a power of two, less one.
+        let line = unsafe { self.lines.get_unchecked(index & (count - 1)) };
+        (line, if index & count == 0 { 0 } else { LAP })
+    }
+
+    /// # Safety
+    /// `slot` is one of the ring's copy slots.
+    #[inline]
+    unsafe fn copy(&self, slot: usize) -> NonNull<u8> {
+        // SAFETY: the caller's; slots lie one behind the other in memory that belongs to the ring.
+        unsafe { self.copies.add(slot * self.copy_bytes) }
+    }
+}
+
+/// Makes a ring over `lines`, with as many copy slots of `copy_bytes` as `copies` has room for, up to
+/// [`COPY_SLOTS`]. With none, only what fits in a line can be sent. What is still in the ring when both ends are
+/// gone is leaked.
+///
+/// # Errors
+/// [`BadStorage`].
+pub fn ring(
+    lines: &'static mut [Line],
+    copies: &'static mut [u8],
+    copy_bytes: usize,
+) -> Result<(Sender, Receiver), BadStorage> {
+    if !lines.len().is_power_of_two() {
+        return Err(BadStorage::Lines);
+    }
+    if copy_bytes > usize::from(u16::MAX) {
+        return Err(BadStorage::CopyBytes);
+    }
+    let slots = copies.len().checked_div(copy_bytes).unwrap_or(0).min(COPY_SLOTS);
+    for line in lines.iter_mut() {
+        *line = Line::new();
+    }
+    let storage = Storage { lines, copies: NonNull::from(copies).cast(), copy_bytes };
+    let sender = Sender { storage, tail: 0, slots, next_slot: 0, used_by: [None; COPY_SLOTS] };
+    Ok((sender, Receiver { storage, head: 0 }))
+}
+
+/// The end that sends.
+pub struct Sender {
+    storage: Storage,
+    /// Lines filled so far.
+    tail: usize,
+    slots: usize,
+    next_slot: usize,
+    /// The line that used each copy slot last.
+    used_by: [Option<usize>; COPY_SLOTS],
+}
+
+// SAFETY: the copy slots that the pointer leads to are written only by the one sender.
+unsafe impl Send for Sender {}
+
+impl Sender {
+    /// Queues a message, copying `header` and `data`.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was queued.
+    #[inline]
+    pub fn push_copy(&mut self, tag: &Tag, header: &[u8], data: &[u8]) -> Result<(), Refused> {
+        let (line, lap) = self.free_line()?;
+        if header.len() + data.len() <= INLINE_BYTES {
+            // SAFETY: a line whose mark is clear is the sender's; both parts fit.
+            line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
+            self.publish(line, tag, mark(INLINE, lap, data.len(), header.len()));
+            return Ok(());
+        }
+        let slot = self.free_slot(header.len() + data.len())?;
+        // SAFETY: the slot is free, so nobody reads it, and both parts fit.
+        unsafe { write(self.storage.copy(slot).as_ptr(), header, data) };
+        // SAFETY: as above.
+        line.payload.with_mut(|payload| unsafe { (*payload).copied = data.len() });
+        self.publish(line, tag, mark(COPIED, lap, slot, header.len()));
+        Ok(())
+    }
+
+    /// Queues a message whose data is read where it lies: a clone of `data` stays until the receiver dropped the
+    /// arrival. What fits in a line is copied instead.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was queued.
+    #[inline]
+    pub fn push_lend(&mut self, tag: &Tag, header: &[u8], data: &Source) -> Result<(), Refused> {
+        if header.len() + data.len() <= INLINE_BYTES {
+            return self.push_copy(tag, header, data.as_slice());
+        }
+        let (line, lap) = self.free_line()?;
+        let mark = if header.len() <= INLINE_HEADER_BYTES {
+            // SAFETY: a line whose mark is clear is the sender's, and the header fits in front of the source.
+            line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, &[]) });
+            mark(LENT, lap, 0, header.len())
+        } else {
+            let slot = self.free_slot(header.len())?;
+            // SAFETY: the slot is free, so nobody reads it, and the header fits.
+            unsafe { write(self.storage.copy(slot).as_ptr(), header, &[]) };
+            mark(LENT_LONG, lap, slot, header.len())
+        };
+        let source = data.clone().into_raw();
+        // SAFETY: the line is the sender's.
+        line.payload.with_mut(|payload| unsafe { (*payload).lent.source = source });
+        self.publish(line, tag, mark);
+        Ok(())
+    }
+
+    /// Lines filled since the start.
+    pub fn sent(&self) -> usize {
+        self.tail
+    }
+
+    #[inline]
+    fn free_line(&self) -> Result<(&'static Line, u32), Refused> {
+        let (line, lap) = self.storage.line(self.tail);
+        // Acquire: the receiver has read what was in the line and in its copy slot.
+        if line.mark.load(Ordering::Acquire) == FREE { Ok((line, lap)) } else { Err(Refused::Full) }
+    }
+
+    /// The next copy slot, marked as used by the line at the tail.
+    fn free_slot(&mut self, len: usize) -> Result<usize, Refused> {
+        if len > self.storage.copy_bytes || self.slots == 0 {
+            return Err(Refused::TooLong);
+        }
+        let slot = self.next_slot;
+        let Some(used_by) = self.used_by.get_mut(slot) else { return Err(Refused::Full) };
+        if let Some(user) = *used_by
+            && self.tail.wrapping_sub(user) < self.storage.lines.len()
+            && self.storage.line(user).0.mark.load(Ordering::Acquire) != FREE
+        {
+            return Err(Refused::Full);
+        }
+        *used_by = Some(self.tail);
+        self.next_slot = if slot + 1 < self.slots { slot + 1 } else { 0 };
+        Ok(slot)
+    }
+
+    #[inline]
+    fn publish(&mut self, line: &Line, tag: &Tag, mark: u32) {
+        // SAFETY: the line is the sender's until its mark is set below.
+        line.tag.with_mut(|cell| unsafe { *cell = *tag });
+        line.mark.store(mark, Ordering::Release);
+        self.tail = self.tail.wrapping_add(1);
+    }
+}
+
+/// Writes `header` and `data` one behind the other.
+///
+/// # Safety
+/// Both fit in memory at `to` that is the caller's.
+#[inline]
+unsafe fn write(to: *mut u8, header: &[u8], data: &[u8]) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptr::copy_nonoverlapping(header.as_ptr(), to, header.len());
+        ptr::copy_nonoverlapping(data.as_ptr(), to.add(header.len()), data.len());
+    }
+}
+
+/// The end that receives.
+pub struct Receiver {
+    storage: Storage,
+    /// Lines taken so far.
+    head: usize,
+}
+
+// SAFETY: the copy slots that the pointer leads to are only read, under the marks of their lines.
+unsafe impl Send for Receiver {}
+
+impl Receiver {
+    /// The next message. Several arrivals may be held at a time and dropped in any order; the sender can use
+    /// their lines again, one after the other, once they are dropped.
+    #[inline]
+    pub fn pull(&mut self) -> Option<Arrival> {
+        let (line, lap) = self.storage.line(self.head);
+        let mark = line.mark.load(Ordering::Acquire);
+        if mark == FREE || mark & LAP != lap {
+            return None;
+        }
+        self.head = self.head.wrapping_add(1);
+        let header_len = (mark >> 16) as usize;
+        let small = (mark >> 8 & 0xff) as usize;
+        let (header, data, data_len) = line.payload.with(|payload| {
+            // SAFETY: the mark is set and of this lap: sender wrote the payload in the form it names before it set
+            // the mark, and leaves it until the arrival clears it. Header and data lie in bounds by the checks of
+            // the pushes; the slot is the one the sender used.
+            unsafe {
+                let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
+                match mark & FORM {
+                    INLINE => (inline, inline.add(header_len), small),
+                    COPIED => {
+                        let copy = self.storage.copy(small);
+                        (copy, copy.add(header_len), (*payload).copied)
+                    }
+                    form => {
+                        let (data, len) = (*payload).lent.source.bytes();
+                        (if form == LENT { inline } else { self.storage.copy(small) }, data, len)
+                    }
+                }
+            }
+        });
+        Some(Arrival { line, header, header_len, data, data_len })
+    }
+
+    /// Whether a pull would find a message now.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        let (line, lap) = self.storage.line(self.head);
+        let mark = line.mark.load(Ordering::Relaxed);
+        mark != FREE && mark & LAP == lap
+    }
+
+    /// Lines taken since the start.
+    pub fn received(&self) -> usize {
+        self.head
+    }
+}
+
+/// A message, in its line until this is dropped.
+pub struct Arrival {
+    line: &'static Line,
+    header: NonNull<u8>,
+    header_len: usize,
+    data: NonNull<u8>,
+    data_len: usize,
+}
+
+// SAFETY: an arrival only reads, and clears a mark that is its own to clear; sources may end on any thread.
+unsafe impl Send for Arrival {}
+// SAFETY: as above.
+unsafe impl Sync for Arrival {}
+
+impl Arrival {
+    /// What the sender's user said of the message.
+    #[inline]
+    pub fn tag(&self) -> Tag {
+        // SAFETY: the line is the arrival's until its mark is cleared.
+        self.line.tag.with(|tag| unsafe { *tag })
+    }
+
+    /// The header.
+    #[inline]
+    pub fn header(&self) -> &[u8] {
+        self.line.payload.with(|_| ());
+        // SAFETY: in the line or in its copy slot, written before the mark was set and left until it is cleared.
+        unsafe { slice::from_raw_parts(self.header.as_ptr(), self.header_len) }
+    }
+
+    /// The data.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        self.line.payload.with(|_| ());
+        // SAFETY: as in `header`, or the bytes of a source that the line keeps alive.
+        unsafe { slice::from_raw_parts(self.data.as_ptr(), self.data_len) }
+    }
+}
+
+impl Drop for Arrival {
+    #[inline]
+    fn drop(&mut self) {
+        let form = self.line.mark.load(Ordering::Relaxed) & FORM;
+        if form >= LENT {
+            // SAFETY: the form says that the payload holds a source, which `push_lend` took apart; this is the
+            // only arrival of the line, so it is put together once.
+            drop(self.line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
+        }
+        // Release: all was read before the sender writes again.
+        self.line.mark.store(FREE, Ordering::Release);
+    }
+}

@@ -1,0 +1,208 @@
+//! A queue that many post to and one takes from, in the order of the posts (SPEC P-2, P-11).
+//!
+//! The links lie in the posted slots, which their owners provide, so a post never fails for want of room. A post
+//! swaps itself in as the last of the queue and then links itself behind the slot that was last before. Between
+//! these two steps the consumer sees the queue end early; it never waits for the poster.
+
+use crate::Apart;
+use crate::sync::{AtomicBool, AtomicPtr, Ordering, UnsafeCell, const_fn};
+use core::mem::MaybeUninit;
+use core::ptr;
+
+/// The slot is still queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Busy;
+
+/// Room for one post. Free at first and again once the consumer popped it.
+pub struct Slot<W> {
+    /// [`free`] when in no queue; null when last; else the slot behind this one.
+    next: AtomicPtr<Slot<W>>,
+    work: UnsafeCell<MaybeUninit<W>>,
+}
+
+// SAFETY: `work` is written only by the poster that took `next` from free to null, and read only by the one
+// consumer, which has it from that poster; `next` is atomic.
+unsafe impl<W: Copy + Send> Sync for Slot<W> {}
+// SAFETY: a slot holds nothing but a `W` and a link to other slots, which are `Sync`.
+unsafe impl<W: Copy + Send> Send for Slot<W> {}
+
+/// What a free slot's link says; no slot has this address.
+const fn free<W>() -> *mut Slot<W> {
+    ptr::without_provenance_mut(1)
+}
+
+impl<W> Slot<W> {
+    const_fn! {
+        /// A free slot.
+        pub fn new() -> Self {
+            Self { next: AtomicPtr::new(free()), work: UnsafeCell::new(MaybeUninit::uninit()) }
+        }
+    }
+
+    /// Whether the slot is in a queue. A moment later it may be otherwise.
+    pub fn is_busy(&self) -> bool {
+        self.next.load(Ordering::Acquire) != free()
+    }
+}
+
+impl<W> Default for Slot<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The consumer's own part of the queue.
+struct Front<W> {
+    /// The slot to be taken next; null when the consumer knows of none.
+    slot: *mut Slot<W>,
+    /// Whether that slot was popped and only waits for its successor's link to be let go.
+    spent: bool,
+}
+
+/// The queue.
+pub struct PostQueue<W> {
+    /// The slot posted last; null when the queue is empty.
+    last: Apart<AtomicPtr<Slot<W>>>,
+    /// The slot posted to the empty queue, until the consumer takes note of it.
+    first: AtomicPtr<Slot<W>>,
+    front: UnsafeCell<Front<W>>,
+    taken: AtomicBool,
+}
+
+// SAFETY: `last`, `first` and `taken` are atomic; `front` is only reached through the one living `Consumer`.
+unsafe impl<W: Copy + Send> Sync for PostQueue<W> {}
+// SAFETY: the queue points to 'static slots, which are `Sync`.
+unsafe impl<W: Copy + Send> Send for PostQueue<W> {}
+
+impl<W: Copy + Send> PostQueue<W> {
+    const_fn! {
+        /// An empty queue.
+        pub fn new() -> Self {
+            Self {
+                last: Apart(AtomicPtr::new(ptr::null_mut())),
+                first: AtomicPtr::new(ptr::null_mut()),
+                front: UnsafeCell::new(Front { slot: ptr::null_mut(), spent: false }),
+                taken: AtomicBool::new(false),
+            }
+        }
+    }
+
+    /// Queues `work` in `slot`. Any thread may; nobody waits.
+    ///
+    /// # Errors
+    /// [`Busy`] when the slot is in this queue or another.
+    #[inline]
+    pub fn post(&self, slot: &'static Slot<W>, work: W) -> Result<(), Busy> {
+        // Acquire: the consumer that freed the slot has read its last work.
+        if slot.next.compare_exchange(free(), ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
+            return Err(Busy);
+        }
+        // SAFETY: taking `next` from free made the slot ours until it is linked.
+        slot.work.with_mut(|cell| unsafe { (*cell).write(work) });
+        let this = ptr::from_ref(slot).cast_mut();
+        let before = self.last.0.swap(this, Ordering::AcqRel);
+        // SAFETY: null or a slot, all of which are 'static.
+        let link = match unsafe { before.as_ref() } {
+            Some(before) => &before.next,
+            None => &self.first,
+        };
+        link.store(this, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether nothing is queued. After an arm of a [`SleepFlag`](crate::sleep::SleepFlag) it is safe to sleep
+    /// on this.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.last.0.load(Ordering::Acquire).is_null()
+    }
+
+    /// The end to take from; `None` while another is alive.
+    pub fn consumer(&'static self) -> Option<Consumer<W>> {
+        // Acquire: what the last consumer left in `front`.
+        let taken = self.taken.swap(true, Ordering::Acquire);
+        (!taken).then_some(Consumer { queue: self })
+    }
+}
+
+impl<W: Copy + Send> Default for PostQueue<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The end of a [`PostQueue`] that takes. Dropping it lets another be made; what is queued stays.
+pub struct Consumer<W: Copy + Send + 'static> {
+    queue: &'static PostQueue<W>,
+}
+
+impl<W: Copy + Send> Consumer<W> {
+    /// The oldest work; it stays queued. `None` when there is none or its post has not been linked yet.
+    #[inline]
+    pub fn peek(&mut self) -> Option<W> {
+        let queue = self.queue;
+        queue.front.with_mut(|front| {
+            // SAFETY: only the living consumer reaches `front`, and it is borrowed mutably.
+            let front = unsafe { &mut *front };
+            if front.spent && !let_go(queue, front) {
+                return None;
+            }
+            if front.slot.is_null() {
+                front.slot = queue.first.load(Ordering::Acquire);
+                if front.slot.is_null() {
+                    return None;
+                }
+                // Ready for the next post to an empty queue, which cannot come before `let_go` empties it.
+                queue.first.store(ptr::null_mut(), Ordering::Relaxed);
+            }
+            // SAFETY: a queued slot, so 'static, and its work was written before the link we acquired.
+            unsafe { (*front.slot).work.with(|cell| Some((*cell).assume_init())) }
+        })
+    }
+
+    /// Takes the work that [`peek`](Self::peek) showed off the queue, and so frees its slot. Does nothing when
+    /// peek showed none. If a post is just being linked behind, the slot is freed by the next peek instead.
+    #[inline]
+    pub fn pop(&mut self) {
+        let queue = self.queue;
+        queue.front.with_mut(|front| {
+            // SAFETY: as in `peek`.
+            let front = unsafe { &mut *front };
+            if !front.slot.is_null() && !front.spent {
+                front.spent = true;
+                let_go(queue, front);
+            }
+        });
+    }
+}
+
+/// Frees the front slot, which was popped, if its successor is known or it has none.
+fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
+    // SAFETY: the front slot is queued, so 'static.
+    let slot = unsafe { &*front.slot };
+    let mut next = slot.next.load(Ordering::Acquire);
+    if next.is_null() {
+        // Release: whoever posts to the now empty queue writes `first` after we cleared it.
+        let emptied =
+            queue.last.0.compare_exchange(front.slot, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+        if emptied.is_err() {
+            // Somebody is behind us; the link may have come meanwhile.
+            next = slot.next.load(Ordering::Acquire);
+            if next.is_null() {
+                return false;
+            }
+        }
+    }
+    front.slot = next;
+    front.spent = false;
+    // Nobody else knows the slot any more. Release: its work was read before it is written again.
+    slot.next.store(free(), Ordering::Release);
+    true
+}
+
+impl<W: Copy + Send> Drop for Consumer<W> {
+    fn drop(&mut self) {
+        self.queue.taken.store(false, Ordering::Release);
+    }
+}

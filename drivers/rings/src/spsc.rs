@@ -1,0 +1,216 @@
+//! A bounded ring that one end pushes to and the other pops from (SPEC D-4).
+//!
+//! Each end keeps a copy of the other's index and looks at the shared one only when the copy says that the ring
+//! is full or empty, so in steady flow the two ends seldom touch the same cache line.
+
+use crate::Apart;
+use crate::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell, const_fn};
+use core::mem::MaybeUninit;
+
+/// Room for one element of a ring.
+pub struct Entry<T>(UnsafeCell<MaybeUninit<T>>);
+
+impl<T> Entry<T> {
+    const_fn! {
+        /// An empty entry.
+        pub fn new() -> Self {
+            Self(UnsafeCell::new(MaybeUninit::uninit()))
+        }
+    }
+}
+
+impl<T> Default for Entry<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The number of entries is not a power of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotAPowerOfTwo;
+
+/// The ring. Both indices count elements since the start, without bound, and wrap.
+pub struct Ring<T: 'static> {
+    /// Elements pushed so far.
+    tail: Apart<AtomicUsize>,
+    /// Elements popped so far.
+    head: Apart<AtomicUsize>,
+    entries: &'static [Entry<T>],
+    /// Number of ends alive.
+    ends: AtomicU8,
+}
+
+// SAFETY: an entry is reached only by the producer while it lies outside head..tail and only by the consumer
+// while inside; elements move from one thread to the other, so they must be `Send`.
+unsafe impl<T: Send> Sync for Ring<T> {}
+// SAFETY: as above; the ring is the only holder of its entries.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T: Send> Ring<T> {
+    /// A ring over `entries`, whose number is its capacity. Elements still in it are never dropped.
+    ///
+    /// # Errors
+    /// [`NotAPowerOfTwo`].
+    pub fn new(entries: &'static mut [Entry<T>]) -> Result<Self, NotAPowerOfTwo> {
+        Self::starting_at(entries, 0)
+    }
+
+    fn starting_at(entries: &'static mut [Entry<T>], index: usize) -> Result<Self, NotAPowerOfTwo> {
+        if !entries.len().is_power_of_two() {
+            return Err(NotAPowerOfTwo);
+        }
+        let (tail, head) = (Apart(AtomicUsize::new(index)), Apart(AtomicUsize::new(index)));
+        Ok(Self { tail, head, entries, ends: AtomicU8::new(0) })
+    }
+
+    /// The two ends; `None` while one of an earlier pair is alive.
+    pub fn split(&'static self) -> Option<(Producer<T>, Consumer<T>)> {
+        // Acquire: what the last ends did to the entries.
+        self.ends.compare_exchange(0, 2, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let (tail, head) = (self.tail(), self.head());
+        Some((Producer { ring: self, tail, head }, Consumer { ring: self, head, tail }))
+    }
+
+    /// Most elements the ring holds.
+    pub fn capacity(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Elements popped since the start, modulo 2^64.
+    pub fn head(&self) -> usize {
+        self.head.0.load(Ordering::Acquire)
+    }
+
+    /// Elements pushed since the start, modulo 2^64.
+    pub fn tail(&self) -> usize {
+        self.tail.0.load(Ordering::Acquire)
+    }
+
+    /// Elements in the ring; a moment later it may be otherwise.
+    pub fn len(&self) -> usize {
+        // The head first: a later tail is never behind it.
+        let head = self.head();
+        self.tail().wrapping_sub(head).min(self.capacity())
+    }
+
+    /// Whether the ring is empty; a moment later it may be otherwise.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    fn entry(&self, index: usize) -> &UnsafeCell<MaybeUninit<T>> {
+        // SAFETY: masked by the length, a power of two, less one.
+        unsafe { &self.entries.get_unchecked(index & (self.entries.len() - 1)).0 }
+    }
+}
+
+/// The end that pushes.
+pub struct Producer<T: Send + 'static> {
+    ring: &'static Ring<T>,
+    tail: usize,
+    /// The head when last looked at: never ahead of the real one.
+    head: usize,
+}
+
+/// The end that pops.
+pub struct Consumer<T: Send + 'static> {
+    ring: &'static Ring<T>,
+    head: usize,
+    /// The tail when last looked at: never ahead of the real one.
+    tail: usize,
+}
+
+impl<T: Send> Producer<T> {
+    /// Appends `element`.
+    ///
+    /// # Errors
+    /// The element, when the ring is full.
+    #[inline]
+    pub fn push(&mut self, element: T) -> Result<(), T> {
+        if self.is_full() {
+            return Err(element);
+        }
+        // SAFETY: the entry at the tail of a ring that is not full is the producer's.
+        self.ring.entry(self.tail).with_mut(|entry| unsafe { (*entry).write(element) });
+        self.tail = self.tail.wrapping_add(1);
+        self.ring.tail.0.store(self.tail, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether a push would fail now.
+    #[inline]
+    pub fn is_full(&mut self) -> bool {
+        let capacity = self.ring.capacity();
+        if self.tail.wrapping_sub(self.head) < capacity {
+            return false;
+        }
+        self.head = self.ring.head();
+        self.tail.wrapping_sub(self.head) >= capacity
+    }
+
+    /// Pushes that are sure to succeed from now on.
+    pub fn room(&mut self) -> usize {
+        self.head = self.ring.head();
+        self.ring.capacity() - self.tail.wrapping_sub(self.head)
+    }
+
+    /// The ring, for its counters.
+    pub fn ring(&self) -> &'static Ring<T> {
+        self.ring
+    }
+}
+
+impl<T: Send> Consumer<T> {
+    /// The oldest element; it stays in the ring.
+    #[inline]
+    pub fn peek(&mut self) -> Option<&mut T> {
+        if self.is_empty() {
+            return None;
+        }
+        // SAFETY: the entry at the head of a ring that is not empty was written, and is the consumer's until it
+        // moves the head, which needs the borrow of `self` to end.
+        self.ring.entry(self.head).with_mut(|entry| Some(unsafe { (*entry).assume_init_mut() }))
+    }
+
+    /// Takes the oldest element.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        // SAFETY: as in `peek`; moving the head makes the entry the producer's again, and nobody reads the moved
+        // element there.
+        let element = self.ring.entry(self.head).with(|entry| unsafe { (*entry).assume_init_read() });
+        self.head = self.head.wrapping_add(1);
+        self.ring.head.0.store(self.head, Ordering::Release);
+        Some(element)
+    }
+
+    /// Whether a pop would find nothing now.
+    #[inline]
+    pub fn is_empty(&mut self) -> bool {
+        if self.tail != self.head {
+            return false;
+        }
+        self.tail = self.ring.tail();
+        self.tail == self.head
+    }
+
+    /// The ring, for its counters.
+    pub fn ring(&self) -> &'static Ring<T> {
+        self.ring
+    }
+}
+
+impl<T: Send> Drop for Producer<T> {
+    fn drop(&mut self) {
+        self.ring.ends.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl<T: Send> Drop for Consumer<T> {
+    fn drop(&mut self) {
+        self.ring.ends.fetch_sub(1, Ordering::Release);
+    }
+}
