@@ -72,7 +72,13 @@ pub trait Port: Sized + Send + 'static {
     ///
     /// # Errors
     /// [`Full`]; nothing was queued.
-    fn push_lend(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &Source) -> Result<(), Full>;
+    fn push_lend(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), Full>;
 
     /// The next packet for this port, in order for each origin. At most one arrival is unreleased at a time.
     fn pull(&mut self) -> Option<Self::Arrival>;

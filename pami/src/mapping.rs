@@ -86,7 +86,9 @@ impl TaskMap {
         }
         Some(match self.order {
             MapOrder::NodesFirst => Place { node: task % self.nodes, local: task / self.nodes },
-            MapOrder::TasksFirst => Place { node: task / self.tasks_per_node, local: task % self.tasks_per_node },
+            MapOrder::TasksFirst => {
+                Place { node: task / self.tasks_per_node, local: task % self.tasks_per_node }
+            }
         })
     }
 

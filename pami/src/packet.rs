@@ -45,7 +45,9 @@ pub enum Kind {
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Hello, Self::Go, Self::First, Self::Next, Self::FirstAcked, Self::Ack].get(usize::from(byte)).copied()
+        [Self::Hello, Self::Go, Self::First, Self::Next, Self::FirstAcked, Self::Ack]
+            .get(usize::from(byte))
+            .copied()
     }
 }
 
@@ -151,7 +153,8 @@ impl<'a> Packet<'a> {
         let (header, data) =
             payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
         let client = ClientId(wire.client);
-        let endpoint = |task: U32, context| Endpoint { client, context: ContextOffset(context), task: task.get() };
+        let endpoint =
+            |task: U32, context| Endpoint { client, context: ContextOffset(context), task: task.get() };
         let envelope = Envelope {
             kind,
             dispatch: wire.dispatch,

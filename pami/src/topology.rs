@@ -71,7 +71,10 @@ impl fmt::Display for ShapeError {
         match self {
             Self::Dimensions => write!(f, "a torus has 1 to {MAX_DIMENSIONS} dimensions, as in 2x2x2"),
             Self::Extent => {
-                write!(f, "an extent is a number from 1 to {MAX_EXTENT}, with an m behind it for a mesh, as in 4x2m")
+                write!(
+                    f,
+                    "an extent is a number from 1 to {MAX_EXTENT}, with an m behind it for a mesh, as in 4x2m"
+                )
             }
         }
     }

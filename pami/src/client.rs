@@ -1,0 +1,380 @@
+//! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
+
+use crate::context::{Active, Context};
+use crate::device::Port;
+use crate::dispatch::{DISPATCH_IDS, Handler};
+use crate::endpoint::{ClientId, ContextOffset, Endpoint};
+use crate::topology::{TorusCoord, TorusShape};
+use crate::{receive, send};
+use core::fmt;
+use core::ops::Range;
+
+/// What goes with a context's resources: kept to itself, or shared with the client's other contexts (SPEC P-3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sharing {
+    /// Every context has its own injection FIFO and uses it without a lock.
+    #[default]
+    Exclusive,
+    /// The contexts of the client share one injection FIFO, under a lock.
+    Shared,
+}
+
+/// What a client needs of the node: the task it runs in, and ports.
+pub trait Node: Sync + 'static {
+    /// The ports that contexts are made of.
+    type Port: Port;
+
+    /// The task that asks.
+    fn task(&self) -> u32;
+    /// Number of tasks in the job.
+    fn tasks(&self) -> u32;
+    /// Contexts that each client can have.
+    fn context_limit(&self) -> u8;
+    /// The torus, and this node's place in it.
+    fn torus(&self) -> (TorusShape, TorusCoord);
+    /// Ticks of the clock a second.
+    fn clock_hz(&self) -> u64;
+    /// Takes a client's resources.
+    ///
+    /// # Errors
+    /// [`ClientError::NameTaken`] or [`ClientError::Exhausted`].
+    fn claim_client(&self, name: &'static str) -> Result<ClientId, ClientError>;
+    /// Gives them back.
+    fn release_client(&self, id: ClientId);
+    /// Opens the port of one context; dropping the port closes it.
+    ///
+    /// # Errors
+    /// [`ClientError::ContextTaken`] while that port is open, [`ClientError::Exhausted`] if there is none.
+    fn open(&self, id: ClientId, context: ContextOffset, sharing: Sharing)
+    -> Result<Self::Port, ClientError>;
+    /// Memory for a context, or `None` if there is not enough.
+    fn memory<T: core::marker::Send>(&self, len: usize, value: impl FnMut() -> T)
+    -> Option<&'static mut [T]>;
+}
+
+/// Why a client or a context could not be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientError {
+    /// A client of that name exists in this task.
+    NameTaken,
+    /// The context exists.
+    ContextTaken,
+    /// No more of `what` is left; the node has `limit`.
+    Exhausted {
+        /// What ran out, in words.
+        what: &'static str,
+        /// How many or much there is.
+        limit: usize,
+    },
+    /// The task is not in the client's task list, or not in the job.
+    UnknownTask(u32),
+    /// The context's offset is not below the client's number of contexts.
+    UnknownContext(u8),
+    /// The id is not below [`DISPATCH_IDS`], or has a handler.
+    DispatchId(u8),
+    /// The client still has this many contexts.
+    ContextsAlive(u8),
+    /// The context still has sends under way.
+    SendsUnderWay,
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameTaken => f.write_str("this task has a client of that name: take another name"),
+            Self::ContextTaken => f.write_str("that context exists: destroy it first"),
+            Self::Exhausted { what, limit } => write!(f, "out of {what}: the node has {limit}"),
+            Self::UnknownTask(task) => write!(f, "task {task} is not among the client's tasks"),
+            Self::UnknownContext(context) => write!(f, "the client has no context {context}"),
+            Self::DispatchId(id) => {
+                write!(f, "dispatch id {id} has a handler, or is not below {DISPATCH_IDS}")
+            }
+            Self::ContextsAlive(count) => {
+                write!(f, "the client still has {count} contexts: destroy them first")
+            }
+            Self::SendsUnderWay => {
+                f.write_str("the context has sends under way: advance it until they are done")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ClientError {}
+
+/// What went through a context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages whose handler was called.
+    pub received: u64,
+    /// Messages to a dispatch id without a handler; discarded.
+    pub unknown_dispatch: u64,
+    /// Packets that make no sense where they came, as a broken or hostile peer sends; discarded (SPEC D-9).
+    pub strays: u64,
+}
+
+/// What can be asked of a client (SPEC P-13).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// This task.
+    pub task: u32,
+    /// Number of tasks in the job.
+    pub tasks: u32,
+    /// Contexts that the client has in each task.
+    pub contexts: u8,
+    /// Ticks of the clock a second.
+    pub clock_hz: u64,
+    /// The job's torus.
+    pub torus: TorusShape,
+    /// This node's place in it.
+    pub coord: TorusCoord,
+    /// Most bytes of a message's header.
+    pub header_limit: usize,
+    /// Dispatch ids, from 0.
+    pub dispatch_ids: usize,
+}
+
+/// The tasks that a client talks to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TaskList {
+    Range(Range<u32>),
+    Listed(&'static [u32]),
+}
+
+/// Sets a client up; handlers come before contexts, so no message can find its handler missing.
+#[must_use = "a builder does nothing until `create`"]
+pub struct ClientBuilder<N: Node> {
+    node: &'static N,
+    name: &'static str,
+    contexts: u8,
+    tasks: TaskList,
+    sharing: Sharing,
+    local_paths: bool,
+    handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
+    mistake: Option<ClientError>,
+}
+
+/// A client. Its contexts are made from it, each to be driven by a thread.
+pub struct Client<N: Node> {
+    node: &'static N,
+    name: &'static str,
+    id: ClientId,
+    contexts: u8,
+    alive: u8,
+    tasks: TaskList,
+    sharing: Sharing,
+    local_paths: bool,
+    handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
+}
+
+/// The memory of one context; a destroyed context gives it back for the next.
+pub struct ContextMemory<P: Port> {
+    operations: &'static mut [send::Place<P>],
+    incoming: &'static mut [receive::Place<P>],
+}
+
+impl<N: Node> ClientBuilder<N> {
+    /// A client called `name` with one context for all tasks of the job. Every task creates its clients in the
+    /// same order: their numbers, which packets carry, follow it.
+    pub fn new(node: &'static N, name: &'static str) -> Self {
+        Self {
+            node,
+            name,
+            contexts: 1,
+            tasks: TaskList::Range(0..node.tasks()),
+            sharing: Sharing::Exclusive,
+            local_paths: true,
+            handlers: [None; DISPATCH_IDS],
+            mistake: None,
+        }
+    }
+
+    /// The number of contexts in each task.
+    pub fn contexts(mut self, contexts: u8) -> Self {
+        self.contexts = contexts;
+        self
+    }
+
+    /// Registers a dispatch handler.
+    pub fn dispatch(mut self, id: u8, handler: Handler<N::Port>) -> Self {
+        match self.handlers.get_mut(usize::from(id)) {
+            Some(place @ None) => *place = Some(handler),
+            _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
+        }
+        self
+    }
+
+    /// Talks only to the tasks of a range.
+    pub fn task_range(mut self, tasks: Range<u32>) -> Self {
+        self.tasks = TaskList::Range(tasks);
+        self
+    }
+
+    /// Talks only to the tasks of a list.
+    pub fn task_list(mut self, tasks: &'static [u32]) -> Self {
+        self.tasks = TaskList::Listed(tasks);
+        self
+    }
+
+    /// Whether contexts share their injection FIFO.
+    pub fn sharing(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
+        self
+    }
+
+    /// With `false`, sends what could stay inside the node over the network's loop-back (SPEC P-9).
+    pub fn local_paths(mut self, local_paths: bool) -> Self {
+        self.local_paths = local_paths;
+        self
+    }
+
+    /// Takes the resources.
+    ///
+    /// # Errors
+    /// What ran out, or the first mistake among the settings.
+    pub fn create(self) -> Result<Client<N>, ClientError> {
+        let Self { node, name, contexts, tasks, sharing, local_paths, handlers, mistake } = self;
+        if let Some(mistake) = mistake {
+            return Err(mistake);
+        }
+        let stranger = match &tasks {
+            TaskList::Range(range) => (range.end > node.tasks()).then(|| range.end - 1),
+            TaskList::Listed(list) => list.iter().copied().find(|&task| task >= node.tasks()),
+        };
+        if let Some(task) = stranger {
+            return Err(ClientError::UnknownTask(task));
+        }
+        let limit = usize::from(node.context_limit());
+        if contexts == 0 || usize::from(contexts) > limit {
+            return Err(ClientError::Exhausted { what: "contexts", limit });
+        }
+        let id = node.claim_client(name)?;
+        Ok(Client { node, name, id, contexts, alive: 0, tasks, sharing, local_paths, handlers })
+    }
+}
+
+impl<N: Node> Client<N> {
+    /// The client's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The node that it was made for.
+    pub fn node(&self) -> &'static N {
+        self.node
+    }
+
+    /// The client's number, the same at every task.
+    pub fn id(&self) -> ClientId {
+        self.id
+    }
+
+    /// The address of a context of a task.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownTask`], [`ClientError::UnknownContext`].
+    pub fn endpoint(&self, task: u32, context: u8) -> Result<Endpoint, ClientError> {
+        let known = match &self.tasks {
+            TaskList::Range(range) => range.contains(&task),
+            TaskList::Listed(list) => list.contains(&task),
+        };
+        if !known {
+            return Err(ClientError::UnknownTask(task));
+        }
+        if context >= self.contexts {
+            return Err(ClientError::UnknownContext(context));
+        }
+        Ok(Endpoint { client: self.id, context: ContextOffset(context), task })
+    }
+
+    /// What the client is and may.
+    pub fn attributes(&self) -> Attributes {
+        let (torus, coord) = self.node.torus();
+        Attributes {
+            task: self.node.task(),
+            tasks: self.node.tasks(),
+            contexts: self.contexts,
+            clock_hz: self.node.clock_hz(),
+            torus,
+            coord,
+            header_limit: send::HEADER_LIMIT,
+            dispatch_ids: DISPATCH_IDS,
+        }
+    }
+
+    /// Memory for one context: its size grows with the number of endpoints that the client talks to.
+    ///
+    /// # Errors
+    /// [`ClientError::Exhausted`].
+    pub fn context_memory(&self) -> Result<ContextMemory<N::Port>, ClientError> {
+        let tasks = match &self.tasks {
+            TaskList::Range(range) => range.len(),
+            TaskList::Listed(list) => list.len(),
+        };
+        // A packet's origin can be any task of the job, listed or not; those are the ones that matter.
+        let tasks = tasks.max(self.node.tasks() as usize);
+        let endpoints = tasks * usize::from(self.node.context_limit());
+        let places = (2 * endpoints).next_power_of_two();
+        let exhausted =
+            ClientError::Exhausted { what: "memory for a context, in messages in flight", limit: places };
+        Ok(ContextMemory {
+            operations: self.node.memory(send::OPERATIONS, || None).ok_or(exhausted)?,
+            incoming: self.node.memory(places, || None).ok_or(exhausted)?,
+        })
+    }
+
+    /// Makes the context with this offset.
+    ///
+    /// # Errors
+    /// [`ClientError::UnknownContext`], [`ClientError::ContextTaken`], [`ClientError::Exhausted`].
+    pub fn create_context(
+        &mut self,
+        offset: u8,
+        memory: ContextMemory<N::Port>,
+    ) -> Result<Context<N::Port>, ClientError> {
+        if offset >= self.contexts {
+            return Err(ClientError::UnknownContext(offset));
+        }
+        let context = ContextOffset(offset);
+        let port = self.node.open(self.id, context, self.sharing)?;
+        self.alive += 1;
+        let me = Endpoint { client: self.id, context, task: self.node.task() };
+        let sends = send::Sends::new(memory.operations);
+        let incoming = receive::Incoming::new(memory.incoming);
+        Ok(Context::new(Active::new(port, me, self.local_paths, self.handlers, sends, incoming)))
+    }
+
+    /// Ends a context and gives its memory back.
+    ///
+    /// # Errors
+    /// The context comes back with [`ClientError::SendsUnderWay`], or [`ClientError::UnknownContext`] if it is
+    /// another client's.
+    pub fn destroy_context(
+        &mut self,
+        context: Context<N::Port>,
+    ) -> Result<ContextMemory<N::Port>, (ClientError, Context<N::Port>)> {
+        let me = context.endpoint();
+        if me.client != self.id {
+            return Err((ClientError::UnknownContext(me.context.0), context));
+        }
+        if !context.sends.is_idle() {
+            return Err((ClientError::SendsUnderWay, context));
+        }
+        let active = context.into_active();
+        self.alive -= 1;
+        Ok(ContextMemory { operations: active.sends.into_places(), incoming: active.incoming.into_places() })
+    }
+
+    /// Ends the client and gives its resources back.
+    ///
+    /// # Errors
+    /// The client comes back with [`ClientError::ContextsAlive`].
+    pub fn destroy(self) -> Result<(), (ClientError, Self)> {
+        if self.alive > 0 {
+            return Err((ClientError::ContextsAlive(self.alive), self));
+        }
+        self.node.release_client(self.id);
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! What applications give to the engine: handlers, callbacks and buffers (SPEC P-5).
+//!
+//! A handler is found by its id through one indirect call; that is what a dispatch table is, and the only
+//! such call between a packet and the application.
+
+use crate::context::Active;
+use crate::device::Port;
+use crate::endpoint::Endpoint;
+use rings::buffer::Buffer;
+
+/// Number of dispatch ids of a client; ids run from 0.
+pub const DISPATCH_IDS: usize = 32;
+
+/// A dispatch handler: sees the header and the first packet of a message, says what becomes of the data.
+///
+/// Called on the thread that advances the target context. It may send. It cannot advance: the type that it is
+/// handed does not have that.
+pub type Handler<P> = &'static (dyn Fn(&mut Active<P>, &Message<'_>) -> Receive<P> + Sync);
+
+/// An arriving message, at its first packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Who sent it.
+    pub origin: Endpoint,
+    /// The sender's header, whole.
+    pub header: &'a [u8],
+    /// The first bytes of the data; all of it if `data.len() == total`.
+    pub data: &'a [u8],
+    /// Bytes of data in the whole message.
+    pub total: usize,
+}
+
+impl Message<'_> {
+    /// Whether `data` is all of the message.
+    pub fn is_whole(&self) -> bool {
+        self.data.len() == self.total
+    }
+}
+
+/// What a handler wants done with a message's data.
+pub enum Receive<P: Port> {
+    /// Nothing more: the handler has used what it saw. Data that has not arrived yet is discarded.
+    Done,
+    /// Put all of the data, from its first byte, into the buffer and give it to the callback. Data beyond the
+    /// buffer's end is discarded; [`Received::total`] tells.
+    Into(Buffer, OnReceived<P>),
+    /// Hand the data to the callback packet by packet, the first bytes included.
+    Packets(OnPart<P>),
+}
+
+/// Called when a message is in the buffer that its handler named.
+pub struct OnReceived<P: Port> {
+    /// The function.
+    pub call: &'static (dyn Fn(&mut Active<P>, Received) + Sync),
+    /// Handed to it as is.
+    pub cookie: usize,
+}
+
+/// A message in its buffer.
+pub struct Received {
+    /// Who sent it.
+    pub origin: Endpoint,
+    /// The handler's buffer, back.
+    pub buffer: Buffer,
+    /// Bytes of the message in the buffer, from its start.
+    pub len: usize,
+    /// Bytes of data that the message had. Over `len` if the buffer was too small, or if the sender stopped in
+    /// the middle.
+    pub total: usize,
+    /// As given with the buffer.
+    pub cookie: usize,
+}
+
+/// Called for each packet of a message whose handler takes packets.
+pub struct OnPart<P: Port> {
+    /// The function.
+    pub call: &'static (dyn Fn(&mut Active<P>, &Part<'_>) + Sync),
+    /// Handed to it as is.
+    pub cookie: usize,
+}
+
+/// One packet's share of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Who sent it.
+    pub origin: Endpoint,
+    /// Bytes of data before this part; parts come in order and leave no gap.
+    pub offset: usize,
+    /// The part's bytes.
+    pub data: &'a [u8],
+    /// Bytes of data in the whole message.
+    pub total: usize,
+    /// As given by the handler.
+    pub cookie: usize,
+}
+
+impl Part<'_> {
+    /// Whether this is the message's last part.
+    pub fn is_last(&self) -> bool {
+        self.offset + self.data.len() == self.total
+    }
+}
+
+/// Called when an operation is done, on the thread that advances the context that started it.
+pub struct Done<P: Port> {
+    /// The function.
+    pub call: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
+    /// Handed to it as is.
+    pub cookie: usize,
+}
+
+/// The end of an operation.
+pub struct Completion {
+    /// The endpoint that the operation named.
+    pub target: Endpoint,
+    /// The buffer that the operation was given, in local completions.
+    pub buffer: Option<Buffer>,
+    /// As given with the operation.
+    pub cookie: usize,
+}
+
+// Derived impls would ask the same of P.
+macro_rules! copy {
+    ($($name:ident),*) => {$(
+        impl<P: Port> Clone for $name<P> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<P: Port> Copy for $name<P> {}
+    )*};
+}
+copy!(OnReceived, OnPart, Done);
