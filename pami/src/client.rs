@@ -19,6 +19,9 @@ pub enum Sharing {
     Shared,
 }
 
+/// What was not taken, with the reason: it comes back whole, since there is no heap to box it in.
+pub type Refused<T> = (ClientError, T);
+
 /// What a client needs of the node: the task it runs in, and ports.
 pub trait Node: Sync + 'static {
     /// The ports that contexts are made of.
@@ -350,10 +353,11 @@ impl<N: Node> Client<N> {
     /// # Errors
     /// The context comes back with [`ClientError::SendsUnderWay`], or [`ClientError::UnknownContext`] if it is
     /// another client's.
+    #[expect(clippy::result_large_err, reason = "see Refused")]
     pub fn destroy_context(
         &mut self,
         context: Context<N::Port>,
-    ) -> Result<ContextMemory<N::Port>, (ClientError, Context<N::Port>)> {
+    ) -> Result<ContextMemory<N::Port>, Refused<Context<N::Port>>> {
         let me = context.endpoint();
         if me.client != self.id {
             return Err((ClientError::UnknownContext(me.context.0), context));
@@ -370,7 +374,8 @@ impl<N: Node> Client<N> {
     ///
     /// # Errors
     /// The client comes back with [`ClientError::ContextsAlive`].
-    pub fn destroy(self) -> Result<(), (ClientError, Self)> {
+    #[expect(clippy::result_large_err, reason = "see Refused")]
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
         if self.alive > 0 {
             return Err((ClientError::ContextsAlive(self.alive), self));
         }

@@ -181,10 +181,10 @@ fn p4_every_context_reaches_every_context_itself_included() {
     let (log, handler) = collector();
     let [mut a, mut b] = pair(true, |client| client.dispatch(0, handler));
     let mut contexts = [context(&mut a, 0), context(&mut a, 1), context(&mut b, 0), context(&mut b, 1)];
-    for from in 0..4 {
+    for (from, context) in contexts.iter_mut().enumerate() {
         for to in 0..4u8 {
             let endpoint = a.endpoint(u32::from(to / 2), to % 2).unwrap();
-            contexts[from].send_immediate(endpoint, 0, &[], &[from as u8, to]).unwrap();
+            context.send_immediate(endpoint, 0, &[], &[from as u8, to]).unwrap();
         }
     }
     let [w, x, y, z] = &mut contexts;
