@@ -1,0 +1,169 @@
+//! The fabric: the network between emulated nodes, a model of the torus routers on the host (SPEC X-4, D-2).
+//!
+//! Each node connects to its own listener and exchanges Ethernet frames over it; the fabric carries them
+//! hop by hop along the links of a torus. One thread serves all nodes from one epoll loop and sleeps
+//! whenever nothing can move.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`torus`] | routers, links, queues: pure and deterministic |
+//! | `stream` | the transport: length-prefixed frames over a Unix stream, as QEMU's `-netdev stream` speaks |
+//! | `frame` | Ethernet addresses, Hello and Go |
+//! | `muster` | who has joined, and when all have |
+//! | `switch` | what arrives, moves and leaves in one round |
+//! | `event_loop` | readiness, commands |
+//! | `listeners` | a Unix socket per node |
+//! | `pcap` | the capture file |
+//! | [`statistics`] | what is counted |
+//!
+//! *Back-pressure.* Nothing here grows without bound. A node that does not read lets its socket fill, then
+//! its output buffer, its ejection queue, the routers on the way, the injection queues of the origins and
+//! their input buffers; then the fabric no longer reads the origins' sockets, and they stall.
+//!
+//! *Another transport* (vhost-user, say) replaces `stream`, whose interface is small. *Faults* of links
+//! belong where a packet crosses one, in [`torus`]; those of nodes where frames come in, in `switch`.
+
+mod event_loop;
+mod frame;
+mod listeners;
+mod muster;
+mod pcap;
+pub mod statistics;
+mod stream;
+mod switch;
+pub mod torus;
+
+#[cfg(test)]
+mod tests;
+
+pub use statistics::{Dropped, NodeStatistics, Statistics, Traffic};
+
+use event_loop::{Command, EventLoop, Progress};
+use listeners::Sockets;
+use mio::Waker;
+use pami::topology::TorusShape;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+/// The longest Ethernet frame that is carried, in bytes.
+pub const MAX_FRAME: usize = 9 * 1024;
+/// The shortest Ethernet frame that is carried: its header and a packet's.
+pub const MIN_FRAME: usize = 14 + pami::packet::HEADER_BYTES;
+
+/// What a fabric is made of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The torus; one router and one listener per node.
+    pub shape: TorusShape,
+    /// The folder the listeners `node-N.sock` are made in; made if absent.
+    pub sockets: PathBuf,
+    /// Where to write a capture of all frames.
+    pub pcap: Option<PathBuf>,
+    /// Packets that each queue of a router holds, at least [`torus::LEAST_ROOM`].
+    pub queue_room: usize,
+}
+
+impl Config {
+    /// A fabric without capture and with queues of eight packets.
+    pub fn new(shape: TorusShape, sockets: impl Into<PathBuf>) -> Self {
+        Self { shape, sockets: sockets.into(), pcap: None, queue_room: 8 }
+    }
+}
+
+/// Starts fabrics.
+pub struct Fabric;
+
+impl Fabric {
+    /// Binds every listener, then serves them from a thread of its own until the handle is stopped or dropped.
+    ///
+    /// Each listener takes one connection in its life.
+    ///
+    /// # Errors
+    /// A listener or the capture file cannot be made (the message names it), or no thread.
+    pub fn start(config: Config) -> io::Result<FabricHandle> {
+        let (commands, inbox) = channel();
+        let progress = Arc::new(Progress::default());
+        let (sockets, listeners) = listeners::bind(&config.sockets, config.shape.nodes())?;
+        let (event_loop, waker) = EventLoop::new(&config, listeners, inbox, Arc::clone(&progress))?;
+        let thread = std::thread::Builder::new().name("fabric".into()).spawn(move || event_loop.run())?;
+        Ok(FabricHandle { sockets, commands, waker, progress, thread: Some(thread) })
+    }
+}
+
+/// A running fabric. Dropping it stops it.
+pub struct FabricHandle {
+    sockets: Sockets,
+    commands: Sender<Command>,
+    waker: Waker,
+    progress: Arc<Progress>,
+    thread: Option<JoinHandle<io::Result<Statistics>>>,
+}
+
+impl FabricHandle {
+    /// Where node `node` connects to.
+    ///
+    /// # Panics
+    /// If the torus has no such node.
+    pub fn socket(&self, node: u32) -> &Path {
+        &self.sockets.paths()[node as usize]
+    }
+
+    /// Nodes that have said a valid Hello.
+    pub fn joined(&self) -> usize {
+        self.progress.joined.load(Ordering::Acquire)
+    }
+
+    /// Whether all nodes have joined and Go was given.
+    pub fn started(&self) -> bool {
+        self.progress.started.load(Ordering::Acquire)
+    }
+
+    /// A snapshot of all counters. After a fault of the fabric itself, it only holds that complaint.
+    pub fn statistics(&self) -> Statistics {
+        let gone = || Statistics {
+            complaints: vec!["the fabric's thread has ended".into()],
+            ..Statistics::default()
+        };
+        self.ask(Command::Statistics).unwrap_or_else(gone)
+    }
+
+    /// A text for people on why a run hangs: per node, what its queues and its stream hold.
+    pub fn state_dump(&self) -> String {
+        self.ask(Command::Dump).unwrap_or_else(|| "the fabric's thread has ended\n".into())
+    }
+
+    /// Ends the fabric: closes connections, completes the capture, removes the listeners.
+    ///
+    /// # Errors
+    /// What ended the fabric's thread earlier, or what kept the capture from being written.
+    pub fn stop(mut self) -> io::Result<Statistics> {
+        self.join()
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Option<T> {
+        let (reply, answer) = channel();
+        self.commands.send(command(reply)).ok()?;
+        self.waker.wake().ok()?;
+        answer.recv().ok()
+    }
+
+    fn join(&mut self) -> io::Result<Statistics> {
+        let Some(thread) = self.thread.take() else { return Ok(Statistics::default()) };
+        // A thread that has ended hears nothing; its result tells why.
+        if self.commands.send(Command::Stop).is_ok() {
+            self.waker.wake()?;
+        }
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the fabric's thread panicked")))
+    }
+}
+
+impl Drop for FabricHandle {
+    fn drop(&mut self) {
+        // Whoever wants the result calls `stop`.
+        let _ = self.join();
+    }
+}

@@ -1,0 +1,79 @@
+//! What the fabric counts (SPEC X-4).
+
+use super::torus::LINKS;
+
+/// Packets and their bytes (whole Ethernet frames).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Number of packets.
+    pub packets: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// Counts one packet of `bytes`.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// Frames the fabric did not carry, by reason (SPEC D-9).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dropped {
+    /// Shorter than an Ethernet header and a packet header.
+    pub short: u64,
+    /// Longer than [`MAX_FRAME`](super::MAX_FRAME).
+    pub long: u64,
+    /// Of another EtherType.
+    pub foreign: u64,
+    /// The source address is not the sender's own.
+    pub forged: u64,
+    /// The target address is no node's and not the fabric's.
+    pub unroutable: u64,
+    /// For the fabric, but no valid Hello.
+    pub control: u64,
+    /// For this node, which had left.
+    pub undelivered: u64,
+}
+
+impl Dropped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Self { short, long, foreign, forged, unroutable, control, undelivered } = *self;
+        short + long + foreign + forged + unroutable + control + undelivered
+    }
+}
+
+/// What one node and its router did.
+#[derive(Clone, Debug, Default)]
+pub struct NodeStatistics {
+    /// A valid Hello came from it.
+    pub joined: bool,
+    /// Why its connection has ended, if it has.
+    pub left: Option<String>,
+    /// Packets it sent into the torus.
+    pub injected: Traffic,
+    /// Packets the torus gave to it.
+    pub delivered: Traffic,
+    /// Links crossed by the packets it sent.
+    pub hops: u64,
+    /// Packets that left its router over each link, by `Direction::index`.
+    pub links: [Traffic; LINKS],
+    /// Frames between it and the fabric itself (Hello and Go).
+    pub control: u64,
+    /// Frames it sent that were not carried; `undelivered` are those it was to get.
+    pub dropped: Dropped,
+}
+
+/// A snapshot of the whole fabric.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Steps of the torus in which a packet moved.
+    pub steps: u64,
+    /// By rank.
+    pub nodes: Vec<NodeStatistics>,
+    /// What went wrong, each with the node's name; the first of a kind per node.
+    pub complaints: Vec<String>,
+}

@@ -1,0 +1,294 @@
+//! What arrives, moves and leaves in one round: the nodes' streams around the torus.
+
+use super::frame::{self, Addresses, ETHER_TYPE, FABRIC};
+use super::muster::{Answer, Muster};
+use super::pcap::Capture;
+use super::statistics::{Dropped, NodeStatistics, Statistics};
+use super::stream::FrameStream;
+use super::torus::{Packet, Torus};
+use pami::topology::TorusShape;
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+
+/// Complaints kept per node: a hostile one must not fill the memory.
+const MAX_COMPLAINTS: u8 = 8;
+
+struct Node<S> {
+    stream: Option<FrameStream<S>>,
+    left: Option<String>,
+    /// A Go is to be sent.
+    go: bool,
+    control: u64,
+    dropped: Dropped,
+    complaints: u8,
+}
+
+/// The torus with a stream at each node.
+pub struct Switch<S, W: Write> {
+    shape: TorusShape,
+    torus: Torus,
+    nodes: Vec<Node<S>>,
+    muster: Muster,
+    capture: Option<Capture<W>>,
+    /// Why the capture ended early.
+    capture_fault: Option<io::Error>,
+    complaints: Vec<String>,
+}
+
+impl<S: Read + Write, W: Write> Switch<S, W> {
+    /// A torus without any stream yet; queues hold `room` packets.
+    pub fn new(shape: TorusShape, room: usize, capture: Option<Capture<W>>) -> Self {
+        let node = |_| Node {
+            stream: None,
+            left: None,
+            go: false,
+            control: 0,
+            dropped: Dropped::default(),
+            complaints: 0,
+        };
+        let nodes = shape.nodes();
+        Self {
+            shape,
+            torus: Torus::new(shape, room),
+            nodes: (0..nodes).map(node).collect(),
+            muster: Muster::new(nodes as usize),
+            capture,
+            capture_fault: None,
+            complaints: Vec::new(),
+        }
+    }
+
+    /// Attaches the stream of `node`.
+    pub fn connect(&mut self, node: u32, stream: S) {
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            node.stream = Some(FrameStream::new(stream));
+        }
+    }
+
+    /// Notes what the stream of `node` has become ready for.
+    pub fn ready(&mut self, node: usize, readable: bool, writable: bool) {
+        if let Some(stream) = self.nodes.get_mut(node).and_then(|node| node.stream.as_mut()) {
+            stream.ready(readable, writable);
+        }
+    }
+
+    /// Who has joined.
+    pub fn muster(&self) -> &Muster {
+        &self.muster
+    }
+
+    /// Moves everything that can move, once; returns whether anything did. If not, nothing will before a
+    /// stream becomes ready. A stream that has ended is given to `retire`.
+    pub fn round(&mut self, mut retire: impl FnMut(S)) -> bool {
+        let mut changed = false;
+        for node in self.nodes.iter_mut().filter_map(|node| node.stream.as_mut()) {
+            changed |= node.fill();
+        }
+        // Ends: each turn takes from finite input buffers or moves packets towards finite output buffers.
+        loop {
+            let mut moved = false;
+            for rank in 0..self.shape.nodes() {
+                moved |= self.take_in(rank);
+            }
+            moved |= self.torus.step() > 0;
+            for rank in 0..self.shape.nodes() {
+                moved |= self.give_out(rank);
+            }
+            changed |= moved;
+            if !moved {
+                break;
+            }
+        }
+        for node in &mut self.nodes {
+            let Some(stream) = &mut node.stream else { continue };
+            changed |= stream.flush();
+            if let Some(why) = stream.ended() {
+                node.left = Some(why);
+                node.stream.take().map(FrameStream::into_stream).map(&mut retire);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Takes frames of one node in while the torus has room for them.
+    fn take_in(&mut self, rank: u32) -> bool {
+        let mut taken = false;
+        while self.torus.has_room(rank) {
+            let node = &mut self.nodes[rank as usize];
+            let Some(stream) = &mut node.stream else { break };
+            let frame = stream.frame().map(<[u8]>::to_vec);
+            let skipped = stream.take_skipped();
+            if frame.is_some() {
+                stream.consume();
+            }
+            node.dropped.short += skipped.short;
+            node.dropped.long += skipped.long;
+            if skipped.short + skipped.long > 0 {
+                self.complain(rank, || "it sent a frame of an unfit length".into());
+            }
+            let Some(frame) = frame else { break };
+            self.record(&frame);
+            self.admit(rank, frame);
+            taken = true;
+        }
+        taken
+    }
+
+    /// Puts a frame on its way, or counts why not.
+    fn admit(&mut self, rank: u32, frame: Vec<u8>) {
+        let Some(addresses) = Addresses::read(&frame) else { return };
+        let nodes = self.shape.nodes();
+        let dropped = &mut self.nodes[rank as usize].dropped;
+        let (count, why) = match addresses {
+            Addresses { ether_type, .. } if ether_type != ETHER_TYPE => {
+                (&mut dropped.foreign, format!("it sent a frame of EtherType {ether_type:#06x}"))
+            }
+            Addresses { source, .. } if source != Some(rank) => {
+                (&mut dropped.forged, "it sent a frame with a source address that is not its own".into())
+            }
+            Addresses { target: Some(FABRIC), .. } => return self.control(rank, &frame),
+            Addresses { target: Some(target), .. } if target < nodes => {
+                // There is room and both ranks are checked, so it is taken.
+                let _ = self.torus.inject(Packet::new(rank, target, frame));
+                return;
+            }
+            Addresses { target, .. } => {
+                let target =
+                    target.map_or("an address that is no node's".into(), |rank| format!("node {rank}"));
+                (&mut dropped.unroutable, format!("it sent a frame to {target}"))
+            }
+        };
+        *count += 1;
+        self.complain(rank, || why);
+    }
+
+    fn control(&mut self, rank: u32, frame: &[u8]) {
+        let node = &mut self.nodes[rank as usize];
+        node.control += 1;
+        let answer = match frame::read_hello(frame) {
+            Some((claimed, nodes)) => self.muster.hello(rank, claimed, nodes),
+            None => Answer::Refused("it sent the fabric a frame that is no Hello".into()),
+        };
+        match answer {
+            Answer::Wait => {}
+            Answer::GoAgain => node.go = true,
+            Answer::GoToAll => self.nodes.iter_mut().for_each(|node| node.go = true),
+            Answer::Refused(why) => {
+                node.dropped.control += 1;
+                self.complain(rank, || why);
+            }
+        }
+    }
+
+    /// Gives one node its packets while its stream has room for them.
+    fn give_out(&mut self, rank: u32) -> bool {
+        let mut given = false;
+        let node = &mut self.nodes[rank as usize];
+        if node.go && node.stream.as_ref().is_some_and(FrameStream::has_room) {
+            let go = frame::go(rank, self.shape.nodes());
+            node.go = false;
+            node.control += 1;
+            if let Some(stream) = &mut node.stream {
+                given |= stream.send(&go);
+            }
+            self.record(&go);
+        }
+        let node = &mut self.nodes[rank as usize];
+        loop {
+            // Before a node has connected, its packets wait; after it has left, they are lost.
+            let ready = node.stream.as_ref().map_or(node.left.is_some(), FrameStream::has_room);
+            let Some(packet) = ready.then(|| self.torus.eject(rank)).flatten() else { break };
+            if !node.stream.as_mut().is_some_and(|stream| stream.send(&packet.frame)) {
+                node.dropped.undelivered += 1;
+            }
+            given = true;
+        }
+        given
+    }
+
+    fn record(&mut self, frame: &[u8]) {
+        if let Some(capture) = &mut self.capture
+            && let Err(error) = capture.record(frame)
+        {
+            self.end_capture(error);
+        }
+    }
+
+    /// Hands the capture so far to its file.
+    pub fn flush_capture(&mut self) {
+        if let Some(Err(error)) = self.capture.as_mut().map(Capture::flush) {
+            self.end_capture(error);
+        }
+    }
+
+    fn end_capture(&mut self, error: io::Error) {
+        self.capture = None;
+        self.complaints.push(format!("the capture ends early: {error}"));
+        self.capture_fault = Some(error);
+    }
+
+    /// Notes what is wrong with a node, unless it is known.
+    pub fn complain(&mut self, rank: u32, why: impl FnOnce() -> String) {
+        let Some(node) = self.nodes.get_mut(rank as usize) else { return };
+        if node.complaints == MAX_COMPLAINTS {
+            return;
+        }
+        let text = format!("node {rank}: {}", why());
+        if !self.complaints.contains(&text) {
+            node.complaints += 1;
+            self.complaints.push(text);
+        }
+    }
+
+    /// All counters.
+    pub fn statistics(&self) -> Statistics {
+        let node = |((rank, node), counters): ((usize, &Node<S>), &super::torus::Counters)| NodeStatistics {
+            joined: self.muster.has(rank as u32),
+            left: node.left.clone(),
+            injected: counters.injected,
+            delivered: counters.ejected,
+            hops: counters.hops,
+            links: counters.links,
+            control: node.control,
+            dropped: node.dropped,
+        };
+        Statistics {
+            steps: self.torus.steps(),
+            nodes: self.nodes.iter().enumerate().zip(self.torus.counters()).map(node).collect(),
+            complaints: self.complaints.clone(),
+        }
+    }
+
+    /// What every router and stream holds, for people.
+    pub fn dump(&self) -> String {
+        let (joined, nodes) = (self.muster.count(), self.nodes.len());
+        let packets = self.torus.in_flight();
+        let mut text = format!("fabric: {joined} of {nodes} nodes joined, {packets} packets in flight\n");
+        for (rank, node) in (0..).zip(&self.nodes) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "node {rank}: router ");
+            let _ = self.torus.describe(rank, &mut text);
+            let _ = match (&node.stream, &node.left) {
+                (Some(stream), _) => {
+                    let (unread, unwritten) = stream.backlog();
+                    let stalled = if stream.is_stalled() { ", the node does not read" } else { "" };
+                    writeln!(text, "; stream {unread} bytes in, {unwritten} bytes out{stalled}")
+                }
+                (None, Some(why)) => writeln!(text, "; left: {why}"),
+                (None, None) => writeln!(text, "; never connected"),
+            };
+        }
+        text
+    }
+
+    /// The last snapshot, with the capture complete.
+    ///
+    /// # Errors
+    /// What kept the capture from being written.
+    pub fn finish(mut self) -> io::Result<Statistics> {
+        self.flush_capture();
+        let statistics = self.statistics();
+        self.capture_fault.map_or(Ok(statistics), Err)
+    }
+}
