@@ -20,7 +20,7 @@ use crate::device::{Arrival, Port, Wake};
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::Endpoint;
 use crate::receive::Incoming;
-use crate::send::Sends;
+use crate::send::{SendError, Sends};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -33,6 +33,9 @@ pub const POSTS_PER_ADVANCE: usize = 64;
 /// Rounds that [`Context::wait`] polls before it sleeps: long enough to catch an answer of a neighbour, short
 /// enough that nodes which share a host core do not steal each other's time.
 pub const POLLS_BEFORE_SLEEP: usize = 64;
+
+/// Longest sleep of [`Context::retry`] between two attempts.
+const RETRY_NS: u64 = 1_000_000;
 
 /// What posted work says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,6 +201,24 @@ impl<P: Port> Context<P> {
             active.port.drive();
         }
         events
+    }
+
+    /// Calls `attempt`, and advances and calls it again for as long as it finds no room.
+    ///
+    /// # Errors
+    /// What `attempt` returns, but for [`SendError::Again`].
+    pub fn retry<T>(
+        &mut self,
+        mut attempt: impl FnMut(&mut Active<P>) -> Result<T, SendError>,
+    ) -> Result<T, SendError> {
+        let mut outcome = attempt(&mut self.active);
+        while matches!(outcome, Err(SendError::Again)) {
+            self.wait_for(RETRY_NS, |active| {
+                outcome = attempt(active);
+                !matches!(outcome, Err(SendError::Again))
+            });
+        }
+        outcome
     }
 
     /// Advances until `until` holds; sleeps while there is nothing to do (SPEC N-8).

@@ -33,4 +33,5 @@ pub use context::{Active, Context, Poster, Progress, Work, WorkSlot};
 pub use dispatch::{Completion, Done, Message, OnPart, OnReceived, Part, Receive, Received};
 pub use endpoint::Endpoint;
 pub use lock::LockedContext;
+pub use rings::buffer::{Buffer, Lease, Source};
 pub use send::{Payload, Send, SendError};

@@ -181,8 +181,8 @@ mod tests {
 
     fn envelopes() -> impl Strategy<Value = Envelope> {
         let kinds = prop_oneof![Just(Kind::First), Just(Kind::Next), Just(Kind::FirstAcked), Just(Kind::Ack)];
-        let endpoints = (any::<u32>(), any::<u8>());
-        (kinds, any::<u8>(), any::<u8>(), endpoints.clone(), endpoints, any::<u32>(), 0u32..1 << 20).prop_map(
+        let endpoints = || (any::<u32>(), any::<u8>());
+        (kinds, any::<u8>(), any::<u8>(), endpoints(), endpoints(), any::<u32>(), 0u32..1 << 20).prop_map(
             |(kind, dispatch, client, (task, context), (task2, context2), message, offset)| Envelope {
                 kind,
                 dispatch,

@@ -32,6 +32,9 @@ pub enum Payload {
     Static(&'static [u8]),
     /// These bytes of a buffer, which is handed over until the local completion gives it back.
     Buffer(Buffer, Range<usize>),
+    /// A view of a buffer that the sender has lent itself, to send parts of it to several targets at once. The
+    /// local completion says that every packet is queued; the lease says when nobody reads any more.
+    Source(Source),
 }
 
 /// A message of any length.
@@ -206,6 +209,7 @@ impl<P: Port> Active<P> {
         let bytes = match &payload {
             Payload::Static(bytes) => Some(*bytes),
             Payload::Buffer(buffer, range) => buffer.as_slice().get(range.clone()),
+            Payload::Source(source) => Some(source.as_slice()),
         };
         let Some(len) = bytes.map(<[u8]>::len) else { return Err((SendError::Range, payload)) };
         if u32::try_from(len).is_err() {
@@ -214,6 +218,7 @@ impl<P: Port> Active<P> {
         let Some(number) = self.sends.free.pop() else { return Err((SendError::Again, payload)) };
         let (data, lease) = match payload {
             Payload::Static(bytes) => (Source::from(bytes), None),
+            Payload::Source(source) => (source, None),
             Payload::Buffer(buffer, range) => {
                 let lease = buffer.lend();
                 // The range was seen to lie inside.
