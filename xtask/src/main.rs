@@ -1,2 +1,5 @@
-//! xtask
-fn main() {}
+//! `cargo xtask`: see the library of the same name.
+
+fn main() -> std::process::ExitCode {
+    xtask::cli::main().into()
+}

@@ -72,6 +72,8 @@ pub struct NodeStatistics {
 pub struct Statistics {
     /// Steps of the torus in which a packet moved.
     pub steps: u64,
+    /// Times the fabric looked at all nodes; at rest, none.
+    pub rounds: u64,
     /// By rank.
     pub nodes: Vec<NodeStatistics>,
     /// What went wrong, each with the node's name; the first of a kind per node.

@@ -29,6 +29,7 @@ pub struct Switch<S, W: Write> {
     torus: Torus,
     nodes: Vec<Node<S>>,
     muster: Muster,
+    rounds: u64,
     capture: Option<Capture<W>>,
     /// Why the capture ended early.
     capture_fault: Option<io::Error>,
@@ -52,6 +53,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             torus: Torus::new(shape, room),
             nodes: (0..nodes).map(node).collect(),
             muster: Muster::new(nodes as usize),
+            rounds: 0,
             capture,
             capture_fault: None,
             complaints: Vec::new(),
@@ -80,6 +82,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     /// Moves everything that can move, once; returns whether anything did. If not, nothing will before a
     /// stream becomes ready. A stream that has ended is given to `retire`.
     pub fn round(&mut self, mut retire: impl FnMut(S)) -> bool {
+        self.rounds += 1;
         let mut changed = false;
         for node in self.nodes.iter_mut().filter_map(|node| node.stream.as_mut()) {
             changed |= node.fill();
@@ -255,6 +258,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         };
         Statistics {
             steps: self.torus.steps(),
+            rounds: self.rounds,
             nodes: self.nodes.iter().enumerate().zip(self.torus.counters()).map(node).collect(),
             complaints: self.complaints.clone(),
         }

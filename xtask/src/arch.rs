@@ -1,0 +1,70 @@
+//! The instruction sets that nodes are emulated for, and what each needs from the host.
+
+use clap::ValueEnum;
+
+/// An instruction set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum)]
+pub enum Arch {
+    /// 64-bit Arm, on QEMU's `virt` board with a GICv3.
+    Aarch64,
+    /// 64-bit RISC-V, on QEMU's `virt` board under OpenSBI.
+    Riscv64,
+}
+
+impl Arch {
+    /// Both, in the order in which they are built and tested.
+    pub const ALL: [Self; 2] = [Self::Aarch64, Self::Riscv64];
+
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64",
+            Self::Riscv64 => "riscv64",
+        }
+    }
+
+    /// rustc's name of the target.
+    pub fn target(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64-unknown-none",
+            Self::Riscv64 => "riscv64gc-unknown-none-elf",
+        }
+    }
+
+    /// QEMU's program.
+    pub fn emulator(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "qemu-system-aarch64",
+            Self::Riscv64 => "qemu-system-riscv64",
+        }
+    }
+
+    /// The Debian package that holds [`emulator`](Self::emulator).
+    pub fn emulator_package(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "qemu-system-arm",
+            Self::Riscv64 => "qemu-system-misc",
+        }
+    }
+
+    /// QEMU's options that choose the board and its processor.
+    pub fn board(self) -> &'static [&'static str] {
+        match self {
+            Self::Aarch64 => &[
+                "-machine",
+                "virt,gic-version=3",
+                "-cpu",
+                "cortex-a72",
+                "-semihosting-config",
+                "enable=on,target=native",
+            ],
+            Self::Riscv64 => &["-machine", "virt", "-cpu", "rv64", "-bios", "default"],
+        }
+    }
+}
+
+impl std::fmt::Display for Arch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

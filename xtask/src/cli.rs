@@ -1,0 +1,225 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::arch::Arch;
+use crate::personality::{Map, Mode};
+use crate::progress::Voice;
+use crate::run::{Ending, Outcome, Run};
+use crate::suite::{self, Scope};
+use crate::{doctor, jobs, table};
+
+/// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Boot the nodes of a torus and run a job on them
+    ///
+    /// Builds the job, installs what is missing, boots one QEMU per node, shows their logs and ends with a
+    /// table. The exit code is 0 only if every node ended well; 124 after the deadline, 130 after Ctrl-C.
+    Qemu(Box<Qemu>),
+    /// List the jobs that nodes can run
+    Jobs,
+    /// Run all checks and tests, or those whose name contains FILTER
+    Test(Test),
+    /// Tell what this machine has, what it lacks and what would be installed
+    Doctor {
+        /// Install what is missing
+        #[arg(long)]
+        fix: bool,
+    },
+}
+
+#[derive(Args)]
+struct Qemu {
+    /// What to run; `cargo xtask jobs` lists all
+    #[arg(default_value = "npb-is")]
+    job: String,
+    /// Instruction set of the nodes
+    #[arg(long, value_enum, default_value = "aarch64")]
+    arch: Arch,
+    /// Shape of the torus: 1 to 5 extents; an `m` makes a dimension a mesh, as in 4x2m
+    #[arg(long, value_name = "SHAPE", default_value = "2x2x2")]
+    torus: String,
+    /// Hardware threads per node
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    harts: u8,
+    /// One task per node (smp) or one per hart (vn)
+    #[arg(long, value_enum, default_value = "smp")]
+    mode: Mode,
+    /// Number tasks over the nodes first (xyzt) or over a node's harts first (txyz)
+    #[arg(long, value_enum, default_value = "xyzt")]
+    map: Map,
+    /// Memory per node
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(16..))]
+    memory: u32,
+    /// Largest number of contexts per client and task
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
+    contexts: u8,
+    /// Give each node's last hart to the message unit
+    #[arg(long)]
+    agent_core: bool,
+    /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with --gdb]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Capture all packets into FILE, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Log level compiled into the firmware
+    #[arg(long, value_enum, default_value = "info")]
+    log: Level,
+    /// Let this node wait for a debugger (may be given several times)
+    #[arg(long, value_name = "NODE")]
+    gdb: Vec<u32>,
+    /// Folder for the run's logs [default: a new one under target/pamir]
+    #[arg(long, visible_alias = "keep", value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// Further option for QEMU, one word each; may be given several times
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    qemu_option: Vec<String>,
+    /// Arguments of the job
+    #[arg(last = true, value_name = "JOB ARGS")]
+    arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Level {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Args)]
+struct Test {
+    /// Only tests whose name contains this; the checks are left out
+    filter: Option<String>,
+    /// Only what runs without guests
+    #[arg(long, conflicts_with = "guests_only")]
+    host_only: bool,
+    /// Only the integration tests, which boot guests
+    #[arg(long)]
+    guests_only: bool,
+}
+
+/// Does what the command line says; the result is the exit code.
+pub fn main() -> u8 {
+    let cli = Cli::parse();
+    let voice = Voice::terminal();
+    let code = |good: bool| u8::from(!good);
+    let result = match cli.verb {
+        Verb::Qemu(qemu) => boot(*qemu, &voice),
+        Verb::Jobs => list(&voice).map(code),
+        Verb::Test(test) => {
+            let scope = match (test.host_only, test.guests_only) {
+                (true, _) => Scope::Host,
+                (_, true) => Scope::Guests,
+                _ => Scope::All,
+            };
+            suite::run(test.filter.as_deref(), scope, &voice).map(code)
+        }
+        Verb::Doctor { fix } => doctor::doctor(fix, &voice).map(code),
+    };
+    voice.idle();
+    result.unwrap_or_else(|error| {
+        voice.say(&format!("{} {error:#}", console::style("error:").for_stderr().red().bold()));
+        1
+    })
+}
+
+fn boot(qemu: Qemu, voice: &Voice) -> Result<u8> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupt)).context("cannot listen to Ctrl-C")?;
+    }
+    let result = qemu.into_run().voice(voice.clone()).interrupt(Arc::clone(&interrupt)).run();
+    match result {
+        Ok(outcome) => {
+            close(&outcome, voice);
+            Ok(outcome.exit_code())
+        }
+        // Cargo hears Ctrl-C as well, and a broken build is then no news.
+        Err(_) if interrupt.load(Ordering::Relaxed) => {
+            voice.say("interrupted");
+            Ok(130)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn close(outcome: &Outcome, voice: &Voice) {
+    if let Some(dump) = &outcome.dump {
+        voice.say(&format!("the state of all nodes:\n{}", dump.trim_end()));
+    }
+    voice.print(&table::render(outcome));
+    for complaint in &outcome.fabric.complaints {
+        voice.say(&format!("fabric: {complaint}"));
+    }
+    let failures: Vec<_> = outcome.failures().collect();
+    for failure in &failures {
+        voice.say(&console::style(failure).for_stderr().red().to_string());
+    }
+    match outcome.ending {
+        Ending::Interrupted => voice.say("interrupted; all nodes were stopped"),
+        Ending::Deadline => {
+            let left: Vec<_> = outcome.unfinished().map(|rank| rank.to_string()).collect();
+            voice.say(&format!("the deadline passed; these nodes had not ended: {}", left.join(" ")));
+        }
+        Ending::NodeFailed => voice.say("the remaining nodes were stopped"),
+        Ending::Finished => {}
+    }
+    if !outcome.success() {
+        voice.say(&format!("logs: {}", outcome.logs.display()));
+    }
+}
+
+fn list(voice: &Voice) -> Result<bool> {
+    let jobs = jobs::list()?;
+    let width = jobs.iter().map(|job| job.name.len()).max().unwrap_or(0);
+    for job in jobs {
+        voice.print(&format!("{:width$}  {}", job.name, job.summary));
+    }
+    Ok(true)
+}
+
+impl Qemu {
+    fn into_run(self) -> Run {
+        let level =
+            self.log.to_possible_value().map_or("info".to_owned(), |level| level.get_name().to_owned());
+        let mut run = Run::new(self.job)
+            .arch(self.arch)
+            .torus(self.torus)
+            .harts(self.harts)
+            .mode(self.mode)
+            .map(self.map)
+            .memory(self.memory)
+            .contexts(self.contexts)
+            .agent_core(self.agent_core)
+            .log(level)
+            .args(self.arguments);
+        run = match self.timeout {
+            Some(seconds) => run.timeout(Duration::from_secs(seconds)),
+            None if !self.gdb.is_empty() => run.without_timeout(),
+            None => run,
+        };
+        run = self.gdb.into_iter().fold(run, Run::gdb);
+        run = self.qemu_option.into_iter().fold(run, Run::qemu_option);
+        run = self.pcap.into_iter().fold(run, Run::pcap);
+        self.logs.into_iter().fold(run, Run::logs)
+    }
+}

@@ -1,0 +1,71 @@
+//! `doctor`: what this machine has, what it lacks, and what would be installed.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::arch::Arch;
+use crate::progress::Voice;
+use crate::{setup, workspace};
+
+/// Looks, prints a table, and with `fix` installs what is missing. True if nothing is missing in the end.
+pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
+    let mut whole = true;
+    for arch in Arch::ALL {
+        if fix {
+            setup::toolchain(arch, voice)?;
+            setup::emulator(arch, voice)?;
+        }
+        let found = setup::find_toolchain(arch).map(|toolchain| toolchain.describe());
+        whole &= row(voice, arch.target(), found, &setup::toolchain_remedy(arch));
+        let found = workspace::find_on_path(arch.emulator()).map(|path| path.display().to_string());
+        let remedy = format!("apt-get install {}", arch.emulator_package());
+        whole &= row(voice, arch.emulator(), found, &remedy);
+    }
+    if fix {
+        setup::setpriv(voice)?;
+    }
+    let found = workspace::find_on_path("setpriv").map(|path| path.display().to_string());
+    whole &= row(voice, "setpriv", found, "apt-get install util-linux");
+
+    let miri = succeeds(Command::new("cargo").args(["+nightly", "miri", "--version"]));
+    optional(voice, "Miri", miri, "rustup component add --toolchain nightly miri rust-src");
+    let fuzz = succeeds(Command::new("cargo").args(["+nightly", "fuzz", "--version"]));
+    optional(voice, "cargo-fuzz", fuzz, "cargo install cargo-fuzz (and a nightly toolchain)");
+    if !whole {
+        voice.print(
+            "What is missing is installed when it is first needed, or now by `cargo xtask doctor --fix`.",
+        );
+    }
+    Ok(whole)
+}
+
+/// Whether a command runs and ends well; its output is dropped.
+pub fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn row(voice: &Voice, what: &str, found: Option<String>, remedy: &str) -> bool {
+    match &found {
+        Some(found) => voice.print(&format!("{} {what}: {found}", console::style("ok     ").green())),
+        None => voice
+            .print(&format!("{} {what}: would be installed by: {remedy}", console::style("missing").red())),
+    }
+    found.is_some()
+}
+
+fn optional(voice: &Voice, what: &str, found: bool, remedy: &str) {
+    if found {
+        voice.print(&format!("{} {what}", console::style("ok     ").green()));
+    } else {
+        voice.print(&format!(
+            "{} {what}: its tests are skipped; to have it: {remedy}",
+            console::style("absent ").yellow()
+        ));
+    }
+}

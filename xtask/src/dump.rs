@@ -1,0 +1,143 @@
+//! What a node was doing when its job failed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::qmp::Control;
+use crate::symbols::Symbols;
+
+/// `PAMIR_STATE` begins with this.
+const MAGIC: u64 = 0x5041_4d49_5253_5442;
+/// Bytes of the state block: magic, number of FIFOs, their stride, the address of the first.
+const BLOCK_BYTES: usize = 24;
+/// Bytes of a FIFO's record: client, task, context, open, then four counters.
+const RECORD_BYTES: usize = 20;
+/// More FIFO records than any node has; a larger number means that the block is not to be trusted.
+const MAX_FIFOS: u32 = 4096;
+
+/// Asks a live emulator for the state of its node. Whatever cannot be had is said in the text.
+pub fn node(control: &Path, scratch: &Path, symbols: Option<&Symbols>) -> String {
+    let mut text = String::new();
+    if let Err(error) = ask(control, scratch, symbols, &mut text) {
+        let _ = writeln!(text, "  no more is known: {error:#}");
+    }
+    text
+}
+
+fn ask(control: &Path, scratch: &Path, symbols: Option<&Symbols>, text: &mut String) -> Result<()> {
+    let mut control = Control::connect(control)?;
+    control.stop()?;
+    for (hart, pc) in counters(&control.monitor("info registers -a")?) {
+        let name = symbols.and_then(|symbols| symbols.name(pc)).unwrap_or_else(|| "outside the image".into());
+        writeln!(text, "  hart {hart} at {pc:#x} ({name})")?;
+    }
+    let Some(address) = symbols.and_then(Symbols::state_block) else { return Ok(()) };
+    let block = control.memory(address, BLOCK_BYTES, scratch)?;
+    let Some((count, stride, first)) = block_of(&block)? else {
+        writeln!(text, "  the message unit has not started")?;
+        return Ok(());
+    };
+    let bytes = control.memory(first, count as usize * stride, scratch)?;
+    for record in bytes.chunks_exact(stride) {
+        if let Some(line) = fifo(record) {
+            writeln!(text, "  {line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Each hart's program counter, from the monitor's register dump.
+fn counters(registers: &str) -> Vec<(u32, u64)> {
+    let mut found = Vec::new();
+    let mut hart = 0;
+    for line in registers.lines() {
+        let line = line.trim();
+        if let Some(number) = line.strip_prefix("CPU#") {
+            hart = number.trim().parse().unwrap_or(hart);
+            continue;
+        }
+        let pc = line.strip_prefix("PC=").or_else(|| line.strip_prefix("pc ").map(str::trim_start));
+        let pc = pc.and_then(|rest| rest.split_ascii_whitespace().next());
+        if let Some(pc) = pc.and_then(|pc| u64::from_str_radix(pc, 16).ok()) {
+            found.push((hart, pc));
+        }
+    }
+    found
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Number of FIFOs, their stride and where the first lies; `None` before the unit's start.
+fn block_of(block: &[u8]) -> Result<Option<(u32, usize, u64)>> {
+    let magic = long(block, 0).context("the state block is cut")?;
+    let (Some(count), Some(stride), Some(first)) = (word(block, 8), word(block, 12), long(block, 16)) else {
+        bail!("the state block is cut");
+    };
+    if count == 0 || first == 0 {
+        return Ok(None);
+    }
+    if magic != MAGIC || count > MAX_FIFOS || (stride as usize) < RECORD_BYTES || stride > 4096 {
+        bail!("the state block is damaged: magic {magic:#x}, {count} FIFOs of {stride} bytes");
+    }
+    Ok(Some((count, stride as usize, first)))
+}
+
+/// A line on a FIFO that was ever used.
+fn fifo(record: &[u8]) -> Option<String> {
+    let [client, task, context, open] = record.get(..4)?.try_into().ok()?;
+    let counters = [word(record, 4)?, word(record, 8)?, word(record, 12)?, word(record, 16)?];
+    if open == 0 && counters == [0; 4] {
+        return None;
+    }
+    let [injected, retired, delivered, consumed] = counters;
+    Some(format!(
+        "FIFOs of client {client} task {task} context {context}{}: injected {injected}, retired {retired} ({} waiting); \
+         delivered {delivered}, consumed {consumed} ({} waiting)",
+        if open == 0 { " (closed)" } else { "" },
+        injected.wrapping_sub(retired),
+        delivered.wrapping_sub(consumed),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_program_counters_are_found_in_the_dumps_of_both_architectures() {
+        let arm = "\nCPU#0\n PC=0000000040201234 X00=0000000000000000\nX01=0\n\nCPU#1\n PC=0000000040205678 X00=1\n";
+        assert_eq!(counters(arm), [(0, 0x4020_1234), (1, 0x4020_5678)]);
+        let riscv = "\nCPU#0\n V      =   0\n pc       0000000080200042\n mhartid  0\n\nCPU#1\n pc 0000000080200010\n";
+        assert_eq!(counters(riscv), [(0, 0x8020_0042), (1, 0x8020_0010)]);
+        assert!(counters("").is_empty());
+    }
+
+    #[test]
+    fn x1_fifo_counters_are_read_from_the_state_block() {
+        let mut block = MAGIC.to_le_bytes().to_vec();
+        block.extend(3u32.to_le_bytes());
+        block.extend(20u32.to_le_bytes());
+        block.extend(0x4030_0000u64.to_le_bytes());
+        assert_eq!(block_of(&block).expect("sound"), Some((3, 20, 0x4030_0000)));
+        assert!(block_of(&block[..20]).is_err());
+        assert_eq!(block_of(&[0; 24]).expect("not started"), None);
+        block[0] ^= 1;
+        assert!(block_of(&block).is_err());
+
+        let mut record = vec![1, 0, 2, 1];
+        for counter in [7u32, 5, 3, 3] {
+            record.extend(counter.to_le_bytes());
+        }
+        let line = fifo(&record).expect("in use");
+        assert!(line.contains("client 1 task 0 context 2: injected 7, retired 5 (2 waiting)"), "{line}");
+        assert_eq!(fifo(&[0; 20]), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! One emulated node: QEMU's command line, its process, its end.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, Result};
+
+use crate::arch::Arch;
+
+/// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 4096 behind the
+/// message header of 32.
+pub const ADAPTER_MTU: u32 = 4096 + 32;
+
+/// How a node is emulated.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The emulator's program.
+    pub emulator: PathBuf,
+    /// The program that starts it so that it dies with this process.
+    pub setpriv: PathBuf,
+    /// The instruction set.
+    pub arch: Arch,
+    /// The firmware, if the emulator is a real one.
+    pub image: Option<PathBuf>,
+    /// The value of `-smp`.
+    pub smp: String,
+    /// Memory in MiB.
+    pub memory: u32,
+    /// Further options, as they are.
+    pub options: Vec<String>,
+}
+
+/// What makes one node different from the others.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its rank.
+    pub rank: u32,
+    /// Its boot arguments.
+    pub bootargs: String,
+    /// The fabric's listener.
+    pub torus: PathBuf,
+    /// Where QEMU listens for its control protocol.
+    pub control: PathBuf,
+    /// The port at which the node waits for a debugger before its first instruction.
+    pub gdb: Option<u16>,
+}
+
+/// A comma ends an option's value, two are one comma.
+fn value(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+/// The emulator's arguments.
+pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
+    let mut words: Vec<String> = machine.arch.board().iter().map(|&word| word.to_owned()).collect();
+    let mut add = |option: &str, argument: String| words.extend([option.to_owned(), argument]);
+    // Many guests share the host: a small cache of translated code each.
+    add("-accel", "tcg,tb-size=64".into());
+    add("-smp", machine.smp.clone());
+    add("-m", machine.memory.to_string());
+    add("-display", "none".into());
+    add("-chardev", "stdio,id=console,signal=off".into());
+    add("-serial", "chardev:console".into());
+    add("-qmp", format!("unix:{},server=on,wait=off", value(&place.control)));
+    add("-global", "virtio-mmio.force-legacy=false".into());
+    let stream = "stream,id=torus,server=off,addr.type=unix,addr.path=";
+    add("-netdev", format!("{stream}{}", value(&place.torus)));
+    let [a, b, c, d] = place.rank.to_be_bytes();
+    let mac = format!("02:50:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+    let device = "virtio-net-device,netdev=torus,bus=virtio-mmio-bus.0";
+    add("-device", format!("{device},host_mtu={ADAPTER_MTU},mac={mac}"));
+    if let Some(image) = &machine.image {
+        add("-kernel", image.display().to_string());
+    }
+    add("-append", place.bootargs.clone());
+    if let Some(port) = place.gdb {
+        add("-gdb", format!("tcp:127.0.0.1:{port}"));
+        words.push("-S".into());
+    }
+    words.extend(["-nodefaults".into(), "-no-reboot".into()]);
+    words.extend(machine.options.iter().cloned());
+    words
+}
+
+/// How an emulator ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal of somebody else's.
+    Signal(i32),
+    /// Stopped by this tool, at the end of a failed run.
+    TornDown,
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "{code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::TornDown => f.write_str("stopped"),
+        }
+    }
+}
+
+/// An emulator's process. Dropping it kills it.
+pub struct Guest {
+    child: Child,
+    exit: Option<Exit>,
+}
+
+impl Guest {
+    /// Starts the emulator; its standard error goes to the file `errors`.
+    pub fn start(machine: &Machine, place: &Place, errors: &Path) -> Result<(Self, ChildStdout)> {
+        let errors = File::create(errors).with_context(|| format!("cannot write {}", errors.display()))?;
+        let mut child = Command::new(&machine.setpriv)
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(&machine.emulator)
+            .args(arguments(machine, place))
+            // A group of its own: the terminal's Ctrl-C is for this tool, which then asks the guests how they are.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .with_context(|| format!("cannot start {}", machine.emulator.display()))?;
+        let stdout = child.stdout.take().context("the emulator has no standard output")?;
+        Ok((Self { child, exit: None }, stdout))
+    }
+
+    /// How it ended, once it has.
+    pub fn exit(&mut self) -> io::Result<Option<Exit>> {
+        if self.exit.is_none()
+            && let Some(status) = self.child.try_wait()?
+        {
+            let signal = status.signal().map(Exit::Signal);
+            self.exit = Some(signal.unwrap_or(Exit::Code(status.code().unwrap_or(-1))));
+        }
+        Ok(self.exit)
+    }
+
+    /// Kills it from outside, as an accident would; how it ended is seen by [`exit`](Self::exit).
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()
+    }
+
+    /// Stops it if it still runs, and waits for its end.
+    pub fn tear_down(&mut self) -> io::Result<Exit> {
+        if let Some(exit) = self.exit()? {
+            return Ok(exit);
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        self.exit = Some(Exit::TornDown);
+        Ok(Exit::TornDown)
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Nothing can be done about a process that cannot be killed.
+        let _ = self.tear_down();
+    }
+}

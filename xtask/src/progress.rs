@@ -1,0 +1,75 @@
+//! What the user sees while the tool works.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Speaks to the user: notices and a spinner on the standard error, log lines on the standard output.
+/// A quiet one, for tests, says nothing.
+#[derive(Clone, Debug)]
+pub struct Voice {
+    quiet: bool,
+    bar: ProgressBar,
+}
+
+impl Voice {
+    /// Speaks to the terminal, or in plain lines where the output is none.
+    pub fn terminal() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+            bar.set_style(style);
+        }
+        Self { quiet: false, bar }
+    }
+
+    /// Says nothing.
+    pub fn quiet() -> Self {
+        Self { quiet: true, bar: ProgressBar::hidden() }
+    }
+
+    /// Whether nothing is said.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// A notice.
+    pub fn say(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("{}: {text}", console::style("pamir").for_stderr().bold()));
+        }
+    }
+
+    /// A line of the program's proper output.
+    pub fn print(&self, line: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| println!("{line}"));
+        }
+    }
+
+    /// Work begins that may take a while. Where there is no terminal, a line tells so.
+    pub fn busy(&self, what: &str) {
+        if self.quiet {
+            return;
+        }
+        if self.bar.is_hidden() {
+            self.say(what);
+            return;
+        }
+        self.bar.set_message(what.to_owned());
+        self.bar.reset();
+        self.bar.enable_steady_tick(Duration::from_millis(120));
+    }
+
+    /// The work goes on; `what` replaces the spinner's text.
+    pub fn update(&self, what: String) {
+        if !self.quiet {
+            self.bar.set_message(what);
+        }
+    }
+
+    /// The work is over: the spinner goes.
+    pub fn idle(&self) {
+        self.bar.disable_steady_tick();
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,223 @@
+//! One run: builds the firmware, boots the nodes of a torus, watches them, and says how it went.
+//!
+//! ```no_run
+//! use xtask::{Arch, Run};
+//! let outcome = Run::new("hello").arch(Arch::Riscv64).torus("2x2").harts(4).run().expect("a run");
+//! outcome.expect_success();
+//! ```
+
+mod folder;
+mod outcome;
+mod permits;
+mod settings;
+mod watch;
+mod watched;
+
+pub use folder::Folder;
+pub use outcome::{Ending, NodeOutcome, Outcome};
+pub use settings::{KillWhen, Run};
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use pami::topology::TorusShape;
+
+use crate::console::MAX_HARTS;
+use crate::fabric::{self, Fabric, FabricHandle};
+use crate::firmware::{self, Request};
+use crate::node::{self, Guest, Machine, Place};
+use crate::personality::Personality;
+use crate::{dump, setup};
+use settings::Image;
+use watch::Watch;
+use watched::{Firmware, Watched};
+
+/// The port of the first debugger.
+const GDB_PORT: u16 = 1234;
+
+impl Run {
+    /// Does it. A run that fails is an [`Outcome`] too; an error means that it did not come to a run.
+    pub fn run(self) -> Result<Outcome> {
+        let shape: TorusShape = self
+            .torus
+            .parse()
+            .map_err(|error| anyhow::anyhow!("the torus {:?} cannot be: {error}", self.torus))?;
+        self.check(shape)?;
+        let machine = self.machine()?;
+        let firmware = machine.image.as_deref().map(Firmware::load).transpose()?;
+        let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(self.harts));
+        let folder = Folder::create(self.logs.as_deref())?;
+        let sockets = short_folder()?;
+        let mut config = fabric::Config::new(shape, sockets.path());
+        config.pcap.clone_from(&self.pcap);
+        let fabric = Fabric::start(config).context("cannot start the fabric")?;
+
+        let begun = Instant::now();
+        let (nodes, consoles, controls) = self.start(shape, &machine, &folder, &fabric, sockets.path())?;
+        self.voice.busy(&format!("booting {} nodes", nodes.len()));
+        let mut watch = Watch {
+            nodes,
+            fabric: &fabric,
+            firmware: firmware.as_ref(),
+            voice: &self.voice,
+            interrupt: &self.interrupt,
+            begun,
+            deadline: self.deadline,
+            kills: self.kills.clone(),
+            joined: None,
+            ended: None,
+        };
+        let ending = watch.watch(consoles)?;
+        self.voice.idle();
+        let Watch { mut nodes, joined, ended, .. } = watch;
+        let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome.failure.is_some());
+        let dump = failed.then(|| dump_all(&mut nodes, &controls, firmware.as_ref(), &fabric, &folder));
+        for node in &mut nodes {
+            node.tear_down()?;
+            node.flush()?;
+        }
+        if let Some(dump) = &dump {
+            folder.write("dump.txt", dump)?;
+        }
+        let statistics = fabric.stop().context("the fabric failed")?;
+        let outcome = Outcome {
+            ending,
+            nodes: nodes.into_iter().map(|node| node.outcome).collect(),
+            fabric: statistics,
+            boot_time: joined.map(|joined| joined - begun),
+            job_time: joined.zip(ended).map(|(joined, ended)| ended.saturating_duration_since(joined)),
+            dump,
+            logs: folder.path().to_owned(),
+        };
+        if self.voice.is_quiet() && self.logs.is_none() && outcome.success() {
+            folder.remove()?;
+        }
+        Ok(outcome)
+    }
+
+    fn check(&self, shape: TorusShape) -> Result<()> {
+        if self.harts == 0 || self.harts > MAX_HARTS {
+            bail!("a node has 1 to {MAX_HARTS} harts, not {}", self.harts);
+        }
+        if self.agent && self.harts < 2 {
+            bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
+        }
+        if let Some(node) = self.gdb.iter().chain(self.kills.iter().map(|kill| &kill.node)).max()
+            && *node >= shape.nodes()
+        {
+            bail!("there is no node {node}: the last one of {shape} is {}", shape.nodes() - 1);
+        }
+        Ok(())
+    }
+
+    fn machine(&self) -> Result<Machine> {
+        let emulator = match &self.emulator {
+            Some(program) => program.clone(),
+            None => setup::emulator(self.arch, &self.voice)?,
+        };
+        let image = match &self.image {
+            Image::Job => {
+                let request = Request { arch: self.arch, job: self.job.clone(), log: self.log.clone() };
+                Some(firmware::build(&request, &self.voice)?)
+            }
+            Image::File(file) => Some(file.clone()),
+            Image::None => None,
+        };
+        Ok(Machine {
+            emulator,
+            setpriv: setup::setpriv(&self.voice)?,
+            arch: self.arch,
+            image,
+            smp: self.smp.clone().unwrap_or_else(|| self.harts.to_string()),
+            memory: self.memory,
+            options: self.options.clone(),
+        })
+    }
+
+    fn start(
+        &self,
+        shape: TorusShape,
+        machine: &Machine,
+        folder: &Folder,
+        fabric: &FabricHandle,
+        sockets: &Path,
+    ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>, Vec<PathBuf>)> {
+        let personality = Personality {
+            shape,
+            mode: self.mode,
+            map: self.map,
+            agent: self.agent,
+            contexts: self.contexts,
+            job: self.job.clone(),
+            arguments: self.arguments.clone(),
+        };
+        let (mut nodes, mut consoles, mut controls) = (Vec::new(), Vec::new(), Vec::new());
+        let mut commands = String::new();
+        for rank in 0..shape.nodes() {
+            let bootargs =
+                self.bootargs.get(&rank).cloned().map_or_else(|| personality.bootargs(rank), Ok)?;
+            let control = sockets.join(format!("control-{rank}.sock"));
+            let gdb = self.gdb.contains(&rank).then(|| GDB_PORT.saturating_add(rank as u16));
+            let torus = fabric.socket(rank).to_owned();
+            let place = Place { rank, bootargs, torus, control, gdb };
+            commands.push_str(&machine.emulator.display().to_string());
+            for word in node::arguments(machine, &place) {
+                let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));
+                commands.push_str(&if plain {
+                    format!(" {word}")
+                } else {
+                    format!(" '{}'", word.replace('\'', "'\\''"))
+                });
+            }
+            commands.push('\n');
+            let (guest, console) = Guest::start(machine, &place, &folder.node(rank, "qemu"))?;
+            if let (Some(port), Some(image)) = (gdb, &machine.image) {
+                let image = image.display();
+                self.voice.say(&format!("node {rank} waits for: gdb {image} -ex 'target remote :{port}'"));
+            }
+            nodes.push(Watched::new(rank, guest, folder)?);
+            consoles.push(console);
+            controls.push(place.control);
+        }
+        folder.write("commands.txt", &commands)?;
+        Ok((nodes, consoles, controls))
+    }
+}
+
+/// A folder for sockets: their paths must be shorter than 108 bytes.
+fn short_folder() -> Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("pamir-");
+    let long = std::env::temp_dir().as_os_str().len() > 70;
+    let folder = if long { builder.tempdir_in("/tmp") } else { builder.tempdir() };
+    folder.context("cannot make a folder for sockets")
+}
+
+/// Asks all nodes how they are, those that no longer live for their last words.
+fn dump_all(
+    nodes: &mut [Watched],
+    controls: &[PathBuf],
+    firmware: Option<&Firmware>,
+    fabric: &FabricHandle,
+    folder: &Folder,
+) -> String {
+    let mut text = String::new();
+    for (node, control) in nodes.iter_mut().zip(controls) {
+        let exit = node.outcome.exit.map_or("alive".to_owned(), |exit| format!("gone, exit {exit}"));
+        text.push_str(&format!("node {} ({exit})\n", node.rank));
+        if node.outcome.exit.is_none() {
+            let scratch = folder.node(node.rank, "memory");
+            text.push_str(&dump::node(control, &scratch, firmware.map(|firmware| &firmware.symbols)));
+        }
+        let last = node.outcome.lines.len().saturating_sub(3);
+        for line in &node.outcome.lines[last..] {
+            text.push_str(&format!("  last words: {}\n", line.plain()));
+        }
+    }
+    text.push_str("fabric\n");
+    for line in fabric.state_dump().lines() {
+        text.push_str(&format!("  {line}\n"));
+    }
+    text
+}

@@ -1,0 +1,66 @@
+//! A run's folder: what it leaves on disk.
+//!
+//! | file | content |
+//! |---|---|
+//! | `commands.txt` | each node's command line |
+//! | `node-N.log` | its decoded console: log lines, reports, statuses, firmware text |
+//! | `node-N.raw` | its console's bytes |
+//! | `node-N.qemu` | what its emulator complained about |
+//! | `dump.txt` | the state of all nodes, if the run failed |
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::workspace;
+
+/// The folder of one run.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes `at`, or else a new folder under `target/pamir`.
+    pub fn create(at: Option<&Path>) -> Result<Self> {
+        if let Some(at) = at {
+            std::fs::create_dir_all(at).with_context(|| format!("cannot make {}", at.display()))?;
+            return Ok(Self(std::path::absolute(at)?));
+        }
+        let parent = workspace::target().join("pamir");
+        std::fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        let taken = std::fs::read_dir(&parent)?
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("run-")?.parse::<u32>().ok());
+        // Another process may take the number at the same time: then the next.
+        for number in taken.max().map_or(1, |last| last + 1).. {
+            let folder = parent.join(format!("run-{number}"));
+            match std::fs::create_dir(&folder) {
+                Ok(()) => return Ok(Self(folder)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| format!("cannot make {}", folder.display())),
+            }
+        }
+        anyhow::bail!("{} is full", parent.display())
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The file of a node with this ending.
+    pub fn node(&self, rank: u32, ending: &str) -> PathBuf {
+        self.0.join(format!("node-{rank}.{ending}"))
+    }
+
+    /// Writes a file of the whole run.
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Removes it with all that is in it.
+    pub fn remove(&self) -> Result<()> {
+        std::fs::remove_dir_all(&self.0).with_context(|| format!("cannot remove {}", self.0.display()))
+    }
+}

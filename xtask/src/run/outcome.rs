@@ -1,0 +1,143 @@
+//! How a run went.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::console::Status;
+use crate::fabric::Statistics;
+use crate::log::LogLine;
+use crate::node::Exit;
+
+/// Why a run came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// All nodes are gone by themselves, well or not.
+    Finished,
+    /// A node failed, and the others were stopped.
+    NodeFailed,
+    /// The deadline passed.
+    Deadline,
+    /// The user did not want to wait.
+    Interrupted,
+}
+
+/// How one node went.
+#[derive(Clone, Debug, Default)]
+pub struct NodeOutcome {
+    /// Its log, decoded.
+    pub lines: Vec<LogLine>,
+    /// The lines of its reports (panics, exceptions, refused personalities), addresses named.
+    pub reports: Vec<String>,
+    /// What it told the host.
+    pub statuses: Vec<Status>,
+    /// How its emulator ended.
+    pub exit: Option<Exit>,
+    /// What went wrong with it, with its name.
+    pub failure: Option<String>,
+}
+
+impl NodeOutcome {
+    /// Its final status: what its job returned.
+    pub fn end(&self) -> Option<&Status> {
+        self.statuses.iter().rev().find(|status| status.word == "end")
+    }
+
+    /// The number its job returned.
+    pub fn status(&self) -> Option<i32> {
+        self.end()?.number("status")
+    }
+
+    /// Whether some log line contains `text`.
+    pub fn said(&self, text: &str) -> bool {
+        self.lines.iter().any(|line| line.text.contains(text))
+    }
+}
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Why it ended.
+    pub ending: Ending,
+    /// By rank.
+    pub nodes: Vec<NodeOutcome>,
+    /// What the fabric counted.
+    pub fabric: Statistics,
+    /// From the start of the emulators until all nodes had joined the torus, if they did.
+    pub boot_time: Option<Duration>,
+    /// From then until the last node's final status.
+    pub job_time: Option<Duration>,
+    /// The state of all nodes when it failed.
+    pub dump: Option<String>,
+    /// Where its logs lie; a quiet run that went well leaves none.
+    pub logs: PathBuf,
+}
+
+impl Outcome {
+    /// Whether every node ended well.
+    pub fn success(&self) -> bool {
+        self.ending == Ending::Finished
+            && self.failures().next().is_none()
+            && self.fabric.complaints.is_empty()
+    }
+
+    /// What went wrong, each with the node's name.
+    pub fn failures(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter_map(|node| node.failure.as_deref())
+    }
+
+    /// The ranks of nodes that this tool had to stop.
+    pub fn unfinished(&self) -> impl Iterator<Item = usize> {
+        let stopped = |node: &NodeOutcome| node.exit.is_none_or(|exit| exit == Exit::TornDown);
+        self.nodes.iter().enumerate().filter(move |(_, node)| stopped(node)).map(|(rank, _)| rank)
+    }
+
+    /// The exit code for the whole: 0, 130 after Ctrl-C, 124 after the deadline, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self.ending {
+            Ending::Interrupted => 130,
+            Ending::Deadline => 124,
+            _ if self.success() => 0,
+            _ => 1,
+        }
+    }
+
+    /// All log lines of all nodes, node by node.
+    pub fn lines(&self) -> impl Iterator<Item = &LogLine> {
+        self.nodes.iter().flat_map(|node| &node.lines)
+    }
+
+    /// All lines of reports of all nodes.
+    pub fn reports(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().flat_map(|node| &node.reports).map(String::as_str)
+    }
+
+    /// Panics with all that is known unless every node ended well. For tests.
+    ///
+    /// # Panics
+    /// If the run failed.
+    #[track_caller]
+    pub fn expect_success(&self) -> &Self {
+        assert!(self.success(), "{}", self.explain());
+        self
+    }
+
+    /// The run in words, for a test that fails.
+    pub fn explain(&self) -> String {
+        let mut text = format!("the run ended: {:?}\n", self.ending);
+        for failure in self.failures() {
+            text.push_str(&format!("{failure}\n"));
+        }
+        for complaint in &self.fabric.complaints {
+            text.push_str(&format!("fabric: {complaint}\n"));
+        }
+        for node in &self.nodes {
+            let last = node.lines.len().saturating_sub(10);
+            for line in &node.lines[last..] {
+                text.push_str(&format!("  {}\n", line.plain()));
+            }
+        }
+        text.push_str(self.dump.as_deref().unwrap_or_default());
+        text.push_str(&format!("logs: {}\n", self.logs.display()));
+        text
+    }
+}

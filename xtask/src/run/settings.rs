@@ -1,0 +1,243 @@
+//! What a run shall be: its settings and their defaults.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::arch::Arch;
+use crate::personality::{Map, Mode};
+use crate::progress::Voice;
+
+/// Where the firmware comes from.
+#[derive(Clone, Debug)]
+pub(super) enum Image {
+    /// Built from the job's source.
+    Job,
+    /// A file.
+    File(PathBuf),
+    /// None: the emulator is a stand-in.
+    None,
+}
+
+/// When a test wants a node to die.
+#[derive(Clone, Debug)]
+pub enum KillWhen {
+    /// So long after all nodes had joined the torus.
+    After(Duration),
+    /// When some node's log line contains this.
+    Line(String),
+}
+
+/// A death to come.
+#[derive(Clone, Debug)]
+pub(super) struct Kill {
+    pub(super) node: u32,
+    pub(super) when: KillWhen,
+    pub(super) heard: bool,
+}
+
+impl Kill {
+    pub(super) fn hear(&mut self, line: &str) {
+        self.heard |= matches!(&self.when, KillWhen::Line(text) if line.contains(text));
+    }
+}
+
+/// A run to be: how many nodes of what kind do which job.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub(super) job: String,
+    pub(super) arch: Arch,
+    pub(super) torus: String,
+    pub(super) harts: u8,
+    pub(super) mode: Mode,
+    pub(super) map: Map,
+    pub(super) memory: u32,
+    pub(super) contexts: u8,
+    pub(super) agent: bool,
+    pub(super) arguments: Vec<String>,
+    pub(super) deadline: Option<Duration>,
+    pub(super) pcap: Option<PathBuf>,
+    pub(super) log: String,
+    pub(super) gdb: Vec<u32>,
+    pub(super) logs: Option<PathBuf>,
+    pub(super) options: Vec<String>,
+    pub(super) smp: Option<String>,
+    pub(super) bootargs: HashMap<u32, String>,
+    pub(super) kills: Vec<Kill>,
+    pub(super) emulator: Option<PathBuf>,
+    pub(super) image: Image,
+    pub(super) voice: Voice,
+    pub(super) interrupt: Arc<AtomicBool>,
+}
+
+impl Run {
+    /// A run of `job` with the defaults: aarch64, torus 2x2x2, 2 harts, SMP mode, 256 MiB, 120 s; quiet.
+    pub fn new(job: impl Into<String>) -> Self {
+        Self {
+            job: job.into(),
+            arch: Arch::Aarch64,
+            torus: "2x2x2".into(),
+            harts: 2,
+            mode: Mode::default(),
+            map: Map::default(),
+            memory: 256,
+            contexts: 4,
+            agent: false,
+            arguments: Vec::new(),
+            deadline: Some(Duration::from_secs(120)),
+            pcap: None,
+            log: "info".into(),
+            gdb: Vec::new(),
+            logs: None,
+            options: Vec::new(),
+            smp: None,
+            bootargs: HashMap::new(),
+            kills: Vec::new(),
+            emulator: None,
+            image: Image::Job,
+            voice: Voice::quiet(),
+            interrupt: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// The nodes' instruction set.
+    pub fn arch(mut self, arch: Arch) -> Self {
+        self.arch = arch;
+        self
+    }
+
+    /// The torus, as in `2x2x2` or `4x2m`.
+    pub fn torus(mut self, shape: impl Into<String>) -> Self {
+        self.torus = shape.into();
+        self
+    }
+
+    /// Harts per node, 1 to 8.
+    pub fn harts(mut self, harts: u8) -> Self {
+        self.harts = harts;
+        self
+    }
+
+    /// How harts are divided among tasks.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The order of tasks.
+    pub fn map(mut self, map: Map) -> Self {
+        self.map = map;
+        self
+    }
+
+    /// Memory per node in MiB.
+    pub fn memory(mut self, mebibytes: u32) -> Self {
+        self.memory = mebibytes;
+        self
+    }
+
+    /// The largest number of contexts per client and task, 1 to 8.
+    pub fn contexts(mut self, contexts: u8) -> Self {
+        self.contexts = contexts;
+        self
+    }
+
+    /// Whether each node's last hart runs the message unit only.
+    pub fn agent_core(mut self, agent: bool) -> Self {
+        self.agent = agent;
+        self
+    }
+
+    /// The job's arguments, each a single word.
+    pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
+        self.arguments = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How long the nodes may take from their start. Time to build is not counted.
+    pub fn timeout(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The nodes may take as long as they want.
+    pub fn without_timeout(mut self) -> Self {
+        self.deadline = None;
+        self
+    }
+
+    /// Writes a capture of all packets.
+    pub fn pcap(mut self, file: impl Into<PathBuf>) -> Self {
+        self.pcap = Some(file.into());
+        self
+    }
+
+    /// The log level that is compiled into the firmware.
+    pub fn log(mut self, level: impl Into<String>) -> Self {
+        self.log = level.into();
+        self
+    }
+
+    /// The node waits for a debugger before its first instruction.
+    pub fn gdb(mut self, node: u32) -> Self {
+        self.gdb.push(node);
+        self
+    }
+
+    /// The folder for logs, kept in any case.
+    pub fn logs(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.logs = Some(folder.into());
+        self
+    }
+
+    /// A further word for QEMU, as in `.qemu_option("-icount").qemu_option("shift=0")`.
+    pub fn qemu_option(mut self, word: impl Into<String>) -> Self {
+        self.options.push(word.into());
+        self
+    }
+
+    /// QEMU's `-smp` in full, in place of the number of harts.
+    pub fn smp(mut self, topology: impl Into<String>) -> Self {
+        self.smp = Some(topology.into());
+        self
+    }
+
+    /// Gives a node these boot arguments in place of its own.
+    pub fn bootargs_override(mut self, node: u32, bootargs: impl Into<String>) -> Self {
+        self.bootargs.insert(node, bootargs.into());
+        self
+    }
+
+    /// Kills a node's emulator from outside at some moment.
+    pub fn kill_node_at(mut self, node: u32, when: KillWhen) -> Self {
+        self.kills.push(Kill { node, when, heard: false });
+        self
+    }
+
+    /// Boots this image instead of building one.
+    pub fn image(mut self, file: impl Into<PathBuf>) -> Self {
+        self.image = Image::File(file.into());
+        self
+    }
+
+    /// Starts this program in QEMU's place, without any firmware. For tests of the runner itself.
+    pub fn stand_in(mut self, program: impl Into<PathBuf>) -> Self {
+        self.emulator = Some(program.into());
+        self.image = Image::None;
+        self
+    }
+
+    /// Who hears what goes on.
+    pub fn voice(mut self, voice: Voice) -> Self {
+        self.voice = voice;
+        self
+    }
+
+    /// Ends the run as soon as this is true.
+    pub fn interrupt(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.interrupt = flag;
+        self
+    }
+}

@@ -1,0 +1,171 @@
+//! The event loop of a run: reads all consoles, judges, and ends it one way or another.
+
+use std::io::{ErrorKind, Read as _};
+use std::process::ChildStdout;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use mio::unix::pipe::Receiver;
+use mio::{Events, Interest, Poll, Token};
+
+use super::outcome::Ending;
+use super::settings::{Kill, KillWhen};
+use super::watched::{Firmware, Said, Watched};
+use crate::fabric::FabricHandle;
+use crate::log;
+use crate::progress::Voice;
+
+/// After a node has failed, the others may still say what they have to say for this long.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often the clock, Ctrl-C and processes are looked at while the torus forms, and later.
+const TICKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(50)];
+
+/// A run under watch.
+pub struct Watch<'a> {
+    /// The nodes by rank.
+    pub nodes: Vec<Watched>,
+    /// Their network.
+    pub fabric: &'a FabricHandle,
+    /// What decodes their words.
+    pub firmware: Option<&'a Firmware>,
+    /// Who hears them.
+    pub voice: &'a Voice,
+    /// Set when the user is tired of waiting.
+    pub interrupt: &'a AtomicBool,
+    /// When the emulators started.
+    pub begun: Instant,
+    /// How long the run may take.
+    pub deadline: Option<Duration>,
+    /// Nodes to kill, as tests want it.
+    pub kills: Vec<Kill>,
+    /// When all had joined.
+    pub joined: Option<Instant>,
+    /// When the last one told its final status.
+    pub ended: Option<Instant>,
+}
+
+impl Watch<'_> {
+    /// Watches until all nodes are gone or there is a reason to stop them.
+    pub fn watch(&mut self, consoles: Vec<ChildStdout>) -> Result<Ending> {
+        let mut poll = Poll::new().context("no event loop")?;
+        let mut events = Events::with_capacity(256);
+        let mut consoles: Vec<Receiver> = consoles.into_iter().map(Receiver::from).collect();
+        for (rank, console) in consoles.iter_mut().enumerate() {
+            console.set_nonblocking(true)?;
+            poll.registry().register(console, Token(rank), Interest::READABLE)?;
+        }
+        let mut failed: Option<Instant> = None;
+        loop {
+            let tick = TICKS[usize::from(self.joined.is_some())];
+            match poll.poll(&mut events, Some(tick)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    return Err(error).context("waiting for consoles");
+                }
+                _ => {}
+            }
+            for event in &events {
+                self.listen(event.token().0, &mut consoles[event.token().0])?;
+            }
+            if self.joined.is_none() && self.fabric.started() {
+                self.joined = Some(Instant::now());
+            }
+            self.kill_due()?;
+            for node in &mut self.nodes {
+                node.judge()?;
+            }
+            self.show();
+            if self.nodes.iter().all(|node| node.outcome.exit.is_some()) {
+                return Ok(Ending::Finished);
+            }
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Ok(Ending::Interrupted);
+            }
+            if failed.is_none() && self.nodes.iter().any(|node| node.outcome.failure.is_some()) {
+                failed = Some(Instant::now());
+            }
+            if failed.is_some_and(|since| since.elapsed() > GRACE) {
+                return Ok(Ending::NodeFailed);
+            }
+            if self.deadline.is_some_and(|deadline| self.begun.elapsed() > deadline) {
+                return Ok(Ending::Deadline);
+            }
+        }
+    }
+
+    /// Reads a console until it has no more for now: readiness is told once per change.
+    fn listen(&mut self, rank: usize, console: &mut Receiver) -> Result<()> {
+        let mut bytes = [0; 64 * 1024];
+        let nodes = self.nodes.len() as u32;
+        let node = &mut self.nodes[rank];
+        while !node.silent {
+            let length = match console.read(&mut bytes) {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    return Err(error).with_context(|| format!("reading the console of node {rank}"));
+                }
+            };
+            let had_ended = node.outcome.end().is_some();
+            for said in node.hear(&bytes[..length], self.firmware)? {
+                tell(&said, node.rank, nodes, self.voice);
+                if let Said::Line(line) = &said {
+                    for kill in &mut self.kills {
+                        kill.hear(&line.text);
+                    }
+                }
+            }
+            if !had_ended && node.outcome.end().is_some() {
+                self.ended = Some(Instant::now());
+            }
+        }
+        Ok(())
+    }
+
+    fn kill_due(&mut self) -> Result<()> {
+        let mut due = Vec::new();
+        let joined = self.joined;
+        self.kills.retain(|kill| {
+            let now = match &kill.when {
+                KillWhen::After(time) => joined.is_some_and(|joined| joined.elapsed() >= *time),
+                KillWhen::Line(_) => kill.heard,
+            };
+            if now {
+                due.push(kill.node);
+            }
+            !now
+        });
+        for rank in due {
+            if let Some(node) = self.nodes.get_mut(rank as usize) {
+                node.guest.kill()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self) {
+        if self.voice.is_quiet() {
+            return;
+        }
+        let nodes = self.nodes.len();
+        let text = if self.joined.is_some() {
+            let ended = self.nodes.iter().filter(|node| node.outcome.end().is_some()).count();
+            format!("running on {nodes} nodes, {ended} have ended")
+        } else {
+            let up = self.nodes.iter().filter(|node| node.is_up()).count();
+            format!("booting {nodes} nodes, {up} are up, {} have joined the torus", self.fabric.joined())
+        };
+        self.voice.update(text);
+    }
+}
+
+fn tell(said: &Said, rank: u32, nodes: u32, voice: &Voice) {
+    match said {
+        Said::Line(line) => voice.print(&line.styled(nodes)),
+        Said::Report { hart, text } => {
+            voice.print(&format!("{} {}", log::label(rank, Some(*hart), nodes), console::style(text).red()));
+        }
+        Said::Status => {}
+    }
+}

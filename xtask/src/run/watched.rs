@@ -1,0 +1,199 @@
+//! One node under watch: what its console says is decoded, kept, written down and judged.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::Folder;
+use super::outcome::NodeOutcome;
+use crate::console::{Deframer, Frame};
+use crate::log::{self, Decoder, LogLine};
+use crate::node::{Exit, Guest};
+use crate::symbols::Symbols;
+
+/// What a firmware image tells about the bytes and addresses its nodes send.
+pub struct Firmware {
+    /// For log frames.
+    pub decoder: Decoder,
+    /// For reports and dumps.
+    pub symbols: Symbols,
+}
+
+impl Firmware {
+    /// Reads the image at `path`.
+    pub fn load(path: &Path) -> Result<Self> {
+        Ok(Self { decoder: Decoder::load(path)?, symbols: Symbols::load(path)? })
+    }
+}
+
+/// Something a node said that others may want to see.
+pub enum Said {
+    /// A log line.
+    Line(LogLine),
+    /// A line of a report.
+    Report {
+        /// The hart that reports.
+        hart: u8,
+        /// The line, addresses named.
+        text: String,
+    },
+    /// A change of its state.
+    Status,
+}
+
+/// One node.
+pub struct Watched {
+    /// Its rank.
+    pub rank: u32,
+    /// Its process.
+    pub guest: Guest,
+    /// What is known of it.
+    pub outcome: NodeOutcome,
+    /// Whether its console is at its end, which is when its process is gone.
+    pub silent: bool,
+    deframer: Deframer,
+    log: BufWriter<File>,
+    raw: BufWriter<File>,
+    log_path: std::path::PathBuf,
+    errors_path: std::path::PathBuf,
+}
+
+impl Watched {
+    /// Begins to watch a guest.
+    pub fn new(rank: u32, guest: Guest, folder: &Folder) -> Result<Self> {
+        let create = |ending: &str| {
+            let path = folder.node(rank, ending);
+            File::create(&path)
+                .map(BufWriter::new)
+                .with_context(|| format!("cannot write {}", path.display()))
+        };
+        Ok(Self {
+            rank,
+            guest,
+            outcome: NodeOutcome::default(),
+            silent: false,
+            deframer: Deframer::default(),
+            log: create("log")?,
+            raw: create("raw")?,
+            log_path: folder.node(rank, "log"),
+            errors_path: folder.node(rank, "qemu"),
+        })
+    }
+
+    /// Takes bytes of the console; an empty slice is its end.
+    pub fn hear(&mut self, bytes: &[u8], firmware: Option<&Firmware>) -> Result<Vec<Said>> {
+        let mut frames = Vec::new();
+        if bytes.is_empty() {
+            self.silent = true;
+            self.deframer.finish(|frame| frames.push(frame));
+        } else {
+            self.deframer.feed(bytes, |frame| frames.push(frame));
+        }
+        self.raw.write_all(bytes)?;
+        let mut said = Vec::new();
+        for frame in frames {
+            said.extend(self.take(frame, firmware)?);
+        }
+        Ok(said)
+    }
+
+    fn take(&mut self, frame: Frame, firmware: Option<&Firmware>) -> Result<Option<Said>> {
+        Ok(match frame {
+            Frame::Log { hart, payload } => {
+                let line = match firmware {
+                    Some(firmware) => firmware.decoder.decode(self.rank, hart, &payload),
+                    None => log::undecoded(self.rank, hart, &payload),
+                };
+                writeln!(self.log, "{}", line.plain())?;
+                self.outcome.lines.push(line.clone());
+                Some(Said::Line(line))
+            }
+            Frame::Report { hart, text } => {
+                let text = firmware.map_or(text.clone(), |firmware| firmware.symbols.annotate(&text));
+                writeln!(self.log, "{}.{hart} REPORT {text}", self.rank)?;
+                // Reports matter most when little else works.
+                self.log.flush()?;
+                self.outcome.reports.push(text.clone());
+                Some(Said::Report { hart, text })
+            }
+            Frame::Status(status) => {
+                writeln!(self.log, "{}.{} STATUS {status}", self.rank, status.hart)?;
+                self.outcome.statuses.push(status);
+                Some(Said::Status)
+            }
+            Frame::Firmware(text) => {
+                writeln!(self.log, "{}", text.trim_end())?;
+                None
+            }
+        })
+    }
+
+    /// Whether its job has started.
+    pub fn is_up(&self) -> bool {
+        self.outcome.statuses.iter().any(|status| status.word == "up")
+    }
+
+    /// Completes the files.
+    pub fn flush(&mut self) -> Result<()> {
+        self.log.flush()?;
+        self.raw.flush()?;
+        Ok(())
+    }
+
+    /// Looks whether it has ended, and judges it.
+    ///
+    /// The process's end counts once all that it said is read: its last words come before.
+    pub fn judge(&mut self) -> Result<()> {
+        if self.silent && self.outcome.exit.is_none() {
+            self.outcome.exit = self.guest.exit()?;
+        }
+        if self.outcome.failure.is_none() {
+            self.outcome.failure = self.failure();
+        }
+        Ok(())
+    }
+
+    /// Stops it. What the tool itself stopped is not the node's fault.
+    pub fn tear_down(&mut self) -> Result<()> {
+        let exit = self.guest.tear_down()?;
+        self.outcome.exit.get_or_insert(exit);
+        Ok(())
+    }
+
+    fn failure(&self) -> Option<String> {
+        let node = format!("node {}", self.rank);
+        let exit = self.outcome.exit;
+        if let Some(first) = self.outcome.reports.first() {
+            return Some(format!("{node} reported: {first}; see {}", self.log_path.display()));
+        }
+        if let Some(Exit::Signal(signal)) = exit {
+            return Some(format!("{node} was killed by signal {signal}"));
+        }
+        match (self.outcome.status(), exit) {
+            (Some(0), None | Some(Exit::Code(0)))
+            | (None, None)
+            | (_, Some(Exit::TornDown | Exit::Signal(_))) => None,
+            (Some(0), Some(Exit::Code(code))) => Some(format!(
+                "{node} ended its job with status 0, but its emulator with code {code}{}",
+                self.complaint()
+            )),
+            (Some(status), _) => Some(format!("{node} ended with status {status}")),
+            (None, Some(Exit::Code(code))) => Some(format!(
+                "{node} was gone before its job ended; its emulator's code was {code}{}",
+                self.complaint()
+            )),
+        }
+    }
+
+    /// What the emulator said last.
+    fn complaint(&self) -> String {
+        let text = std::fs::read_to_string(&self.errors_path).unwrap_or_default();
+        text.lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .map(|line| format!(": {line}"))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,208 @@
+//! What the host needs, and its installation (SPEC X-1). Nothing is installed without saying so first.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::arch::Arch;
+use crate::progress::Voice;
+use crate::workspace;
+
+/// A way to build firmware for one target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Toolchain {
+    cargo: PathBuf,
+    /// The target's `core` is not at hand compiled, but as source.
+    build_std: bool,
+    /// The linker, where the toolchain brings none.
+    linker: Option<PathBuf>,
+}
+
+impl Toolchain {
+    /// A cargo command for the target, up to and with the subcommand.
+    pub fn cargo(&self, subcommand: &str, arch: Arch) -> Command {
+        let mut command = Command::new(&self.cargo);
+        command.current_dir(workspace::root()).args([subcommand, "--target", arch.target()]);
+        if self.build_std {
+            // The source of `core` builds with its own compiler only, which must then accept its unstable features.
+            command.env("RUSTC_BOOTSTRAP", "1").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+            command.args([
+                "-Zbuild-std=core,alloc,compiler_builtins",
+                "-Zbuild-std-features=compiler-builtins-mem",
+            ]);
+        }
+        if let Some(linker) = &self.linker {
+            let target = arch.target().to_uppercase().replace('-', "_");
+            command.env(format!("CARGO_TARGET_{target}_LINKER"), linker);
+        }
+        command
+    }
+
+    /// What it is, for `doctor`.
+    pub fn describe(&self) -> String {
+        let core = if self.build_std { "core built from source" } else { "core is installed" };
+        let linker = self.linker.as_ref().map(|linker| format!(", linker {}", linker.display()));
+        format!("{}, {core}{}", self.cargo.display(), linker.unwrap_or_default())
+    }
+}
+
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn sysroot(rustc: &mut Command) -> Option<PathBuf> {
+    output(rustc.args(["--print", "sysroot"])).map(PathBuf::from)
+}
+
+/// The linker to name, if the sysroot brings none. `Err` if there is none at all.
+fn linker(sysroot: &Path) -> Result<Option<PathBuf>, ()> {
+    let hosts = std::fs::read_dir(sysroot.join("lib/rustlib")).into_iter().flatten().flatten();
+    if hosts.into_iter().any(|host| host.path().join("bin/rust-lld").exists())
+        || workspace::on_path("rust-lld")
+    {
+        return Ok(None);
+    }
+    let versions = (14..=30).rev().map(|version| format!("lld-{version}"));
+    std::iter::once("lld".to_owned())
+        .chain(versions)
+        .find_map(|name| workspace::find_on_path(&name))
+        .map(Some)
+        .ok_or(())
+}
+
+fn has_source(sysroot: &Path) -> bool {
+    sysroot.join("lib/rustlib/src/rust/library/core").is_dir()
+}
+
+/// The toolchain at hand for `arch`, without installing anything.
+pub fn find_toolchain(arch: Arch) -> Option<Toolchain> {
+    let running = std::env::var_os("CARGO").map(PathBuf::from).unwrap_or_else(|| "cargo".into());
+    if let Some(sysroot) = sysroot(&mut workspace::rustc())
+        && let Ok(linker) = linker(&sysroot)
+    {
+        let compiled = sysroot.join("lib/rustlib").join(arch.target()).join("lib").is_dir();
+        if compiled || has_source(&sysroot) {
+            return Some(Toolchain { cargo: running, build_std: !compiled, linker });
+        }
+    }
+    debian_toolchain(arch)
+}
+
+/// Debian's own toolchain, which carries the source of `core`.
+fn debian_toolchain(arch: Arch) -> Option<Toolchain> {
+    let cargo = PathBuf::from("/usr/bin/cargo");
+    let sysroot = sysroot(&mut Command::new("/usr/bin/rustc"))?;
+    let compiled = sysroot.join("lib/rustlib").join(arch.target()).join("lib").is_dir();
+    let linker = linker(&sysroot).ok()?;
+    let usable = cargo.exists() && (compiled || has_source(&sysroot));
+    usable.then_some(Toolchain { cargo, build_std: !compiled, linker })
+}
+
+/// The name by which rustup knows the toolchain in use, if it is one of rustup's.
+fn rustup_toolchain() -> Option<String> {
+    let sysroot = sysroot(&mut workspace::rustc())?;
+    let managed = sysroot.parent()?.file_name()? == "toolchains" && workspace::on_path("rustup");
+    managed.then(|| sysroot.file_name().and_then(|name| name.to_str()).map(str::to_owned))?
+}
+
+/// How a missing toolchain would be had.
+pub fn toolchain_remedy(arch: Arch) -> String {
+    match rustup_toolchain() {
+        Some(name) => format!("rustup target add --toolchain {name} {}", arch.target()),
+        None => format!("apt-get install {}", DEBIAN_TOOLCHAIN.join(" ")),
+    }
+}
+
+const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-22"];
+
+/// A toolchain for `arch`; installed if there is none.
+pub fn toolchain(arch: Arch, voice: &Voice) -> Result<Toolchain> {
+    if let Some(found) = find_toolchain(arch) {
+        return Ok(found);
+    }
+    if let Some(name) = rustup_toolchain() {
+        voice.say(&format!("the Rust target {} is missing; installing it with rustup", arch.target()));
+        let mut rustup = Command::new("rustup");
+        rustup.args(["target", "add", "--toolchain", &name, arch.target()]);
+        if let Err(error) = run(&mut rustup) {
+            voice.say(&format!("rustup could not ({error:#}); trying Debian's toolchain"));
+        } else if let Some(found) = find_toolchain(arch) {
+            return Ok(found);
+        }
+    }
+    voice.say("installing Debian's Rust toolchain with its library source");
+    apt_install(&DEBIAN_TOOLCHAIN, voice)
+        .with_context(|| format!("no Rust toolchain can build for {}", arch.target()))?;
+    find_toolchain(arch).with_context(|| format!("still no Rust toolchain can build for {}", arch.target()))
+}
+
+/// QEMU for `arch`; installed if it is not there.
+pub fn emulator(arch: Arch, voice: &Voice) -> Result<PathBuf> {
+    program(arch.emulator(), arch.emulator_package(), voice)
+}
+
+/// The program that makes guests die with this process; installed if it is not there.
+pub fn setpriv(voice: &Voice) -> Result<PathBuf> {
+    program("setpriv", "util-linux", voice)
+}
+
+fn program(name: &str, package: &str, voice: &Voice) -> Result<PathBuf> {
+    if let Some(found) = workspace::find_on_path(name) {
+        return Ok(found);
+    }
+    voice.say(&format!("{name} is missing; installing Debian's package {package}"));
+    apt_install(&[package], voice).with_context(|| format!("{name} is needed"))?;
+    workspace::find_on_path(name).with_context(|| format!("the package {package} brought no {name}"))
+}
+
+fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {
+    let manual = || format!("install by hand what gives: {}", packages.join(" "));
+    if !workspace::on_path("apt-get") {
+        bail!("there is no apt-get on this machine; {}", manual());
+    }
+    let root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
+    if !root && !workspace::on_path("sudo") {
+        bail!(
+            "installing takes root, and there is no sudo; as root run: apt-get install {}",
+            packages.join(" ")
+        );
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = if root { Command::new("env") } else { Command::new("sudo") };
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]).args(arguments);
+        command
+    };
+    voice.busy("asking apt-get for the packages there are");
+    // Old lists often still do, so a failure here is not the end.
+    let updated = run(&mut apt(&["update"]));
+    voice.busy(&format!("installing {}", packages.join(" ")));
+    let mut install = vec!["install", "-y", "--no-install-recommends"];
+    install.extend(packages);
+    let installed = run(&mut apt(&install));
+    voice.idle();
+    if let (Err(error), Err(_)) = (updated, &installed) {
+        voice.say(&format!("apt-get update failed too: {error:#}"));
+    }
+    installed.with_context(manual)
+}
+
+/// Runs a command quietly; its output is part of the error.
+fn run(command: &mut Command) -> Result<()> {
+    let name = format!("{} {}", command.get_program().display(), words(command));
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
+    if !output.status.success() {
+        bail!(
+            "{name}: {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
+}
+
+fn words(command: &Command) -> String {
+    command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,296 @@
+//! `cargo xtask test`: every check and test there is, stage by stage.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::arch::Arch;
+use crate::doctor::succeeds;
+use crate::progress::Voice;
+use crate::{firmware, setup, workspace};
+
+/// Which part of the suite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// All of it.
+    All,
+    /// What runs on the host alone.
+    Host,
+    /// What boots guests.
+    Guests,
+}
+
+/// Packages of the firmware.
+const FIRMWARE: [&str; 5] = ["boot", "drivers", "kernel", "pami", "rings"];
+/// How long each fuzz target runs.
+const FUZZ_SECONDS: u32 = 10;
+
+/// How a stage went.
+enum Verdict {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+struct Stage {
+    name: String,
+    time: Duration,
+    verdict: Verdict,
+    passed: u64,
+    failed: u64,
+}
+
+struct Suite<'a> {
+    voice: &'a Voice,
+    filter: Option<&'a str>,
+    stages: Vec<Stage>,
+}
+
+/// Runs the suite; with a filter only the tests whose name contains it. True if nothing failed.
+pub fn run(filter: Option<&str>, scope: Scope, voice: &Voice) -> Result<bool> {
+    let mut suite = Suite { voice, filter, stages: Vec::new() };
+    if scope != Scope::Guests {
+        if filter.is_none() {
+            suite.checks();
+        }
+        suite.host_tests();
+    }
+    if scope != Scope::Host {
+        suite.guest_tests();
+    }
+    Ok(suite.close())
+}
+
+impl Suite<'_> {
+    fn checks(&mut self) {
+        self.stage("format", |_| Ok(cargo(["fmt", "--all", "--check"])));
+        self.stage("clippy: host", |_| {
+            let mut command = cargo(["clippy", "--workspace", "--lib", "--bins", "--tests"]);
+            command.args(["--quiet", "--", "-D", "warnings"]);
+            Ok(command)
+        });
+        for arch in Arch::ALL {
+            self.stage(&format!("clippy: {arch}"), |voice| {
+                let mut command = setup::toolchain(arch, voice)?.cargo("clippy", arch);
+                command.args(["--lib", "--examples", "--quiet"]);
+                command.args(FIRMWARE.iter().flat_map(|package| ["--package", package]));
+                command.args(["--", "-D", "warnings"]);
+                Ok(command)
+            });
+        }
+    }
+
+    fn host_tests(&mut self) {
+        self.tests("unit tests", |filter| {
+            let mut command =
+                cargo(["test", "--workspace", "--exclude", "tests", "--lib", "--bins", "--tests"]);
+            command.arg("--no-fail-fast").args(filter);
+            Ok(command)
+        });
+        self.tests("documentation tests", |filter| {
+            let mut command = cargo(["test", "--doc", "--workspace", "--exclude", "tests", "--no-fail-fast"]);
+            command.args(filter);
+            Ok(command)
+        });
+        self.tests("loom: rings", |filter| {
+            let mut command = cargo(["test", "--package", "rings", "--release", "--lib", "--tests"]);
+            command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", own_target("loom")).args(filter);
+            Ok(command)
+        });
+        if succeeds(nightly(["miri", "--version"]).current_dir(workspace::root())) {
+            self.tests("Miri: rings", |filter| {
+                let mut command = nightly(["miri", "test", "--package", "rings", "--lib", "--tests"]);
+                command.env("CARGO_TARGET_DIR", own_target("miri")).args(filter);
+                Ok(command)
+            });
+        } else {
+            self.skip("Miri: rings", "no nightly toolchain with Miri");
+        }
+        if self.filter.is_none() {
+            self.fuzz();
+        }
+    }
+
+    fn fuzz(&mut self) {
+        let folders = ["drivers/fuzz", "pami/fuzz", "fuzz"].map(|folder| workspace::root().join(folder));
+        let present = succeeds(nightly(["fuzz", "--version"]).current_dir(workspace::root()));
+        for folder in folders.into_iter().filter(|folder| folder.join("Cargo.toml").is_file()) {
+            let mut targets: Vec<_> =
+                std::fs::read_dir(folder.join("fuzz_targets")).into_iter().flatten().flatten().collect();
+            targets.sort_by_key(|target| target.file_name());
+            for target in targets {
+                let path = target.path();
+                let Some(name) = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned) else {
+                    continue;
+                };
+                let stage = format!("fuzz: {name}");
+                if !present {
+                    self.skip(&stage, "no nightly toolchain with cargo-fuzz");
+                    continue;
+                }
+                self.stage(&stage, |_| {
+                    let mut command = nightly(["fuzz", "run"]);
+                    command.arg("--fuzz-dir").arg(&folder).args([&name, "--"]);
+                    command.arg(format!("-max_total_time={FUZZ_SECONDS}"));
+                    Ok(command)
+                });
+            }
+        }
+    }
+
+    fn guest_tests(&mut self) {
+        for arch in Arch::ALL {
+            let name = format!("all jobs for {arch}");
+            let start = Instant::now();
+            // What is missing is installed here, once, before tests run side by side.
+            let built = setup::emulator(arch, self.voice)
+                .and_then(|_| setup::setpriv(self.voice))
+                .and_then(|_| firmware::build_all(arch, "info", self.voice));
+            let verdict = match built {
+                Ok(()) => Verdict::Passed,
+                Err(error) => Verdict::Failed(format!("{error:#}")),
+            };
+            self.record(Stage { name, time: start.elapsed(), verdict, passed: 0, failed: 0 });
+        }
+        self.tests("integration tests", |filter| {
+            let mut command = cargo(["test", "--package", "tests", "--release", "--no-fail-fast"]);
+            command.args(filter);
+            Ok(command)
+        });
+    }
+
+    /// A stage without tests in cargo's sense.
+    fn stage(&mut self, name: &str, command: impl FnOnce(&Voice) -> Result<Command>) {
+        self.announce(name);
+        let start = Instant::now();
+        let (verdict, ..) = match command(self.voice).and_then(stream) {
+            Ok(result) => result,
+            Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
+        };
+        self.record(Stage { name: name.to_owned(), time: start.elapsed(), verdict, passed: 0, failed: 0 });
+    }
+
+    /// A stage of cargo's tests, whose results are counted.
+    fn tests(&mut self, name: &str, command: impl FnOnce(&[String]) -> Result<Command>) {
+        self.announce(name);
+        let start = Instant::now();
+        let filter: Vec<String> =
+            self.filter.iter().flat_map(|&filter| ["--".to_owned(), filter.to_owned()]).collect();
+        let (verdict, passed, failed) = match command(&filter).and_then(stream) {
+            Ok(result) => result,
+            Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
+        };
+        self.record(Stage { name: name.to_owned(), time: start.elapsed(), verdict, passed, failed });
+    }
+
+    fn skip(&mut self, name: &str, why: &str) {
+        let verdict = Verdict::Skipped(why.to_owned());
+        self.record(Stage { name: name.to_owned(), time: Duration::ZERO, verdict, passed: 0, failed: 0 });
+    }
+
+    fn announce(&self, name: &str) {
+        self.voice.say(&format!("{} {name}", console::style("stage:").for_stderr().bold()));
+    }
+
+    fn record(&mut self, mut stage: Stage) {
+        // A stage may fail without any of its tests failing: by a warning, or because it does not build.
+        if matches!(stage.verdict, Verdict::Failed(_)) && stage.failed == 0 {
+            stage.failed = 1;
+        }
+        if let Verdict::Failed(why) | Verdict::Skipped(why) = &stage.verdict {
+            self.voice.say(&format!("{}: {why}", stage.name));
+        }
+        self.stages.push(stage);
+    }
+
+    /// The summary. True if nothing failed.
+    fn close(&self) -> bool {
+        let width = self.stages.iter().map(|stage| stage.name.len()).max().unwrap_or(0);
+        let (mut passed, mut failed) = (0, 0);
+        for stage in &self.stages {
+            let (word, remark) = match &stage.verdict {
+                Verdict::Passed => (console::style("passed ").green(), ""),
+                Verdict::Failed(_) => (console::style("failed ").red(), ""),
+                Verdict::Skipped(why) => (console::style("skipped").yellow(), why.as_str()),
+            };
+            let seconds = stage.time.as_secs_f64();
+            let tests = match stage.passed + stage.failed {
+                0 => String::new(),
+                _ => format!("{} passed, {} failed", stage.passed, stage.failed),
+            };
+            let line = format!("{word} {:width$} {seconds:>7.1} s  {tests}{remark}", stage.name);
+            self.voice.print(line.trim_end());
+            passed += stage.passed;
+            failed += stage.failed;
+        }
+        self.voice.print(&format!("{passed} passed, {failed} failed"));
+        failed == 0
+    }
+}
+
+fn cargo<const N: usize>(words: [&str; N]) -> Command {
+    let mut command = workspace::cargo();
+    command.args(words);
+    command
+}
+
+/// A cargo command of rustup's nightly toolchain.
+fn nightly<const N: usize>(words: [&str; N]) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(workspace::root()).arg("+nightly").args(words);
+    // These name the toolchain that built this program.
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTDOC");
+    command
+}
+
+/// Builds with other flags must not push each other out of one folder.
+fn own_target(name: &str) -> PathBuf {
+    workspace::target().join(name)
+}
+
+/// Runs a command, passes its output on, and counts cargo's test results in it.
+fn stream(mut command: Command) -> Result<(Verdict, u64, u64)> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let program = command.get_program().display().to_string();
+    let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+    let (mut passed, mut failed) = (0, 0);
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let mut line = line.context("reading a stage's output")?;
+            if let Some((good, bad)) = results(&String::from_utf8_lossy(&line)) {
+                passed += good;
+                failed += bad;
+            }
+            line.push(b'\n');
+            std::io::stdout().write_all(&line).context("writing to the standard output")?;
+        }
+    }
+    let status = child.wait().context("waiting for a stage")?;
+    let verdict = if status.success() { Verdict::Passed } else { Verdict::Failed(status.to_string()) };
+    Ok((verdict, passed, failed))
+}
+
+/// The counts in a line such as `test result: ok. 3 passed; 1 failed; 0 ignored; ...`.
+fn results(line: &str) -> Option<(u64, u64)> {
+    let (_, counts) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
+    let count =
+        |word: &str| counts.split("; ").find_map(|part| part.trim().strip_suffix(word)?.trim().parse().ok());
+    Some((count("passed")?, count("failed")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_results_of_cargo_test_are_counted() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s";
+        assert_eq!(results(line), Some((12, 3)));
+        assert_eq!(results("test result: ok. 7 passed; 0 failed; 0 ignored"), Some((7, 0)));
+        assert_eq!(results("test n8_wakes ... ok"), None);
+        assert_eq!(results(""), None);
+    }
+}

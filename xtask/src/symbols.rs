@@ -1,0 +1,106 @@
+//! Names for a firmware image's addresses.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
+
+/// The symbols and line table of one image.
+pub struct Symbols {
+    loader: addr2line::Loader,
+    text: Vec<std::ops::Range<u64>>,
+    state: Option<u64>,
+}
+
+impl Symbols {
+    /// Reads the image at `path`.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file = object::File::parse(&*bytes).with_context(|| format!("{} is no image", path.display()))?;
+        let text = file
+            .sections()
+            .filter(|section| section.kind() == SectionKind::Text)
+            .map(|section| section.address()..section.address() + section.size())
+            .collect();
+        let state = file.symbol_by_name("PAMIR_STATE").map(|symbol| symbol.address());
+        let loader = addr2line::Loader::new(path)
+            .map_err(|error| anyhow::anyhow!("cannot read the symbols of {}: {error}", path.display()))?;
+        Ok(Self { loader, text, state })
+    }
+
+    /// Where the block lies that says how the message unit's FIFOs stand.
+    pub fn state_block(&self) -> Option<u64> {
+        self.state
+    }
+
+    /// The function and line of a code address; `None` outside the image's code.
+    pub fn name(&self, address: u64) -> Option<String> {
+        if !self.text.iter().any(|range| range.contains(&address)) {
+            return None;
+        }
+        let symbol = self.loader.find_symbol(address);
+        let function =
+            symbol.map_or_else(|| "?".into(), |name| format!("{:#}", rustc_demangle::demangle(name)));
+        let location = self.loader.find_location(address).ok().flatten();
+        let line =
+            location.and_then(|location| Some(format!("{}:{}", shorten(location.file?), location.line?)));
+        Some(line.map_or(function.clone(), |line| format!("{function}, {line}")))
+    }
+
+    /// Puts a name behind each code address of a report's line.
+    pub fn annotate(&self, text: &str) -> String {
+        annotate(text, |address| self.name(address))
+    }
+}
+
+/// The part of a source path that tells something.
+fn shorten(path: &str) -> String {
+    let root = crate::workspace::root();
+    match Path::new(path).strip_prefix(root) {
+        Ok(inside) => inside.display().to_string(),
+        Err(_) => path.rsplit_once("/src/").map_or(path.to_owned(), |(folder, file)| {
+            let package = folder.rsplit('/').next().unwrap_or(folder);
+            format!("{package}/src/{file}")
+        }),
+    }
+}
+
+fn annotate(text: &str, name: impl Fn(u64) -> Option<String>) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("0x") {
+        let digits = &rest[start + 2..];
+        let length = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
+        let (done, left) = rest.split_at(start + 2 + length);
+        result.push_str(done);
+        if let Some(name) = u64::from_str_radix(&digits[..length], 16).ok().and_then(&name) {
+            result.push_str(&format!(" ({name})"));
+        }
+        rest = left;
+    }
+    result.push_str(rest);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n10_addresses_of_a_report_get_their_names() {
+        let name = |address| (address == 0x4020_1234).then(|| "kernel::main, kernel/src/lib.rs:3".to_owned());
+        assert_eq!(
+            annotate("at 0x40201234, esr 0x5 0x", name),
+            "at 0x40201234 (kernel::main, kernel/src/lib.rs:3), esr 0x5 0x"
+        );
+        assert_eq!(annotate("0xffffffffffffffffff", name), "0xffffffffffffffffff");
+        assert_eq!(annotate("", name), "");
+    }
+
+    #[test]
+    fn n10_this_very_program_has_symbols() {
+        let symbols = Symbols::load(&std::env::current_exe().expect("a program")).expect("its symbols");
+        assert_eq!(symbols.name(0), None);
+        assert!(symbols.text.iter().any(|range| symbols.name(range.start).is_some()));
+    }
+}

@@ -1,0 +1,45 @@
+//! Where things lie on the host's disk.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The repository's top folder.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The folder that cargo builds into.
+pub fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root().join(folder),
+        None => root().join("target"),
+    }
+}
+
+/// The cargo that started this process, or else the one found on the path, run at the top folder.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The toolchain's compiler: cargo's own neighbour, so that both belong together.
+pub fn rustc() -> Command {
+    let beside = std::env::var_os("CARGO").map(|cargo| Path::new(&cargo).with_file_name("rustc"));
+    let program = std::env::var_os("RUSTC").map(PathBuf::from).or(beside.filter(|path| path.exists()));
+    let mut command = Command::new(program.unwrap_or_else(|| "rustc".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Whether `program` is found on the path.
+pub fn on_path(program: &str) -> bool {
+    find_on_path(program).is_some()
+}
+
+/// Where `program` is found on the path. System folders are searched too: a user's path may lack `/usr/sbin`.
+pub fn find_on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/bin", "/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+}
