@@ -24,6 +24,7 @@ use crate::send::{SendError, Sends};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
+use core::slice;
 use rings::post::{PostQueue, Slot};
 
 /// Most packets that one call of [`Context::advance`] takes in: a busy peer cannot keep the caller.
@@ -228,28 +229,46 @@ impl<P: Port> Context<P> {
 
     /// As [`wait`](Self::wait), for `timeout_ns` at most. Returns whether `until` held.
     pub fn wait_for(&mut self, timeout_ns: u64, mut until: impl FnMut(&mut Active<P>) -> bool) -> bool {
-        let deadline = self.now_ns().checked_add(timeout_ns);
-        loop {
-            let mut idle = 0;
-            while idle < POLLS_BEFORE_SLEEP {
-                let events = self.advance();
-                if until(&mut self.active) {
-                    return true;
-                }
-                idle = if events == 0 { idle + 1 } else { 0 };
-            }
-            if deadline.is_some_and(|deadline| self.now_ns() >= deadline) {
-                return false;
-            }
-            self.active.port.arm();
-            // What came before the port was armed wakes nobody: look once more.
-            if self.advance() == 0 && !until(&mut self.active) {
-                self.active.port.sleep(deadline);
-            }
-            self.active.port.disarm();
-            if until(&mut self.active) {
+        wait_on(slice::from_mut(self), timeout_ns, |contexts| until(&mut contexts[0].active))
+    }
+}
+
+/// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
+/// nothing to do for any of them (SPEC P-2, N-8). Returns whether `until` held.
+pub fn wait_on<P: Port>(
+    contexts: &mut [Context<P>],
+    timeout_ns: u64,
+    mut until: impl FnMut(&mut [Context<P>]) -> bool,
+) -> bool {
+    let advance = |contexts: &mut [Context<P>]| contexts.iter_mut().map(Context::advance).sum::<usize>();
+    let Some(start) = contexts.first().map(|context| context.now_ns()) else { return until(contexts) };
+    let deadline = start.checked_add(timeout_ns);
+    loop {
+        let mut idle = 0;
+        while idle < POLLS_BEFORE_SLEEP {
+            let events = advance(contexts);
+            if until(contexts) {
                 return true;
             }
+            idle = if events == 0 { idle + 1 } else { 0 };
+        }
+        if deadline.is_some_and(|deadline| contexts[0].now_ns() >= deadline) {
+            return false;
+        }
+        for context in contexts.iter_mut() {
+            context.active.port.arm();
+        }
+        // What came before the ports were armed wakes nobody: look once more.
+        let quiet = advance(contexts) == 0;
+        let held = until(contexts);
+        if quiet && !held {
+            contexts[0].active.port.sleep(deadline);
+        }
+        for context in contexts.iter_mut() {
+            context.active.port.disarm();
+        }
+        if held {
+            return true;
         }
     }
 }

@@ -29,7 +29,7 @@ pub mod send;
 pub mod topology;
 
 pub use client::{Client, ClientBuilder, ClientError, Node, Sharing};
-pub use context::{Active, Context, Poster, Progress, Work, WorkSlot};
+pub use context::{Active, Context, Poster, Progress, Work, WorkSlot, wait_on};
 pub use dispatch::{Completion, Done, Message, OnPart, OnReceived, Part, Receive, Received};
 pub use endpoint::Endpoint;
 pub use lock::LockedContext;
