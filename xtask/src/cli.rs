@@ -90,6 +90,9 @@ struct Qemu {
     /// Further option for QEMU, one word each; may be given several times
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     qemu_option: Vec<String>,
+    /// Boot this image, in place of one built from the job's source
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
     /// Arguments of the job
     #[arg(last = true, value_name = "JOB ARGS")]
     arguments: Vec<String>,
@@ -219,6 +222,7 @@ impl Qemu {
         };
         run = self.gdb.into_iter().fold(run, Run::gdb);
         run = self.qemu_option.into_iter().fold(run, Run::qemu_option);
+        run = self.image.into_iter().fold(run, Run::image);
         run = self.pcap.into_iter().fold(run, Run::pcap);
         self.logs.into_iter().fold(run, Run::logs)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use defmt_decoder::Table;
 
 /// A decoded log line.
@@ -22,25 +22,25 @@ pub struct LogLine {
 
 /// Turns a firmware's log frames into text.
 pub struct Decoder {
-    table: Table,
+    /// `None` for an image that logs nothing.
+    table: Option<Table>,
 }
 
 impl Decoder {
     /// Reads the format strings of the image at `path`.
     pub fn load(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        match Table::parse(&bytes) {
-            Ok(Some(table)) => Ok(Self { table }),
-            Ok(None) => bail!("{} holds no log format strings", path.display()),
-            Err(error) => bail!("cannot read the log format strings of {}: {error:#}", path.display()),
-        }
+        let table = Table::parse(&bytes);
+        let table =
+            table.with_context(|| format!("cannot read the log format strings of {}", path.display()))?;
+        Ok(Self { table })
     }
 
     /// Decodes the payload of a log frame.
     pub fn decode(&self, node: u32, hart: u8, payload: &[u8]) -> LogLine {
         let decoded = rzcobs::decode(payload).ok();
-        // The decoder trusts a frame's length fields no further than the bytes there are.
-        let frame = decoded.as_deref().and_then(|bytes| self.table.decode(bytes).ok());
+        let table = self.table.as_ref();
+        let frame = decoded.as_deref().zip(table).and_then(|(bytes, table)| table.decode(bytes).ok());
         match frame {
             Some((frame, _)) => LogLine {
                 node,

@@ -1,0 +1,152 @@
+//! The runner, with shell scripts in the emulator's place: they speak as a node's console does.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use xtask::node::Exit;
+use xtask::run::Ending;
+use xtask::{KillWhen, Outcome, Run};
+
+/// A script that knows its rank as `$rank` and says frames with `say`.
+struct Script {
+    folder: tempfile::TempDir,
+}
+
+impl Script {
+    fn new(body: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let head = r#"#!/bin/bash
+rank=$(printf '%s\n' "$@" | sed -n 's/^node=\([0-9]*\) .*/\1/p')
+say() { printf '%s\0' "$@"; }
+printf 'firmware says hello\r\n\0'
+say "S0up harts=2"
+"#;
+        let script = Self { folder };
+        std::fs::write(script.path(), format!("{head}{body}")).expect("a script");
+        std::fs::set_permissions(script.path(), Permissions::from_mode(0o755)).expect("a program");
+        script
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("emulator")
+    }
+
+    fn run(&self) -> Run {
+        Run::new("stand-in").torus("2").stand_in(self.path()).logs(self.folder.path().join("logs"))
+    }
+
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join("logs").join(name)).expect("a log")
+    }
+
+    /// Whether a process of this script's still runs.
+    fn lives(&self) -> bool {
+        let path = self.path().display().to_string();
+        std::fs::read_dir("/proc").expect("processes").flatten().any(|process| {
+            std::fs::read_to_string(process.path().join("cmdline")).is_ok_and(|line| line.contains(&path))
+        })
+    }
+}
+
+fn only_failure(outcome: &Outcome) -> &str {
+    let failures: Vec<_> = outcome.failures().collect();
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    failures[0]
+}
+
+#[test]
+fn n11_a_run_is_good_only_if_every_node_ends_with_status_0() {
+    let script = Script::new("say 'S0end status=0 sent=3 received=4'\n");
+    let outcome = script.run().run().expect("a run");
+    outcome.expect_success();
+    assert_eq!((outcome.exit_code(), outcome.nodes.len()), (0, 2));
+    assert_eq!(outcome.nodes[1].end().and_then(|end| end.number("received")), Some(4));
+    assert!(script.log("node-1.log").contains("firmware says hello"));
+    assert!(script.log("commands.txt").contains("host_mtu=4128"));
+
+    let script = Script::new("say \"S0end status=$rank\"; exit $rank\n");
+    let outcome = script.run().run().expect("a run");
+    assert_eq!(only_failure(&outcome), "node 1 ended with status 1");
+    assert_eq!(outcome.exit_code(), 1);
+}
+
+#[test]
+fn n11_an_emulator_that_goes_before_the_job_ends_is_named_with_its_complaint() {
+    let script = Script::new("[ $rank = 0 ] || { echo no such device >&2; exit 3; }; exec sleep 60\n");
+    let outcome = script.run().run().expect("a run");
+    assert_eq!(outcome.ending, Ending::NodeFailed);
+    let failure = only_failure(&outcome);
+    assert!(
+        failure.starts_with("node 1 was gone before its job ended") && failure.ends_with(": no such device"),
+        "{failure}"
+    );
+    assert_eq!(outcome.nodes[0].exit, Some(Exit::TornDown));
+    assert!(!script.lives());
+}
+
+#[test]
+fn n10_a_report_ends_the_whole_run_and_says_whose_it_was() {
+    let script =
+        Script::new("[ $rank = 0 ] || say 'R1panicked at job.rs:1' 'R1  at 0x40201234'; exec sleep 60\n");
+    let outcome = script.run().run().expect("a run");
+    assert_eq!(outcome.nodes[1].reports, ["panicked at job.rs:1", "  at 0x40201234"]);
+    assert!(only_failure(&outcome).starts_with("node 1 reported: panicked at job.rs:1; see "));
+    assert!(
+        outcome.dump.as_ref().is_some_and(|dump| dump.contains("node 0 (alive)") && dump.contains("fabric"))
+    );
+    assert!(script.log("node-1.log").contains("1.1 REPORT panicked"));
+    assert!(!script.lives());
+}
+
+#[test]
+fn n10_a_killed_node_ends_the_run_with_its_name() {
+    let script = Script::new("say 'D0x'; exec sleep 60\n");
+    let run = script.run().kill_node_at(1, KillWhen::Line("cannot be decoded".into()));
+    let outcome = run.run().expect("a run");
+    assert_eq!(only_failure(&outcome), "node 1 was killed by signal 9");
+    assert_eq!(outcome.exit_code(), 1);
+    assert!(!script.lives());
+}
+
+#[test]
+fn n10_a_hung_node_meets_the_deadline() {
+    let script = Script::new("[ $rank = 1 ] || say 'S0end status=0'; [ $rank = 0 ] || exec sleep 60\n");
+    let start = Instant::now();
+    let outcome = script.run().timeout(Duration::from_millis(700)).run().expect("a run");
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Deadline, 124));
+    assert_eq!(outcome.unfinished().collect::<Vec<_>>(), [1]);
+    assert!(!outcome.success() && !script.lives());
+    assert!(script.log("dump.txt").contains("node 1 (alive)"));
+}
+
+#[test]
+fn x1_an_interrupt_tears_everything_down() {
+    let script = Script::new("exec sleep 60\n");
+    let flag = Arc::new(AtomicBool::new(false));
+    let run = script.run().interrupt(Arc::clone(&flag));
+    let thread = std::thread::spawn(move || run.run().expect("a run"));
+    while !script.lives() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    flag.store(true, Ordering::Relaxed);
+    let outcome = thread.join().expect("a run");
+    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Interrupted, 130));
+    assert!(!script.lives());
+}
+
+#[test]
+fn x1_what_cannot_be_run_is_refused_before_anything_starts() {
+    let refused = |run: Run| format!("{:#}", run.run().expect_err("refused"));
+    assert!(
+        refused(Run::new("npb_is")).contains("there is no job called npb_is")
+            || refused(Run::new("x")).contains("no job")
+    );
+    assert!(refused(Run::new("hello").torus("2y2")).contains("the torus \"2y2\" cannot be"));
+    assert!(refused(Run::new("hello").harts(9)).contains("1 to 8 harts"));
+    assert!(refused(Run::new("hello").torus("2").gdb(2)).contains("there is no node 2"));
+}
