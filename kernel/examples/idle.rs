@@ -1,0 +1,38 @@
+//! Every hart of every task waits for a message that only a timer replaces (`--seconds N`).
+#![no_std]
+#![no_main]
+
+use kernel::{JobError, Task};
+
+kernel::entry!(main);
+
+fn main(task: &'static Task) -> Result<(), JobError> {
+    let seconds = seconds(task)?;
+    let harts = task.harts().min(usize::from(task.contexts()));
+    let mut client = task.client("idle").contexts(harts as u8).create()?;
+    for hart in 1..harts {
+        let context = kernel::context(&mut client, hart as u8)?;
+        let context = spin::Mutex::new(context);
+        let wait = task.memory().place(move |_: &'static Task| {
+            context.lock().wait_for(seconds * 1_000_000_000, |_| false);
+        })?;
+        task.spawn(hart, wait)?;
+    }
+    kernel::context(&mut client, 0)?.wait_for(seconds * 1_000_000_000, |_| false);
+    for hart in 1..harts {
+        task.join(hart);
+    }
+    Ok(())
+}
+
+fn seconds(task: &'static Task) -> Result<u64, JobError> {
+    let mut args = task.args();
+    match (args.next(), args.next()) {
+        (None, _) => Ok(10),
+        (Some("--seconds"), Some(word)) => {
+            let seconds = word.parse().ok().filter(|&seconds| seconds <= 3600);
+            seconds.ok_or(JobError::Argument(word, "is no number of seconds up to 3600"))
+        }
+        (Some(word), _) => Err(JobError::Argument(word, "is unknown: idle takes --seconds N")),
+    }
+}
