@@ -1,0 +1,323 @@
+//! Shared memory between the contexts of a node (SPEC P-9, DESIGN decision 5).
+//!
+//! Every context has a port, known by its number. Each pair of ports that talk has a ring of lines
+//! ([`rings::lines`]) of its own, taken from a fixed pool when the first says its first word to the second and
+//! kept from then on: there is no lock, no atomic read-modify-write and no allocation on a message's way (but
+//! the count of a lent source), and a port polls only the peers that ever talked to it. A receiver that stalls
+//! fills its own rings and nobody else's.
+//!
+//! The fabric wakes nobody: whoever pushes tells the sleeper (SPEC N-8).
+//!
+//! **Closing.** Dropping a [`ShmPort`] closes the port, but its rings stay. What is in them is delivered when the
+//! port is opened again, as packets that reach a port before its first opening are. So a port's number stands for
+//! the same endpoint for ever.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::cell::OnceCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use pami::device::{self, Unreachable};
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::packet::{Envelope, Kind};
+use rings::buffer::Source;
+use rings::lines::{self, BadStorage, Line, Receiver, Refused, Sender, Tag};
+use spin::Mutex;
+
+/// Lines of a ring: messages that one port may be ahead of another.
+pub const LINES_PER_RING: usize = 64;
+/// Messages in a ring that may be copies too long for a line.
+pub const COPIES_PER_RING: usize = 4;
+/// Messages in sequence from one peer before the next has its turn.
+const BURST: usize = 16;
+
+/// Why a port was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// There are fewer ports.
+    NoSuchPort,
+    /// It is open already.
+    InUse,
+}
+
+/// Why a packet was not queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PushError {
+    /// The ring is full until the receiver takes something.
+    Full,
+    /// More bytes to copy than the rings' copy size.
+    TooLong,
+    /// No such port, or no ring is left for a new pair. Never after [`ShmPort::connect`] succeeded.
+    Unreachable,
+}
+
+impl From<Refused> for PushError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Full => Self::Full,
+            Refused::TooLong => Self::TooLong,
+        }
+    }
+}
+
+/// The receiving end of a pair's ring, and who is at the other.
+struct Inbound {
+    receiver: Receiver,
+    origin: Endpoint,
+}
+
+/// What a port owns while it is open, and leaves to its next opening.
+struct Share {
+    /// The rings out, by the target's port.
+    out: Box<[OnceCell<Box<Sender>>]>,
+    /// The rings in, in the order of the first words. Has room for one from every port.
+    #[expect(clippy::vec_box, reason = "a pointer for every pair that could be, not a ring's whole end")]
+    inbound: Vec<Box<Inbound>>,
+    /// Announcements heeded.
+    heeded: usize,
+    /// Which of the rings in has its turn, and how many messages it delivered in sequence.
+    turn: usize,
+    burst: usize,
+}
+
+/// What others reach of a port.
+struct Station {
+    /// The port's share while it is closed.
+    closed: Mutex<Option<Share>>,
+    /// Rings in that the port has not taken note of yet. Has room for one from every port.
+    #[expect(clippy::vec_box, reason = "as in `Share`")]
+    announced: Mutex<Vec<Box<Inbound>>>,
+    /// Rings ever announced.
+    announcements: AtomicUsize,
+}
+
+/// The shared memory of a node.
+pub struct Shm {
+    stations: Box<[Station]>,
+    /// Rings that no pair uses.
+    spares: Mutex<Vec<(Box<Sender>, Box<Inbound>)>>,
+}
+
+impl Shm {
+    /// Shared memory for `ports` ports of which up to `pairs` ordered pairs talk, a port with itself being one.
+    /// `copy_bytes` is the most that one [`ShmPort::push_copy`] takes. Takes about
+    /// `pairs * (4096 + 4 * copy_bytes) + 24 * ports * ports` bytes of heap, and nothing later.
+    ///
+    /// # Errors
+    /// [`BadStorage::CopyBytes`] when `copy_bytes` is over 65535.
+    pub fn new(ports: usize, pairs: usize, copy_bytes: usize) -> Result<Self, BadStorage> {
+        // Port numbers are `u16`.
+        let ports = ports.min(usize::from(u16::MAX) + 1);
+        let pairs = pairs.min(ports * ports);
+        let spare = |_| {
+            let ring: Vec<Line> = (0..LINES_PER_RING).map(|_| Line::new()).collect();
+            let copies = alloc::vec![0; COPIES_PER_RING * copy_bytes];
+            let (sender, receiver) = lines::ring(ring.leak(), copies.leak(), copy_bytes)?;
+            let nobody = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
+            Ok((Box::new(sender), Box::new(Inbound { receiver, origin: nobody })))
+        };
+        let station = |_| Station {
+            closed: Mutex::new(Some(Share {
+                out: (0..ports).map(|_| OnceCell::new()).collect(),
+                inbound: Vec::with_capacity(ports),
+                heeded: 0,
+                turn: 0,
+                burst: 0,
+            })),
+            announced: Mutex::new(Vec::with_capacity(ports)),
+            announcements: AtomicUsize::new(0),
+        };
+        Ok(Self {
+            spares: Mutex::new((0..pairs).map(spare).collect::<Result<_, _>>()?),
+            stations: (0..ports).map(station).collect(),
+        })
+    }
+
+    /// Opens the port with number `port`, which belongs to the endpoint `me` now and at every opening.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(&'static self, port: u16, me: Endpoint) -> Result<ShmPort, OpenError> {
+        let station = self.stations.get(usize::from(port)).ok_or(OpenError::NoSuchPort)?;
+        let share = station.closed.lock().take();
+        Ok(ShmPort { shm: self, station, me, share: share.ok_or(OpenError::InUse)?, port })
+    }
+
+    /// Pairs that may still begin to talk.
+    pub fn pairs_left(&self) -> usize {
+        self.spares.lock().len()
+    }
+}
+
+impl Share {
+    /// What is left in a port that closes; allocates nothing.
+    fn nothing() -> Self {
+        Self { out: Box::new([]), inbound: Vec::new(), heeded: 0, turn: 0, burst: 0 }
+    }
+}
+
+/// One context's end of the shared memory. Dropping it closes the port.
+pub struct ShmPort {
+    shm: &'static Shm,
+    station: &'static Station,
+    me: Endpoint,
+    share: Share,
+    port: u16,
+}
+
+impl ShmPort {
+    /// This port's number.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Makes sure that there is a ring from here to `target`, whose port need not be open.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when there is no such port, or the pool of rings is used up.
+    #[inline]
+    pub fn connect(&self, target: u16) -> Result<(), Unreachable> {
+        let out = self.share.out.get(usize::from(target)).ok_or(Unreachable)?;
+        if out.get().is_some() {
+            return Ok(());
+        }
+        self.claim(target, out)
+    }
+
+    #[cold]
+    fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), Unreachable> {
+        let station = self.shm.stations.get(usize::from(target)).ok_or(Unreachable)?;
+        let (sender, mut inbound) = self.shm.spares.lock().pop().ok_or(Unreachable)?;
+        inbound.origin = self.me;
+        let mut announced = station.announced.lock();
+        announced.push(inbound);
+        station.announcements.fetch_add(1, Ordering::Release);
+        // Cannot be set: the cell was empty, and this port alone fills it.
+        out.set(sender).map_err(|_| Unreachable)
+    }
+
+    #[inline]
+    fn sender(&mut self, target: u16) -> Result<&mut Sender, PushError> {
+        self.connect(target).map_err(|Unreachable| PushError::Unreachable)?;
+        let out = self.share.out.get_mut(usize::from(target)).and_then(OnceCell::get_mut);
+        out.map(|sender| &mut **sender).ok_or(PushError::Unreachable)
+    }
+
+    /// Queues one packet for the port `target`, copying `header` and `data`. The envelope's origin is this
+    /// port's endpoint and its target that of the other: they do not travel.
+    ///
+    /// # Errors
+    /// [`PushError`]; nothing was queued.
+    #[inline]
+    pub fn push_copy(
+        &mut self,
+        target: u16,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), PushError> {
+        Ok(self.sender(target)?.push_copy(&tag(envelope), header, data)?)
+    }
+
+    /// As [`push_copy`](Self::push_copy), but `data`, of any length, is read where it lies. The clone of `data`
+    /// that the ring keeps is dropped when the receiver drops the arrival; small data are copied instead.
+    ///
+    /// # Errors
+    /// [`PushError`]; nothing was queued, and `data` was not cloned.
+    #[inline]
+    pub fn push_lend(
+        &mut self,
+        target: u16,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), PushError> {
+        Ok(self.sender(target)?.push_lend(&tag(envelope), header, data)?)
+    }
+
+    /// The next packet for this port, in order for each origin; the origins take turns. Dropping the arrival
+    /// gives its memory back to the ring.
+    #[inline]
+    pub fn pull(&mut self) -> Option<Arrival> {
+        if self.station.announcements.load(Ordering::Acquire) != self.share.heeded {
+            self.heed();
+        }
+        let share = &mut self.share;
+        // Once more than there are rings: the first may only be passed because its burst is over.
+        for _ in 0..=share.inbound.len() {
+            if share.burst < BURST
+                && let Some(inbound) = share.inbound.get_mut(share.turn)
+                && let Some(line) = inbound.receiver.pull()
+            {
+                share.burst += 1;
+                let envelope = envelope(&line.tag(), inbound.origin, self.me);
+                return Some(Arrival { line, envelope });
+            }
+            share.burst = 0;
+            share.turn = if share.turn + 1 < share.inbound.len() { share.turn + 1 } else { 0 };
+        }
+        None
+    }
+
+    /// Takes note of new rings.
+    #[cold]
+    fn heed(&mut self) {
+        let mut announced = self.station.announced.lock();
+        self.share.inbound.append(&mut announced);
+        self.share.heeded = self.station.announcements.load(Ordering::Relaxed);
+    }
+}
+
+impl Drop for ShmPort {
+    fn drop(&mut self) {
+        let share = core::mem::replace(&mut self.share, Share::nothing());
+        *self.station.closed.lock() = Some(share);
+    }
+}
+
+/// A packet in a ring. Dropping it frees its line and ends the loan of its data.
+pub struct Arrival {
+    line: lines::Arrival,
+    envelope: Envelope,
+}
+
+impl device::Arrival for Arrival {
+    #[inline]
+    fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    #[inline]
+    fn header(&self) -> &[u8] {
+        self.line.header()
+    }
+
+    #[inline]
+    fn data(&self) -> &[u8] {
+        self.line.data()
+    }
+}
+
+/// What travels of an envelope.
+#[inline]
+fn tag(envelope: &Envelope) -> Tag {
+    let what = u32::from(envelope.kind as u8) | u32::from(envelope.dispatch) << 8;
+    [what, envelope.message, envelope.offset, envelope.total, 0]
+}
+
+/// An envelope again. The tag was written by [`tag`], in this program.
+#[inline]
+fn envelope(tag: &Tag, origin: Endpoint, target: Endpoint) -> Envelope {
+    let [what, message, offset, total, _] = *tag;
+    let kind = match what & 0xff {
+        0 => Kind::Hello,
+        1 => Kind::Go,
+        2 => Kind::First,
+        3 => Kind::Next,
+        4 => Kind::FirstAcked,
+        _ => Kind::Ack,
+    };
+    Envelope { kind, dispatch: (what >> 8) as u8, origin, target, message, offset, total }
+}
+
+#[cfg(test)]
+mod tests;
