@@ -114,13 +114,15 @@ impl EventLoop {
                     Command::Stop => return self.switch.finish(),
                 };
             }
+            busy = self.switch.exchange();
+            // Before the last Hello is answered, so that who sees a Go sees that all have started.
+            self.progress.joined.store(self.switch.muster().count(), Ordering::Release);
+            self.progress.started.store(self.switch.muster().started(), Ordering::Release);
             let registry = self.poll.registry();
-            busy = self.switch.round(|mut stream| {
+            busy |= self.switch.deliver(|mut stream| {
                 // Closing it takes it out of the epoll as well.
                 let _ = registry.deregister(&mut stream);
             });
-            self.progress.joined.store(self.switch.muster().count(), Ordering::Release);
-            self.progress.started.store(self.switch.muster().started(), Ordering::Release);
         }
     }
 

@@ -79,9 +79,9 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         &self.muster
     }
 
-    /// Moves everything that can move, once; returns whether anything did. If not, nothing will before a
-    /// stream becomes ready. A stream that has ended is given to `retire`.
-    pub fn round(&mut self, mut retire: impl FnMut(S)) -> bool {
+    /// The first half of a round: reads, and moves packets as far as they can go; returns whether anything
+    /// changed. If neither half changes anything, nothing will before a stream becomes ready.
+    pub fn exchange(&mut self) -> bool {
         self.rounds += 1;
         let mut changed = false;
         for node in self.nodes.iter_mut().filter_map(|node| node.stream.as_mut()) {
@@ -99,9 +99,15 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             changed |= moved;
             if !moved {
-                break;
+                return changed;
             }
         }
+    }
+
+    /// The second half of a round: writes; returns whether anything changed. A stream that has ended is given
+    /// to `retire`.
+    pub fn deliver(&mut self, mut retire: impl FnMut(S)) -> bool {
+        let mut changed = false;
         for node in &mut self.nodes {
             let Some(stream) = &mut node.stream else { continue };
             changed |= stream.flush();

@@ -1,0 +1,65 @@
+-- Wireshark: shows the packets of the torus (Ethernet frames of type 0x88B5) in a capture of the fabric.
+-- Use: wireshark -X lua_script:xtask/pamir.lua frames.pcap
+-- The rank of a node is in the last four bytes of its address 02:50:rr:rr:rr:rr; ff:ff:ff:ff is the fabric.
+
+local pamir = Proto("pamir", "Pamir torus packet")
+
+local kinds = { [0] = "Hello", [1] = "Go", [2] = "First", [3] = "Next", [4] = "FirstAcked", [5] = "Ack" }
+local HEADER = 32
+
+local f = {
+  version = ProtoField.uint8("pamir.version", "Version"),
+  kind = ProtoField.uint8("pamir.kind", "Kind", base.DEC, kinds),
+  client = ProtoField.uint8("pamir.client", "Client"),
+  dispatch = ProtoField.uint8("pamir.dispatch", "Dispatch"),
+  origin_task = ProtoField.uint32("pamir.origin_task", "Origin task"),
+  target_task = ProtoField.uint32("pamir.target_task", "Target task"),
+  origin_context = ProtoField.uint8("pamir.origin_context", "Origin context"),
+  target_context = ProtoField.uint8("pamir.target_context", "Target context"),
+  header_len = ProtoField.uint16("pamir.header_len", "Header length"),
+  message = ProtoField.uint32("pamir.message", "Message"),
+  offset = ProtoField.uint32("pamir.offset", "Offset"),
+  total = ProtoField.uint32("pamir.total", "Total"),
+  payload_len = ProtoField.uint16("pamir.payload_len", "Payload length"),
+  reserved = ProtoField.uint16("pamir.reserved", "Reserved"),
+  header = ProtoField.bytes("pamir.header", "Header of the message"),
+  data = ProtoField.bytes("pamir.data", "Data"),
+}
+pamir.fields = f
+
+function pamir.dissector(buffer, pinfo, tree)
+  if buffer:len() < HEADER then return 0 end
+  pinfo.cols.protocol = "PAMIR"
+  local t = tree:add(pamir, buffer())
+  t:add(f.version, buffer(0, 1))
+  t:add(f.kind, buffer(1, 1))
+  t:add(f.client, buffer(2, 1))
+  t:add(f.dispatch, buffer(3, 1))
+  t:add_le(f.origin_task, buffer(4, 4))
+  t:add_le(f.target_task, buffer(8, 4))
+  t:add(f.origin_context, buffer(12, 1))
+  t:add(f.target_context, buffer(13, 1))
+  t:add_le(f.header_len, buffer(14, 2))
+  t:add_le(f.message, buffer(16, 4))
+  t:add_le(f.offset, buffer(20, 4))
+  t:add_le(f.total, buffer(24, 4))
+  t:add_le(f.payload_len, buffer(28, 2))
+  t:add_le(f.reserved, buffer(30, 2))
+
+  local header_len = buffer(14, 2):le_uint()
+  local payload_len = math.min(buffer(28, 2):le_uint(), buffer:len() - HEADER)
+  if header_len <= payload_len then
+    if header_len > 0 then t:add(f.header, buffer(HEADER, header_len)) end
+    if payload_len > header_len then
+      t:add(f.data, buffer(HEADER + header_len, payload_len - header_len))
+    end
+  end
+
+  local kind = kinds[buffer(1, 1):uint()] or "unknown kind"
+  pinfo.cols.info = string.format("%s task %u.%u -> %u.%u, message %u, %u + %u bytes", kind,
+    buffer(4, 4):le_uint(), buffer(12, 1):uint(), buffer(8, 4):le_uint(), buffer(13, 1):uint(),
+    buffer(16, 4):le_uint(), header_len, math.max(payload_len - header_len, 0))
+  return buffer:len()
+end
+
+DissectorTable.get("ethertype"):add(0x88B5, pamir)
