@@ -1,2 +1,27 @@
+//! Drivers: whatever touches a device (SPEC D).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`unit`] | the message unit: FIFOs, engine, and the ports that `pami` drives |
+//! | [`adapter`] | what the message unit needs of a network |
+//! | [`torus`] | the torus adapter, on a virtio network card |
+//! | [`virtio`] | transport and queues |
+//! | [`shm`] | shared memory within a node |
+//! | [`state`] | counters for the host to read out of memory |
+//! | [`irq`], [`console`] | interrupt controllers and consoles |
 #![no_std]
-//! drivers
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod adapter;
+pub mod console;
+pub mod irq;
+pub mod shm;
+pub mod state;
+pub mod torus;
+pub mod unit;
+pub mod virtio;
+
+pub use unit::{CLIENTS, MessageUnit, NodePort, OpenError, Platform, Setup, Sharing, StartError, Statistics};

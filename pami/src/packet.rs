@@ -136,6 +136,16 @@ impl Header {
             reserved: 0.into(),
         }
     }
+
+    /// Bytes of the message's header at the front of the payload.
+    pub fn header_len(&self) -> usize {
+        usize::from(self.header_len.get())
+    }
+
+    /// Bytes behind this header that belong to the packet.
+    pub fn payload_len(&self) -> usize {
+        usize::from(self.payload_len.get())
+    }
 }
 
 impl<'a> Packet<'a> {

@@ -1,0 +1,82 @@
+//! Counters that the host reads out of a node's memory when the node itself cannot tell any more.
+//!
+//! The symbol `PAMIR_STATE` holds a [`StateBlock`]; the records it points to lie in memory that is mapped one to
+//! one. Little-endian, naturally aligned, all sizes in bytes.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Where the records are.
+#[repr(C)]
+pub struct StateBlock {
+    magic: u64,
+    ports: AtomicU32,
+    stride: AtomicU32,
+    fifos: AtomicU64,
+}
+
+/// "PAMIRSTB".
+pub const MAGIC: u64 = 0x5041_4d49_5253_5442;
+
+/// The node's state block.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub static PAMIR_STATE: StateBlock = StateBlock {
+    magic: MAGIC,
+    ports: AtomicU32::new(0),
+    stride: AtomicU32::new(0),
+    fifos: AtomicU64::new(0),
+};
+
+/// The counters of one port's FIFOs, modulo 2^32. Each has one writer.
+#[repr(C, align(64))]
+pub struct FifoRecord {
+    client: u8,
+    task: u8,
+    context: u8,
+    open: AtomicU8,
+    /// Packets that the context put into the injection FIFO.
+    pub(crate) injected: AtomicU32,
+    /// Packets of the injection FIFO that the adapter has sent.
+    pub(crate) retired: AtomicU32,
+    /// Packets that the engine put into the reception FIFO.
+    pub(crate) delivered: AtomicU32,
+    /// Packets of the reception FIFO whose buffers came back.
+    pub(crate) consumed: AtomicU32,
+}
+
+impl FifoRecord {
+    /// The record of a port that is not open: number of its client, of its task in the node, of its context.
+    pub(crate) fn new(client: u8, task: u8, context: u8) -> Self {
+        let counter = || AtomicU32::new(0);
+        Self {
+            client,
+            task,
+            context,
+            open: AtomicU8::new(0),
+            injected: counter(),
+            retired: counter(),
+            delivered: counter(),
+            consumed: counter(),
+        }
+    }
+
+    pub(crate) fn set_open(&self, open: bool) {
+        self.open.store(u8::from(open), Ordering::Relaxed);
+    }
+}
+
+/// Adds one to a counter that has one writer.
+#[inline]
+pub(crate) fn count(counter: &AtomicU32) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Makes the records known to the host.
+pub(crate) fn publish(records: Box<[FifoRecord]>) -> &'static [FifoRecord] {
+    let records: &'static [FifoRecord] = Box::leak(records);
+    PAMIR_STATE.ports.store(records.len() as u32, Ordering::Relaxed);
+    PAMIR_STATE.stride.store(size_of::<FifoRecord>() as u32, Ordering::Relaxed);
+    PAMIR_STATE.fifos.store(records.as_ptr().expose_provenance() as u64, Ordering::Release);
+    records
+}

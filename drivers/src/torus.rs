@@ -1,0 +1,259 @@
+//! The torus adapter: packets in Ethernet frames on a virtio network card (SPEC D-1, D-2).
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..12 | virtio's own header, all zero: no offloads |
+//! | 12..18 | destination, [`mac`] of its rank |
+//! | 18..24 | source, likewise |
+//! | 24..26 | [`ETHERTYPE`], big-endian |
+//! | 26.. | the packet ([`pami::packet`]) |
+//!
+//! A frame that leaves is a chain of up to three descriptors: these 26 bytes, the packet's header and inline data
+//! from memory of the adapter's own, then what the sender lent. A frame that arrives lies in one buffer, placed so
+//! that the packet's payload is aligned to 64 bytes.
+
+use crate::adapter::{Adapter, AdapterFaults, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS, RxBuffer};
+use crate::virtio::queue::{Piece, Virtqueue};
+use crate::virtio::{Hal, Transport, VirtioError, mmio, negotiate};
+use alloc::boxed::Box;
+use alloc::vec;
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+use pami::packet::HEADER_BYTES;
+
+/// Ethernet protocol number of Pamir's packets: one of those for local experiments.
+pub const ETHERTYPE: u16 = 0x88b5;
+/// MTU of a device that does not say: that of plain Ethernet.
+const ETHERNET_MTU: u16 = 1500;
+/// Least payload of a packet for the adapter to be of any use, in bytes.
+const LEAST_MTU: u16 = 64;
+
+const VIRTIO_HEADER: usize = 12;
+const FRAME_HEADER: usize = VIRTIO_HEADER + 14;
+/// Where a packet begins in its receive buffer, which is aligned to 64: its payload then begins at 64.
+const PACKET_START: usize = 64 - HEADER_BYTES;
+const FRAME_START: usize = PACKET_START - FRAME_HEADER;
+const LINE: usize = 64;
+
+const RECEIVE: u16 = 0;
+const TRANSMIT: u16 = 1;
+const TX_DESCRIPTORS: usize = 256;
+/// A frame's own bytes and at most two lent pieces.
+const MOST_PIECES: u16 = 3;
+
+/// The hardware address of the node with this rank; that of [`FABRIC`](crate::adapter::FABRIC) is the network's own.
+pub const fn mac(rank: u32) -> [u8; 6] {
+    let [a, b, c, d] = rank.to_be_bytes();
+    [0x02, 0x50, a, b, c, d]
+}
+
+/// The front of a frame in flight: written by this side while its cookie is free, then read by the device.
+#[repr(align(64))]
+struct Front(UnsafeCell<[u8; FRAME_HEADER + HEAD_BYTES]>);
+
+// SAFETY: only `TorusAdapter::transmit` writes it, with the adapter borrowed mutably.
+unsafe impl Sync for Front {}
+
+/// A virtio network card on the torus.
+pub struct TorusAdapter<H, T: Transport = mmio::Transport> {
+    transport: T,
+    receive: Virtqueue<RX_BUFFERS, H>,
+    transmit: Virtqueue<TX_DESCRIPTORS, H>,
+    /// By cookie. Never freed: the device reads them.
+    fronts: &'static [Front],
+    /// By head descriptor: the cookie of the frame.
+    cookies: [u16; TX_DESCRIPTORS],
+    /// By head descriptor: the buffer that the device has.
+    buffers: [Option<NonNull<[u8]>>; RX_BUFFERS],
+    own: [u8; 6],
+    mtu: usize,
+    runts: u64,
+    foreign: u64,
+    stray: u64,
+}
+
+// SAFETY: the pointers in `buffers` are each the only way to their memory; the adapter as a whole may move between
+// harts as the buffers could.
+unsafe impl<H: Hal, T: Transport> Send for TorusAdapter<H, T> {}
+
+impl<H: Hal, T: Transport> TorusAdapter<H, T> {
+    /// Brings up the network card behind `transport` for the node with rank `node`. Allocates all its memory: about
+    /// [`RX_BUFFERS`] times the MTU.
+    ///
+    /// # Errors
+    /// Why the device cannot be used.
+    pub fn new(transport: T, node: u32) -> Result<Self, VirtioError> {
+        let (mut setup, config) = negotiate(transport)?;
+        let frame_mtu = config.mtu.unwrap_or(ETHERNET_MTU);
+        let header = HEADER_BYTES as u16;
+        let mtu = frame_mtu
+            .checked_sub(header)
+            .filter(|&mtu| mtu >= LEAST_MTU)
+            .ok_or(VirtioError::Mtu(frame_mtu))?;
+        let mtu = usize::from(mtu);
+        let receive = Virtqueue::new();
+        let transmit = Virtqueue::new();
+        setup.queue(RECEIVE, RX_BUFFERS as u16, receive.addresses())?;
+        setup.queue(TRANSMIT, TX_DESCRIPTORS as u16, transmit.addresses())?;
+        let own = mac(node);
+        let mut front = [0; FRAME_HEADER + HEAD_BYTES];
+        front[VIRTIO_HEADER + 6..VIRTIO_HEADER + 12].copy_from_slice(&own);
+        front[VIRTIO_HEADER + 12..FRAME_HEADER].copy_from_slice(&ETHERTYPE.to_be_bytes());
+        let mut adapter = Self {
+            transport: setup.go(),
+            receive,
+            transmit,
+            fronts: Box::leak((0..IN_FLIGHT).map(|_| Front(UnsafeCell::new(front))).collect()),
+            cookies: [0; TX_DESCRIPTORS],
+            buffers: [None; RX_BUFFERS],
+            own,
+            mtu,
+            runts: 0,
+            foreign: 0,
+            stray: 0,
+        };
+        for buffer in aligned((PACKET_START + HEADER_BYTES + mtu).next_multiple_of(LINE)) {
+            adapter.lend(buffer);
+        }
+        adapter.flush();
+        Ok(adapter)
+    }
+
+    /// Gives the device a buffer to receive into.
+    fn lend(&mut self, buffer: &'static mut [u8]) {
+        let pointer = NonNull::from(buffer);
+        let start = pointer.cast::<u8>().as_ptr().wrapping_add(FRAME_START);
+        let len = FRAME_HEADER + HEADER_BYTES + self.mtu;
+        let piece = Piece { address: H::device_address(start), len: len as u32 };
+        if let Some(head) = self.receive.add(&[piece], true) {
+            self.buffers[usize::from(head)] = Some(pointer);
+        }
+    }
+
+    /// Whether a frame is a packet for this node; counts it if not.
+    fn accept(&mut self, frame: &[u8]) -> bool {
+        let Some((header, packet)) = frame.split_at_checked(FRAME_HEADER) else {
+            self.runts += 1;
+            return false;
+        };
+        let [.., high, low] = *header else { return false };
+        if u16::from_be_bytes([high, low]) != ETHERTYPE {
+            self.foreign += 1;
+        } else if header[VIRTIO_HEADER..VIRTIO_HEADER + 6] != self.own {
+            self.stray += 1;
+        } else if packet.len() < HEADER_BYTES {
+            self.runts += 1;
+        } else {
+            return true;
+        }
+        false
+    }
+}
+
+/// [`RX_BUFFERS`] buffers of `stride` bytes, a multiple of 64, aligned to 64.
+fn aligned(stride: usize) -> impl Iterator<Item = &'static mut [u8]> {
+    let memory = Box::leak(vec![0u8; RX_BUFFERS * stride + LINE].into_boxed_slice());
+    let skip = memory.as_ptr().align_offset(LINE).min(LINE);
+    memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS)
+}
+
+impl<H: Hal, T: Transport> Adapter for TorusAdapter<H, T> {
+    // The fabric between the nodes loses nothing: it holds its senders back.
+    const RELIABLE: bool = true;
+    type Interrupt = T::Interrupt;
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn has_room(&self) -> bool {
+        self.transmit.room() >= MOST_PIECES
+    }
+
+    unsafe fn transmit(
+        &mut self,
+        node: u32,
+        header: &[u8],
+        inline: &[u8],
+        lent: [Lent; 2],
+        cookie: u16,
+    ) -> bool {
+        let head_len = header.len() + inline.len();
+        let Some(front) = self.fronts.get(usize::from(cookie)).filter(|_| head_len <= HEAD_BYTES) else {
+            return false;
+        };
+        if !self.has_room() {
+            return false;
+        }
+        {
+            // SAFETY: the caller promises that no frame with this cookie is in flight, so the device does not read
+            // this front, and `&mut self` keeps everybody else away.
+            let bytes = unsafe { &mut *front.0.get() };
+            bytes[VIRTIO_HEADER..VIRTIO_HEADER + 6].copy_from_slice(&mac(node));
+            bytes[FRAME_HEADER..][..header.len()].copy_from_slice(header);
+            bytes[FRAME_HEADER + header.len()..][..inline.len()].copy_from_slice(inline);
+        }
+        let piece = |pointer, len: usize| Piece { address: H::device_address(pointer), len: len as u32 };
+        let mut pieces =
+            [piece(front.0.get().cast_const().cast(), FRAME_HEADER + head_len); MOST_PIECES as usize];
+        let mut count = 1;
+        for bytes in lent.iter().filter(|bytes| bytes.len != 0) {
+            pieces[count] = piece(bytes.pointer, bytes.len);
+            count += 1;
+        }
+        let Some(head) = self.transmit.add(&pieces[..count], false) else { return false };
+        self.cookies[usize::from(head)] = cookie;
+        true
+    }
+
+    fn reclaim(&mut self) -> Option<u16> {
+        self.transmit.take_used().map(|done| self.cookies[usize::from(done.head)])
+    }
+
+    fn receive(&mut self) -> Option<RxBuffer> {
+        loop {
+            let done = self.receive.take_used()?;
+            let Some(mut pointer) = self.buffers[usize::from(done.head)].take() else { continue };
+            // SAFETY: `lend` got the only reference to this memory and left it with the device, which has just
+            // given it back; taking the pointer out of the table makes this the only reference again.
+            let memory: &'static mut [u8] = unsafe { pointer.as_mut() };
+            let written = done.written as usize;
+            if self.accept(memory.get(FRAME_START..FRAME_START + written).unwrap_or(&[])) {
+                let len = written - FRAME_HEADER;
+                return Some(RxBuffer::new(memory, PACKET_START as u16, len as u16));
+            }
+            self.lend(memory);
+        }
+    }
+
+    fn recycle(&mut self, buffer: RxBuffer) {
+        self.lend(buffer.into_memory());
+    }
+
+    fn flush(&mut self) {
+        if self.transmit.publish() {
+            self.transport.notify(TRANSMIT);
+        }
+        if self.receive.publish() {
+            self.transport.notify(RECEIVE);
+        }
+    }
+
+    fn arm(&mut self, sent: bool) -> bool {
+        let received = self.receive.arm();
+        // Both are armed, whatever the first says.
+        (sent && self.transmit.arm()) || received
+    }
+
+    fn interrupt(&self) -> T::Interrupt {
+        self.transport.interrupt()
+    }
+
+    fn faults(&self) -> AdapterFaults {
+        let rings = [self.receive.faults(), self.transmit.faults()]
+            .iter()
+            .map(|faults| faults.ids + faults.lengths + faults.indices)
+            .sum();
+        AdapterFaults { rings, runts: self.runts, foreign: self.foreign, stray: self.stray }
+    }
+}

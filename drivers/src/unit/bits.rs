@@ -1,0 +1,109 @@
+//! Small sets of port numbers.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Most ports of a node.
+pub(crate) const MOST_PORTS: usize = 256;
+const WORDS: usize = MOST_PORTS / 64;
+
+/// A set of ports that any hart adds to and one takes from.
+pub(crate) struct Doorbells([AtomicU64; WORDS]);
+
+impl Doorbells {
+    pub(crate) const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; WORDS])
+    }
+
+    /// Adds `port`. What was published before is seen by whoever takes it.
+    #[inline]
+    pub(crate) fn ring(&self, port: u16) {
+        let port = usize::from(port) % MOST_PORTS;
+        self.0[port / 64].fetch_or(1 << (port % 64), Ordering::Release);
+    }
+
+    /// Takes `port` out.
+    pub(crate) fn clear(&self, port: u16) {
+        let port = usize::from(port) % MOST_PORTS;
+        self.0[port / 64].fetch_and(!(1 << (port % 64)), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Moves all ports into `set`.
+    #[inline]
+    pub(crate) fn take(&self, set: &mut PortSet) {
+        for (word, taken) in self.0.iter().zip(&mut set.0) {
+            if word.load(Ordering::Relaxed) != 0 {
+                *taken |= word.swap(0, Ordering::Acquire);
+            }
+        }
+    }
+}
+
+/// A set of ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PortSet([u64; WORDS]);
+
+impl PortSet {
+    pub(crate) const EMPTY: Self = Self([0; WORDS]);
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == [0; WORDS]
+    }
+
+    pub(crate) fn insert(&mut self, port: u16) {
+        let port = usize::from(port) % MOST_PORTS;
+        self.0[port / 64] |= 1 << (port % 64);
+    }
+
+    pub(crate) fn remove(&mut self, port: u16) {
+        let port = usize::from(port) % MOST_PORTS;
+        self.0[port / 64] &= !(1 << (port % 64));
+    }
+
+    /// The first port at or behind `from`, else the first of all.
+    pub(crate) fn next(&self, from: u16) -> Option<u16> {
+        let from = usize::from(from) % MOST_PORTS;
+        let ahead = (self.0[from / 64] >> (from % 64) != 0)
+            .then(|| from + (self.0[from / 64] >> (from % 64)).trailing_zeros() as usize);
+        let first_from = |start: usize| {
+            (start..WORDS)
+                .find(|&word| self.0[word] != 0)
+                .map(|word| word * 64 + self.0[word].trailing_zeros() as usize)
+        };
+        ahead.or_else(|| first_from(from / 64 + 1)).or_else(|| first_from(0)).map(|port| port as u16)
+    }
+
+    /// Takes the first port out.
+    pub(crate) fn pop(&mut self) -> Option<u16> {
+        let port = self.next(0)?;
+        self.remove(port);
+        Some(port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn d4_the_next_port_is_the_next_in_the_circle(
+            ports in proptest::collection::btree_set(0u16..256, 0..20), from in 0u16..256
+        ) {
+            let mut set = PortSet::EMPTY;
+            ports.iter().for_each(|&port| set.insert(port));
+            let expected = ports.range(from..).next().or(ports.first()).copied();
+            prop_assert_eq!(set.next(from), expected);
+            let mut taken = std::vec::Vec::new();
+            while let Some(port) = set.pop() {
+                taken.push(port);
+            }
+            prop_assert!(ports.iter().eq(&taken));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What lies in an injection FIFO: one descriptor of 64 bytes per packet (SPEC D-4).
+
+use super::slots::Slot;
+use pami::packet::Header;
+use rings::buffer::Source;
+
+/// Bytes of payload that fit into a descriptor.
+pub const INLINE_BYTES: usize = 24;
+
+/// A packet to be sent.
+#[repr(C, align(64))]
+pub(crate) struct Descriptor {
+    pub(crate) header: Header,
+    pub(crate) body: Body,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 64);
+
+/// Where a packet goes and where its payload is.
+pub(crate) enum Body {
+    /// In the descriptor.
+    Inline { node: u32, len: u8, bytes: [u8; INLINE_BYTES] },
+    /// In a copy slot of the port.
+    Copied { node: u32, slot: Slot },
+    /// In the sender's memory, behind a header that may lie in a copy slot.
+    Lent { node: u32, header: Option<Slot>, data: Source },
+}

@@ -1,0 +1,212 @@
+//! A port's FIFOs and what else others reach of it.
+
+use super::descriptor::{Body, Descriptor, INLINE_BYTES};
+use super::slots::{CopySlots, Slot};
+use crate::adapter::RxBuffer;
+use crate::state::{FifoRecord, count};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use pami::context::Work;
+use pami::device::{self, Full, Port};
+use pami::packet::{Envelope, HEADER_BYTES, Header};
+use rings::buffer::Source;
+use rings::post::PostQueue;
+use rings::sleep::SleepFlag;
+use rings::spsc::{Consumer, Entry, Producer, Ring};
+use spin::Mutex;
+
+/// Descriptors of an injection FIFO.
+pub const INJECTION_ENTRIES: usize = 64;
+/// Packets of a port that may lie in copy slots at once.
+pub const COPY_SLOTS: usize = 16;
+
+/// A packet in a reception FIFO.
+pub struct Arrived {
+    pub(crate) envelope: Envelope,
+    pub(crate) header_len: u16,
+    pub(crate) data_len: u16,
+    pub(crate) buffer: RxBuffer,
+}
+
+impl Arrived {
+    #[inline]
+    fn payload(&self, from: usize, len: u16) -> &[u8] {
+        let from = HEADER_BYTES + from;
+        self.buffer.packet().get(from..from + usize::from(len)).unwrap_or(&[])
+    }
+}
+
+impl device::Arrival for Arrived {
+    #[inline]
+    fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    #[inline]
+    fn header(&self) -> &[u8] {
+        self.payload(0, self.header_len)
+    }
+
+    #[inline]
+    fn data(&self) -> &[u8] {
+        self.payload(usize::from(self.header_len), self.data_len)
+    }
+}
+
+/// The end of an injection FIFO that packets are put into.
+pub(crate) struct Injector {
+    descriptors: Producer<Descriptor>,
+    free: Consumer<Slot>,
+    slots: CopySlots,
+    record: &'static FifoRecord,
+}
+
+/// The end of a reception FIFO that packets are taken from.
+pub(crate) struct Reception {
+    pub(crate) arrived: Consumer<Arrived>,
+    pub(crate) returned: Producer<RxBuffer>,
+}
+
+/// The engine's ends.
+pub(crate) struct Lane {
+    pub(crate) descriptors: Consumer<Descriptor>,
+    pub(crate) freed: Producer<Slot>,
+    pub(crate) arrived: Producer<Arrived>,
+    pub(crate) returned: Consumer<RxBuffer>,
+    pub(crate) record: &'static FifoRecord,
+}
+
+/// Both ends of a port's FIFOs; reception FIFOs hold `buffers` packets. Allocates.
+pub(crate) fn fifos(
+    slots: CopySlots,
+    own: impl Iterator<Item = Slot>,
+    buffers: usize,
+    record: &'static FifoRecord,
+) -> (Injector, Reception, Lane) {
+    let (descriptors, taken) = ring(INJECTION_ENTRIES);
+    let (mut freed, free) = ring(COPY_SLOTS);
+    let (delivered, arrived) = ring(buffers);
+    let (returned, recycled) = ring(buffers);
+    for slot in own.take(COPY_SLOTS) {
+        // There is room: the ring is as long as there are slots.
+        let _ = freed.push(slot);
+    }
+    (
+        Injector { descriptors, free, slots, record },
+        Reception { arrived, returned },
+        Lane { descriptors: taken, freed, arrived: delivered, returned: recycled, record },
+    )
+}
+
+/// A ring of `entries`, a power of two. Allocates, for ever.
+fn ring<T: Send>(entries: usize) -> (Producer<T>, Consumer<T>) {
+    let entries = Box::leak((0..entries).map(|_| Entry::new()).collect());
+    let ends = Ring::new(entries).ok().and_then(|ring| Box::leak::<'static>(Box::new(ring)).split());
+    let Some(ends) = ends else { unreachable!("a new ring whose length is a power of two has two ends") };
+    ends
+}
+
+impl Injector {
+    /// Queues a packet for `node`, copying `header` and `data`.
+    #[inline]
+    pub(crate) fn push_copy(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full> {
+        if self.descriptors.is_full() {
+            return Err(Full);
+        }
+        let len = header.len() + data.len();
+        let body = if len <= INLINE_BYTES {
+            let mut bytes = [0; INLINE_BYTES];
+            bytes[..header.len()].copy_from_slice(header);
+            bytes[header.len()..len].copy_from_slice(data);
+            Body::Inline { node, len: len as u8, bytes }
+        } else {
+            Body::Copied { node, slot: self.fill(header, data)? }
+        };
+        self.push(Header::new(envelope, header.len() as u16, data.len() as u16), body)
+    }
+
+    /// Queues a packet for `node` whose data stays where it is.
+    #[inline]
+    pub(crate) fn push_lend(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), Full> {
+        if header.len() + data.len() <= INLINE_BYTES {
+            return self.push_copy(node, envelope, header, data.as_slice());
+        }
+        if self.descriptors.is_full() {
+            return Err(Full);
+        }
+        let slot = if header.is_empty() { None } else { Some(self.fill(header, &[])?) };
+        let wire = Header::new(envelope, header.len() as u16, data.len() as u16);
+        self.push(wire, Body::Lent { node, header: slot, data: data.clone() })
+    }
+
+    /// A copy slot that begins with `header` and `data`. More than a slot holds is refused; nobody asks for it.
+    fn fill(&mut self, header: &[u8], data: &[u8]) -> Result<Slot, Full> {
+        let room = self.slots.bytes_len();
+        if header.len() + data.len() > room {
+            return Err(Full);
+        }
+        let mut slot = self.free.pop().ok_or(Full)?;
+        let bytes = self.slots.bytes_mut(&mut slot);
+        bytes[..header.len()].copy_from_slice(header);
+        bytes[header.len()..header.len() + data.len()].copy_from_slice(data);
+        Ok(slot)
+    }
+
+    #[inline]
+    fn push(&mut self, header: Header, body: Body) -> Result<(), Full> {
+        self.descriptors.push(Descriptor { header, body }).map_err(|_| Full)?;
+        count(&self.record.injected);
+        Ok(())
+    }
+}
+
+/// What others reach of a port, and what it leaves here while it is closed.
+pub(crate) struct Station<P: Port> {
+    pub(crate) record: &'static FifoRecord,
+    /// Of the hart that sleeps on the port.
+    pub(crate) flag: SleepFlag,
+    /// Whether the port wants to hear when a peer in the node released a packet of its.
+    pub(crate) listens: AtomicBool,
+    /// Packets that the port sent through shared memory.
+    pub(crate) local_packets: AtomicU64,
+    pub(crate) posts: PostQueue<Work<P>>,
+    pub(crate) injection: Mutex<Injection>,
+    pub(crate) reception: Mutex<Option<Reception>>,
+    /// Whether the injection FIFO is that of all contexts of its client and task.
+    pub(crate) shared: AtomicBool,
+}
+
+/// An injection FIFO that no port owns alone now.
+pub(crate) struct Injection {
+    pub(crate) injector: Option<Injector>,
+    /// Ports that share it.
+    pub(crate) sharers: u32,
+}
+
+impl<P: Port> Station<P> {
+    /// The station of a port without FIFOs: the node has no adapter.
+    pub(crate) fn new(record: &'static FifoRecord) -> Self {
+        Self {
+            record,
+            flag: SleepFlag::new(),
+            listens: AtomicBool::new(false),
+            local_packets: AtomicU64::new(0),
+            posts: PostQueue::new(),
+            injection: Mutex::new(Injection { injector: None, sharers: 0 }),
+            reception: Mutex::new(None),
+            shared: AtomicBool::new(false),
+        }
+    }
+}

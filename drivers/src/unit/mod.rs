@@ -1,0 +1,468 @@
+//! The message unit: a DMA engine in software (SPEC D-4, D-7, DESIGN decision 4).
+//!
+//! ```text
+//! port -> injection FIFO -.                              .-> reception FIFO -> port
+//! port -> injection FIFO --+-> engine -> adapter -> engine +-> reception FIFO -> port
+//!         doorbells -------'                               '-> wakes the port's sleeper
+//! ```
+//!
+//! Every context has a port. Its FIFOs exist from the start, whether or not it is open, so what arrives for a
+//! context that is still to be created waits. FIFOs have one writer and one reader and need no lock; the engine is
+//! run by whichever hart drives a port and gets the token, or by an agent core that does nothing else.
+//!
+//! **Nothing is left behind.** A hart that finds the token taken leaves its work to the holder: it rings its
+//! doorbell before it tries, and the holder looks at the doorbells after it let the token go. A hart that sleeps
+//! has looked at everything after it armed its flag and the adapter's interrupts; while any hart sleeps, whoever
+//! runs the engine arms the interrupts again whenever it took something from the adapter.
+
+mod bits;
+mod descriptor;
+mod engine;
+mod fifo;
+mod platform;
+mod port;
+mod slots;
+mod statistics;
+
+#[cfg(test)]
+mod tests;
+
+pub use descriptor::INLINE_BYTES;
+pub use fifo::{Arrived, COPY_SLOTS, INJECTION_ENTRIES};
+pub use platform::Platform;
+pub use port::{NodeArrival, NodePort, NodeWaker};
+pub use statistics::{Dropped, Statistics};
+
+use crate::adapter::{Adapter, RX_BUFFERS};
+use crate::shm::Shm;
+use crate::state::{self, FifoRecord};
+use crate::torus::TorusAdapter;
+use crate::virtio::Acknowledge;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use bits::{Doorbells, MOST_PORTS};
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use engine::Engine;
+use fifo::Station;
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::mapping::{Place, TaskMap};
+use pami::packet::{Envelope, Kind};
+use rings::sleep::SleepFlag;
+use slots::CopySlots;
+use spin::Mutex;
+use statistics::Counters;
+
+/// Clients that a task can have at once.
+pub const CLIENTS: usize = 4;
+/// Largest packet payload of a node without an adapter, in bytes.
+const LOCAL_MTU: usize = 4096;
+/// Pairs of ports that may talk through shared memory; further ones use the adapter's loop-back.
+const MOST_PAIRS: usize = 256;
+/// Time between two calls to the fabric while the other nodes start.
+const HELLO_NS: u64 = 10_000_000;
+/// Longest sleep of a hart that waits for the FIFOs to drain.
+const DRAIN_NS: u64 = 1_000_000;
+/// Rounds that the agent core polls in vain before it sleeps.
+const AGENT_POLLS: usize = 256;
+
+/// What a message unit is made of.
+pub struct Setup<A> {
+    /// The network; none if the job has one node.
+    pub adapter: Option<A>,
+    /// Rank of this node.
+    pub node: u32,
+    /// Where the job's tasks run.
+    pub map: TaskMap,
+    /// Most contexts per client and task.
+    pub contexts: u8,
+    /// Harts of this node.
+    pub harts: usize,
+    /// The hart that does nothing but run the engine, if one does.
+    pub agent: Option<usize>,
+}
+
+/// Why a message unit did not start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Clients, tasks and contexts come to more ports than a message unit has.
+    TooManyPorts {
+        /// Ports asked for.
+        wanted: usize,
+    },
+    /// The job has no such node.
+    NoSuchNode(u32),
+    /// The agent is no hart of this node, or harts are numbered beyond 32.
+    NoSuchHart(usize),
+    /// The adapter's packets are larger than descriptors can say.
+    Mtu(usize),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TooManyPorts { wanted } => write!(f, "{wanted} ports are more than {MOST_PORTS}"),
+            Self::NoSuchNode(node) => write!(f, "the job has no node {node}"),
+            Self::NoSuchHart(hart) => write!(f, "the node has no hart {hart}"),
+            Self::Mtu(mtu) => write!(f, "packets of {mtu} bytes are too large"),
+        }
+    }
+}
+
+impl core::error::Error for StartError {}
+
+/// How the contexts of one client and task share the injection FIFOs (SPEC P-3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sharing {
+    /// Each has its own, and uses it without a lock.
+    Exclusive,
+    /// All use that of context 0, under a lock.
+    Shared,
+}
+
+/// Why a port was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// No such client, task in this node, or context.
+    NoSuchPort,
+    /// It is open already.
+    InUse,
+    /// Contexts of this client and task use the FIFO that is asked for in the other way.
+    Sharing,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchPort => "no such client, task or context",
+            Self::InUse => "the context's port is open already",
+            Self::Sharing => "the FIFO is shared by some contexts and exclusive to another",
+        })
+    }
+}
+
+impl core::error::Error for OpenError {}
+
+/// The node's message unit.
+pub struct MessageUnit<P: Platform, A: Adapter = TorusAdapter<P>> {
+    pub(crate) node: u32,
+    pub(crate) map: TaskMap,
+    contexts: u8,
+    agent: Option<usize>,
+    mtu: usize,
+    interrupt: Option<A::Interrupt>,
+    /// The token.
+    engine: Option<Mutex<Engine<A>>>,
+    stations: Box<[Station<NodePort<P, A>>]>,
+    shm: Shm,
+    /// Ports with new descriptors or returned buffers.
+    doorbells: Doorbells,
+    /// Ports that were refused for want of room in the injection FIFO and wait for it.
+    starved: Doorbells,
+    /// Harts that sleep or are about to, a bit each.
+    sleeping: AtomicU32,
+    agent_flag: SleepFlag,
+    joined: AtomicBool,
+    join_flag: SleepFlag,
+    counters: Counters,
+}
+
+impl<P: Platform, A: Adapter> MessageUnit<P, A> {
+    /// Starts the node's message unit; [`heap_bytes`](Self::heap_bytes) says how much it allocates.
+    ///
+    /// # Errors
+    /// What in `setup` cannot be.
+    pub fn start(setup: Setup<A>) -> Result<&'static Self, StartError> {
+        let Setup { adapter, node, map, contexts, harts, agent } = setup;
+        let tasks = map.tasks_per_node();
+        if map.task(Place { node, local: 0 }).is_none() {
+            return Err(StartError::NoSuchNode(node));
+        }
+        let wanted = CLIENTS * tasks as usize * usize::from(contexts);
+        if wanted > MOST_PORTS {
+            return Err(StartError::TooManyPorts { wanted });
+        }
+        if let Some(hart) = agent.filter(|&agent| agent >= harts).or((harts > 32).then_some(harts)) {
+            return Err(StartError::NoSuchHart(hart));
+        }
+        let mtu = adapter.as_ref().map_or(LOCAL_MTU, Adapter::mtu);
+        let shm = Shm::new(wanted, pairs(wanted), mtu).map_err(|_| StartError::Mtu(mtu))?;
+
+        let records = (0..wanted).map(|port| {
+            let (group, context) = (port / usize::from(contexts), port % usize::from(contexts));
+            FifoRecord::new((group / tasks as usize) as u8, (group % tasks as usize) as u8, context as u8)
+        });
+        let records = state::publish(records.collect());
+        let stations: Box<[_]> = records.iter().map(Station::new).collect();
+        let interrupt = adapter.as_ref().map(Adapter::interrupt);
+        let engine = adapter.map(|adapter| Mutex::new(engine(adapter, &stations, mtu)));
+        Ok(Box::leak(Box::new(Self {
+            node,
+            map,
+            contexts,
+            agent,
+            mtu,
+            interrupt,
+            engine,
+            stations,
+            shm,
+            doorbells: Doorbells::new(),
+            starved: Doorbells::new(),
+            sleeping: AtomicU32::new(0),
+            agent_flag: SleepFlag::new(),
+            joined: AtomicBool::new(false),
+            join_flag: SleepFlag::new(),
+            counters: Counters::default(),
+        })))
+    }
+
+    /// About how many bytes of heap a node needs for its message unit and its torus adapter.
+    pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
+        let ports = CLIENTS * tasks_per_node * contexts;
+        let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64 + COPY_SLOTS * (mtu + 64) + 4096;
+        let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
+        RX_BUFFERS * (mtu + 128) + ports * fifos + shm + (128 << 10)
+    }
+
+    /// Opens the port of context `context` of client `client` of the node's task `local_task`.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(
+        &'static self,
+        client: u8,
+        local_task: u32,
+        context: u8,
+        sharing: Sharing,
+    ) -> Result<NodePort<P, A>, OpenError> {
+        let port = self.port_number(client, local_task, context).ok_or(OpenError::NoSuchPort)?;
+        let task =
+            self.map.task(Place { node: self.node, local: local_task }).ok_or(OpenError::NoSuchPort)?;
+        let me = Endpoint::from_parts(ClientId(client), task, ContextOffset(context));
+        NodePort::open(self, port, port - u16::from(context), me, sharing)
+    }
+
+    /// Tells the fabric that this node is up and waits until all `nodes` are. A node without an adapter waits for
+    /// nobody.
+    pub fn join(&self, nodes: u32) {
+        let Some(engine) = &self.engine else { return };
+        let me = Endpoint::from_parts(ClientId(0), self.node, ContextOffset(0));
+        let hello = Envelope {
+            kind: Kind::Hello,
+            dispatch: 0,
+            origin: me,
+            target: me,
+            message: 0,
+            offset: 0,
+            total: nodes,
+        };
+        let mut next = P::now_ns();
+        while !self.joined.load(Ordering::Acquire) {
+            if P::now_ns() >= next {
+                engine.lock().send_to_fabric(&hello);
+                next = P::now_ns() + HELLO_NS;
+            }
+            self.join_flag.arm(P::hart());
+            self.run_engine();
+            if !self.joined.load(Ordering::Acquire) {
+                self.sleep(Some(next));
+            }
+            self.join_flag.disarm();
+        }
+    }
+
+    /// Runs the engine on the agent core.
+    pub fn run_agent(&self) -> ! {
+        loop {
+            self.poll_agent();
+            self.agent_flag.arm(P::hart());
+            if self.doorbells.is_empty() {
+                self.sleep(None);
+            }
+            self.agent_flag.disarm();
+        }
+    }
+
+    /// Runs the engine until it had nothing to do for a while.
+    fn poll_agent(&self) {
+        let mut idle = 0;
+        while idle < AGENT_POLLS {
+            idle = if self.run_engine() { 0 } else { idle + 1 };
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Returns when everything that was injected is sent.
+    pub fn drain(&self) {
+        let Some(engine) = &self.engine else { return };
+        loop {
+            self.run_engine();
+            if engine.lock().is_idle() {
+                return;
+            }
+            self.sleep(Some(P::now_ns() + DRAIN_NS));
+        }
+    }
+
+    /// What went through the unit so far.
+    pub fn statistics(&self) -> Statistics {
+        let faults = self.engine.as_ref().map(|engine| engine.lock().adapter.faults()).unwrap_or_default();
+        let counters = &self.counters;
+        let local = self.stations.iter().map(|station| station.local_packets.load(Ordering::Relaxed)).sum();
+        Statistics {
+            sent_packets: counters.sent_packets.get(),
+            received_packets: counters.received_packets.get(),
+            sent_bytes: counters.sent_bytes.get(),
+            received_bytes: counters.received_bytes.get(),
+            local_packets: local,
+            dropped: Dropped {
+                overflow: counters.overflow.get(),
+                malformed: counters.malformed.get(),
+                unexpected: counters.unexpected.get(),
+                wrong_node: counters.wrong_node.get(),
+                unknown_origin: counters.unknown_origin.get(),
+                no_fifo: counters.no_fifo.get(),
+                runts: faults.runts,
+                foreign: faults.foreign,
+                stray: faults.stray,
+                rings: faults.rings,
+            },
+        }
+    }
+
+    /// Number of a port, if there is such a one.
+    #[inline]
+    pub(crate) fn port_number(&self, client: u8, local_task: u32, context: u8) -> Option<u16> {
+        let tasks = self.map.tasks_per_node();
+        if usize::from(client) >= CLIENTS || local_task >= tasks || context >= self.contexts {
+            return None;
+        }
+        Some(
+            ((u32::from(client) * tasks + local_task) * u32::from(self.contexts) + u32::from(context)) as u16,
+        )
+    }
+
+    /// Lets whoever runs the engine know that `port` has descriptors or returned buffers for it.
+    #[inline]
+    fn ring(&self, port: u16) {
+        self.doorbells.ring(port);
+        if self.agent.is_some()
+            && let Some(hart) = self.agent_flag.wake()
+        {
+            P::wake(hart);
+        }
+    }
+
+    /// A port's share of running the engine: none if an agent does.
+    #[inline]
+    fn drive(&self) -> bool {
+        self.agent.is_none() && self.run_engine()
+    }
+
+    /// Runs the engine, unless another hart does. Returns whether anything moved.
+    fn run_engine(&self) -> bool {
+        let Some(engine) = &self.engine else { return false };
+        let mut moved = false;
+        loop {
+            let token = engine.try_lock().or_else(|| {
+                // Either the holder sees the doorbells that were rung before, or this sees the token free.
+                fence(Ordering::SeqCst);
+                engine.try_lock()
+            });
+            let Some(mut engine) = token else { return moved };
+            let now = engine.pass(self);
+            moved |= now;
+            // The interrupt that a sleeper armed may be spent on what was just taken.
+            let more = now && self.sleeping.load(Ordering::Relaxed) != 0 && engine.arm(self);
+            drop(engine);
+            fence(Ordering::SeqCst);
+            if !more && self.doorbells.is_empty() {
+                return moved;
+            }
+        }
+    }
+
+    /// Sleeps, if nothing came up since the caller armed its flag. The caller looks for work again either way.
+    fn sleep(&self, deadline_ns: Option<u64>) {
+        let hart = P::hart();
+        let runs_engine =
+            self.agent.is_none_or(|agent| agent == hart) || !self.joined.load(Ordering::Relaxed);
+        let bit = 1 << (hart % 32);
+        self.sleeping.fetch_or(bit, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let mut interrupted = false;
+        if !runs_engine || self.nothing_to_do() {
+            P::wait(deadline_ns, || {
+                if let Some(interrupt) = &self.interrupt {
+                    interrupt.acknowledge();
+                }
+                interrupted = true;
+            });
+        }
+        self.sleeping.fetch_and(!bit, Ordering::SeqCst);
+        // The interrupt was for whoever runs the engine.
+        if interrupted && !runs_engine {
+            if let Some(agent) = self.agent {
+                P::wake(agent);
+            }
+        } else if interrupted {
+            self.run_engine();
+        }
+    }
+
+    /// Runs the engine once more and arms the adapter's interrupts. False if there is work, or another hart has
+    /// the token and may have looked too early.
+    fn nothing_to_do(&self) -> bool {
+        let Some(engine) = &self.engine else { return true };
+        let Some(mut engine) = engine.try_lock() else { return false };
+        let busy = engine.pass(self) || engine.arm(self);
+        drop(engine);
+        fence(Ordering::SeqCst);
+        !busy && self.doorbells.is_empty()
+    }
+
+    /// Wakes the sleeper of a port, or of all ports that share its injection FIFO.
+    fn wake_port(&self, port: u16) {
+        let first = usize::from(port);
+        let Some(station) = self.stations.get(first) else { return };
+        let group = if station.shared.load(Ordering::Relaxed) { usize::from(self.contexts) } else { 1 };
+        for station in self.stations.iter().skip(first).take(group) {
+            if let Some(hart) = station.flag.wake() {
+                P::wake(hart);
+            }
+        }
+    }
+
+    /// The fabric says that all nodes are up.
+    fn note_go(&self) {
+        self.joined.store(true, Ordering::Release);
+        if let Some(hart) = self.join_flag.wake() {
+            P::wake(hart);
+        }
+    }
+}
+
+/// Rings for pairs of ports that a node has.
+const fn pairs(ports: usize) -> usize {
+    if ports * ports < MOST_PAIRS { ports * ports } else { MOST_PAIRS }
+}
+
+/// The engine with one lane per station; the other ends go to the stations.
+fn engine<P: Platform, A: Adapter>(
+    adapter: A,
+    stations: &[Station<NodePort<P, A>>],
+    mtu: usize,
+) -> Engine<A> {
+    let (slots, mut all_slots) = CopySlots::new(stations.len() * COPY_SLOTS, mtu);
+    let lanes: Vec<_> = stations
+        .iter()
+        .map(|station| {
+            let (injector, reception, lane) = fifo::fifos(slots, &mut all_slots, RX_BUFFERS, station.record);
+            station.injection.lock().injector = Some(injector);
+            *station.reception.lock() = Some(reception);
+            lane
+        })
+        .collect();
+    Engine::new(adapter, lanes.into_boxed_slice(), slots)
+}

@@ -1,0 +1,32 @@
+//! What the message unit needs of the kernel.
+
+use crate::virtio::Hal;
+use core::sync::atomic::{Ordering, fence};
+
+/// The hart that calls, its clock and its sleep. The kernel implements it.
+pub trait Platform: Send + Sync + 'static {
+    /// The number of this hart, less than 32.
+    fn hart() -> usize;
+
+    /// Nanoseconds since the node started; the same on all harts.
+    fn now_ns() -> u64;
+
+    /// Ends hart `hart`'s present or next [`wait`](Self::wait).
+    fn wake(hart: usize);
+
+    /// Sleeps this hart until it is woken, an adapter interrupts, or [`now_ns`](Self::now_ns) reaches
+    /// `deadline_ns`; may return early. Calls `acknowledge` between claiming and completing an adapter's
+    /// interrupt. An interrupt that is pending at the call ends the sleep at once.
+    fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut());
+
+    /// Orders all earlier accesses, to memory and to device registers, before all later ones.
+    fn io_barrier() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl<P: Platform> Hal for P {
+    fn barrier() {
+        P::io_barrier();
+    }
+}

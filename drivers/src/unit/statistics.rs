@@ -1,0 +1,103 @@
+//! What the message unit counted.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Packets that were thrown away, by reason. All but the first come from outside the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dropped {
+    /// No receive buffer or FIFO entry was left; cannot happen while both are as many.
+    pub overflow: u64,
+    /// The bytes are no packet.
+    pub malformed: u64,
+    /// A kind that only the network answers to.
+    pub unexpected: u64,
+    /// For a task that lives elsewhere or not at all.
+    pub wrong_node: u64,
+    /// From a task that does not exist.
+    pub unknown_origin: u64,
+    /// For a client or context that no task here can have.
+    pub no_fifo: u64,
+    /// Frames too short for a packet.
+    pub runts: u64,
+    /// Frames of another protocol.
+    pub foreign: u64,
+    /// Frames for another node's adapter.
+    pub stray: u64,
+    /// Ring entries of the device that cannot be.
+    pub rings: u64,
+}
+
+impl Dropped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Self {
+            overflow,
+            malformed,
+            unexpected,
+            wrong_node,
+            unknown_origin,
+            no_fifo,
+            runts,
+            foreign,
+            stray,
+            rings,
+        } = *self;
+        overflow
+            + malformed
+            + unexpected
+            + wrong_node
+            + unknown_origin
+            + no_fifo
+            + runts
+            + foreign
+            + stray
+            + rings
+    }
+}
+
+/// What went through the message unit since it started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Packets given to the adapter.
+    pub sent_packets: u64,
+    /// Packets put into reception FIFOs.
+    pub received_packets: u64,
+    /// Bytes of payload given to the adapter.
+    pub sent_bytes: u64,
+    /// Bytes of payload put into reception FIFOs.
+    pub received_bytes: u64,
+    /// Packets that took the shared memory of the node.
+    pub local_packets: u64,
+    /// Packets thrown away.
+    pub dropped: Dropped,
+}
+
+/// A counter that is written with the token held and read at any time.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The engine's counters.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) sent_packets: Counter,
+    pub(crate) sent_bytes: Counter,
+    pub(crate) received_packets: Counter,
+    pub(crate) received_bytes: Counter,
+    pub(crate) overflow: Counter,
+    pub(crate) malformed: Counter,
+    pub(crate) unexpected: Counter,
+    pub(crate) wrong_node: Counter,
+    pub(crate) unknown_origin: Counter,
+    pub(crate) no_fifo: Counter,
+}

@@ -1,0 +1,150 @@
+//! virtio: the transport by memory-mapped registers and the split virtqueue (SPEC D-1).
+//!
+//! | part | supported |
+//! |---|---|
+//! | transport | memory-mapped, modern (version 2) |
+//! | queue | split, with event index; descriptors chained, not indirect |
+//! | required features | `VERSION_1`, `RING_EVENT_IDX` |
+//! | used if offered | `NET_F_MTU`, `NET_F_MAC` |
+
+pub mod mmio;
+pub mod queue;
+mod start;
+
+pub use start::{NetConfig, Setup, negotiate};
+
+use bitflags::bitflags;
+use core::fmt;
+use core::sync::atomic::{Ordering, fence};
+use queue::Addresses;
+
+/// How a device sees memory, and how accesses to memory are ordered against those to its registers.
+pub trait Hal: Send + Sync + 'static {
+    /// The device's address of memory that this hart sees at `pointer`. Memory is mapped one to one.
+    fn device_address(pointer: *const u8) -> u64 {
+        pointer.expose_provenance() as u64
+    }
+
+    /// Orders all earlier accesses, to memory and to registers, before all later ones.
+    fn barrier() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Acknowledges an adapter's interrupts; any hart may, at any time.
+pub trait Acknowledge: Copy + Send + Sync + 'static {
+    /// Makes the device take its interrupt line back.
+    fn acknowledge(&self);
+}
+
+/// The registers of a virtio device, whatever they lie behind.
+pub trait Transport: Send + 'static {
+    /// Acknowledges this device's interrupts.
+    type Interrupt: Acknowledge;
+
+    /// Which kind of device this is; 0 for none, 1 for a network card.
+    fn device_id(&self) -> u32;
+    /// Feature bits that the device offers.
+    fn offered(&mut self) -> Features;
+    /// Tells the device which features are used.
+    fn accept(&mut self, features: Features);
+    /// The device's status.
+    fn status(&self) -> Status;
+    /// Sets the device's status; an empty one resets it.
+    fn set_status(&mut self, status: Status);
+    /// Most entries that queue `index` may have; 0 if there is no such queue or it is in use.
+    fn queue_max(&mut self, index: u16) -> u32;
+    /// Gives the device a queue of `size` entries.
+    fn set_queue(&mut self, index: u16, size: u16, addresses: Addresses);
+    /// Tells the device that queue `index` has new entries.
+    fn notify(&mut self, index: u16);
+    /// A byte of the device's configuration.
+    fn config_byte(&self, offset: usize) -> u8;
+    /// Changes whenever the configuration does.
+    fn config_generation(&self) -> u32;
+    /// The handle that acknowledges interrupts.
+    fn interrupt(&self) -> Self::Interrupt;
+}
+
+bitflags! {
+    /// Feature bits, those of the network card and those of every device.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Features: u64 {
+        /// The device says how large frames may be.
+        const NET_MTU = 1 << 3;
+        /// The device has a MAC address.
+        const NET_MAC = 1 << 5;
+        /// Interrupts and notifications are asked for by ring index.
+        const EVENT_IDX = 1 << 29;
+        /// The modern layout.
+        const VERSION_1 = 1 << 32;
+        const _ = !0;
+    }
+}
+
+bitflags! {
+    /// How far driver and device got with each other.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Status: u32 {
+        /// The driver saw the device.
+        const ACKNOWLEDGE = 1;
+        /// The driver knows how to drive it.
+        const DRIVER = 2;
+        /// The driver is ready: the device may use the queues.
+        const DRIVER_OK = 4;
+        /// Both agree on the features.
+        const FEATURES_OK = 8;
+        /// The device cannot go on until it is reset.
+        const NEEDS_RESET = 64;
+        /// The driver gave up.
+        const FAILED = 128;
+        const _ = !0;
+    }
+}
+
+/// Why a device cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum VirtioError {
+    /// The registers are not those of a virtio device.
+    NotVirtio {
+        /// What the magic register holds.
+        magic: u32,
+    },
+    /// The device has the legacy layout, or one that is yet to come.
+    Version(u32),
+    /// The device is none, or none of the kind that was wanted.
+    WrongDevice {
+        /// The device's kind.
+        id: u32,
+    },
+    /// The device lacks features that the driver cannot do without.
+    Lacks(Features),
+    /// The device did not take the features it offered.
+    Refused,
+    /// The device has no such queue, or it is too short.
+    Queue {
+        /// The queue's number.
+        index: u16,
+        /// The most entries it can have.
+        max: u32,
+    },
+    /// Frames of the device's MTU cannot hold a packet's header.
+    Mtu(u16),
+}
+
+impl fmt::Display for VirtioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotVirtio { magic } => write!(f, "no virtio device here: magic {magic:#x}"),
+            Self::Version(version) => write!(f, "virtio-mmio version {version}, wanted 2 (not legacy)"),
+            Self::WrongDevice { id } => write!(f, "virtio device {id}, wanted 1 (network)"),
+            Self::Lacks(features) => write!(f, "the device lacks virtio features {:#x}", features.bits()),
+            Self::Refused => f.write_str("the device refused features that it had offered"),
+            Self::Queue { index, max } => write!(f, "queue {index} takes {max} entries, too few"),
+            Self::Mtu(mtu) => write!(f, "an MTU of {mtu} bytes holds no packet"),
+        }
+    }
+}
+
+impl core::error::Error for VirtioError {}

@@ -1,0 +1,302 @@
+//! A split virtqueue with event index, driver's side (SPEC D-1, D-9; virtio 1.2, section 2.7).
+//!
+//! The driver believes nothing it reads from the rings: which descriptors are free, how chains are linked and
+//! how long they are, all that lies in shadow copies that the device cannot reach. From the used ring come only an
+//! index, ids and lengths; each is checked, and a bad one is counted and ignored.
+//!
+//! All shared memory is atomics, so this module holds no `unsafe`: what a chain's addresses mean is the matter of
+//! whoever adds it.
+
+use super::Hal;
+use alloc::boxed::Box;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+
+/// A descriptor as the device reads it.
+#[repr(C, align(16))]
+struct Descriptor {
+    address: AtomicU64,
+    len: AtomicU32,
+    flags: AtomicU16,
+    next: AtomicU16,
+}
+
+/// The driver's ring, then the index of the used entry that the driver wants an interrupt for.
+#[repr(C, align(2))]
+struct Available<const N: usize> {
+    flags: AtomicU16,
+    idx: AtomicU16,
+    ring: [AtomicU16; N],
+    used_event: AtomicU16,
+}
+
+#[repr(C)]
+struct UsedEntry {
+    id: AtomicU32,
+    len: AtomicU32,
+}
+
+/// The device's ring, then the index of the available entry that the device wants a notification for.
+#[repr(C, align(4))]
+struct Used<const N: usize> {
+    flags: AtomicU16,
+    idx: AtomicU16,
+    ring: [UsedEntry; N],
+    available_event: AtomicU16,
+}
+
+#[repr(C)]
+struct Rings<const N: usize> {
+    descriptors: [Descriptor; N],
+    available: Available<N>,
+    used: Used<N>,
+}
+
+/// Device addresses of a queue's three parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// Descriptor table.
+    pub descriptors: u64,
+    /// Available ring, the "driver area".
+    pub available: u64,
+    /// Used ring, the "device area".
+    pub used: u64,
+}
+
+/// Memory of one descriptor of a chain: device address and length in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Address as the device sees it.
+    pub address: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// A chain that the device is done with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Done {
+    /// What [`Virtqueue::add`] returned for it; less than the queue's size.
+    pub head: u16,
+    /// Bytes the device says it wrote; at most what the chain takes, 0 if it claimed more.
+    pub written: u32,
+}
+
+/// Lies of the device that were caught.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueFaults {
+    /// Used ids outside the table, or of chains that were not the device's.
+    pub ids: u64,
+    /// More bytes used than the chain has.
+    pub lengths: u64,
+    /// Used indices that would mean more chains than the device has.
+    pub indices: u64,
+}
+
+/// Whether the other side wants to hear of the step from `old` to `new` when it asked for `event`: whether `event`
+/// is one of the entries `old..new`, all modulo 2^16.
+pub const fn need_event(event: u16, new: u16, old: u16) -> bool {
+    new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+}
+
+/// A queue of `N` descriptors; `N` is a power of two, at most 2^15.
+pub struct Virtqueue<const N: usize, H> {
+    /// Never freed: the device knows where they are.
+    rings: &'static Rings<N>,
+    /// Free descriptors, a stack: the first `free` entries.
+    stack: [u16; N],
+    free: u16,
+    /// For the head of a chain that the device has: its descriptors, linked by `next`, and its writable bytes.
+    chain_len: [u8; N],
+    next: [u16; N],
+    capacity: [u32; N],
+    /// Chains that the device has.
+    outstanding: u16,
+    added: u16,
+    published: u16,
+    seen: u16,
+    bad_index: Option<u16>,
+    faults: QueueFaults,
+    hal: PhantomData<fn() -> H>,
+}
+
+impl<const N: usize, H: Hal> Virtqueue<N, H> {
+    const SIZE_IS_RIGHT: () = assert!(N.is_power_of_two() && N <= 1 << 15);
+
+    /// An empty queue that asks for no interrupts. Allocates, for ever.
+    pub fn new() -> Self {
+        let () = Self::SIZE_IS_RIGHT;
+        let rings: &'static Rings<N> = Box::leak(Box::new(Rings {
+            descriptors: [const {
+                Descriptor {
+                    address: AtomicU64::new(0),
+                    len: AtomicU32::new(0),
+                    flags: AtomicU16::new(0),
+                    next: AtomicU16::new(0),
+                }
+            }; N],
+            available: Available {
+                flags: AtomicU16::new(0),
+                idx: AtomicU16::new(0),
+                ring: [const { AtomicU16::new(0) }; N],
+                // The entry that is farthest away: no interrupt until `arm`.
+                used_event: AtomicU16::new(u16::MAX.to_le()),
+            },
+            used: Used {
+                flags: AtomicU16::new(0),
+                idx: AtomicU16::new(0),
+                ring: [const { UsedEntry { id: AtomicU32::new(0), len: AtomicU32::new(0) } }; N],
+                available_event: AtomicU16::new(0),
+            },
+        }));
+        Self {
+            rings,
+            stack: core::array::from_fn(|i| (N - 1 - i) as u16),
+            free: N as u16,
+            chain_len: [0; N],
+            next: [0; N],
+            capacity: [0; N],
+            outstanding: 0,
+            added: 0,
+            published: 0,
+            seen: 0,
+            bad_index: None,
+            faults: QueueFaults::default(),
+            hal: PhantomData,
+        }
+    }
+
+    /// Where the device finds the queue.
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            descriptors: H::device_address((&raw const self.rings.descriptors).cast()),
+            available: H::device_address((&raw const self.rings.available).cast()),
+            used: H::device_address((&raw const self.rings.used).cast()),
+        }
+    }
+
+    /// Descriptors that no chain uses.
+    pub fn room(&self) -> u16 {
+        self.free
+    }
+
+    /// Chains that the device has or is about to be told of.
+    pub fn outstanding(&self) -> u16 {
+        self.outstanding
+    }
+
+    /// What the device did wrong so far.
+    pub fn faults(&self) -> QueueFaults {
+        self.faults
+    }
+
+    /// Makes a chain of `pieces`, all for the device to write if `writable`, else to read, and returns the number
+    /// by which it comes back. The device sees it after [`publish`](Self::publish). `None`: no room, or no pieces.
+    pub fn add(&mut self, pieces: &[Piece], writable: bool) -> Option<u16> {
+        let count = pieces.len();
+        if count == 0 || count > usize::from(self.free) || count > usize::from(u8::MAX) {
+            return None;
+        }
+        let direction = if writable { WRITE } else { 0 };
+        let mut behind = None;
+        let mut capacity = 0u32;
+        // Back to front, so that each descriptor knows its successor.
+        for piece in pieces.iter().rev() {
+            self.free -= 1;
+            let id = self.stack[usize::from(self.free)];
+            let (link, next): (u16, u16) = behind.map_or((0, 0), |next| (NEXT, next));
+            let descriptor = &self.rings.descriptors[usize::from(id)];
+            descriptor.address.store(piece.address.to_le(), Ordering::Relaxed);
+            descriptor.len.store(piece.len.to_le(), Ordering::Relaxed);
+            descriptor.flags.store((direction | link).to_le(), Ordering::Relaxed);
+            descriptor.next.store(next.to_le(), Ordering::Relaxed);
+            self.next[usize::from(id)] = next;
+            capacity = capacity.saturating_add(if writable { piece.len } else { 0 });
+            behind = Some(id);
+        }
+        let head = behind?;
+        self.chain_len[usize::from(head)] = count as u8;
+        self.capacity[usize::from(head)] = capacity;
+        self.outstanding += 1;
+        let place = usize::from(self.added) & (N - 1);
+        self.rings.available.ring[place].store(head.to_le(), Ordering::Relaxed);
+        self.added = self.added.wrapping_add(1);
+        Some(head)
+    }
+
+    /// Shows the device what was added. Returns whether it asked to be notified of that.
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.added {
+            return false;
+        }
+        self.rings.available.idx.store(self.added.to_le(), Ordering::Release);
+        // The device sets its event, then looks at idx; we set idx, then look at its event. Without a full
+        // barrier on both sides each may miss the other.
+        H::barrier();
+        let event = u16::from_le(self.rings.used.available_event.load(Ordering::Relaxed));
+        let old = core::mem::replace(&mut self.published, self.added);
+        need_event(event, self.added, old)
+    }
+
+    /// The next chain that the device is done with; its descriptors are free again.
+    pub fn take_used(&mut self) -> Option<Done> {
+        while self.has_used() {
+            let entry = &self.rings.used.ring[usize::from(self.seen) & (N - 1)];
+            let id = u32::from_le(entry.id.load(Ordering::Relaxed));
+            let mut written = u32::from_le(entry.len.load(Ordering::Relaxed));
+            self.seen = self.seen.wrapping_add(1);
+            let count =
+                usize::try_from(id).ok().and_then(|id| self.chain_len.get_mut(id)).map_or(0, core::mem::take);
+            if count == 0 {
+                self.faults.ids += 1;
+                continue;
+            }
+            let head = id as u16;
+            if written > self.capacity[usize::from(head)] {
+                self.faults.lengths += 1;
+                written = 0;
+            }
+            self.outstanding -= 1;
+            let mut descriptor = head;
+            for _ in 0..count {
+                self.stack[usize::from(self.free)] = descriptor;
+                self.free += 1;
+                descriptor = self.next[usize::from(descriptor)];
+            }
+            return Some(Done { head, written });
+        }
+        None
+    }
+
+    /// Whether the used ring holds an entry that was not looked at.
+    fn has_used(&mut self) -> bool {
+        let idx = u16::from_le(self.rings.used.idx.load(Ordering::Acquire));
+        let fresh = idx.wrapping_sub(self.seen);
+        let shown = self.outstanding - self.added.wrapping_sub(self.published);
+        if fresh > shown {
+            // Once for each such index, however often it is read.
+            if self.bad_index.replace(idx) != Some(idx) {
+                self.faults.indices += 1;
+            }
+            return false;
+        }
+        self.bad_index = None;
+        fresh != 0
+    }
+
+    /// Asks for an interrupt at the next used entry. Returns whether there is one already: then no interrupt may
+    /// come for it.
+    pub fn arm(&mut self) -> bool {
+        self.rings.available.used_event.store(self.seen.to_le(), Ordering::Relaxed);
+        H::barrier();
+        self.has_used()
+    }
+}
+
+impl<const N: usize, H: Hal> Default for Virtqueue<N, H> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
