@@ -95,11 +95,11 @@ fn assert_counters(torus: &Torus, traffic: &[(u32, u32)], bytes: u64) {
     let hops = |&(from, to): &(u32, u32)| {
         u64::from(torus.shape.hops(torus.shape.coord(from).unwrap(), torus.shape.coord(to).unwrap()))
     };
-    assert_eq!(links().map(|link| link.packets).sum::<u64>(), traffic.iter().map(hops).sum());
+    assert_eq!(links().map(|link| link.packets).sum::<u64>(), traffic.iter().map(hops).sum::<u64>());
     assert_eq!(links().map(|link| link.bytes).sum::<u64>(), bytes);
     for (node, counters) in (0..).zip(torus.counters()) {
         let of_node = || traffic.iter().filter(|(origin, _)| *origin == node);
-        assert_eq!(counters.hops, of_node().map(hops).sum());
+        assert_eq!(counters.hops, of_node().map(hops).sum::<u64>());
         assert_eq!(counters.injected.packets, of_node().count() as u64);
         let to_node = traffic.iter().filter(|(_, target)| *target == node).count();
         assert_eq!(counters.ejected.packets, to_node as u64);
