@@ -28,6 +28,9 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
     let found = workspace::find_on_path("setpriv").map(|path| path.display().to_string());
     whole &= row(voice, "setpriv", found, "apt-get install util-linux");
 
+    if fix {
+        optional_tools(voice);
+    }
     let miri = succeeds(Command::new("cargo").args(["+nightly", "miri", "--version"]));
     optional(voice, "Miri", miri, "rustup component add --toolchain nightly miri rust-src");
     let fuzz = succeeds(Command::new("cargo").args(["+nightly", "fuzz", "--version"]));
@@ -38,6 +41,24 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
         );
     }
     Ok(whole)
+}
+
+/// Tries to install what some tests can do without. Without a nightly toolchain there is no use.
+fn optional_tools(voice: &Voice) {
+    if !succeeds(Command::new("cargo").args(["+nightly", "--version"])) {
+        return;
+    }
+    let mut miri = Command::new("rustup");
+    miri.args(["component", "add", "--toolchain", "nightly", "miri", "rust-src"]);
+    let mut fuzz = Command::new("cargo");
+    fuzz.args(["install", "--locked", "cargo-fuzz"]);
+    for (what, mut command) in [("Miri", miri), ("cargo-fuzz", fuzz)] {
+        voice.busy(&format!("installing {what}"));
+        if !succeeds(&mut command) {
+            voice.say(&format!("{what} could not be installed; its tests will be skipped"));
+        }
+    }
+    voice.idle();
 }
 
 /// Whether a command runs and ends well; its output is dropped.

@@ -62,7 +62,8 @@ impl Voice {
 
     /// The work goes on; `what` replaces the spinner's text.
     pub fn update(&self, what: String) {
-        if !self.quiet {
+        // Setting the same text again would draw it again.
+        if !self.quiet && self.bar.message() != what {
             self.bar.set_message(what);
         }
     }

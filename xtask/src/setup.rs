@@ -13,6 +13,8 @@ use crate::workspace;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Toolchain {
     cargo: PathBuf,
+    /// The compiler, where cargo would take another one.
+    rustc: Option<PathBuf>,
     /// The target's `core` is not at hand compiled, but as source.
     build_std: bool,
     /// The linker, where the toolchain brings none.
@@ -24,9 +26,12 @@ impl Toolchain {
     pub fn cargo(&self, subcommand: &str, arch: Arch) -> Command {
         let mut command = Command::new(&self.cargo);
         command.current_dir(workspace::root()).args([subcommand, "--target", arch.target()]);
+        if let Some(rustc) = &self.rustc {
+            command.env("RUSTC", rustc);
+        }
         if self.build_std {
-            // The source of `core` builds with its own compiler only, which must then accept its unstable features.
-            command.env("RUSTC_BOOTSTRAP", "1").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+            // The source of `core` uses features that only its own compiler has, and only when asked.
+            command.env("RUSTC_BOOTSTRAP", "1");
             command.args([
                 "-Zbuild-std=core,alloc,compiler_builtins",
                 "-Zbuild-std-features=compiler-builtins-mem",
@@ -84,7 +89,7 @@ pub fn find_toolchain(arch: Arch) -> Option<Toolchain> {
     {
         let compiled = sysroot.join("lib/rustlib").join(arch.target()).join("lib").is_dir();
         if compiled || has_source(&sysroot) {
-            return Some(Toolchain { cargo: running, build_std: !compiled, linker });
+            return Some(Toolchain { cargo: running, rustc: None, build_std: !compiled, linker });
         }
     }
     debian_toolchain(arch)
@@ -92,12 +97,12 @@ pub fn find_toolchain(arch: Arch) -> Option<Toolchain> {
 
 /// Debian's own toolchain, which carries the source of `core`.
 fn debian_toolchain(arch: Arch) -> Option<Toolchain> {
-    let cargo = PathBuf::from("/usr/bin/cargo");
-    let sysroot = sysroot(&mut Command::new("/usr/bin/rustc"))?;
+    let [cargo, rustc] = ["/usr/bin/cargo", "/usr/bin/rustc"].map(PathBuf::from);
+    let sysroot = sysroot(&mut Command::new(&rustc))?;
     let compiled = sysroot.join("lib/rustlib").join(arch.target()).join("lib").is_dir();
     let linker = linker(&sysroot).ok()?;
     let usable = cargo.exists() && (compiled || has_source(&sysroot));
-    usable.then_some(Toolchain { cargo, build_std: !compiled, linker })
+    usable.then_some(Toolchain { cargo, rustc: Some(rustc), build_std: !compiled, linker })
 }
 
 /// The name by which rustup knows the toolchain in use, if it is one of rustup's.
@@ -119,18 +124,26 @@ const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "
 
 /// A toolchain for `arch`; installed if there is none.
 pub fn toolchain(arch: Arch, voice: &Voice) -> Result<Toolchain> {
-    if let Some(found) = find_toolchain(arch) {
-        return Ok(found);
+    let found = find_toolchain(arch);
+    if let Some(found) = &found
+        && !found.build_std
+    {
+        return Ok(found.clone());
     }
     if let Some(name) = rustup_toolchain() {
         voice.say(&format!("the Rust target {} is missing; installing it with rustup", arch.target()));
         let mut rustup = Command::new("rustup");
         rustup.args(["target", "add", "--toolchain", &name, arch.target()]);
-        if let Err(error) = run(&mut rustup) {
-            voice.say(&format!("rustup could not ({error:#}); trying Debian's toolchain"));
-        } else if let Some(found) = find_toolchain(arch) {
-            return Ok(found);
+        match run(&mut rustup) {
+            Ok(()) => {
+                return find_toolchain(arch)
+                    .context("rustup says that it installed the target, but it is not there");
+            }
+            Err(error) => voice.say(&format!("rustup could not: {error:#}")),
         }
+    }
+    if let Some(found) = found {
+        return Ok(found);
     }
     voice.say("installing Debian's Rust toolchain with its library source");
     apt_install(&DEBIAN_TOOLCHAIN, voice)
