@@ -205,6 +205,10 @@ impl<P: Port> Active<P> {
             Ok(path) => path,
             Err(error) => return Err((error, payload)),
         };
+        // A first packet without room for data would never let the rest follow.
+        if header.len() >= self.port.mtu() {
+            return Err((SendError::TooLong, payload));
+        }
         let Ok(header) = Vec::from_slice(header) else { return Err((SendError::TooLong, payload)) };
         let bytes = match &payload {
             Payload::Static(bytes) => Some(*bytes),

@@ -1,1 +1,66 @@
-//! tests
+//! What the integration tests share: each boots real guests and judges by their exits, statuses and decoded logs.
+//! Tests are named after the claim and the SPEC id that they show.
+
+use xtask::Outcome;
+
+/// Makes of each function a module with one test for each architecture, `aarch64` and `riscv64`.
+#[macro_export]
+macro_rules! on_both_architectures {
+    ($($(#[$attribute:meta])* fn $name:ident($arch:ident) $body:block)*) => {$(
+        $(#[$attribute])*
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            fn run($arch: xtask::Arch) $body
+
+            #[test]
+            fn aarch64() {
+                run(xtask::Arch::Aarch64);
+            }
+
+            #[test]
+            fn riscv64() {
+                run(xtask::Arch::Riscv64);
+            }
+        }
+    )*};
+}
+
+/// Every node ended well, allocated nothing after the job's start (SPEC N-5) and dropped no packet.
+///
+/// # Panics
+/// With the whole story, if not so.
+#[track_caller]
+pub fn expect_clean(outcome: &Outcome) {
+    outcome.expect_success();
+    for (rank, node) in outcome.nodes.iter().enumerate() {
+        let end = node.end().unwrap_or_else(|| panic!("node {rank} ended without a status"));
+        assert_eq!(end.number("allocations"), Some(0), "node {rank} allocated: {}", outcome.explain());
+        assert_eq!(end.number("dropped"), Some(0), "node {rank} dropped packets: {}", outcome.explain());
+    }
+}
+
+/// The number of log lines, over all nodes, that contain `text`.
+pub fn count_lines(outcome: &Outcome, text: &str) -> usize {
+    outcome.lines().filter(|line| line.text.contains(text)).count()
+}
+
+/// Node `rank` ended the run: it reported each of `words`, its emulator's exit was `code`, and all other nodes
+/// were torn down or gone.
+///
+/// # Panics
+/// With the whole story, if not so.
+#[track_caller]
+pub fn expect_report(outcome: &Outcome, rank: usize, code: i32, words: &[&str]) {
+    let story = outcome.explain();
+    let node = &outcome.nodes[rank];
+    let report = node.reports.join("\n");
+    for word in words {
+        assert!(report.contains(word), "node {rank}'s report lacks {word:?}:\n{report}\n{story}");
+    }
+    assert_eq!(node.exit, Some(xtask::node::Exit::Code(code)), "{story}");
+    assert!(!outcome.success() && outcome.exit_code() != 0);
+    assert!(outcome.nodes.iter().all(|node| node.exit.is_some()), "a node was left running: {story}");
+    assert!(outcome.failures().any(|failure| failure.contains(&format!("node {rank}"))), "{story}");
+}

@@ -1,0 +1,82 @@
+//! Boot: harts, modes, personality, memory, log.
+
+use std::time::Duration;
+use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
+use xtask::{Map, Mode, Run};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+on_both_architectures! {
+    fn n1_n2_one_to_eight_harts_come_up(arch) {
+        for harts in 1..=8 {
+            let outcome = Run::new("harts").arch(arch).torus("1").harts(harts).timeout(DEADLINE).run().unwrap();
+            expect_clean(&outcome);
+            for hart in 0..harts {
+                assert_eq!(count_lines(&outcome, &format!("hart {hart} is up")), 1, "{}", outcome.explain());
+            }
+            let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+            assert_eq!(up.number("harts"), Some(harts));
+        }
+    }
+
+    fn n4_tasks_are_numbered_as_the_personality_says(arch) {
+        for (map, first_of_node_1) in [(Map::Xyzt, 1), (Map::Txyz, 3)] {
+            let run = Run::new("hello").arch(arch).torus("2").harts(3).mode(Mode::Vn).map(map);
+            let outcome = run.timeout(DEADLINE).run().unwrap();
+            expect_clean(&outcome);
+            for task in 0..6 {
+                assert_eq!(count_lines(&outcome, &format!("task {task} says: Hello, World!")), 1);
+            }
+            let up = outcome.nodes[1].statuses.iter().find(|status| status.word == "up").expect("an up status");
+            assert_eq!(up.number("task"), Some(first_of_node_1), "{map:?}");
+        }
+    }
+
+    fn n6_virtual_node_mode_gives_each_hart_a_task_and_its_part_of_the_memory(arch) {
+        let arena = |mode| {
+            let run = Run::new("hello").arch(arch).torus("1").harts(4).mode(mode).timeout(DEADLINE);
+            let outcome = run.run().unwrap();
+            expect_clean(&outcome);
+            let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+            (up.number::<u64>("tasks").unwrap(), up.number::<u64>("arena").unwrap())
+        };
+        let (smp_tasks, smp_arena) = arena(Mode::Smp);
+        let (vn_tasks, vn_arena) = arena(Mode::Vn);
+        assert_eq!((smp_tasks, vn_tasks), (1, 4));
+        assert!(smp_arena > 128 << 20, "a 256 MiB node gives its task {smp_arena} bytes");
+        assert!(vn_arena.abs_diff(smp_arena / 4) < 1 << 16, "{vn_arena} is not a fourth of {smp_arena}");
+    }
+
+    fn n4_a_bad_personality_is_refused_by_its_bad_word(arch) {
+        let cases = [
+            ("node=0 torus=2y2 job=hello", "torus=2y2"),
+            ("node=9 torus=2x2 job=hello", "node=9"),
+            ("torus=1 job=hello", "node"),
+            ("node=0 job=hello", "torus"),
+            ("node=0 torus=1 mode=dual job=hello", "mode=dual"),
+            ("node=0 torus=1 map=zyx job=hello", "map=zyx"),
+            ("node=0 torus=1 contexts=9 job=hello", "contexts=9"),
+            ("node=0 torus=1 color=red job=hello", "color=red"),
+            ("node=0 node=0 torus=1 job=hello", "node=0"),
+        ];
+        for (bootargs, word) in cases {
+            let run = Run::new("hello").arch(arch).torus("1").harts(1).timeout(DEADLINE);
+            let outcome = run.bootargs_override(0, bootargs).run().unwrap();
+            expect_report(&outcome, 0, 78, &[word]);
+        }
+    }
+
+    fn n12_log_lines_carry_node_hart_time_and_level(arch) {
+        let run = Run::new("harts").arch(arch).torus("2").harts(2).log("info").timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        for (rank, node) in outcome.nodes.iter().enumerate() {
+            for hart in 0..2 {
+                let line = node.lines.iter().find(|line| line.text.contains(&format!("hart {hart} is up")));
+                let line = line.expect("its line");
+                assert_eq!((line.node, line.hart), (rank as u32, hart));
+                assert!(line.time.chars().any(|c| c.is_ascii_digit()), "no time in {:?}", line.time);
+            }
+        }
+    }
+}

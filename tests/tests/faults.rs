@@ -1,0 +1,90 @@
+//! Faults: each gives one readable report, a non-zero exit and the end of the whole job (SPEC N-10, N-11).
+
+use std::time::Duration;
+use tests::{expect_report, on_both_architectures};
+use xtask::run::Ending;
+use xtask::{Arch, KillWhen, Outcome, Run};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Two nodes; node 1 meets with `fault` while node 0 waits for it.
+fn faulty(arch: Arch, fault: &str) -> Outcome {
+    let run = Run::new("faults").arch(arch).torus("2").harts(2).args([fault]).timeout(DEADLINE);
+    let outcome = run.run().unwrap();
+    assert_eq!(outcome.ending, Ending::NodeFailed, "{}", outcome.explain());
+    outcome
+}
+
+on_both_architectures! {
+    fn n10_a_panic_is_reported_with_place_and_backtrace(arch) {
+        let outcome = faulty(arch, "panic");
+        expect_report(&outcome, 1, 101, &["panic", "faults.rs", "node 1", "hart", "pc", "at 0x"]);
+        // The host names the functions of the backtrace.
+        assert!(outcome.reports().any(|line| line.contains("main")), "{}", outcome.explain());
+    }
+
+    fn n10_a_panic_in_a_callback_is_reported(arch) {
+        expect_report(&faulty(arch, "callback"), 1, 101, &["panic", "in a callback"]);
+    }
+
+    fn n10_a_stack_overflow_meets_the_guard_page(arch) {
+        expect_report(&faulty(arch, "overflow"), 1, 102, &["stack overflow"]);
+    }
+
+    fn n10_a_stack_overflow_of_another_hart_names_the_hart(arch) {
+        expect_report(&faulty(arch, "overflow-hart"), 1, 102, &["stack overflow", "hart 1"]);
+    }
+
+    fn n10_a_null_dereference_is_named(arch) {
+        expect_report(&faulty(arch, "null"), 1, 102, &["null"]);
+    }
+
+    fn n10_read_only_memory_cannot_be_written(arch) {
+        expect_report(&faulty(arch, "readonly"), 1, 102, &["read-only"]);
+    }
+
+    fn n10_data_cannot_be_executed(arch) {
+        expect_report(&faulty(arch, "execute"), 1, 102, &["execut"]);
+    }
+
+    fn n10_out_of_memory_is_reported(arch) {
+        expect_report(&faulty(arch, "oom"), 1, 101, &["memory"]);
+    }
+
+    fn n11_a_status_of_the_job_reaches_the_host(arch) {
+        let run = Run::new("faults").arch(arch).torus("1").harts(1).args(["status"]).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        assert_eq!(outcome.nodes[0].status(), Some(7), "{}", outcome.explain());
+        assert_eq!(outcome.nodes[0].exit, Some(xtask::node::Exit::Code(7)));
+        assert!(!outcome.success());
+    }
+
+    fn n5_an_allocation_after_the_start_is_counted(arch) {
+        let run = Run::new("faults").arch(arch).torus("1").harts(1).args(["allocate"]).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        let counted = outcome.nodes[0].end().and_then(|end| end.number::<u32>("allocations"));
+        assert!(counted.is_some_and(|count| count > 0), "{}", outcome.explain());
+    }
+
+    fn x2_a_killed_node_ends_the_job_with_its_name(arch) {
+        let run = Run::new("idle").arch(arch).torus("2x2").args(["--seconds", "3600"]).timeout(DEADLINE);
+        let outcome = run.kill_node_at(3, KillWhen::After(Duration::from_millis(300))).run().unwrap();
+        assert_eq!(outcome.ending, Ending::NodeFailed, "{}", outcome.explain());
+        let failures: Vec<_> = outcome.failures().collect();
+        assert!(failures.iter().any(|failure| failure.contains("node 3") && failure.contains("kill")), "{failures:?}");
+        assert_ne!(outcome.exit_code(), 0);
+        // The state of those that were alive was taken down: places in the program, by name.
+        let dump = outcome.dump.as_deref().unwrap_or_default();
+        for word in ["node 0", "hart 1", "pc", "fabric"] {
+            assert!(dump.contains(word), "no {word:?} in the dump:\n{dump}");
+        }
+    }
+
+    fn x2_a_hung_node_is_stopped_at_the_deadline(arch) {
+        let run = Run::new("idle").arch(arch).torus("2").args(["--seconds", "3600"]);
+        let outcome = run.timeout(Duration::from_secs(4)).run().unwrap();
+        assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Deadline, 124), "{}", outcome.explain());
+        let dump = outcome.dump.as_deref().unwrap_or_default();
+        assert!(dump.contains("injected") && dump.contains("delivered"), "no FIFOs in the dump:\n{dump}");
+    }
+}

@@ -1,0 +1,62 @@
+//! The jobs that a newcomer runs, and the network's own books.
+
+use std::time::Duration;
+use tests::{count_lines, expect_clean, on_both_architectures};
+use xtask::{Mode, Run};
+
+const DEADLINE: Duration = Duration::from_secs(240);
+
+on_both_architectures! {
+    fn p12_hello_greets_from_every_task(arch) {
+        let outcome = Run::new("hello").arch(arch).torus("2x2").timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "says: Hello, World!"), 4);
+    }
+
+    fn x1_npb_is_verifies_every_iteration(arch) {
+        let outcome = Run::new("npb-is").arch(arch).torus("2x2x2").timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, "WRONG"), 0);
+    }
+
+    fn n6_npb_is_verifies_on_an_odd_torus_in_virtual_node_mode(arch) {
+        let run = Run::new("npb-is").arch(arch).torus("3x2m").harts(2).mode(Mode::Vn).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
+    }
+
+    fn x1_ping_prints_a_row_per_path_and_size(arch) {
+        let run = Run::new("ping").arch(arch).torus("2x2").args(["--rounds", "20"]).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        for path in ["self", "shared memory", "torus, 1 hop", "torus, 2 hops"] {
+            assert_eq!(count_lines(&outcome, &format!("{path:<14}")), 7, "{path}: {}", outcome.explain());
+        }
+    }
+
+    fn x4_the_fabric_counts_hops_and_captures_every_packet(arch) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hello.pcap");
+        let run = Run::new("hello").arch(arch).torus("4m").harts(1).pcap(&file).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        // One greeting from each of the nodes 1 to 3 to node 0, along the line.
+        let hops: Vec<_> = outcome.fabric.nodes.iter().map(|node| node.hops).collect();
+        assert_eq!(hops, [0, 1, 2, 3]);
+        assert_eq!(outcome.fabric.nodes[0].delivered.packets, 3);
+        let capture = std::fs::read(&file).unwrap();
+        let (header, mut records) = capture.split_at(24);
+        assert_eq!(header[..4], 0xa1b2_c3d4u32.to_le_bytes());
+        let mut greetings = 0;
+        while let Some((record, rest)) = records.split_first_chunk::<16>() {
+            let len = u32::from_le_bytes(record[8..12].try_into().unwrap()) as usize;
+            let (frame, rest) = rest.split_at(len);
+            let packet = pami::packet::Packet::parse(&frame[14..]).expect("a packet");
+            greetings += usize::from(packet.data == b"Hello, World!");
+            records = rest;
+        }
+        assert_eq!(greetings, 3);
+    }
+}

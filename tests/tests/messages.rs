@@ -1,0 +1,69 @@
+//! Messages: every pair, every size, every path, order, back-pressure, garbage.
+
+use std::time::Duration;
+use tests::{count_lines, expect_clean, on_both_architectures};
+use xtask::{Mode, Outcome, Run};
+
+const DEADLINE: Duration = Duration::from_secs(240);
+
+fn all_pairs_are_right(outcome: &Outcome) {
+    expect_clean(outcome);
+    assert_eq!(count_lines(outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+}
+
+on_both_architectures! {
+    fn p4_p6_p9_every_pair_of_endpoints_exchanges_every_size_in_order(arch) {
+        let outcome = Run::new("all-pairs").arch(arch).torus("2x2x2").timeout(DEADLINE).run().unwrap();
+        all_pairs_are_right(&outcome);
+        assert_eq!(count_lines(&outcome, "256 messages from 16 endpoints"), 1, "{}", outcome.explain());
+    }
+
+    fn p9_tasks_of_one_node_exchange_every_size_through_shared_memory(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("1").harts(4).mode(Mode::Vn).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        all_pairs_are_right(&outcome);
+        assert_eq!(outcome.fabric.nodes[0].injected.packets, 0, "a local message went over the torus");
+    }
+
+    fn p9_the_networks_loop_back_carries_every_size(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("1").harts(2).mode(Mode::Vn).args(["--loop-back"]);
+        let outcome = run.timeout(DEADLINE).run().unwrap();
+        all_pairs_are_right(&outcome);
+        assert!(outcome.fabric.nodes[0].injected.packets > 4000, "the messages stayed in the node");
+    }
+
+    fn p3_contexts_may_share_an_injection_fifo(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("2").args(["--shared"]).timeout(DEADLINE);
+        all_pairs_are_right(&run.run().unwrap());
+    }
+
+    fn d7_an_agent_core_may_run_the_message_unit(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("3").harts(2).agent_core(true).timeout(DEADLINE);
+        all_pairs_are_right(&run.run().unwrap());
+    }
+
+    fn p11_a_million_posts_to_a_stalled_receiver_all_arrive_in_order(arch) {
+        let outcome = Run::new("stalled").arch(arch).torus("2").timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "1000000 messages came, 0 out of order"), 1, "{}", outcome.explain());
+    }
+
+    fn d9_garbage_from_a_hostile_node_is_counted_and_dropped(arch) {
+        let outcome = Run::new("hostile").arch(arch).torus("2x2").timeout(DEADLINE).run().unwrap();
+        outcome.expect_success();
+        assert_eq!(count_lines(&outcome, "honest messages arrived"), 3, "{}", outcome.explain());
+        for node in &outcome.nodes[1..] {
+            let dropped = node.end().and_then(|end| end.number::<u64>("dropped"));
+            assert!(dropped.is_some_and(|dropped| dropped > 0), "nothing dropped: {}", outcome.explain());
+        }
+    }
+
+    fn n8_sleeping_harts_are_woken_by_posts_messages_and_timers(arch) {
+        let outcome = Run::new("wake").arch(arch).torus("2").harts(4).timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        for source in ["post", "local message", "torus message", "timer"] {
+            let line = format!("woken by a {source}");
+            assert!(count_lines(&outcome, &line) > 0, "no {line:?}: {}", outcome.explain());
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The README is true: its code is the job's, and its commands work.
+
+use std::path::Path;
+use std::process::Command;
+
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).expect("the README")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+}
+
+/// The code blocks of one language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    let block = |part: &'a str| part.split_once("```").map(|(block, _)| block);
+    text.split(fence.as_str()).skip(1).filter_map(block).collect()
+}
+
+#[test]
+fn p12_the_readmes_first_code_is_the_job() {
+    let text = readme();
+    let job = std::fs::read_to_string(root().join("kernel/examples/hello.rs")).expect("the job");
+    assert_eq!(blocks(&text, "rust").first(), Some(&job.as_str()));
+}
+
+#[test]
+fn x1_every_command_of_the_readme_works() {
+    let text = readme();
+    let commands: Vec<_> = blocks(&text, "sh").into_iter().flat_map(str::lines).collect();
+    assert!(commands.len() >= 8);
+    assert_eq!(commands[..2], ["cargo xtask qemu", "cargo xtask test"]);
+    // The second is what runs this test.
+    for command in commands.into_iter().filter(|&command| command != "cargo xtask test") {
+        let mut words = command.split_whitespace();
+        let output = Command::new(words.next().expect("a word")).args(words).current_dir(root()).output();
+        let output = output.expect("a command that starts");
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        assert!(output.status.success(), "{command}: {}\n{said}", output.status);
+        if command.contains("npb-is") || command.ends_with("qemu") {
+            assert_eq!(said.matches(": verified").count(), 11, "{command}:\n{said}");
+        }
+    }
+}
