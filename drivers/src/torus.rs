@@ -218,7 +218,8 @@ impl<H: Hal, T: Transport> Adapter for TorusAdapter<H, T> {
             // given it back; taking the pointer out of the table makes this the only reference again.
             let memory: &'static mut [u8] = unsafe { pointer.as_mut() };
             let written = done.written as usize;
-            if self.accept(memory.get(FRAME_START..FRAME_START + written).unwrap_or(&[])) {
+            // A length that cannot be is given as 0, and counted already.
+            if written != 0 && self.accept(memory.get(FRAME_START..FRAME_START + written).unwrap_or(&[])) {
                 let len = written - FRAME_HEADER;
                 return Some(RxBuffer::new(memory, PACKET_START as u16, len as u16));
             }

@@ -11,6 +11,13 @@ pub mod mmio;
 pub mod queue;
 mod start;
 
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod judge;
+#[cfg(test)]
+mod tests;
+
 pub use start::{NetConfig, Setup, negotiate};
 
 use bitflags::bitflags;

@@ -274,8 +274,7 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
     fn has_used(&mut self) -> bool {
         let idx = u16::from_le(self.rings.used.idx.load(Ordering::Acquire));
         let fresh = idx.wrapping_sub(self.seen);
-        let shown = self.outstanding - self.added.wrapping_sub(self.published);
-        if fresh > shown {
+        if fresh > self.outstanding {
             // Once for each such index, however often it is read.
             if self.bad_index.replace(idx) != Some(idx) {
                 self.faults.indices += 1;

@@ -1,0 +1,248 @@
+//! Harts that are threads, and a network of fake adapters in one process.
+
+use crate::adapter::{Adapter, AdapterFaults, Lent, RX_BUFFERS, RxBuffer};
+use crate::unit::Platform;
+use crate::virtio::Acknowledge;
+use std::boxed::Box;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+
+/// Harts of all nodes of one test; node `n` has harts `8 * n..`.
+const HARTS: usize = 32;
+/// Each test has harts of its own.
+const TESTS: usize = 32;
+
+struct Signals {
+    woken: [bool; HARTS],
+    interrupted: [bool; HARTS / 8],
+}
+
+struct Board {
+    signals: Mutex<Signals>,
+    changed: Condvar,
+}
+
+static BOARDS: [Board; TESTS] = [const {
+    Board {
+        signals: Mutex::new(Signals { woken: [false; HARTS], interrupted: [false; HARTS / 8] }),
+        changed: Condvar::new(),
+    }
+}; TESTS];
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+std::thread_local! {
+    static HART: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The harts of test number `TEST`.
+pub struct Host<const TEST: usize>;
+
+impl<const TEST: usize> Host<TEST> {
+    /// This thread is hart `hart` from now on.
+    pub fn be(hart: usize) {
+        HART.set(hart);
+    }
+
+    /// The adapter of `node` interrupts.
+    pub fn interrupt(node: usize) {
+        let board = &BOARDS[TEST];
+        board.signals.lock().unwrap().interrupted[node] = true;
+        board.changed.notify_all();
+    }
+}
+
+impl<const TEST: usize> Platform for Host<TEST> {
+    fn hart() -> usize {
+        HART.get()
+    }
+
+    fn now_ns() -> u64 {
+        START.elapsed().as_nanos() as u64
+    }
+
+    fn wake(hart: usize) {
+        let board = &BOARDS[TEST];
+        board.signals.lock().unwrap().woken[hart] = true;
+        board.changed.notify_all();
+    }
+
+    fn wait(deadline_ns: Option<u64>, mut acknowledge: impl FnMut()) {
+        let board = &BOARDS[TEST];
+        let (hart, node) = (Self::hart(), Self::hart() / 8);
+        let timeout = deadline_ns.map_or(u64::MAX / 4, |deadline| deadline.saturating_sub(Self::now_ns()));
+        let signals = board.signals.lock().unwrap();
+        // A lost wake-up shows as a test that fails here.
+        let limit = Duration::from_nanos(timeout).min(Duration::from_secs(20));
+        let (mut signals, result) = board
+            .changed
+            .wait_timeout_while(signals, limit, |signals| !signals.woken[hart] && !signals.interrupted[node])
+            .unwrap();
+        assert!(!result.timed_out() || deadline_ns.is_some(), "hart {hart} slept too long");
+        signals.woken[hart] = false;
+        if core::mem::take(&mut signals.interrupted[node]) {
+            acknowledge();
+        }
+    }
+}
+
+/// Frames on their way to one node.
+#[derive(Default)]
+struct Inbox {
+    packets: VecDeque<Vec<u8>>,
+    armed: bool,
+}
+
+/// A network of a few nodes; each holds at most `LINK` packets on the way, then the senders wait.
+#[derive(Clone)]
+pub struct Net(Arc<Mutex<Vec<Inbox>>>);
+
+/// Packets on their way to one node.
+const LINK: usize = 16;
+
+impl Net {
+    pub fn new(nodes: usize) -> Self {
+        Self(Arc::new(Mutex::new((0..nodes).map(|_| Inbox::default()).collect())))
+    }
+
+    /// Puts bytes into a node's inbox, as a hostile neighbour would.
+    pub fn inject(&self, node: usize, bytes: &[u8]) {
+        self.0.lock().unwrap()[node].packets.push_back(bytes.to_vec());
+    }
+
+    pub fn on_the_way(&self, node: usize) -> usize {
+        self.0.lock().unwrap()[node].packets.len()
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct NoInterrupt;
+impl Acknowledge for NoInterrupt {
+    fn acknowledge(&self) {}
+}
+
+/// A packet that was queued and not read yet.
+struct Queued {
+    node: usize,
+    head: Vec<u8>,
+    lent: [Lent; 2],
+    cookie: u16,
+}
+
+/// An adapter on a [`Net`]. Reads what it was lent as late as it can.
+pub struct FakeAdapter<const TEST: usize> {
+    net: Net,
+    node: usize,
+    mtu: usize,
+    queued: VecDeque<Queued>,
+    buffers: Vec<&'static mut [u8]>,
+    sent_armed: bool,
+}
+
+// SAFETY: the pointers in `queued` stay good until their cookie comes back, on whatever thread.
+unsafe impl<const TEST: usize> Send for FakeAdapter<TEST> {}
+
+impl<const TEST: usize> FakeAdapter<TEST> {
+    pub fn new(net: &Net, node: usize, mtu: usize) -> Self {
+        let buffers = (0..RX_BUFFERS).map(|_| &mut *Box::leak(std::vec![0; mtu + 32].into_boxed_slice()));
+        Self {
+            net: net.clone(),
+            node,
+            mtu,
+            queued: VecDeque::new(),
+            buffers: buffers.collect(),
+            sent_armed: false,
+        }
+    }
+}
+
+impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
+    const RELIABLE: bool = true;
+    type Interrupt = NoInterrupt;
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn has_room(&self) -> bool {
+        self.queued.len() < 32
+    }
+
+    unsafe fn transmit(
+        &mut self,
+        node: u32,
+        header: &[u8],
+        inline: &[u8],
+        lent: [Lent; 2],
+        cookie: u16,
+    ) -> bool {
+        assert!(self.queued.iter().all(|queued| queued.cookie != cookie), "cookie {cookie} twice");
+        let head = [header, inline].concat();
+        self.queued.push_back(Queued { node: node as usize, head, lent, cookie });
+        true
+    }
+
+    fn reclaim(&mut self) -> Option<u16> {
+        let mut net = self.net.0.lock().unwrap();
+        let queued = self.queued.front()?;
+        let Some(inbox) = net.get_mut(queued.node) else {
+            return self.queued.pop_front().map(|queued| queued.cookie);
+        };
+        if inbox.packets.len() >= LINK {
+            return None;
+        }
+        let Queued { node, mut head, lent, cookie } = self.queued.pop_front()?;
+        for Lent { pointer, len } in lent.into_iter().filter(|lent| lent.len > 0) {
+            // SAFETY: `transmit`'s caller promised it.
+            head.extend_from_slice(unsafe { core::slice::from_raw_parts(pointer, len) });
+        }
+        inbox.packets.push_back(head);
+        if core::mem::take(&mut inbox.armed) {
+            Host::<TEST>::interrupt(node);
+        }
+        Some(cookie)
+    }
+
+    fn receive(&mut self) -> Option<RxBuffer> {
+        let mut net = self.net.0.lock().unwrap();
+        if net[self.node].packets.is_empty() {
+            return None;
+        }
+        let memory = self.buffers.pop()?;
+        let packet = net[self.node].packets.pop_front()?;
+        memory[..packet.len()].copy_from_slice(&packet);
+        // Any sender may go on now; which of them asked is not worth knowing.
+        for node in 0..net.len() {
+            Host::<TEST>::interrupt(node);
+        }
+        Some(RxBuffer::new(memory, 0, packet.len() as u16))
+    }
+
+    fn recycle(&mut self, buffer: RxBuffer) {
+        self.buffers.push(buffer.into_memory());
+    }
+
+    fn flush(&mut self) {}
+
+    fn arm(&mut self, sent: bool) -> bool {
+        self.sent_armed = sent;
+        let mut net = self.net.0.lock().unwrap();
+        net[self.node].armed = true;
+        let can_send = self
+            .queued
+            .front()
+            .is_some_and(|queued| net.get(queued.node).is_none_or(|inbox| inbox.packets.len() < LINK));
+        can_send || (!net[self.node].packets.is_empty() && !self.buffers.is_empty())
+    }
+
+    fn interrupt(&self) -> NoInterrupt {
+        NoInterrupt
+    }
+
+    fn faults(&self) -> AdapterFaults {
+        AdapterFaults::default()
+    }
+}

@@ -1,0 +1,68 @@
+//! Message units of several nodes in one process.
+
+mod card;
+mod host;
+mod stepped;
+mod threads;
+
+use super::{MessageUnit, NodePort, Setup, Sharing};
+use host::{FakeAdapter, Host, Net};
+use pami::device::{Arrival, Path, Port};
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::mapping::{MapOrder, TaskMap};
+use pami::packet::{Envelope, Kind};
+use std::vec::Vec;
+
+const MTU: usize = 512;
+
+type Unit<const TEST: usize> = MessageUnit<Host<TEST>, FakeAdapter<TEST>>;
+type TestPort<const TEST: usize> = NodePort<Host<TEST>, FakeAdapter<TEST>>;
+
+/// The units of `nodes` nodes of `tasks` tasks of two contexts each.
+fn units<const TEST: usize>(
+    net: &Net,
+    nodes: u32,
+    tasks: u32,
+    agent: Option<usize>,
+) -> Vec<&'static Unit<TEST>> {
+    let map = TaskMap::new(nodes, tasks, MapOrder::TasksFirst).unwrap();
+    (0..nodes)
+        .map(|node| {
+            let adapter = Some(FakeAdapter::new(net, node as usize, MTU));
+            MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent }).unwrap()
+        })
+        .collect()
+}
+
+fn endpoint(task: u32, context: u8) -> Endpoint {
+    Endpoint::from_parts(ClientId(0), task, ContextOffset(context))
+}
+
+fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
+    Envelope { kind: Kind::First, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
+}
+
+/// Bytes that tell message and place.
+fn pattern(message: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (message as usize * 31 + i * 7) as u8).collect()
+}
+
+fn open<const TEST: usize>(unit: &'static Unit<TEST>, context: u8) -> TestPort<TEST> {
+    unit.open(0, 0, context, Sharing::Exclusive).unwrap()
+}
+
+/// Drives until `port` has an arrival.
+fn next<P: Port>(port: &mut P, mut others: impl FnMut()) -> P::Arrival {
+    for _ in 0..10_000 {
+        others();
+        port.drive();
+        if let Some(arrival) = port.pull() {
+            return arrival;
+        }
+    }
+    panic!("nothing arrives");
+}
+
+fn torus(node: u32) -> Path {
+    Path::Torus(node)
+}

@@ -1,0 +1,195 @@
+//! Harts that are threads and really sleep: nobody may sleep through what is for him (SPEC N-8).
+
+use super::*;
+use crate::unit::Platform;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+const ROUNDS: u32 = if cfg!(miri) { 20 } else { 2_000 };
+
+/// Waits, as a context does, until `port` has an arrival; polls `polls` times before it sleeps.
+fn receive<P: Port>(port: &mut P, polls: u32) -> P::Arrival {
+    loop {
+        for _ in 0..polls {
+            port.drive();
+            if let Some(arrival) = port.pull() {
+                return arrival;
+            }
+        }
+        port.arm();
+        port.drive();
+        let arrival = port.pull();
+        if arrival.is_none() {
+            port.sleep(None);
+        }
+        port.disarm();
+        if let Some(arrival) = arrival {
+            return arrival;
+        }
+    }
+}
+
+/// Pushes until there is room, sleeping in between.
+fn push<P: Port>(port: &mut P, path: Path, envelope: &Envelope, data: &[u8]) {
+    while port.push_copy(path, envelope, &[], data).is_err() {
+        port.arm();
+        port.drive();
+        let pushed = port.push_copy(path, envelope, &[], data).is_ok();
+        if !pushed {
+            port.sleep(None);
+        }
+        port.disarm();
+        if pushed {
+            break;
+        }
+    }
+    port.drive();
+}
+
+/// `ROUNDS` times to and fro between two endpoints, each side a hart.
+fn ping_pong<const TEST: usize>(
+    units: [&'static Unit<TEST>; 2],
+    harts: [usize; 2],
+    ends: [Endpoint; 2],
+    local: bool,
+) {
+    std::thread::scope(|scope| {
+        for side in 0..2 {
+            scope.spawn(move || {
+                Host::<TEST>::be(harts[side]);
+                let (me, peer) = (ends[side], ends[1 - side]);
+                let mut port = units[side].open(0, 0, me.context().0, Sharing::Exclusive).unwrap();
+                let path = port.locate(peer, local).unwrap();
+                for round in 0..ROUNDS {
+                    let data = pattern(round, round as usize % MTU);
+                    if side == 0 {
+                        push(&mut port, path, &envelope(me, peer, round), &data);
+                    }
+                    let arrival = receive(&mut port, round % 3);
+                    assert_eq!((arrival.envelope().message, arrival.data()), (round, &data[..]));
+                    port.release(arrival);
+                    if side == 1 {
+                        push(&mut port, path, &envelope(me, peer, round), &data);
+                    }
+                }
+                // The last packet must leave even if its sender does not come back.
+                units[side].drain();
+            });
+        }
+    });
+}
+
+#[test]
+fn n8_a_packet_from_another_node_ends_the_sleep() {
+    let net = Net::new(2);
+    let units = units::<11>(&net, 2, 1, None);
+    ping_pong([units[0], units[1]], [0, 8], [endpoint(0, 0), endpoint(1, 1)], true);
+}
+
+#[test]
+fn n8_a_packet_from_another_hart_ends_the_sleep() {
+    let net = Net::new(1);
+    let unit = units::<12>(&net, 1, 1, None)[0];
+    ping_pong([unit; 2], [0, 1], [endpoint(0, 0), endpoint(0, 1)], true);
+}
+
+#[test]
+fn n8_a_looped_packet_that_another_hart_takes_in_ends_the_sleep() {
+    let net = Net::new(1);
+    let unit = units::<13>(&net, 1, 1, None)[0];
+    ping_pong([unit; 2], [0, 1], [endpoint(0, 0), endpoint(0, 1)], false);
+}
+
+#[test]
+fn d7_an_agent_core_runs_the_engine_for_ports_that_do_not() {
+    let net = Net::new(2);
+    // Node 0's agent is hart 7, node 1's is hart 15.
+    let map = TaskMap::new(2, 1, MapOrder::NodesFirst).unwrap();
+    let units: Vec<&'static Unit<14>> = [7, 15]
+        .into_iter()
+        .map(|agent| {
+            let node = agent as u32 / 8;
+            let adapter = Some(FakeAdapter::new(&net, node as usize, MTU));
+            let setup = Setup { adapter, node, map, contexts: 2, harts: 32, agent: Some(agent) };
+            let unit = MessageUnit::start(setup).unwrap();
+            unit.note_go();
+            // Lives as long as the test's process.
+            std::thread::spawn(move || {
+                Host::<14>::be(agent);
+                unit.run_agent();
+            });
+            unit
+        })
+        .collect();
+    ping_pong([units[0], units[1]], [0, 8], [endpoint(0, 0), endpoint(1, 0)], true);
+}
+
+#[test]
+fn p11_a_sender_that_sleeps_for_room_goes_on() {
+    let net = Net::new(2);
+    let units = units::<15>(&net, 2, 1, None);
+    let (from, to) = (endpoint(0, 0), endpoint(1, 0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Host::<15>::be(0);
+            let mut port = open(units[0], 0);
+            for message in 0..ROUNDS * 4 {
+                push(&mut port, torus(1), &envelope(from, to, message), &pattern(message, 200));
+            }
+            units[0].drain();
+        });
+        scope.spawn(|| {
+            Host::<15>::be(8);
+            let mut port = open(units[1], 0);
+            for message in 0..ROUNDS * 4 {
+                let arrival = receive(&mut port, 1);
+                assert_eq!(arrival.data(), pattern(message, 200));
+                port.release(arrival);
+            }
+        });
+    });
+    assert_eq!(units[1].statistics().dropped.total(), 0);
+}
+
+#[test]
+fn n8_a_hart_that_computes_does_not_keep_packets_from_one_that_sleeps() {
+    // Hart 0 takes a packet of its own in, which spends the interrupt, and then computes without ever driving
+    // again. Hart 1 sleeps all the time and must still get its own.
+    let net = Net::new(2);
+    let units = units::<16>(&net, 2, 1, None);
+    let (mut a, done) = (open(units[0], 0), AtomicBool::new(false));
+    let busy = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Host::<16>::be(9);
+            let mut port = open(units[1], 1);
+            let arrival = receive(&mut port, 0);
+            port.release(arrival);
+            done.store(true, Ordering::Release);
+        });
+        scope.spawn(|| {
+            Host::<16>::be(8);
+            let mut port = open(units[1], 0);
+            let arrival = receive(&mut port, 1000);
+            port.release(arrival);
+            busy.store(true, Ordering::Release);
+            while !done.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        });
+        Host::<16>::be(0);
+        a.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 0), &[], b"for the first").unwrap();
+        a.drive();
+        a.drive();
+        while !busy.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        a.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 1), &[], b"for the second").unwrap();
+        a.drive();
+        a.drive();
+        let start = Host::<16>::now_ns();
+        while !done.load(Ordering::Acquire) && Host::<16>::now_ns() - start < 10_000_000_000 {
+            std::thread::yield_now();
+        }
+        assert!(done.load(Ordering::Acquire), "the second hart sleeps on");
+    });
+}
