@@ -283,3 +283,6 @@ impl From<&'static [u8]> for Source {
         Self { data: NonNull::from(bytes).cast(), len: bytes.len(), control: ptr::null() }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -148,6 +148,16 @@ pub fn ring(
     copies: &'static mut [u8],
     copy_bytes: usize,
 ) -> Result<(Sender, Receiver), BadStorage> {
+    ring_at(lines, copies, copy_bytes, 0)
+}
+
+/// A ring that begins with the line numbered `index`.
+fn ring_at(
+    lines: &'static mut [Line],
+    copies: &'static mut [u8],
+    copy_bytes: usize,
+    index: usize,
+) -> Result<(Sender, Receiver), BadStorage> {
     if !lines.len().is_power_of_two() {
         return Err(BadStorage::Lines);
     }
@@ -159,8 +169,8 @@ pub fn ring(
         *line = Line::new();
     }
     let storage = Storage { lines, copies: NonNull::from(copies).cast(), copy_bytes };
-    let sender = Sender { storage, tail: 0, slots, next_slot: 0, used_by: [None; COPY_SLOTS] };
-    Ok((sender, Receiver { storage, head: 0 }))
+    let sender = Sender { storage, tail: index, slots, next_slot: 0, used_by: [None; COPY_SLOTS] };
+    Ok((sender, Receiver { storage, head: index }))
 }
 
 /// The end that sends.
@@ -391,3 +401,6 @@ impl Drop for Arrival {
         self.line.mark.store(FREE, Ordering::Release);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

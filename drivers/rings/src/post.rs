@@ -206,3 +206,6 @@ impl<W: Copy + Send> Drop for Consumer<W> {
         self.queue.taken.store(false, Ordering::Release);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -23,7 +23,9 @@ impl SleepFlag {
     /// before each sleep: a wake-up takes the flag down.
     #[inline]
     pub fn arm(&self, hart: usize) {
-        self.sleeper.store(hart as u32 + 1, Ordering::Relaxed);
+        // A store would do: a wake-up that took the flag down earlier cannot come after it. Loom knows that only of
+        // an exchange.
+        self.sleeper.swap(hart as u32 + 1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
@@ -42,7 +44,7 @@ impl SleepFlag {
             return None;
         }
         // A plain store of 0 could take down a later announcement without interrupting anybody.
-        let sleeper = self.sleeper.swap(0, Ordering::Relaxed);
+        let sleeper = self.sleeper.swap(0, Ordering::AcqRel);
         sleeper.checked_sub(1).map(|hart| hart as usize)
     }
 }
@@ -52,3 +54,6 @@ impl Default for SleepFlag {
         Self::new()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -214,3 +214,6 @@ impl<T: Send> Drop for Consumer<T> {
         self.ring.ends.fetch_sub(1, Ordering::Release);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,154 @@
+use super::*;
+use crate::buffer::Buffer;
+use std::collections::VecDeque;
+use std::vec::Vec;
+use std::{thread, vec};
+
+const COPY_BYTES: usize = 100;
+
+fn make(lines: usize, copies: usize, index: usize) -> (Sender, Receiver) {
+    let lines: Vec<Line> = (0..lines).map(|_| Line::new()).collect();
+    ring_at(lines.leak(), vec![0; copies * COPY_BYTES].leak(), COPY_BYTES, index).unwrap()
+}
+
+fn bytes(seed: u32, len: usize) -> Vec<u8> {
+    (0..len as u32).map(|at| at.wrapping_mul(31).wrapping_add(seed) as u8).collect()
+}
+
+#[test]
+fn p9_every_length_of_header_and_data_arrives_by_copy_or_loan() {
+    let (mut sender, mut receiver) = make(2, 1, 0);
+    let source = Source::from(&*bytes(1, 200).leak());
+    let (headers, step) = if cfg!(miri) { (60, 7) } else { (COPY_BYTES + 1, 1) };
+    for header_len in (0..=headers).step_by(step) {
+        for data_len in (0..=COPY_BYTES + 1).step_by(step) {
+            let (header, data) = (bytes(2, header_len), source.slice(3..3 + data_len).unwrap());
+            let tag = [header_len as u32, data_len as u32, 2, 3, u32::MAX];
+            let copied = sender.push_copy(&tag, &header, data.as_slice());
+            assert_eq!(copied.is_ok(), header_len + data_len <= COPY_BYTES);
+            let lent = copied.is_err();
+            if lent {
+                assert_eq!(copied, Err(Refused::TooLong));
+                let lent = sender.push_lend(&tag, &header, &data);
+                assert_eq!(lent, if header_len <= COPY_BYTES { Ok(()) } else { Err(Refused::TooLong) });
+                if lent.is_err() {
+                    continue;
+                }
+            }
+            let arrival = receiver.pull().unwrap();
+            assert_eq!(
+                (arrival.tag(), arrival.header(), arrival.data()),
+                (tag, &header[..], data.as_slice())
+            );
+            assert_eq!(lent, arrival.data().as_ptr() == data.as_slice().as_ptr());
+        }
+    }
+}
+
+#[test]
+fn d4_rings_of_any_size_wrap_at_any_index_and_arrivals_may_be_dropped_in_any_order() {
+    for (lines, copies) in [(1, 1), (2, 1), (4, 2), (4, 3), (8, 8)] {
+        for start in [0, 1, lines - 1, lines, usize::MAX, usize::MAX - lines, usize::MAX - 2 * lines + 1] {
+            let (mut sender, mut receiver) = make(lines, copies, start);
+            let mut held = VecDeque::new();
+            let (mut sent, mut received) = (0u32, 0u32);
+            // A walk that depends on nothing but the step: every mixture of push, pull and drop comes up.
+            for step in 0..if cfg!(miri) { 60u32 } else { 600 } {
+                match step.wrapping_mul(2_654_435_761) >> 30 {
+                    0 | 1 => {
+                        let data = bytes(sent, if sent.is_multiple_of(3) { 41 } else { 8 });
+                        if sender.push_copy(&[sent; 5], &[], &data).is_ok() {
+                            sent += 1;
+                        } else {
+                            assert!(sent > received || !held.is_empty());
+                        }
+                    }
+                    2 => match receiver.pull() {
+                        Some(arrival) => {
+                            assert_eq!(arrival.tag(), [received; 5]);
+                            held.push_back((received, arrival));
+                            received += 1;
+                        }
+                        None => assert_eq!(sent, received),
+                    },
+                    _ => {
+                        let kept = if step % 2 == 0 { held.pop_front() } else { held.pop_back() };
+                        drop(kept);
+                    }
+                }
+                assert!(sent - received <= lines as u32 && held.len() <= lines);
+                for (number, arrival) in &held {
+                    let len = if number.is_multiple_of(3) { 41 } else { 8 };
+                    assert_eq!(arrival.data(), bytes(*number, len));
+                }
+            }
+            assert!(sent > if cfg!(miri) { 3 } else { 30 });
+        }
+    }
+}
+
+#[test]
+fn p9_a_loan_ends_when_the_arrival_is_dropped() {
+    let (mut sender, mut receiver) = make(2, 0, 0);
+    let lease = Buffer::new(vec![5; 300].leak()).unwrap().lend();
+    let source = lease.source();
+    sender.push_lend(&[0; 5], &[1], &source).unwrap();
+    sender.push_lend(&[0; 5], &[2], &source).unwrap();
+    assert_eq!(sender.push_lend(&[0; 5], &[3], &source), Err(Refused::Full));
+    drop(source);
+    let arrivals = [receiver.pull().unwrap(), receiver.pull().unwrap()];
+    assert!(!lease.is_idle());
+    assert_eq!(arrivals.each_ref().map(Arrival::header), [[1], [2]]);
+    drop(arrivals);
+    assert!(lease.is_idle());
+    assert_eq!(sender.push_copy(&[0; 5], &[], &[0; 41]), Err(Refused::TooLong));
+}
+
+#[test]
+fn p9_two_threads_exchange_all_forms() {
+    let (mut sender, mut receiver) = make(4, 2, usize::MAX - 5);
+    let count = if cfg!(miri) { 40 } else { 100_000 };
+    let len = |number: u32| [0, 8, 40, 41, 99][number as usize % 5];
+    let sending = thread::spawn(move || {
+        let lease = Buffer::new(bytes(0, 400).leak()).unwrap().lend();
+        for number in 0..count {
+            let copy = bytes(number, len(number));
+            let source = lease.source().slice(0..len(number)).unwrap();
+            loop {
+                let pushed = match number % 2 {
+                    0 => sender.push_copy(&[number; 5], &[], &copy),
+                    _ => sender.push_lend(&[number; 5], &[7; 17], &source),
+                };
+                match pushed {
+                    Ok(()) => break,
+                    Err(refused) => assert_eq!(refused, Refused::Full),
+                }
+                thread::yield_now();
+            }
+        }
+        lease
+    });
+    for number in 0..count {
+        let arrival = loop {
+            match receiver.pull() {
+                Some(arrival) => break arrival,
+                None => thread::yield_now(),
+            }
+        };
+        assert_eq!((arrival.tag(), arrival.data().len()), ([number; 5], len(number)));
+        if number % 2 == 0 {
+            assert_eq!(arrival.data(), bytes(number, len(number)));
+        } else {
+            assert_eq!(arrival.header(), [7; 17]);
+        }
+    }
+    assert!(sending.join().unwrap().is_idle());
+}
+
+#[test]
+fn d4_storage_that_makes_no_ring_is_refused() {
+    let three = vec![Line::new(), Line::new(), Line::new()];
+    assert_eq!(ring(three.leak(), &mut [], 0).err(), Some(BadStorage::Lines));
+    assert_eq!(ring(&mut [], &mut [], 0).err(), Some(BadStorage::Lines));
+    assert_eq!(ring(vec![Line::new()].leak(), &mut [], 65536).err(), Some(BadStorage::CopyBytes));
+}
