@@ -1,2 +1,64 @@
+//! From reset to Rust, per architecture (SPEC N-1). The only assembly of the project that is more than one instruction.
+//!
+//! The first hart enters at `_start`: it clears `.bss`, takes hart number 0 and calls `kernel_primary(tree, id)`.
+//! The others enter at [`secondary_entry`] with the number that the kernel gave them: they turn on the MMU with the
+//! table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
+//! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack. The kernel provides these three symbols; none of them
+//! returns.
+//!
+//! Interrupts stay masked: the vectors serve faults only.
 #![no_std]
-//! boot
+
+mod stacks;
+
+pub use stacks::{
+    EMERGENCY_BYTES, GUARD_BYTES, HARTS, STACK_BYTES, Stack, emergency_stack, guard_pages, stack,
+};
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(all(target_os = "none", target_arch = "aarch64"))]
+mod aarch64;
+#[cfg(all(target_os = "none", target_arch = "riscv64"))]
+mod riscv64;
+
+/// What the vectors save of a hart that faulted. There is no way back, so this is all that a report needs.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Fault {
+    /// Address of the instruction.
+    pub pc: usize,
+    /// Stack pointer of the kernel thread.
+    pub sp: usize,
+    /// Frame pointer.
+    pub fp: usize,
+    /// Return address register.
+    pub ra: usize,
+    /// The architecture's cause register: ESR_EL1 or scause.
+    pub cause: usize,
+    /// The architecture's address register: FAR_EL1 or stval.
+    pub address: usize,
+    /// The architecture's status at the fault: SPSR_EL1 or sstatus.
+    pub status: usize,
+    reserved: usize,
+}
+
+/// What secondary harts load into TTBR0_EL1 or satp; they read it before their MMU and caches are on.
+#[unsafe(no_mangle)]
+static BOOT_TRANSLATION: AtomicU64 = AtomicU64::new(0);
+
+/// Sets the value of TTBR0_EL1 or satp that secondary harts start with. Returns where it lies: a hart without
+/// caches reads it there.
+pub fn set_translation(register: u64) -> usize {
+    BOOT_TRANSLATION.store(register, Ordering::Release);
+    BOOT_TRANSLATION.as_ptr() as usize
+}
+
+/// Where the firmware is to start the other harts, with their number (1 to 7) as context.
+#[cfg(target_os = "none")]
+pub fn secondary_entry() -> usize {
+    unsafe extern "C" {
+        fn boot_secondary();
+    }
+    boot_secondary as *const () as usize
+}

@@ -1,0 +1,87 @@
+//! RISC-V: entered in supervisor mode by the SBI, with translation off; a0 = hart id, a1 = device tree. Any hart may
+//! be the first.
+//!
+//! tp holds the hart's number, sscratch the top of its emergency stack.
+
+use crate::stacks::{EMERGENCY_TOP, STACK_TOP, STRIDE};
+
+core::arch::global_asm!(
+    r#"
+    .section .text.entry, "ax"
+    .globl _start
+_start:
+    csrw    sie, zero
+    csrci   sstatus, 2
+    mv      s1, a0
+    mv      s2, a1
+    la      t0, __bss_start
+    la      t1, __bss_end
+1:  bgeu    t0, t1, 2f
+    sd      zero, 0(t0)
+    addi    t0, t0, 8
+    j       1b
+2:  li      tp, 0
+    call    hart_stacks
+    mv      a0, s2
+    mv      a1, s1
+    tail    kernel_primary
+
+    .globl boot_secondary
+boot_secondary:
+    csrw    sie, zero
+    csrci   sstatus, 2
+    mv      tp, a1
+    la      t0, BOOT_TRANSLATION
+    ld      t0, 0(t0)
+    sfence.vma
+    csrw    satp, t0
+    sfence.vma
+    call    hart_stacks
+    mv      a0, tp
+    tail    kernel_secondary
+
+    // Vector, floating point and both stacks of hart tp. Clobbers t0, t1.
+hart_stacks:
+    li      t0, 1 << 13
+    csrs    sstatus, t0
+    la      t0, fault
+    csrw    stvec, t0
+    la      t0, BOOT_STACKS
+    li      t1, {stride}
+    mul     t1, t1, tp
+    add     t0, t0, t1
+    li      t1, {emergency_top}
+    add     t1, t0, t1
+    csrw    sscratch, t1
+    li      t1, {stack_top}
+    add     sp, t0, t1
+    li      s0, 0
+    ret
+
+    // A fault while a fault is reported starts over at the top of the emergency stack.
+    .balign 4
+fault:
+    csrrw   sp, sscratch, sp
+    addi    sp, sp, -64
+    sd      s0, 16(sp)
+    sd      ra, 24(sp)
+    csrr    t0, sepc
+    sd      t0, 0(sp)
+    csrr    t0, sscratch
+    sd      t0, 8(sp)
+    csrr    t0, scause
+    sd      t0, 32(sp)
+    csrr    t0, stval
+    sd      t0, 40(sp)
+    csrr    t0, sstatus
+    sd      t0, 48(sp)
+    addi    t0, sp, 64
+    csrw    sscratch, t0
+    mv      a0, sp
+    li      ra, 0
+    tail    kernel_fault
+"#,
+    stride = const STRIDE,
+    stack_top = const STACK_TOP,
+    emergency_top = const EMERGENCY_TOP,
+);

@@ -1,0 +1,93 @@
+//! Consoles: PL011 and 16550, output only, polled (SPEC D-10).
+
+use arm_pl011_uart::{DataBits, LineConfig, PL011Registers, Parity, StopBits, Uart};
+use core::ptr::NonNull;
+use safe_mmio::UniqueMmioPointer;
+use uart_16550::backend::MmioBackend;
+use uart_16550::{Config, Uart16550};
+
+/// Bits per second, where the line has a clock.
+const BAUD_RATE: u32 = 115_200;
+
+/// A serial line.
+pub enum Console {
+    /// Arm's PL011.
+    Pl011(Uart<'static>),
+    /// A 16550 behind memory-mapped registers.
+    Ns16550(Uart16550<MmioBackend>),
+}
+
+/// Why there is no console at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoConsole;
+
+impl Console {
+    /// A PL011 at `base`, left as it is set up.
+    ///
+    /// # Safety
+    /// The registers of a PL011 lie at `base`, mapped as device memory, and nobody else uses them meanwhile.
+    pub unsafe fn pl011(base: NonNull<u8>) -> Self {
+        // SAFETY: the caller's promise.
+        Self::Pl011(Uart::new(unsafe { UniqueMmioPointer::new(base.cast::<PL011Registers>()) }))
+    }
+
+    /// A 16550 at `base` with its registers `stride` bytes apart, left as it is set up.
+    ///
+    /// # Errors
+    /// [`NoConsole`] if `stride` is no power of two.
+    ///
+    /// # Safety
+    /// The registers of a 16550 lie at `base`, mapped as device memory, and nobody else uses them meanwhile.
+    pub unsafe fn ns16550(base: NonNull<u8>, stride: u8) -> Result<Self, NoConsole> {
+        // SAFETY: the caller's promise.
+        unsafe { Uart16550::new_mmio(base, stride) }.map(Self::Ns16550).map_err(|_| NoConsole)
+    }
+
+    /// Sets the line up: 115200 baud, 8 bits, no parity, with a clock of `clock_hz`.
+    ///
+    /// # Errors
+    /// [`NoConsole`] if the clock is too slow or no device answers.
+    pub fn set_up(&mut self, clock_hz: u32) -> Result<(), NoConsole> {
+        match self {
+            Self::Pl011(uart) => {
+                let line =
+                    LineConfig { data_bits: DataBits::Bits8, parity: Parity::None, stop_bits: StopBits::One };
+                uart.enable(line, BAUD_RATE, clock_hz).map_err(|_| NoConsole)
+            }
+            Self::Ns16550(uart) => {
+                uart.init(Config { frequency: clock_hz, ..Config::default() }).map_err(|_| NoConsole)
+            }
+        }
+    }
+
+    /// Sends all of `bytes`; waits while the line is busy.
+    pub fn write(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Pl011(uart) => {
+                for &byte in bytes {
+                    while uart.is_tx_fifo_full() {
+                        core::hint::spin_loop();
+                    }
+                    uart.write_word(byte);
+                }
+            }
+            Self::Ns16550(uart) => uart.send_bytes_exact(bytes),
+        }
+    }
+
+    /// Waits until everything has left the line.
+    pub fn flush(&mut self) {
+        match self {
+            Self::Pl011(uart) => {
+                while uart.is_busy() {
+                    core::hint::spin_loop();
+                }
+            }
+            Self::Ns16550(uart) => {
+                while !uart.lsr().contains(uart_16550::spec::registers::LSR::TRANSMITTER_EMPTY) {
+                    core::hint::spin_loop();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! GICv3: the harts' own interfaces are system registers, the rest is `drivers::irq::gic`.
+
+use crate::arch::Claim;
+use crate::layout::Region;
+use crate::node;
+use crate::tree::{Controller, Interrupt, Machine};
+use arm_gic::gicv3::{GicCpuInterface, SgiTarget, SgiTargetGroup};
+use arm_gic::{IntId, InterruptGroup, Trigger};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU32, Ordering};
+use drivers::irq::gic::{Gic, IrqError};
+use spin::Mutex;
+
+static GIC: Mutex<Option<Gic>> = Mutex::new(None);
+/// The adapter's interrupt; 0 is none.
+static ADAPTER: AtomicU32 = AtomicU32::new(0);
+/// The software-generated interrupt by which harts wake each other.
+const WAKEUP: IntId = IntId::sgi(0);
+/// Bytes of a redistributor's registers without the frames of a GICv4.
+const REDISTRIBUTOR_BYTES: usize = 0x2_0000;
+/// Where the shared interrupts begin.
+const FIRST_SHARED: u32 = 32;
+const FIRST_PRIVATE: u32 = 16;
+
+fn words(error: IrqError) -> &'static str {
+    match error {
+        IrqError::NoRedistributor => "a hart has no redistributor",
+        IrqError::NoInterrupt => "the GIC has no such interrupt",
+    }
+}
+
+/// Takes the controller over and starts this hart's part of it.
+pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static str> {
+    let Controller::Gic { distributor, redistributors } = machine.controller else {
+        return Err("it is no GICv3");
+    };
+    let registers = |region: Region| NonNull::new(ptr::with_exposed_provenance_mut::<u8>(region.start));
+    let bases = registers(distributor).zip(registers(redistributors));
+    let (distributor, first) = bases.ok_or("its registers are at 0")?;
+    let frames = redistributors.bytes / REDISTRIBUTOR_BYTES;
+    // SAFETY: the tree says so, and translation maps them as device memory. Called once.
+    *GIC.lock() = Some(unsafe { Gic::new(distributor, first, frames) });
+    start_interrupts_here(machine)
+}
+
+/// Lets wake-ups and the timer through to this hart.
+pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'static str> {
+    let id = machine.harts.get(super::hart()).ok_or("no such hart")?.id;
+    let timer = machine.timer_interrupt.and_then(|number| number.checked_sub(FIRST_PRIVATE));
+    let timer = timer.filter(|&number| number < IntId::PPI_COUNT).ok_or("the tree names no virtual timer")?;
+    GicCpuInterface::enable_system_register_el1();
+    {
+        let mut gic = GIC.lock();
+        let gic = gic.as_mut().ok_or("it is not started")?;
+        gic.start_hart(id, &[WAKEUP, IntId::ppi(timer)]).map_err(words)?;
+    }
+    GicCpuInterface::set_priority_mask(0xff);
+    GicCpuInterface::enable_group1(true);
+    Ok(())
+}
+
+fn shared(number: u32) -> Option<IntId> {
+    let index = number.checked_sub(FIRST_SHARED)?;
+    (index < IntId::MAX_SPI_COUNT).then(|| IntId::spi(index))
+}
+
+/// `interrupt` is the adapter's from now on. It goes nowhere yet.
+pub(crate) fn set_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
+    let id = shared(interrupt.number).ok_or("it is no shared interrupt")?;
+    let trigger = if interrupt.edge { Trigger::Edge } else { Trigger::Level };
+    let mut gic = GIC.lock();
+    let gic = gic.as_mut().ok_or("the controller is not started")?;
+    gic.set_trigger(id, trigger).and_then(|()| gic.route(id, None)).map_err(words)?;
+    ADAPTER.store(interrupt.number, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Routes the adapter's interrupt to `hart`, or to none.
+pub(crate) fn route_adapter(hart: Option<usize>) {
+    let Some(id) = shared(ADAPTER.load(Ordering::Relaxed)) else { return };
+    let target = hart.and_then(|hart| node::machine()?.harts.get(hart)).map(|hart| hart.id);
+    if let Some(gic) = GIC.lock().as_mut() {
+        // `set_adapter_interrupt` has shown that the interrupt is there.
+        let _ = gic.route(id, target);
+    }
+}
+
+/// Interrupts `hart`.
+pub(crate) fn interrupt_hart(hart: usize) {
+    let Some(hart) = node::machine().and_then(|machine| machine.harts.get(hart)) else { return };
+    let [aff0, aff1, aff2, _, aff3, ..] = hart.id.to_le_bytes();
+    // What was published before the interrupt is seen after it.
+    super::io_barrier();
+    let target =
+        SgiTarget::List { affinity3: aff3, affinity2: aff2, affinity1: aff1, target_list: 1 << (aff0 & 15) };
+    // It fails only for interrupts that are not software-generated.
+    let _ = GicCpuInterface::send_sgi(WAKEUP, target, SgiTargetGroup::CurrentGroup1);
+}
+
+/// Takes the next pending interrupt of this hart.
+pub(crate) fn claim() -> Option<Claim> {
+    let id = GicCpuInterface::get_and_acknowledge_interrupt(InterruptGroup::Group1)?;
+    let number = u32::from(id);
+    Some(if number == ADAPTER.load(Ordering::Relaxed) {
+        Claim::Adapter(number)
+    } else {
+        Claim::Wakeup(number)
+    })
+}
+
+/// Ends what [`claim`] began.
+pub(crate) fn complete(claim: Claim) {
+    let (Claim::Adapter(number) | Claim::Wakeup(number)) = claim;
+    if let Ok(id) = IntId::try_from(number) {
+        GicCpuInterface::end_interrupt(id, InterruptGroup::Group1);
+    }
+}

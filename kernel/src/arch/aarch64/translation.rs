@@ -1,0 +1,56 @@
+//! Entries of AArch64 translation tables, 4 KiB granule.
+
+use crate::paging::{Access, Format};
+use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
+use core::arch::asm;
+
+const VALID: u64 = 1;
+/// A link, or a page on the last level.
+const TABLE: u64 = 1 << 1;
+/// Memory attributes 1: normal; 0 is device (`boot` sets MAIR_EL1).
+const NORMAL: u64 = 1 << 2;
+const READ_ONLY: u64 = 1 << 7;
+const INNER_SHAREABLE: u64 = 3 << 8;
+const ACCESSED: u64 = 1 << 10;
+const NO_EXECUTE_PRIVILEGED: u64 = 1 << 53;
+const NO_EXECUTE_USER: u64 = 1 << 54;
+const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
+
+pub(crate) struct Entry;
+
+impl Format for Entry {
+    fn leaf(address: usize, access: Access, level: usize) -> u64 {
+        let rights = match access {
+            Access::Code => NORMAL | INNER_SHAREABLE | READ_ONLY,
+            Access::Constant => NORMAL | INNER_SHAREABLE | READ_ONLY | NO_EXECUTE_PRIVILEGED,
+            Access::Data => NORMAL | INNER_SHAREABLE | NO_EXECUTE_PRIVILEGED,
+            Access::Device => NO_EXECUTE_PRIVILEGED,
+        };
+        let page = if level == 2 { TABLE } else { 0 };
+        address as u64 | rights | NO_EXECUTE_USER | ACCESSED | page | VALID
+    }
+
+    fn link(table: usize) -> u64 {
+        table as u64 | TABLE | VALID
+    }
+
+    fn address(entry: u64) -> usize {
+        (entry & ADDRESS) as usize
+    }
+
+    fn is_link(entry: u64) -> bool {
+        entry & (TABLE | VALID) == TABLE | VALID
+    }
+}
+
+/// Makes `root` this hart's translation, and that of the harts to come.
+pub(crate) fn install(root: usize) {
+    let told = boot::set_translation(root as u64);
+    // SAFETY: cleans a line of the image. Secondary harts read it before their caches are on.
+    unsafe { asm!("dc cvac, {}", "dsb sy", in(reg) told, options(nostack, preserves_flags)) }
+    TTBR0_EL1.set(root as u64);
+    // SAFETY: the new translation maps all that this hart uses as it was.
+    unsafe {
+        asm!("isb", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags));
+    }
+}

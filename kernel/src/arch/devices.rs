@@ -1,0 +1,37 @@
+//! Devices at the addresses that the tree names.
+
+use crate::layout::Region;
+use crate::node;
+use crate::tree::UartKind;
+use core::ptr::{self, NonNull};
+use drivers::console::Console;
+use drivers::virtio::Transport as _;
+use drivers::virtio::mmio::Transport;
+
+/// The id of a network card.
+const NETWORK_CARD: u32 = 1;
+
+fn registers(region: Region) -> Option<NonNull<u8>> {
+    NonNull::new(ptr::with_exposed_provenance_mut(region.start))
+}
+
+/// The console's line, if the tree was read. The caller sees to it that only one is used at a time.
+pub(crate) fn console() -> Option<Console> {
+    let uart = node::machine()?.uart;
+    let base = registers(uart.registers)?;
+    match uart.kind {
+        // SAFETY: the tree says so, and translation maps it as device memory. A second console is made only to
+        // report, when its holder has stopped.
+        UartKind::Pl011 => Some(unsafe { Console::pl011(base) }),
+        // SAFETY: as above.
+        UartKind::Ns16550 { stride } => unsafe { Console::ns16550(base, stride) }.ok(),
+    }
+}
+
+/// The network card in a virtio slot, if there is one. To be asked once for each slot.
+pub(crate) fn network_card(slot: Region) -> Option<Transport> {
+    // SAFETY: the tree says that a virtio-mmio slot is there, and translation maps it as device memory. The node asks
+    // each slot once.
+    let transport = unsafe { Transport::new(registers(slot)?) }.ok()?;
+    (transport.device_id() == NETWORK_CARD).then_some(transport)
+}

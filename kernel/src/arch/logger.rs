@@ -1,0 +1,100 @@
+//! The global logger of defmt: one frame buffer per hart, whole frames to the console (SPEC N-12).
+
+use crate::console::{self, Kind};
+use boot::HARTS;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+use drivers::console::Console;
+use spin::MutexGuard;
+
+/// A frame up to this long is sent under one short lock; a longer one holds the lock while it is made.
+const FRAME_BYTES: usize = 512;
+
+#[defmt::global_logger]
+struct Logger;
+
+struct Frame {
+    /// From acquire to release: a log call within a log call would break the frame.
+    taken: AtomicBool,
+    state: UnsafeCell<State>,
+}
+
+/// The console, while a frame is passed on.
+type Line = Option<MutexGuard<'static, Option<Console>>>;
+
+struct State {
+    encoder: defmt::Encoder,
+    bytes: [u8; FRAME_BYTES],
+    len: usize,
+    line: Line,
+}
+
+// SAFETY: a hart uses the frame of its own number only, and while `taken`.
+unsafe impl Sync for Frame {}
+
+static FRAMES: [Frame; HARTS] = [const {
+    Frame {
+        taken: AtomicBool::new(false),
+        state: UnsafeCell::new(State {
+            encoder: defmt::Encoder::new(),
+            bytes: [0; FRAME_BYTES],
+            len: 0,
+            line: None,
+        }),
+    }
+}; HARTS];
+
+fn frame() -> &'static Frame {
+    &FRAMES[super::hart() % HARTS]
+}
+
+impl State {
+    fn put(bytes: &mut [u8; FRAME_BYTES], len: &mut usize, line: &mut Line, data: &[u8]) {
+        for &byte in data {
+            if *len == FRAME_BYTES {
+                Self::pass_on(&bytes[..*len], line);
+                *len = 0;
+            }
+            bytes[*len] = byte;
+            *len += 1;
+        }
+    }
+
+    fn pass_on(bytes: &[u8], line: &mut Line) {
+        if let Some(console) = line.get_or_insert_with(console::lock).as_mut() {
+            console.write(bytes);
+        }
+    }
+}
+
+// SAFETY: `acquire` gives a hart exclusive use of its frame until `release`; harts do not share frames.
+unsafe impl defmt::Logger for Logger {
+    fn acquire() {
+        let frame = frame();
+        assert!(!frame.taken.swap(true, Ordering::Relaxed), "a log call within a log call");
+        // SAFETY: this hart's own, and not in use by it, by the flag.
+        let State { encoder, bytes, len, line } = unsafe { &mut *frame.state.get() };
+        *len = 0;
+        State::put(bytes, len, line, &console::head(Kind::Log));
+        // The separator that the encoder puts before its first frame would end ours.
+        encoder.start_frame(|_| {});
+    }
+
+    unsafe fn flush() {}
+
+    unsafe fn release() {
+        let frame = frame();
+        // SAFETY: this hart's own; it acquired it.
+        let State { encoder, bytes, len, line } = unsafe { &mut *frame.state.get() };
+        encoder.end_frame(|data| State::put(bytes, len, line, data));
+        State::pass_on(&bytes[..*len], line);
+        *line = None;
+        frame.taken.store(false, Ordering::Relaxed);
+    }
+
+    unsafe fn write(data: &[u8]) {
+        // SAFETY: this hart's own; it acquired it.
+        let State { encoder, bytes, len, line } = unsafe { &mut *frame().state.get() };
+        encoder.write(data, |data| State::put(bytes, len, line, data));
+    }
+}

@@ -1,0 +1,67 @@
+//! Everything that differs between the architectures, and all of the kernel's `unsafe`.
+//!
+//! `aarch64` and `riscv64` provide the same functions; the rest of the kernel calls them through here.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+use aarch64 as this;
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
+#[cfg(target_arch = "riscv64")]
+use riscv64 as this;
+
+mod backtrace;
+mod devices;
+mod entry;
+pub mod heap;
+mod image;
+mod logger;
+pub mod memory;
+#[doc(hidden)]
+pub mod provoke;
+mod translation;
+
+pub(crate) use backtrace::Backtrace;
+pub(crate) use devices::{console, network_card};
+pub(crate) use entry::job_main;
+pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
+pub(crate) use this::fault::incident;
+pub(crate) use this::interrupt::{
+    claim, complete, interrupt_hart, route_adapter, set_adapter_interrupt, start_interrupts,
+    start_interrupts_here,
+};
+pub(crate) use this::{
+    counter, counter_hz, exit, frame_pointer, hart, io_barrier, park, set_timer, start_hart,
+    wait_for_interrupt,
+};
+pub(crate) use translation::translate;
+
+/// An interrupt that was claimed and is to be completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Claim {
+    /// Another hart's, or the timer's.
+    Wakeup(u32),
+    /// The network adapter's.
+    Adapter(u32),
+}
+
+/// What an instruction tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// Its own fetch.
+    Execute,
+}
+
+/// What an exception means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Incident {
+    /// An access that the translation or the bus refused, at the fault's address.
+    Access(Access),
+    /// Anything else, in words.
+    Other(&'static str),
+}

@@ -1,0 +1,106 @@
+//! PLIC for devices, SBI for wake-ups and the timer.
+
+use crate::arch::Claim;
+use crate::node;
+use crate::tree::{Controller, Hart, Interrupt, Machine};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU32, Ordering};
+use drivers::irq::plic::Plic;
+use riscv::interrupt::Interrupt as Cause;
+use riscv::register::{sie, sip};
+use spin::{Mutex, Once};
+
+/// The controller and the context that the adapter's interrupt is on for.
+static PLIC: Once<Plic> = Once::new();
+static ROUTED: Mutex<Option<u32>> = Mutex::new(None);
+/// The adapter's interrupt; 0 is none.
+static ADAPTER: AtomicU32 = AtomicU32::new(0);
+/// Stands for what is not the PLIC's: wake-ups by other harts.
+const SOFTWARE: u32 = 0;
+
+fn here() -> Option<&'static Hart> {
+    node::machine()?.harts.get(super::hart())
+}
+
+/// Takes the controller over and starts this hart's part of it.
+pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static str> {
+    let Controller::Plic { registers } = machine.controller else { return Err("it is no PLIC") };
+    let base =
+        NonNull::new(ptr::with_exposed_provenance_mut(registers.start)).ok_or("its registers are at 0")?;
+    // SAFETY: the tree says so, and translation maps it as device memory. Called once.
+    let plic = PLIC.call_once(|| unsafe { Plic::new(base, registers.bytes) });
+    for hart in &machine.harts {
+        let mut plic = *plic;
+        plic.start_context(hart.plic_context);
+    }
+    start_interrupts_here(machine)
+}
+
+/// Lets wake-ups, the timer and devices through to this hart.
+pub(crate) fn start_interrupts_here(_: &'static Machine) -> Result<(), &'static str> {
+    super::set_timer(None);
+    for cause in [Cause::SupervisorSoft, Cause::SupervisorTimer, Cause::SupervisorExternal] {
+        // SAFETY: interrupts stay masked as a whole, so none of these is ever taken.
+        unsafe { sie::enable(cause) }
+    }
+    Ok(())
+}
+
+/// `interrupt` is the adapter's from now on. It goes nowhere yet.
+pub(crate) fn set_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
+    ADAPTER.store(interrupt.number, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Routes the adapter's interrupt to `hart`, or to none.
+pub(crate) fn route_adapter(hart: Option<usize>) {
+    let number = ADAPTER.load(Ordering::Relaxed);
+    let Some(mut plic) = PLIC.get().copied().filter(|_| number != 0) else { return };
+    let target = hart.and_then(|hart| node::machine()?.harts.get(hart)).map(|hart| hart.plic_context);
+    let mut routed = ROUTED.lock();
+    if let Some(old) = routed.filter(|&old| Some(old) != target) {
+        plic.enable(old, number, false);
+    }
+    if let Some(new) = target {
+        plic.enable(new, number, true);
+    }
+    *routed = target;
+}
+
+/// Interrupts `hart`.
+pub(crate) fn interrupt_hart(hart: usize) {
+    let Some(hart) = node::machine().and_then(|machine| machine.harts.get(hart)) else { return };
+    // What was published before the interrupt is seen after it.
+    super::io_barrier();
+    // It fails only for harts that are not there.
+    let _ = sbi_rt::send_ipi(sbi_rt::HartMask::from_mask_base(1, hart.id as usize));
+}
+
+/// Takes the next pending interrupt of this hart.
+pub(crate) fn claim() -> Option<Claim> {
+    let pending = sip::read();
+    if pending.ssoft() {
+        // SAFETY: clears the one bit that says that another hart called.
+        unsafe { sip::clear_pending(Cause::SupervisorSoft) };
+        // What was published before the interrupt is seen from here on.
+        super::io_barrier();
+        return Some(Claim::Wakeup(SOFTWARE));
+    }
+    if !pending.sext() {
+        return None;
+    }
+    let number = PLIC.get()?.claim(here()?.plic_context)?;
+    Some(if number == ADAPTER.load(Ordering::Relaxed) {
+        Claim::Adapter(number)
+    } else {
+        Claim::Wakeup(number)
+    })
+}
+
+/// Ends what [`claim`] began.
+pub(crate) fn complete(claim: Claim) {
+    let (Claim::Adapter(number) | Claim::Wakeup(number)) = claim;
+    if let Some((plic, hart)) = PLIC.get().zip(here()).filter(|_| number != SOFTWARE) {
+        plic.complete(hart.plic_context, number);
+    }
+}

@@ -1,0 +1,103 @@
+//! RISC-V: supervisor mode under the SBI, sifive_test.
+
+pub(crate) mod fault;
+pub(crate) mod interrupt;
+pub(crate) mod translation;
+
+use crate::node;
+use crate::tree::Machine;
+use core::arch::asm;
+use qemu_exit::QEMUExit;
+
+/// Where a frame holds the outer frame's address and its return address, from its own address.
+pub(crate) const FRAME: isize = -16;
+/// See [`FRAME`].
+pub(crate) const RETURN: isize = -8;
+
+/// Rate of the counter where the tree does not tell; every tree of the platform tells.
+const COUNTER_HZ: u64 = 10_000_000;
+
+/// The number of this hart.
+#[inline]
+pub(crate) fn hart() -> usize {
+    let hart;
+    // SAFETY: reads a register that compiled code leaves alone.
+    unsafe { asm!("mv {}, tp", out(reg) hart, options(nomem, nostack, preserves_flags)) }
+    hart
+}
+
+/// The tree's address: the firmware tells.
+pub(crate) fn tree_address(told: usize) -> usize {
+    told
+}
+
+/// The counter.
+#[inline]
+pub(crate) fn counter() -> u64 {
+    riscv::register::time::read64()
+}
+
+/// Its rate.
+#[inline]
+pub(crate) fn counter_hz() -> u64 {
+    node::machine().and_then(|machine| machine.counter_hz).unwrap_or(COUNTER_HZ)
+}
+
+/// Makes the timer pending when the counter reaches a value, or never.
+pub(crate) fn set_timer(at: Option<u64>) {
+    // The firmware always has timers; the largest value is never.
+    let _ = sbi_rt::set_timer(at.unwrap_or(u64::MAX));
+}
+
+/// Sleeps until an interrupt is pending.
+pub(crate) fn wait_for_interrupt() {
+    // SAFETY: a fence and a hint.
+    unsafe { asm!("fence iorw, iorw", "wfi", options(nostack, preserves_flags)) }
+}
+
+/// Orders accesses to memory and devices.
+#[inline]
+pub(crate) fn io_barrier() {
+    // SAFETY: a fence.
+    unsafe { asm!("fence iorw, iorw", options(nostack, preserves_flags)) }
+}
+
+/// Stops this hart for good.
+pub(crate) fn park() -> ! {
+    loop {
+        riscv::asm::wfi();
+    }
+}
+
+/// This function's frame pointer.
+#[inline(always)]
+pub(crate) fn frame_pointer() -> usize {
+    let frame: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mv {}, s0", out(reg) frame, options(nomem, nostack, preserves_flags)) }
+    frame
+}
+
+/// Starts hart `hart` through the SBI.
+pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static str> {
+    let id = machine.harts.get(hart).ok_or("no such hart")?.id;
+    let started = sbi_rt::hart_start(id as usize, boot::secondary_entry(), hart);
+    if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
+}
+
+/// Leaves the emulator; if the tree names no way out, the firmware stops the machine.
+pub(crate) fn exit(code: u8) -> ! {
+    let Some(finisher) = node::machine().and_then(|machine| machine.finisher) else {
+        let _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
+        park();
+    };
+    // SAFETY: the tree says that a sifive_test device is there, and translation maps it as device memory.
+    let finisher = unsafe { qemu_exit::RISCV64::new(finisher.start as u64) };
+    if code == 0 { finisher.exit_success() } else { finisher.exit(u32::from(code)) }
+}
+
+/// Runs an instruction that does not exist.
+pub(crate) fn illegal_instruction() -> ! {
+    // SAFETY: none needed: the exception does not return.
+    unsafe { asm!("unimp", options(noreturn)) }
+}

@@ -1,0 +1,72 @@
+//! The node's one translation: every address stands for itself, with the rights that it needs (SPEC N-10).
+
+use super::image;
+use super::this::translation::{Entry, install};
+use crate::layout::Region;
+use crate::paging::{Access, MapError, PageTables, Table};
+use crate::tree::{Controller, Machine};
+use boot::HARTS;
+use core::cell::UnsafeCell;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Tables: a root, and some for each gigabyte and each two megabytes that are not mapped as a whole.
+const TABLES: usize = 48;
+
+struct Pool(UnsafeCell<[Table; TABLES]>);
+
+// SAFETY: `translate` takes it once, before other harts start; after that only the hardware reads it.
+unsafe impl Sync for Pool {}
+
+static POOL: Pool = Pool(UnsafeCell::new([Table::EMPTY; TABLES]));
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Maps image, stacks, tree, `free` memory and the devices that the tree names, and turns the translation on.
+/// Address 0 and the pages below the stacks stay unmapped.
+pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError> {
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return Err(MapError::Twice);
+    }
+    // SAFETY: the flag makes this the only reference.
+    let pool = unsafe { &mut *POOL.0.get() };
+    let mut tables = PageTables::<Entry>::new(pool)?;
+    tables.map(range(image::text()), Access::Code)?;
+    tables.map(range(image::rodata()), Access::Constant)?;
+    for data in image::data() {
+        tables.map(range(data), Access::Data)?;
+    }
+    for hart in 0..HARTS {
+        for stack in [boot::stack(hart), boot::emergency_stack(hart)] {
+            tables.map(stack.bottom..stack.top, Access::Data)?;
+        }
+    }
+    tables.map(range(machine.tree), Access::Constant)?;
+    tables.map(range(free), Access::Data)?;
+
+    tables.map(range(machine.uart.registers), Access::Device)?;
+    match machine.controller {
+        Controller::Gic { distributor, redistributors } => {
+            tables.map(range(distributor), Access::Device)?;
+            tables.map(range(redistributors), Access::Device)?;
+        }
+        Controller::Plic { registers } => tables.map(range(registers), Access::Device)?,
+    }
+    if let Some(finisher) = machine.finisher {
+        tables.map(range(finisher), Access::Device)?;
+    }
+    // Slots are smaller than pages on some machines; they come by rising address.
+    let mut mapped = 0;
+    for slot in &machine.slots {
+        let pages = slot.registers.grown_to_pages();
+        let rest = Region::between(pages.start.max(mapped), pages.end());
+        tables.map(range(rest), Access::Device)?;
+        mapped = pages.end();
+    }
+    install(tables.root());
+    Ok(())
+}
+
+fn range(region: Region) -> Range<usize> {
+    let pages = region.grown_to_pages();
+    pages.start..pages.end()
+}

@@ -1,0 +1,146 @@
+//! Frames to the host tool, over the one serial line (SPEC N-12).
+//!
+//! A frame is a kind, the hart's digit, a payload without zero bytes, and a zero byte. A frame leaves whole: under a
+//! short lock, or, for a report, when every other hart has been told to stop.
+
+use crate::arch;
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use drivers::console::Console;
+use spin::{Mutex, MutexGuard};
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An encoded defmt frame.
+    Log,
+    /// A line of a report.
+    Report,
+    /// Status for the host tool: `word key=value ...`.
+    Status,
+}
+
+static LINE: Mutex<Option<Console>> = Mutex::new(None);
+
+/// The hart that ends the node, plus 1; 0 while nobody does.
+static ENDING: AtomicUsize = AtomicUsize::new(0);
+
+/// Longest line of a report or status; the rest is cut off.
+const LINE_BYTES: usize = 480;
+
+/// Takes the console into use and closes whatever the firmware printed.
+pub fn start(mut console: Console) {
+    console.write(&[0]);
+    *LINE.lock() = Some(console);
+}
+
+/// Exclusive use of the line for one frame. Never returns if another hart ends the node meanwhile.
+pub fn lock() -> MutexGuard<'static, Option<Console>> {
+    loop {
+        stop_if_ending();
+        if let Some(guard) = LINE.try_lock() {
+            return guard;
+        }
+        core::hint::spin_loop();
+    }
+}
+
+fn stop_if_ending() {
+    let ending = ENDING.load(Ordering::Relaxed);
+    if ending != 0 && ending != arch::hart() + 1 {
+        arch::park();
+    }
+}
+
+/// Whether this hart is the one to end the node, the first time it asks. A second time it is told so; any other
+/// hart stops here for good.
+pub fn begin_ending() -> Ending {
+    let me = arch::hart() + 1;
+    match ENDING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Ending::First,
+        Err(other) if other == me => Ending::Again,
+        Err(_) => arch::park(),
+    }
+}
+
+/// See [`begin_ending`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The node ends here.
+    First,
+    /// It was ending here already: something went wrong in a report.
+    Again,
+}
+
+/// The line for a hart that ends the node: waits a little for a frame that another hart is sending, then takes it
+/// all the same. Needs no lock that might be held.
+pub fn seize() -> Option<Console> {
+    let patience = arch::counter() + arch::counter_hz() / 50;
+    let guard = loop {
+        let guard = LINE.try_lock();
+        if guard.is_some() || arch::counter() > patience {
+            break guard;
+        }
+        core::hint::spin_loop();
+    };
+    // Never given back: nobody else sends from here on.
+    core::mem::forget(guard);
+    arch::console()
+}
+
+/// A line of text in place, cut off at its end.
+pub struct Text {
+    bytes: [u8; LINE_BYTES],
+    len: usize,
+}
+
+impl Text {
+    /// The formatted text.
+    pub fn new(arguments: fmt::Arguments<'_>) -> Self {
+        let mut text = Self { bytes: [0; LINE_BYTES], len: 0 };
+        // Too long a text is cut.
+        let _ = text.write_fmt(arguments);
+        text
+    }
+
+    /// Its bytes, none of them zero or a line feed.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            let place = self.bytes.get_mut(self.len).ok_or(fmt::Error)?;
+            *place = if byte == 0 || byte == b'\n' { b' ' } else { byte };
+            self.len += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The first two bytes of a frame of this hart.
+pub fn head(kind: Kind) -> [u8; 2] {
+    let kind = match kind {
+        Kind::Log => b'D',
+        Kind::Report => b'R',
+        Kind::Status => b'S',
+    };
+    [kind, b'0' + arch::hart() as u8]
+}
+
+/// Sends a whole frame on `console`. `payload` holds no zero byte.
+pub fn send(console: &mut Console, kind: Kind, payload: &[u8]) {
+    console.write(&head(kind));
+    console.write(payload);
+    console.write(&[0]);
+}
+
+/// Tells the host tool.
+pub fn status(arguments: fmt::Arguments<'_>) {
+    let text = Text::new(arguments);
+    if let Some(console) = lock().as_mut() {
+        send(console, Kind::Status, text.as_bytes());
+    }
+}

@@ -1,0 +1,239 @@
+//! The life of a node: machine, personality, harts, message unit, job, end (SPEC N-1..N-6, N-11).
+
+use crate::arena::Arena;
+use crate::harts::{self, Work};
+use crate::layout::{Region, largest_free};
+use crate::personality::{Division, Personality};
+use crate::status::Exit;
+use crate::task::Task;
+use crate::tree::{Machine, TreeError};
+use crate::wakeup::Hardware;
+use crate::{Unit, arch, clock, console, heap, report, status};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use drivers::Setup;
+use drivers::adapter::Adapter;
+use drivers::torus::TorusAdapter;
+use flat_device_tree::Fdt;
+use pami::mapping::Place;
+use spin::{Mutex, Once};
+
+/// Heap beside what the message unit says it needs, in bytes.
+const HEAP_BYTES: usize = 1 << 20;
+/// Largest packet that the heap is laid out for, in bytes: the adapter comes up when the heap is there.
+const MTU: usize = 4096;
+/// Every hart comes up within so many seconds.
+const START_SECONDS: u64 = 10;
+/// Contexts, node and harts of a torus adapter.
+type Torus = TorusAdapter<Hardware>;
+
+static MACHINE: Once<Machine> = Once::new();
+
+/// The machine, once the tree was read.
+pub(crate) fn machine() -> Option<&'static Machine> {
+    MACHINE.get()
+}
+
+/// Runs the node on its first hart, with translation, console and everything else still to come.
+pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64) -> ! {
+    let machine = match tree.and_then(|tree| Machine::read(&tree, arch::image().start, booted)) {
+        Ok(machine) => MACHINE.call_once(|| machine),
+        Err(error) => report::refused(Exit::Machine, error),
+    };
+    let free = free_memory(machine);
+    if let Err(error) = arch::translate(machine, free) {
+        report::refused(Exit::Machine, format_args!("its memory cannot be mapped: {error:?}"));
+    }
+    match arch::console() {
+        Some(mut console) => {
+            if let Some(clock_hz) = machine.uart.clock_hz {
+                // A line that cannot be set up stays as the firmware left it.
+                let _ = console.set_up(clock_hz);
+            }
+            console::start(console);
+        }
+        None => arch::exit(Exit::Machine as u8),
+    }
+    clock::start();
+    let personality = match Personality::parse(machine.bootargs) {
+        Ok(personality) => personality,
+        Err(error) => report::refused(Exit::Personality, error),
+    };
+    report::set_node(personality.node);
+    let division = match personality.divide(machine.harts.len()) {
+        Ok(division) => division,
+        Err(error) => report::refused(Exit::Personality, error),
+    };
+    let (heap_memory, rest) = split_memory(machine, free, &division, &personality);
+    arch::heap::start(heap_memory);
+    start_harts(machine);
+    let personality: &'static Personality = Box::leak(Box::new(personality));
+    let unit = start_unit(machine, personality, &division);
+    let tasks = make_tasks(personality, &division, unit, rest);
+    run_job(tasks, &division, unit, personality)
+}
+
+fn free_memory(machine: &Machine) -> Region {
+    let mut taken: heapless::Vec<Region, { crate::tree::MAX_RESERVED + 2 }> =
+        machine.reserved.iter().copied().collect();
+    // There is room for two more than are reserved.
+    let _ = taken.push(arch::image());
+    let _ = taken.push(machine.tree.grown_to_pages());
+    largest_free(machine.memory, &taken)
+}
+
+fn split_memory(
+    machine: &Machine,
+    free: Region,
+    division: &Division,
+    personality: &Personality,
+) -> (&'static mut [u8], &'static mut [u8]) {
+    let unit = Unit::heap_bytes(division.tasks, usize::from(personality.contexts), MTU);
+    let wanted = HEAP_BYTES + unit + unit / 4;
+    let memory = arch::memory::all(free).unwrap_or_default();
+    if memory.len() < 2 * wanted {
+        let have = machine.memory.bytes >> 20;
+        report::refused(
+            Exit::Machine,
+            format_args!("{have} MiB of memory are too few: the kernel takes {} of them", (wanted >> 20) + 1),
+        );
+    }
+    memory.split_at_mut(wanted)
+}
+
+fn start_harts(machine: &'static Machine) {
+    if let Err(error) = arch::start_interrupts(machine) {
+        report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
+    }
+    for hart in 1..machine.harts.len() {
+        if let Err(error) = arch::start_hart(machine, hart) {
+            report::refused(Exit::Machine, format_args!("the firmware did not start hart {hart}: {error}"));
+        }
+    }
+    let deadline = arch::counter() + START_SECONDS * arch::counter_hz();
+    for hart in 1..machine.harts.len() {
+        if !harts::wait_until_up(hart, deadline) {
+            report::refused(
+                Exit::Machine,
+                format_args!("hart {hart} did not come up in {START_SECONDS} seconds"),
+            );
+        }
+    }
+}
+
+/// A hart other than the first, fresh from its firmware.
+pub(crate) fn run_secondary(hart: usize) -> ! {
+    if let Err(error) =
+        machine().map_or(Err("there is no machine"), |machine| arch::start_interrupts_here(machine))
+    {
+        report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
+    }
+    harts::serve(hart)
+}
+
+/// The first network card in the virtio slots.
+fn find_adapter(machine: &'static Machine, node: u32) -> Option<Torus> {
+    let (slot, transport) =
+        machine.slots.iter().find_map(|slot| Some((slot, arch::network_card(slot.registers)?)))?;
+    match Torus::new(transport, node) {
+        Ok(adapter) => {
+            if let Err(error) = arch::set_adapter_interrupt(slot.interrupt) {
+                report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
+            }
+            Some(adapter)
+        }
+        Err(error) => {
+            report::refused(Exit::Machine, format_args!("the network card cannot be used: {error}"))
+        }
+    }
+}
+
+fn start_unit(machine: &'static Machine, personality: &Personality, division: &Division) -> &'static Unit {
+    let adapter = find_adapter(machine, personality.node);
+    if adapter.is_none() && personality.shape.nodes() > 1 {
+        report::refused(Exit::Machine, "no virtio slot has a network card, and the torus has other nodes");
+    }
+    if let Some(adapter) = adapter.as_ref().filter(|adapter| adapter.mtu() > MTU) {
+        report::refused(
+            Exit::Machine,
+            format_args!("the network card's packets of {} bytes are larger than {MTU}", adapter.mtu()),
+        );
+    }
+    let setup = Setup {
+        adapter,
+        node: personality.node,
+        map: division.map,
+        contexts: personality.contexts,
+        harts: machine.harts.len(),
+        agent: division.agent,
+    };
+    match Unit::start(setup) {
+        Ok(unit) => unit,
+        Err(error) => report::refused(Exit::Personality, error),
+    }
+}
+
+/// The node's tasks, each with an equal share of `memory`.
+fn make_tasks(
+    personality: &'static Personality<'static>,
+    division: &Division,
+    unit: &'static Unit,
+    memory: &'static mut [u8],
+) -> &'static [Task] {
+    let share = (memory.len() / division.tasks) & !(crate::paging::PAGE - 1);
+    let tasks: Vec<Task> = memory
+        .chunks_exact_mut(share)
+        .take(division.tasks)
+        .zip(0..)
+        .filter_map(|(memory, local)| {
+            Some(Task {
+                personality,
+                map: division.map,
+                number: division.map.task(Place { node: personality.node, local })?,
+                local,
+                coord: personality.shape.coord(personality.node)?,
+                harts: division.harts_per_task(),
+                memory: Arena::new(memory),
+                unit,
+                client_names: Mutex::new([None; drivers::CLIENTS]),
+            })
+        })
+        .collect();
+    let harts = division.application + usize::from(division.agent.is_some());
+    let tasks: &'static [Task] = tasks.leak();
+    let count = tasks.len();
+    console::status(format_args!("up harts={harts} tasks={count} memory={share}"));
+    tasks
+}
+
+fn run_job(tasks: &'static [Task], division: &Division, unit: &'static Unit, personality: &Personality) -> ! {
+    let given = division.agent.map_or(Ok(()), |agent| harts::give(agent, Work::Agent(unit)));
+    unit.join(personality.shape.nodes());
+    heap::seal();
+    let others = || tasks.iter().enumerate().skip(1);
+    let given = others().fold(given, |given, (hart, task)| given.and(harts::give(hart, Work::Main(task))));
+    if given.is_err() {
+        report::refused(Exit::Machine, "a hart has work before the job starts");
+    }
+    if let Some(task) = tasks.first() {
+        harts::run_main(task);
+    }
+    for (hart, _) in others() {
+        harts::join(hart);
+    }
+    unit.drain();
+    status::end_job(harts::status(), Counters(unit))
+}
+
+/// What the message unit counted, for the end status.
+struct Counters(&'static Unit);
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.0.statistics();
+        let (sent, received, bytes) = (all.sent_packets, all.received_packets, all.sent_bytes);
+        let (local, dropped) = (all.local_packets, all.dropped.total());
+        write!(f, "sent={sent} received={received} bytes={bytes} local={local} dropped={dropped} ")
+    }
+}

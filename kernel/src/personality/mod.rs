@@ -1,0 +1,222 @@
+//! What a node is told at boot: the words of `/chosen/bootargs` (SPEC N-4).
+//!
+//! `node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 job=npb-is -- --class W`
+//!
+//! | word | value | without it |
+//! |---|---|---|
+//! | `node` | rank in the torus | refused |
+//! | `torus` | the machine's [`TorusShape`] | refused |
+//! | `mode` | [`Mode`] | `smp` |
+//! | `map` | [`MapOrder`] | `xyzt` |
+//! | `agent` | 1: the last hart runs the message unit only | 0 |
+//! | `contexts` | most contexts per client and task, 1 to 8 | 4 |
+//! | `job` | the job's name | empty |
+//!
+//! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
+
+mod refusal;
+
+pub use refusal::{BadPersonality, Reason};
+
+use core::fmt;
+use core::str::{FromStr, SplitAsciiWhitespace};
+use pami::mapping::{MapOrder, TaskMap};
+use pami::topology::TorusShape;
+
+/// Most harts of a node (SPEC N-1).
+pub const MAX_HARTS: usize = 8;
+/// Most contexts per client and task.
+pub const MAX_CONTEXTS: u8 = 8;
+
+/// How the harts of a node make tasks (SPEC N-6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// `smp`: one task per node, with all harts and all memory.
+    #[default]
+    Smp,
+    /// `vn`, virtual nodes: one task per hart, memory in equal parts.
+    VirtualNode,
+}
+
+impl FromStr for Mode {
+    type Err = Reason;
+
+    fn from_str(text: &str) -> Result<Self, Reason> {
+        match text {
+            "smp" => Ok(Self::Smp),
+            "vn" => Ok(Self::VirtualNode),
+            _ => Err(Reason::Mode),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Smp => "smp",
+            Self::VirtualNode => "vn",
+        })
+    }
+}
+
+/// A node's personality.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Personality<'a> {
+    /// Rank of the node.
+    pub node: u32,
+    /// The machine.
+    pub shape: TorusShape,
+    /// How harts make tasks.
+    pub mode: Mode,
+    /// The order of task numbers.
+    pub map: MapOrder,
+    /// Whether the last hart runs the message unit only.
+    pub agent: bool,
+    /// Most contexts per client and task.
+    pub contexts: u8,
+    /// The job's name; may be empty.
+    pub job: &'a str,
+    /// The job's arguments, separated by blanks.
+    pub arguments: &'a str,
+}
+
+impl<'a> Personality<'a> {
+    /// The personality of node `node` with the defaults for the rest.
+    pub fn new(node: u32, shape: TorusShape) -> Self {
+        let (mode, map) = (Mode::Smp, MapOrder::NodesFirst);
+        Self { node, shape, mode, map, agent: false, contexts: 4, job: "", arguments: "" }
+    }
+
+    /// Reads boot arguments.
+    ///
+    /// # Errors
+    /// The first bad word and what would be right.
+    pub fn parse(text: &'a str) -> Result<Self, BadPersonality<'a>> {
+        let (words, arguments) = split_arguments(text);
+        let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
+        let (mut agent, mut contexts, mut job) = (None, None, None);
+        for word in words.split_ascii_whitespace() {
+            let bad = |reason| BadPersonality { word, reason };
+            let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
+            let first = match key {
+                "node" => node.replace((word, number(value).ok_or(bad(Reason::Node))?)).is_none(),
+                "torus" => shape.replace(value.parse().map_err(|error| bad(Reason::Torus(error)))?).is_none(),
+                "mode" => mode.replace(value.parse().map_err(bad)?).is_none(),
+                "map" => map.replace(value.parse().map_err(|_| bad(Reason::Map))?).is_none(),
+                "agent" => agent.replace(flag(value).ok_or(bad(Reason::Agent))?).is_none(),
+                "contexts" => contexts.replace(context_count(value).ok_or(bad(Reason::Contexts))?).is_none(),
+                "job" => job.replace(value).is_none(),
+                _ => return Err(bad(Reason::Unknown)),
+            };
+            if !first {
+                return Err(bad(Reason::Twice));
+            }
+        }
+        let (node_word, node) = node.ok_or(BadPersonality { word: "node", reason: Reason::Missing })?;
+        let shape: TorusShape = shape.ok_or(BadPersonality { word: "torus", reason: Reason::Missing })?;
+        if node >= shape.nodes() {
+            return Err(BadPersonality { word: node_word, reason: Reason::OutsideTorus(shape) });
+        }
+        let defaults = Self::new(node, shape);
+        Ok(Self {
+            mode: mode.unwrap_or(defaults.mode),
+            map: map.unwrap_or(defaults.map),
+            agent: agent.unwrap_or(defaults.agent),
+            contexts: contexts.unwrap_or(defaults.contexts),
+            job: job.unwrap_or(defaults.job),
+            arguments,
+            ..defaults
+        })
+    }
+
+    /// The job's arguments, one by one.
+    pub fn arguments(&self) -> SplitAsciiWhitespace<'a> {
+        self.arguments.split_ascii_whitespace()
+    }
+
+    /// How a node with `harts` harts divides itself.
+    ///
+    /// # Errors
+    /// The personality asks for more than the node has.
+    pub fn divide(&self, harts: usize) -> Result<Division, BadPersonality<'static>> {
+        let application = harts.saturating_sub(usize::from(self.agent));
+        if application == 0 {
+            return Err(BadPersonality { word: "agent=1", reason: Reason::NoHartLeft });
+        }
+        let tasks = match self.mode {
+            Mode::Smp => 1,
+            Mode::VirtualNode => application,
+        };
+        let map = TaskMap::new(self.shape.nodes(), tasks as u32, self.map)
+            .ok_or(BadPersonality { word: "mode=vn", reason: Reason::TooManyTasks })?;
+        Ok(Division { application, agent: self.agent.then_some(application), tasks, map })
+    }
+}
+
+/// What the harts of a node do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Division {
+    /// Harts for tasks: 0 up to this.
+    pub application: usize,
+    /// The hart that runs the message unit only.
+    pub agent: Option<usize>,
+    /// Tasks of this node.
+    pub tasks: usize,
+    /// The tasks of the whole machine.
+    pub map: TaskMap,
+}
+
+impl Division {
+    /// Harts of each task.
+    pub fn harts_per_task(&self) -> usize {
+        self.application / self.tasks
+    }
+}
+
+impl fmt::Display for Personality<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, shape, mode, map, agent, contexts, job, arguments } = self;
+        let agent = u8::from(*agent);
+        write!(f, "node={node} torus={shape} mode={mode} map={map} agent={agent} contexts={contexts}")?;
+        if !job.is_empty() {
+            write!(f, " job={job}")?;
+        }
+        if !arguments.is_empty() {
+            write!(f, " -- {arguments}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts `text` at the word `--`.
+fn split_arguments(text: &str) -> (&str, &str) {
+    let is_blank = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
+    for (at, _) in text.match_indices("--") {
+        let before = at.checked_sub(1).and_then(|before| text.as_bytes().get(before));
+        if is_blank(before) && is_blank(text.as_bytes().get(at + 2)) {
+            return (&text[..at], text[at + 2..].trim_ascii());
+        }
+    }
+    (text, "")
+}
+
+fn number(text: &str) -> Option<u32> {
+    // `u32::from_str` takes a sign; a rank has none.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+fn flag(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+fn context_count(text: &str) -> Option<u8> {
+    let count = u8::try_from(number(text)?).ok()?;
+    (1..=MAX_CONTEXTS).contains(&count).then_some(count)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use super::*;
+use std::string::ToString;
+
+fn refusal(text: &str) -> std::string::String {
+    Personality::parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn n4_all_words_are_read() {
+    let personality = Personality::parse(
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 job=npb-is -- --class W -- x",
+    )
+    .unwrap();
+    assert_eq!(personality.node, 3);
+    assert_eq!(personality.shape, "2x2x2".parse().unwrap());
+    assert_eq!(personality.mode, Mode::VirtualNode);
+    assert_eq!(personality.map, MapOrder::TasksFirst);
+    assert!(personality.agent);
+    assert_eq!(personality.contexts, 2);
+    assert_eq!(personality.job, "npb-is");
+    assert!(personality.arguments().eq(["--class", "W", "--", "x"]));
+}
+
+#[test]
+fn n4_what_is_displayed_reads_back() {
+    for text in [
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 job=npb-is -- --class W",
+        "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4",
+        "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 job=a -- b",
+    ] {
+        assert_eq!(Personality::parse(text).unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn n4_few_words_are_enough() {
+    let personality = Personality::parse("  torus=4   node=2 ").unwrap();
+    assert_eq!(personality, Personality::new(2, "4".parse().unwrap()));
+    assert_eq!(personality.arguments().count(), 0);
+}
+
+#[test]
+fn n4_a_bad_word_is_named_with_what_would_be_right() {
+    for (text, word, right) in [
+        ("nod=3 torus=2", "`nod=3`", "node="),
+        ("node=0 torus=2 quiet", "`quiet`", "node="),
+        ("node=x torus=2", "`node=x`", "node=0"),
+        ("node=+1 torus=2", "`node=+1`", "node=0"),
+        ("node= torus=2", "`node=`", "node=0"),
+        ("node=2 torus=2", "`node=2`", "0 to 1"),
+        ("node=0 torus=2y2", "`torus=2y2`", "4x2m"),
+        ("node=0 torus=2 torus=3", "`torus=3`", "once"),
+        ("node=0 torus=2 mode=up", "`mode=up`", "smp"),
+        ("node=0 torus=2 map=zyx", "`map=zyx`", "txyz"),
+        ("node=0 torus=2 agent=yes", "`agent=yes`", "0, or 1"),
+        ("node=0 torus=2 contexts=0", "`contexts=0`", "1 to 8"),
+        ("node=0 torus=2 contexts=9", "`contexts=9`", "1 to 8"),
+        ("torus=2", "`node=`", "node=0"),
+        ("node=0", "`torus=`", "torus=2x2x2"),
+        ("", "`node=`", "node=0"),
+    ] {
+        let said = refusal(text);
+        assert!(said.contains(word) && said.contains(right), "{text}: {said}");
+    }
+}
+
+#[test]
+fn n6_harts_are_divided_by_the_mode() {
+    let divide = |text, harts| Personality::parse(text).unwrap().divide(harts);
+    let smp = divide("node=0 torus=2x2", 4).unwrap();
+    assert_eq!((smp.application, smp.agent, smp.tasks, smp.harts_per_task()), (4, None, 1, 4));
+    let vn = divide("node=0 torus=2x2 mode=vn agent=1", 4).unwrap();
+    assert_eq!((vn.application, vn.agent, vn.tasks, vn.harts_per_task()), (3, Some(3), 3, 1));
+    assert_eq!(vn.map.tasks(), 12);
+}
+
+#[test]
+fn d7_an_agent_needs_a_second_hart() {
+    let refused = Personality::parse("node=0 torus=1 agent=1").unwrap().divide(1).unwrap_err();
+    assert!(refused.to_string().contains("`agent=1`"));
+}

@@ -1,0 +1,49 @@
+//! The end of a node: its last status frame and its exit code (SPEC N-11).
+
+use crate::arch;
+use crate::console::{self, Ending, Kind, Text};
+use crate::heap;
+use core::fmt;
+use drivers::console::Console;
+
+/// Exit codes of the kernel itself; jobs have theirs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// The firmware or the machine is not as the kernel needs it (EX_UNAVAILABLE).
+    Machine = 69,
+    /// The personality was refused (EX_CONFIG).
+    Personality = 78,
+    /// A panic.
+    Panic = 101,
+    /// An exception.
+    Exception = 102,
+}
+
+/// The exit code for a job's status: 0 for 0, else 1 to 255, whatever the host would cut off.
+pub fn exit_code(status: i32) -> u8 {
+    match status {
+        0 => 0,
+        other => u8::try_from(other).unwrap_or(255),
+    }
+}
+
+/// Sends the end status, with `counters` in it, each followed by a blank, and leaves the emulator.
+pub fn finish(console: Option<Console>, code: u8, counters: impl fmt::Display) -> ! {
+    if let Some(mut console) = console {
+        let allocations = heap::allocations_since_start();
+        let text = Text::new(format_args!("end status={code} {counters}allocations={allocations}"));
+        console::send(&mut console, Kind::Status, text.as_bytes());
+        console.flush();
+    }
+    arch::exit(code)
+}
+
+/// Ends the node with the job's status.
+pub fn end_job(status: i32, counters: impl fmt::Display) -> ! {
+    let code = exit_code(status);
+    if console::begin_ending() == Ending::Again {
+        arch::exit(code);
+    }
+    finish(console::seize(), code, counters)
+}

@@ -1,0 +1,148 @@
+//! What a job sees of the node it runs on (SPEC N-4, N-6, P-13).
+
+pub use crate::arena::{Arena, OutOfMemory};
+
+use crate::harts::{self, Thread};
+use crate::personality::{Mode, Personality};
+use crate::{Unit, arch, clock};
+use core::fmt;
+use core::str::SplitAsciiWhitespace;
+use pami::mapping::TaskMap;
+use pami::topology::{TorusCoord, TorusShape};
+use spin::Mutex;
+
+/// Most clients that one task has at a time (SPEC P-1).
+pub const CLIENTS: usize = 4;
+
+/// One task of the job, on this node.
+pub struct Task {
+    pub(crate) personality: &'static Personality<'static>,
+    pub(crate) map: TaskMap,
+    pub(crate) number: u32,
+    pub(crate) local: u32,
+    pub(crate) coord: TorusCoord,
+    pub(crate) harts: usize,
+    pub(crate) memory: Arena,
+    pub(crate) unit: &'static Unit,
+    pub(crate) client_names: Mutex<[Option<&'static str>; CLIENTS]>,
+}
+
+/// Why a thread was not started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpawnError {
+    /// The task has no such hart, or it is the one that `main` runs on.
+    NoSuchHart,
+    /// A thread runs there already.
+    Busy,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchHart => "the task has no such hart for a thread (hart 0 runs main)",
+            Self::Busy => "a thread runs on that hart already",
+        })
+    }
+}
+
+impl core::error::Error for SpawnError {}
+
+impl Task {
+    /// Its number, unique in the job.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Number of tasks of the job.
+    pub fn tasks(&self) -> u32 {
+        self.map.tasks()
+    }
+
+    /// Rank of its node in the torus.
+    pub fn node(&self) -> u32 {
+        self.personality.node
+    }
+
+    /// Its node's place in the torus.
+    pub fn coord(&self) -> TorusCoord {
+        self.coord
+    }
+
+    /// The machine.
+    pub fn shape(&self) -> TorusShape {
+        self.personality.shape
+    }
+
+    /// Which node and local number each task has.
+    pub fn map(&self) -> &TaskMap {
+        &self.map
+    }
+
+    /// Its number among the tasks of its node.
+    pub fn local(&self) -> u32 {
+        self.local
+    }
+
+    /// Number of harts that it may run threads on, its first included.
+    pub fn harts(&self) -> usize {
+        self.harts
+    }
+
+    /// How harts make tasks.
+    pub fn mode(&self) -> Mode {
+        self.personality.mode
+    }
+
+    /// The most contexts that it has for each client.
+    pub fn contexts(&self) -> u8 {
+        self.personality.contexts
+    }
+
+    /// The job's arguments.
+    pub fn args(&self) -> SplitAsciiWhitespace<'static> {
+        self.personality.arguments()
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &Arena {
+        &self.memory
+    }
+
+    /// Nanoseconds since the node started.
+    pub fn now_ns(&self) -> u64 {
+        clock::now_ns()
+    }
+
+    /// Rate of the clock's counter.
+    pub fn clock_hz(&self) -> u64 {
+        arch::counter_hz()
+    }
+
+    /// The node's message unit.
+    pub fn unit(&self) -> &'static Unit {
+        self.unit
+    }
+
+    /// The names of its clients, by number.
+    pub(crate) fn client_names(&self) -> &Mutex<[Option<&'static str>; CLIENTS]> {
+        &self.client_names
+    }
+
+    /// Starts a thread on one of the task's harts other than 0.
+    ///
+    /// # Errors
+    /// [`SpawnError`]
+    pub fn spawn(&'static self, hart: usize, thread: &'static Thread) -> Result<(), SpawnError> {
+        if hart == 0 || hart >= self.harts {
+            return Err(SpawnError::NoSuchHart);
+        }
+        harts::start_thread(hart, self, thread)
+    }
+
+    /// Waits until the thread on `hart` has returned; at once if there is none.
+    pub fn join(&self, hart: usize) {
+        if (1..self.harts).contains(&hart) {
+            harts::join(hart);
+        }
+    }
+}
