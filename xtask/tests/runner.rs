@@ -23,6 +23,8 @@ impl Script {
 rank=$(printf '%s\n' "$@" | sed -n 's/^node=\([0-9]*\) .*/\1/p')
 say() { printf '%s\0' "$@"; }
 printf 'firmware says hello\r\n\0'
+# Keeps the script's name.
+wait_long() { exec -a "$0" sleep 60; }
 say "S0up harts=2"
 "#;
         let script = Self { folder };
@@ -43,7 +45,7 @@ say "S0up harts=2"
         std::fs::read_to_string(self.folder.path().join("logs").join(name)).expect("a log")
     }
 
-    /// Whether a process of this script's still runs.
+    /// Whether a process of this script still runs; a script that waits keeps its name.
     fn lives(&self) -> bool {
         let path = self.path().display().to_string();
         std::fs::read_dir("/proc").expect("processes").flatten().any(|process| {
@@ -76,7 +78,7 @@ fn n11_a_run_is_good_only_if_every_node_ends_with_status_0() {
 
 #[test]
 fn n11_an_emulator_that_goes_before_the_job_ends_is_named_with_its_complaint() {
-    let script = Script::new("[ $rank = 0 ] || { echo no such device >&2; exit 3; }; exec sleep 60\n");
+    let script = Script::new("[ $rank = 0 ] || { echo no such device >&2; exit 3; }; wait_long\n");
     let outcome = script.run().run().expect("a run");
     assert_eq!(outcome.ending, Ending::NodeFailed);
     let failure = only_failure(&outcome);
@@ -90,9 +92,11 @@ fn n11_an_emulator_that_goes_before_the_job_ends_is_named_with_its_complaint() {
 
 #[test]
 fn n10_a_report_ends_the_whole_run_and_says_whose_it_was() {
-    let script =
-        Script::new("[ $rank = 0 ] || say 'R1panicked at job.rs:1' 'R1  at 0x40201234'; exec sleep 60\n");
+    let script = Script::new(
+        "[ $rank = 0 ] || say 'R1panicked at job.rs:1' 'R1  at 0x40201234'; [ $rank = 0 ] || exit 1; wait_long\n",
+    );
     let outcome = script.run().run().expect("a run");
+    assert_eq!(outcome.nodes[1].exit, Some(Exit::Code(1)));
     assert_eq!(outcome.nodes[1].reports, ["panicked at job.rs:1", "  at 0x40201234"]);
     assert!(only_failure(&outcome).starts_with("node 1 reported: panicked at job.rs:1; see "));
     assert!(
@@ -104,7 +108,7 @@ fn n10_a_report_ends_the_whole_run_and_says_whose_it_was() {
 
 #[test]
 fn n10_a_killed_node_ends_the_run_with_its_name() {
-    let script = Script::new("say 'D0x'; exec sleep 60\n");
+    let script = Script::new("say 'D0x'; wait_long\n");
     let run = script.run().kill_node_at(1, KillWhen::Line("cannot be decoded".into()));
     let outcome = run.run().expect("a run");
     assert_eq!(only_failure(&outcome), "node 1 was killed by signal 9");
@@ -114,7 +118,7 @@ fn n10_a_killed_node_ends_the_run_with_its_name() {
 
 #[test]
 fn n10_a_hung_node_meets_the_deadline() {
-    let script = Script::new("[ $rank = 1 ] || say 'S0end status=0'; [ $rank = 0 ] || exec sleep 60\n");
+    let script = Script::new("[ $rank = 1 ] || say 'S0end status=0'; [ $rank = 0 ] || wait_long\n");
     let start = Instant::now();
     let outcome = script.run().timeout(Duration::from_millis(700)).run().expect("a run");
     assert!(start.elapsed() < Duration::from_secs(20));
@@ -126,7 +130,7 @@ fn n10_a_hung_node_meets_the_deadline() {
 
 #[test]
 fn x1_an_interrupt_tears_everything_down() {
-    let script = Script::new("exec sleep 60\n");
+    let script = Script::new("wait_long\n");
     let flag = Arc::new(AtomicBool::new(false));
     let run = script.run().interrupt(Arc::clone(&flag));
     let thread = std::thread::spawn(move || run.run().expect("a run"));

@@ -18,6 +18,8 @@ use crate::progress::Voice;
 
 /// After a node has failed, the others may still say what they have to say for this long.
 const GRACE: Duration = Duration::from_millis(500);
+/// So long the failed node itself has to leave: it may be at the middle of its report.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// How often the clock, Ctrl-C and processes are looked at while the torus forms, and later.
 const TICKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(50)];
 
@@ -84,7 +86,9 @@ impl Watch<'_> {
             if failed.is_none() && self.nodes.iter().any(|node| node.outcome.failure.is_some()) {
                 failed = Some(Instant::now());
             }
-            if failed.is_some_and(|since| since.elapsed() > GRACE) {
+            let leaving = |node: &Watched| node.outcome.failure.is_some() && node.outcome.exit.is_none();
+            let patience = if self.nodes.iter().any(leaving) { FAREWELL } else { GRACE };
+            if failed.is_some_and(|since| since.elapsed() > patience) {
                 return Ok(Ending::NodeFailed);
             }
             if self.deadline.is_some_and(|deadline| self.begun.elapsed() > deadline) {
