@@ -61,7 +61,7 @@ fn provoke(fault: &'static str) -> Result<i32, JobError> {
         "illegal" => provoke::illegal_instruction(),
         "oom" => {
             let memory: Vec<u8> = Vec::with_capacity(1 << 40);
-            Ok(memory.len() as i32)
+            Ok(black_box(memory).len() as i32)
         }
         "allocate" => {
             black_box(Box::new(1));

@@ -56,6 +56,9 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64) -> ! {
         None => arch::exit(Exit::Machine as u8),
     }
     clock::start();
+    if let Some(problem) = machine.problem {
+        report::refused(Exit::Machine, problem);
+    }
     let personality = match Personality::parse(machine.bootargs) {
         Ok(personality) => personality,
         Err(error) => report::refused(Exit::Personality, error),

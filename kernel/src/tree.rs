@@ -105,8 +105,8 @@ pub struct Machine {
     pub harts: Vec<Hart, HARTS>,
     /// The serial line.
     pub uart: Uart,
-    /// The interrupt controller.
-    pub controller: Controller,
+    /// The interrupt controller, if the kernel knows it.
+    pub controller: Option<Controller>,
     /// The timer's private interrupt, where it goes through the controller.
     #[allow(dead_code, reason = "one architecture has no use for it")]
     pub timer_interrupt: Option<u32>,
@@ -122,6 +122,8 @@ pub struct Machine {
     pub finisher: Option<Region>,
     /// `/chosen/bootargs`.
     pub bootargs: &'static str,
+    /// Why no node can run on this machine, if so. There is a console to say it on.
+    pub problem: Option<TreeError>,
 }
 
 /// What is missing from a tree or wrong in it.
@@ -141,17 +143,19 @@ impl Machine {
     /// Reads `tree`. `image` is any address of the kernel's image, `booted` the id of the hart that runs this.
     ///
     /// # Errors
-    /// [`TreeError`]
+    /// The tree names no console. Any other trouble is the machine's [`problem`](Self::problem).
     pub fn read(tree: &Fdt<'static>, image: usize, booted: u64) -> Result<Self, TreeError> {
         let controller = tree.find_compatible(&["arm,gic-v3", "riscv,plic0", "sifive,plic-1.0.0"]);
         let interrupt_cells = controller.and_then(|node| node.interrupt_cells()).unwrap_or(1).max(1);
         let mut builder = Builder { booted: booted & AFFINITY, interrupt_cells, ..Builder::default() };
         for node in tree.all_nodes() {
-            builder.visit(tree, node, image)?;
+            let visited = builder.visit(tree, node, image);
+            builder.note(visited);
         }
         for area in tree.memory_reservations() {
             let area = Region { start: area.address() as usize, bytes: area.size() };
-            builder.reserved.push(area).map_err(|_| TreeError("too many reserved areas"))?;
+            let reserved = builder.reserve(area);
+            builder.note(reserved);
         }
         builder.finish(tree)
     }
@@ -180,9 +184,19 @@ struct Builder {
     slots: Vec<Slot, MAX_SLOTS>,
     firmware: Option<Firmware>,
     finisher: Option<Region>,
+    problem: Option<TreeError>,
 }
 
 impl Builder {
+    /// Remembers the first problem.
+    fn note(&mut self, result: Result<(), TreeError>) {
+        self.problem = self.problem.or(result.err());
+    }
+
+    fn reserve(&mut self, area: Region) -> Result<(), TreeError> {
+        self.reserved.push(area).map_err(|_| TreeError("too many reserved areas"))
+    }
+
     fn visit(
         &mut self,
         tree: &Fdt<'static>,
@@ -201,7 +215,7 @@ impl Builder {
             "cpus" => self.counter_hz = cell(node, "timebase-frequency").map(u64::from),
             "reserved-memory" => {
                 for area in node.children().flat_map(regions) {
-                    self.reserved.push(area).map_err(|_| TreeError("too many reserved areas"))?;
+                    self.reserve(area)?;
                 }
             }
             _ => {}
@@ -282,27 +296,35 @@ impl Builder {
     }
 
     fn finish(mut self, tree: &Fdt<'static>) -> Result<Machine, TreeError> {
-        let first = self.cpus.iter().position(|cpu| cpu.id == self.booted);
-        self.cpus[..=first.ok_or(TreeError("no cpu node for the hart that booted"))?].rotate_right(1);
+        if let Some(first) = self.cpus.iter().position(|cpu| cpu.id == self.booted) {
+            self.cpus[..=first].rotate_right(1);
+        } else {
+            self.note(Err(TreeError("no cpu node for the hart that booted")));
+        }
+        if self.memory.is_none() {
+            self.note(Err(TreeError("no memory node around the image")));
+        }
+        if self.controller.is_none() {
+            self.note(Err(TreeError("no interrupt controller: neither GICv3 nor PLIC")));
+        }
         let harts =
             self.cpus.iter().map(|cpu| Hart { id: cpu.id, plic_context: self.plic_context(cpu) }).collect();
         self.slots.sort_unstable_by_key(|slot| slot.registers.start);
         let tree_bytes = tree.raw_data();
         Ok(Machine {
-            memory: self.memory.ok_or(TreeError("no memory node around the image"))?,
+            memory: self.memory.unwrap_or_default(),
             tree: Region { start: tree_bytes.as_ptr() as usize, bytes: tree_bytes.len() },
             reserved: self.reserved,
             harts,
             uart: self.uart.ok_or(TreeError("no uart: neither arm,pl011 nor ns16550a"))?,
-            controller: self
-                .controller
-                .ok_or(TreeError("no interrupt controller: neither GICv3 nor PLIC"))?,
+            controller: self.controller,
             timer_interrupt: self.timer_interrupt,
             counter_hz: self.counter_hz,
             slots: self.slots,
             firmware: self.firmware.unwrap_or(Firmware::Sbi),
             finisher: self.finisher,
             bootargs: tree.chosen().ok().and_then(|chosen| chosen.bootargs()).unwrap_or(""),
+            problem: self.problem,
         })
     }
 

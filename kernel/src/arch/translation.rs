@@ -45,11 +45,12 @@ pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError>
 
     tables.map(range(machine.uart.registers), Access::Device)?;
     match machine.controller {
-        Controller::Gic { distributor, redistributors } => {
+        Some(Controller::Gic { distributor, redistributors }) => {
             tables.map(range(distributor), Access::Device)?;
             tables.map(range(redistributors), Access::Device)?;
         }
-        Controller::Plic { registers } => tables.map(range(registers), Access::Device)?,
+        Some(Controller::Plic { registers }) => tables.map(range(registers), Access::Device)?,
+        None => {}
     }
     if let Some(finisher) = machine.finisher {
         tables.map(range(finisher), Access::Device)?;

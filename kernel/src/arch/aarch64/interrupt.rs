@@ -31,7 +31,7 @@ fn words(error: IrqError) -> &'static str {
 
 /// Takes the controller over and starts this hart's part of it.
 pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static str> {
-    let Controller::Gic { distributor, redistributors } = machine.controller else {
+    let Some(Controller::Gic { distributor, redistributors }) = machine.controller else {
         return Err("it is no GICv3");
     };
     let registers = |region: Region| NonNull::new(ptr::with_exposed_provenance_mut::<u8>(region.start));

@@ -24,7 +24,7 @@ fn here() -> Option<&'static Hart> {
 
 /// Takes the controller over and starts this hart's part of it.
 pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static str> {
-    let Controller::Plic { registers } = machine.controller else { return Err("it is no PLIC") };
+    let Some(Controller::Plic { registers }) = machine.controller else { return Err("it is no PLIC") };
     let base =
         NonNull::new(ptr::with_exposed_provenance_mut(registers.start)).ok_or("its registers are at 0")?;
     // SAFETY: the tree says so, and translation maps it as device memory. Called once.
