@@ -1,8 +1,10 @@
-//! What a node is told at boot: the words of `/chosen/bootargs` (SPEC N-4).
+//! What a node is told at boot (SPEC N-4): the command line's words for it. The kernel's own type writes the text.
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use pami::topology::TorusShape;
+use pami::mapping::MapOrder;
+
+pub use kernel::personality::Personality;
 
 /// How a node's harts are divided among tasks (SPEC N-6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -12,6 +14,15 @@ pub enum Mode {
     Smp,
     /// One task per hart, each with its share of the memory.
     Vn,
+}
+
+impl From<Mode> for kernel::personality::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Smp => Self::Smp,
+            Mode::Vn => Self::VirtualNode,
+        }
+    }
 }
 
 /// The order in which tasks are numbered.
@@ -24,55 +35,23 @@ pub enum Map {
     Txyz,
 }
 
-/// What all nodes of a run are told alike.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Personality {
-    /// The torus.
-    pub shape: TorusShape,
-    /// How harts are divided.
-    pub mode: Mode,
-    /// The order of tasks.
-    pub map: Map,
-    /// Whether the last hart runs the message unit only.
-    pub agent: bool,
-    /// The largest number of contexts per client and task.
-    pub contexts: u8,
-    /// The job's name.
-    pub job: String,
-    /// The job's arguments.
-    pub arguments: Vec<String>,
+impl From<Map> for MapOrder {
+    fn from(map: Map) -> Self {
+        match map {
+            Map::Xyzt => Self::NodesFirst,
+            Map::Txyz => Self::TasksFirst,
+        }
+    }
 }
 
-impl Personality {
-    /// The boot arguments of the node with rank `node`.
-    pub fn bootargs(&self, node: u32) -> Result<String> {
-        use std::fmt::Write as _;
-        let mode = match self.mode {
-            Mode::Smp => "smp",
-            Mode::Vn => "vn",
-        };
-        let map = match self.map {
-            Map::Xyzt => "xyzt",
-            Map::Txyz => "txyz",
-        };
-        let mut text = format!(
-            "node={node} torus={} mode={mode} map={map} agent={} contexts={} job={}",
-            self.shape,
-            u8::from(self.agent),
-            self.contexts,
-            self.job
-        );
-        if !self.arguments.is_empty() {
-            text.push_str(" --");
+/// The job's arguments in one text. A blank separates two, so none may hold one.
+pub fn arguments(words: &[String]) -> Result<String> {
+    for word in words {
+        if word.is_empty() || word.contains(|c: char| c.is_ascii_whitespace() || c.is_control()) {
+            bail!("a job's argument must be one word, {word:?} is not");
         }
-        for argument in &self.arguments {
-            if argument.is_empty() || argument.contains(|c: char| c.is_ascii_whitespace() || c.is_control()) {
-                bail!("a job's argument must be one word, {argument:?} is not");
-            }
-            let _ = write!(text, " {argument}");
-        }
-        Ok(text)
     }
+    Ok(words.join(" "))
 }
 
 #[cfg(test)]
@@ -80,19 +59,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn n4_a_node_is_told_its_place_its_torus_and_its_job() {
-        let mut personality = Personality {
-            shape: "4x2m".parse().expect("a shape"),
-            mode: Mode::Vn,
-            map: Map::Txyz,
-            agent: true,
-            contexts: 2,
-            job: "npb-is".into(),
-            arguments: vec!["--class".into(), "W".into()],
-        };
-        let text = personality.bootargs(7).expect("single words");
-        assert_eq!(text, "node=7 torus=4x2m mode=vn map=txyz agent=1 contexts=2 job=npb-is -- --class W");
-        personality.arguments = vec!["two words".into()];
-        assert!(personality.bootargs(0).is_err());
+    fn n4_arguments_are_single_words() {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        assert_eq!(arguments(&words(&["--class", "W"])).expect("single words"), "--class W");
+        assert!(arguments(&words(&["two words"])).is_err());
+        assert!(arguments(&words(&[""])).is_err());
+    }
+
+    #[test]
+    fn n6_modes_and_orders_are_spelled_as_on_the_command_line() {
+        for mode in Mode::value_variants() {
+            let text = kernel::personality::Mode::from(*mode).to_string();
+            assert!(mode.to_possible_value().is_some_and(|value| value.matches(&text, false)), "{text}");
+        }
+        for map in Map::value_variants() {
+            let text = MapOrder::from(*map).to_string();
+            assert!(map.to_possible_value().is_some_and(|value| value.matches(&text, false)), "{text}");
+        }
     }
 }

@@ -27,7 +27,7 @@ use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
 use crate::node::{self, Guest, Machine, Place};
-use crate::personality::Personality;
+use crate::personality::{Personality, arguments};
 use crate::{dump, setup};
 use settings::Image;
 use watch::Watch;
@@ -143,20 +143,21 @@ impl Run {
         fabric: &FabricHandle,
         sockets: &Path,
     ) -> Result<(Vec<Watched>, Vec<std::process::ChildStdout>, Vec<PathBuf>)> {
+        let arguments = arguments(&self.arguments)?;
         let personality = Personality {
-            shape,
-            mode: self.mode,
-            map: self.map,
+            mode: self.mode.into(),
+            map: self.map.into(),
             agent: self.agent,
             contexts: self.contexts,
-            job: self.job.clone(),
-            arguments: self.arguments.clone(),
+            job: &self.job,
+            arguments: &arguments,
+            ..Personality::new(0, shape)
         };
         let (mut nodes, mut consoles, mut controls) = (Vec::new(), Vec::new(), Vec::new());
         let mut commands = String::new();
         for rank in 0..shape.nodes() {
-            let bootargs =
-                self.bootargs.get(&rank).cloned().map_or_else(|| personality.bootargs(rank), Ok)?;
+            let bootargs = Personality { node: rank, ..personality }.to_string();
+            let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);
             let control = sockets.join(format!("control-{rank}.sock"));
             let gdb = self.gdb.contains(&rank).then(|| GDB_PORT.saturating_add(rank as u16));
             let torus = fabric.socket(rank).to_owned();

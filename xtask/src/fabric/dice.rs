@@ -62,8 +62,12 @@ mod tests {
         let mut counts = [[0u32; 16]; 4];
         for i in 0..16_000u64 {
             let number = i as u32;
-            let dice =
-                [Dice::new(i, 0, 0, 0), Dice::new(7, number, 0, 0), Dice::new(7, 0, number, 0), Dice::new(7, 0, 1, i)];
+            let dice = [
+                Dice::new(i, 0, 0, 0),
+                Dice::new(7, number, 0, 0),
+                Dice::new(7, 0, number, 0),
+                Dice::new(7, 0, 1, i),
+            ];
             for (counts, mut dice) in counts.iter_mut().zip(dice) {
                 counts[dice.below(16) as usize] += 1;
             }

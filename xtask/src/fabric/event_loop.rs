@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the handle asks of the thread; an answer goes to the enclosed sender.
 pub enum Command {
@@ -74,7 +74,7 @@ impl EventLoop {
         for (rank, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, listener_token(rank), Interest::READABLE)?;
         }
-        let switch = Switch::new(config.shape, config.queue_room, capture.transpose()?);
+        let switch = Switch::new(config, capture.transpose()?);
         let listeners = listeners.into_iter().map(Some).collect();
         Ok((Self { poll, listeners, switch, commands, progress }, waker))
     }
@@ -85,12 +85,14 @@ impl EventLoop {
     /// Epoll fails, or the capture could not be written.
     pub fn run(mut self) -> io::Result<Statistics> {
         let mut events = Events::with_capacity(256);
+        let begun = Instant::now();
         let mut busy = true;
         loop {
             if !busy {
                 self.switch.flush_capture();
             }
-            match self.poll.poll(&mut events, busy.then_some(Duration::ZERO)) {
+            let due = if busy { Some(Duration::ZERO) } else { self.switch.due() };
+            match self.poll.poll(&mut events, due.map(|due| due.saturating_sub(begun.elapsed()))) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
@@ -114,7 +116,7 @@ impl EventLoop {
                     Command::Stop => return self.switch.finish(),
                 };
             }
-            busy = self.switch.exchange();
+            busy = self.switch.exchange(begun.elapsed());
             // Before the last Hello is answered, so that who sees a Go sees that all have started.
             self.progress.joined.store(self.switch.muster().count(), Ordering::Release);
             self.progress.started.store(self.switch.muster().started(), Ordering::Release);

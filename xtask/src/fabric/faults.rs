@@ -127,7 +127,9 @@ impl LinkDown {
         }
         if shape.wraps(dimension) && shape.extent(dimension) == 2 && !direction.positive {
             let used = direction.opposite();
-            return Err(format!("no packet takes {direction} in {shape}: between two nodes the way is {used}"));
+            return Err(format!(
+                "no packet takes {direction} in {shape}: between two nodes the way is {used}"
+            ));
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ pub const PATIENCE: Duration = Duration::from_millis(10);
 const MOST_OVERTAKERS: u64 = 8;
 /// The most places of a packet that are changed.
 const MOST_CHANGES: u64 = 8;
-/// The most packets held back before one target: some 2 MiB.
+/// The most packets held back before one target: with the longest frames, some 4 MiB.
 pub const MOST_HELD: usize = 512;
 
 /// A packet that waits to be overtaken.
@@ -127,11 +127,13 @@ impl Mishaps {
             counts.dropped += 1;
             return;
         }
-        if dice.chance(faults.duplicate.value()) {
-            counts.duplicated += 1;
-            door.admit(packet.clone(), &faults, &mut dice.fork(), now, counts);
-        }
+        let (doubled, mut of_copy) = (dice.chance(faults.duplicate.value()), dice.fork());
+        let copy = doubled.then(|| packet.clone());
         door.admit(packet, &faults, &mut dice, now, counts);
+        if let Some(copy) = copy {
+            counts.duplicated += 1;
+            door.admit(copy, &faults, &mut of_copy, now, counts);
+        }
     }
 }
 

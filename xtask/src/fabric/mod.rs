@@ -10,6 +10,8 @@
 //! | `stream` | the transport: length-prefixed frames over a Unix stream, as QEMU's `-netdev stream` speaks |
 //! | `frame` | Ethernet addresses, Hello and Go |
 //! | `muster` | who has joined, and when all have |
+//! | [`faults`], `quantity` | which faults are asked for: words, percentages, times |
+//! | `mishap`, `dice` | what befalls packets, by the seed |
 //! | `switch` | what arrives, moves and leaves in one round |
 //! | `event_loop` | readiness, commands |
 //! | `listeners` | a Unix socket per node |
@@ -20,28 +22,40 @@
 //! its output buffer, its ejection queue, the routers on the way, the injection queues of the origins and
 //! their input buffers; then the fabric no longer reads the origins' sockets, and they stall.
 //!
-//! *Another transport* (vhost-user, say) replaces `stream`, whose interface is small. *Faults* of links
-//! belong where a packet crosses one, in [`torus`]; those of nodes where frames come in, in `switch`.
+//! *Faults.* A link that is down loses packets where they would cross it, in [`torus`]; what befalls a packet
+//! on its whole way does so at its end, in `mishap`. Hello and Go always pass. The capture has what nodes
+//! sent, before any fault.
+//!
+//! *Another transport* (vhost-user, say) replaces `stream`, whose interface is small.
 
+mod dice;
 mod event_loop;
+pub mod faults;
 mod frame;
 mod listeners;
+mod mishap;
 mod muster;
 mod pcap;
+mod quantity;
 pub mod statistics;
 mod stream;
 mod switch;
 pub mod torus;
 
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
 mod tests;
 
-pub use statistics::{Dropped, NodeStatistics, Statistics, Traffic};
+pub use faults::{Faults, LinkDown};
+pub use quantity::time;
+pub use statistics::{Dropped, FaultCounts, NodeStatistics, Statistics, Traffic};
 
 use event_loop::{Command, EventLoop, Progress};
 use listeners::Sockets;
 use mio::Waker;
 use pami::topology::TorusShape;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,12 +79,33 @@ pub struct Config {
     pub pcap: Option<PathBuf>,
     /// Packets that each queue of a router holds, at least [`torus::LEAST_ROOM`].
     pub queue_room: usize,
+    /// What shall befall packets.
+    pub faults: Option<Faults>,
+    /// Links that shall be down for a while. Those the torus does not have do no harm.
+    pub links_down: Vec<LinkDown>,
 }
 
 impl Config {
-    /// A fabric without capture and with queues of eight packets.
+    /// A fabric without capture and faults, with queues of eight packets.
     pub fn new(shape: TorusShape, sockets: impl Into<PathBuf>) -> Self {
-        Self { shape, sockets: sockets.into(), pcap: None, queue_room: 8 }
+        Self {
+            shape,
+            sockets: sockets.into(),
+            pcap: None,
+            queue_room: 8,
+            faults: None,
+            links_down: Vec::new(),
+        }
+    }
+
+    /// The faults in words, if there are any.
+    fn fault_words(&self) -> Option<String> {
+        let mut words = self.faults.map(|faults| faults.to_string()).unwrap_or_default();
+        for down in &self.links_down {
+            // Writing to a String cannot fail.
+            let _ = write!(words, "{}down {down}", if words.is_empty() { "" } else { ", " });
+        }
+        (!words.is_empty()).then_some(words)
     }
 }
 

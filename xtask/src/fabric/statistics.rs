@@ -46,6 +46,23 @@ impl Dropped {
     }
 }
 
+/// What was done to the packets a node sent, as asked for (SPEC X-4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FaultCounts {
+    /// Packets lost.
+    pub dropped: u64,
+    /// Packets changed.
+    pub corrupted: u64,
+    /// Packets that became two.
+    pub duplicated: u64,
+    /// Packets held back for some time.
+    pub delayed: u64,
+    /// Packets held back for others to overtake them.
+    pub reordered: u64,
+    /// Packets lost at a link that was down.
+    pub cut: u64,
+}
+
 /// What one node and its router did.
 #[derive(Clone, Debug, Default)]
 pub struct NodeStatistics {
@@ -55,7 +72,7 @@ pub struct NodeStatistics {
     pub left: Option<String>,
     /// Packets it sent into the torus.
     pub injected: Traffic,
-    /// Packets the torus gave to it.
+    /// Packets it was given.
     pub delivered: Traffic,
     /// Links crossed by the packets it sent.
     pub hops: u64,
@@ -65,6 +82,8 @@ pub struct NodeStatistics {
     pub control: u64,
     /// Frames it sent that were not carried; `undelivered` are those it was to get.
     pub dropped: Dropped,
+    /// Faults injected into the packets it sent. Corrupted, delayed and reordered copies count as well.
+    pub faults: FaultCounts,
 }
 
 /// A snapshot of the whole fabric.
@@ -76,6 +95,8 @@ pub struct Statistics {
     pub rounds: u64,
     /// By rank.
     pub nodes: Vec<NodeStatistics>,
+    /// The faults that were asked for, in words that say them again; `None` if none were.
+    pub faults: Option<String>,
     /// What went wrong, each with the node's name; the first of a kind per node.
     pub complaints: Vec<String>,
 }

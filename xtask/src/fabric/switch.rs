@@ -1,14 +1,18 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the torus.
 
+use super::Config;
+use super::faults::LinkDown;
 use super::frame::{self, Addresses, ETHER_TYPE, FABRIC};
+use super::mishap::Mishaps;
 use super::muster::{Answer, Muster};
 use super::pcap::Capture;
-use super::statistics::{Dropped, NodeStatistics, Statistics};
+use super::statistics::{Dropped, FaultCounts, NodeStatistics, Statistics, Traffic};
 use super::stream::FrameStream;
 use super::torus::{Packet, Torus};
 use pami::topology::TorusShape;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 /// Complaints kept per node: a hostile one must not fill the memory.
 const MAX_COMPLAINTS: u8 = 8;
@@ -19,8 +23,17 @@ struct Node<S> {
     /// A Go is to be sent.
     go: bool,
     control: u64,
+    delivered: Traffic,
     dropped: Dropped,
     complaints: u8,
+}
+
+impl<S: Read + Write> Node<S> {
+    /// Whether it can be given a packet. Before it has connected, its packets wait; after it has left, they
+    /// are lost.
+    fn takes(&self) -> bool {
+        self.stream.as_ref().map_or(self.left.is_some(), FrameStream::has_room)
+    }
 }
 
 /// The torus with a stream at each node.
@@ -29,6 +42,11 @@ pub struct Switch<S, W: Write> {
     torus: Torus,
     nodes: Vec<Node<S>>,
     muster: Muster,
+    mishaps: Option<Mishaps>,
+    links_down: Vec<LinkDown>,
+    fault_words: Option<String>,
+    /// The first Go.
+    started_at: Option<Duration>,
     rounds: u64,
     capture: Option<Capture<W>>,
     /// Why the capture ended early.
@@ -37,22 +55,28 @@ pub struct Switch<S, W: Write> {
 }
 
 impl<S: Read + Write, W: Write> Switch<S, W> {
-    /// A torus without any stream yet; queues hold `room` packets.
-    pub fn new(shape: TorusShape, room: usize, capture: Option<Capture<W>>) -> Self {
+    /// A torus without any stream yet.
+    pub fn new(config: &Config, capture: Option<Capture<W>>) -> Self {
+        let shape = config.shape;
         let node = |_| Node {
             stream: None,
             left: None,
             go: false,
             control: 0,
+            delivered: Traffic::default(),
             dropped: Dropped::default(),
             complaints: 0,
         };
         let nodes = shape.nodes();
         Self {
             shape,
-            torus: Torus::new(shape, room),
+            torus: Torus::new(shape, config.queue_room),
             nodes: (0..nodes).map(node).collect(),
             muster: Muster::new(nodes as usize),
+            mishaps: config.faults.map(|faults| Mishaps::new(faults, nodes)),
+            links_down: config.links_down.clone(),
+            fault_words: config.fault_words(),
+            started_at: None,
             rounds: 0,
             capture,
             capture_fault: None,
@@ -80,9 +104,11 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     }
 
     /// The first half of a round: reads, and moves packets as far as they can go; returns whether anything
-    /// changed. If neither half changes anything, nothing will before a stream becomes ready.
-    pub fn exchange(&mut self) -> bool {
+    /// changed. If neither half changes anything, nothing will before a stream becomes ready or it is
+    /// [`due`](Self::due). `now` counts from any moment before the first call.
+    pub fn exchange(&mut self, now: Duration) -> bool {
         self.rounds += 1;
+        self.set_links(now);
         let mut changed = false;
         for node in self.nodes.iter_mut().filter_map(|node| node.stream.as_mut()) {
             changed |= node.fill();
@@ -95,12 +121,36 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             moved |= self.torus.step() > 0;
             for rank in 0..self.shape.nodes() {
-                moved |= self.give_out(rank);
+                moved |= self.give_out(rank, now);
             }
             changed |= moved;
             if !moved {
+                if self.muster.started() {
+                    self.started_at.get_or_insert(now);
+                }
                 return changed;
             }
+        }
+    }
+
+    /// When a packet that was held back can be given to its node.
+    pub fn due(&self) -> Option<Duration> {
+        let mishaps = self.mishaps.as_ref()?;
+        (0..)
+            .zip(&self.nodes)
+            .filter(|(_, node)| node.takes())
+            .filter_map(|(rank, _)| mishaps.due(rank))
+            .min()
+    }
+
+    /// Takes links down and up as their times come.
+    fn set_links(&mut self, now: Duration) {
+        let Some(started) = self.started_at else { return };
+        for down in &self.links_down {
+            self.torus.set_down(down.node, down.direction, false);
+        }
+        for down in self.links_down.iter().filter(|down| down.covers(now - started)) {
+            self.torus.set_down(down.node, down.direction, true);
         }
     }
 
@@ -158,8 +208,9 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             Addresses { target: Some(FABRIC), .. } => return self.control(rank, &frame),
             Addresses { target: Some(target), .. } if target < nodes => {
+                let number = self.mishaps.as_mut().map_or(0, |mishaps| mishaps.number(rank, target));
                 // There is room and both ranks are checked, so it is taken.
-                let _ = self.torus.inject(Packet::new(rank, target, frame));
+                let _ = self.torus.inject(Packet { number, ..Packet::new(rank, target, frame) });
                 return;
             }
             Addresses { target, .. } => {
@@ -191,7 +242,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     }
 
     /// Gives one node its packets while its stream has room for them.
-    fn give_out(&mut self, rank: u32) -> bool {
+    fn give_out(&mut self, rank: u32, now: Duration) -> bool {
         let mut given = false;
         let node = &mut self.nodes[rank as usize];
         if node.go && node.stream.as_ref().is_some_and(FrameStream::has_room) {
@@ -204,10 +255,19 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             self.record(&go);
         }
         let node = &mut self.nodes[rank as usize];
-        loop {
-            // Before a node has connected, its packets wait; after it has left, they are lost.
-            let ready = node.stream.as_ref().map_or(node.left.is_some(), FrameStream::has_room);
-            let Some(packet) = ready.then(|| self.torus.eject(rank)).flatten() else { break };
+        while node.takes() {
+            let mut eject = || {
+                let packet = self.torus.eject(rank);
+                // Even if none comes out of it now, places have become free.
+                given |= packet.is_some();
+                packet
+            };
+            let next = match &mut self.mishaps {
+                Some(mishaps) => mishaps.next(rank, now, eject),
+                None => eject(),
+            };
+            let Some(packet) = next else { break };
+            node.delivered.add(packet.frame.len());
             if !node.stream.as_mut().is_some_and(|stream| stream.send(&packet.frame)) {
                 node.dropped.undelivered += 1;
             }
@@ -256,13 +316,18 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             joined: self.muster.has(rank as u32),
             left: node.left.clone(),
             injected: counters.injected,
-            delivered: counters.ejected,
+            delivered: node.delivered,
             hops: counters.hops,
             links: counters.links,
             control: node.control,
             dropped: node.dropped,
+            faults: FaultCounts {
+                cut: counters.cut,
+                ..self.mishaps.as_ref().map_or(FaultCounts::default(), |mishaps| mishaps.counts(rank as u32))
+            },
         };
         Statistics {
+            faults: self.fault_words.clone(),
             steps: self.torus.steps(),
             rounds: self.rounds,
             nodes: self.nodes.iter().enumerate().zip(self.torus.counters()).map(node).collect(),
@@ -279,6 +344,10 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             // Writing to a String cannot fail.
             let _ = write!(text, "node {rank}: router ");
             let _ = self.torus.describe(rank, &mut text);
+            let held = self.mishaps.as_ref().map_or(0, |mishaps| mishaps.held(rank));
+            if held > 0 {
+                let _ = write!(text, "; {held} held back by faults");
+            }
             let _ = match (&node.stream, &node.left) {
                 (Some(stream), _) => {
                     let (unread, unwritten) = stream.backlog();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Runs a test in a thread of its own and fails if it does not end in time.
-fn with_deadline(test: impl FnOnce() + Send + 'static) {
+pub fn with_deadline(test: impl FnOnce() + Send + 'static) {
     let (done, wait) = channel::<()>();
     let thread = thread::spawn(move || {
         let _done = done;
@@ -22,7 +22,7 @@ fn with_deadline(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Waits until `condition` holds; the test's deadline bounds it.
-fn until(mut condition: impl FnMut() -> bool) {
+pub fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_millis(1));
     }
@@ -37,7 +37,7 @@ fn fabric(shape: &str) -> (FabricHandle, tempfile::TempDir) {
 }
 
 /// A node played by the test.
-struct Node(UnixStream);
+pub struct Node(UnixStream);
 
 impl Node {
     fn connect(fabric: &FabricHandle, node: u32) -> Self {
@@ -47,21 +47,29 @@ impl Node {
         Self(stream)
     }
 
-    fn send(&mut self, frame: &[u8]) {
+    pub fn send(&mut self, frame: &[u8]) {
         self.0.write_all(&[&(frame.len() as u32).to_be_bytes(), frame].concat()).unwrap();
     }
 
-    fn receive(&mut self) -> Vec<u8> {
+    pub fn receive(&mut self) -> Vec<u8> {
+        self.receive_or_end().expect("a frame")
+    }
+
+    /// The next frame, or `None` once the fabric has closed the stream.
+    pub fn receive_or_end(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
-        self.0.read_exact(&mut length).unwrap();
+        match self.0.read_exact(&mut length) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return None,
+            other => other.unwrap(),
+        }
         let mut frame = vec![0; u32::from_be_bytes(length) as usize];
         self.0.read_exact(&mut frame).unwrap();
-        frame
+        Some(frame)
     }
 }
 
 /// All nodes of a fabric, connected and past Go.
-fn started(fabric: &FabricHandle, nodes: u32) -> Vec<Node> {
+pub fn started(fabric: &FabricHandle, nodes: u32) -> Vec<Node> {
     let mut all: Vec<Node> = (0..nodes).map(|node| Node::connect(fabric, node)).collect();
     for (rank, node) in (0..).zip(&mut all) {
         node.send(&frame::hello(rank, nodes));
@@ -74,13 +82,13 @@ fn started(fabric: &FabricHandle, nodes: u32) -> Vec<Node> {
 }
 
 /// A frame with a number and `length` bytes of payload derived from it.
-fn data(target: u32, origin: u32, number: u32, length: usize) -> Vec<u8> {
+pub fn data(target: u32, origin: u32, number: u32, length: usize) -> Vec<u8> {
     let fill = (0..length).map(|i| (i as u32 ^ number) as u8);
     let payload: Vec<u8> = number.to_le_bytes().into_iter().chain([0; 28]).chain(fill).collect();
     frame::write(target, origin, &payload)
 }
 
-fn number(frame: &[u8]) -> u32 {
+pub fn number(frame: &[u8]) -> u32 {
     u32::from_le_bytes(*frame[ETHERNET_BYTES..].first_chunk().unwrap())
 }
 

@@ -19,7 +19,8 @@
 //!   enters the ring. Packets in the ring still move, leave after at most half a turn, and so two places
 //!   come free, at the latest when the ring is empty.
 //!
-//! All packets of a pair take one path of first-in-first-out queues, so a pair stays in order.
+//! All packets of a pair take one path of first-in-first-out queues, so a pair stays in order. A link that is
+//! down swallows what would cross it, which frees a place and takes none, so nothing above changes.
 
 use super::statistics::Traffic;
 use pami::topology::{Direction, MAX_DIMENSIONS, TorusCoord, TorusShape};
@@ -46,14 +47,16 @@ pub struct Packet {
     pub target: u32,
     /// Links crossed so far.
     pub hops: u32,
+    /// Its number among those of its pair, for those who want to know it; 0 if nobody numbered it.
+    pub number: u64,
     /// The frame, uninterpreted.
     pub frame: Vec<u8>,
 }
 
 impl Packet {
-    /// A packet that has crossed no link. Both ranks lie in the torus it will be injected to.
+    /// A packet that has crossed no link and has no number. Both ranks lie in the torus it will be injected to.
     pub fn new(origin: u32, target: u32, frame: Vec<u8>) -> Self {
-        Self { origin, target, hops: 0, frame }
+        Self { origin, target, hops: 0, number: 0, frame }
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Counters {
     pub ejected: Traffic,
     /// Links crossed by the packets its node injected.
     pub hops: u64,
+    /// Packets its node injected that were lost at a link that was down.
+    pub cut: u64,
 }
 
 #[derive(Default)]
@@ -81,6 +86,8 @@ struct Router {
     turn: [u8; PORTS],
     /// Steps since a packet was first kept out of the ring of each link.
     refused: [u8; PORTS],
+    /// The links that are down, a bit each.
+    down: u16,
     counters: Counters,
 }
 
@@ -153,6 +160,14 @@ impl Torus {
         let packet = router.ejection.pop_front()?;
         router.counters.ejected.add(packet.frame.len());
         Some(packet)
+    }
+
+    /// Takes a link of `node` down, or up again; nothing happens if there is no such node.
+    pub fn set_down(&mut self, node: u32, link: Direction, down: bool) {
+        if let Some(router) = self.routers.get_mut(node as usize) {
+            let bit = 1 << link.index();
+            router.down = if down { router.down | bit } else { router.down & !bit };
+        }
     }
 
     /// Moves what can move by one place; returns how many packets moved, 0 if all are blocked or there are none.
@@ -283,8 +298,12 @@ impl Torus {
         }
     }
 
-    /// One packet crosses one link: the place where a link may lose, damage, repeat or delay it.
+    /// One packet crosses one link, or is lost at it.
     fn cross(&mut self, router: usize, link: usize, mut packet: Packet) {
+        if self.routers[router].down & 1 << link != 0 {
+            self.routers[packet.origin as usize].counters.cut += 1;
+            return;
+        }
         self.routers[router].counters.links[link].add(packet.frame.len());
         self.routers[packet.origin as usize].counters.hops += 1;
         packet.hops += 1;
