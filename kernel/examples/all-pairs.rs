@@ -8,8 +8,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Buffer, Client, Completion, Context, Done, JobError, Message, OnReceived, Payload, Receive, Received,
-    Send, Task,
+    Active, Buffer, Client, Completion, Context, Done, JobError, Message, OnReceived, Payload, Receive,
+    Received, Send, Task,
 };
 use spin::Mutex;
 
@@ -59,7 +59,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let whole = memory.place(move |active: &mut Active, received: Received| {
         let Received { origin, buffer, len, total, cookie } = received;
         let from = endpoint_number(origin);
-        let taken = &state.taken[endpoint_number(active.endpoint()) % usize::from(CONTEXTS) * endpoints + from];
+        let taken =
+            &state.taken[endpoint_number(active.endpoint()) % usize::from(CONTEXTS) * endpoints + from];
         let expected = sizes(active.immediate_limit())[taken.fetch_add(1, Relaxed) as usize % SIZES];
         let bytes = &buffer.as_slice()[..len];
         let good = len == total && cookie == from && len == expected;
@@ -67,7 +68,11 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             state.wrong.fetch_add(1, Relaxed);
         }
         state.whole.fetch_add(1, Relaxed);
-        let _ = if buffer.len() >= LARGEST { state.large.lock().push(buffer) } else { state.small.lock().push(buffer) };
+        let _ = if buffer.len() >= LARGEST {
+            state.large.lock().push(buffer)
+        } else {
+            state.small.lock().push(buffer)
+        };
     })?;
     let whole = &*whole;
     let part = memory.place(move |active: &mut Active, part: &kernel::Part| {
@@ -125,7 +130,13 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let strays: u64 = contexts.iter().map(|context| context.counters().strays).sum();
     let wrong = state.wrong.load(Relaxed);
     if task.number() == 0 {
-        defmt::println!("{=u32} messages from {=usize} endpoints, {=u32} wrong, {=u64} strays", wanted, endpoints, wrong, strays);
+        defmt::println!(
+            "{=u32} messages from {=usize} endpoints, {=u32} wrong, {=u64} strays",
+            wanted,
+            endpoints,
+            wrong,
+            strays
+        );
     }
     if wrong > 0 || strays > 0 || state.whole.load(Relaxed) != wanted {
         return Err(JobError::Other("messages came wrong, doubled or out of order"));
@@ -154,7 +165,9 @@ fn exchange(
     for step in 0..task.tasks() {
         let to = (me + step) % task.tasks();
         for number in 0..SIZES {
-            for (from, target_context) in (0..CONTEXTS).flat_map(|from| (0..CONTEXTS).map(move |to| (from, to))) {
+            for (from, target_context) in
+                (0..CONTEXTS).flat_map(|from| (0..CONTEXTS).map(move |to| (from, to)))
+            {
                 let target = client.endpoint(to, target_context)?;
                 let context = usize::from(from);
                 let size = sizes(contexts[context].immediate_limit())[number];

@@ -8,8 +8,8 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Completion, Context, Done, Endpoint, JobError, Message, OnPart, OnReceived, Part, Payload,
-    Receive, Received, Send, SendError, Task,
+    Active, Client, Completion, Context, Done, Endpoint, JobError, Message, OnPart, OnReceived, Part,
+    Payload, Receive, Received, Send, SendError, Task,
 };
 use spin::Mutex;
 
@@ -55,7 +55,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         let local_done = Some(Done { call: put_back, cookie: 0 });
         let target = received.origin;
         // One round trip is under way at a time, so there is room.
-        let _ = active.send(Send { target, dispatch: PONG, header: &[], payload, local_done, remote_done: None });
+        let _ =
+            active.send(Send { target, dispatch: PONG, header: &[], payload, local_done, remote_done: None });
     })?;
     let answer = &*answer;
     let ping = memory.place(move |active: &mut Active, message: &Message| {
@@ -73,7 +74,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     })?;
     let arrived = &*arrived;
     let pong = memory.place(move |_: &mut Active, message: &Message| {
-        if !message.is_whole() && let Some(buffer) = state.buffers.lock().pop() {
+        if !message.is_whole()
+            && let Some(buffer) = state.buffers.lock().pop()
+        {
             return Receive::Into(buffer, OnReceived { call: arrived, cookie: 0 });
         }
         state.pongs.fetch_add(1, Relaxed);
@@ -134,18 +137,22 @@ fn ways(task: &'static Task, client: &Client) -> Result<heapless::Vec<Way, 4>, J
     };
     add(format_args!("self"), client.endpoint(0, 0)?);
     let nodes = task.shape().nodes();
-    let local = (1..task.tasks()).find(|&t| task.map().place(t).is_some_and(|place| place.node == task.node()));
+    let local =
+        (1..task.tasks()).find(|&t| task.map().place(t).is_some_and(|place| place.node == task.node()));
     match local {
         Some(other) => add(format_args!("shared memory, task {other}"), client.endpoint(other, 0)?),
         None => add(format_args!("shared memory, context 1"), client.endpoint(0, 1)?),
     }
-    let distance = |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
+    let distance =
+        |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
     let task_on = |node: u32| task.map().task(pami::mapping::Place { node, local: 0 });
     if let Some(near) = (0..nodes).find(|&node| distance(node) == 1).and_then(task_on) {
         add(format_args!("torus, 1 hop"), client.endpoint(near, 0)?);
     }
     let far = (0..nodes).max_by_key(|&node| distance(node)).filter(|&node| distance(node) > 1);
-    if let Some(node) = far && let Some(far) = task_on(node) {
+    if let Some(node) = far
+        && let Some(far) = task_on(node)
+    {
         add(format_args!("torus, {} hops", distance(node)), client.endpoint(far, 0)?);
     }
     Ok(ways)
@@ -236,7 +243,10 @@ fn measure(
         let _ = contexts.push(other);
     }
     let mut bench = Bench { task, contexts, state, data };
-    defmt::println!("from task 0; {=u32} round trips a row, fewer for long messages; times are the host's", rounds);
+    defmt::println!(
+        "from task 0; {=u32} round trips a row, fewer for long messages; times are the host's",
+        rounds
+    );
     defmt::println!("path                          bytes   half rtt us   messages/s       MB/s");
     for way in ways(task, client)? {
         for size in SIZES {

@@ -86,7 +86,11 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         idle = if numbers.advance() == 0 { idle + 1 } else { 0 };
     }
     let stalled = numbers.counters().sent;
-    defmt::println!("{=u32} posted; {=u64} left this context before the receiver stalled it", messages, stalled);
+    defmt::println!(
+        "{=u32} posted; {=u64} left this context before the receiver stalled it",
+        messages,
+        stalled
+    );
     if stalled >= u64::from(messages) {
         return Err(JobError::Other("nothing stalled: post more messages"));
     }

@@ -5,9 +5,8 @@ use crate::task::{OutOfMemory, SpawnError, Task};
 use core::fmt;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
-use pami::send::SendError;
 use pami::topology::{TorusCoord, TorusShape};
-use pami::{Sharing, client, context, dispatch, lock, send};
+use pami::{client, context, dispatch, lock, send};
 
 /// A client of this node.
 pub type Client = client::Client<Task>;
@@ -35,7 +34,9 @@ pub type OnReceived = dispatch::OnReceived<Port>;
 pub type OnPart = dispatch::OnPart<Port>;
 /// A message of any length.
 pub type Send<'a> = send::Send<'a, Port>;
-pub use pami::{Buffer, Completion, Endpoint, Lease, Message, Part, Payload, Progress, Received, Source};
+pub use pami::{
+    Buffer, Completion, Endpoint, Lease, Message, Part, Payload, Progress, Received, SendError, Sharing, Source, wait_on,
+};
 
 /// Why a job failed.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use super::descriptor::{Body, Descriptor};
 use super::fifo::{Arrived, Lane};
 use super::platform::Platform;
 use super::slots::CopySlots;
-use crate::adapter::{Adapter, FABRIC, IN_FLIGHT, Lent, RxBuffer};
+use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RxBuffer};
 use crate::state::count;
 use alloc::boxed::Box;
 use pami::packet::{Envelope, Header, Kind, Packet};
@@ -100,6 +100,21 @@ impl<A: Adapter> Engine<A> {
             );
             self.adapter.flush();
         }
+    }
+
+    /// Sends bytes that need be no packet, at most [`HEAD_BYTES`](crate::adapter::HEAD_BYTES). False without room.
+    pub(crate) fn send_raw(&mut self, node: u32, bytes: &[u8]) -> bool {
+        if bytes.len() > HEAD_BYTES || !self.has_room() {
+            return false;
+        }
+        self.free -= 1;
+        let cookie = self.cookies[self.free];
+        // SAFETY: nothing is lent, and the cookie is nobody else's until the adapter gives it back.
+        unsafe { self.adapter.transmit(node, &[], bytes, [Lent::NONE; 2], cookie) };
+        let body = Body::Inline { node, len: 0, bytes: [0; _] };
+        self.flights[usize::from(cookie)] = Some(Flight { port: None, body });
+        self.adapter.flush();
+        true
     }
 
     /// Takes back what the adapter has sent.

@@ -21,6 +21,7 @@ mod engine;
 mod fifo;
 mod platform;
 mod port;
+mod setup;
 mod slots;
 mod statistics;
 
@@ -31,6 +32,7 @@ pub use descriptor::INLINE_BYTES;
 pub use fifo::{Arrived, COPY_SLOTS, INJECTION_ENTRIES};
 pub use platform::Platform;
 pub use port::{NodeArrival, NodePort, NodeWaker};
+pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
 use crate::adapter::{Adapter, RX_BUFFERS};
@@ -41,7 +43,6 @@ use crate::virtio::Acknowledge;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bits::{Doorbells, MOST_PORTS};
-use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use engine::Engine;
 use fifo::Station;
@@ -65,84 +66,6 @@ const HELLO_NS: u64 = 10_000_000;
 const DRAIN_NS: u64 = 1_000_000;
 /// Rounds that the agent core polls in vain before it sleeps.
 const AGENT_POLLS: usize = 256;
-
-/// What a message unit is made of.
-pub struct Setup<A> {
-    /// The network; none if the job has one node.
-    pub adapter: Option<A>,
-    /// Rank of this node.
-    pub node: u32,
-    /// Where the job's tasks run.
-    pub map: TaskMap,
-    /// Most contexts per client and task.
-    pub contexts: u8,
-    /// Harts of this node.
-    pub harts: usize,
-    /// The hart that does nothing but run the engine, if one does.
-    pub agent: Option<usize>,
-}
-
-/// Why a message unit did not start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// Clients, tasks and contexts come to more ports than a message unit has.
-    TooManyPorts {
-        /// Ports asked for.
-        wanted: usize,
-    },
-    /// The job has no such node.
-    NoSuchNode(u32),
-    /// The agent is no hart of this node, or harts are numbered beyond 32.
-    NoSuchHart(usize),
-    /// The adapter's packets are larger than descriptors can say.
-    Mtu(usize),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::TooManyPorts { wanted } => write!(f, "{wanted} ports are more than {MOST_PORTS}"),
-            Self::NoSuchNode(node) => write!(f, "the job has no node {node}"),
-            Self::NoSuchHart(hart) => write!(f, "the node has no hart {hart}"),
-            Self::Mtu(mtu) => write!(f, "packets of {mtu} bytes are too large"),
-        }
-    }
-}
-
-impl core::error::Error for StartError {}
-
-/// How the contexts of one client and task share the injection FIFOs (SPEC P-3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sharing {
-    /// Each has its own, and uses it without a lock.
-    Exclusive,
-    /// All use that of context 0, under a lock.
-    Shared,
-}
-
-/// Why a port was not opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpenError {
-    /// No such client, task in this node, or context.
-    NoSuchPort,
-    /// It is open already.
-    InUse,
-    /// Contexts of this client and task use the FIFO that is asked for in the other way.
-    Sharing,
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSuchPort => "no such client, task or context",
-            Self::InUse => "the context's port is open already",
-            Self::Sharing => "the FIFO is shared by some contexts and exclusive to another",
-        })
-    }
-}
-
-impl core::error::Error for OpenError {}
 
 /// The node's message unit.
 pub struct MessageUnit<P: Platform, A: Adapter = TorusAdapter<P>> {
@@ -303,6 +226,12 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             }
             self.sleep(Some(P::now_ns() + DRAIN_NS));
         }
+    }
+
+    /// Sends bytes to another node that need be no packet: what a hostile node does (SPEC D-9), for tests. False if
+    /// there is no room now, or the bytes are over [`HEAD_BYTES`](crate::adapter::HEAD_BYTES).
+    pub fn send_raw(&self, node: u32, bytes: &[u8]) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.lock().send_raw(node, bytes))
     }
 
     /// What went through the unit so far.

@@ -6,9 +6,7 @@
 //! starts that sum has room for them.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use kernel::{
-    Active, Client, Context, JobError, Lease, Message, OnPart, Part, Payload, Receive, Send, Task,
-};
+use kernel::{Active, Client, Context, JobError, Lease, Message, OnPart, Part, Payload, Receive, Send, Task};
 use spin::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -68,7 +66,8 @@ impl Exchange {
         })?;
         let set = memory.place(move |_: &mut Active, part: &Part| {
             let mut sum = arrivals.sum.lock();
-            sum.as_mut_slice().as_mut_bytes()[part.offset..part.offset + part.data.len()].copy_from_slice(part.data);
+            sum.as_mut_slice().as_mut_bytes()[part.offset..part.offset + part.data.len()]
+                .copy_from_slice(part.data);
             arrivals.sums.fetch_add(u32::from(part.is_last()), Relaxed);
         })?;
         let fill = memory.place(move |_: &mut Active, part: &Part| {
@@ -83,12 +82,10 @@ impl Exchange {
             arrivals.senders.fetch_add(u32::from(part.is_last()), Relaxed);
         })?;
         let (add, set, fill) = (&*add, &*set, &*fill);
-        let terms = memory.place(move |_: &mut Active, _: &Message| {
-            Receive::Packets(OnPart { call: add, cookie: 0 })
-        })?;
-        let sum = memory.place(move |_: &mut Active, _: &Message| {
-            Receive::Packets(OnPart { call: set, cookie: 0 })
-        })?;
+        let terms = memory
+            .place(move |_: &mut Active, _: &Message| Receive::Packets(OnPart { call: add, cookie: 0 }))?;
+        let sum = memory
+            .place(move |_: &mut Active, _: &Message| Receive::Packets(OnPart { call: set, cookie: 0 }))?;
         let keys = memory.place(move |_: &mut Active, message: &Message| {
             let start = arrivals.promised.fetch_add(message.total, Relaxed);
             Receive::Packets(OnPart { call: fill, cookie: start })

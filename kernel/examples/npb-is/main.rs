@@ -138,7 +138,9 @@ impl Ranker {
             next += count;
         }
         let starts_here = cursors;
-        let Some(mut sorted) = self.sorted.take() else { return Err(JobError::Other("the key buffer is out")) };
+        let Some(mut sorted) = self.sorted.take() else {
+            return Err(JobError::Other("the key buffer is out"));
+        };
         let places = sorted.as_mut_slice();
         for &key in self.keys.iter() {
             let cursor = &mut cursors[self.bucket(key)];
@@ -147,8 +149,7 @@ impl Ranker {
             *cursor += 1;
         }
         for test in 0..TEST_KEYS {
-            if let Some(key) =
-                self.class.place(test).checked_sub(self.first).and_then(|at| self.keys.get(at))
+            if let Some(key) = self.class.place(test).checked_sub(self.first).and_then(|at| self.keys.get(at))
             {
                 sums[BUCKETS + test] = *key;
             }
@@ -224,14 +225,20 @@ impl Ranker {
             }
         }
         self.exchange.sum(&mut ranks, &mut self.words)?;
-        let good = (0..TEST_KEYS).all(|test| i64::from(ranks[test]) == self.class.official_rank(test, iteration));
+        let good =
+            (0..TEST_KEYS).all(|test| i64::from(ranks[test]) == self.class.official_rank(test, iteration));
         if self.task.number() == 0 {
             let mut line = heapless::String::<96>::new();
             for rank in ranks {
                 let _ = write!(line, " {rank}");
             }
             let verdict = if good { "verified" } else { "WRONG" };
-            defmt::println!("iteration {=u32}: ranks of the test keys{=str}: {=str}", iteration, line.as_str(), verdict);
+            defmt::println!(
+                "iteration {=u32}: ranks of the test keys{=str}: {=str}",
+                iteration,
+                line.as_str(),
+                verdict
+            );
         }
         if good { Ok(owned) } else { Err(JobError::Other("a test key has the wrong rank")) }
     }
