@@ -13,7 +13,7 @@
 //! that the packet's payload is aligned to 64 bytes.
 
 use crate::adapter::{Adapter, AdapterFaults, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS, RxBuffer};
-use crate::virtio::queue::{Piece, Virtqueue};
+use crate::virtio::queue::{Piece, Rings, Virtqueue};
 use crate::virtio::{Hal, Transport, VirtioError, mmio, negotiate};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -91,8 +91,9 @@ impl<H: Hal, T: Transport> TorusAdapter<H, T> {
             .filter(|&mtu| mtu >= LEAST_MTU)
             .ok_or(VirtioError::Mtu(frame_mtu))?;
         let mtu = usize::from(mtu);
-        let receive = Virtqueue::new();
-        let transmit = Virtqueue::new();
+        // Never freed: the device knows where they are.
+        let receive = Virtqueue::new(Box::leak(Box::new(Rings::new())));
+        let transmit = Virtqueue::new(Box::leak(Box::new(Rings::new())));
         setup.queue(RECEIVE, RX_BUFFERS as u16, receive.addresses())?;
         setup.queue(TRANSMIT, TX_DESCRIPTORS as u16, transmit.addresses())?;
         let own = mac(node);

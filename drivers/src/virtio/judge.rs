@@ -5,6 +5,7 @@
 use super::fake::HostHal;
 use super::queue::{Piece, Virtqueue};
 use proptest::prelude::*;
+use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 use virtio_queue::{Queue, QueueT};
@@ -48,7 +49,7 @@ struct Pair {
 }
 
 fn pair() -> Pair {
-    let driver = Virtqueue::new();
+    let driver = Virtqueue::new(Box::leak(Box::default()));
     let buffer: &'static mut [u8] = std::vec![0u8; 1 << 16].leak();
     let buffer = buffer.as_mut_ptr().expose_provenance() as u64;
     let addresses = driver.addresses();

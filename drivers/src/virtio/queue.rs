@@ -8,7 +8,6 @@
 //! whoever adds it.
 
 use super::Hal;
-use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -48,11 +47,46 @@ struct Used<const N: usize> {
     available_event: AtomicU16,
 }
 
+/// The memory that driver and device share: descriptors and both rings of a queue of `N` entries.
 #[repr(C)]
-struct Rings<const N: usize> {
+pub struct Rings<const N: usize> {
     descriptors: [Descriptor; N],
     available: Available<N>,
     used: Used<N>,
+}
+
+impl<const N: usize> Rings<N> {
+    /// Memory for a queue.
+    pub const fn new() -> Self {
+        Self {
+            descriptors: [const {
+                Descriptor {
+                    address: AtomicU64::new(0),
+                    len: AtomicU32::new(0),
+                    flags: AtomicU16::new(0),
+                    next: AtomicU16::new(0),
+                }
+            }; N],
+            available: Available {
+                flags: AtomicU16::new(0),
+                idx: AtomicU16::new(0),
+                ring: [const { AtomicU16::new(0) }; N],
+                used_event: AtomicU16::new(0),
+            },
+            used: Used {
+                flags: AtomicU16::new(0),
+                idx: AtomicU16::new(0),
+                ring: [const { UsedEntry { id: AtomicU32::new(0), len: AtomicU32::new(0) } }; N],
+                available_event: AtomicU16::new(0),
+            },
+        }
+    }
+}
+
+impl<const N: usize> Default for Rings<N> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Device addresses of a queue's three parts.
@@ -103,7 +137,6 @@ pub const fn need_event(event: u16, new: u16, old: u16) -> bool {
 
 /// A queue of `N` descriptors; `N` is a power of two, at most 2^15.
 pub struct Virtqueue<const N: usize, H> {
-    /// Never freed: the device knows where they are.
     rings: &'static Rings<N>,
     /// Free descriptors, a stack: the first `free` entries.
     stack: [u16; N],
@@ -125,32 +158,14 @@ pub struct Virtqueue<const N: usize, H> {
 impl<const N: usize, H: Hal> Virtqueue<N, H> {
     const SIZE_IS_RIGHT: () = assert!(N.is_power_of_two() && N <= 1 << 15);
 
-    /// An empty queue that asks for no interrupts. Allocates, for ever.
-    pub fn new() -> Self {
+    /// An empty queue that asks for no interrupts, in `rings`, which no device uses yet.
+    pub fn new(rings: &'static Rings<N>) -> Self {
         let () = Self::SIZE_IS_RIGHT;
-        let rings: &'static Rings<N> = Box::leak(Box::new(Rings {
-            descriptors: [const {
-                Descriptor {
-                    address: AtomicU64::new(0),
-                    len: AtomicU32::new(0),
-                    flags: AtomicU16::new(0),
-                    next: AtomicU16::new(0),
-                }
-            }; N],
-            available: Available {
-                flags: AtomicU16::new(0),
-                idx: AtomicU16::new(0),
-                ring: [const { AtomicU16::new(0) }; N],
-                // The entry that is farthest away: no interrupt until `arm`.
-                used_event: AtomicU16::new(u16::MAX.to_le()),
-            },
-            used: Used {
-                flags: AtomicU16::new(0),
-                idx: AtomicU16::new(0),
-                ring: [const { UsedEntry { id: AtomicU32::new(0), len: AtomicU32::new(0) } }; N],
-                available_event: AtomicU16::new(0),
-            },
-        }));
+        rings.available.idx.store(0, Ordering::Relaxed);
+        // The entry that is farthest away: no interrupt until `arm`.
+        rings.available.used_event.store(u16::MAX.to_le(), Ordering::Relaxed);
+        rings.used.idx.store(0, Ordering::Relaxed);
+        rings.used.available_event.store(0, Ordering::Relaxed);
         Self {
             rings,
             stack: core::array::from_fn(|i| (N - 1 - i) as u16),
@@ -291,11 +306,5 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
         self.rings.available.used_event.store(self.seen.to_le(), Ordering::Relaxed);
         H::barrier();
         self.has_used()
-    }
-}
-
-impl<const N: usize, H: Hal> Default for Virtqueue<N, H> {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -3,13 +3,14 @@
 use super::fake::{DeviceQueue, HostHal};
 use super::queue::{Piece, Virtqueue, need_event};
 use proptest::prelude::*;
+use std::boxed::Box;
 use std::vec::Vec;
 
 const SIZE: u16 = 8;
 type Queue = Virtqueue<{ SIZE as usize }, HostHal>;
 
 fn pair() -> (Queue, DeviceQueue) {
-    let queue = Queue::new();
+    let queue = Queue::new(Box::leak(Box::default()));
     let device = DeviceQueue::new(queue.addresses(), SIZE);
     (queue, device)
 }
