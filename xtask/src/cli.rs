@@ -78,6 +78,23 @@ struct Qemu {
     /// Capture all packets into FILE, for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// What befalls packets on their way: drop, corrupt, dup and reorder in percent, delay, and a seed
+    ///
+    /// As in drop=1%,corrupt=0.1%,dup=1%,delay=0..20ms,reorder=5%,seed=7. Percentages are of packets, however
+    /// far they go. The same seed strikes the same packets of each pair of nodes.
+    #[arg(long, value_name = "FAULTS")]
+    faults: Option<String>,
+    /// Kill a node so long after all have joined, as in node=3@2s (may be given several times)
+    ///
+    /// The other nodes go on until they end by themselves or meet the deadline.
+    #[arg(long, value_name = "node=NODE@TIME")]
+    kill: Vec<String>,
+    /// Lose all packets on a link for a while, as in 0:+x@1s..3s (may be given several times)
+    ///
+    /// Those that leave node 0 in direction +x, from 1 s to 3 s after all have joined; without a second time,
+    /// for ever. What comes the other way crosses another link, here 1:-x.
+    #[arg(long, value_name = "NODE:LINK@FROM..UNTIL")]
+    link_down: Vec<String>,
     /// Log level compiled into the firmware
     #[arg(long, value_enum, default_value = "info")]
     log: Level,
@@ -224,6 +241,9 @@ impl Qemu {
         run = self.qemu_option.into_iter().fold(run, Run::qemu_option);
         run = self.image.into_iter().fold(run, Run::image);
         run = self.pcap.into_iter().fold(run, Run::pcap);
+        run = self.faults.into_iter().fold(run, Run::faults);
+        run = self.kill.into_iter().fold(run, Run::kill);
+        run = self.link_down.into_iter().fold(run, Run::link_down);
         self.logs.into_iter().fold(run, Run::logs)
     }
 }

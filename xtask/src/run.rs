@@ -6,6 +6,7 @@
 //! outcome.expect_success();
 //! ```
 
+mod faults;
 mod folder;
 mod outcome;
 mod permits;
@@ -13,9 +14,10 @@ mod settings;
 mod watch;
 mod watched;
 
+pub use faults::KillWhen;
 pub use folder::Folder;
 pub use outcome::{Ending, NodeOutcome, Outcome};
-pub use settings::{KillWhen, Run};
+pub use settings::Run;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -29,6 +31,7 @@ use crate::firmware::{self, Request};
 use crate::node::{self, Guest, Machine, Place};
 use crate::personality::{Personality, arguments};
 use crate::{dump, setup};
+use faults::Plan;
 use settings::Image;
 use watch::Watch;
 use watched::{Firmware, Watched};
@@ -44,6 +47,7 @@ impl Run {
             .parse()
             .map_err(|error| anyhow::anyhow!("the torus {:?} cannot be: {error}", self.torus))?;
         self.check(shape)?;
+        let plan = Plan::new(&self, shape)?;
         let machine = self.machine()?;
         let firmware = machine.image.as_deref().map(Firmware::load).transpose()?;
         let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(self.harts));
@@ -51,6 +55,8 @@ impl Run {
         let sockets = short_folder()?;
         let mut config = fabric::Config::new(shape, sockets.path());
         config.pcap.clone_from(&self.pcap);
+        config.faults = plan.faults;
+        config.links_down = plan.links_down;
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
         let begun = Instant::now();
@@ -64,7 +70,8 @@ impl Run {
             interrupt: &self.interrupt,
             begun,
             deadline: self.deadline,
-            kills: self.kills.clone(),
+            kills: plan.kills,
+            go_on: self.go_on,
             joined: None,
             ended: None,
         };
@@ -103,7 +110,7 @@ impl Run {
         if self.agent && self.harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
         }
-        if let Some(node) = self.gdb.iter().chain(self.kills.iter().map(|kill| &kill.node)).max()
+        if let Some(node) = self.gdb.iter().max()
             && *node >= shape.nodes()
         {
             bail!("there is no node {node}: the last one of {shape} is {}", shape.nodes() - 1);

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
+use crate::fabric::Statistics;
 use crate::run::Outcome;
 
 const HEAD: [&str; 8] = ["node", "exit", "sent", "received", "bytes out", "bytes in", "hops", "dropped"];
+const FAULTS_HEAD: [&str; 7] =
+    ["node", "dropped", "corrupted", "doubled", "delayed", "reordered", "link down"];
 
-/// One row per node, then the totals.
+/// One row per node, then the totals; then the faults that were injected, if any were asked for.
 ///
 /// A node's own counters come from its final status, which counts messages inside the node too; bytes and hops
 /// are the fabric's.
 pub fn render(outcome: &Outcome) -> String {
-    let mut rows = vec![HEAD.map(str::to_owned)];
+    let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
     let mut total = [0u64; 6];
     for (rank, node) in outcome.nodes.iter().enumerate() {
         let end = node.end();
@@ -30,15 +33,44 @@ pub fn render(outcome: &Outcome) -> String {
             fabric.hops,
             number("dropped").unwrap_or(0) + fabric.dropped.total(),
         ];
-        for (sum, cell) in total.iter_mut().zip(cells) {
-            *sum += cell;
-        }
-        rows.push(row(rank.to_string(), exit, cells));
+        rows.push(row([rank.to_string(), exit], cells, &mut total));
     }
-    rows.push(row("all".into(), String::new(), total));
+    rows.push(row(["all".into(), String::new()], total, &mut [0; 6]));
+    let mut text = columns(&rows);
+    text.push_str(&format!("boot {}, job {}", time(outcome.boot_time), time(outcome.job_time)));
+    if let Some(words) = &outcome.fabric.faults {
+        text.push_str(&format!("\n\nfaults injected into what each node sent: {words}\n"));
+        text.push_str(columns(&faults(&outcome.fabric)).trim_end());
+    }
+    text
+}
+
+fn faults(statistics: &Statistics) -> Vec<Vec<String>> {
+    let mut rows = vec![FAULTS_HEAD.map(str::to_owned).to_vec()];
+    let mut total = [0u64; 6];
+    for (rank, node) in statistics.nodes.iter().enumerate() {
+        let it = node.faults;
+        let cells = [it.dropped, it.corrupted, it.duplicated, it.delayed, it.reordered, it.cut];
+        rows.push(row([rank.to_string()], cells, &mut total));
+    }
+    rows.push(row(["all".into()], total, &mut [0; 6]));
+    rows
+}
+
+/// Names and numbers as cells; adds the numbers to `total`.
+fn row<const N: usize>(names: [String; N], numbers: [u64; 6], total: &mut [u64; 6]) -> Vec<String> {
+    for (sum, number) in total.iter_mut().zip(numbers) {
+        *sum += number;
+    }
+    names.into_iter().chain(numbers.map(|number| number.to_string())).collect()
+}
+
+/// Rows of as many cells as the first, which is the head, set in columns.
+fn columns(rows: &[Vec<String>]) -> String {
+    let cells = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..cells).map(width).collect();
     let mut text = String::new();
-    let widths: Vec<usize> =
-        (0..HEAD.len()).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
     for (index, row) in rows.iter().enumerate() {
         let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}")).collect();
         let line = cells.join("  ");
@@ -49,13 +81,7 @@ pub fn render(outcome: &Outcome) -> String {
             text.push('\n');
         }
     }
-    text.push_str(&format!("boot {}, job {}", time(outcome.boot_time), time(outcome.job_time)));
     text
-}
-
-fn row(name: String, exit: String, cells: [u64; 6]) -> [String; 8] {
-    let [a, b, c, d, e, f] = cells.map(|cell| cell.to_string());
-    [name, exit, a, b, c, d, e, f]
 }
 
 fn time(time: Option<Duration>) -> String {

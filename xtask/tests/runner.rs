@@ -117,6 +117,33 @@ fn n10_a_killed_node_ends_the_run_with_its_name() {
 }
 
 #[test]
+fn x4_after_a_death_that_was_asked_for_the_others_go_on() {
+    let script = Script::new(
+        "say 'D0x'; [ $rank = 0 ] || wait_long; sleep 2; say 'R0node 1 is gone' 'S0end status=5'; exit 5\n",
+    );
+    let run = script.run().kill_node_at(1, KillWhen::Line("cannot be decoded".into())).go_on();
+    let outcome = run.run().expect("a run");
+    assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Finished, 1));
+    assert_eq!(outcome.nodes[0].status(), Some(5));
+    let failures: Vec<_> = outcome.failures().collect();
+    assert!(failures.contains(&"node 1 was killed by signal 9"), "{failures:?}");
+    assert!(!script.lives());
+}
+
+#[test]
+fn x4_the_table_shows_faults_only_if_they_were_asked_for() {
+    let script = Script::new("say 'S0end status=0'\n");
+    let table = |run: Run| xtask::table::render(&run.run().expect("a run"));
+    assert!(!table(script.run()).contains("fault"));
+    let text = table(script.run().faults("drop=1%").link_down("0:+x@1s..3s"));
+    let tail: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("faults")).collect();
+    assert_eq!(tail[0], "faults injected into what each node sent: drop=1%,seed=0, down 0:+x@1s..3s");
+    assert_eq!(tail[1].split_whitespace().next(), Some("node"));
+    assert!(tail[1].ends_with("link down") && tail[5].trim_start().starts_with("all  "), "{text}");
+    assert_eq!(tail.len(), 6);
+}
+
+#[test]
 fn n10_a_hung_node_meets_the_deadline() {
     let script = Script::new("[ $rank = 1 ] || say 'S0end status=0'; [ $rank = 0 ] || wait_long\n");
     let start = Instant::now();
@@ -153,4 +180,21 @@ fn x1_what_cannot_be_run_is_refused_before_anything_starts() {
     assert!(refused(Run::new("hello").torus("2y2")).contains("the torus \"2y2\" cannot be"));
     assert!(refused(Run::new("hello").harts(9)).contains("1 to 8 harts"));
     assert!(refused(Run::new("hello").torus("2").gdb(2)).contains("there is no node 2"));
+    for (run, why) in [
+        (Run::new("hello").faults("dorp=1%"), "the faults \"dorp=1%\" cannot be: there is no fault \"dorp\""),
+        (
+            Run::new("hello").link_down("0:+u@1s..3s"),
+            "the link \"0:+u@1s..3s\" cannot go down: node 0 of 2x2x2 has no link +u",
+        ),
+        (Run::new("hello").kill("3@2s"), "cannot kill \"3@2s\": write node=NODE@TIME, as in node=3@2s"),
+        (
+            Run::new("hello").kill("node=x@2s"),
+            "cannot kill \"node=x@2s\": \"x\" is no node: write its number, as in node=3@2s",
+        ),
+        (Run::new("hello").kill("node=3@2"), "\"2\" is no time: write a number and us, ms or s"),
+        (Run::new("hello").kill("node=8@2s"), "there is no node 8 to kill: the last one of 2x2x2 is 7"),
+    ] {
+        let refusal = refused(run);
+        assert!(refusal.contains(why), "{refusal}");
+    }
 }

@@ -30,7 +30,7 @@ impl Dice {
 
     /// A number from 0 to below `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.draw()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Dice of their own, for what may draw any number of times. Takes one draw.

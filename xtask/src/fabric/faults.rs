@@ -139,7 +139,7 @@ impl FromStr for LinkDown {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || format!("{text:?} is no link and time: write NODE:LINK@FROM..UNTIL, as in 0:+x@1s..3s");
+        let form = || "write NODE:LINK@FROM..UNTIL, as in 0:+x@1s..3s".to_owned();
         let (node, rest) = text.split_once(':').ok_or_else(form)?;
         let (link, times) = rest.split_once('@').ok_or_else(form)?;
         let (from, until) = times.split_once("..").ok_or_else(form)?;

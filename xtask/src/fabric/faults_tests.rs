@@ -74,7 +74,7 @@ fn x4_a_bad_word_is_named_with_what_would_be_right() {
         assert!(why.starts_with("there is no fault \"") && why.contains("there are drop=1%"), "{why}");
     }
     for (text, why) in [
-        ("0:+x", r#""0:+x" is no link and time: write NODE:LINK@FROM..UNTIL, as in 0:+x@1s..3s"#),
+        ("0:+x", r#"write NODE:LINK@FROM..UNTIL, as in 0:+x@1s..3s"#),
         ("a:+x@1s..", r#""a" is no node: write its number, as in 0:+x"#),
         ("0:x@1s..", r#""x" is no link: write + or - and one of x, y, z, u, v"#),
         ("0:+x@1..", r#""1" is no time: write a number and us, ms or s, as in 20ms"#),

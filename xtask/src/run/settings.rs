@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::faults::{Kill, KillWhen};
 use crate::arch::Arch;
 use crate::personality::{Map, Mode};
 use crate::progress::Voice;
@@ -19,29 +20,6 @@ pub(super) enum Image {
     File(PathBuf),
     /// None: the emulator is a stand-in.
     None,
-}
-
-/// When a test wants a node to die.
-#[derive(Clone, Debug)]
-pub enum KillWhen {
-    /// So long after all nodes had joined the torus.
-    After(Duration),
-    /// When some node's log line contains this.
-    Line(String),
-}
-
-/// A death to come.
-#[derive(Clone, Debug)]
-pub(super) struct Kill {
-    pub(super) node: u32,
-    pub(super) when: KillWhen,
-    pub(super) heard: bool,
-}
-
-impl Kill {
-    pub(super) fn hear(&mut self, line: &str) {
-        self.heard |= matches!(&self.when, KillWhen::Line(text) if line.contains(text));
-    }
 }
 
 /// A run to be: how many nodes of what kind do which job.
@@ -66,6 +44,10 @@ pub struct Run {
     pub(super) smp: Option<String>,
     pub(super) bootargs: HashMap<u32, String>,
     pub(super) kills: Vec<Kill>,
+    pub(super) kill_words: Vec<String>,
+    pub(super) go_on: bool,
+    pub(super) faults: Option<String>,
+    pub(super) links_down: Vec<String>,
     pub(super) emulator: Option<PathBuf>,
     pub(super) image: Image,
     pub(super) voice: Voice,
@@ -95,6 +77,10 @@ impl Run {
             smp: None,
             bootargs: HashMap::new(),
             kills: Vec::new(),
+            kill_words: Vec::new(),
+            go_on: false,
+            faults: None,
+            links_down: Vec::new(),
             emulator: None,
             image: Image::Job,
             voice: Voice::quiet(),
@@ -212,7 +198,33 @@ impl Run {
 
     /// Kills a node's emulator from outside at some moment.
     pub fn kill_node_at(mut self, node: u32, when: KillWhen) -> Self {
-        self.kills.push(Kill { node, when, heard: false });
+        self.kills.push(Kill::new(node, when));
+        self
+    }
+
+    /// Kills a node's emulator at a time after all had joined, as in `node=3@2s`; the others [go on](Self::go_on).
+    pub fn kill(mut self, words: impl Into<String>) -> Self {
+        self.kill_words.push(words.into());
+        self.go_on()
+    }
+
+    /// A node's failure does not stop the others: they end by themselves or meet the deadline.
+    pub fn go_on(mut self) -> Self {
+        self.go_on = true;
+        self
+    }
+
+    /// What befalls packets, as in `drop=1%,corrupt=0.1%,dup=1%,delay=0..20ms,reorder=5%,seed=7`; see
+    /// [`Faults`](crate::fabric::Faults).
+    pub fn faults(mut self, words: impl Into<String>) -> Self {
+        self.faults = Some(words.into());
+        self
+    }
+
+    /// One direction of a link loses all packets for a while, as in `0:+x@1s..3s`; see
+    /// [`LinkDown`](crate::fabric::LinkDown).
+    pub fn link_down(mut self, words: impl Into<String>) -> Self {
+        self.links_down.push(words.into());
         self
     }
 

@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result};
 use mio::unix::pipe::Receiver;
 use mio::{Events, Interest, Poll, Token};
 
+use super::faults::{Kill, KillWhen};
 use super::outcome::Ending;
-use super::settings::{Kill, KillWhen};
 use super::watched::{Firmware, Said, Watched};
 use crate::fabric::FabricHandle;
 use crate::log;
@@ -39,8 +39,10 @@ pub struct Watch<'a> {
     pub begun: Instant,
     /// How long the run may take.
     pub deadline: Option<Duration>,
-    /// Nodes to kill, as tests want it.
+    /// Nodes to kill.
     pub kills: Vec<Kill>,
+    /// Whether a node's failure leaves the others until the deadline.
+    pub go_on: bool,
     /// When all had joined.
     pub joined: Option<Instant>,
     /// When the last one told its final status.
@@ -88,7 +90,7 @@ impl Watch<'_> {
             }
             let leaving = |node: &Watched| node.outcome.failure.is_some() && node.outcome.exit.is_none();
             let patience = if self.nodes.iter().any(leaving) { FAREWELL } else { GRACE };
-            if failed.is_some_and(|since| since.elapsed() > patience) {
+            if !self.go_on && failed.is_some_and(|since| since.elapsed() > patience) {
                 return Ok(Ending::NodeFailed);
             }
             if self.deadline.is_some_and(|deadline| self.begun.elapsed() > deadline) {
