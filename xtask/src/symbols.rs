@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 
 /// The symbols and line table of one image.
 pub struct Symbols {
-    loader: addr2line::Loader,
+    lines: addr2line::Loader,
+    /// Functions by address.
+    functions: Vec<(u64, String)>,
     text: Vec<std::ops::Range<u64>>,
     state: Option<u64>,
 }
@@ -23,9 +25,19 @@ impl Symbols {
             .map(|section| section.address()..section.address() + section.size())
             .collect();
         let state = file.symbol_by_name("PAMIR_STATE").map(|symbol| symbol.address());
-        let loader = addr2line::Loader::new(path)
-            .map_err(|error| anyhow::anyhow!("cannot read the symbols of {}: {error}", path.display()))?;
-        Ok(Self { loader, text, state })
+        // The linker keeps labels of relocations and of data among the code: they name no function.
+        let is_function = |name: &str| !name.starts_with(['.', '$']);
+        let mut functions: Vec<_> = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Text || symbol.is_global())
+            .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?)))
+            .filter(|(_, name)| is_function(name))
+            .map(|(address, name)| (address, format!("{:#}", rustc_demangle::demangle(name))))
+            .collect();
+        functions.sort();
+        let lines = addr2line::Loader::new(path)
+            .map_err(|error| anyhow::anyhow!("cannot read the line table of {}: {error}", path.display()))?;
+        Ok(Self { lines, functions, text, state })
     }
 
     /// Where the block lies that says how the message unit's FIFOs stand.
@@ -38,13 +50,14 @@ impl Symbols {
         if !self.text.iter().any(|range| range.contains(&address)) {
             return None;
         }
-        let symbol = self.loader.find_symbol(address);
-        let function =
-            symbol.map_or_else(|| "?".into(), |name| format!("{:#}", rustc_demangle::demangle(name)));
-        let location = self.loader.find_location(address).ok().flatten();
-        let line =
-            location.and_then(|location| Some(format!("{}:{}", shorten(location.file?), location.line?)));
-        Some(line.map_or(function.clone(), |line| format!("{function}, {line}")))
+        let after = self.functions.partition_point(|(start, _)| *start <= address);
+        let function = after.checked_sub(1).map_or("?", |index| &self.functions[index].1);
+        let location = self.lines.find_location(address).ok().flatten();
+        let line = location.and_then(|location| Some((shorten(location.file?), location.line?)));
+        Some(match line {
+            Some((file, line)) => format!("{function}, {file}:{line}"),
+            None => function.to_owned(),
+        })
     }
 
     /// Puts a name behind each code address of a report's line.
@@ -101,6 +114,8 @@ mod tests {
     fn n10_this_very_program_has_symbols() {
         let symbols = Symbols::load(&std::env::current_exe().expect("a program")).expect("its symbols");
         assert_eq!(symbols.name(0), None);
-        assert!(symbols.text.iter().any(|range| symbols.name(range.start).is_some()));
+        let this = |(_, name): &&(u64, String)| name.ends_with("this_very_program_has_symbols");
+        let (address, name) = symbols.functions.iter().find(this).expect("this test");
+        assert!(symbols.name(*address).is_some_and(|found| found.starts_with(name)));
     }
 }
