@@ -62,7 +62,7 @@ fn compile(
     let toolchain = setup::toolchain(arch, voice)?;
     voice.busy(&format!("building {what}"));
     let mut command = toolchain.cargo("build", arch);
-    command.args(["--release", "--package", "kernel"]).args(selection);
+    command.args(["--profile", "firmware", "--package", "kernel"]).args(selection);
     // Messages on the standard output name the images; errors go to the standard error as they would by hand.
     command.args(["--message-format", "json-render-diagnostics", "--color"]);
     command.arg(if console::colors_enabled_stderr() && !voice.is_quiet() { "always" } else { "never" });
