@@ -3,8 +3,10 @@
 
 use crate::virtio::Acknowledge;
 
-/// Packets that an adapter may have in flight at once; cookies are below it.
+/// Packets that the message unit may have in flight at once; its cookies are below it.
 pub const IN_FLIGHT: usize = 256;
+/// Cookies that an adapter must take: those of the message unit, then some for a layer between the two.
+pub const COOKIES: usize = IN_FLIGHT + 32;
 /// Receive buffers of a node, over all its contexts.
 pub const RX_BUFFERS: usize = 256;
 /// Most bytes of header and inline data of one [`Adapter::transmit`].
@@ -31,18 +33,46 @@ impl Lent {
     }
 }
 
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The network has it and will deliver it.
+    Sent,
+    /// It may or may not have arrived: the peer was declared dead.
+    Failed,
+}
+
 /// A receive buffer with a packet in it, lent by the adapter. It must go back by [`Adapter::recycle`].
 #[derive(Debug)]
 pub struct RxBuffer {
     memory: &'static mut [u8],
     start: u16,
     len: u16,
+    source: u32,
 }
 
 impl RxBuffer {
     /// A buffer whose packet lies at `start..start + len`.
     pub fn new(memory: &'static mut [u8], start: u16, len: u16) -> Self {
-        Self { memory, start, len }
+        Self { memory, start, len, source: FABRIC }
+    }
+
+    /// The same, sent by the node with rank `source`.
+    pub fn sent_by(self, source: u32) -> Self {
+        Self { source, ..self }
+    }
+
+    /// Rank of the node that says it sent the packet; [`FABRIC`] for the network itself.
+    #[inline]
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// Takes `front` bytes off the packet's front and leaves at most `len` behind them.
+    #[inline]
+    pub fn trimmed(self, front: u16, len: u16) -> Self {
+        let front = front.min(self.len);
+        Self { start: self.start + front, len: len.min(self.len - front), ..self }
     }
 
     /// The packet: header, payload, and whatever the network put behind them.
@@ -71,6 +101,40 @@ pub struct AdapterFaults {
     pub foreign: u64,
     /// Frames that are addressed to another node.
     pub stray: u64,
+    /// What a reliable layer had to mend.
+    pub reliability: Reliability,
+}
+
+/// Counters of a reliable layer (SPEC D-8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reliability {
+    /// Packets sent again.
+    pub retransmitted: u64,
+    /// Packets that had arrived before.
+    pub duplicates: u64,
+    /// Frames whose checksum or fields are wrong.
+    pub corrupt: u64,
+    /// Packets that arrived before an earlier one.
+    pub out_of_order: u64,
+    /// Packets beyond what the peer was allowed to send.
+    pub beyond_credit: u64,
+    /// Frames of only an acknowledgement that were sent.
+    pub acks: u64,
+    /// Times that a peer was asked for credit.
+    pub probes: u64,
+    /// Packets that had to wait for credit.
+    pub stalls: u64,
+    /// Peers declared dead.
+    pub dead_peers: u64,
+    /// Frames from more peers than there is memory for.
+    pub strangers: u64,
+}
+
+impl Reliability {
+    /// Frames that were thrown away.
+    pub fn dropped(&self) -> u64 {
+        self.duplicates + self.corrupt + self.beyond_credit + self.strangers
+    }
 }
 
 /// A network adapter. All methods are called with the message unit's token held.
@@ -84,15 +148,26 @@ pub trait Adapter: Send + 'static {
     /// Most bytes of payload behind a packet's header.
     fn mtu(&self) -> usize;
 
+    /// Receive buffers that the adapter has.
+    fn buffers(&self) -> usize {
+        RX_BUFFERS
+    }
+
     /// Whether [`transmit`](Self::transmit) has room for one more packet.
     fn has_room(&self) -> bool;
 
+    /// Whether there is also room for one to node `node`. True for a node that is dead: its packets are refused.
+    fn has_room_for(&mut self, _node: u32) -> bool {
+        true
+    }
+
     /// Queues the packet `header`, `inline`, `lent` for node `node` ([`FABRIC`]: for the network itself). The first
     /// two are copied and are together at most [`HEAD_BYTES`]. Returns whether it was queued; if so, `cookie`
-    /// comes back from [`reclaim`](Self::reclaim) once the device has read everything.
+    /// comes back from [`reclaim`](Self::reclaim) once nobody needs the bytes any more. If not, there was no room,
+    /// or the node is dead.
     ///
     /// # Safety
-    /// `lent` stays readable and unchanged, and `cookie`, less than [`IN_FLIGHT`], is not used again, until it
+    /// `lent` stays readable and unchanged, and `cookie`, less than [`COOKIES`], is not used again, until it
     /// comes back.
     unsafe fn transmit(
         &mut self,
@@ -103,8 +178,8 @@ pub trait Adapter: Send + 'static {
         cookie: u16,
     ) -> bool;
 
-    /// A packet that was sent.
-    fn reclaim(&mut self) -> Option<u16>;
+    /// A packet that the adapter is done with, and what became of it.
+    fn reclaim(&mut self) -> Option<(u16, Outcome)>;
 
     /// The next packet that came in.
     fn receive(&mut self) -> Option<RxBuffer>;
@@ -118,6 +193,24 @@ pub trait Adapter: Send + 'static {
     /// Asks for an interrupt when the next packet comes in and, if `sent`, when the next has been sent. Returns
     /// whether there is one already; then no interrupt may come for it.
     fn arm(&mut self, sent: bool) -> bool;
+
+    /// Sends what would have waited a little longer: no hart may run the engine for a while.
+    fn settle(&mut self) {}
+
+    /// When the adapter wants to be flushed again, if nothing else happens, in nanoseconds since the node started.
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+
+    /// Until when to run the engine, although all is sent, so that peers hear what arrived here.
+    fn linger_until(&self) -> u64 {
+        0
+    }
+
+    /// A node that was declared dead, each once.
+    fn take_dead(&mut self) -> Option<u32> {
+        None
+    }
 
     /// The handle that acknowledges interrupts.
     fn interrupt(&self) -> Self::Interrupt;

@@ -12,7 +12,9 @@
 //! from memory of the adapter's own, then what the sender lent. A frame that arrives lies in one buffer, placed so
 //! that the packet's payload is aligned to 64 bytes.
 
-use crate::adapter::{Adapter, AdapterFaults, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS, RxBuffer};
+use crate::adapter::{
+    Adapter, AdapterFaults, COOKIES, HEAD_BYTES, Lent, Outcome, RX_BUFFERS, Reliability, RxBuffer,
+};
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
 use crate::virtio::{Hal, Transport, VirtioError, mmio, negotiate};
 use alloc::boxed::Box;
@@ -104,7 +106,7 @@ impl<H: Hal, T: Transport> TorusAdapter<H, T> {
             transport: setup.go(),
             receive,
             transmit,
-            fronts: Box::leak((0..IN_FLIGHT).map(|_| Front(UnsafeCell::new(front))).collect()),
+            fronts: Box::leak((0..COOKIES).map(|_| Front(UnsafeCell::new(front))).collect()),
             cookies: [0; TX_DESCRIPTORS],
             buffers: [None; RX_BUFFERS],
             own,
@@ -207,8 +209,8 @@ impl<H: Hal, T: Transport> Adapter for TorusAdapter<H, T> {
         true
     }
 
-    fn reclaim(&mut self) -> Option<u16> {
-        self.transmit.take_used().map(|done| self.cookies[usize::from(done.head)])
+    fn reclaim(&mut self) -> Option<(u16, Outcome)> {
+        self.transmit.take_used().map(|done| (self.cookies[usize::from(done.head)], Outcome::Sent))
     }
 
     fn receive(&mut self) -> Option<RxBuffer> {
@@ -256,6 +258,12 @@ impl<H: Hal, T: Transport> Adapter for TorusAdapter<H, T> {
             .iter()
             .map(|faults| faults.ids + faults.lengths + faults.indices)
             .sum();
-        AdapterFaults { rings, runts: self.runts, foreign: self.foreign, stray: self.stray }
+        AdapterFaults {
+            rings,
+            runts: self.runts,
+            foreign: self.foreign,
+            stray: self.stray,
+            reliability: Reliability::default(),
+        }
     }
 }

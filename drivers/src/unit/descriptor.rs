@@ -25,3 +25,13 @@ pub(crate) enum Body {
     /// In the sender's memory, behind a header that may lie in a copy slot.
     Lent { node: u32, header: Option<Slot>, data: Source },
 }
+
+impl Body {
+    /// The node that the packet is for.
+    #[inline]
+    pub(crate) fn node(&self) -> u32 {
+        match *self {
+            Self::Inline { node, .. } | Self::Copied { node, .. } | Self::Lent { node, .. } => node,
+        }
+    }
+}

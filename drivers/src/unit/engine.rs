@@ -11,7 +11,7 @@ use super::descriptor::{Body, Descriptor};
 use super::fifo::{Arrived, Lane};
 use super::platform::Platform;
 use super::slots::CopySlots;
-use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RxBuffer};
+use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, Outcome, RxBuffer};
 use crate::state::count;
 use alloc::boxed::Box;
 use pami::packet::{Envelope, Header, Kind, Packet};
@@ -65,7 +65,7 @@ impl<A: Adapter> Engine<A> {
     pub(crate) fn pass<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
         let mut wake = PortSet::EMPTY;
         let starved = !unit.starved.is_empty();
-        let mut moved = self.reclaim(starved, &mut wake);
+        let mut moved = self.reclaim(unit, starved, &mut wake);
         moved |= self.answer_doorbells(unit);
         if !self.pending.is_empty() {
             moved |= self.send_pending(unit, starved, &mut wake);
@@ -73,6 +73,9 @@ impl<A: Adapter> Engine<A> {
         }
         moved |= self.receive(unit, &mut wake);
         self.adapter.flush();
+        while let Some(node) = self.adapter.take_dead() {
+            unit.note_death(node);
+        }
         while let Some(port) = wake.pop() {
             unit.wake_port(port);
         }
@@ -85,19 +88,28 @@ impl<A: Adapter> Engine<A> {
         self.adapter.arm(sent)
     }
 
-    /// Whether everything that the engine knows of was sent.
-    pub(crate) fn is_idle(&mut self) -> bool {
-        self.free == IN_FLIGHT && self.lanes.iter_mut().all(|lane| lane.descriptors.is_empty())
+    /// As [`arm`](Self::arm), when no hart may run the engine for a while.
+    pub(crate) fn arm_settled<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+        self.adapter.settle();
+        self.arm(unit)
+    }
+
+    /// Whether everything that the engine knows of was sent, and no peer needs to hear of this node any more.
+    pub(crate) fn may_rest(&mut self, now: u64) -> bool {
+        self.adapter.settle();
+        self.free == IN_FLIGHT
+            && self.lanes.iter_mut().all(|lane| lane.descriptors.is_empty())
+            && now >= self.adapter.linger_until()
     }
 
     /// Sends a packet of the unit's own to the network itself, if there is room.
     pub(crate) fn send_to_fabric(&mut self, envelope: &Envelope) {
         if self.has_room() {
-            self.transmit(
-                None,
-                &Header::new(envelope, 0, 0),
-                Body::Inline { node: FABRIC, len: 0, bytes: [0; _] },
-            );
+            let body = Body::Inline { node: FABRIC, len: 0, bytes: [0; _] };
+            if let Some(refused) = self.transmit(None, &Header::new(envelope, 0, 0), body) {
+                let mut nobody = PortSet::EMPTY;
+                self.retire(refused, false, &mut nobody);
+            }
             self.adapter.flush();
         }
     }
@@ -110,45 +122,56 @@ impl<A: Adapter> Engine<A> {
         self.free -= 1;
         let cookie = self.cookies[self.free];
         // SAFETY: nothing is lent, and the cookie is nobody else's until the adapter gives it back.
-        unsafe { self.adapter.transmit(node, &[], bytes, [Lent::NONE; 2], cookie) };
+        if !unsafe { self.adapter.transmit(node, &[], bytes, [Lent::NONE; 2], cookie) } {
+            self.free += 1;
+            return false;
+        }
         let body = Body::Inline { node, len: 0, bytes: [0; _] };
         self.flights[usize::from(cookie)] = Some(Flight { port: None, body });
         self.adapter.flush();
         true
     }
 
-    /// Takes back what the adapter has sent.
-    fn reclaim(&mut self, starved: bool, wake: &mut PortSet) -> bool {
+    /// Takes back what the adapter is done with.
+    fn reclaim<P: Platform>(&mut self, unit: &MessageUnit<P, A>, starved: bool, wake: &mut PortSet) -> bool {
         let mut moved = false;
-        while let Some(cookie) = self.adapter.reclaim() {
-            let Some(flight) = self.flights.get_mut(usize::from(cookie)).and_then(Option::take) else {
-                continue;
-            };
-            self.cookies[self.free] = cookie;
-            self.free += 1;
-            moved = true;
-            let Some(port) = flight.port else { continue };
-            let lane = &mut self.lanes[usize::from(port)];
-            let slot = match flight.body {
-                Body::Inline { .. } => None,
-                Body::Copied { slot, .. } => Some(slot),
-                Body::Lent { header, data, .. } => {
-                    self.lent -= 1;
-                    wake.insert(port);
-                    drop(data);
-                    header
-                }
-            };
-            if let Some(slot) = slot {
-                // There is room: the ring is as long as the port has slots.
-                let _ = lane.freed.push(slot);
+        while let Some((cookie, outcome)) = self.adapter.reclaim() {
+            if outcome == Outcome::Failed {
+                unit.counters.failed_packets.add(1);
             }
-            count(&lane.record.retired);
-            if starved {
-                wake.insert(port);
-            }
+            moved |= self.retire(cookie, starved, wake);
         }
         moved
+    }
+
+    /// Frees what a packet held.
+    fn retire(&mut self, cookie: u16, starved: bool, wake: &mut PortSet) -> bool {
+        let Some(flight) = self.flights.get_mut(usize::from(cookie)).and_then(Option::take) else {
+            return false;
+        };
+        self.cookies[self.free] = cookie;
+        self.free += 1;
+        let Some(port) = flight.port else { return true };
+        let lane = &mut self.lanes[usize::from(port)];
+        let slot = match flight.body {
+            Body::Inline { .. } => None,
+            Body::Copied { slot, .. } => Some(slot),
+            Body::Lent { header, data, .. } => {
+                self.lent -= 1;
+                wake.insert(port);
+                drop(data);
+                header
+            }
+        };
+        if let Some(slot) = slot {
+            // There is room: the ring is as long as the port has slots.
+            let _ = lane.freed.push(slot);
+        }
+        count(&lane.record.retired);
+        if starved {
+            wake.insert(port);
+        }
+        true
     }
 
     /// Notes which ports have packets to send, and gives the adapter the buffers that ports gave back.
@@ -176,25 +199,36 @@ impl<A: Adapter> Engine<A> {
         wake: &mut PortSet,
     ) -> bool {
         let mut moved = false;
-        while let Some(port) = self.pending.next(self.turn) {
+        // Those whose next packet is for a node that takes none now leave this set, not the other.
+        let mut ready = self.pending;
+        while let Some(port) = ready.next(self.turn) {
             for _ in 0..SEND_BURST {
                 if !self.has_room() {
                     return moved;
                 }
-                let Some(Descriptor { header, body }) = self.lanes[usize::from(port)].descriptors.pop()
-                else {
+                let descriptors = &mut self.lanes[usize::from(port)].descriptors;
+                if let Some(next) = descriptors.peek()
+                    && !self.adapter.has_room_for(next.body.node())
+                {
+                    ready.remove(port);
                     break;
-                };
+                }
+                let Some(Descriptor { header, body }) = descriptors.pop() else { break };
+                moved = true;
+                if let Some(refused) = self.transmit(Some(port), &header, body) {
+                    unit.counters.failed_packets.add(1);
+                    self.retire(refused, starved, wake);
+                    continue;
+                }
                 unit.counters.sent_packets.add(1);
                 unit.counters.sent_bytes.add(header.payload_len() as u64);
-                self.transmit(Some(port), &header, body);
-                moved = true;
             }
             if starved {
                 wake.insert(port);
             }
             if self.lanes[usize::from(port)].descriptors.is_empty() {
                 self.pending.remove(port);
+                ready.remove(port);
             }
             self.turn = port + 1;
         }
@@ -205,8 +239,10 @@ impl<A: Adapter> Engine<A> {
         self.free > 0 && self.adapter.has_room()
     }
 
-    /// Gives the adapter one packet; there is room for it.
-    fn transmit(&mut self, port: Option<u16>, header: &Header, body: Body) {
+    /// Gives the adapter one packet; there is room for it. Returns the packet's cookie if it was refused: its node
+    /// is dead.
+    #[must_use]
+    fn transmit(&mut self, port: Option<u16>, header: &Header, body: Body) -> Option<u16> {
         self.free -= 1;
         let cookie = self.cookies[self.free];
         let (node, inline, lent) = match &body {
@@ -225,8 +261,9 @@ impl<A: Adapter> Engine<A> {
         };
         // SAFETY: the body owns the slot and the source that are lent; it stays in `flights` under this cookie,
         // which is nobody else's, until the adapter gives the cookie back.
-        unsafe { self.adapter.transmit(node, header.as_bytes(), inline, lent, cookie) };
+        let taken = unsafe { self.adapter.transmit(node, header.as_bytes(), inline, lent, cookie) };
         self.flights[usize::from(cookie)] = Some(Flight { port, body });
+        (!taken).then_some(cookie)
     }
 
     /// Moves packets from the adapter to the FIFOs they are for.

@@ -16,11 +16,13 @@
 //! runs the engine arms the interrupts again whenever it took something from the adapter.
 
 mod bits;
+mod dead;
 mod descriptor;
 mod engine;
 mod fifo;
 mod platform;
 mod port;
+mod running;
 mod setup;
 mod slots;
 mod statistics;
@@ -39,11 +41,11 @@ use crate::adapter::{Adapter, RX_BUFFERS};
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
 use crate::torus::TorusAdapter;
-use crate::virtio::Acknowledge;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bits::{Doorbells, MOST_PORTS};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use dead::Dead;
 use engine::Engine;
 use fifo::Station;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
@@ -85,6 +87,9 @@ pub struct MessageUnit<P: Platform, A: Adapter = TorusAdapter<P>> {
     starved: Doorbells,
     /// Harts that sleep or are about to, a bit each.
     sleeping: AtomicU32,
+    /// When a sleeping hart will wake by itself and run the engine.
+    watched: AtomicU64,
+    dead: Dead,
     agent_flag: SleepFlag,
     joined: AtomicBool,
     join_flag: SleepFlag,
@@ -133,6 +138,8 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             doorbells: Doorbells::new(),
             starved: Doorbells::new(),
             sleeping: AtomicU32::new(0),
+            watched: AtomicU64::new(u64::MAX),
+            dead: Dead::new(map.tasks().div_ceil(tasks)),
             agent_flag: SleepFlag::new(),
             joined: AtomicBool::new(false),
             join_flag: SleepFlag::new(),
@@ -216,12 +223,13 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
-    /// Returns when everything that was injected is sent.
+    /// Returns when everything that was injected is sent, or its node is dead, and peers had time to hear what
+    /// arrived here.
     pub fn drain(&self) {
         let Some(engine) = &self.engine else { return };
         loop {
             self.run_engine();
-            if engine.lock().is_idle() {
+            if engine.lock().may_rest(P::now_ns()) {
                 return;
             }
             self.sleep(Some(P::now_ns() + DRAIN_NS));
@@ -245,6 +253,8 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             sent_bytes: counters.sent_bytes.get(),
             received_bytes: counters.received_bytes.get(),
             local_packets: local,
+            failed_packets: counters.failed_packets.get(),
+            reliability: faults.reliability,
             dropped: Dropped {
                 overflow: counters.overflow.get(),
                 malformed: counters.malformed.get(),
@@ -260,6 +270,16 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
+    /// Whether node `node` was declared dead: what was sent to it may not have arrived, nothing more can be.
+    pub fn is_dead(&self, node: u32) -> bool {
+        self.dead.has(node)
+    }
+
+    /// Nodes declared dead so far; all sleepers are woken when it grows.
+    pub fn deaths(&self) -> u32 {
+        self.dead.count()
+    }
+
     /// Number of a port, if there is such a one.
     #[inline]
     pub(crate) fn port_number(&self, client: u8, local_task: u32, context: u8) -> Option<u16> {
@@ -270,105 +290,6 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         Some(
             ((u32::from(client) * tasks + local_task) * u32::from(self.contexts) + u32::from(context)) as u16,
         )
-    }
-
-    /// Lets whoever runs the engine know that `port` has descriptors or returned buffers for it.
-    #[inline]
-    fn ring(&self, port: u16) {
-        self.doorbells.ring(port);
-        if self.agent.is_some()
-            && let Some(hart) = self.agent_flag.wake()
-        {
-            P::wake(hart);
-        }
-    }
-
-    /// A port's share of running the engine: none if an agent does.
-    #[inline]
-    fn drive(&self) -> bool {
-        self.agent.is_none() && self.run_engine()
-    }
-
-    /// Runs the engine, unless another hart does. Returns whether anything moved.
-    fn run_engine(&self) -> bool {
-        let Some(engine) = &self.engine else { return false };
-        let mut moved = false;
-        loop {
-            let token = engine.try_lock().or_else(|| {
-                // Either the holder sees the doorbells that were rung before, or this sees the token free.
-                fence(Ordering::SeqCst);
-                engine.try_lock()
-            });
-            let Some(mut engine) = token else { return moved };
-            let now = engine.pass(self);
-            moved |= now;
-            // The interrupt that a sleeper armed may be spent on what was just taken.
-            let more = now && self.sleeping.load(Ordering::Relaxed) != 0 && engine.arm(self);
-            drop(engine);
-            fence(Ordering::SeqCst);
-            if !more && self.doorbells.is_empty() {
-                return moved;
-            }
-        }
-    }
-
-    /// Sleeps, if nothing came up since the caller armed its flag. The caller looks for work again either way.
-    fn sleep(&self, deadline_ns: Option<u64>) {
-        let hart = P::hart();
-        let runs_engine =
-            self.agent.is_none_or(|agent| agent == hart) || !self.joined.load(Ordering::Relaxed);
-        let bit = 1 << (hart % 32);
-        self.sleeping.fetch_or(bit, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let mut interrupted = false;
-        if !runs_engine || self.nothing_to_do() {
-            P::wait(deadline_ns, || {
-                if let Some(interrupt) = &self.interrupt {
-                    interrupt.acknowledge();
-                }
-                interrupted = true;
-            });
-        }
-        self.sleeping.fetch_and(!bit, Ordering::SeqCst);
-        // The interrupt was for whoever runs the engine.
-        if interrupted && !runs_engine {
-            if let Some(agent) = self.agent {
-                P::wake(agent);
-            }
-        } else if interrupted {
-            self.run_engine();
-        }
-    }
-
-    /// Runs the engine once more and arms the adapter's interrupts. False if there is work, or another hart has
-    /// the token and may have looked too early.
-    fn nothing_to_do(&self) -> bool {
-        let Some(engine) = &self.engine else { return true };
-        let Some(mut engine) = engine.try_lock() else { return false };
-        let busy = engine.pass(self) || engine.arm(self);
-        drop(engine);
-        fence(Ordering::SeqCst);
-        !busy && self.doorbells.is_empty()
-    }
-
-    /// Wakes the sleeper of a port, or of all ports that share its injection FIFO.
-    fn wake_port(&self, port: u16) {
-        let first = usize::from(port);
-        let Some(station) = self.stations.get(first) else { return };
-        let group = if station.shared.load(Ordering::Relaxed) { usize::from(self.contexts) } else { 1 };
-        for station in self.stations.iter().skip(first).take(group) {
-            if let Some(hart) = station.flag.wake() {
-                P::wake(hart);
-            }
-        }
-    }
-
-    /// The fabric says that all nodes are up.
-    fn note_go(&self) {
-        self.joined.store(true, Ordering::Release);
-        if let Some(hart) = self.join_flag.wake() {
-            P::wake(hart);
-        }
     }
 }
 

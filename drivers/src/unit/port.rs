@@ -273,7 +273,11 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         if local && place.node == self.unit.node && self.shm.connect(port).is_ok() {
             return Ok(Path::Local(port));
         }
-        if self.unit.engine.is_some() { Ok(Path::Torus(place.node)) } else { Err(Unreachable) }
+        if self.unit.engine.is_some() && !self.unit.is_dead(place.node) {
+            Ok(Path::Torus(place.node))
+        } else {
+            Err(Unreachable)
+        }
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! What the message unit counted.
 
+use crate::adapter::Reliability;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Packets that were thrown away, by reason. All but the first come from outside the node.
@@ -68,8 +69,12 @@ pub struct Statistics {
     pub received_bytes: u64,
     /// Packets that took the shared memory of the node.
     pub local_packets: u64,
+    /// Packets for nodes that were declared dead.
+    pub failed_packets: u64,
     /// Packets thrown away.
     pub dropped: Dropped,
+    /// What the network did that was mended, and what that took.
+    pub reliability: Reliability,
 }
 
 /// A counter that is written with the token held and read at any time.
@@ -94,6 +99,7 @@ pub(crate) struct Counters {
     pub(crate) sent_bytes: Counter,
     pub(crate) received_packets: Counter,
     pub(crate) received_bytes: Counter,
+    pub(crate) failed_packets: Counter,
     pub(crate) overflow: Counter,
     pub(crate) malformed: Counter,
     pub(crate) unexpected: Counter,

@@ -1,6 +1,6 @@
 //! Harts that are threads, and a network of fake adapters in one process.
 
-use crate::adapter::{Adapter, AdapterFaults, Lent, RX_BUFFERS, RxBuffer};
+use crate::adapter::{Adapter, AdapterFaults, Lent, Outcome, RX_BUFFERS, RxBuffer};
 use crate::unit::Platform;
 use crate::virtio::Acknowledge;
 use std::boxed::Box;
@@ -185,11 +185,11 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
         true
     }
 
-    fn reclaim(&mut self) -> Option<u16> {
+    fn reclaim(&mut self) -> Option<(u16, Outcome)> {
         let mut net = self.net.0.lock().unwrap();
         let queued = self.queued.front()?;
         let Some(inbox) = net.get_mut(queued.node) else {
-            return self.queued.pop_front().map(|queued| queued.cookie);
+            return self.queued.pop_front().map(|queued| (queued.cookie, Outcome::Sent));
         };
         if inbox.packets.len() >= LINK {
             return None;
@@ -203,7 +203,7 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
         if core::mem::take(&mut inbox.armed) {
             Host::<TEST>::interrupt(node);
         }
-        Some(cookie)
+        Some((cookie, Outcome::Sent))
     }
 
     fn receive(&mut self) -> Option<RxBuffer> {

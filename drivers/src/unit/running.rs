@@ -1,0 +1,142 @@
+//! Who runs the engine, and when a hart may sleep (SPEC D-7, N-8).
+
+use super::MessageUnit;
+use super::platform::Platform;
+use crate::adapter::Adapter;
+use crate::virtio::Acknowledge;
+use core::sync::atomic::{Ordering, fence};
+
+impl<P: Platform, A: Adapter> MessageUnit<P, A> {
+    /// Lets whoever runs the engine know that `port` has descriptors or returned buffers for it.
+    #[inline]
+    pub(super) fn ring(&self, port: u16) {
+        self.doorbells.ring(port);
+        if self.agent.is_some()
+            && let Some(hart) = self.agent_flag.wake()
+        {
+            P::wake(hart);
+        }
+    }
+
+    /// A port's share of running the engine: none if an agent does.
+    #[inline]
+    pub(super) fn drive(&self) -> bool {
+        self.agent.is_none() && self.run_engine()
+    }
+
+    /// Runs the engine, unless another hart does. Returns whether anything moved.
+    pub(super) fn run_engine(&self) -> bool {
+        let Some(engine) = &self.engine else { return false };
+        let mut moved = false;
+        loop {
+            let token = engine.try_lock().or_else(|| {
+                // Either the holder sees the doorbells that were rung before, or this sees the token free.
+                fence(Ordering::SeqCst);
+                engine.try_lock()
+            });
+            let Some(mut engine) = token else { return moved };
+            let now = engine.pass(self);
+            moved |= now;
+            // The interrupt that a sleeper armed may be spent on what was just taken.
+            let more = now && self.sleeping.load(Ordering::Relaxed) != 0 && engine.arm(self);
+            let deadline = engine.adapter.deadline();
+            drop(engine);
+            fence(Ordering::SeqCst);
+            self.mind(deadline);
+            if !more && self.doorbells.is_empty() {
+                return moved;
+            }
+        }
+    }
+
+    /// Sleeps, if nothing came up since the caller armed its flag. The caller looks for work again either way.
+    pub(super) fn sleep(&self, deadline_ns: Option<u64>) {
+        let hart = P::hart();
+        let runs_engine =
+            self.agent.is_none_or(|agent| agent == hart) || !self.joined.load(Ordering::Relaxed);
+        let bit = 1 << (hart % 32);
+        self.sleeping.fetch_or(bit, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let mut interrupted = false;
+        let mut due = false;
+        let adapters = if runs_engine { self.nothing_to_do() } else { Some(u64::MAX) };
+        if let Some(adapters) = adapters {
+            let earliest = deadline_ns.map_or(adapters, |deadline| deadline.min(adapters));
+            if runs_engine {
+                self.watched.store(adapters, Ordering::Relaxed);
+            }
+            P::wait((earliest != u64::MAX).then_some(earliest), || {
+                if let Some(interrupt) = &self.interrupt {
+                    interrupt.acknowledge();
+                }
+                interrupted = true;
+            });
+            if runs_engine {
+                self.watched.store(u64::MAX, Ordering::Relaxed);
+            }
+            due = adapters != u64::MAX && P::now_ns() >= adapters;
+        }
+        self.sleeping.fetch_and(!bit, Ordering::SeqCst);
+        // The interrupt was for whoever runs the engine.
+        if interrupted && !runs_engine {
+            if let Some(agent) = self.agent {
+                P::wake(agent);
+            }
+        } else if interrupted || due {
+            self.run_engine();
+        }
+    }
+
+    /// Runs the engine once more, arms the adapter's interrupts and returns when the adapter wants to be looked
+    /// after, at the latest `u64::MAX`. `None` if there is work, or another hart has the token and may have looked
+    /// too early.
+    fn nothing_to_do(&self) -> Option<u64> {
+        let Some(engine) = &self.engine else { return Some(u64::MAX) };
+        let mut engine = engine.try_lock()?;
+        let busy = engine.pass(self) || engine.arm_settled(self);
+        let deadline = engine.adapter.deadline().unwrap_or(u64::MAX);
+        drop(engine);
+        fence(Ordering::SeqCst);
+        (!busy && self.doorbells.is_empty()).then_some(deadline)
+    }
+
+    /// Has a sleeping hart look again if it would sleep past `deadline`: the caller may not run the engine for long.
+    #[inline]
+    fn mind(&self, deadline: Option<u64>) {
+        let Some(deadline) = deadline else { return };
+        let sleeping = self.sleeping.load(Ordering::Relaxed);
+        if sleeping != 0 && deadline < self.watched.load(Ordering::Relaxed) {
+            self.watched.store(deadline, Ordering::Relaxed);
+            P::wake(self.agent.unwrap_or(sleeping.trailing_zeros() as usize));
+        }
+    }
+
+    /// Wakes the sleeper of a port, or of all ports that share its injection FIFO.
+    pub(super) fn wake_port(&self, port: u16) {
+        let first = usize::from(port);
+        let Some(station) = self.stations.get(first) else { return };
+        let group = if station.shared.load(Ordering::Relaxed) { usize::from(self.contexts) } else { 1 };
+        for station in self.stations.iter().skip(first).take(group) {
+            if let Some(hart) = station.flag.wake() {
+                P::wake(hart);
+            }
+        }
+    }
+
+    /// The fabric says that all nodes are up.
+    pub(super) fn note_go(&self) {
+        self.joined.store(true, Ordering::Release);
+        if let Some(hart) = self.join_flag.wake() {
+            P::wake(hart);
+        }
+    }
+
+    /// Node `node` is dead: everybody may have waited for it.
+    #[cold]
+    pub(super) fn note_death(&self, node: u32) {
+        self.dead.add(node);
+        for hart in self.stations.iter().filter_map(|station| station.flag.wake()) {
+            P::wake(hart);
+        }
+    }
+}
