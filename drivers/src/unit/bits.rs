@@ -64,6 +64,13 @@ impl PortSet {
         self.0[port / 64] &= !(1 << (port % 64));
     }
 
+    /// Adds all of `other`.
+    pub(crate) fn join(&mut self, other: Self) {
+        for (word, more) in self.0.iter_mut().zip(other.0) {
+            *word |= more;
+        }
+    }
+
     /// The first port at or behind `from`, else the first of all.
     pub(crate) fn next(&self, from: u16) -> Option<u16> {
         let from = usize::from(from) % MOST_PORTS;

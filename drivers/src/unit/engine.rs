@@ -44,6 +44,7 @@ pub(crate) struct Engine<A> {
     /// Ports with descriptors to send, and whose turn it is.
     pending: PortSet,
     turn: u16,
+    to_wake: PortSet,
 }
 
 impl<A: Adapter> Engine<A> {
@@ -58,6 +59,7 @@ impl<A: Adapter> Engine<A> {
             lent: 0,
             pending: PortSet::EMPTY,
             turn: 0,
+            to_wake: PortSet::EMPTY,
         }
     }
 
@@ -76,10 +78,13 @@ impl<A: Adapter> Engine<A> {
         while let Some(node) = self.adapter.take_dead() {
             unit.note_death(node);
         }
-        while let Some(port) = wake.pop() {
-            unit.wake_port(port);
-        }
+        self.to_wake.join(wake);
         moved
+    }
+
+    /// Ports with something new. They are woken without the token: a hart that wakes tries to get it.
+    pub(crate) fn take_to_wake(&mut self) -> PortSet {
+        core::mem::replace(&mut self.to_wake, PortSet::EMPTY)
     }
 
     /// Asks the adapter for an interrupt when there is something to do again. Returns whether there is already.

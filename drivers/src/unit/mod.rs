@@ -12,8 +12,9 @@
 //!
 //! **Nothing is left behind.** A hart that finds the token taken leaves its work to the holder: it rings its
 //! doorbell before it tries, and the holder looks at the doorbells after it let the token go. A hart that sleeps
-//! has looked at everything after it armed its flag and the adapter's interrupts; while any hart sleeps, whoever
-//! runs the engine arms the interrupts again whenever it took something from the adapter.
+//! has armed its flag, and after that either looked at everything and armed the adapter's interrupts, or left that
+//! to the holder in the same way; while any hart sleeps, whoever runs the engine arms the interrupts again whenever
+//! it took something from the adapter.
 
 mod bits;
 mod dead;
@@ -87,6 +88,9 @@ pub struct MessageUnit<P: Platform, A: Adapter = TorusAdapter<P>> {
     starved: Doorbells,
     /// Harts that sleep or are about to, a bit each.
     sleeping: AtomicU32,
+    /// A hart that sleeps found the token taken, and its holder is to run the engine once more and arm the
+    /// adapter's interrupts.
+    arm_asked: AtomicBool,
     /// When a sleeping hart will wake by itself and run the engine.
     watched: AtomicU64,
     dead: Dead,
@@ -138,6 +142,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             doorbells: Doorbells::new(),
             starved: Doorbells::new(),
             sleeping: AtomicU32::new(0),
+            arm_asked: AtomicBool::new(false),
             watched: AtomicU64::new(u64::MAX),
             dead: Dead::new(map.tasks().div_ceil(tasks)),
             agent_flag: SleepFlag::new(),
@@ -176,7 +181,9 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// Tells the fabric that this node is up and waits until all `nodes` are. A node without an adapter waits for
     /// nobody.
     pub fn join(&self, nodes: u32) {
-        let Some(engine) = &self.engine else { return };
+        if self.engine.is_none() {
+            return;
+        }
         let me = Endpoint::from_parts(ClientId(0), self.node, ContextOffset(0));
         let hello = Envelope {
             kind: Kind::Hello,
@@ -190,7 +197,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let mut next = P::now_ns();
         while !self.joined.load(Ordering::Acquire) {
             if P::now_ns() >= next {
-                engine.lock().send_to_fabric(&hello);
+                self.with_engine(|engine| engine.send_to_fabric(&hello));
                 next = P::now_ns() + HELLO_NS;
             }
             self.join_flag.arm(P::hart());
@@ -226,10 +233,9 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// Returns when everything that was injected is sent, or its node is dead, and peers had time to hear what
     /// arrived here.
     pub fn drain(&self) {
-        let Some(engine) = &self.engine else { return };
         loop {
             self.run_engine();
-            if engine.lock().may_rest(P::now_ns()) {
+            if self.with_engine(|engine| engine.may_rest(P::now_ns())) != Some(false) {
                 return;
             }
             self.sleep(Some(P::now_ns() + DRAIN_NS));
@@ -239,12 +245,12 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// Sends bytes to another node that need be no packet: what a hostile node does (SPEC D-9), for tests. False if
     /// there is no room now, or the bytes are over [`HEAD_BYTES`](crate::adapter::HEAD_BYTES).
     pub fn send_raw(&self, node: u32, bytes: &[u8]) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.lock().send_raw(node, bytes))
+        self.with_engine(|engine| engine.send_raw(node, bytes)).unwrap_or(false)
     }
 
     /// What went through the unit so far.
     pub fn statistics(&self) -> Statistics {
-        let faults = self.engine.as_ref().map(|engine| engine.lock().adapter.faults()).unwrap_or_default();
+        let faults = self.with_engine(|engine| engine.adapter.faults()).unwrap_or_default();
         let counters = &self.counters;
         let local = self.stations.iter().map(|station| station.local_packets.load(Ordering::Relaxed)).sum();
         Statistics {

@@ -1,10 +1,12 @@
 //! Who runs the engine, and when a hart may sleep (SPEC D-7, N-8).
 
 use super::MessageUnit;
+use super::engine::Engine;
 use super::platform::Platform;
 use crate::adapter::Adapter;
 use crate::virtio::Acknowledge;
 use core::sync::atomic::{Ordering, fence};
+use spin::MutexGuard;
 
 impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// Lets whoever runs the engine know that `port` has descriptors or returned buffers for it.
@@ -35,18 +37,48 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
                 engine.try_lock()
             });
             let Some(mut engine) = token else { return moved };
+            let asked =
+                self.arm_asked.load(Ordering::Relaxed) && self.arm_asked.swap(false, Ordering::AcqRel);
             let now = engine.pass(self);
             moved |= now;
             // The interrupt that a sleeper armed may be spent on what was just taken.
-            let more = now && self.sleeping.load(Ordering::Relaxed) != 0 && engine.arm(self);
+            let arm = asked || (now && self.sleeping.load(Ordering::Relaxed) != 0);
+            let more = arm && engine.arm(self);
             let deadline = engine.adapter.deadline();
-            drop(engine);
-            fence(Ordering::SeqCst);
+            self.let_go(engine);
             self.mind(deadline);
-            if !more && self.doorbells.is_empty() {
+            if !more && !self.was_asked() {
                 return moved;
             }
         }
+    }
+
+    /// Waits for the token and does `what` with it.
+    pub(super) fn with_engine<R>(&self, what: impl FnOnce(&mut Engine<A>) -> R) -> Option<R> {
+        let mut engine = self.engine.as_ref()?.lock();
+        let result = what(&mut engine);
+        self.let_go(engine);
+        if self.was_asked() {
+            self.run_engine();
+        }
+        Some(result)
+    }
+
+    /// Gives the token back, then wakes whom the last pass had something for: who wakes up wants the token, and on
+    /// a busy host may take this hart's processor for it.
+    fn let_go(&self, mut engine: MutexGuard<'_, Engine<A>>) {
+        let mut wake = engine.take_to_wake();
+        drop(engine);
+        while let Some(port) = wake.pop() {
+            self.wake_port(port);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether a hart that found the token taken has left something to its holder.
+    #[inline]
+    fn was_asked(&self) -> bool {
+        !self.doorbells.is_empty() || self.arm_asked.load(Ordering::Relaxed)
     }
 
     /// Sleeps, if nothing came up since the caller armed its flag. The caller looks for work again either way.
@@ -83,21 +115,30 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
                 P::wake(agent);
             }
         } else if interrupted || due {
+            // Should another hart have the token, then it may have looked too early.
+            self.arm_asked.store(true, Ordering::Relaxed);
             self.run_engine();
         }
     }
 
     /// Runs the engine once more, arms the adapter's interrupts and returns when the adapter wants to be looked
-    /// after, at the latest `u64::MAX`. `None` if there is work, or another hart has the token and may have looked
-    /// too early.
+    /// after, at the latest `u64::MAX`; or leaves all that to the holder of the token, who looks for it after
+    /// letting go. `None` if there is work.
     fn nothing_to_do(&self) -> Option<u64> {
         let Some(engine) = &self.engine else { return Some(u64::MAX) };
-        let mut engine = engine.try_lock()?;
+        self.arm_asked.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let Some(mut engine) = engine.try_lock() else { return Some(u64::MAX) };
+        self.arm_asked.swap(false, Ordering::AcqRel);
         let busy = engine.pass(self) || engine.arm_settled(self);
         let deadline = engine.adapter.deadline().unwrap_or(u64::MAX);
-        drop(engine);
-        fence(Ordering::SeqCst);
-        (!busy && self.doorbells.is_empty()).then_some(deadline)
+        self.let_go(engine);
+        if busy || self.was_asked() {
+            // The caller may never drive again, and others sleep.
+            self.run_engine();
+            return None;
+        }
+        Some(deadline)
     }
 
     /// Has a sleeping hart look again if it would sleep past `deadline`: the caller may not run the engine for long.
