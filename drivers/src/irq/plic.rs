@@ -71,11 +71,12 @@ impl Plic {
         if context >= CONTEXTS || interrupt >= INTERRUPTS {
             return;
         }
-        self.write(interrupt as usize * 4, 1);
         let offset = ENABLE + context as usize * ENABLE_STRIDE + interrupt as usize / 32 * 4;
         let bit = 1 << (interrupt % 32);
         let word = self.read(offset);
         self.write(offset, if on { word | bit } else { word & !bit });
+        // Last: QEMU's PLIC looks for pending interrupts when a priority is written, not when one is enabled.
+        self.write(interrupt as usize * 4, 1);
     }
 
     /// Takes the pending interrupt of the highest priority, if `context` has one.
