@@ -204,7 +204,7 @@ fn close(outcome: &Outcome, voice: &Voice) {
         Ending::Finished => {}
     }
     if !outcome.success() {
-        voice.say(&format!("logs: {}", outcome.logs.display()));
+        voice.say(&format!("logs: {}", outcome.logs.path().display()));
     }
 }
 

@@ -33,8 +33,7 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
     }
     let miri = succeeds(Command::new("cargo").args(["+nightly", "miri", "--version"]));
     optional(voice, "Miri", miri, "rustup component add --toolchain nightly miri rust-src");
-    let fuzz = succeeds(Command::new("cargo").args(["+nightly", "fuzz", "--version"]));
-    optional(voice, "cargo-fuzz", fuzz, "cargo install cargo-fuzz (and a nightly toolchain)");
+    optional(voice, "C++ for libFuzzer", workspace::on_path("c++"), "apt-get install g++");
     if !whole {
         voice.print(
             "What is missing is installed when it is first needed, or now by `cargo xtask doctor --fix`.",
@@ -43,22 +42,21 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
     Ok(whole)
 }
 
-/// Tries to install what some tests can do without. Without a nightly toolchain there is no use.
+/// Tries to install what some tests can do without.
 fn optional_tools(voice: &Voice) {
-    if !succeeds(Command::new("cargo").args(["+nightly", "--version"])) {
-        return;
+    if let Err(error) = setup::cxx(voice) {
+        voice.say(&format!("{error:#}; fuzz targets will be skipped"));
     }
-    let mut miri = Command::new("rustup");
-    miri.args(["component", "add", "--toolchain", "nightly", "miri", "rust-src"]);
-    let mut fuzz = Command::new("cargo");
-    fuzz.args(["install", "--locked", "cargo-fuzz"]);
-    for (what, mut command) in [("Miri", miri), ("cargo-fuzz", fuzz)] {
-        voice.busy(&format!("installing {what}"));
-        if !succeeds(&mut command) {
-            voice.say(&format!("{what} could not be installed; its tests will be skipped"));
+    // Without a nightly toolchain there is nothing for Miri to be part of.
+    if succeeds(Command::new("cargo").args(["+nightly", "--version"])) {
+        voice.busy("installing Miri");
+        let mut rustup = Command::new("rustup");
+        rustup.args(["component", "add", "--toolchain", "nightly", "miri", "rust-src"]);
+        if !succeeds(&mut rustup) {
+            voice.say("rustup could not install Miri; its tests will be skipped");
         }
+        voice.idle();
     }
-    voice.idle();
 }
 
 /// Whether a command runs and ends well; its output is dropped.

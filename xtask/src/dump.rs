@@ -31,7 +31,7 @@ fn ask(control: &Path, scratch: &Path, symbols: Option<&Symbols>, text: &mut Str
     control.stop()?;
     for (hart, pc) in counters(&control.monitor("info registers -a")?) {
         let name = symbols.and_then(|symbols| symbols.name(pc)).unwrap_or_else(|| "outside the image".into());
-        writeln!(text, "  hart {hart} at {pc:#x} ({name})")?;
+        writeln!(text, "  hart {hart} pc {pc:#x} ({name})")?;
     }
     let Some(address) = symbols.and_then(Symbols::state_block) else { return Ok(()) };
     let block = control.memory(address, BLOCK_BYTES, scratch)?;

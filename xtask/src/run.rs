@@ -20,6 +20,7 @@ pub use outcome::{Ending, NodeOutcome, Outcome};
 pub use settings::Run;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -54,7 +55,9 @@ impl Run {
         let folder = Folder::create(self.logs.as_deref())?;
         let sockets = short_folder()?;
         let mut config = fabric::Config::new(shape, sockets.path());
-        config.pcap.clone_from(&self.pcap);
+        // A test that fails leaves a capture.
+        let own = self.voice.is_quiet().then(|| folder.path().join("torus.pcap"));
+        config.pcap = self.pcap.clone().or(own);
         config.faults = plan.faults;
         config.links_down = plan.links_down;
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
@@ -88,17 +91,18 @@ impl Run {
             folder.write("dump.txt", dump)?;
         }
         let statistics = fabric.stop().context("the fabric failed")?;
-        let outcome = Outcome {
+        let mut outcome = Outcome {
             ending,
             nodes: nodes.into_iter().map(|node| node.outcome).collect(),
             fabric: statistics,
             boot_time: joined.map(|joined| joined - begun),
             job_time: joined.zip(ended).map(|(joined, ended)| ended.saturating_duration_since(joined)),
             dump,
-            logs: folder.path().to_owned(),
+            logs: Arc::new(folder),
         };
-        if self.voice.is_quiet() && self.logs.is_none() && outcome.success() {
-            folder.remove()?;
+        let passing = self.voice.is_quiet() && self.logs.is_none() && outcome.success();
+        if let (true, Some(folder)) = (passing, Arc::get_mut(&mut outcome.logs)) {
+            folder.set_passing();
         }
         Ok(outcome)
     }

@@ -161,6 +161,11 @@ pub fn setpriv(voice: &Voice) -> Result<PathBuf> {
     program("setpriv", "util-linux", voice)
 }
 
+/// The C++ compiler that libFuzzer is built with; installed if it is not there.
+pub fn cxx(voice: &Voice) -> Result<PathBuf> {
+    program("c++", "g++", voice)
+}
+
 fn program(name: &str, package: &str, voice: &Voice) -> Result<PathBuf> {
     if let Some(found) = workspace::find_on_path(name) {
         return Ok(found);

@@ -25,6 +25,10 @@ pub enum Scope {
 
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 10;
+/// Instrumentation that tells libFuzzer which code an input reached.
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
 
 /// How a stage went.
 enum Verdict {
@@ -109,6 +113,8 @@ impl Suite<'_> {
         if succeeds(nightly(["miri", "--version"]).current_dir(workspace::root())) {
             self.tests("Miri: rings", |filter| {
                 let mut command = nightly(["miri", "test", "--package", "rings", "--lib", "--tests"]);
+                // Buffers are lent for ever: tests leak their memory as jobs do.
+                command.env("MIRIFLAGS", "-Zmiri-ignore-leaks");
                 command.env("CARGO_TARGET_DIR", own_target("miri")).args(filter);
                 Ok(command)
             });
@@ -121,29 +127,31 @@ impl Suite<'_> {
     }
 
     fn fuzz(&mut self) {
-        let folders = ["drivers/fuzz", "pami/fuzz", "fuzz"].map(|folder| workspace::root().join(folder));
-        let present = succeeds(nightly(["fuzz", "--version"]).current_dir(workspace::root()));
-        for folder in folders.into_iter().filter(|folder| folder.join("Cargo.toml").is_file()) {
-            let mut targets: Vec<_> =
-                std::fs::read_dir(folder.join("fuzz_targets")).into_iter().flatten().flatten().collect();
-            targets.sort_by_key(|target| target.file_name());
-            for target in targets {
-                let path = target.path();
-                let Some(name) = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned) else {
-                    continue;
-                };
-                let stage = format!("fuzz: {name}");
-                if !present {
-                    self.skip(&stage, "no nightly toolchain with cargo-fuzz");
-                    continue;
-                }
-                self.stage(&stage, |_| {
-                    let mut command = nightly(["fuzz", "run"]);
-                    command.arg("--fuzz-dir").arg(&folder).args([&name, "--"]);
-                    command.arg(format!("-max_total_time={FUZZ_SECONDS}"));
-                    Ok(command)
-                });
+        let folder = workspace::root().join("drivers/fuzz");
+        let sources = std::fs::read_dir(folder.join("src/bin")).into_iter().flatten().flatten();
+        let mut targets: Vec<_> =
+            sources.filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned())).collect();
+        targets.sort();
+        for target in targets {
+            let stage = format!("fuzz: {target}");
+            if let Err(error) = setup::cxx(self.voice) {
+                self.skip(&stage, &format!("{error:#}"));
+                continue;
             }
+            self.stage(&stage, |_| {
+                let corpus = own_target("fuzz").join("corpus").join(&target);
+                std::fs::create_dir_all(&corpus)
+                    .with_context(|| format!("cannot make {}", corpus.display()))?;
+                let host = workspace::host().context("rustc does not say what this machine is")?;
+                // With the target named, build scripts and macros stay without the instrumentation.
+                let mut command = cargo(["run", "--quiet", "--release", "--manifest-path"]);
+                command.arg(folder.join("Cargo.toml")).args(["--target", &host, "--bin", &target, "--"]);
+                command.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", own_target("fuzz"));
+                command.arg(format!("-max_total_time={FUZZ_SECONDS}"));
+                command.arg(format!("-artifact_prefix={}/{target}-", own_target("fuzz").display()));
+                command.args(["-verbosity=0", "-print_final_stats=1"]).arg(corpus);
+                Ok(command)
+            });
         }
     }
 

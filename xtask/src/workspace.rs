@@ -43,3 +43,10 @@ pub fn find_on_path(program: &str) -> Option<PathBuf> {
     let folders = std::env::split_paths(&path).chain(["/usr/bin", "/usr/sbin", "/sbin"].map(PathBuf::from));
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
+
+/// rustc's name of this machine.
+pub fn host() -> Option<String> {
+    let output = rustc().arg("-vV").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+}

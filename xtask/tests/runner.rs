@@ -77,6 +77,22 @@ fn n11_a_run_is_good_only_if_every_node_ends_with_status_0() {
 }
 
 #[test]
+fn x2_logs_and_capture_stay_only_where_something_failed() {
+    let kept = |body: &str| {
+        let script = Script::new(body);
+        let outcome = Run::new("stand-in").torus("1").stand_in(script.path()).run().expect("a run");
+        let path = outcome.logs.path().to_owned();
+        assert!(path.join("torus.pcap").is_file());
+        drop(outcome);
+        (path.clone(), path.exists())
+    };
+    assert!(!kept("say 'S0end status=0'\n").1);
+    let (path, stays) = kept("say 'S0end status=1'; exit 1\n");
+    assert!(stays);
+    std::fs::remove_dir_all(path).expect("to tidy up");
+}
+
+#[test]
 fn n11_an_emulator_that_goes_before_the_job_ends_is_named_with_its_complaint() {
     let script = Script::new("[ $rank = 0 ] || { echo no such device >&2; exit 3; }; wait_long\n");
     let outcome = script.run().run().expect("a run");

@@ -7,6 +7,7 @@
 //! | `node-N.raw` | its console's bytes |
 //! | `node-N.qemu` | what its emulator complained about |
 //! | `dump.txt` | the state of all nodes, if the run failed |
+//! | `torus.pcap` | all packets, in a quiet run that was not told where to write them |
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,15 +17,19 @@ use anyhow::{Context as _, Result};
 use crate::workspace;
 
 /// The folder of one run.
-#[derive(Clone, Debug)]
-pub struct Folder(PathBuf);
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Whether it goes with this value.
+    passing: bool,
+}
 
 impl Folder {
     /// Makes `at`, or else a new folder under `target/pamir`.
     pub fn create(at: Option<&Path>) -> Result<Self> {
         if let Some(at) = at {
             std::fs::create_dir_all(at).with_context(|| format!("cannot make {}", at.display()))?;
-            return Ok(Self(std::path::absolute(at)?));
+            return Ok(Self { path: std::path::absolute(at)?, passing: false });
         }
         let parent = workspace::target().join("pamir");
         std::fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
@@ -35,7 +40,7 @@ impl Folder {
         for number in taken.max().map_or(1, |last| last + 1).. {
             let folder = parent.join(format!("run-{number}"));
             match std::fs::create_dir(&folder) {
-                Ok(()) => return Ok(Self(folder)),
+                Ok(()) => return Ok(Self { path: folder, passing: false }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error).with_context(|| format!("cannot make {}", folder.display())),
             }
@@ -45,22 +50,31 @@ impl Folder {
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The file of a node with this ending.
     pub fn node(&self, rank: u32, ending: &str) -> PathBuf {
-        self.0.join(format!("node-{rank}.{ending}"))
+        self.path.join(format!("node-{rank}.{ending}"))
     }
 
     /// Writes a file of the whole run.
     pub fn write(&self, name: &str, text: &str) -> Result<()> {
-        let path = self.0.join(name);
+        let path = self.path.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Removes it with all that is in it.
-    pub fn remove(&self) -> Result<()> {
-        std::fs::remove_dir_all(&self.0).with_context(|| format!("cannot remove {}", self.0.display()))
+    /// Nobody needs it any longer than this value lives, unless a test fails by then.
+    pub fn set_passing(&mut self) {
+        self.passing = true;
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.passing && !std::thread::panicking() {
+            // What cannot be removed is in nobody's way.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }

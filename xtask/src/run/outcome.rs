@@ -1,8 +1,9 @@
 //! How a run went.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::Folder;
 use crate::console::Status;
 use crate::fabric::Statistics;
 use crate::log::LogLine;
@@ -68,8 +69,8 @@ pub struct Outcome {
     pub job_time: Option<Duration>,
     /// The state of all nodes when it failed.
     pub dump: Option<String>,
-    /// Where its logs lie; a quiet run that went well leaves none.
-    pub logs: PathBuf,
+    /// Where its logs lie. Those of a quiet run that went well are gone with this value, unless a test fails by then.
+    pub logs: Arc<Folder>,
 }
 
 impl Outcome {
@@ -137,7 +138,7 @@ impl Outcome {
             }
         }
         text.push_str(self.dump.as_deref().unwrap_or_default());
-        text.push_str(&format!("logs: {}\n", self.logs.display()));
+        text.push_str(&format!("logs: {}\n", self.logs.path().display()));
         text
     }
 }
