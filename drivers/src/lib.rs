@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`unit`] | the message unit: FIFOs, engine, and the ports that `pami` drives |
 //! | [`adapter`] | what the message unit needs of a network |
+//! | [`reliable`] | exactly once and in order, over an adapter that loses, damages, duplicates or reorders |
 //! | [`torus`] | the torus adapter, on a virtio network card |
 //! | [`virtio`] | transport and queues |
 //! | [`shm`] | shared memory within a node |
@@ -18,6 +19,7 @@ extern crate std;
 pub mod adapter;
 pub mod console;
 pub mod irq;
+pub mod reliable;
 pub mod shm;
 pub mod state;
 pub mod torus;

@@ -5,16 +5,20 @@
 //! | 0..12 | virtio's own header, all zero: no offloads |
 //! | 12..18 | destination, [`mac`] of its rank |
 //! | 18..24 | source, likewise |
-//! | 24..26 | [`ETHERTYPE`], big-endian |
-//! | 26.. | the packet ([`pami::packet`]) |
+//! | 24..26 | [`ETHERTYPE`] or [`ETHERTYPE_RELIABLE`], big-endian |
+//! | 26.. | the packet ([`pami::packet`]), with the second type behind a link header ([`crate::reliable`]) |
+//!
+//! Nodes that trust the network to lose nothing exchange bare packets; between others each packet has a link header.
+//! Which it is, a type parameter says. What a node and the network itself say to each other is bare always.
 //!
 //! A frame that leaves is a chain of up to three descriptors: these 26 bytes, the packet's header and inline data
 //! from memory of the adapter's own, then what the sender lent. A frame that arrives lies in one buffer, placed so
 //! that the packet's payload is aligned to 64 bytes.
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, HEAD_BYTES, Lent, Outcome, RX_BUFFERS, Reliability, RxBuffer,
+    Adapter, AdapterFaults, COOKIES, FABRIC, HEAD_BYTES, Lent, Outcome, RX_BUFFERS, Reliability, RxBuffer,
 };
+use crate::reliable::LINK_BYTES;
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
 use crate::virtio::{Hal, Transport, VirtioError, mmio, negotiate};
 use alloc::boxed::Box;
@@ -25,6 +29,8 @@ use pami::packet::HEADER_BYTES;
 
 /// Ethernet protocol number of Pamir's packets: one of those for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
+/// That of frames with a link header.
+pub const ETHERTYPE_RELIABLE: u16 = 0x88b6;
 /// MTU of a device that does not say: that of plain Ethernet.
 const ETHERNET_MTU: u16 = 1500;
 /// Least payload of a packet for the adapter to be of any use, in bytes.
@@ -32,9 +38,6 @@ const LEAST_MTU: u16 = 64;
 
 const VIRTIO_HEADER: usize = 12;
 const FRAME_HEADER: usize = VIRTIO_HEADER + 14;
-/// Where a packet begins in its receive buffer, which is aligned to 64: its payload then begins at 64.
-const PACKET_START: usize = 64 - HEADER_BYTES;
-const FRAME_START: usize = PACKET_START - FRAME_HEADER;
 const LINE: usize = 64;
 
 const RECEIVE: u16 = 0;
@@ -43,10 +46,14 @@ const TX_DESCRIPTORS: usize = 256;
 /// A frame's own bytes and at most two lent pieces.
 const MOST_PIECES: u16 = 3;
 
+/// The first two bytes of each hardware address: locally administered, not a group.
+const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
+
 /// The hardware address of the node with this rank; that of [`FABRIC`](crate::adapter::FABRIC) is the network's own.
 pub const fn mac(rank: u32) -> [u8; 6] {
     let [a, b, c, d] = rank.to_be_bytes();
-    [0x02, 0x50, a, b, c, d]
+    let [p0, p1] = MAC_PREFIX;
+    [p0, p1, a, b, c, d]
 }
 
 /// The front of a frame in flight: written by this side while its cookie is free, then read by the device.
@@ -56,8 +63,8 @@ struct Front(UnsafeCell<[u8; FRAME_HEADER + HEAD_BYTES]>);
 // SAFETY: only `TorusAdapter::transmit` writes it, with the adapter borrowed mutably.
 unsafe impl Sync for Front {}
 
-/// A virtio network card on the torus.
-pub struct TorusAdapter<H, T: Transport = mmio::Transport> {
+/// A virtio network card on the torus, for a network that loses nothing if `LOSSLESS`, else to be wrapped.
+pub struct TorusAdapter<H, T: Transport = mmio::Transport, const LOSSLESS: bool = true> {
     transport: T,
     receive: Virtqueue<RX_BUFFERS, H>,
     transmit: Virtqueue<TX_DESCRIPTORS, H>,
@@ -76,9 +83,14 @@ pub struct TorusAdapter<H, T: Transport = mmio::Transport> {
 
 // SAFETY: the pointers in `buffers` are each the only way to their memory; the adapter as a whole may move between
 // harts as the buffers could.
-unsafe impl<H: Hal, T: Transport> Send for TorusAdapter<H, T> {}
+unsafe impl<H: Hal, T: Transport, const LOSSLESS: bool> Send for TorusAdapter<H, T, LOSSLESS> {}
 
-impl<H: Hal, T: Transport> TorusAdapter<H, T> {
+impl<H: Hal, T: Transport, const LOSSLESS: bool> TorusAdapter<H, T, LOSSLESS> {
+    /// Where what follows the Ethernet header lies in a receive buffer, which is aligned to 64: the packet's payload
+    /// then begins at a multiple of 64.
+    const BODY_START: usize = if LOSSLESS { 64 } else { 128 - LINK_BYTES } - HEADER_BYTES;
+    const FRAME_START: usize = Self::BODY_START - FRAME_HEADER;
+
     /// Brings up the network card behind `transport` for the node with rank `node`. Allocates all its memory: about
     /// [`RX_BUFFERS`] times the MTU.
     ///
@@ -101,7 +113,6 @@ impl<H: Hal, T: Transport> TorusAdapter<H, T> {
         let own = mac(node);
         let mut front = [0; FRAME_HEADER + HEAD_BYTES];
         front[VIRTIO_HEADER + 6..VIRTIO_HEADER + 12].copy_from_slice(&own);
-        front[VIRTIO_HEADER + 12..FRAME_HEADER].copy_from_slice(&ETHERTYPE.to_be_bytes());
         let mut adapter = Self {
             transport: setup.go(),
             receive,
@@ -115,7 +126,7 @@ impl<H: Hal, T: Transport> TorusAdapter<H, T> {
             foreign: 0,
             stray: 0,
         };
-        for buffer in aligned((PACKET_START + HEADER_BYTES + mtu).next_multiple_of(LINE)) {
+        for buffer in aligned((Self::BODY_START + HEADER_BYTES + mtu).next_multiple_of(LINE)) {
             adapter.lend(buffer);
         }
         adapter.flush();
@@ -125,7 +136,7 @@ impl<H: Hal, T: Transport> TorusAdapter<H, T> {
     /// Gives the device a buffer to receive into.
     fn lend(&mut self, buffer: &'static mut [u8]) {
         let pointer = NonNull::from(buffer);
-        let start = pointer.cast::<u8>().as_ptr().wrapping_add(FRAME_START);
+        let start = pointer.cast::<u8>().as_ptr().wrapping_add(Self::FRAME_START);
         let len = FRAME_HEADER + HEADER_BYTES + self.mtu;
         let piece = Piece { address: H::device_address(start), len: len as u32 };
         if let Some(head) = self.receive.add(&[piece], true) {
@@ -133,23 +144,34 @@ impl<H: Hal, T: Transport> TorusAdapter<H, T> {
         }
     }
 
-    /// Whether a frame is a packet for this node; counts it if not.
-    fn accept(&mut self, frame: &[u8]) -> bool {
-        let Some((header, packet)) = frame.split_at_checked(FRAME_HEADER) else {
+    /// The EtherType between this node and `node`.
+    #[inline]
+    const fn ether_type(node: u32) -> u16 {
+        if LOSSLESS || node == FABRIC { ETHERTYPE } else { ETHERTYPE_RELIABLE }
+    }
+
+    /// Who sent a frame, if it is one for this node; counts it if not.
+    fn accept(&mut self, frame: &[u8]) -> Option<u32> {
+        let Some((header, body)) = frame.split_first_chunk::<FRAME_HEADER>() else {
             self.runts += 1;
-            return false;
+            return None;
         };
-        let [.., high, low] = *header else { return false };
-        if u16::from_be_bytes([high, low]) != ETHERTYPE {
-            self.foreign += 1;
-        } else if header[VIRTIO_HEADER..VIRTIO_HEADER + 6] != self.own {
-            self.stray += 1;
-        } else if packet.len() < HEADER_BYTES {
-            self.runts += 1;
+        let [_, _, _, _, _, _, _, _, _, _, _, _, target @ .., _, _, _, _, _, _, _, _] = header;
+        let [.., s0, s1, a, b, c, d, high, low] = *header;
+        let source = u32::from_be_bytes([a, b, c, d]);
+        let ether_type = u16::from_be_bytes([high, low]);
+        let least = if ether_type == ETHERTYPE_RELIABLE { LINK_BYTES } else { HEADER_BYTES };
+        let count = if ether_type != Self::ether_type(source) || [s0, s1] != MAC_PREFIX {
+            &mut self.foreign
+        } else if *target != self.own {
+            &mut self.stray
+        } else if body.len() < least {
+            &mut self.runts
         } else {
-            return true;
-        }
-        false
+            return Some(source);
+        };
+        *count += 1;
+        None
     }
 }
 
@@ -160,9 +182,9 @@ fn aligned(stride: usize) -> impl Iterator<Item = &'static mut [u8]> {
     memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS)
 }
 
-impl<H: Hal, T: Transport> Adapter for TorusAdapter<H, T> {
-    // The fabric between the nodes loses nothing: it holds its senders back.
-    const RELIABLE: bool = true;
+impl<H: Hal, T: Transport, const LOSSLESS: bool> Adapter for TorusAdapter<H, T, LOSSLESS> {
+    // The fabric between the nodes holds its senders back; whether it loses anything is for its user to say.
+    const RELIABLE: bool = LOSSLESS;
     type Interrupt = T::Interrupt;
 
     fn mtu(&self) -> usize {
@@ -193,6 +215,7 @@ impl<H: Hal, T: Transport> Adapter for TorusAdapter<H, T> {
             // this front, and `&mut self` keeps everybody else away.
             let bytes = unsafe { &mut *front.0.get() };
             bytes[VIRTIO_HEADER..VIRTIO_HEADER + 6].copy_from_slice(&mac(node));
+            bytes[FRAME_HEADER - 2..FRAME_HEADER].copy_from_slice(&Self::ether_type(node).to_be_bytes());
             bytes[FRAME_HEADER..][..header.len()].copy_from_slice(header);
             bytes[FRAME_HEADER + header.len()..][..inline.len()].copy_from_slice(inline);
         }
@@ -222,9 +245,12 @@ impl<H: Hal, T: Transport> Adapter for TorusAdapter<H, T> {
             let memory: &'static mut [u8] = unsafe { pointer.as_mut() };
             let written = done.written as usize;
             // A length that cannot be is given as 0, and counted already.
-            if written != 0 && self.accept(memory.get(FRAME_START..FRAME_START + written).unwrap_or(&[])) {
+            if written != 0
+                && let Some(frame) = memory.get(Self::FRAME_START..Self::FRAME_START + written)
+                && let Some(source) = self.accept(frame)
+            {
                 let len = written - FRAME_HEADER;
-                return Some(RxBuffer::new(memory, PACKET_START as u16, len as u16));
+                return Some(RxBuffer::new(memory, Self::BODY_START as u16, len as u16).sent_by(source));
             }
             self.lend(memory);
         }

@@ -16,7 +16,7 @@
 //! to the holder in the same way; while any hart sleeps, whoever runs the engine arms the interrupts again whenever
 //! it took something from the adapter.
 
-mod bits;
+pub(crate) mod bits;
 mod dead;
 mod descriptor;
 mod engine;

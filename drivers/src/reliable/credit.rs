@@ -1,0 +1,130 @@
+//! How receive buffers are promised to peers.
+//!
+//! A buffer counts for a peer from when the peer was allowed to send the packet until the packet's context gave the
+//! buffer back. All that counts, plus a guarantee for each peer that could come, is never more than the buffers but
+//! for a reserve, so:
+//!
+//! - a packet that was allowed finds a buffer, whatever contexts stall;
+//! - acknowledgements find one too, in the reserve, since they give it back at once;
+//! - a peer gets its guarantee, at least one packet, however much others were given and do not use.
+//!
+//! What is left is shared evenly among the peers that were ever heard; a promise is never taken back.
+
+/// Most packets from one node to another that may be on the way or held.
+pub(super) const WINDOW: u32 = 32;
+/// Most packets that a node may send before it heard of its peer.
+const MOST_GUARANTEED: u32 = 16;
+
+/// The receive buffers of a node.
+#[derive(Debug)]
+pub(super) struct Pool {
+    total: u32,
+    guarantee: u32,
+    /// Buffers that count for each peer, or its guarantee if that is more, summed over all that could come.
+    committed: u32,
+    active: u32,
+    share: u32,
+}
+
+impl Pool {
+    /// `buffers` buffers for up to `nodes` nodes. All nodes of a job reckon with the same numbers.
+    pub(super) fn new(buffers: usize, nodes: u32) -> Self {
+        let buffers = buffers as u32;
+        let total = (buffers - buffers / 8).max(1);
+        let peers = nodes.clamp(1, total);
+        let guarantee = (total / 2 / peers).clamp(1, MOST_GUARANTEED);
+        Self { total, guarantee, committed: peers * guarantee, active: 0, share: WINDOW }
+    }
+
+    /// Most peers that the buffers suffice for.
+    pub(super) fn most_peers(&self, nodes: u32) -> u32 {
+        nodes.clamp(1, self.total)
+    }
+
+    /// Packets that a peer may send before it heard anything.
+    pub(super) fn guarantee(&self) -> u32 {
+        self.guarantee
+    }
+
+    /// One more peer, with its guarantee, was heard.
+    pub(super) fn join(&mut self) {
+        self.active += 1;
+        self.share = (self.total / self.active).clamp(self.guarantee, WINDOW);
+    }
+
+    /// Buffers that may count for one peer.
+    pub(super) fn share(&self) -> u32 {
+        self.share
+    }
+
+    /// Packets more that a peer may be allowed, of which `promised` can still come and `lent` were not given back.
+    pub(super) fn grant(&self, promised: u32, lent: u32) -> u32 {
+        let used = promised + lent;
+        let spare = self.guarantee.saturating_sub(used) + self.total.saturating_sub(self.committed);
+        spare.min(self.share.saturating_sub(used)).min(WINDOW.saturating_sub(promised))
+    }
+
+    /// `before` buffers counted for a peer, now `after` do.
+    pub(super) fn change(&mut self, before: u32, after: u32) {
+        let [before, after] = [before, after].map(|used| used.max(self.guarantee));
+        self.committed = (self.committed + after).saturating_sub(before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn d8_a_few_nodes_have_full_windows_and_many_have_one_packet_at_least() {
+        for (nodes, guarantee) in [(2, 16), (8, 14), (27, 4), (64, 1), (224, 1), (1_000_000, 1)] {
+            let pool = Pool::new(256, nodes);
+            assert_eq!(pool.guarantee(), guarantee, "{nodes} nodes");
+            assert!(pool.committed <= pool.total);
+        }
+        assert_eq!(Pool::new(256, 2).share(), WINDOW);
+    }
+
+    proptest! {
+        #[test]
+        fn d8_what_is_promised_never_exceeds_the_buffers(
+            nodes in 1u32..300, buffers in 2usize..300,
+            steps in proptest::collection::vec((any::<u8>(), 0u8..4), 0..400)
+        ) {
+            let mut pool = Pool::new(buffers, nodes);
+            let count = pool.most_peers(nodes) as usize;
+            // Promised and lent, by peer.
+            let mut peers: Vec<Option<(u32, u32)>> = std::vec![None; count];
+            for (peer, step) in steps {
+                let peer = &mut peers[usize::from(peer) % count];
+                let (promised, lent) = peer.get_or_insert_with(|| {
+                    pool.join();
+                    (pool.guarantee(), 0)
+                });
+                match step {
+                    0 => {
+                        let more = pool.grant(*promised, *lent);
+                        pool.change(*promised + *lent, *promised + *lent + more);
+                        *promised += more;
+                    }
+                    1 | 2 if *promised > 0 => (*promised, *lent) = (*promised - 1, *lent + 1),
+                    _ if *lent > 0 => {
+                        pool.change(*promised + *lent, *promised + *lent - 1);
+                        *lent -= 1;
+                    }
+                    _ => {}
+                }
+                prop_assert!(*promised <= WINDOW);
+                let used = |&peer: &Option<(u32, u32)>| peer.map_or(pool.guarantee(), |(p, l)| p + l);
+                prop_assert!(peers.iter().map(used).sum::<u32>() <= pool.total.max(count as u32 * pool.guarantee));
+                prop_assert!((pool.total as usize) < buffers || buffers < 8);
+                // Whoever holds nothing can send at least one packet.
+                for peer in peers.iter().flatten().filter(|peer| **peer == (0, 0)) {
+                    prop_assert!(pool.grant(peer.0, peer.1) >= 1);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The packets in flight, by cookie: what it takes to send each again.
+
+use super::wire::LINK_BYTES;
+use crate::adapter::{HEAD_BYTES, IN_FLIGHT, Lent, Outcome};
+use alloc::boxed::Box;
+
+/// Most bytes of a packet's header and inline data behind a link header.
+pub(super) const HEAD: usize = HEAD_BYTES - LINK_BYTES;
+
+/// A packet that was taken from the message unit and not given back.
+pub(super) struct Flight {
+    head: [u8; HEAD],
+    head_len: u8,
+    lent: [Lent; 2],
+    /// When it was last given to the device.
+    pub(super) sent_at: u64,
+    /// How often it was; more than 200 are not told apart.
+    pub(super) sends: u8,
+    /// A gap in what arrived says that it was lost.
+    pub(super) lost: bool,
+    in_device: bool,
+    outcome: Option<Outcome>,
+}
+
+// SAFETY: nothing is read through `lent` here; whoever does owes the reason why it may.
+unsafe impl Send for Flight {}
+
+impl Flight {
+    const NONE: Self = Self {
+        head: [0; HEAD],
+        head_len: 0,
+        lent: [Lent::NONE; 2],
+        sent_at: 0,
+        sends: 0,
+        lost: false,
+        in_device: false,
+        outcome: None,
+    };
+
+    /// The packet's header and inline data.
+    pub(super) fn head(&self) -> &[u8] {
+        self.head.get(..usize::from(self.head_len)).unwrap_or(&[])
+    }
+
+    /// The rest of the packet.
+    pub(super) fn lent(&self) -> [Lent; 2] {
+        self.lent
+    }
+
+    /// Bytes of the packet.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.head_len) + self.lent[0].len + self.lent[1].len
+    }
+
+    /// Whether the device still has it, from the last time it was sent.
+    pub(super) fn in_device(&self) -> bool {
+        self.in_device
+    }
+}
+
+/// All packets in flight.
+pub(super) struct Flights {
+    by_cookie: Box<[Flight]>,
+    /// The first `done` are cookies to give back.
+    finished: Box<[u16]>,
+    done: usize,
+    /// Packets whose end is known but which the device still has.
+    waiting: usize,
+}
+
+impl Flights {
+    /// None. Allocates.
+    pub(super) fn new() -> Self {
+        Self {
+            by_cookie: (0..IN_FLIGHT).map(|_| Flight::NONE).collect(),
+            finished: (0..IN_FLIGHT).map(|_| 0).collect(),
+            done: 0,
+            waiting: 0,
+        }
+    }
+
+    pub(super) fn get(&mut self, cookie: u16) -> Option<&mut Flight> {
+        self.by_cookie.get_mut(usize::from(cookie))
+    }
+
+    /// Keeps a packet. False if its head is too long, or the cookie is none.
+    pub(super) fn keep(&mut self, cookie: u16, header: &[u8], inline: &[u8], lent: [Lent; 2]) -> bool {
+        let len = header.len() + inline.len();
+        let Some(flight) = self.by_cookie.get_mut(usize::from(cookie)).filter(|_| len <= HEAD) else {
+            return false;
+        };
+        *flight = Flight { head_len: len as u8, lent, ..Flight::NONE };
+        flight.head[..header.len()].copy_from_slice(header);
+        flight.head[header.len()..len].copy_from_slice(inline);
+        true
+    }
+
+    /// A packet that needs no care went to the device.
+    pub(super) fn pass(&mut self, cookie: u16) {
+        if let Some(flight) = self.get(cookie) {
+            *flight = Flight { in_device: true, outcome: Some(Outcome::Sent), ..Flight::NONE };
+            self.waiting += 1;
+        }
+    }
+
+    /// The packet was given to the device.
+    pub(super) fn sent(&mut self, cookie: u16, now: u64) {
+        if let Some(flight) = self.get(cookie) {
+            flight.sent_at = now;
+            flight.sends = flight.sends.saturating_add(1);
+            flight.lost = false;
+            flight.in_device = true;
+        }
+    }
+
+    /// The device is done with the packet.
+    pub(super) fn returned(&mut self, cookie: u16) {
+        let Some(flight) = self.get(cookie) else { return };
+        flight.in_device = false;
+        if flight.outcome.is_some() {
+            self.waiting -= 1;
+            self.finish(cookie);
+        }
+    }
+
+    /// It is known what became of the packet. It goes back once the device does not read it either.
+    pub(super) fn resolve(&mut self, cookie: u16, outcome: Outcome) {
+        let Some(flight) = self.get(cookie) else { return };
+        flight.outcome = Some(outcome);
+        if flight.in_device {
+            self.waiting += 1;
+        } else {
+            self.finish(cookie);
+        }
+    }
+
+    fn finish(&mut self, cookie: u16) {
+        if let Some(place) = self.finished.get_mut(self.done) {
+            *place = cookie;
+            self.done += 1;
+        }
+    }
+
+    /// Whether only the device keeps some packet from going back.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Whether [`take_done`](Self::take_done) has something.
+    pub(super) fn has_done(&self) -> bool {
+        self.done > 0
+    }
+
+    /// A packet to give back.
+    pub(super) fn take_done(&mut self) -> Option<(u16, Outcome)> {
+        self.done = self.done.checked_sub(1)?;
+        let cookie = *self.finished.get(self.done)?;
+        let outcome = self.get(cookie)?.outcome.take()?;
+        Some((cookie, outcome))
+    }
+}

@@ -1,0 +1,142 @@
+//! What arrives.
+
+use super::receiver::Verdict;
+use super::sender::Bogus;
+use super::wire::{Flags, LINK_BYTES, Link};
+use super::{Clock, Reliable};
+use crate::adapter::{Adapter, RxBuffer};
+use pami::packet::{Kind, Packet};
+
+/// Whether a packet is of those that only the network itself sends.
+pub(super) fn is_control(packet: &[u8]) -> bool {
+    Packet::parse(packet).is_ok_and(|packet| matches!(packet.envelope.kind, Kind::Hello | Kind::Go))
+}
+
+impl<A: Adapter, C: Clock> Reliable<A, C> {
+    /// The next packet whose turn has come.
+    pub(super) fn deliver(&mut self) -> Option<RxBuffer> {
+        let receiver = &mut self.peers.get(self.draining?)?.receiver;
+        let buffer = receiver.deliver();
+        if !receiver.is_ready() {
+            self.draining = None;
+        }
+        buffer
+    }
+
+    /// Takes a frame of another node in.
+    pub(super) fn take_in(&mut self, buffer: RxBuffer) {
+        let source = buffer.source();
+        let link = Link::open(buffer.packet(), source, self.node);
+        let (Ok(link), true) = (link, source < self.nodes) else {
+            self.counters.corrupt += 1;
+            return self.inner.recycle(buffer);
+        };
+        let Some(index) = self.peers.find_or_add(source, &mut self.pool) else {
+            self.counters.strangers += 1;
+            return self.inner.recycle(buffer);
+        };
+        if let Some(unused) = self.take_frame(index, &link, buffer) {
+            self.inner.recycle(unused);
+        }
+    }
+
+    /// Takes a frame of a peer in. Returns its buffer if that is free again.
+    fn take_frame(&mut self, index: u16, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
+        if link.flags.contains(Flags::CLOSED) {
+            self.bury(index);
+            return Some(buffer);
+        }
+        let now = self.now();
+        let Some(peer) = self.peers.get(index) else { return Some(buffer) };
+        if peer.dead {
+            peer.receiver.urgent = true;
+            self.owing.insert(index);
+            return Some(buffer);
+        }
+        peer.sender.hear(now);
+        let before = peer.sender.outstanding();
+        match peer.sender.acknowledge(link, &mut self.flights, now) {
+            Ok(progress) => {
+                self.outstanding -= before - peer.sender.outstanding();
+                self.timer = self.timer.min(peer.sender.timer);
+                self.news |= progress.room;
+                if progress.to_send {
+                    self.sendable.insert(index);
+                }
+            }
+            Err(Bogus) => {
+                self.counters.corrupt += 1;
+                return Some(buffer);
+            }
+        }
+        if self.outstanding == 0 {
+            self.timer = u64::MAX;
+        }
+        if link.flags.contains(Flags::PROBE) {
+            peer.receiver.urgent = true;
+            self.owing.insert(index);
+        }
+        if !link.flags.contains(Flags::PACKET) {
+            return Some(buffer);
+        }
+        self.last_packet = Some(now);
+        self.owing.insert(index);
+        let packet = buffer.trimmed(LINK_BYTES as u16, link.length);
+        match peer.receiver.accept(link.sequence, packet) {
+            Verdict::Kept { in_order: true } => {
+                self.draining = Some(index);
+                peer.receiver.owe(now);
+                None
+            }
+            Verdict::Kept { in_order: false } => {
+                self.counters.out_of_order += 1;
+                None
+            }
+            Verdict::Duplicate(buffer) => {
+                self.counters.duplicates += 1;
+                peer.receiver.urgent = true;
+                Some(buffer)
+            }
+            Verdict::Beyond(buffer) => {
+                self.counters.beyond_credit += 1;
+                peer.receiver.urgent = true;
+                Some(buffer)
+            }
+        }
+    }
+
+    /// The message unit gave a buffer of a peer back: there may be credit for it, and for those that have none.
+    pub(super) fn credit_back(&mut self, source: u32) {
+        let Some(index) = self.peers.find(source) else { return };
+        let Some(peer) = self.peers.get(index) else { return };
+        let before = peer.used();
+        peer.receiver.lent = peer.receiver.lent.saturating_sub(1);
+        self.pool.change(before, peer.used());
+        if !peer.dead {
+            let worth = (self.pool.share() / 4).max(1);
+            let (promised, lent) = (peer.receiver.promised(), peer.receiver.lent);
+            if promised < worth && self.pool.grant(promised, lent) >= worth {
+                peer.receiver.urgent = true;
+                self.owing.insert(index);
+            }
+        }
+        if !self.starving.is_empty() {
+            self.feed_starving();
+        }
+    }
+
+    /// Has those be told that have no credit and could get some, but not for each single packet.
+    #[cold]
+    fn feed_starving(&mut self) {
+        let now = self.now();
+        let mut starving = self.starving;
+        while let Some(index) = starving.pop() {
+            let Some(peer) = self.peers.get(index) else { continue };
+            if self.pool.grant(peer.receiver.promised(), peer.receiver.lent) > 0 {
+                self.starving.remove(index);
+                peer.receiver.owe(now);
+                self.owing.insert(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Reliability: exactly once, in order and intact, over a network that may lose, damage, duplicate or reorder
+//! (SPEC D-8).
+//!
+//! [`Reliable`] is an adapter around an adapter. The message unit above does not know of it; over a network that is
+//! reliable by itself nobody wraps, and none of this is compiled.
+//!
+//! ```text
+//! message unit -> window -> link header -> adapter -> wire -> adapter -> checksum -> order -> message unit
+//!                   ^----------- acknowledged, credit ----------------------'
+//! ```
+//!
+//! All is per pair of nodes: endpoints cost nothing. Each peer in use has a fixed state (about 1 KiB), allocated at
+//! the start for as many peers as the receive buffers suffice for; frames of further ones are dropped, packets to
+//! them refused.
+//!
+//! - *Sending.* A packet stays as the message unit lent it, and its cookie with it, until the peer has it. It is sent
+//!   again when three later ones arrived without it, or when nothing was heard for a while that is estimated from
+//!   earlier answers and doubles each time.
+//! - *Receiving.* Packets before their turn wait in their receive buffers; those that came before, or whose checksum
+//!   is wrong, are counted and dropped.
+//! - *Acknowledging.* With every packet that goes the other way; by itself if eight packets have come, half a
+//!   millisecond has passed, the hart goes to sleep, or something is missing. Without a packet to send, a hart that
+//!   computes acknowledges nothing: its peers send the oldest packet again now and then.
+//! - *Credit.* A peer sends what it was allowed to and no more, see [`credit`](self). Without credit it asks, less
+//!   and less often; who got no credit is told when there is some.
+//! - *Death.* A peer that was asked often and for long and said nothing at all is dead: its packets come back as
+//!   [`Outcome::Failed`], further ones are refused. Whoever is dead to a node hears so when it says something, and
+//!   so is dead to it as well: both agree.
+//!
+//! Frames of the network itself go through as they are.
+
+mod credit;
+mod flights;
+mod incoming;
+mod outgoing;
+mod peers;
+mod receiver;
+mod round_trip;
+mod sender;
+mod sequence;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use sequence::Seq;
+pub use wire::{Damaged, Flags, LINK_BYTES, Link};
+
+use crate::adapter::{
+    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer,
+};
+use crate::unit::Platform;
+use credit::Pool;
+use flights::Flights;
+use peers::{PeerSet, Peers};
+
+/// A peer that says nothing for this long while it is asked is dead.
+pub const SILENCE_NS: u64 = 10_000_000_000;
+/// How long a node stays after a packet came in, to acknowledge it again if that was lost.
+pub const LINGER_NS: u64 = 200_000_000;
+/// About how many bytes of heap it takes.
+pub const HEAP_BYTES: usize = (IN_FLIGHT + peers::MOST_PEERS) * 1152;
+
+const SPARE: usize = COOKIES - IN_FLIGHT;
+
+/// What tells the time.
+pub trait Clock: 'static {
+    /// Nanoseconds since the node started.
+    fn now_ns() -> u64;
+}
+
+impl<P: Platform> Clock for P {
+    fn now_ns() -> u64 {
+        P::now_ns()
+    }
+}
+
+/// An adapter that mends what the one in it may do to packets.
+pub struct Reliable<A, C> {
+    inner: A,
+    node: u32,
+    nodes: u32,
+    silence_ns: u64,
+    peers: Peers,
+    pool: Pool,
+    flights: Flights,
+    /// Cookies of frames without packets; the first `spares` are free.
+    spare: [u16; SPARE],
+    spares: usize,
+    /// Peers that are to be told of something.
+    owing: PeerSet,
+    /// Peers to which something can be sent.
+    sendable: PeerSet,
+    /// Peers that were last told that they have no credit.
+    starving: PeerSet,
+    /// Peers whose death nobody took note of yet.
+    obituaries: PeerSet,
+    /// The peer whose packets' turn has come.
+    draining: Option<u16>,
+    /// Packets that peers have not acknowledged.
+    outstanding: u32,
+    /// No later than the first of the peers' timers.
+    timer: u64,
+    /// When the last packet came in.
+    last_packet: Option<u64>,
+    /// The time, as of this round.
+    now: Option<u64>,
+    /// All that has arrived was looked at in this round.
+    caught_up: bool,
+    /// There was no room for a frame that others should not overtake.
+    blocked: bool,
+    /// Something changed that the message unit looks at in its next round.
+    news: bool,
+    counters: Reliability,
+    clock: core::marker::PhantomData<fn() -> C>,
+}
+
+impl<A: Adapter, C: Clock> Reliable<A, C> {
+    /// A layer around `inner`, for node `node` of `nodes`. Allocates about [`HEAP_BYTES`], and nothing later.
+    pub fn new(inner: A, node: u32, nodes: u32) -> Self {
+        let pool = Pool::new(inner.buffers(), nodes);
+        Self {
+            node,
+            nodes,
+            silence_ns: SILENCE_NS,
+            peers: Peers::new(pool.most_peers(nodes) as usize),
+            pool,
+            inner,
+            flights: Flights::new(),
+            spare: core::array::from_fn(|i| (IN_FLIGHT + i) as u16),
+            spares: SPARE,
+            owing: PeerSet::EMPTY,
+            sendable: PeerSet::EMPTY,
+            starving: PeerSet::EMPTY,
+            obituaries: PeerSet::EMPTY,
+            draining: None,
+            outstanding: 0,
+            timer: u64::MAX,
+            last_packet: None,
+            now: None,
+            caught_up: false,
+            blocked: false,
+            news: false,
+            counters: Reliability::default(),
+            clock: core::marker::PhantomData,
+        }
+    }
+
+    /// Declares a peer dead after `silence_ns` nanoseconds instead of [`SILENCE_NS`].
+    pub fn with_silence(self, silence_ns: u64) -> Self {
+        Self { silence_ns, ..self }
+    }
+
+    /// The time, read once a round.
+    fn now(&mut self) -> u64 {
+        *self.now.get_or_insert_with(C::now_ns)
+    }
+
+    /// Gives a peer up.
+    #[cold]
+    fn bury(&mut self, index: u16) {
+        let Some(peer) = self.peers.get(index).filter(|peer| !peer.dead) else { return };
+        peer.dead = true;
+        let before = peer.used();
+        self.outstanding -= peer.sender.give_up(&mut self.flights);
+        while let Some(buffer) = peer.receiver.give_up() {
+            self.inner.recycle(buffer);
+        }
+        self.pool.change(before, peer.used());
+        self.counters.dead_peers += 1;
+        self.obituaries.insert(index);
+        self.sendable.remove(index);
+        self.starving.remove(index);
+        self.draining = self.draining.filter(|&draining| draining != index);
+        self.news = true;
+    }
+}
+
+impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
+    const RELIABLE: bool = true;
+    type Interrupt = A::Interrupt;
+
+    fn mtu(&self) -> usize {
+        self.inner.mtu().saturating_sub(LINK_BYTES)
+    }
+
+    fn buffers(&self) -> usize {
+        self.inner.buffers()
+    }
+
+    fn has_room(&self) -> bool {
+        !self.blocked && self.inner.has_room()
+    }
+
+    #[inline]
+    fn has_room_for(&mut self, node: u32) -> bool {
+        let Some(peer) = self.peers.find(node).and_then(|index| self.peers.get(index)) else { return true };
+        peer.dead || peer.sender.has_room()
+    }
+
+    unsafe fn transmit(
+        &mut self,
+        node: u32,
+        header: &[u8],
+        inline: &[u8],
+        lent: [Lent; 2],
+        cookie: u16,
+    ) -> bool {
+        if node == FABRIC {
+            // SAFETY: the caller's promise goes on to the adapter.
+            let taken = unsafe { self.inner.transmit(node, header, inline, lent, cookie) };
+            if taken {
+                self.flights.pass(cookie);
+            }
+            return taken;
+        }
+        self.queue(node, header, inline, lent, cookie)
+    }
+
+    fn reclaim(&mut self) -> Option<(u16, Outcome)> {
+        (self.now, self.caught_up, self.news) = (None, false, false);
+        while let Some((cookie, _)) = self.inner.reclaim() {
+            self.blocked = false;
+            if usize::from(cookie) < IN_FLIGHT {
+                self.flights.returned(cookie);
+            } else if let Some(place) = self.spare.get_mut(self.spares) {
+                *place = cookie;
+                self.spares += 1;
+            }
+        }
+        self.flights.take_done()
+    }
+
+    fn receive(&mut self) -> Option<RxBuffer> {
+        loop {
+            if let Some(buffer) = self.deliver() {
+                return Some(buffer);
+            }
+            let Some(buffer) = self.inner.receive() else {
+                self.caught_up = true;
+                return None;
+            };
+            if buffer.source() != FABRIC {
+                self.take_in(buffer);
+            } else if incoming::is_control(buffer.packet()) {
+                return Some(buffer);
+            } else {
+                self.counters.corrupt += 1;
+                self.inner.recycle(buffer);
+            }
+        }
+    }
+
+    fn recycle(&mut self, buffer: RxBuffer) {
+        let source = buffer.source();
+        self.inner.recycle(buffer);
+        if source != FABRIC {
+            self.credit_back(source);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.send_ready();
+        self.tell_owing(false);
+        if self.caught_up && self.timer != u64::MAX && self.now() >= self.timer {
+            self.expire();
+        }
+        self.inner.flush();
+    }
+
+    fn arm(&mut self, sent: bool) -> bool {
+        // What was sent comes back when it is acknowledged, not when the device is done with it.
+        let holds_up = self.flights.is_waiting() || !self.inner.has_room();
+        let armed = self.inner.arm(self.blocked || (sent && holds_up));
+        armed || self.news || self.draining.is_some() || self.flights.has_done()
+    }
+
+    fn settle(&mut self) {
+        self.tell_owing(true);
+        self.inner.flush();
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        (self.timer != u64::MAX).then_some(self.timer)
+    }
+
+    fn linger_until(&self) -> u64 {
+        self.last_packet.map_or(0, |at| at + LINGER_NS)
+    }
+
+    fn take_dead(&mut self) -> Option<u32> {
+        let index = self.obituaries.pop()?;
+        self.peers.get(index).map(|peer| peer.rank)
+    }
+
+    fn interrupt(&self) -> A::Interrupt {
+        self.inner.interrupt()
+    }
+
+    fn faults(&self) -> AdapterFaults {
+        AdapterFaults { reliability: self.counters, ..self.inner.faults() }
+    }
+}

@@ -1,0 +1,225 @@
+//! What leaves: packets, those that are sent again, and frames that only acknowledge.
+
+use super::flights::Flight;
+use super::sequence::Seq;
+use super::wire::{Flags, Link};
+use super::{Clock, Reliable};
+use crate::adapter::{Adapter, Lent};
+
+/// A peer is not dead before it was asked this often, however long it said nothing: this node may have been the
+/// one that did not listen.
+const LEAST_TRIES: u32 = 8;
+
+/// The bytes that a packet in flight has lent.
+///
+/// # Safety
+/// The packet's cookie was not given back yet.
+unsafe fn lent_bytes(lent: &Lent) -> &[u8] {
+    if lent.len == 0 {
+        return &[];
+    }
+    // SAFETY: whoever called `transmit` keeps these bytes readable and unchanged until the cookie comes back.
+    unsafe { core::slice::from_raw_parts(lent.pointer, lent.len) }
+}
+
+impl<A: Adapter, C: Clock> Reliable<A, C> {
+    /// Takes a packet for `node`. False if the node is dead, or unknown and one too many, or there is no room.
+    pub(super) fn queue(
+        &mut self,
+        node: u32,
+        header: &[u8],
+        inline: &[u8],
+        lent: [Lent; 2],
+        cookie: u16,
+    ) -> bool {
+        if node >= self.nodes {
+            return false;
+        }
+        let Some(index) = self.peers.find_or_add(node, &mut self.pool) else { return false };
+        let now = self.now();
+        let Some(peer) = self.peers.get(index) else { return false };
+        if peer.dead || !peer.sender.has_room() || !self.flights.keep(cookie, header, inline, lent) {
+            return false;
+        }
+        peer.sender.queue(cookie, now);
+        self.outstanding += 1;
+        if peer.sender.sendable().is_none() {
+            self.counters.stalls += 1;
+        }
+        self.send_next(index);
+        if let Some(peer) = self.peers.get(index) {
+            self.timer = self.timer.min(peer.sender.start_timer(now));
+        }
+        true
+    }
+
+    /// Sends a peer's next packet, if it has credit. Whether it did.
+    fn send_next(&mut self, index: u16) -> bool {
+        let Some(peer) = self.peers.get(index) else { return false };
+        let Some((seq, cookie)) = peer.sender.sendable() else { return false };
+        if !self.send(index, seq, cookie) {
+            self.sendable.insert(index);
+            return false;
+        }
+        if let Some(peer) = self.peers.get(index) {
+            peer.sender.sent();
+        }
+        true
+    }
+
+    /// Gives a packet to the device, for the first time or again.
+    fn send(&mut self, index: u16, seq: Seq, cookie: u16) -> bool {
+        if !self.inner.has_room() {
+            self.blocked = true;
+            return false;
+        }
+        let now = self.now();
+        let Some(link) = self.link(index, Flags::PACKET, Some(seq)) else { return false };
+        let (Some(peer), Some(flight)) = (self.peers.get(index), self.flights.get(cookie)) else {
+            return false;
+        };
+        let (rank, lent) = (peer.rank, flight.lent());
+        let link = Link { length: flight.len() as u16, ..link };
+        // SAFETY: the packet is in flight: its cookie is in the peer's window.
+        let pieces = unsafe { [flight.head(), lent_bytes(&lent[0]), lent_bytes(&lent[1])] };
+        let header = link.seal(self.node, rank, pieces);
+        // SAFETY: the bytes are lent until this cookie is given back, which waits for the device to return it.
+        let taken = unsafe { self.inner.transmit(rank, &header, flight.head(), lent, cookie) };
+        if taken {
+            self.flights.sent(cookie, now);
+            self.told(index, &link);
+        }
+        taken
+    }
+
+    /// Sends a peer a frame without a packet.
+    fn tell(&mut self, index: u16, flags: Flags) -> bool {
+        let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else {
+            self.blocked = true;
+            return false;
+        };
+        let Some(link) = self.link(index, flags, None) else { return false };
+        let Some(peer) = self.peers.get(index) else { return false };
+        let header = link.seal(self.node, peer.rank, []);
+        // SAFETY: nothing is lent, and the cookie is this layer's own and free.
+        let taken =
+            unsafe { self.inner.transmit(peer.rank, &header, &[], [Lent::NONE; 2], self.spare[spare]) };
+        if taken {
+            self.spares = spare;
+            self.counters.acks += 1;
+            self.told(index, &link);
+        }
+        taken
+    }
+
+    /// What a frame to a peer says, with as much credit as there is. A packet's number is the next one's if it is
+    /// none.
+    fn link(&mut self, index: u16, flags: Flags, packet: Option<Seq>) -> Option<Link> {
+        let peer = self.peers.get(index)?;
+        if !peer.dead {
+            let before = peer.used();
+            let more = self.pool.grant(peer.receiver.promised(), peer.receiver.lent);
+            peer.receiver.promise(more);
+            self.pool.change(before, before + more);
+        }
+        let (acknowledged, held, credit) = peer.receiver.says();
+        let sequence = packet.unwrap_or(peer.sender.next());
+        Some(Link { sequence, acknowledged, held, credit, length: 0, flags })
+    }
+
+    /// A peer was told all there is to tell.
+    fn told(&mut self, index: u16, link: &Link) {
+        self.owing.remove(index);
+        if link.credit == 0 && !link.flags.contains(Flags::CLOSED) {
+            self.starving.insert(index);
+        } else {
+            self.starving.remove(index);
+        }
+        if let Some(peer) = self.peers.get(index) {
+            peer.receiver.told();
+        }
+    }
+
+    /// Sends what got credit and what was lost.
+    pub(super) fn send_ready(&mut self) {
+        let mut sendable = core::mem::replace(&mut self.sendable, super::PeerSet::EMPTY);
+        while let Some(index) = sendable.pop() {
+            if !self.send_again(index, |flight| flight.lost, u32::MAX) {
+                self.sendable.insert(index);
+            } else {
+                while self.send_next(index) {}
+            }
+        }
+    }
+
+    /// Sends again up to `most` packets that are on their way and that `which` picks. False if there is no room.
+    fn send_again(&mut self, index: u16, which: impl Fn(&Flight) -> bool, most: u32) -> bool {
+        let mut step = 0;
+        let mut count = 0;
+        while count < most {
+            let Some(peer) = self.peers.get(index) else { break };
+            let Some((seq, cookie)) = peer.sender.on_the_way(step) else { break };
+            step += 1;
+            let Some(cookie) = cookie else { continue };
+            let Some(flight) = self.flights.get(cookie) else { continue };
+            if !which(flight) || flight.in_device() {
+                // What the device has not sent yet is not lost.
+                flight.lost = false;
+                continue;
+            }
+            if !self.send(index, seq, cookie) {
+                return false;
+            }
+            self.counters.retransmitted += 1;
+            count += 1;
+        }
+        true
+    }
+
+    /// Tells peers what arrived: all of them, or those for whom it is time.
+    pub(super) fn tell_owing(&mut self, all: bool) {
+        if self.owing.is_empty() {
+            return;
+        }
+        let now = self.now();
+        let mut owing = self.owing;
+        while let Some(index) = owing.pop() {
+            let Some(peer) = self.peers.get(index) else { continue };
+            if all || peer.receiver.is_due(now) {
+                let flags = if peer.dead { Flags::CLOSED } else { Flags::empty() };
+                if !self.tell(index, flags) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Looks after the peers whose timers have ended.
+    #[cold]
+    pub(super) fn expire(&mut self) {
+        let now = self.now();
+        self.timer = u64::MAX;
+        for index in 0..self.peers.len() {
+            let Some(peer) = self.peers.get(index) else { break };
+            let sender = &mut peer.sender;
+            if sender.timer <= now {
+                let silent = now.saturating_sub(sender.heard) >= self.silence_ns;
+                if silent && sender.tries >= LEAST_TRIES {
+                    self.bury(index);
+                    continue;
+                }
+                let (stalled, burst) = (sender.is_stalled(), sender.burst());
+                sender.timed_out(now);
+                if stalled {
+                    self.counters.probes += 1;
+                    self.tell(index, Flags::PROBE);
+                } else {
+                    self.send_again(index, |_| true, burst);
+                }
+            }
+            if let Some(peer) = self.peers.get(index) {
+                self.timer = self.timer.min(peer.sender.timer);
+            }
+        }
+    }
+}

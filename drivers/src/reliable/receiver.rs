@@ -1,0 +1,135 @@
+//! What a node knows of one peer's packets to it.
+
+use super::credit::WINDOW;
+use super::sequence::Seq;
+use crate::adapter::RxBuffer;
+
+/// Packets after which an acknowledgement waits no longer.
+const ACK_EVERY: u32 = 8;
+/// How long an acknowledgement waits for a packet to travel with.
+const ACK_DELAY_NS: u64 = 500_000;
+
+/// What to do with a packet.
+pub(super) enum Verdict {
+    /// It is kept until its turn.
+    Kept {
+        /// Whether that is now.
+        in_order: bool,
+    },
+    /// It has arrived before.
+    Duplicate(RxBuffer),
+    /// The peer had no leave to send it.
+    Beyond(RxBuffer),
+}
+
+/// `expected` is the next packet for the message unit, `limit` the first that the peer may not send.
+pub(super) struct Receiver {
+    expected: Seq,
+    limit: Seq,
+    /// By number modulo [`WINDOW`].
+    held: [Option<RxBuffer>; WINDOW as usize],
+    /// Bit `i`: packet `expected + i` is held.
+    present: u32,
+    /// Buffers that the message unit has.
+    pub(super) lent: u32,
+    /// Packets that arrived since the peer was told of any, and since when.
+    owed: u32,
+    owed_since: u64,
+    /// The peer should hear at once.
+    pub(super) urgent: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(credit: u32) -> Self {
+        Self {
+            expected: Seq::FIRST,
+            limit: Seq::FIRST.plus(credit),
+            held: [const { None }; WINDOW as usize],
+            present: 0,
+            lent: 0,
+            owed: 0,
+            owed_since: 0,
+            urgent: false,
+        }
+    }
+
+    /// Packets that the peer may send and that were not given to the message unit.
+    pub(super) fn promised(&self) -> u32 {
+        self.limit.since(self.expected)
+    }
+
+    /// Lets the peer send `count` more; then `promised` is at most [`WINDOW`].
+    pub(super) fn promise(&mut self, count: u32) {
+        self.limit = self.limit.plus(count);
+    }
+
+    /// The first packet that has not arrived, which of those behind it have, and how many from it on may come.
+    pub(super) fn says(&self) -> (Seq, u32, u16) {
+        let run = self.present.trailing_ones();
+        let held = u64::from(self.present) >> (run + 1);
+        (self.expected.plus(run), held as u32, (self.promised() - run) as u16)
+    }
+
+    /// Takes a packet in.
+    pub(super) fn accept(&mut self, seq: Seq, buffer: RxBuffer) -> Verdict {
+        let ahead = seq.since(self.expected);
+        if seq.is_before(self.expected) {
+            return Verdict::Duplicate(buffer);
+        }
+        // Promises are never over the window, so the place is this packet's.
+        if ahead >= self.promised().min(WINDOW) {
+            return Verdict::Beyond(buffer);
+        }
+        if self.present & 1 << ahead != 0 {
+            return Verdict::Duplicate(buffer);
+        }
+        self.held[(seq.number() % WINDOW) as usize] = Some(buffer);
+        self.present |= 1 << ahead;
+        // Who sends again wants to hear at once that a gap is filled, and who sees a gap, that there is one.
+        self.urgent |= self.present != 1;
+        Verdict::Kept { in_order: ahead == 0 }
+    }
+
+    /// Whether a packet's turn has come.
+    pub(super) fn is_ready(&self) -> bool {
+        self.present & 1 != 0
+    }
+
+    /// The next packet in order, for the message unit.
+    pub(super) fn deliver(&mut self) -> Option<RxBuffer> {
+        if !self.is_ready() {
+            return None;
+        }
+        let buffer = self.held[(self.expected.number() % WINDOW) as usize].take();
+        self.present >>= 1;
+        self.expected = self.expected.plus(1);
+        self.lent += 1;
+        buffer
+    }
+
+    /// One packet more to tell the peer of.
+    pub(super) fn owe(&mut self, now: u64) {
+        if self.owed == 0 {
+            self.owed_since = now;
+        }
+        self.owed += 1;
+    }
+
+    /// Whether the peer should hear now.
+    pub(super) fn is_due(&self, now: u64) -> bool {
+        let enough = ACK_EVERY.min(self.promised()).max(1);
+        self.urgent || self.owed >= enough || (self.owed > 0 && now >= self.owed_since + ACK_DELAY_NS)
+    }
+
+    /// The peer was told.
+    pub(super) fn told(&mut self) {
+        (self.owed, self.urgent) = (0, false);
+    }
+
+    /// A packet that was held and will never be delivered, and no more come.
+    pub(super) fn give_up(&mut self) -> Option<RxBuffer> {
+        self.limit = self.expected;
+        self.present = 0;
+        self.held.iter_mut().find_map(Option::take)
+    }
+}

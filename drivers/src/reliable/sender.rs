@@ -1,0 +1,233 @@
+//! What a node knows of its packets to one peer.
+
+use super::credit::WINDOW;
+use super::flights::Flights;
+use super::round_trip::RoundTrip;
+use super::sequence::Seq;
+use super::wire::Link;
+use crate::adapter::Outcome;
+
+/// No packet, in a window.
+const NONE: u16 = u16::MAX;
+/// Later packets that must have arrived for a gap to mean a loss rather than another order on the way.
+const REORDERED: u32 = 3;
+
+/// An acknowledgement of packets that were never sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bogus;
+
+/// `oldest..unsent` are on the way, `unsent..next` wait for credit, and `limit` is the first that may not be sent.
+pub(super) struct Sender {
+    oldest: Seq,
+    unsent: Seq,
+    next: Seq,
+    limit: Seq,
+    /// Cookies by number modulo [`WINDOW`]; none for those that arrived.
+    window: [u16; WINDOW as usize],
+    round_trip: RoundTrip,
+    /// Timeouts since the peer last took something.
+    backoff: u32,
+    /// Timeouts since anything was heard of the peer, and when that was.
+    pub(super) tries: u32,
+    pub(super) heard: u64,
+    /// When to do something if nothing is heard; `u64::MAX` if nothing waits.
+    pub(super) timer: u64,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Progress {
+    /// Packets that are known to have arrived now.
+    pub(super) arrived: u32,
+    /// Packets can be sent: there is credit for them, or they were lost.
+    pub(super) to_send: bool,
+    /// There is room in the window, or credit.
+    pub(super) room: bool,
+}
+
+impl Sender {
+    pub(super) fn new(credit: u32) -> Self {
+        Self {
+            oldest: Seq::FIRST,
+            unsent: Seq::FIRST,
+            next: Seq::FIRST,
+            limit: Seq::FIRST.plus(credit),
+            window: [NONE; WINDOW as usize],
+            round_trip: RoundTrip::default(),
+            backoff: 0,
+            tries: 0,
+            heard: 0,
+            timer: u64::MAX,
+        }
+    }
+
+    /// The number of the next packet.
+    pub(super) fn next(&self) -> Seq {
+        self.next
+    }
+
+    /// Packets that the peer has not acknowledged in order.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.next.since(self.oldest)
+    }
+
+    /// Whether one more packet can be queued. At most one waits for credit, so that a peer that takes nothing holds
+    /// few cookies.
+    pub(super) fn has_room(&self) -> bool {
+        self.outstanding() < WINDOW && self.unsent == self.next
+    }
+
+    /// Whether packets wait for nothing but credit.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.oldest == self.unsent && self.unsent != self.next
+    }
+
+    fn slot(&mut self, seq: Seq) -> &mut u16 {
+        &mut self.window[(seq.number() % WINDOW) as usize]
+    }
+
+    /// Queues a packet; there is room.
+    pub(super) fn queue(&mut self, cookie: u16, now: u64) {
+        if self.outstanding() == 0 {
+            (self.heard, self.tries) = (now, 0);
+        }
+        let seq = self.next;
+        *self.slot(seq) = cookie;
+        self.next = seq.plus(1);
+    }
+
+    /// The next packet that may be sent and was not.
+    pub(super) fn sendable(&mut self) -> Option<(Seq, u16)> {
+        let seq = self.unsent;
+        (seq != self.next && seq.is_before(self.limit)).then(|| (seq, *self.slot(seq)))
+    }
+
+    /// The packet from [`sendable`](Self::sendable) was sent.
+    pub(super) fn sent(&mut self) {
+        self.unsent = self.unsent.plus(1);
+    }
+
+    /// The `step`-th of the packets on the way and its cookie, if it has not arrived. `None` beyond the last.
+    pub(super) fn on_the_way(&mut self, step: u32) -> Option<(Seq, Option<u16>)> {
+        let seq = self.oldest.plus(step);
+        let cookie = *self.slot(seq);
+        (step < self.unsent.since(self.oldest)).then_some((seq, (cookie != NONE).then_some(cookie)))
+    }
+
+    /// Starts the timer, unless it runs. Returns when it ends.
+    pub(super) fn start_timer(&mut self, now: u64) -> u64 {
+        if self.timer == u64::MAX {
+            self.restart_timer(now);
+        }
+        self.timer
+    }
+
+    /// Starts the timer anew if anything waits for it.
+    fn restart_timer(&mut self, now: u64) {
+        let waits = self.outstanding() > 0;
+        self.timer = if waits { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
+    }
+
+    /// The timer ended; it starts anew and runs longer.
+    pub(super) fn timed_out(&mut self, now: u64) {
+        self.tries += 1;
+        self.backoff = (self.backoff + 1).min(16);
+        self.restart_timer(now);
+    }
+
+    /// How many packets to send again after so many timeouts: few, if it does not help.
+    pub(super) fn burst(&self) -> u32 {
+        (8 >> self.backoff.min(3)).max(1)
+    }
+
+    /// Anything was heard of the peer.
+    pub(super) fn hear(&mut self, now: u64) {
+        (self.heard, self.tries) = (now, 0);
+    }
+
+    /// Takes in what the peer says has arrived.
+    ///
+    /// # Errors
+    /// [`Bogus`]; nothing changed.
+    pub(super) fn acknowledge(
+        &mut self,
+        link: &Link,
+        flights: &mut Flights,
+        now: u64,
+    ) -> Result<Progress, Bogus> {
+        let mut progress = Progress::default();
+        let on_the_way = self.unsent.since(self.oldest);
+        let taken = link.acknowledged.since(self.oldest);
+        if taken > on_the_way {
+            // Overtaken by a later one, or a lie.
+            return if link.acknowledged.is_before(self.oldest) { Ok(progress) } else { Err(Bogus) };
+        }
+        let mut measured = None;
+        for _ in 0..taken {
+            self.take(self.oldest, flights, now, &mut progress, &mut measured);
+            self.oldest = self.oldest.plus(1);
+        }
+        let mut later = link.held.count_ones();
+        for step in 0..on_the_way - taken {
+            let seq = self.oldest.plus(step);
+            if step > 0 && link.held & 1 << (step - 1) != 0 {
+                later -= 1;
+                self.take(seq, flights, now, &mut progress, &mut measured);
+            } else if later >= REORDERED
+                && let Some(flight) = flights.get(*self.slot(seq))
+                && flight.sends == 1
+            {
+                flight.lost = true;
+                progress.to_send = true;
+            }
+        }
+        if let Some(ns) = measured {
+            self.round_trip.measured(ns);
+        }
+        let limit = link.acknowledged.plus(u32::from(link.credit).min(WINDOW));
+        if self.limit.is_before(limit) {
+            self.limit = limit;
+            progress.room = true;
+            progress.to_send |= self.sendable().is_some();
+        }
+        if progress.arrived > 0 || (progress.room && self.oldest == self.unsent) {
+            self.backoff = 0;
+            self.restart_timer(now);
+        }
+        progress.room |= taken > 0;
+        Ok(progress)
+    }
+
+    /// Packet `seq` arrived.
+    fn take(
+        &mut self,
+        seq: Seq,
+        flights: &mut Flights,
+        now: u64,
+        progress: &mut Progress,
+        measured: &mut Option<u64>,
+    ) {
+        let cookie = core::mem::replace(self.slot(seq), NONE);
+        let Some(flight) = flights.get(cookie) else { return };
+        if flight.sends == 1 {
+            // Of one that was sent again nobody knows which sending arrived.
+            *measured = Some(now.saturating_sub(flight.sent_at));
+        }
+        flights.resolve(cookie, Outcome::Sent);
+        progress.arrived += 1;
+    }
+
+    /// Gives all packets up. Returns how many were outstanding.
+    pub(super) fn give_up(&mut self, flights: &mut Flights) -> u32 {
+        let outstanding = self.outstanding();
+        while self.oldest != self.next {
+            let seq = self.oldest;
+            let cookie = core::mem::replace(self.slot(seq), NONE);
+            flights.resolve(cookie, Outcome::Failed);
+            self.oldest = seq.plus(1);
+        }
+        self.unsent = self.next;
+        self.timer = u64::MAX;
+        outstanding
+    }
+}

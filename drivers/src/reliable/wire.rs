@@ -1,0 +1,203 @@
+//! The link header, between a frame's Ethernet header and its packet; little-endian.
+//!
+//! | bytes | field | what |
+//! |---|---|---|
+//! | 0..4 | checksum | CRC-32C of both ranks, of the header behind this field, and of the packet |
+//! | 4..8 | sequence | the packet's number, or that of the next one if there is none |
+//! | 8..12 | acknowledged | all earlier packets of the other direction have arrived |
+//! | 12..16 | held | bit `i`: so has the packet `i + 1` after that one |
+//! | 16..18 | credit | packets from that one on that the other side may send |
+//! | 18..20 | length | bytes of the packet behind this header; what a network adds behind them is ignored |
+//! | 20..22 | flags | [`Flags`] |
+//! | 22..24 | reserved | 0 |
+//!
+//! The ranks are not in the header but in the addresses before it. With them in the checksum a frame whose address
+//! was damaged is not taken for another node's.
+
+use super::sequence::Seq;
+use bitflags::bitflags;
+use crc::{CRC_32_ISCSI, Crc, Digest, Table};
+use zerocopy::byteorder::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of the header.
+pub const LINK_BYTES: usize = 24;
+
+static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+
+bitflags! {
+    /// What a frame is besides an acknowledgement.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Flags: u16 {
+        /// A packet follows.
+        const PACKET = 1;
+        /// The sender has packets but no credit, and wants an answer.
+        const PROBE = 2;
+        /// The sender has given the other side up and will neither take nor send packets.
+        const CLOSED = 4;
+    }
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct Wire {
+    checksum: U32,
+    sequence: U32,
+    acknowledged: U32,
+    held: U32,
+    credit: U16,
+    length: U16,
+    flags: U16,
+    reserved: U16,
+}
+
+const _: () = assert!(size_of::<Wire>() == LINK_BYTES);
+
+/// A link header taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// The packet's number, or that of the next one.
+    pub sequence: Seq,
+    /// The first number of the other direction that has not arrived.
+    pub acknowledged: Seq,
+    /// Which of those behind it have.
+    pub held: u32,
+    /// Packets from `acknowledged` on that may be sent.
+    pub credit: u16,
+    /// Bytes of the packet.
+    pub length: u16,
+    /// What the frame is.
+    pub flags: Flags,
+}
+
+/// The frame is not what its sender sent, or no frame with a link header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Damaged;
+
+/// Both ranks spread over the checksum's start, so that each pair of ranks below 2^16 has its own.
+fn start(source: u32, target: u32) -> Digest<'static, u32, Table<16>> {
+    CRC32C.digest_with_initial(!(source ^ target.rotate_left(16)))
+}
+
+impl Link {
+    /// The wire form in front of a packet in these pieces.
+    pub fn seal<'a>(
+        &self,
+        source: u32,
+        target: u32,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> [u8; LINK_BYTES] {
+        let mut wire = Wire {
+            checksum: 0.into(),
+            sequence: self.sequence.number().into(),
+            acknowledged: self.acknowledged.number().into(),
+            held: self.held.into(),
+            credit: self.credit.into(),
+            length: self.length.into(),
+            flags: self.flags.bits().into(),
+            reserved: 0.into(),
+        };
+        let mut digest = start(source, target);
+        digest.update(&wire.as_bytes()[4..]);
+        pieces.into_iter().for_each(|piece| digest.update(piece));
+        wire.checksum = digest.finalize().into();
+        zerocopy::transmute!(wire)
+    }
+
+    /// Reads the header at the front of `frame`, if header and packet are whole.
+    ///
+    /// # Errors
+    /// [`Damaged`], whatever is wrong.
+    pub fn open(frame: &[u8], source: u32, target: u32) -> Result<Self, Damaged> {
+        let (wire, rest) = Wire::ref_from_prefix(frame).map_err(|_| Damaged)?;
+        let packet = rest.get(..usize::from(wire.length.get())).ok_or(Damaged)?;
+        let mut digest = start(source, target);
+        digest.update(frame.get(4..LINK_BYTES + packet.len()).ok_or(Damaged)?);
+        let flags = Flags::from_bits(wire.flags.get()).ok_or(Damaged)?;
+        if digest.finalize() != wire.checksum.get() || wire.reserved.get() != 0 {
+            return Err(Damaged);
+        }
+        Ok(Self {
+            sequence: Seq::new(wire.sequence.get()),
+            acknowledged: Seq::new(wire.acknowledged.get()),
+            held: wire.held.get(),
+            credit: wire.credit.get(),
+            length: wire.length.get(),
+            flags,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn links() -> impl Strategy<Value = Link> {
+        (any::<u32>(), any::<u32>(), any::<u32>(), any::<u16>(), 0u16..8).prop_map(
+            |(sequence, acknowledged, held, credit, flags)| Link {
+                sequence: Seq::new(sequence),
+                acknowledged: Seq::new(acknowledged),
+                held,
+                credit,
+                length: 0,
+                flags: Flags::from_bits_truncate(flags),
+            },
+        )
+    }
+
+    fn frame(link: &Link, source: u32, target: u32, packet: &[u8]) -> Vec<u8> {
+        let (front, back) = packet.split_at(packet.len() / 3);
+        [&link.seal(source, target, [front, back])[..], packet].concat()
+    }
+
+    #[test]
+    fn d8_the_checksum_is_crc_32c() {
+        // The check value of the CRC catalogue.
+        assert_eq!(CRC32C.checksum(b"123456789"), 0xe306_9283);
+    }
+
+    proptest! {
+        #[test]
+        fn d8_a_frame_reads_back_what_was_written_whatever_follows_it(
+            link in links(), ranks in any::<(u32, u32)>(),
+            packet in proptest::collection::vec(any::<u8>(), 0..100),
+            behind in proptest::collection::vec(any::<u8>(), 0..40)
+        ) {
+            let link = Link { length: packet.len() as u16, ..link };
+            let mut bytes = frame(&link, ranks.0, ranks.1, &packet);
+            bytes.extend(behind);
+            prop_assert_eq!(Link::open(&bytes, ranks.0, ranks.1), Ok(link));
+        }
+
+        #[test]
+        fn d8_damage_of_up_to_32_adjacent_bits_is_seen(
+            link in links(), packet in proptest::collection::vec(any::<u8>(), 0..100),
+            at in 0usize..1000, pattern in 1u32..
+        ) {
+            let link = Link { length: packet.len() as u16, ..link };
+            let mut bytes = frame(&link, 1, 2, &packet);
+            let last = bytes.len() - 4;
+            let bytes_hit = &mut bytes[at % (last + 1)..][..4];
+            for (byte, bits) in bytes_hit.iter_mut().zip(pattern.to_le_bytes()) {
+                *byte ^= bits;
+            }
+            prop_assert_eq!(Link::open(&bytes, 1, 2), Err(Damaged));
+        }
+
+        #[test]
+        fn d8_a_frame_that_went_to_another_node_is_seen(
+            link in links(), pair in (0u32..1 << 16, 0u32..1 << 16), other in (0u32..1 << 16, 0u32..1 << 16)
+        ) {
+            prop_assume!(pair != other);
+            let bytes = frame(&link, pair.0, pair.1, &[]);
+            prop_assert_eq!(Link::open(&bytes, other.0, other.1), Err(Damaged));
+        }
+
+        #[test]
+        fn d9_any_bytes_are_a_frame_or_damaged(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Link::open(&bytes, 0, 1);
+        }
+    }
+}
