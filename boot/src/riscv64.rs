@@ -7,6 +7,8 @@ use crate::stacks::{EMERGENCY_TOP, STACK_TOP, STRIDE};
 
 core::arch::global_asm!(
     r#"
+    // The assembler does not always know the target's extensions.
+    .option arch, +m
     .section .text.entry, "ax"
     .globl _start
 _start:
