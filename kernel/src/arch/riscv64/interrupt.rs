@@ -28,17 +28,21 @@ pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static
     let base =
         NonNull::new(ptr::with_exposed_provenance_mut(registers.start)).ok_or("its registers are at 0")?;
     // SAFETY: the tree says so, and translation maps it as device memory. Called once.
-    let plic = PLIC.call_once(|| unsafe { Plic::new(base, registers.bytes) });
-    for hart in &machine.harts {
-        let mut plic = *plic;
-        plic.start_context(hart.plic_context);
-    }
+    PLIC.call_once(|| unsafe { Plic::new(base, registers.bytes) });
     start_interrupts_here(machine)
 }
 
 /// Lets wake-ups, the timer and devices through to this hart.
-pub(crate) fn start_interrupts_here(_: &'static Machine) -> Result<(), &'static str> {
+pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'static str> {
+    let hart = machine.harts.get(super::hart()).ok_or("no such hart")?;
+    let mut plic = *PLIC.get().ok_or("it is not started")?;
+    // Each hart for itself: the firmware closes a hart's context when it starts the hart.
+    plic.start_context(hart.plic_context);
     super::set_timer(None);
+    // On the hart itself: OpenSBI raises the threshold of a hart's context when it starts the hart.
+    if let Some((mut plic, hart)) = PLIC.get().copied().zip(here()) {
+        plic.start_context(hart.plic_context);
+    }
     for cause in [Cause::SupervisorSoft, Cause::SupervisorTimer, Cause::SupervisorExternal] {
         // SAFETY: interrupts stay masked as a whole, so none of these is ever taken.
         unsafe { sie::enable(cause) }
