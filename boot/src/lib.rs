@@ -1,7 +1,7 @@
 //! From reset to Rust, per architecture (SPEC N-1). The only assembly of the project that is more than one instruction.
 //!
 //! The first hart enters at `_start`: it clears `.bss`, takes hart number 0 and calls `kernel_primary(tree, id)`.
-//! The others enter at [`secondary_entry`] with the number that the kernel gave them: they turn on the MMU with the
+//! The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]): they turn on the MMU with the
 //! table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
 //! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack. The kernel provides these three symbols; none of them
 //! returns.
@@ -52,6 +52,15 @@ static BOOT_TRANSLATION: AtomicU64 = AtomicU64::new(0);
 pub fn set_translation(register: u64) -> usize {
     BOOT_TRANSLATION.store(register, Ordering::Release);
     BOOT_TRANSLATION.as_ptr() as usize
+}
+
+/// The ids that the firmware has for the harts, by number.
+#[unsafe(no_mangle)]
+static BOOT_HART_IDS: [AtomicU64; HARTS] = [const { AtomicU64::new(u64::MAX) }; HARTS];
+
+/// The hart with this number has this id. To be said before it is started; `hart` is below [`HARTS`].
+pub fn set_hart_id(hart: usize, id: u64) {
+    BOOT_HART_IDS[hart].store(id, Ordering::Release);
 }
 
 /// Where the firmware is to start the other harts, with their number (1 to 7) as context.

@@ -1,19 +1,27 @@
 //! RISC-V: entered in supervisor mode by the SBI, with translation off; a0 = hart id, a1 = device tree. Any hart may
 //! be the first.
 //!
+//! OpenSBI up to 1.1 announces a start to the waiting hart before it has noted entry and argument, so a hart may come
+//! to `_start` instead of `boot_secondary`, or with another's argument. Hence only the first hart at `_start` is the
+//! first hart, and the others find their number by their id, which the kernel published before it had them started.
+//!
 //! tp holds the hart's number, sscratch the top of its emergency stack.
 
-use crate::stacks::{EMERGENCY_TOP, STACK_TOP, STRIDE};
+use crate::stacks::{EMERGENCY_TOP, HARTS, STACK_TOP, STRIDE};
 
 core::arch::global_asm!(
     r#"
     // The assembler does not always know the target's extensions.
-    .option arch, +m
+    .option arch, +a, +m
     .section .text.entry, "ax"
     .globl _start
 _start:
     csrw    sie, zero
     csrci   sstatus, 2
+    la      t0, BOOT_BEGUN
+    li      t1, 1
+    amoswap.w.aq t1, t1, (t0)
+    bnez    t1, boot_secondary
     mv      s1, a0
     mv      s2, a1
     la      t0, __bss_start
@@ -32,7 +40,16 @@ _start:
 boot_secondary:
     csrw    sie, zero
     csrci   sstatus, 2
-    mv      tp, a1
+3:  la      t0, BOOT_HART_IDS
+    li      tp, 0
+    li      t1, {harts}
+4:  ld      t2, 0(t0)
+    beq     t2, a0, 5f
+    addi    t0, t0, 8
+    addi    tp, tp, 1
+    bltu    tp, t1, 4b
+    j       3b
+5:  fence   r, rw
     la      t0, BOOT_TRANSLATION
     ld      t0, 0(t0)
     sfence.vma
@@ -82,7 +99,13 @@ fault:
     mv      a0, sp
     li      ra, 0
     tail    kernel_fault
+
+    .section .data.boot_begun, "aw"
+    .balign 4
+BOOT_BEGUN:
+    .word   0
 "#,
+    harts = const HARTS,
     stride = const STRIDE,
     stack_top = const STACK_TOP,
     emergency_top = const EMERGENCY_TOP,

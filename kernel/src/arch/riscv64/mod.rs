@@ -81,6 +81,7 @@ pub(crate) fn frame_pointer() -> usize {
 /// Starts hart `hart` through the SBI.
 pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static str> {
     let id = machine.harts.get(hart).ok_or("no such hart")?.id;
+    boot::set_hart_id(hart, id);
     let started = sbi_rt::hart_start(id as usize, boot::secondary_entry(), hart);
     if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
 }
