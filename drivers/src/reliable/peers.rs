@@ -84,11 +84,6 @@ impl Peers {
         Some(index)
     }
 
-    /// Whether `rank` is in use or may come into it.
-    pub(super) fn has_room_for(&self, rank: u32) -> bool {
-        self.peers.len() < self.most || self.find(rank).is_some()
-    }
-
     #[inline]
     pub(super) fn get(&mut self, index: u16) -> Option<&mut Peer> {
         self.peers.get_mut(usize::from(index))

@@ -124,7 +124,7 @@ impl Node {
     }
 
     /// Whether the node has nothing to do.
-    fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.orders.is_empty() && self.cookies.len() == IN_FLIGHT && (self.stalled || self.kept.is_empty())
     }
 }

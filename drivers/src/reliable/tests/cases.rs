@@ -1,1 +1,213 @@
-//! x
+//! What single faults do.
+
+use super::bench::{BUFFERS, Bench};
+use super::wire::Faults;
+use super::{ALLOCATIONS, elapse, now};
+use crate::adapter::Adapter;
+use crate::reliable::{LINGER_NS, SILENCE_NS, Seq};
+
+const SECOND: u64 = 1_000_000_000;
+
+const BAD: Faults =
+    Faults { drop: 100, corrupt: 50, duplicate: 100, reorder: 200, latency: 50_000, jitter: 500_000 };
+
+/// Receive buffers that are never promised.
+const RESERVE: usize = BUFFERS / 8;
+
+#[test]
+fn d8_sequence_numbers_wrap_without_a_trace() {
+    assert!(Seq::FIRST.plus(200).number() < Seq::FIRST.number());
+    for (seed, faults) in [Faults::NONE, BAD].into_iter().enumerate() {
+        let mut bench = Bench::new(2, seed as u64, faults);
+        bench.order(0, 1, 200);
+        bench.order(1, 0, 200);
+        bench.run(100 * SECOND);
+    }
+}
+
+#[test]
+fn d8_a_good_wire_costs_no_repetition_and_few_acknowledgements() {
+    let mut bench = Bench::new(2, 3, Faults::NONE);
+    // One way.
+    bench.order(0, 1, 1000);
+    bench.run(SECOND);
+    // To and fro: answers carry the acknowledgements.
+    for turn in 0..200 {
+        let (from, to) = (turn % 2, 1 - turn % 2);
+        let before = bench.nodes[to as usize].received[from as usize];
+        bench.order(from, to, 1);
+        bench.run_until(SECOND, |bench| bench.nodes[to as usize].received[from as usize] > before);
+    }
+    bench.run(SECOND);
+    let [a, b] = [0, 1].map(|node: usize| bench.nodes[node].link.faults().reliability);
+    for counters in [a, b] {
+        assert_eq!((counters.retransmitted, counters.duplicates, counters.out_of_order), (0, 0, 0));
+        assert_eq!((counters.corrupt, counters.beyond_credit, counters.probes), (0, 0, 0));
+    }
+    assert!(a.acks <= 10, "{a:?}");
+    assert!(b.acks <= 1000 / 4, "{b:?}");
+    assert_eq!(bench.overflows(), 0);
+}
+
+#[test]
+fn d8_a_silent_peer_is_dead_after_a_while_and_the_rest_goes_on() {
+    let mut bench = Bench::new(3, 1, Faults::NONE);
+    bench.wire.network().cut[2] = true;
+    bench.order(0, 2, 1);
+    bench.order(0, 1, 300);
+    bench.order(0, 2, 19);
+    bench.order(1, 0, 300);
+    let start = now();
+    bench.run_until(SECOND, |bench| {
+        let [a, b, _] = &bench.nodes[..] else { unreachable!() };
+        b.received[0] == 300 && a.received[1] == 300
+    });
+    bench.run_until(2 * SILENCE_NS, |bench| !bench.nodes[0].dead.is_empty());
+    let took = now() - start;
+    assert!((SILENCE_NS..SILENCE_NS + 3 * SECOND).contains(&took), "after {took} ns");
+    bench.run_until(SECOND, |bench| {
+        bench.nodes[0].orders.is_empty() && bench.nodes[0].failed + bench.nodes[0].refused == 20
+    });
+    assert_eq!(bench.nodes[0].dead, [2]);
+    let sender = &bench.nodes[0];
+    assert!(sender.failed >= 1 && sender.refused == 20 - sender.failed);
+    // What is sent to it from now on is refused at once, what is sent to others is not.
+    bench.order(0, 2, 5);
+    bench.order(0, 1, 50);
+    bench.run_until(SECOND, |bench| bench.nodes[0].is_idle() && bench.nodes[1].received[0] == 350);
+    assert_eq!(bench.nodes[0].failed + bench.nodes[0].refused, 25);
+    assert_eq!(bench.nodes[0].link.deadline(), None, "nothing is left to wait for");
+    assert_eq!(bench.nodes[0].link.faults().reliability.dead_peers, 1);
+}
+
+#[test]
+fn d8_who_was_given_up_hears_so_when_it_comes_back() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    bench.wire.network().cut[1] = true;
+    bench.order(0, 1, 3);
+    bench.run_until(2 * SILENCE_NS, |bench| bench.nodes[0].dead == [1]);
+    bench.wire.network().cut[1] = false;
+    bench.order(1, 0, 40);
+    bench.run_until(SECOND, |bench| bench.nodes[1].dead == [0] && bench.nodes[1].orders.is_empty());
+    assert_eq!(bench.nodes[0].received[1], 0);
+    assert_eq!(bench.nodes[1].failed + bench.nodes[1].refused, 40);
+}
+
+#[test]
+fn d8_a_node_that_did_not_listen_for_long_declares_nobody_dead() {
+    let mut bench = Bench::new(2, 9, Faults::NONE);
+    bench.order(0, 1, 10);
+    bench.round(|_| true);
+    // Only node 1 runs; its answers wait.
+    for _ in 0..100 {
+        bench.round(|node| node == 1);
+        elapse(SECOND);
+    }
+    bench.run(SECOND);
+    assert!(bench.nodes[0].dead.is_empty() && bench.nodes[1].dead.is_empty());
+}
+
+#[test]
+fn d8_a_slow_receiver_stalls_its_senders_and_no_packet_finds_no_buffer() {
+    let mut bench = Bench::new(3, 5, Faults::NONE);
+    bench.nodes[2].stalled = true;
+    bench.order(0, 2, 500);
+    bench.order(1, 2, 500);
+    bench.order(2, 0, 400);
+    // The stalled node's own packets go on: it hears that they arrived.
+    bench.run_until(SECOND, |bench| bench.nodes[0].received[2] == 400 && bench.nodes[2].orders.is_empty());
+    bench.run_until(SECOND, |bench| bench.nodes[2].link.deadline().is_none());
+    for _ in 0..2_000 {
+        let moved = bench.round(|_| true);
+        bench.elapse(|_| true, moved);
+    }
+    let stalled = &bench.nodes[2];
+    assert!(stalled.kept.len() <= BUFFERS - RESERVE, "{}", stalled.kept.len());
+    assert_eq!(stalled.link.inner.free(), BUFFERS - stalled.kept.len());
+    for sender in [0, 1] {
+        assert!(stalled.received[sender] >= 8, "both had their share: {:?}", stalled.received);
+        let probes = bench.nodes[sender].link.faults().reliability.probes;
+        assert!((1..100).contains(&probes), "asked again and again, but not all the time: {probes}");
+    }
+    bench.nodes[2].stalled = false;
+    bench.run(10 * SECOND);
+    assert_eq!(bench.overflows(), 0);
+    for node in &bench.nodes {
+        let counters = node.link.faults().reliability;
+        assert_eq!((counters.beyond_credit, counters.retransmitted, node.dead.len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn d8_credit_that_is_lost_on_the_way_is_asked_for_again() {
+    let mut bench = Bench::new(2, 5, Faults::NONE);
+    bench.nodes[1].stalled = true;
+    bench.order(0, 1, 200);
+    bench.run_until(10 * SECOND, |bench| bench.nodes[0].link.faults().reliability.probes > 2);
+    // All that tells of the credit is lost.
+    bench.nodes[1].stalled = false;
+    bench.wire.network().faults.drop = 1000;
+    for _ in 0..100 {
+        let moved = bench.round(|_| true);
+        bench.elapse(|_| true, moved);
+    }
+    assert!(bench.nodes[1].received[0] < 100);
+    bench.wire.network().faults.drop = 0;
+    bench.run(10 * SECOND);
+}
+
+#[test]
+fn d8_many_senders_to_one_slow_node_share_its_buffers() {
+    let nodes = 40;
+    let mut bench = Bench::new(nodes, 7, Faults::NONE);
+    for sender in 1..nodes as u32 {
+        bench.order(sender, 0, 20);
+    }
+    bench.nodes[0].stalled = true;
+    for _ in 0..300 {
+        let moved = bench.round(|_| true);
+        bench.elapse(|_| true, moved);
+    }
+    assert!(bench.nodes[0].received[1..].iter().all(|&count| count >= 1), "each has at least one buffer");
+    assert!(bench.nodes[0].kept.len() <= BUFFERS - RESERVE);
+    bench.nodes[0].stalled = false;
+    bench.run(100 * SECOND);
+    assert_eq!(bench.overflows(), 0);
+    assert!(bench.nodes.iter().all(|node| node.link.faults().reliability.beyond_credit == 0));
+}
+
+#[test]
+fn d8_more_peers_than_there_are_buffers_for_are_dropped_by_name_and_the_others_served() {
+    let nodes = BUFFERS + 6;
+    let mut bench = Bench::new(nodes, 7, Faults::NONE);
+    for sender in 1..nodes as u32 {
+        bench.order(sender, 0, 3);
+    }
+    let served = |bench: &Bench| bench.nodes[0].received.iter().filter(|&&count| count == 3).count();
+    bench.run_until(SECOND, |bench| served(bench) == BUFFERS - RESERVE);
+    assert!(bench.nodes[0].link.faults().reliability.strangers > 0);
+}
+
+#[test]
+fn d8_memory_stays_the_same_whatever_the_wire_does() {
+    let mut bench = Bench::new(3, 11, BAD);
+    for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
+        bench.order(from, to, 1000);
+    }
+    let before = ALLOCATIONS.get();
+    bench.run(1000 * SECOND);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert!(before > 100, "allocations are counted");
+    let mended = bench.nodes.iter().map(|node| node.link.faults().reliability.retransmitted);
+    assert!(mended.sum::<u64>() > 400);
+}
+
+#[test]
+fn d8_a_node_stays_until_its_peer_had_time_to_hear_that_all_arrived() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    assert_eq!(bench.nodes[1].link.linger_until(), 0, "nothing came, so nobody waits");
+    bench.order(0, 1, 1);
+    bench.run(SECOND);
+    assert!(bench.nodes[1].link.linger_until() > now());
+    assert!(bench.nodes[1].link.linger_until() <= now() + LINGER_NS);
+}

@@ -24,6 +24,7 @@ fn faults(dice: &mut Dice) -> Faults {
 
 /// One run. Returns what the wire did and what that took.
 fn run(seed: u64) -> Reliability {
+    super::NOW.set(0);
     let mut dice = Dice::new(seed);
     let nodes = 2 + dice.below(2);
     let faults = faults(&mut dice);

@@ -1,1 +1,260 @@
-//! x
+//! Whole message units with a reliable layer below them.
+
+use super::dice::Dice;
+use super::wire::{Faults, Lossy, Memory, Wire};
+use super::{elapse, now};
+use crate::adapter::FABRIC;
+use crate::reliable::{LINK_BYTES, Reliable};
+use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
+use crate::unit::{MessageUnit, NodePort, Platform, Setup, Sharing};
+use crate::virtio::fake::FakeCard;
+use pami::device::{Arrival, Path, Port, Unreachable};
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::mapping::{MapOrder, TaskMap};
+use pami::packet::{Envelope, Header, Kind, Packet};
+use rings::buffer::Source;
+use std::boxed::Box;
+use std::vec::Vec;
+use zerocopy::IntoBytes;
+
+std::thread_local! {
+    static SLEPT_UNTIL: core::cell::Cell<Option<u64>> = const { core::cell::Cell::new(None) };
+}
+
+/// One hart, which is never woken and sleeps no longer than it is told.
+pub struct Hart;
+
+impl Platform for Hart {
+    fn hart() -> usize {
+        0
+    }
+
+    fn now_ns() -> u64 {
+        now()
+    }
+
+    fn wake(_hart: usize) {}
+
+    fn wait(deadline_ns: Option<u64>, _acknowledge: impl FnMut()) {
+        SLEPT_UNTIL.set(deadline_ns);
+        elapse(deadline_ns.map_or(1_000_000, |deadline| deadline.saturating_sub(now())));
+    }
+}
+
+type Adapter = Reliable<Lossy, Hart>;
+type Unit = MessageUnit<Hart, Adapter>;
+
+fn units(seed: u64, faults: Faults) -> (Wire, [&'static Unit; 2]) {
+    let wire = Wire::new(2, seed, faults);
+    let memory = Box::leak(Box::new(Memory::new()));
+    let map = TaskMap::new(2, 1, MapOrder::NodesFirst).unwrap();
+    let units = [0, 1].map(|node| {
+        let adapter = Some(Reliable::new(Lossy::new(&wire, memory, node, 300, 64), node, 2));
+        MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 1, agent: None }).unwrap()
+    });
+    (wire, units)
+}
+
+fn endpoint(task: u32, context: u8) -> Endpoint {
+    Endpoint::from_parts(ClientId(0), task, ContextOffset(context))
+}
+
+fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
+    Envelope { kind: Kind::First, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
+}
+
+fn pattern(message: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (message as usize * 31 + i * 7) as u8).collect()
+}
+
+/// Both ends of one context, which sends and receives numbered messages.
+struct Talker<A: crate::adapter::Adapter> {
+    port: NodePort<Hart, A>,
+    me: Endpoint,
+    peer: Endpoint,
+    sent: u32,
+    received: u32,
+}
+
+impl<A: crate::adapter::Adapter> Talker<A> {
+    fn new(unit: &'static MessageUnit<Hart, A>, node: u32, context: u8) -> Self {
+        let port = unit.open(0, 0, context, Sharing::Exclusive).unwrap();
+        Self { port, me: endpoint(node, context), peer: endpoint(1 - node, context), sent: 0, received: 0 }
+    }
+
+    fn step(&mut self, total: u32) -> bool {
+        let mut moved = self.port.drive();
+        if self.sent < total {
+            let message = self.sent;
+            let path = Path::Torus(self.peer.task());
+            let envelope = envelope(self.me, self.peer, message);
+            let data = pattern(message, message as usize % 200);
+            // Inline, copied and lent in turn.
+            let pushed = if message % 3 == 2 {
+                let lent: &'static [u8] = data.leak();
+                self.port.push_lend(path, &envelope, &message.to_le_bytes(), &Source::from(lent))
+            } else {
+                self.port.push_copy(path, &envelope, &message.to_le_bytes(), &data)
+            };
+            if pushed.is_ok() {
+                (self.sent, moved) = (message + 1, true);
+            }
+        }
+        while let Some(arrival) = self.port.pull() {
+            let message = self.received;
+            assert_eq!(arrival.envelope().message, message);
+            assert_eq!(arrival.header(), message.to_le_bytes());
+            assert_eq!(arrival.data(), pattern(message, message as usize % 200));
+            self.port.release(arrival);
+            (self.received, moved) = (message + 1, true);
+        }
+        moved
+    }
+
+    fn is_done(&self, total: u32) -> bool {
+        self.sent == total && self.received == total
+    }
+}
+
+#[test]
+fn d8_message_units_over_bad_wires_deliver_each_contexts_packets_in_order() {
+    for seed in 0..if cfg!(miri) { 1 } else { 40 } {
+        let mut dice = Dice::new(seed);
+        let faults = Faults {
+            drop: dice.below(150),
+            corrupt: dice.below(50),
+            duplicate: dice.below(100),
+            reorder: dice.below(200),
+            latency: 10_000,
+            jitter: dice.below(200_000),
+        };
+        let (_wire, units) = units(seed, faults);
+        let mut talkers: Vec<_> = (0..2)
+            .flat_map(|node| [0, 1].map(|context| (node, context)))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|(node, context)| Talker::new(units[node as usize], node, context))
+            .collect();
+        let total = 150;
+        let mut rounds = 0;
+        while !talkers.iter().all(|talker| talker.is_done(total)) {
+            let moved = talkers.iter_mut().fold(false, |moved, talker| talker.step(total) | moved);
+            elapse(if moved { 5_000 } else { 200_000 });
+            rounds += 1;
+            assert!(rounds < 200_000, "seed {seed} hangs");
+        }
+        let statistics = units.map(|unit| unit.statistics());
+        for one in statistics {
+            assert_eq!((one.received_packets, one.failed_packets, one.dropped.total()), (300, 0, 0));
+        }
+        assert!(statistics[0].reliability.retransmitted > 0 || faults.drop < 10, "seed {seed}");
+    }
+}
+
+#[test]
+fn d8_a_unit_drains_although_a_peer_is_dead_and_says_which() {
+    let (wire, [unit, _]) = units(1, Faults::NONE);
+    let mut talker = Talker::new(unit, 0, 0);
+    assert_eq!(talker.port.locate(talker.peer, true), Ok(Path::Torus(1)));
+    wire.network().cut[1] = true;
+    while talker.sent < 50 {
+        talker.step(50);
+        elapse(5_000);
+        if talker.sent == 40 {
+            unit.drain();
+            assert!(unit.is_dead(1) && !unit.is_dead(0));
+            assert_eq!(unit.deaths(), 1);
+        }
+    }
+    unit.drain();
+    assert_eq!(talker.port.locate(talker.peer, true), Err(Unreachable));
+    let statistics = unit.statistics();
+    assert_eq!(statistics.failed_packets, 50);
+    assert_eq!(statistics.reliability.dead_peers, 1);
+}
+
+#[test]
+fn d8_a_sleeping_hart_wakes_up_to_send_again_what_was_lost() {
+    let (wire, [unit, peer]) = units(1, Faults::NONE);
+    let mut talkers = [Talker::new(unit, 0, 0), Talker::new(peer, 1, 0)];
+    wire.network().faults.drop = 1000;
+    while talkers[0].step(1) || talkers[0].sent < 1 {}
+    let frames = wire.network().frames;
+    wire.network().faults.drop = 0;
+    // No deadline of the caller's, and nothing will interrupt.
+    for _ in 0..10 {
+        talkers[0].port.arm();
+        talkers[0].port.sleep(None);
+        talkers[0].port.disarm();
+    }
+    assert!(SLEPT_UNTIL.get().is_some_and(|until| until <= now()));
+    assert!(wire.network().frames > frames, "nobody but the sleeper could send it");
+    for _ in 0..100 {
+        talkers[1].step(0);
+        elapse(10_000);
+    }
+    assert_eq!(talkers[1].received, 1);
+    // Once all is acknowledged, there is nothing to wake up for.
+    talkers[1].port.sleep(None);
+    for _ in 0..100 {
+        talkers[0].step(1);
+        elapse(10_000);
+    }
+    talkers[0].port.sleep(None);
+    assert_eq!(SLEPT_UNTIL.get(), None);
+}
+
+type CardUnit = MessageUnit<Hart, Reliable<TorusAdapter<Hart, FakeCard, false>, Hart>>;
+
+#[test]
+fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
+    const CARD_MTU: u16 = 512;
+    let cards = [FakeCard::new(CARD_MTU), FakeCard::new(CARD_MTU)];
+    let map = TaskMap::new(2, 1, MapOrder::NodesFirst).unwrap();
+    let units: [&'static CardUnit; 2] = [0, 1].map(|node| {
+        let torus = TorusAdapter::new(cards[node as usize].clone(), node).unwrap();
+        let adapter = Some(Reliable::new(torus, node, 2));
+        MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 1, agent: None }).unwrap()
+    });
+    for (card, node) in cards.iter().zip(0..) {
+        let go = Envelope { kind: Kind::Go, ..envelope(endpoint(0, 0), endpoint(node, 0), 0) };
+        let packet = Header::new(&go, 0, 0);
+        let frame = [&mac(node)[..], &mac(FABRIC), &ETHERTYPE.to_be_bytes(), packet.as_bytes()].concat();
+        card.receive(&frame).unwrap();
+    }
+    units.iter().for_each(|unit| unit.join(2));
+    for card in &cards {
+        let hello = card.transmit().unwrap().0;
+        assert_eq!(hello[..6], mac(FABRIC));
+        assert_eq!(hello[12..14], ETHERTYPE.to_be_bytes());
+        assert_eq!(Packet::parse(&hello[14..]).unwrap().envelope.kind, Kind::Hello);
+    }
+    let mut talkers = [0, 1].map(|node| Talker::new(units[node as usize], node, 0));
+    assert_eq!(talkers[0].port.mtu(), usize::from(CARD_MTU) - 32 - LINK_BYTES);
+    let total = 400;
+    let (mut frames, mut rounds) = (0, 0);
+    while !talkers.iter().all(|talker| talker.is_done(total)) {
+        let moved = talkers.iter_mut().fold(false, |moved, talker| talker.step(total) | moved);
+        for (node, card) in cards.iter().enumerate() {
+            while let Some((frame, _)) = card.transmit() {
+                if frame[..6] == mac(FABRIC) {
+                    continue;
+                }
+                assert_eq!(frame[12..14], ETHERTYPE_RELIABLE.to_be_bytes());
+                assert!(frame.len() >= 14 + LINK_BYTES);
+                frames += 1;
+                // Every seventh is lost, every eleventh twice.
+                for _ in 0..usize::from(frames % 7 != 0) + usize::from(frames % 11 == 0) {
+                    // So is one that the other card has no buffer for.
+                    let _ = cards[1 - node].receive(&frame);
+                }
+            }
+        }
+        elapse(if moved { 5_000 } else { 500_000 });
+        rounds += 1;
+        assert!(rounds < 100_000, "hangs");
+    }
+    let statistics = units.map(|unit| unit.statistics());
+    assert!(statistics[0].reliability.retransmitted > 20);
+    assert_eq!(statistics[0].dropped.total() + statistics[1].dropped.total(), 0);
+}
