@@ -4,6 +4,7 @@ mod card;
 mod host;
 mod stepped;
 mod threads;
+mod wires;
 
 use super::{MessageUnit, NodePort, Setup, Sharing};
 use host::{FakeAdapter, Host, Net};

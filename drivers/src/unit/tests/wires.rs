@@ -1,0 +1,114 @@
+//! Two nodes on fake cards that a thread of their own connects. Too much for an interpreter.
+#![cfg(not(miri))]
+
+use super::card::{CARD_MTU, frame, unit};
+use super::*;
+use crate::torus::{ETHERTYPE, mac};
+use crate::unit::Platform;
+use crate::virtio::fake::FakeCard;
+use core::sync::atomic::{AtomicBool, Ordering};
+use pami::packet::{Header, Packet};
+use zerocopy::IntoBytes;
+
+/// Moves frames between the cards, and answers the fabric's part, until told to stop.
+fn run_wires<const TEST: usize>(cards: &[FakeCard], stop: &AtomicBool) {
+    let mut hello = std::vec![false; cards.len()];
+    while !stop.load(Ordering::Acquire) {
+        let mut moved = false;
+        for (node, card) in cards.iter().enumerate() {
+            while let Some((bytes, interrupt)) = card.transmit() {
+                moved = true;
+                if interrupt {
+                    Host::<TEST>::interrupt(node);
+                }
+                assert_eq!(bytes[6..12], mac(node as u32));
+                let mut to = std::vec![u32::from_be_bytes(bytes[2..6].try_into().unwrap())];
+                let mut bytes = bytes;
+                if to == [crate::adapter::FABRIC] {
+                    let packet = Packet::parse(&bytes[14..]).unwrap().envelope;
+                    assert_eq!((packet.kind, packet.total), (Kind::Hello, cards.len() as u32));
+                    hello[packet.origin.task() as usize] = true;
+                    if !hello.iter().all(|&up| up) {
+                        continue;
+                    }
+                    to = (0..cards.len() as u32).collect();
+                    let go = Header::new(&Envelope { kind: Kind::Go, ..packet }, 0, 0);
+                    bytes = frame(0, crate::adapter::FABRIC, ETHERTYPE, go.as_bytes());
+                }
+                for to in to {
+                    bytes[..6].copy_from_slice(&mac(to));
+                    cards[to as usize].card().waiting.push_back(bytes.clone());
+                }
+            }
+        }
+        for (node, card) in cards.iter().enumerate() {
+            while let Some(bytes) = { card.card().waiting.front().cloned() } {
+                let Some(interrupt) = card.receive(&bytes) else { break };
+                moved = true;
+                card.card().waiting.pop_front();
+                if interrupt {
+                    Host::<TEST>::interrupt(node);
+                }
+            }
+        }
+        if !moved {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
+    let cards = [FakeCard::new(CARD_MTU), FakeCard::new(CARD_MTU)];
+    let units = [0, 1].map(|node| unit::<17>(&cards[node as usize], node, 2));
+    let stop = AtomicBool::new(false);
+    let rounds = 3_000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| run_wires::<17>(&cards, &stop));
+        let nodes = [0usize, 1].map(|node| {
+            scope.spawn(move || {
+                Host::<17>::be(8 * node);
+                units[node].join(2);
+                let (me, peer) = (endpoint(node as u32, 0), endpoint(1 - node as u32, 0));
+                let mut port = units[node].open(0, 0, 0, Sharing::Exclusive).unwrap();
+                assert_eq!(port.mtu(), usize::from(CARD_MTU) - 32);
+                let path = port.locate(peer, true).unwrap();
+                // Both send all the time, and sleep whenever there is nothing to do.
+                let (mut sent, mut received) = (0, 0);
+                while sent < rounds || received < rounds {
+                    let mut moved = port.drive();
+                    if sent < rounds {
+                        let data = pattern(sent, sent as usize % (port.mtu() - 4));
+                        let envelope = envelope(me, peer, sent);
+                        if port.push_copy(path, &envelope, &sent.to_le_bytes(), &data).is_ok() {
+                            (sent, moved) = (sent + 1, true);
+                        }
+                    }
+                    while let Some(arrival) = port.pull() {
+                        assert_eq!(arrival.header(), received.to_le_bytes());
+                        assert_eq!(arrival.data(), pattern(received, received as usize % (port.mtu() - 4)));
+                        port.release(arrival);
+                        (received, moved) = (received + 1, true);
+                    }
+                    if !moved {
+                        port.arm();
+                        if !port.drive() {
+                            port.sleep(Some(Host::<17>::now_ns() + 1_000_000_000));
+                        }
+                        port.disarm();
+                    }
+                }
+                units[node].drain();
+            })
+        });
+        for node in nodes {
+            node.join().unwrap();
+        }
+        stop.store(true, Ordering::Release);
+    });
+    for unit in units {
+        let statistics = unit.statistics();
+        assert_eq!(statistics.dropped.total(), 0);
+        assert_eq!((statistics.sent_packets, statistics.received_packets), (rounds.into(), rounds.into()));
+    }
+}
