@@ -8,7 +8,8 @@
 //! - acknowledgements find one too, in the reserve, since they give it back at once;
 //! - a peer gets its guarantee, at least one packet, however much others were given and do not use.
 //!
-//! What is left is shared evenly among the peers that were ever heard; a promise is never taken back.
+//! What is left is shared evenly among the peers that were ever heard. A promise is never taken back; while a peer
+//! has none because of others, these get no more than their guarantee.
 
 /// Most packets from one node to another that may be on the way or held.
 pub(super) const WINDOW: u32 = 32;

@@ -125,15 +125,17 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         }
     }
 
-    /// Has those be told that have no credit and could get some, but not for each single packet.
+    /// Has those be told that have no credit and can get some now.
     #[cold]
     fn feed_starving(&mut self) {
         let now = self.now();
         let mut starving = self.starving;
         while let Some(index) = starving.pop() {
             let Some(peer) = self.peers.get(index) else { continue };
-            if self.pool.grant(peer.receiver.promised(), peer.receiver.lent) > 0 {
+            if peer.used() >= self.pool.share() {
+                // It has what it may have; what it gives back will be its own again.
                 self.starving.remove(index);
+            } else if self.pool.grant(peer.receiver.promised(), peer.receiver.lent) > 0 {
                 peer.receiver.owe(now);
                 self.owing.insert(index);
             }

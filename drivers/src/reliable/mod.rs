@@ -91,7 +91,7 @@ pub struct Reliable<A, C> {
     owing: PeerSet,
     /// Peers to which something can be sent.
     sendable: PeerSet,
-    /// Peers that were last told that they have no credit.
+    /// Peers that were last told that they have no credit, for want of buffers that others have.
     starving: PeerSet,
     /// Peers whose death nobody took note of yet.
     obituaries: PeerSet,

@@ -118,7 +118,11 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let peer = self.peers.get(index)?;
         if !peer.dead {
             let before = peer.used();
-            let more = self.pool.grant(peer.receiver.promised(), peer.receiver.lent);
+            let mut more = self.pool.grant(peer.receiver.promised(), peer.receiver.lent);
+            if !self.starving.is_empty() && self.starving.next(index) != Some(index) {
+                // Others come first, but for what is guaranteed.
+                more = more.min(self.pool.guarantee().saturating_sub(before));
+            }
             peer.receiver.promise(more);
             self.pool.change(before, before + more);
         }
@@ -130,13 +134,12 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     /// A peer was told all there is to tell.
     fn told(&mut self, index: u16, link: &Link) {
         self.owing.remove(index);
-        if link.credit == 0 && !link.flags.contains(Flags::CLOSED) {
+        let Some(peer) = self.peers.get(index) else { return };
+        peer.receiver.told();
+        if link.credit == 0 && !peer.dead && peer.used() < self.pool.share() {
             self.starving.insert(index);
         } else {
             self.starving.remove(index);
-        }
-        if let Some(peer) = self.peers.get(index) {
-            peer.receiver.told();
         }
     }
 

@@ -4,6 +4,7 @@ use super::bench::{BUFFERS, Bench};
 use super::wire::Faults;
 use super::{ALLOCATIONS, elapse, now};
 use crate::adapter::Adapter;
+use crate::reliable::round_trip::LEAST_NS;
 use crate::reliable::{LINGER_NS, SILENCE_NS, Seq};
 
 const SECOND: u64 = 1_000_000_000;
@@ -210,4 +211,47 @@ fn d8_a_node_stays_until_its_peer_had_time_to_hear_that_all_arrived() {
     bench.run(SECOND);
     assert!(bench.nodes[1].link.linger_until() > now());
     assert!(bench.nodes[1].link.linger_until() <= now() + LINGER_NS);
+}
+
+#[test]
+fn d8_a_lost_packet_is_sent_again_as_soon_as_later_ones_show_the_gap() {
+    let mut bench = Bench::new(2, 2, Faults::NONE);
+    bench.order(0, 1, 30);
+    bench.run(SECOND);
+    // One packet is lost, once.
+    bench.wire.network().watch = Some(|source, bytes| {
+        let number = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
+        static LOST: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+        source == 0
+            && number == Seq::FIRST.plus(35).number()
+            && !LOST.swap(true, core::sync::atomic::Ordering::Relaxed)
+    });
+    let start = now();
+    bench.order(0, 1, 30);
+    bench.run_until(SECOND, |bench| bench.nodes[1].received[0] == 60);
+    assert_eq!(bench.nodes[0].link.faults().reliability.retransmitted, 1);
+    assert!(now() - start < LEAST_NS, "without waiting for the timer");
+}
+
+#[test]
+fn d8_buffers_that_one_peer_frees_let_another_go_on() {
+    let mut bench = Bench::new(3, 2, Faults::NONE);
+    bench.nodes[2].stalled = true;
+    bench.order(0, 2, 32);
+    bench.run_until(SECOND, |bench| bench.nodes[2].received[0] == 32);
+    bench.order(1, 2, 100);
+    let start = now();
+    while now() < start + 5 * SECOND {
+        let moved = bench.round(|_| true);
+        bench.elapse(|_| true, moved);
+    }
+    let before = bench.nodes[2].received[1];
+    assert!((1..28).contains(&before), "{before}");
+    let kept = core::mem::take(&mut bench.nodes[2].kept);
+    let (freed, kept) = kept.into_iter().partition(|buffer| buffer.source() == 0);
+    bench.nodes[2].kept = kept;
+    let freed: std::vec::Vec<_> = freed;
+    freed.into_iter().for_each(|buffer| bench.nodes[2].link.recycle(buffer));
+    // Node 1 asks once in a second by now; it need not.
+    bench.run_until(SECOND / 10, |bench| bench.nodes[2].received[1] >= before + 5);
 }
