@@ -17,7 +17,7 @@ pub fn start() {
 /// Nanoseconds since [`start`].
 pub fn now_ns() -> u64 {
     let ticks = arch::counter().wrapping_sub(START.load(Ordering::Relaxed));
-    (u128::from(ticks) * u128::from(NS_PER_TICK.load(Ordering::Relaxed)) >> 32) as u64
+    ((u128::from(ticks) * u128::from(NS_PER_TICK.load(Ordering::Relaxed))) >> 32) as u64
 }
 
 /// The counter's value when the clock reads `ns`, or the last one before that is out of reach.

@@ -35,7 +35,8 @@ pub type OnPart = dispatch::OnPart<Port>;
 /// A message of any length.
 pub type Send<'a> = send::Send<'a, Port>;
 pub use pami::{
-    Buffer, Completion, Endpoint, Lease, Message, Part, Payload, Progress, Received, SendError, Sharing, Source, wait_on,
+    Buffer, Completion, Endpoint, Lease, Message, Part, Payload, Progress, Received, SendError, Sharing,
+    Source, wait_on,
 };
 
 /// Why a job failed.

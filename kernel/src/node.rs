@@ -25,7 +25,7 @@ const HEAP_BYTES: usize = 1 << 20;
 const MTU: usize = 4096;
 /// Every hart comes up within so many seconds.
 const START_SECONDS: u64 = 10;
-/// Contexts, node and harts of a torus adapter.
+/// The torus adapter of this hardware.
 type Torus = TorusAdapter<Hardware>;
 
 static MACHINE: Once<Machine> = Once::new();
@@ -127,9 +127,7 @@ fn start_harts(machine: &'static Machine) {
 
 /// A hart other than the first, fresh from its firmware.
 pub(crate) fn run_secondary(hart: usize) -> ! {
-    if let Err(error) =
-        machine().map_or(Err("there is no machine"), |machine| arch::start_interrupts_here(machine))
-    {
+    if let Err(error) = machine().map_or(Err("there is no machine"), arch::start_interrupts_here) {
         report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
     }
     harts::serve(hart)

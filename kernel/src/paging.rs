@@ -85,7 +85,7 @@ impl<'a, F: Format> PageTables<'a, F> {
     /// # Errors
     /// [`MapError`]; part of the range may be mapped then.
     pub fn map(&mut self, range: Range<usize>, access: Access) -> Result<(), MapError> {
-        if range.start % PAGE != 0 || range.end % PAGE != 0 || range.end > END {
+        if !range.start.is_multiple_of(PAGE) || !range.end.is_multiple_of(PAGE) || range.end > END {
             return Err(MapError::Bounds);
         }
         let mut address = range.start;
@@ -101,7 +101,7 @@ impl<'a, F: Format> PageTables<'a, F> {
         for (level, span) in SPAN.into_iter().enumerate() {
             let index = address / span % ENTRIES;
             let entry = self.tables[table].0[index];
-            if entry == 0 && address % span == 0 && bytes >= span {
+            if entry == 0 && address.is_multiple_of(span) && bytes >= span {
                 self.tables[table].0[index] = F::leaf(address, access, level);
                 return Ok(span);
             }

@@ -31,8 +31,8 @@ on_both_architectures! {
         let run = Run::new("ping").arch(arch).torus("2x2").args(["--rounds", "20"]).timeout(DEADLINE);
         let outcome = run.run().unwrap();
         expect_clean(&outcome);
-        for path in ["self", "shared memory", "torus, 1 hop", "torus, 2 hops"] {
-            assert_eq!(count_lines(&outcome, &format!("{path:<14}")), 7, "{path}: {}", outcome.explain());
+        for path in ["self ", "shared memory, context 1 ", "torus, 1 hop ", "torus, 2 hops "] {
+            assert_eq!(count_lines(&outcome, path), 7, "{path}: {}", outcome.explain());
         }
     }
 

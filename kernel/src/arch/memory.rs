@@ -19,7 +19,8 @@ pub(crate) fn all(free: Region) -> Option<&'static mut [u8]> {
 }
 
 fn check<T>(memory: &[u8], len: usize) {
-    assert!(memory.len() / size_of::<T>().max(1) >= len && memory.as_ptr().cast::<T>().is_aligned());
+    let fits = len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= memory.len());
+    assert!(fits && memory.as_ptr().cast::<T>().is_aligned());
 }
 
 /// `memory` as `len` zeroed values. It is large enough and aligned for them.
