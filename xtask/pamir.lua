@@ -1,4 +1,5 @@
--- Wireshark: shows the packets of the torus (Ethernet frames of type 0x88B5) in a capture of the fabric.
+-- Wireshark: shows the packets of the torus (Ethernet frames of type 0x88B5; of type 0x88B6 behind a link header)
+-- in a capture of the fabric.
 -- Use: wireshark -X lua_script:xtask/pamir.lua frames.pcap
 -- The rank of a node is in the last four bytes of its address 02:50:rr:rr:rr:rr; ff:ff:ff:ff is the fabric.
 
@@ -63,3 +64,46 @@ function pamir.dissector(buffer, pinfo, tree)
 end
 
 DissectorTable.get("ethertype"):add(0x88B5, pamir)
+
+local link = Proto("pamir_link", "Pamir link header")
+local LINK = 24
+local l = {
+  checksum = ProtoField.uint32("pamir_link.checksum", "Checksum (CRC-32C)", base.HEX),
+  sequence = ProtoField.uint32("pamir_link.sequence", "Sequence"),
+  acknowledged = ProtoField.uint32("pamir_link.acknowledged", "Acknowledged"),
+  held = ProtoField.uint32("pamir_link.held", "Held", base.HEX),
+  credit = ProtoField.uint16("pamir_link.credit", "Credit"),
+  length = ProtoField.uint16("pamir_link.length", "Length"),
+  packet = ProtoField.bool("pamir_link.packet", "Packet", 16, nil, 1),
+  probe = ProtoField.bool("pamir_link.probe", "Probe", 16, nil, 2),
+  closed = ProtoField.bool("pamir_link.closed", "Closed", 16, nil, 4),
+}
+link.fields = l
+
+function link.dissector(buffer, pinfo, tree)
+  if buffer:len() < LINK then return 0 end
+  pinfo.cols.protocol = "PAMIR"
+  local t = tree:add(link, buffer(0, LINK))
+  t:add_le(l.checksum, buffer(0, 4))
+  t:add_le(l.sequence, buffer(4, 4))
+  t:add_le(l.acknowledged, buffer(8, 4))
+  t:add_le(l.held, buffer(12, 4))
+  t:add_le(l.credit, buffer(16, 2))
+  t:add_le(l.length, buffer(18, 2))
+  t:add_le(l.packet, buffer(20, 2))
+  t:add_le(l.probe, buffer(20, 2))
+  t:add_le(l.closed, buffer(20, 2))
+  local says = string.format("seq %u ack %u credit %u", buffer(4, 4):le_uint(), buffer(8, 4):le_uint(),
+    buffer(16, 2):le_uint())
+  local flags = buffer(20, 2):le_uint()
+  if flags % 2 == 0 then
+    local kind = flags >= 4 and "Closed" or flags >= 2 and "Probe" or "Acknowledgement"
+    pinfo.cols.info = kind .. ", " .. says
+    return LINK
+  end
+  pamir.dissector(buffer(LINK):tvb(), pinfo, tree)
+  pinfo.cols.info:append(" [" .. says .. "]")
+  return buffer:len()
+end
+
+DissectorTable.get("ethertype"):add(0x88B6, link)

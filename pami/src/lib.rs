@@ -1,6 +1,6 @@
 //! A parallel active messaging interface for bare metal: clients, contexts, endpoints and active messages.
 //!
-//! No `std`, no allocation, no `unsafe`. Hardware is known only through [`device::Port`].
+//! No `std`, no allocation, no code outside the language's guarantees. Hardware is known only through [`device::Port`].
 //!
 //! A job makes a [`client::Client`] with its dispatch handlers, contexts from it, and advances those; messages go
 //! to [`endpoint::Endpoint`]s by [`context::Active::send_immediate`] and [`context::Active::send`]. One message

@@ -364,3 +364,44 @@ proptest! {
         prop_assert_eq!(target.counters().received, before + 1);
     }
 }
+
+#[test]
+fn p2_several_threads_post_to_a_locked_context_while_another_advances_it() {
+    const THREADS: usize = 4;
+    const POSTS: usize = 500;
+    let ran: &'static AtomicUsize = leak(AtomicUsize::new(0));
+    let work = leak(move |_: &mut Active<Port>, cookie: usize| {
+        ran.fetch_add(cookie, Relaxed);
+        Progress::Done
+    });
+    let [mut a, _b] = pair(true, |client| client);
+    let locked = pami::LockedContext::new(context(&mut a, 0));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let poster = locked.poster();
+            scope.spawn(move || {
+                for _ in 0..POSTS {
+                    poster.post(leak(WorkSlot::new()), Work { run: work, cookie: 1 }).unwrap();
+                }
+            });
+        }
+        while ran.load(Relaxed) < THREADS * POSTS {
+            let mut guard = locked.lock();
+            assert!(locked.try_lock().is_none(), "two ways into one context");
+            guard.advance();
+        }
+    });
+    assert!(locked.try_lock().is_some());
+    assert_eq!(locked.into_inner().advance(), 0);
+}
+
+#[test]
+fn p13_a_client_tells_its_attributes() {
+    let nodes = machine(6, false);
+    let client = ClientBuilder::new(nodes[4], "told").contexts(3).create().unwrap();
+    let attributes = client.attributes();
+    assert_eq!((attributes.task, attributes.tasks, attributes.contexts), (4, 6, 3));
+    assert_eq!((attributes.clock_hz, attributes.dispatch_ids), (1_000_000_000, 32));
+    assert_eq!(attributes.torus.coord(4), Some(attributes.coord));
+    assert_eq!((client.name(), client.id().0), ("told", 0));
+}

@@ -1,7 +1,8 @@
 //! Ethernet frames of the torus: addresses, Hello and Go.
 //!
 //! `dst 02:50:rr:rr:rr:rr | src 02:50:rr:rr:rr:rr | 0x88B5 | packet`, where `rr` is a rank, big-endian, or
-//! [`FABRIC`].
+//! [`FABRIC`]. Between nodes that mend losses the type is 0x88B6, and a link header comes before the packet or
+//! stands alone; what it says is no concern of the fabric's.
 
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Header, Kind, Packet};
@@ -9,6 +10,10 @@ use zerocopy::IntoBytes;
 
 /// EtherType of the torus: the first of the two for local experiments.
 pub const ETHER_TYPE: u16 = 0x88B5;
+/// The other: frames with a link header.
+pub const ETHER_TYPE_RELIABLE: u16 = 0x88B6;
+/// Bytes of a link header.
+pub const LINK_BYTES: usize = 24;
 /// The rank that stands for the fabric itself.
 pub const FABRIC: u32 = u32::MAX;
 /// Bytes of an Ethernet header.

@@ -65,8 +65,8 @@ use std::thread::JoinHandle;
 
 /// The longest Ethernet frame that is carried, in bytes.
 pub const MAX_FRAME: usize = 9 * 1024;
-/// The shortest Ethernet frame that is carried: its header and a packet's.
-pub const MIN_FRAME: usize = 14 + pami::packet::HEADER_BYTES;
+/// The shortest Ethernet frame that is carried: its header and a link header.
+pub const MIN_FRAME: usize = frame::ETHERNET_BYTES + frame::LINK_BYTES;
 
 /// What a fabric is made of.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::faults::LinkDown;
-use super::frame::{self, Addresses, ETHER_TYPE, FABRIC};
+use super::frame::{self, Addresses, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC};
 use super::mishap::Mishaps;
 use super::muster::{Answer, Muster};
 use super::pcap::Capture;
@@ -200,7 +200,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         let nodes = self.shape.nodes();
         let dropped = &mut self.nodes[rank as usize].dropped;
         let (count, why) = match addresses {
-            Addresses { ether_type, .. } if ether_type != ETHER_TYPE => {
+            Addresses { ether_type, .. } if ![ETHER_TYPE, ETHER_TYPE_RELIABLE].contains(&ether_type) => {
                 (&mut dropped.foreign, format!("it sent a frame of EtherType {ether_type:#06x}"))
             }
             Addresses { source, .. } if source != Some(rank) => {

@@ -298,11 +298,17 @@ fn d9_frames_that_are_not_of_the_torus_are_counted_and_dropped() {
         }
         nodes[0].send(&good);
         assert_eq!(nodes[3].receive(), good);
+        // With a link header, and nothing but one.
+        for length in [good.len(), MIN_FRAME] {
+            let framed = &with(13, 0xB6)[..length];
+            nodes[0].send(framed);
+            assert_eq!(nodes[3].receive(), framed);
+        }
         let node = fabric.statistics().nodes[0].clone();
         let expected =
             Dropped { short: 2, long: 1, foreign: 1, forged: 3, unroutable: 2, control: 1, undelivered: 0 };
         assert_eq!(node.dropped, expected);
-        assert_eq!(node.injected.packets, 1);
+        assert_eq!(node.injected.packets, 3);
         assert_eq!(node.left, None);
     });
 }
