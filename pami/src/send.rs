@@ -148,7 +148,7 @@ impl<P: Port> Sends<P> {
     /// Message numbers tell the operation in their low bits, so that an acknowledgement finds it.
     fn number(&mut self, operation: usize) -> u32 {
         self.messages = self.messages.wrapping_add(1);
-        self.messages * OPERATIONS as u32 + operation as u32
+        self.messages.wrapping_mul(OPERATIONS as u32).wrapping_add(operation as u32)
     }
 }
 
