@@ -170,7 +170,7 @@ impl Suite<'_> {
             self.record(Stage { name, time: start.elapsed(), verdict, passed: 0, failed: 0 });
         }
         self.tests("integration tests", |filter| {
-            let mut command = cargo(["test", "--package", "tests", "--release", "--no-fail-fast"]);
+            let mut command = cargo(["test", "--package", "tests", "--no-fail-fast"]);
             command.args(filter);
             Ok(command)
         });
