@@ -1,6 +1,7 @@
 //! What the message unit needs of a network adapter. The torus is one; a tree, a loop-back or an adapter with
 //! reliability of its own can stand here as well.
 
+use crate::reliable::LINK_BYTES;
 use crate::virtio::Acknowledge;
 
 /// Packets that the message unit may have in flight at once; its cookies are below it.
@@ -9,8 +10,10 @@ pub const IN_FLIGHT: usize = 256;
 pub const COOKIES: usize = IN_FLIGHT + 32;
 /// Receive buffers of a node, over all its contexts.
 pub const RX_BUFFERS: usize = 256;
-/// Most bytes of header and inline data of one [`Adapter::transmit`].
+/// Most bytes of header and inline data of one packet of the message unit's.
 pub const HEAD_BYTES: usize = 96;
+/// Most bytes of header and inline data of one [`Adapter::transmit`]: a layer between may put a header before both.
+pub const FRONT_BYTES: usize = HEAD_BYTES + LINK_BYTES;
 /// The rank that means the network itself instead of a node.
 pub const FABRIC: u32 = u32::MAX;
 
@@ -162,7 +165,7 @@ pub trait Adapter: Send + 'static {
     }
 
     /// Queues the packet `header`, `inline`, `lent` for node `node` ([`FABRIC`]: for the network itself). The first
-    /// two are copied and are together at most [`HEAD_BYTES`]. Returns whether it was queued; if so, `cookie`
+    /// two are copied and are together at most [`FRONT_BYTES`]. Returns whether it was queued; if so, `cookie`
     /// comes back from [`reclaim`](Self::reclaim) once nobody needs the bytes any more. If not, there was no room,
     /// or the node is dead.
     ///

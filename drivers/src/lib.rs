@@ -26,4 +26,7 @@ pub mod torus;
 pub mod unit;
 pub mod virtio;
 
+/// The torus as nodes use it: a network card, and what mends the losses of the network behind it.
+pub type Torus<P, T = virtio::mmio::Transport> = reliable::Reliable<torus::TorusAdapter<P, T, false>, P>;
+
 pub use unit::{CLIENTS, MessageUnit, NodePort, OpenError, Platform, Setup, Sharing, StartError, Statistics};

@@ -16,7 +16,7 @@
 //! that the packet's payload is aligned to 64 bytes.
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, HEAD_BYTES, Lent, Outcome, RX_BUFFERS, Reliability, RxBuffer,
+    Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, Outcome, RX_BUFFERS, Reliability, RxBuffer,
 };
 use crate::reliable::LINK_BYTES;
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
@@ -58,12 +58,12 @@ pub const fn mac(rank: u32) -> [u8; 6] {
 
 /// The front of a frame in flight: written by this side while its cookie is free, then read by the device.
 #[repr(align(64))]
-struct Front(UnsafeCell<[u8; FRAME_HEADER + HEAD_BYTES]>);
+struct Front(UnsafeCell<[u8; FRAME_HEADER + FRONT_BYTES]>);
 
 // SAFETY: only `TorusAdapter::transmit` writes it, with the adapter borrowed mutably.
 unsafe impl Sync for Front {}
 
-/// A virtio network card on the torus, for a network that loses nothing if `LOSSLESS`, else to be wrapped.
+/// A virtio network card on the torus; for a network that loses nothing if `LOSSLESS`, else to be wrapped.
 pub struct TorusAdapter<H, T: Transport = mmio::Transport, const LOSSLESS: bool = true> {
     transport: T,
     receive: Virtqueue<RX_BUFFERS, H>,
@@ -111,7 +111,7 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> TorusAdapter<H, T, LOSSLESS> {
         setup.queue(RECEIVE, RX_BUFFERS as u16, receive.addresses())?;
         setup.queue(TRANSMIT, TX_DESCRIPTORS as u16, transmit.addresses())?;
         let own = mac(node);
-        let mut front = [0; FRAME_HEADER + HEAD_BYTES];
+        let mut front = [0; FRAME_HEADER + FRONT_BYTES];
         front[VIRTIO_HEADER + 6..VIRTIO_HEADER + 12].copy_from_slice(&own);
         let mut adapter = Self {
             transport: setup.go(),
@@ -204,7 +204,7 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> Adapter for TorusAdapter<H, T, 
         cookie: u16,
     ) -> bool {
         let head_len = header.len() + inline.len();
-        let Some(front) = self.fronts.get(usize::from(cookie)).filter(|_| head_len <= HEAD_BYTES) else {
+        let Some(front) = self.fronts.get(usize::from(cookie)).filter(|_| head_len <= FRONT_BYTES) else {
             return false;
         };
         if !self.has_room() {

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use drivers::Setup;
 use drivers::adapter::Adapter;
+use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use flat_device_tree::Fdt;
 use pami::mapping::Place;
@@ -26,7 +27,7 @@ const MTU: usize = 4096;
 /// Every hart comes up within so many seconds.
 const START_SECONDS: u64 = 10;
 /// The torus adapter of this hardware.
-type Torus = TorusAdapter<Hardware>;
+type Torus = drivers::Torus<Hardware>;
 
 static MACHINE: Once<Machine> = Once::new();
 
@@ -134,15 +135,15 @@ pub(crate) fn run_secondary(hart: usize) -> ! {
 }
 
 /// The first network card in the virtio slots.
-fn find_adapter(machine: &'static Machine, node: u32) -> Option<Torus> {
+fn find_adapter(machine: &'static Machine, node: u32, nodes: u32) -> Option<Torus> {
     let (slot, transport) =
         machine.slots.iter().find_map(|slot| Some((slot, arch::network_card(slot.registers)?)))?;
-    match Torus::new(transport, node) {
+    match TorusAdapter::new(transport, node) {
         Ok(adapter) => {
             if let Err(error) = arch::set_adapter_interrupt(slot.interrupt) {
                 report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
             }
-            Some(adapter)
+            Some(Reliable::new(adapter, node, nodes))
         }
         Err(error) => {
             report::refused(Exit::Machine, format_args!("the network card cannot be used: {error}"))
@@ -151,7 +152,7 @@ fn find_adapter(machine: &'static Machine, node: u32) -> Option<Torus> {
 }
 
 fn start_unit(machine: &'static Machine, personality: &Personality, division: &Division) -> &'static Unit {
-    let adapter = find_adapter(machine, personality.node);
+    let adapter = find_adapter(machine, personality.node, personality.shape.nodes());
     if adapter.is_none() && personality.shape.nodes() > 1 {
         report::refused(Exit::Machine, "no virtio slot has a network card, and the torus has other nodes");
     }
@@ -235,6 +236,11 @@ impl fmt::Display for Counters {
         let all = self.0.statistics();
         let (sent, received, bytes) = (all.sent_packets, all.received_packets, all.sent_bytes);
         let (local, dropped) = (all.local_packets, all.dropped.total());
-        write!(f, "sent={sent} received={received} bytes={bytes} local={local} dropped={dropped} ")
+        write!(f, "sent={sent} received={received} bytes={bytes} local={local} dropped={dropped} ")?;
+        let wire = all.reliability;
+        let (resent, doubled, corrupt) = (wire.retransmitted, wire.duplicates, wire.corrupt);
+        let (acks, stalls, dead) = (wire.acks, wire.stalls, wire.dead_peers);
+        write!(f, "resent={resent} doubled={doubled} corrupt={corrupt} disordered={} ", wire.out_of_order)?;
+        write!(f, "acks={acks} stalls={stalls} dead={dead} failed={} ", all.failed_packets)
     }
 }

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use crate::arch::Arch;
 
 /// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 4096 behind the
-/// message header of 32.
-pub const ADAPTER_MTU: u32 = 4096 + 32;
+/// packet's header of 32 and the link header of 24.
+pub const ADAPTER_MTU: u32 = 4096 + 32 + 24;
 
 /// How a node is emulated.
 #[derive(Clone, Debug)]

@@ -1,15 +1,11 @@
 //! The packets in flight, by cookie: what it takes to send each again.
 
-use super::wire::LINK_BYTES;
 use crate::adapter::{HEAD_BYTES, IN_FLIGHT, Lent, Outcome};
 use alloc::boxed::Box;
 
-/// Most bytes of a packet's header and inline data behind a link header.
-pub(super) const HEAD: usize = HEAD_BYTES - LINK_BYTES;
-
 /// A packet that was taken from the message unit and not given back.
 pub(super) struct Flight {
-    head: [u8; HEAD],
+    head: [u8; HEAD_BYTES],
     head_len: u8,
     lent: [Lent; 2],
     /// When it was last given to the device.
@@ -27,7 +23,7 @@ unsafe impl Send for Flight {}
 
 impl Flight {
     const NONE: Self = Self {
-        head: [0; HEAD],
+        head: [0; HEAD_BYTES],
         head_len: 0,
         lent: [Lent::NONE; 2],
         sent_at: 0,
@@ -86,7 +82,7 @@ impl Flights {
     /// Keeps a packet. False if its head is too long, or the cookie is none.
     pub(super) fn keep(&mut self, cookie: u16, header: &[u8], inline: &[u8], lent: [Lent; 2]) -> bool {
         let len = header.len() + inline.len();
-        let Some(flight) = self.by_cookie.get_mut(usize::from(cookie)).filter(|_| len <= HEAD) else {
+        let Some(flight) = self.by_cookie.get_mut(usize::from(cookie)).filter(|_| len <= HEAD_BYTES) else {
             return false;
         };
         *flight = Flight { head_len: len as u8, lent, ..Flight::NONE };

@@ -41,7 +41,7 @@ pub use statistics::{Dropped, Statistics};
 use crate::adapter::{Adapter, RX_BUFFERS};
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
-use crate::torus::TorusAdapter;
+use crate::{Torus, reliable};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bits::{Doorbells, MOST_PORTS};
@@ -71,7 +71,7 @@ const DRAIN_NS: u64 = 1_000_000;
 const AGENT_POLLS: usize = 256;
 
 /// The node's message unit.
-pub struct MessageUnit<P: Platform, A: Adapter = TorusAdapter<P>> {
+pub struct MessageUnit<P: Platform, A: Adapter = Torus<P>> {
     pub(crate) node: u32,
     pub(crate) map: TaskMap,
     contexts: u8,
@@ -106,6 +106,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// # Errors
     /// What in `setup` cannot be.
     pub fn start(setup: Setup<A>) -> Result<&'static Self, StartError> {
+        const { assert!(A::RELIABLE, "an adapter that loses packets belongs into a reliable layer") };
         let Setup { adapter, node, map, contexts, harts, agent } = setup;
         let tasks = map.tasks_per_node();
         if map.task(Place { node, local: 0 }).is_none() {
@@ -157,7 +158,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let ports = CLIENTS * tasks_per_node * contexts;
         let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64 + COPY_SLOTS * (mtu + 64) + 4096;
         let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
-        RX_BUFFERS * (mtu + 128) + ports * fifos + shm + (128 << 10)
+        RX_BUFFERS * (mtu + 128) + reliable::HEAP_BYTES + ports * fifos + shm + (128 << 10)
     }
 
     /// Opens the port of context `context` of client `client` of the node's task `local_task`.

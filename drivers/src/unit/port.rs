@@ -3,10 +3,10 @@
 use super::fifo::{Arrived, Injector, Reception, Station};
 use super::platform::Platform;
 use super::{MessageUnit, OpenError, Sharing};
+use crate::Torus;
 use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
-use crate::torus::TorusAdapter;
 use core::sync::atomic::{Ordering, fence};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Path, Port, Unreachable, Wake};
@@ -18,7 +18,7 @@ use rings::sleep::SleepFlag;
 
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
-pub struct NodePort<P: Platform, A: Adapter = TorusAdapter<P>> {
+pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     unit: &'static MessageUnit<P, A>,
     station: &'static Station<Self>,
     number: u16,
