@@ -69,5 +69,7 @@ pub fn idle() {
     let hart = arch::hart();
     reroute(|routing| routing.retire(hart));
     arch::wait_for_interrupt();
+    // A timer that stays on would be pending again after every claim.
+    arch::set_timer(None);
     claim_all(|| {});
 }

@@ -79,6 +79,8 @@ pub enum ClientError {
     ContextsAlive(u8),
     /// The context still has sends under way.
     SendsUnderWay,
+    /// The context is in the middle of receiving a message.
+    ReceivesUnderWay,
 }
 
 impl fmt::Display for ClientError {
@@ -94,6 +96,9 @@ impl fmt::Display for ClientError {
             }
             Self::ContextsAlive(count) => {
                 write!(f, "the client still has {count} contexts: destroy them first")
+            }
+            Self::ReceivesUnderWay => {
+                f.write_str("the context is receiving a message: advance it until that is whole")
             }
             Self::SendsUnderWay => {
                 f.write_str("the context has sends under way: advance it until they are done")
@@ -351,19 +356,22 @@ impl<N: Node> Client<N> {
     /// Ends a context and gives its memory back.
     ///
     /// # Errors
-    /// The context comes back with [`ClientError::SendsUnderWay`], or [`ClientError::UnknownContext`] if it is
-    /// another client's.
+    /// The context comes back with [`ClientError::SendsUnderWay`], [`ClientError::ReceivesUnderWay`], or
+    /// [`ClientError::UnknownContext`] if it is another client's or task's.
     #[expect(clippy::result_large_err, reason = "see Refused")]
     pub fn destroy_context(
         &mut self,
         context: Context<N::Port>,
     ) -> Result<ContextMemory<N::Port>, Refused<Context<N::Port>>> {
         let me = context.endpoint();
-        if me.client != self.id {
+        if (me.client, me.task) != (self.id, self.node.task()) {
             return Err((ClientError::UnknownContext(me.context.0), context));
         }
         if !context.sends.is_idle() {
             return Err((ClientError::SendsUnderWay, context));
+        }
+        if !context.incoming.is_idle() {
+            return Err((ClientError::ReceivesUnderWay, context));
         }
         let active = context.into_active();
         self.alive -= 1;

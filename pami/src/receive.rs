@@ -41,10 +41,12 @@ impl<P: Port> Incoming<P> {
         Self { places }
     }
 
+    /// Whether no message is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.places.iter().all(Option::is_none)
+    }
+
     pub(crate) fn into_places(self) -> &'static mut [Place<P>] {
-        for place in self.places.iter_mut() {
-            *place = None;
-        }
         self.places
     }
 
@@ -137,7 +139,10 @@ impl<P: Port> Active<P> {
 
     fn next(&mut self, envelope: &Envelope, data: &[u8]) {
         match self.incoming.take(envelope.origin) {
-            Some(entry) if entry.message == envelope.message && entry.received == envelope.offset => {
+            Some(entry)
+                if (entry.message, entry.total, entry.received)
+                    == (envelope.message, envelope.total, envelope.offset) =>
+            {
                 self.take_in(entry, data);
             }
             other => {

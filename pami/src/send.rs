@@ -18,13 +18,12 @@ use rings::buffer::{Buffer, Lease, Source};
 pub const OPERATIONS: usize = 64;
 /// Most bytes of a message's header.
 pub const HEADER_LIMIT: usize = 128;
-/// Acknowledgements that a context can owe before it stops taking messages in.
+/// Endpoints that a context can owe an acknowledgement to before it stops taking messages in. Acknowledgements are
+/// cumulative, so there is at most one for each.
 pub const ACKS_OWED: usize = 256;
 /// Messages of at most this many bytes are copied when they are queued, which is cheaper than to lend them and
 /// makes their local completion immediate.
 pub const COPY_LIMIT: usize = 256;
-/// Distinct paths without room that one pass over the line remembers; past that the pass ends early.
-const BLOCKED_PATHS: usize = 16;
 
 /// The data of a send. It must live as long as the message unit may read it, which the types see to.
 pub enum Payload {
@@ -97,6 +96,8 @@ pub struct Operation<P: Port> {
     lease: Option<Lease>,
     sent: u32,
     started: bool,
+    /// Every packet is.
+    queued: bool,
     local_done: Option<Done<P>>,
     remote_done: Option<Done<P>>,
 }
@@ -140,9 +141,13 @@ impl<P: Port> Sends<P> {
         self.acks.is_full()
     }
 
+    /// Messages of one origin are finished in their order, so the last one stands for all before it.
     pub(crate) fn owe_ack(&mut self, origin: Endpoint, message: u32) {
-        // `advance` takes nothing in while this is full.
-        let _ = self.acks.push_back((origin, message));
+        match self.acks.iter_mut().find(|(owed, _)| *owed == origin) {
+            Some((_, last)) => *last = message,
+            // `advance` takes nothing in while this is full.
+            None => _ = self.acks.push_back((origin, message)),
+        }
     }
 
     /// Message numbers tell the operation in their low bits, so that an acknowledgement finds it.
@@ -240,6 +245,7 @@ impl<P: Port> Active<P> {
             lease,
             sent: 0,
             started: false,
+            queued: false,
             local_done,
             remote_done,
         };
@@ -260,29 +266,34 @@ impl<P: Port> Active<P> {
         self.sends.line.iter().any(|&n| operations[usize::from(n)].as_ref().is_some_and(|op| op.path == path))
     }
 
-    /// Goes on with everything under way. Returns the number of packets queued and completions called.
+    /// Goes on with everything under way. Returns the number of operations and acknowledgements that went out and of
+    /// completions called.
     pub(crate) fn progress_sends(&mut self) -> usize {
         let mut events = 0;
-        while let Some(&(target, message)) = self.sends.acks.front() {
-            if !self.send_ack(target, message) {
-                break;
+        let mut blocked: Vec<Path, OPERATIONS> = Vec::new();
+        // Once round each line: what finds no room goes on at the end. No callback is called here, since what it
+        // sends must not come between.
+        for _ in 0..self.sends.acks.len() {
+            let Some(owed) = self.sends.acks.pop_front() else { break };
+            if self.send_ack(owed, &mut blocked) {
+                events += 1;
+            } else {
+                let _ = self.sends.acks.push_back(owed);
             }
-            self.sends.acks.pop_front();
-            events += 1;
         }
-        let mut blocked: Vec<Path, BLOCKED_PATHS> = Vec::new();
-        // Once round the line: every number comes off its front and, unless it is finished, goes on at its end.
+        blocked.clear();
         for _ in 0..self.sends.line.len() {
             let Some(number) = self.sends.line.pop_front() else { break };
             let Some(path) = self.sends.operations[usize::from(number)].as_ref().map(|op| op.path) else {
                 continue;
             };
-            if !blocked.contains(&path) && !blocked.is_full() && self.queue_packets(number) {
+            let waits = blocked.contains(&path);
+            if !waits && self.queue_packets(number) {
                 self.all_queued(number);
                 events += 1;
                 continue;
             }
-            if !blocked.contains(&path) {
+            if !waits {
                 let _ = blocked.push(path);
             }
             let _ = self.sends.line.push_back(number);
@@ -296,16 +307,24 @@ impl<P: Port> Active<P> {
         events
     }
 
-    fn send_ack(&mut self, target: Endpoint, message: u32) -> bool {
+    /// Whether the acknowledgement went out, or nobody waits for it. Notes its path if that has no room.
+    fn send_ack(&mut self, (target, message): (Endpoint, u32), blocked: &mut Vec<Path, OPERATIONS>) -> bool {
         let Ok(path) = self.port.locate(target, self.local_paths) else {
-            // The origin named an endpoint that the job does not have; nobody waits for this one.
+            // The origin named an endpoint that the job does not have.
             self.counters.strays += 1;
             return true;
         };
+        if blocked.contains(&path) {
+            return false;
+        }
         let origin = self.me;
         let envelope =
             Envelope { kind: Kind::Ack, dispatch: 0, origin, target, message, offset: 0, total: 0 };
-        self.port.push_copy(path, &envelope, &[], &[]).is_ok()
+        let sent = self.port.push_copy(path, &envelope, &[], &[]).is_ok();
+        if !sent {
+            let _ = blocked.push(path);
+        }
+        sent
     }
 
     /// Queues packets of an operation until its path is full. Returns whether the last one is queued.
@@ -331,7 +350,7 @@ impl<P: Port> Active<P> {
                 offset: op.sent,
                 total: total as u32,
             };
-            let queued = if len <= COPY_LIMIT {
+            let queued = if len <= COPY_LIMIT && header.len() + len <= mtu {
                 let data = op.data.as_slice().get(sent..sent + len).unwrap_or_default();
                 self.port.push_copy(op.path, &envelope, header, data)
             } else {
@@ -350,14 +369,14 @@ impl<P: Port> Active<P> {
         }
     }
 
-    /// The last packet of an operation is queued: its payload is free as soon as nobody reads it any more.
+    /// The last packet of an operation is queued: its payload is free as soon as nobody reads it any more, which the
+    /// next pass over what is lent finds out.
     fn all_queued(&mut self, number: u8) {
         let Some(op) = &mut self.sends.operations[usize::from(number)] else { return };
         // The operation itself counts as a reader while it holds the source.
         op.data = Source::from(&[][..]);
-        if !self.returned(number) {
-            self.sends.lent |= 1 << number;
-        }
+        op.queued = true;
+        self.sends.lent |= 1 << number;
     }
 
     /// Calls the local completion if the payload is back. Returns whether it is.
@@ -382,30 +401,32 @@ impl<P: Port> Active<P> {
         true
     }
 
-    /// The target has a message: calls the remote completion.
+    /// The target has this message and all before it: calls the remote completions, oldest first.
     pub(crate) fn acknowledged(&mut self, target: Endpoint, message: u32) {
-        let number = message % OPERATIONS as u32;
-        let operation = self.sends.operations.get_mut(number as usize).and_then(Option::as_mut);
-        let Some(op) = operation.filter(|op| op.message == message && op.target == target) else {
-            self.counters.strays += 1;
-            return;
-        };
-        let Some(done) = op.remote_done.take() else {
-            self.counters.strays += 1;
-            return;
-        };
-        // The acknowledgement can come before our own unit has let go of the payload, but not before the
-        // last packet was queued; a forged one can, and must not end the operation.
-        let queued = op.sent as usize == op.data.len() || (op.data.is_empty() && op.started);
-        if !queued {
-            op.remote_done = Some(done);
-            self.counters.strays += 1;
-            return;
+        let mut any = false;
+        while let Some((number, done)) = self.oldest_acknowledged(target, message) {
+            any = true;
+            if self.sends.lent & 1 << number == 0 {
+                self.free(number);
+            }
+            (done.call)(self, Completion { target, buffer: None, cookie: done.cookie });
         }
-        if self.sends.lent & 1 << number == 0 {
-            self.free(number as u8);
-        }
-        (done.call)(self, Completion { target, buffer: None, cookie: done.cookie });
+        self.counters.strays += u64::from(!any);
+    }
+
+    /// An acknowledgement can come before our own unit has let go of the payload, but not before the last packet was
+    /// queued: a forged one ends nothing that is not.
+    fn oldest_acknowledged(&mut self, target: Endpoint, message: u32) -> Option<(u8, Done<P>)> {
+        // How long before the acknowledged message one was sent; those after it come out over half the range.
+        let age = |op: &Operation<P>| message.wrapping_sub(op.message);
+        let waiting = self.sends.operations.iter_mut().zip(0..).filter_map(|(place, number)| {
+            let op = place.as_mut()?;
+            let ours =
+                op.target == target && op.queued && op.remote_done.is_some() && age(op) <= u32::MAX / 2;
+            ours.then_some((op, number))
+        });
+        let (op, number) = waiting.max_by_key(|(op, _)| age(op))?;
+        Some((number, op.remote_done.take()?))
     }
 
     fn free(&mut self, number: u8) {

@@ -335,19 +335,17 @@ fn any_packet() -> impl Strategy<Value = (u8, u8, u32, u32, u32, u32, Vec<u8>)> 
 proptest! {
     #[test]
     fn d9_no_sequence_of_packets_disturbs_a_context(packets in proptest::collection::vec(any_packet(), 0..60)) {
-        let (_, handler) = collector();
         let part = leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
         let take = leak(move |_: &mut Active<Port>, message: &Message<'_>| match message.data.len() % 3 {
             0 => Receive::Into(buffer(20), OnReceived { call: leak(|_: &mut Active<Port>, _: Received| ()), cookie: 0 }),
             1 => Receive::Done,
             _ => Receive::Packets(OnPart { call: part, cookie: 0 }),
         });
-        let [mut a, mut b] = pair(false, |client| client.dispatch(0, take).dispatch(1, handler));
+        let [mut a, mut b] = pair(false, |client| client.dispatch(0, take).dispatch(1, take));
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
         let wires = &a.node().wires;
         for (kind, dispatch, task, message, offset, total, data) in packets {
             let kind = [Kind::Hello, Kind::Go, Kind::First, Kind::Next, Kind::FirstAcked, Kind::Ack][usize::from(kind)];
-            // The collector makes a buffer of whatever size is announced.
             let total = total.min(1 << 16);
             let len = data.len().min(total.saturating_sub(offset) as usize);
             let sender = pami::Endpoint::from_parts(b.id(), task, pami::endpoint::ContextOffset(task as u8 % 3));
@@ -404,4 +402,63 @@ fn p13_a_client_tells_its_attributes() {
     assert_eq!((attributes.clock_hz, attributes.dispatch_ids), (1_000_000_000, 32));
     assert_eq!(attributes.torus.coord(4), Some(attributes.coord));
     assert_eq!((client.name(), client.id().0), ("told", 0));
+}
+
+#[test]
+fn p6_a_send_from_a_completion_does_not_cut_into_an_earlier_one() {
+    let (log, handler) = collector();
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let to = a.endpoint(1, 0).unwrap();
+    fn message(
+        to: pami::Endpoint,
+        fill: u8,
+        len: usize,
+        local_done: Option<Done<Port>>,
+    ) -> Send<'static, Port> {
+        let payload = Payload::Static(vec![fill; len].leak());
+        Send { target: to, dispatch: 0, header: &[], payload, local_done, remote_done: None }
+    }
+    let again = leak(move |active: &mut Active<Port>, _: Completion| {
+        assert!(active.send(message(to, 3, 10, None)).is_ok());
+    });
+    // The first fills the queue, so that the second, whose completion sends the fourth, waits in front of the third.
+    assert!(origin.send(message(to, 0, 8 * MTU, None)).is_ok());
+    assert!(origin.send(message(to, 1, 10, Some(Done { call: again, cookie: 0 }))).is_ok());
+    assert!(origin.send(message(to, 2, 20 * MTU, None)).is_ok());
+    for _ in 0..100 {
+        target.advance();
+        origin.advance();
+    }
+    let seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data.len())).collect();
+    assert_eq!(seen, [(0, 8 * MTU), (1, 10), (2, 20 * MTU), (3, 10)]);
+    assert_eq!(target.counters().strays, 0);
+}
+
+#[test]
+fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
+    let part =
+        leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
+    let take =
+        leak(move |_: &mut Active<Port>, _: &Message<'_>| Receive::Packets(OnPart { call: part, cookie: 0 }));
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, take));
+    let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let (from, to) = (a.endpoint(0, 0).unwrap(), target.endpoint());
+    let envelope = Envelope {
+        kind: Kind::First,
+        dispatch: 0,
+        origin: from,
+        target: to,
+        message: 1,
+        offset: 0,
+        total: 100,
+    };
+    let longer = Envelope { kind: Kind::Next, offset: 60, total: u32::MAX, ..envelope };
+    for (envelope, len) in [(envelope, 60), (longer, 400)] {
+        a.node().wires.queue(to).lock().unwrap().push_back(machine::Packet::new(envelope, &pattern(len, 0)));
+        target.advance();
+    }
+    assert_eq!(target.counters().strays, 1);
+    let (error, _) = b.destroy_context(target).err().expect("half a message is there");
+    assert_eq!(error, ClientError::ReceivesUnderWay);
 }

@@ -27,6 +27,12 @@ impl Doorbells {
         self.0[port / 64].fetch_and(!(1 << (port % 64)), Ordering::Relaxed);
     }
 
+    /// Whether `port` is in.
+    pub(crate) fn contains(&self, port: u16) -> bool {
+        let port = usize::from(port) % MOST_PORTS;
+        self.0[port / 64].load(Ordering::Relaxed) & 1 << (port % 64) != 0
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)

@@ -68,7 +68,7 @@ impl<A: Adapter> Engine<A> {
         let mut wake = PortSet::EMPTY;
         let starved = !unit.starved.is_empty();
         let mut moved = self.reclaim(unit, starved, &mut wake);
-        moved |= self.answer_doorbells(unit);
+        moved |= self.answer_doorbells(unit, &mut wake);
         if !self.pending.is_empty() {
             moved |= self.send_pending(unit, starved, &mut wake);
             self.adapter.flush();
@@ -180,7 +180,7 @@ impl<A: Adapter> Engine<A> {
     }
 
     /// Notes which ports have packets to send, and gives the adapter the buffers that ports gave back.
-    fn answer_doorbells<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    fn answer_doorbells<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
         let mut rung = PortSet::EMPTY;
         unit.doorbells.take(&mut rung);
         let moved = !rung.is_empty();
@@ -191,6 +191,10 @@ impl<A: Adapter> Engine<A> {
             }
             if !lane.descriptors.is_empty() {
                 self.pending.insert(port);
+            }
+            // It may have been refused after `reclaim` looked who waits for room.
+            if unit.starved.contains(port) {
+                wake.insert(port);
             }
         }
         moved
@@ -313,7 +317,10 @@ impl<A: Adapter> Engine<A> {
             counters.wrong_node.add(1);
             return Err(buffer);
         };
-        if envelope.origin.task() >= unit.map.tasks() {
+        // A node speaks for its own contexts only; what the network itself sends, it vouches for.
+        let vouched = |node| buffer.source() == node || buffer.source() == FABRIC;
+        let origin = unit.map.place(envelope.origin.task()).filter(|origin| vouched(origin.node));
+        if origin.is_none() || envelope.origin.context().0 >= unit.contexts {
             counters.unknown_origin.add(1);
             return Err(buffer);
         }
