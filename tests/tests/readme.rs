@@ -36,7 +36,8 @@ fn x1_every_command_of_the_readme_works() {
         let mut words = command.split_whitespace();
         let output = Command::new(words.next().expect("a word")).args(words).current_dir(root()).output();
         let output = output.expect("a command that starts");
-        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        let said =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         assert!(output.status.success(), "{command}: {}\n{said}", output.status);
         if command.contains("npb-is") || command.ends_with("qemu") {
             assert_eq!(said.matches(": verified").count(), 11, "{command}:\n{said}");
