@@ -42,10 +42,11 @@ on_both_architectures! {
         let run = Run::new("hello").arch(arch).torus("4m").harts(1).pcap(&file).timeout(DEADLINE);
         let outcome = run.run().unwrap();
         expect_clean(&outcome);
-        // One greeting from each of the nodes 1 to 3 to node 0, along the line.
-        let hops: Vec<_> = outcome.fabric.nodes.iter().map(|node| node.hops).collect();
-        assert_eq!(hops, [0, 1, 2, 3]);
-        assert_eq!(outcome.fabric.nodes[0].delivered.packets, 3);
+        // Nodes 1 to 3 talk to node 0 only, along the line; what comes back are link acknowledgements.
+        for (distance, node) in outcome.fabric.nodes.iter().enumerate().skip(1) {
+            assert!(node.injected.packets > 0);
+            assert_eq!(node.hops, distance as u64 * node.injected.packets);
+        }
         let capture = std::fs::read(&file).unwrap();
         let (header, mut records) = capture.split_at(24);
         assert_eq!(header[..4], 0xa1b2_c3d4u32.to_le_bytes());
@@ -53,10 +54,15 @@ on_both_architectures! {
         while let Some((record, rest)) = records.split_first_chunk::<16>() {
             let len = u32::from_le_bytes(record[8..12].try_into().unwrap()) as usize;
             let (frame, rest) = rest.split_at(len);
-            let packet = pami::packet::Packet::parse(&frame[14..]).expect("a packet");
-            greetings += usize::from(packet.data == b"Hello, World!");
+            // The packet is behind the link header, if the frame has one; bare acknowledgements have no packet.
+            let packet = if frame[12..14] == [0x88, 0xb6] { &frame[14 + 24..] } else { &frame[14..] };
+            if !packet.is_empty() {
+                let packet = pami::packet::Packet::parse(packet).expect("a packet");
+                greetings += usize::from(packet.data == b"Hello, World!");
+            }
             records = rest;
         }
-        assert_eq!(greetings, 3);
+        // A slow host may see one sent twice.
+        assert!(greetings >= 3, "{greetings} greetings");
     }
 }

@@ -37,6 +37,15 @@ on_both_architectures! {
         all_pairs_are_right(&run.run().unwrap());
     }
 
+    fn d8_every_pair_exchanges_every_size_in_order_on_a_bad_wire(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("2x2").timeout(DEADLINE);
+        let outcome = run.faults("drop=2%,corrupt=1%,dup=2%,reorder=10%,seed=7").run().unwrap();
+        outcome.expect_success();
+        assert_eq!(count_lines(&outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+        let lost: u64 = outcome.fabric.nodes.iter().map(|node| node.faults.dropped).sum();
+        assert!(lost > 100, "only {lost} packets were lost");
+    }
+
     fn d7_an_agent_core_may_run_the_message_unit(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("3").harts(2).agent_core(true).timeout(DEADLINE);
         all_pairs_are_right(&run.run().unwrap());
