@@ -135,9 +135,13 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> TorusAdapter<H, T, LOSSLESS> {
 
     /// Gives the device a buffer to receive into.
     fn lend(&mut self, buffer: &'static mut [u8]) {
+        let len = FRAME_HEADER + HEADER_BYTES + self.mtu;
+        // The device will write all of it; a buffer that is not one of the adapter's own stays out.
+        if buffer.len() < Self::FRAME_START + len {
+            return;
+        }
         let pointer = NonNull::from(buffer);
         let start = pointer.cast::<u8>().as_ptr().wrapping_add(Self::FRAME_START);
-        let len = FRAME_HEADER + HEADER_BYTES + self.mtu;
         let piece = Piece { address: H::device_address(start), len: len as u32 };
         if let Some(head) = self.receive.add(&[piece], true) {
             self.buffers[usize::from(head)] = Some(pointer);
