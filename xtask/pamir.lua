@@ -71,12 +71,12 @@ local l = {
   checksum = ProtoField.uint32("pamir_link.checksum", "Checksum (CRC-32C)", base.HEX),
   sequence = ProtoField.uint32("pamir_link.sequence", "Sequence"),
   acknowledged = ProtoField.uint32("pamir_link.acknowledged", "Acknowledged"),
-  held = ProtoField.uint32("pamir_link.held", "Held", base.HEX),
-  credit = ProtoField.uint16("pamir_link.credit", "Credit"),
+  held = ProtoField.uint64("pamir_link.held", "Held", base.HEX),
   length = ProtoField.uint16("pamir_link.length", "Length"),
-  packet = ProtoField.bool("pamir_link.packet", "Packet", 16, nil, 1),
-  probe = ProtoField.bool("pamir_link.probe", "Probe", 16, nil, 2),
-  closed = ProtoField.bool("pamir_link.closed", "Closed", 16, nil, 4),
+  credit = ProtoField.uint8("pamir_link.credit", "Credit"),
+  packet = ProtoField.bool("pamir_link.packet", "Packet", 8, nil, 1),
+  probe = ProtoField.bool("pamir_link.probe", "Probe", 8, nil, 2),
+  closed = ProtoField.bool("pamir_link.closed", "Closed", 8, nil, 4),
 }
 link.fields = l
 
@@ -87,15 +87,15 @@ function link.dissector(buffer, pinfo, tree)
   t:add_le(l.checksum, buffer(0, 4))
   t:add_le(l.sequence, buffer(4, 4))
   t:add_le(l.acknowledged, buffer(8, 4))
-  t:add_le(l.held, buffer(12, 4))
-  t:add_le(l.credit, buffer(16, 2))
-  t:add_le(l.length, buffer(18, 2))
-  t:add_le(l.packet, buffer(20, 2))
-  t:add_le(l.probe, buffer(20, 2))
-  t:add_le(l.closed, buffer(20, 2))
+  t:add_le(l.held, buffer(12, 8))
+  t:add_le(l.length, buffer(20, 2))
+  t:add(l.credit, buffer(22, 1))
+  t:add(l.packet, buffer(23, 1))
+  t:add(l.probe, buffer(23, 1))
+  t:add(l.closed, buffer(23, 1))
   local says = string.format("seq %u ack %u credit %u", buffer(4, 4):le_uint(), buffer(8, 4):le_uint(),
-    buffer(16, 2):le_uint())
-  local flags = buffer(20, 2):le_uint()
+    buffer(22, 1):uint())
+  local flags = buffer(23, 1):uint()
   if flags % 2 == 0 then
     local kind = flags >= 4 and "Closed" or flags >= 2 and "Probe" or "Acknowledgement"
     pinfo.cols.info = kind .. ", " .. says

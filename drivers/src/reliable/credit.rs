@@ -12,7 +12,7 @@
 //! has none because of others, these get no more than their guarantee.
 
 /// Most packets from one node to another that may be on the way or held.
-pub(super) const WINDOW: u32 = 32;
+pub(super) const WINDOW: u32 = 64;
 /// Most packets that a node may send before it heard of its peer.
 const MOST_GUARANTEED: u32 = 16;
 

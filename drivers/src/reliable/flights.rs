@@ -60,6 +60,8 @@ pub(super) struct Flights {
     /// The first `done` are cookies to give back.
     finished: Box<[u16]>,
     done: usize,
+    /// Packets that are here.
+    count: usize,
     /// Packets whose end is known but which the device still has.
     waiting: usize,
 }
@@ -71,6 +73,7 @@ impl Flights {
             by_cookie: (0..IN_FLIGHT).map(|_| Flight::NONE).collect(),
             finished: (0..IN_FLIGHT).map(|_| 0).collect(),
             done: 0,
+            count: 0,
             waiting: 0,
         }
     }
@@ -88,6 +91,7 @@ impl Flights {
         *flight = Flight { head_len: len as u8, lent, ..Flight::NONE };
         flight.head[..header.len()].copy_from_slice(header);
         flight.head[header.len()..len].copy_from_slice(inline);
+        self.count += 1;
         true
     }
 
@@ -96,6 +100,7 @@ impl Flights {
         if let Some(flight) = self.get(cookie) {
             *flight = Flight { in_device: true, outcome: Some(Outcome::Sent), ..Flight::NONE };
             self.waiting += 1;
+            self.count += 1;
         }
     }
 
@@ -137,6 +142,11 @@ impl Flights {
         }
     }
 
+    /// Cookies that are not here.
+    pub(super) fn free(&self) -> u32 {
+        IN_FLIGHT.saturating_sub(self.count) as u32
+    }
+
     /// Whether only the device keeps some packet from going back.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting > 0
@@ -152,6 +162,7 @@ impl Flights {
         self.done = self.done.checked_sub(1)?;
         let cookie = *self.finished.get(self.done)?;
         let outcome = self.get(cookie)?.outcome.take()?;
+        self.count = self.count.saturating_sub(1);
         Some((cookie, outcome))
     }
 }

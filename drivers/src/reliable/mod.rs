@@ -9,7 +9,7 @@
 //!                   ^----------- acknowledged, credit ----------------------'
 //! ```
 //!
-//! All is per pair of nodes: endpoints cost nothing. Each peer in use has a fixed state (about 1 KiB), allocated at
+//! All is per pair of nodes: endpoints cost nothing. Each peer in use has a fixed state (about 2 KiB), allocated at
 //! the start for as many peers as the receive buffers suffice for; frames of further ones are dropped, packets to
 //! them refused.
 //!
@@ -18,7 +18,7 @@
 //!   earlier answers and doubles each time.
 //! - *Receiving.* Packets before their turn wait in their receive buffers; those that came before, or whose checksum
 //!   is wrong, are counted and dropped.
-//! - *Acknowledging.* With every packet that goes the other way; by itself if eight packets have come, half a
+//! - *Acknowledging.* With every packet that goes the other way; by itself if sixteen packets have come, half a
 //!   millisecond has passed, the hart goes to sleep, or something is missing. Without a packet to send, a hart that
 //!   computes acknowledges nothing: its peers send the oldest packet again now and then.
 //! - *Credit.* A peer sends what it was allowed to and no more, see [`credit`](self). Without credit it asks, less
@@ -59,7 +59,7 @@ pub const SILENCE_NS: u64 = 10_000_000_000;
 /// How long a node stays after a packet came in, to acknowledge it again if that was lost.
 pub const LINGER_NS: u64 = 200_000_000;
 /// About how many bytes of heap it takes.
-pub const HEAP_BYTES: usize = (IN_FLIGHT + peers::MOST_PEERS) * 1152;
+pub const HEAP_BYTES: usize = (IN_FLIGHT + peers::MOST_PEERS) * 2048;
 
 const SPARE: usize = COOKIES - IN_FLIGHT;
 
@@ -194,8 +194,9 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
 
     #[inline]
     fn has_room_for(&mut self, node: u32) -> bool {
+        let free = self.flights.free();
         let Some(peer) = self.peers.find(node).and_then(|index| self.peers.get(index)) else { return true };
-        peer.dead || peer.sender.has_room()
+        peer.dead || peer.sender.has_room(free)
     }
 
     unsafe fn transmit(

@@ -38,7 +38,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let Some(index) = self.peers.find_or_add(node, &mut self.pool) else { return false };
         let now = self.now();
         let Some(peer) = self.peers.get(index) else { return false };
-        if peer.dead || !peer.sender.has_room() || !self.flights.keep(cookie, header, inline, lent) {
+        if peer.dead || !peer.sender.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
             return false;
         }
         peer.sender.queue(cookie, now);

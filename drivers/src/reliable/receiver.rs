@@ -4,8 +4,8 @@ use super::credit::WINDOW;
 use super::sequence::Seq;
 use crate::adapter::RxBuffer;
 
-/// Packets after which an acknowledgement waits no longer.
-const ACK_EVERY: u32 = 8;
+/// Packets after which an acknowledgement waits no longer: a quarter of the window, so that the peer need not stop.
+const ACK_EVERY: u32 = WINDOW / 4;
 /// How long an acknowledgement waits for a packet to travel with.
 const ACK_DELAY_NS: u64 = 500_000;
 
@@ -29,7 +29,7 @@ pub(super) struct Receiver {
     /// By number modulo [`WINDOW`].
     held: [Option<RxBuffer>; WINDOW as usize],
     /// Bit `i`: packet `expected + i` is held.
-    present: u32,
+    present: u64,
     /// Buffers that the message unit has.
     pub(super) lent: u32,
     /// Packets that arrived since the peer was told of any, and since when.
@@ -64,10 +64,10 @@ impl Receiver {
     }
 
     /// The first packet that has not arrived, which of those behind it have, and how many from it on may come.
-    pub(super) fn says(&self) -> (Seq, u32, u16) {
+    pub(super) fn says(&self) -> (Seq, u64, u8) {
         let run = self.present.trailing_ones();
-        let held = u64::from(self.present) >> (run + 1);
-        (self.expected.plus(run), held as u32, (self.promised() - run) as u16)
+        let held = self.present.checked_shr(run + 1).unwrap_or(0);
+        (self.expected.plus(run), held, (self.promised() - run) as u8)
     }
 
     /// Takes a packet in.

@@ -71,10 +71,10 @@ impl Sender {
         self.next.since(self.oldest)
     }
 
-    /// Whether one more packet can be queued. At most one waits for credit, so that a peer that takes nothing holds
-    /// few cookies.
-    pub(super) fn has_room(&self) -> bool {
-        self.outstanding() < WINDOW && self.unsent == self.next
+    /// Whether one more packet can be queued, if there are `free` cookies. A peer that takes nothing must not hold
+    /// all of them: at most one packet waits for credit, and no peer has more on the way than are free.
+    pub(super) fn has_room(&self, free: u32) -> bool {
+        self.outstanding() < WINDOW.min(free) && self.unsent == self.next
     }
 
     /// Whether packets wait for nothing but credit.

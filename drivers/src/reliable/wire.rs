@@ -5,11 +5,10 @@
 //! | 0..4 | checksum | CRC-32C of both ranks, of the header behind this field, and of the packet |
 //! | 4..8 | sequence | the packet's number, or that of the next one if there is none |
 //! | 8..12 | acknowledged | all earlier packets of the other direction have arrived |
-//! | 12..16 | held | bit `i`: so has the packet `i + 1` after that one |
-//! | 16..18 | credit | packets from that one on that the other side may send |
-//! | 18..20 | length | bytes of the packet behind this header; what a network adds behind them is ignored |
-//! | 20..22 | flags | [`Flags`] |
-//! | 22..24 | reserved | 0 |
+//! | 12..20 | held | bit `i`: so has the packet `i + 1` after that one |
+//! | 20..22 | length | bytes of the packet behind this header; what a network adds behind them is ignored |
+//! | 22 | credit | packets from the one acknowledged on that the other side may send |
+//! | 23 | flags | [`Flags`] |
 //!
 //! The ranks are not in the header but in the addresses before it. With them in the checksum a frame whose address
 //! was damaged is not taken for another node's.
@@ -17,7 +16,7 @@
 use super::sequence::Seq;
 use bitflags::bitflags;
 use crc::{CRC_32_ISCSI, Crc, Digest, Table};
-use zerocopy::byteorder::little_endian::{U16, U32};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the header.
@@ -28,7 +27,7 @@ static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 bitflags! {
     /// What a frame is besides an acknowledgement.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Flags: u16 {
+    pub struct Flags: u8 {
         /// A packet follows.
         const PACKET = 1;
         /// The sender has packets but no credit, and wants an answer.
@@ -44,11 +43,10 @@ struct Wire {
     checksum: U32,
     sequence: U32,
     acknowledged: U32,
-    held: U32,
-    credit: U16,
+    held: U64,
     length: U16,
-    flags: U16,
-    reserved: U16,
+    credit: u8,
+    flags: u8,
 }
 
 const _: () = assert!(size_of::<Wire>() == LINK_BYTES);
@@ -61,9 +59,9 @@ pub struct Link {
     /// The first number of the other direction that has not arrived.
     pub acknowledged: Seq,
     /// Which of those behind it have.
-    pub held: u32,
+    pub held: u64,
     /// Packets from `acknowledged` on that may be sent.
-    pub credit: u16,
+    pub credit: u8,
     /// Bytes of the packet.
     pub length: u16,
     /// What the frame is.
@@ -92,10 +90,9 @@ impl Link {
             sequence: self.sequence.number().into(),
             acknowledged: self.acknowledged.number().into(),
             held: self.held.into(),
-            credit: self.credit.into(),
             length: self.length.into(),
-            flags: self.flags.bits().into(),
-            reserved: 0.into(),
+            credit: self.credit,
+            flags: self.flags.bits(),
         };
         let mut digest = start(source, target);
         digest.update(&wire.as_bytes()[4..]);
@@ -113,15 +110,15 @@ impl Link {
         let packet = rest.get(..usize::from(wire.length.get())).ok_or(Damaged)?;
         let mut digest = start(source, target);
         digest.update(frame.get(4..LINK_BYTES + packet.len()).ok_or(Damaged)?);
-        let flags = Flags::from_bits(wire.flags.get()).ok_or(Damaged)?;
-        if digest.finalize() != wire.checksum.get() || wire.reserved.get() != 0 {
+        let flags = Flags::from_bits(wire.flags).ok_or(Damaged)?;
+        if digest.finalize() != wire.checksum.get() {
             return Err(Damaged);
         }
         Ok(Self {
             sequence: Seq::new(wire.sequence.get()),
             acknowledged: Seq::new(wire.acknowledged.get()),
             held: wire.held.get(),
-            credit: wire.credit.get(),
+            credit: wire.credit,
             length: wire.length.get(),
             flags,
         })
@@ -135,7 +132,7 @@ mod tests {
     use std::vec::Vec;
 
     fn links() -> impl Strategy<Value = Link> {
-        (any::<u32>(), any::<u32>(), any::<u32>(), any::<u16>(), 0u16..8).prop_map(
+        (any::<u32>(), any::<u32>(), any::<u64>(), any::<u8>(), 0u8..8).prop_map(
             |(sequence, acknowledged, held, credit, flags)| Link {
                 sequence: Seq::new(sequence),
                 acknowledged: Seq::new(acknowledged),
