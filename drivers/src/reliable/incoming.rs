@@ -57,7 +57,9 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let before = peer.sender.outstanding();
         match peer.sender.acknowledge(link, &mut self.flights, now) {
             Ok(progress) => {
-                self.outstanding -= before - peer.sender.outstanding();
+                let left = peer.sender.outstanding();
+                self.outstanding -= before - left;
+                self.busy -= u32::from(before > 0 && left == 0);
                 self.timer = self.timer.min(peer.sender.timer);
                 self.news |= progress.room;
                 if progress.to_send {

@@ -99,6 +99,8 @@ pub struct Reliable<A, C> {
     draining: Option<u16>,
     /// Packets that peers have not acknowledged.
     outstanding: u32,
+    /// Peers that have not acknowledged all.
+    busy: u32,
     /// No later than the first of the peers' timers.
     timer: u64,
     /// When the last packet came in.
@@ -135,6 +137,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             obituaries: PeerSet::EMPTY,
             draining: None,
             outstanding: 0,
+            busy: 0,
             timer: u64::MAX,
             last_packet: None,
             now: None,
@@ -162,7 +165,9 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let Some(peer) = self.peers.get(index).filter(|peer| !peer.dead) else { return };
         peer.dead = true;
         let before = peer.used();
-        self.outstanding -= peer.sender.give_up(&mut self.flights);
+        let outstanding = peer.sender.give_up(&mut self.flights);
+        self.outstanding -= outstanding;
+        self.busy -= u32::from(outstanding > 0);
         while let Some(buffer) = peer.receiver.give_up() {
             self.inner.recycle(buffer);
         }
@@ -194,9 +199,11 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
 
     #[inline]
     fn has_room_for(&mut self, node: u32) -> bool {
-        let free = self.flights.free();
+        // Each peer without a packet on the way keeps one cookie, and so does one that is yet to come.
+        let idle = u32::from(self.peers.len()) + 1 - self.busy;
+        let spare = self.flights.free().saturating_sub(idle);
         let Some(peer) = self.peers.find(node).and_then(|index| self.peers.get(index)) else { return true };
-        peer.dead || peer.sender.has_room(free)
+        peer.dead || peer.sender.has_room(spare)
     }
 
     unsafe fn transmit(

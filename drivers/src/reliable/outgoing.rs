@@ -41,6 +41,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         if peer.dead || !peer.sender.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
             return false;
         }
+        self.busy += u32::from(peer.sender.outstanding() == 0);
         peer.sender.queue(cookie, now);
         self.outstanding += 1;
         if peer.sender.sendable().is_none() {

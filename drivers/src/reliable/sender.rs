@@ -71,10 +71,12 @@ impl Sender {
         self.next.since(self.oldest)
     }
 
-    /// Whether one more packet can be queued, if there are `free` cookies. A peer that takes nothing must not hold
-    /// all of them: at most one packet waits for credit, and no peer has more on the way than are free.
-    pub(super) fn has_room(&self, free: u32) -> bool {
-        self.outstanding() < WINDOW.min(free) && self.unsent == self.next
+    /// Whether one more packet can be queued, if there are `spare` cookies that nobody else needs. Peers that take
+    /// nothing must not hold all: at most one packet waits for credit, and who has some on the way gets no more than
+    /// are spare.
+    pub(super) fn has_room(&self, spare: u32) -> bool {
+        let outstanding = self.outstanding();
+        self.unsent == self.next && (outstanding == 0 || outstanding < WINDOW.min(spare))
     }
 
     /// Whether packets wait for nothing but credit.
