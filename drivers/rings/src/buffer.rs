@@ -15,8 +15,13 @@ pub const CONTROL_BYTES: usize = size_of::<Control>();
 
 /// The count of live sources, at the front of a buffer's memory.
 #[repr(C, align(64))]
-struct Control {
-    sources: AtomicUsize,
+pub(crate) struct Control {
+    /// Live sources of a lent buffer, or handles of a shared one.
+    pub(crate) sources: AtomicUsize,
+    /// The whole memory, and how much of it lies behind this block.
+    memory: NonNull<u8>,
+    memory_len: usize,
+    len: usize,
     /// Stands for the data, so that loom sees who reads and writes it. Empty otherwise.
     data: UnsafeCell<()>,
 }
@@ -24,6 +29,18 @@ struct Control {
 /// The memory has no room for the control block; here it is back.
 #[derive(Debug)]
 pub struct TooSmall(pub &'static mut [u8]);
+
+impl Control {
+    /// Bytes of data behind the block at `control`, and the first of them.
+    ///
+    /// # Safety
+    /// `control` comes from [`Buffer::into_control`], and the buffer was not put together again.
+    #[inline]
+    pub(crate) unsafe fn bytes(control: NonNull<Self>) -> (NonNull<u8>, usize) {
+        // SAFETY: the block lives, says the caller, and the byte behind it is at most one past its memory's end.
+        unsafe { (control.add(1).cast(), control.as_ref().len) }
+    }
+}
 
 /// Where a buffer's parts are. All pointers derive from the one `&'static mut [u8]` the buffer was made of.
 #[derive(Clone, Copy)]
@@ -71,7 +88,15 @@ impl Buffer {
         // SAFETY: `skip` plus the block is at most the memory's length, and `skip` aligns the block.
         let control = unsafe { memory.add(skip) }.cast::<Control>();
         // SAFETY: as above; the memory is ours alone.
-        unsafe { control.write(Control { sources: AtomicUsize::new(0), data: UnsafeCell::new(()) }) };
+        unsafe {
+            control.write(Control {
+                sources: AtomicUsize::new(0),
+                memory,
+                memory_len,
+                len,
+                data: UnsafeCell::new(()),
+            });
+        }
         Ok(Self(Parts { memory, memory_len, control, len }))
     }
 
@@ -111,6 +136,21 @@ impl Buffer {
             ptr::write_bytes(control.as_ptr().cast::<u8>(), 0, CONTROL_BYTES);
             slice::from_raw_parts_mut(memory.as_ptr(), memory_len)
         }
+    }
+
+    /// Takes the buffer apart: the block at its front knows the rest.
+    pub(crate) fn into_control(self) -> NonNull<Control> {
+        self.0.control
+    }
+
+    /// A buffer again.
+    ///
+    /// # Safety
+    /// `control` comes from [`into_control`](Self::into_control), and nothing else looks at the memory any more.
+    pub(crate) unsafe fn from_control(control: NonNull<Control>) -> Self {
+        // SAFETY: the block lives as long as its buffer is taken apart, says the caller.
+        let &Control { memory, memory_len, len, .. } = unsafe { control.as_ref() };
+        Self(Parts { memory, memory_len, control, len })
     }
 
     /// Lends the buffer: from now on it is only read, through [`Source`]s of the lease.

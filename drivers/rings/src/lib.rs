@@ -4,6 +4,7 @@
 //! | module | what | who writes, who reads |
 //! |---|---|---|
 //! | [`buffer`] | memory lent to a device or to another context, and taken back when nobody reads it any more | one owner, any number of readers |
+//! | [`shared`] | memory that local and remote operations read and write at the same time (SPEC P-7, P-8) | any number |
 //! | [`post`] | queue whose links live in the posted slots (SPEC P-2, P-11) | many, one |
 //! | [`spsc`] | bounded ring of descriptors (SPEC D-4) | one, one |
 //! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
@@ -24,6 +25,7 @@ extern crate std;
 pub mod buffer;
 pub mod lines;
 pub mod post;
+pub mod shared;
 pub mod sleep;
 pub mod spsc;
 mod sync;

@@ -1,0 +1,123 @@
+use super::*;
+use crate::buffer::CONTROL_BYTES;
+use std::{thread, vec, vec::Vec};
+
+fn shared(len: usize) -> Shared {
+    let memory = vec![0; len + CONTROL_BYTES + 63].leak();
+    let skip = memory.as_ptr().align_offset(64);
+    Buffer::new(&mut memory[skip..skip + CONTROL_BYTES + len]).unwrap().share()
+}
+
+#[test]
+fn p8_every_range_is_written_and_read_and_nothing_beside_it() {
+    for len in [0, 1, 7, 8, 9, 21] {
+        let memory = shared(len);
+        for offset in 0..=len {
+            for end in offset..=len {
+                memory.write(0, &vec![1; len]).unwrap();
+                let bytes: Vec<u8> = (0..end - offset).map(|at| 10 + at as u8).collect();
+                memory.write(offset, &bytes).unwrap();
+                let mut all = vec![0; len];
+                memory.read(0, &mut all).unwrap();
+                let mut part = vec![0; end - offset];
+                memory.read(offset, &mut part).unwrap();
+                assert_eq!(part, bytes);
+                assert!(all[..offset].iter().chain(&all[end..]).all(|&byte| byte == 1));
+                assert_eq!(all[offset..end], bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn d9_a_range_outside_the_memory_is_refused_and_changes_nothing() {
+    let memory = shared(20);
+    for (offset, len) in [(0, 21), (20, 1), (21, 0), (usize::MAX, 2), (13, 8)] {
+        assert_eq!(memory.write(offset, &vec![9; len]), Err(Misplaced::Bounds));
+        assert_eq!(memory.read(offset, &mut vec![9; len]), Err(Misplaced::Bounds));
+        assert_eq!(memory.copy(offset, &memory, 0, len), Err(Misplaced::Bounds));
+        assert_eq!(memory.copy(0, &memory, offset, len), Err(Misplaced::Bounds));
+    }
+    let mut all = [7; 20];
+    memory.read(0, &mut all).unwrap();
+    assert_eq!(all, [0; 20]);
+}
+
+#[test]
+fn p7_every_operator_changes_its_word_alone() {
+    let cases = [
+        (Update::Add(3), 8),
+        (Update::And(6), 4),
+        (Update::Or(6), 7),
+        (Update::Xor(6), 3),
+        (Update::Swap(9), 9),
+        (Update::CompareSwap { expected: 5, new: 1 }, 1),
+        (Update::CompareSwap { expected: 4, new: 1 }, 5),
+    ];
+    for (width, size) in [(Width::Four, 4), (Width::Eight, 8)] {
+        for offset in (0..24).step_by(size) {
+            for (update, wanted) in cases {
+                let memory = shared(24);
+                memory.write(0, &[0xff; 24]).unwrap();
+                memory.update(offset, width, Update::Swap(5)).unwrap();
+                assert_eq!(memory.update(offset, width, update), Ok(5));
+                assert_eq!(memory.update(offset, width, Update::Or(0)), Ok(wanted));
+                let mut all = [0; 24];
+                memory.read(0, &mut all).unwrap();
+                let others = all[..offset].iter().chain(&all[offset + size..]);
+                assert!(others.copied().all(|byte| byte == 0xff), "{update:?} at {offset}");
+            }
+        }
+    }
+    let memory = shared(8);
+    memory.update(0, Width::Four, Update::Swap(u64::from(u32::MAX))).unwrap();
+    assert_eq!(memory.update(0, Width::Four, Update::Add(2)), Ok(u64::from(u32::MAX)), "sums wrap");
+    assert_eq!(memory.update(0, Width::Eight, Update::Or(0)), Ok(1), "and carry nothing over");
+}
+
+#[test]
+fn p7_a_word_that_is_not_aligned_or_not_whole_is_refused() {
+    let memory = shared(20);
+    for offset in [1, 2, 3, 5] {
+        assert_eq!(memory.update(offset, Width::Four, Update::Add(1)), Err(Misplaced::Unaligned));
+    }
+    assert_eq!(memory.update(4, Width::Eight, Update::Add(1)), Err(Misplaced::Unaligned));
+    // Bytes 16 to 19 are not a whole word.
+    assert_eq!(memory.update(16, Width::Four, Update::Add(1)), Err(Misplaced::Unaligned));
+    assert_eq!(memory.update(16, Width::Eight, Update::Add(1)), Err(Misplaced::Bounds));
+}
+
+#[test]
+fn p8_the_last_handle_gives_the_buffer_back() {
+    let memory = shared(16);
+    let other = memory.clone();
+    let memory = memory.reclaim().err().unwrap();
+    other.write(3, b"abc").unwrap();
+    drop(other);
+    assert_eq!(memory.reclaim().ok().unwrap().as_slice()[3..6], *b"abc");
+}
+
+#[test]
+fn p7_updates_from_many_threads_are_all_counted() {
+    let rounds = if cfg!(miri) { 20 } else { 10_000 };
+    let memory = shared(8);
+    let threads: Vec<_> = (0..4usize)
+        .map(|number| {
+            let memory = memory.clone();
+            thread::spawn(move || {
+                for _ in 0..rounds {
+                    let offset = number % 2 * 4;
+                    memory.update(offset, Width::Four, Update::Add(1)).unwrap();
+                    // Part of a word, beside others'.
+                    let mut byte = [0];
+                    memory.read(7, &mut byte).unwrap();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(memory.update(0, Width::Four, Update::Or(0)), Ok(2 * rounds));
+    assert_eq!(memory.update(4, Width::Four, Update::Or(0)), Ok(2 * rounds));
+}
