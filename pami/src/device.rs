@@ -7,8 +7,10 @@
 use crate::context::Work;
 use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
+use crate::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use rings::buffer::Source;
 use rings::post::{Consumer, PostQueue};
+use rings::shared::Shared;
 
 /// How packets reach an endpoint from here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,9 +25,33 @@ pub enum Path {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
-/// The endpoint is not one that this job has, or no ring is left for a new pair of contexts in this node.
+/// Why no packet can go to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unreachable;
+pub enum Unreachable {
+    /// The job does not have it, or no ring is left for a new pair of contexts in this node.
+    NoSuchEndpoint,
+    /// Its node, of this rank, was declared dead (SPEC D-8).
+    Dead(u32),
+}
+
+/// Numbers that a port's requests may carry at once: those that are under way differ in their message modulo this.
+pub const REQUESTS: usize = 128;
+
+/// The end of a request: a put, a get into memory or an update that was pushed with its message's number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completed {
+    /// The number.
+    pub message: u32,
+    /// The old value of an update's word, else 0; or why the target's message unit refused.
+    pub result: Result<u64, RegionFault>,
+}
+
+/// The node's table of regions is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRegionLeft {
+    /// Regions that the node can have.
+    pub limit: usize,
+}
 
 /// A packet that lies in a reception FIFO or ring, borrowed from it until it is released.
 pub trait Arrival {
@@ -79,6 +105,100 @@ pub trait Port: Sized + Send + 'static {
         header: &[u8],
         data: &Source,
     ) -> Result<(), Full>;
+
+    /// As [`push_copy`](Self::push_copy), with `len` bytes of data that `fill` writes, into memory of the port's. `fill`
+    /// is not called if there is no room.
+    ///
+    /// # Errors
+    /// [`Full`]; nothing was queued.
+    fn push_filled(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full>;
+
+    /// Queues a request for `envelope.total` bytes from `envelope.offset` of region `remote` of node `node`. They are
+    /// placed at `into.1` of that memory; with `None` they come as packets of kind `GetData` and `GetLast`, and their
+    /// end is not [`completed`](Self::completed). Requests of one number may follow each other, the last with `last`:
+    /// they complete together. A request for nothing completes when all that `node` was asked for before by this
+    /// port, and has sent, is placed (SPEC F-2).
+    ///
+    /// # Errors
+    /// [`Full`]; nothing was queued.
+    fn push_get(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        remote: RegionId,
+        into: Option<(&Shared, u32)>,
+        last: bool,
+    ) -> Result<(), Full>;
+
+    /// The next request that has ended: those whose kind [`is_request`](crate::packet::Kind::is_request). Not told of
+    /// requests to a node that died.
+    fn completed(&mut self) -> Option<Completed>;
+
+    /// Lets peers reach `memory`, as the region of this port's client and task.
+    ///
+    /// # Errors
+    /// [`NoRegionLeft`]
+    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft>;
+
+    /// Ends that. When this returns no access is under way and none comes, but that packets which were queued of lent
+    /// memory may still be read.
+    fn deregister(&mut self, region: RegionId);
+
+    /// Puts `data` at `offset` of a region of `target`, a task of this node, at once.
+    ///
+    /// # Errors
+    /// [`RegionFault`]; nothing was written.
+    fn put_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), RegionFault>;
+
+    /// Gets `len` bytes from `offset` of a region of `target`, a task of this node, to `into.1` of that memory, at once.
+    ///
+    /// # Errors
+    /// [`RegionFault`]; nothing was written.
+    fn get_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        into: (&Shared, u32),
+        len: u32,
+    ) -> Result<(), RegionFault>;
+
+    /// Updates a word of a region of `target`, a task of this node, at once, and says what it was.
+    ///
+    /// # Errors
+    /// [`RegionFault`]; nothing was changed.
+    fn rmw_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        rmw: Rmw,
+    ) -> Result<u64, RegionFault>;
+
+    /// Nodes that were declared dead so far: when it grows, operations to them will not end by themselves.
+    fn deaths(&self) -> u32;
+
+    /// The dead node with the lowest rank.
+    fn first_dead(&self) -> Option<u32>;
+
+    /// Whether node `node` was declared dead.
+    fn is_dead(&self, node: u32) -> bool;
+
+    /// The node that `task` lives on.
+    fn node_of(&self, task: u32) -> Option<u32>;
 
     /// The next packet for this port, in order for each origin. At most one arrival is unreleased at a time.
     fn pull(&mut self) -> Option<Self::Arrival>;

@@ -21,10 +21,12 @@ pub mod context;
 pub mod device;
 pub mod dispatch;
 pub mod endpoint;
+pub mod layout;
 pub mod lock;
 pub mod mapping;
 pub mod packet;
 mod receive;
+pub mod region;
 pub mod send;
 pub mod topology;
 

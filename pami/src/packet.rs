@@ -39,15 +39,66 @@ pub enum Kind {
     Next = 3,
     /// As `First`, and the origin wants an [`Ack`](Kind::Ack) when the target has the whole message.
     FirstAcked = 4,
-    /// The target has the message whose number this carries.
+    /// The target has the message whose number this carries, and all eager ones before it.
     Ack = 5,
+    /// A message whose data waits at its origin: data is the [`RegionId`](crate::region::RegionId) to get it from.
+    Rts = 6,
+    /// The target has, or does not want, the data of the `Rts` whose number this carries.
+    Pulled = 7,
+    /// Asks for a [`FenceAck`](Kind::FenceAck) when all that came before it is done (SPEC F-2).
+    Fence = 8,
+    /// All that came before the fence whose number this carries is done.
+    FenceAck = 9,
+    /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
+    /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
+    /// [`Segment`](crate::layout::Segment)s, whose lengths add up to the data's.
+    Put = 10,
+    /// As `Put`, and the last of a message: its origin wants a [`Reply`](Kind::Reply).
+    PutLast = 11,
+    /// For the target's message unit: asks for `total` bytes from `offset` of the region that the header names. Data is
+    /// the place that the origin wants them at, four bytes. Nothing is asked for to follow what was asked before.
+    Get = 12,
+    /// Part of what was asked for, whose place at the origin is `offset`.
+    GetData = 13,
+    /// As `GetData`, and the last of its request; or the whole answer, if `dispatch` is a
+    /// [`RegionFault`](crate::region::RegionFault).
+    GetLast = 14,
+    /// For the target's message unit: an update of the word at `offset` of the region that the header names; `dispatch`
+    /// and data are the encoded [`Rmw`](crate::region::Rmw).
+    Rmw = 15,
+    /// The answer to `PutLast` and `Rmw`: `dispatch` is 0 or a [`RegionFault`](crate::region::RegionFault), data the old
+    /// value of the word in eight bytes, or nothing.
+    Reply = 16,
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Hello, Self::Go, Self::First, Self::Next, Self::FirstAcked, Self::Ack]
-            .get(usize::from(byte))
-            .copied()
+    /// The kind that a byte stands for.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        const KINDS: [Kind; 17] = [
+            Kind::Hello,
+            Kind::Go,
+            Kind::First,
+            Kind::Next,
+            Kind::FirstAcked,
+            Kind::Ack,
+            Kind::Rts,
+            Kind::Pulled,
+            Kind::Fence,
+            Kind::FenceAck,
+            Kind::Put,
+            Kind::PutLast,
+            Kind::Get,
+            Kind::GetData,
+            Kind::GetLast,
+            Kind::Rmw,
+            Kind::Reply,
+        ];
+        KINDS.get(usize::from(byte)).copied()
+    }
+
+    /// Whether the target's message unit answers it without the target's application (SPEC D-5).
+    pub fn is_request(self) -> bool {
+        matches!(self, Self::PutLast | Self::Get | Self::Rmw)
     }
 }
 
@@ -62,9 +113,9 @@ pub struct Envelope {
     pub origin: Endpoint,
     /// Who is to have it; of the same client as the origin.
     pub target: Endpoint,
-    /// The origin context's number of the message.
+    /// The origin context's number of the message; in answers, the number that was asked with.
     pub message: u32,
-    /// Bytes of the message's data before this packet's.
+    /// Bytes of the message's data before this packet's; in one-sided operations a place in memory, see [`Kind`].
     pub offset: u32,
     /// Bytes of data in the whole message.
     pub total: u32,

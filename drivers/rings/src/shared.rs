@@ -142,7 +142,8 @@ impl Shared {
         self.pieces(offset, rest.len(), |piece| match piece {
             Piece::Word { address, skip, len } => {
                 // SAFETY: an aligned word inside the memory, only ever accessed as an atomic of this size.
-                let word = unsafe { AtomicU64::from_ptr(address.cast()) }.load(Ordering::Relaxed).to_ne_bytes();
+                let word =
+                    unsafe { AtomicU64::from_ptr(address.cast()) }.load(Ordering::Relaxed).to_ne_bytes();
                 let (now, later) = core::mem::take(&mut rest).split_at_mut(len);
                 now.copy_from_slice(&word[skip..skip + len]);
                 rest = later;
@@ -226,7 +227,11 @@ impl Shared {
         if !offset.is_multiple_of(size) || start + WORD > len {
             return Err(Misplaced::Unaligned);
         }
-        let shift = if cfg!(target_endian = "little") { 8 * (offset - start) } else { 8 * (start + WORD - offset - size) };
+        let shift = if cfg!(target_endian = "little") {
+            8 * (offset - start)
+        } else {
+            8 * (start + WORD - offset - size)
+        };
         // SAFETY: `start` is a multiple of eight from an aligned address, and the word ends inside the memory; it is
         // only ever accessed as an atomic of this size.
         let word = unsafe { AtomicU64::from_ptr(data.add(start).as_ptr().cast()) };
