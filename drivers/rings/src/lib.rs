@@ -8,6 +8,7 @@
 //! | [`post`] | queue whose links live in the posted slots (SPEC P-2, P-11) | many, one |
 //! | [`spsc`] | bounded ring of descriptors (SPEC D-4) | one, one |
 //! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
+//! | [`table`] | entries that are found by key while others come and go (SPEC P-8) | any number, any number |
 //! | [`sleep`] | flag of a sleeping hart (SPEC N-8) | one sleeper, any number of wakers |
 //!
 //! Built with `--cfg loom`, atomics and cells are those of `loom`, and `cargo test` explores the interleavings:
@@ -29,6 +30,7 @@ pub mod shared;
 pub mod sleep;
 pub mod spsc;
 mod sync;
+pub mod table;
 
 /// Keeps what two harts write apart, so that they do not fight over a cache line.
 #[repr(align(64))]

@@ -18,6 +18,10 @@
 //! of the mark is the lap's parity, by which the receiver tells a new line from one that an [`Arrival`] still
 //! holds from the lap before. A copy slot is free again when the line that used it is.
 
+mod receiver;
+
+pub use receiver::{Arrival, Receiver};
+
 use crate::buffer::{RawSource, Source};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
 use core::mem::MaybeUninit;
@@ -169,7 +173,8 @@ fn ring_at(
         *line = Line::new();
     }
     let storage = Storage { lines, copies: NonNull::from(copies).cast(), copy_bytes };
-    let sender = Sender { storage, tail: index, slots, next_slot: 0, used_by: [None; COPY_SLOTS] };
+    let sender =
+        Sender { storage, tail: index, slots, next_slot: 0, used_by: [None; COPY_SLOTS], lent: None };
     Ok((sender, Receiver { storage, head: index }))
 }
 
@@ -182,6 +187,8 @@ pub struct Sender {
     next_slot: usize,
     /// The line that used each copy slot last.
     used_by: [Option<usize>; COPY_SLOTS],
+    /// The line that lent memory last.
+    lent: Option<usize>,
 }
 
 // SAFETY: the copy slots that the pointer leads to are written only by the one sender.
@@ -210,6 +217,40 @@ impl Sender {
         Ok(())
     }
 
+    /// As [`push_copy`](Self::push_copy), with `len` bytes of data that `fill` writes over whatever it finds. `fill` is
+    /// not called if nothing is queued.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was queued.
+    #[inline]
+    pub fn push_filled(
+        &mut self,
+        tag: &Tag,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Refused> {
+        let whole = header.len().saturating_add(len);
+        if whole <= INLINE_BYTES {
+            self.free_line()?;
+            let mut data = [0; INLINE_BYTES];
+            fill(&mut data[..len]);
+            return self.push_copy(tag, header, &data[..len]);
+        }
+        let (line, lap) = self.free_line()?;
+        let slot = self.free_slot(whole)?;
+        // SAFETY: the slot is free, so nobody else reaches it, and has room for `whole` bytes; all memory of the slots
+        // was initialised when it was given to the ring.
+        let bytes = unsafe { slice::from_raw_parts_mut(self.storage.copy(slot).as_ptr(), whole) };
+        let (front, data) = bytes.split_at_mut(header.len());
+        front.copy_from_slice(header);
+        fill(data);
+        // SAFETY: a line whose mark is clear is the sender's.
+        line.payload.with_mut(|payload| unsafe { (*payload).copied = len });
+        self.publish(line, tag, mark(COPIED, lap, slot, header.len()));
+        Ok(())
+    }
+
     /// Queues a message whose data is read where it lies: a clone of `data` stays until the receiver dropped the
     /// arrival. What fits in a line is copied instead.
     ///
@@ -234,8 +275,20 @@ impl Sender {
         let source = data.clone().into_raw();
         // SAFETY: the line is the sender's.
         line.payload.with_mut(|payload| unsafe { (*payload).lent.source = source });
+        self.lent = Some(self.tail);
         self.publish(line, tag, mark);
         Ok(())
+    }
+
+    /// Whether the receiver has given back all that was lent, if it gives messages back in the order in which they came.
+    pub fn is_settled(&self) -> bool {
+        self.lent.is_none_or(|line| !self.holds(line))
+    }
+
+    /// Whether the receiver may still use line number `line`, which was filled.
+    fn holds(&self, line: usize) -> bool {
+        self.tail.wrapping_sub(line) <= self.storage.lines.len()
+            && self.storage.line(line).0.mark.load(Ordering::Acquire) != FREE
     }
 
     /// Lines filled since the start.
@@ -287,118 +340,6 @@ unsafe fn write(to: *mut u8, header: &[u8], data: &[u8]) {
     unsafe {
         ptr::copy_nonoverlapping(header.as_ptr(), to, header.len());
         ptr::copy_nonoverlapping(data.as_ptr(), to.add(header.len()), data.len());
-    }
-}
-
-/// The end that receives.
-pub struct Receiver {
-    storage: Storage,
-    /// Lines taken so far.
-    head: usize,
-}
-
-// SAFETY: the copy slots that the pointer leads to are only read, under the marks of their lines.
-unsafe impl Send for Receiver {}
-
-impl Receiver {
-    /// The next message. Several arrivals may be held at a time and dropped in any order; the sender can use
-    /// their lines again, one after the other, once they are dropped.
-    #[inline]
-    pub fn pull(&mut self) -> Option<Arrival> {
-        let (line, lap) = self.storage.line(self.head);
-        let mark = line.mark.load(Ordering::Acquire);
-        if mark == FREE || mark & LAP != lap {
-            return None;
-        }
-        self.head = self.head.wrapping_add(1);
-        let header_len = (mark >> 16) as usize;
-        let small = (mark >> 8 & 0xff) as usize;
-        let (header, data, data_len) = line.payload.with(|payload| {
-            // SAFETY: the mark is set and of this lap: sender wrote the payload in the form it names before it set
-            // the mark, and leaves it until the arrival clears it. Header and data lie in bounds by the checks of
-            // the pushes; the slot is the one the sender used.
-            unsafe {
-                let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
-                match mark & FORM {
-                    INLINE => (inline, inline.add(header_len), small),
-                    COPIED => {
-                        let copy = self.storage.copy(small);
-                        (copy, copy.add(header_len), (*payload).copied)
-                    }
-                    form => {
-                        let (data, len) = (*payload).lent.source.bytes();
-                        (if form == LENT { inline } else { self.storage.copy(small) }, data, len)
-                    }
-                }
-            }
-        });
-        Some(Arrival { line, header, header_len, data, data_len })
-    }
-
-    /// Whether a pull would find a message now.
-    #[inline]
-    pub fn is_ready(&self) -> bool {
-        let (line, lap) = self.storage.line(self.head);
-        let mark = line.mark.load(Ordering::Relaxed);
-        mark != FREE && mark & LAP == lap
-    }
-
-    /// Lines taken since the start.
-    pub fn received(&self) -> usize {
-        self.head
-    }
-}
-
-/// A message, in its line until this is dropped.
-pub struct Arrival {
-    line: &'static Line,
-    header: NonNull<u8>,
-    header_len: usize,
-    data: NonNull<u8>,
-    data_len: usize,
-}
-
-// SAFETY: an arrival only reads, and clears a mark that is its own to clear; sources may end on any thread.
-unsafe impl Send for Arrival {}
-// SAFETY: as above.
-unsafe impl Sync for Arrival {}
-
-impl Arrival {
-    /// What the sender's user said of the message.
-    #[inline]
-    pub fn tag(&self) -> Tag {
-        // SAFETY: the line is the arrival's until its mark is cleared.
-        self.line.tag.with(|tag| unsafe { *tag })
-    }
-
-    /// The header.
-    #[inline]
-    pub fn header(&self) -> &[u8] {
-        self.line.payload.with(|_| ());
-        // SAFETY: in the line or in its copy slot, written before the mark was set and left until it is cleared.
-        unsafe { slice::from_raw_parts(self.header.as_ptr(), self.header_len) }
-    }
-
-    /// The data.
-    #[inline]
-    pub fn data(&self) -> &[u8] {
-        self.line.payload.with(|_| ());
-        // SAFETY: as in `header`, or the bytes of a source that the line keeps alive.
-        unsafe { slice::from_raw_parts(self.data.as_ptr(), self.data_len) }
-    }
-}
-
-impl Drop for Arrival {
-    #[inline]
-    fn drop(&mut self) {
-        let form = self.line.mark.load(Ordering::Relaxed) & FORM;
-        if form >= LENT {
-            // SAFETY: the form says that the payload holds a source, which `push_lend` took apart; this is the
-            // only arrival of the line, so it is put together once.
-            drop(self.line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
-        }
-        // Release: all was read before the sender writes again.
-        self.line.mark.store(FREE, Ordering::Release);
     }
 }
 

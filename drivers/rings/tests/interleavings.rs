@@ -10,6 +10,7 @@ use rings::buffer::{Buffer, Source};
 use rings::lines::{Arrival, Line};
 use rings::post::{PostQueue, Slot};
 use rings::sleep::SleepFlag;
+use rings::table::{Key, Place, Table};
 use rings::{lines, spsc};
 
 fn forever<T>(value: T) -> &'static T {
@@ -328,5 +329,48 @@ fn p6_a_buffer_is_written_only_when_nobody_reads_it() {
         }
         readers.into_iter().for_each(|reader| reader.join().unwrap());
         assert!(lease.or_else(|lease| lease.reclaim()).is_ok());
+    });
+}
+
+#[test]
+fn p8_an_entry_is_never_looked_at_after_it_was_removed() {
+    explore(3, || {
+        let places: Box<[Place<usize>]> = [Place::new()].into();
+        let table = Arc::new(Table::new(Box::leak(places)));
+        let first = table.insert(1).unwrap();
+        let look = |table: Arc<Table<usize>>, count: u32| {
+            thread::spawn(move || {
+                for generation in (first.generation..).step_by(2).take(count as usize) {
+                    if let Some(entry) = table.get(Key { generation, ..first }) {
+                        assert_eq!(*entry as u32, generation);
+                    }
+                }
+            })
+        };
+        let lookers = [look(table.clone(), 2), look(table.clone(), 1)];
+        assert_eq!(table.remove(first), Some(1));
+        let second = table.insert(3).unwrap();
+        assert_eq!(table.remove(second), Some(3));
+        lookers.into_iter().for_each(|looker| looker.join().unwrap());
+    });
+}
+
+#[test]
+fn p8_two_threads_never_get_one_place() {
+    explore(3, || {
+        let places: Box<[Place<usize>]> = [Place::new(), Place::new()].into();
+        let table = Arc::new(Table::new(Box::leak(places)));
+        let use_one = |table: Arc<Table<usize>>, value| {
+            move || {
+                let key = table.insert(value).unwrap();
+                assert_eq!(table.remove(key), Some(value));
+                let key = table.insert(value).unwrap();
+                assert_eq!(*table.get(key).unwrap(), value);
+            }
+        };
+        let other = thread::spawn(use_one(table.clone(), 1));
+        use_one(table.clone(), 2)();
+        other.join().unwrap();
+        assert!(table.insert(3).is_err());
     });
 }

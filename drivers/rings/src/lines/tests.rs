@@ -41,6 +41,17 @@ fn p9_every_length_of_header_and_data_arrives_by_copy_or_loan() {
                 (tag, &header[..], data.as_slice())
             );
             assert_eq!(lent, arrival.data().as_ptr() == data.as_slice().as_ptr());
+            drop(arrival);
+            let mut called = false;
+            let filled = sender.push_filled(&tag, &header, data_len, |to| {
+                called = true;
+                to.copy_from_slice(data.as_slice());
+            });
+            assert_eq!((filled, called), (copied, copied.is_ok()));
+            if called {
+                let arrival = receiver.pull().unwrap();
+                assert_eq!((arrival.header(), arrival.data()), (&header[..], data.as_slice()));
+            }
         }
     }
 }
@@ -97,10 +108,15 @@ fn p9_a_loan_ends_when_the_arrival_is_dropped() {
     assert_eq!(sender.push_lend(&[0; 5], &[3], &source), Err(Refused::Full));
     drop(source);
     let arrivals = [receiver.pull().unwrap(), receiver.pull().unwrap()];
-    assert!(!lease.is_idle());
+    assert!(!lease.is_idle() && !sender.is_settled());
     assert_eq!(arrivals.each_ref().map(Arrival::header), [[1], [2]]);
     drop(arrivals);
-    assert!(lease.is_idle());
+    assert!(lease.is_idle() && sender.is_settled());
+    for number in 0..3 {
+        sender.push_copy(&[number; 5], &[], &[]).unwrap();
+        assert!(sender.is_settled(), "a copy is no loan");
+        drop(receiver.pull().unwrap());
+    }
     assert_eq!(sender.push_copy(&[0; 5], &[], &[0; 41]), Err(Refused::TooLong));
 }
 
@@ -115,8 +131,11 @@ fn p9_two_threads_exchange_all_forms() {
             let copy = bytes(number, len(number));
             let source = lease.source().slice(0..len(number)).unwrap();
             loop {
-                let pushed = match number % 2 {
+                let pushed = match number % 4 {
                     0 => sender.push_copy(&[number; 5], &[], &copy),
+                    2 => {
+                        sender.push_filled(&[number; 5], &[], copy.len(), |data| data.copy_from_slice(&copy))
+                    }
                     _ => sender.push_lend(&[number; 5], &[7; 17], &source),
                 };
                 match pushed {

@@ -1,0 +1,204 @@
+//! A table whose entries many look at while others come and go: the node's memory regions (SPEC P-8).
+//!
+//! An entry is named by its place and by a generation that no other entry of that place has (until it wraps after
+//! 2^31 entries), so a key that outlived its entry finds nothing. Looking costs two atomic additions; nobody waits but who removes an
+//! entry, and only for those that look at this very entry.
+//!
+//! | bits of a place's state | what |
+//! |---|---|
+//! | 32..64 | generation; odd while there is an entry |
+//! | 0..32 | lookers, and those who are about to find that they came too late |
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, const_fn, spin_loop};
+use core::ops::Deref;
+
+const GENERATION: u64 = 1 << 32;
+/// No place, in the list of free ones.
+const END: u32 = u32::MAX;
+
+/// Room for one entry.
+pub struct Place<T> {
+    state: AtomicU64,
+    /// The next free place, while this one is.
+    next: AtomicU32,
+    entry: UnsafeCell<Option<T>>,
+}
+
+impl<T> Place<T> {
+    const_fn! {
+        /// An empty place.
+        pub fn new() -> Self {
+            Self { state: AtomicU64::new(0), next: AtomicU32::new(END), entry: UnsafeCell::new(None) }
+        }
+    }
+}
+
+impl<T> Default for Place<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Names an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its place.
+    pub index: u32,
+    /// Which of the entries that were ever there it is; odd.
+    pub generation: u32,
+}
+
+/// The table.
+pub struct Table<T: 'static> {
+    places: &'static [Place<T>],
+    /// The first free place, and above it a count of changes.
+    free: AtomicU64,
+}
+
+// SAFETY: an entry is written by one thread while nobody has a guard, and shared by those that have one.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Send for Table<T> {}
+
+impl<T: Send + Sync> Table<T> {
+    /// An empty table of `places`, less than 2^32.
+    pub fn new(places: &'static mut [Place<T>]) -> Self {
+        let count = places.len().min(END as usize) as u32;
+        let places = &places[..count as usize];
+        for (next, place) in (1..).zip(places) {
+            place.next.store(if next < count { next } else { END }, Ordering::Relaxed);
+        }
+        let first = if count == 0 { END } else { 0 };
+        Self { places, free: AtomicU64::new(first.into()) }
+    }
+
+    /// Entries that there can be.
+    pub fn capacity(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Puts an entry into a free place.
+    ///
+    /// # Errors
+    /// The entry, when there is none.
+    pub fn insert(&self, entry: T) -> Result<Key, T> {
+        let Some((index, place)) = self.take_free() else { return Err(entry) };
+        // SAFETY: a place that is free has no entry, so there are no guards, and taking it from the list made it this
+        // thread's alone.
+        place.entry.with_mut(|cell| unsafe { *cell = Some(entry) });
+        let state = place.state.fetch_add(GENERATION, Ordering::Release).wrapping_add(GENERATION);
+        Ok(Key { index, generation: (state >> 32) as u32 })
+    }
+
+    /// The entry, for as long as the guard lives; who removes it waits for that.
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<Guard<'_, T>> {
+        let place = self.places.get(key.index as usize)?;
+        // Acquire: the entry was written before the place had this generation.
+        let state = place.state.fetch_add(1, Ordering::Acquire);
+        let looker = Looker(&place.state);
+        if (state >> 32) as u32 != key.generation || key.generation.is_multiple_of(2) {
+            return None;
+        }
+        // SAFETY: the generation is that of an entry, and this looker was counted while it was: it stays until the
+        // count has fallen, which `looker` sees to.
+        let entry = place.entry.with(|cell| unsafe { (*cell).as_ref() })?;
+        Some(Guard { entry, cell: &place.entry, _looker: looker })
+    }
+
+    /// Takes an entry out, once nobody looks at it any more; nobody finds it from when this is called. A thread that
+    /// itself holds a guard of the entry would wait for ever.
+    pub fn remove(&self, key: Key) -> Option<T> {
+        let place = self.places.get(key.index as usize)?;
+        let mut state = place.state.load(Ordering::Relaxed);
+        loop {
+            if (state >> 32) as u32 != key.generation || key.generation.is_multiple_of(2) {
+                return None;
+            }
+            let after = state.wrapping_add(GENERATION);
+            match place.state.compare_exchange_weak(state, after, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        // Acquire: all that others did with the entry.
+        while place.state.load(Ordering::Acquire) as u32 != 0 {
+            spin_loop();
+        }
+        // SAFETY: the generation is over, so no guard comes any more, and there is none; this thread ended it.
+        let entry = place.entry.with_mut(|cell| unsafe { (*cell).take() });
+        self.give_free(key.index, place);
+        entry
+    }
+
+    fn take_free(&self) -> Option<(u32, &Place<T>)> {
+        let mut free = self.free.load(Ordering::Acquire);
+        loop {
+            let index = free as u32;
+            let place = self.places.get(index as usize)?;
+            let next = place.next.load(Ordering::Relaxed);
+            match self.free.compare_exchange_weak(
+                free,
+                changed(free, next),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Some((index, place)),
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    fn give_free(&self, index: u32, place: &Place<T>) {
+        let mut free = self.free.load(Ordering::Relaxed);
+        loop {
+            place.next.store(free as u32, Ordering::Relaxed);
+            match self.free.compare_exchange_weak(
+                free,
+                changed(free, index),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => free = now,
+            }
+        }
+    }
+}
+
+/// The head of the free list with another first place.
+fn changed(free: u64, first: u32) -> u64 {
+    (free & !u64::from(u32::MAX)).wrapping_add(GENERATION) | u64::from(first)
+}
+
+/// One of those counted in a place's state.
+struct Looker<'a>(&'a AtomicU64);
+
+impl Drop for Looker<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: what was done with the entry was done before it is removed.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// An entry that stays while this lives.
+pub struct Guard<'a, T> {
+    entry: &'a T,
+    /// Shows loom who looks at the entry, and when.
+    cell: &'a UnsafeCell<Option<T>>,
+    _looker: Looker<'a>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        self.cell.with(|_| ());
+        self.entry
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
