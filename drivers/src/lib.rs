@@ -19,6 +19,7 @@ extern crate std;
 pub mod adapter;
 pub mod console;
 pub mod irq;
+pub(crate) mod ranks;
 pub mod reliable;
 pub mod shm;
 pub mod state;

@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::OnceCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use pami::device::{self, Unreachable};
+use pami::device;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use rings::buffer::Source;
@@ -173,10 +173,10 @@ impl ShmPort {
     /// Makes sure that there is a ring from here to `target`, whose port need not be open.
     ///
     /// # Errors
-    /// [`Unreachable`] when there is no such port, or the pool of rings is used up.
+    /// [`PushError::Unreachable`] when there is no such port, or the pool of rings is used up.
     #[inline]
-    pub fn connect(&self, target: u16) -> Result<(), Unreachable> {
-        let out = self.share.out.get(usize::from(target)).ok_or(Unreachable)?;
+    pub fn connect(&self, target: u16) -> Result<(), PushError> {
+        let out = self.share.out.get(usize::from(target)).ok_or(PushError::Unreachable)?;
         if out.get().is_some() {
             return Ok(());
         }
@@ -184,20 +184,20 @@ impl ShmPort {
     }
 
     #[cold]
-    fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), Unreachable> {
-        let station = self.shm.stations.get(usize::from(target)).ok_or(Unreachable)?;
-        let (sender, mut inbound) = self.shm.spares.lock().pop().ok_or(Unreachable)?;
+    fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), PushError> {
+        let station = self.shm.stations.get(usize::from(target)).ok_or(PushError::Unreachable)?;
+        let (sender, mut inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
         inbound.origin = self.me;
         let mut announced = station.announced.lock();
         announced.push(inbound);
         station.announcements.fetch_add(1, Ordering::Release);
         // Cannot be set: the cell was empty, and this port alone fills it.
-        out.set(sender).map_err(|_| Unreachable)
+        out.set(sender).map_err(|_| PushError::Unreachable)
     }
 
     #[inline]
     fn sender(&mut self, target: u16) -> Result<&mut Sender, PushError> {
-        self.connect(target).map_err(|Unreachable| PushError::Unreachable)?;
+        self.connect(target)?;
         let out = self.share.out.get_mut(usize::from(target)).and_then(OnceCell::get_mut);
         out.map(|sender| &mut **sender).ok_or(PushError::Unreachable)
     }
@@ -232,6 +232,28 @@ impl ShmPort {
         data: &Source,
     ) -> Result<(), PushError> {
         Ok(self.sender(target)?.push_lend(&tag(envelope), header, data)?)
+    }
+
+    /// As [`push_copy`](Self::push_copy), with `len` bytes of data that `fill` writes; it is not called if nothing is
+    /// queued.
+    ///
+    /// # Errors
+    /// [`PushError`]; nothing was queued.
+    #[inline]
+    pub fn push_filled(
+        &mut self,
+        target: u16,
+        envelope: &Envelope,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PushError> {
+        Ok(self.sender(target)?.push_filled(&tag(envelope), header, len, fill)?)
+    }
+
+    /// Whether receivers have released all that this port lent.
+    pub fn is_settled(&self) -> bool {
+        self.share.out.iter().filter_map(OnceCell::get).all(|sender| sender.is_settled())
     }
 
     /// The next packet for this port, in order for each origin; the origins take turns. Dropping the arrival
@@ -308,14 +330,8 @@ fn tag(envelope: &Envelope) -> Tag {
 #[inline]
 fn envelope(tag: &Tag, origin: Endpoint, target: Endpoint) -> Envelope {
     let [what, message, offset, total, _] = *tag;
-    let kind = match what & 0xff {
-        0 => Kind::Hello,
-        1 => Kind::Go,
-        2 => Kind::First,
-        3 => Kind::Next,
-        4 => Kind::FirstAcked,
-        _ => Kind::Ack,
-    };
+    // None is never written; hello is a kind that no context heeds.
+    let kind = Kind::from_byte(what as u8).unwrap_or(Kind::Hello);
     Envelope { kind, dispatch: (what >> 8) as u8, origin, target, message, offset, total }
 }
 

@@ -240,10 +240,10 @@ fn p9_no_port_or_no_ring_left_is_an_error() {
     let shm = shm(3, 1);
     let mut port = open(shm, 0);
     assert!(matches!(shm.open(3, endpoint(3)), Err(OpenError::NoSuchPort)));
-    assert_eq!(port.connect(3), Err(Unreachable));
+    assert_eq!(port.connect(3), Err(PushError::Unreachable));
     assert_eq!(port.connect(1), Ok(()));
     assert_eq!(port.connect(1), Ok(()));
-    assert_eq!(port.connect(2), Err(Unreachable));
+    assert_eq!(port.connect(2), Err(PushError::Unreachable));
     assert_eq!(port.push_copy(2, &first(0, 2, 0, 0), &[], &[]), Err(PushError::Unreachable));
     assert!(Shm::new(1, 1, 65536).is_err());
 }

@@ -33,6 +33,14 @@ impl Dead {
                 .is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (node % 64) != 0)
     }
 
+    /// The lowest of them.
+    pub(crate) fn first(&self) -> Option<u32> {
+        (0..).zip(&self.bits).find_map(|(place, word)| {
+            let word = word.load(Ordering::Relaxed);
+            (word != 0).then(|| place * 64 + word.trailing_zeros())
+        })
+    }
+
     #[inline]
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)

@@ -2,7 +2,9 @@
 
 use super::slots::Slot;
 use pami::packet::Header;
+use pami::region::RegionId;
 use rings::buffer::Source;
+use rings::shared::Shared;
 
 /// Bytes of payload that fit into a descriptor.
 pub const INLINE_BYTES: usize = 24;
@@ -24,6 +26,8 @@ pub(crate) enum Body {
     Copied { node: u32, slot: Slot },
     /// In the sender's memory, behind a header that may lie in a copy slot.
     Lent { node: u32, header: Option<Slot>, data: Source },
+    /// Nowhere: a request for bytes of a region, and where they are wanted.
+    Get { node: u32, region: RegionId, into: Option<Shared>, at: u32, last: bool },
 }
 
 impl Body {
@@ -31,7 +35,19 @@ impl Body {
     #[inline]
     pub(crate) fn node(&self) -> u32 {
         match *self {
-            Self::Inline { node, .. } | Self::Copied { node, .. } | Self::Lent { node, .. } => node,
+            Self::Inline { node, .. }
+            | Self::Copied { node, .. }
+            | Self::Lent { node, .. }
+            | Self::Get { node, .. } => node,
         }
+    }
+
+    /// A payload that fits; of a longer one, its front.
+    #[inline]
+    pub(crate) fn inline(node: u32, payload: &[u8]) -> Self {
+        let len = payload.len().min(INLINE_BYTES);
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..len].copy_from_slice(&payload[..len]);
+        Self::Inline { node, len: len as u8, bytes }
     }
 }

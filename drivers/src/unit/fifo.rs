@@ -7,10 +7,12 @@ use crate::state::{FifoRecord, count};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use pami::context::Work;
-use pami::device::{self, Full, Port};
-use pami::packet::{Envelope, HEADER_BYTES, Header};
+use pami::device::{self, Completed, Full, Port, REQUESTS};
+use pami::packet::{Envelope, HEADER_BYTES, Header, Kind};
+use pami::region::RegionId;
 use rings::buffer::Source;
 use rings::post::PostQueue;
+use rings::shared::Shared;
 use rings::sleep::SleepFlag;
 use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
@@ -65,6 +67,7 @@ pub(crate) struct Injector {
 pub(crate) struct Reception {
     pub(crate) arrived: Consumer<Arrived>,
     pub(crate) returned: Producer<RxBuffer>,
+    pub(crate) completed: Consumer<Completed>,
 }
 
 /// The engine's ends.
@@ -73,6 +76,7 @@ pub(crate) struct Lane {
     pub(crate) freed: Producer<Slot>,
     pub(crate) arrived: Producer<Arrived>,
     pub(crate) returned: Consumer<RxBuffer>,
+    pub(crate) completed: Producer<Completed>,
     pub(crate) record: &'static FifoRecord,
 }
 
@@ -87,14 +91,15 @@ pub(crate) fn fifos(
     let (mut freed, free) = ring(COPY_SLOTS);
     let (delivered, arrived) = ring(buffers);
     let (returned, recycled) = ring(buffers);
+    let (completed, ended) = ring(REQUESTS);
     for slot in own.take(COPY_SLOTS) {
         // There is room: the ring is as long as there are slots.
         let _ = freed.push(slot);
     }
     (
         Injector { descriptors, free, slots, record },
-        Reception { arrived, returned },
-        Lane { descriptors: taken, freed, arrived: delivered, returned: recycled, record },
+        Reception { arrived, returned, completed: ended },
+        Lane { descriptors: taken, freed, arrived: delivered, returned: recycled, completed, record },
     )
 }
 
@@ -116,19 +121,56 @@ impl Injector {
         header: &[u8],
         data: &[u8],
     ) -> Result<(), Full> {
+        self.push_filled(node, envelope, header, data.len(), |bytes| bytes.copy_from_slice(data))
+    }
+
+    /// Queues a packet for `node`, copying `header`, with `len` bytes of data that `fill` writes.
+    #[inline]
+    pub(crate) fn push_filled(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
         if self.descriptors.is_full() {
             return Err(Full);
         }
-        let len = header.len() + data.len();
-        let body = if len <= INLINE_BYTES {
+        let end = header.len() + len;
+        let body = if end <= INLINE_BYTES {
             let mut bytes = [0; INLINE_BYTES];
             bytes[..header.len()].copy_from_slice(header);
-            bytes[header.len()..len].copy_from_slice(data);
-            Body::Inline { node, len: len as u8, bytes }
+            fill(&mut bytes[header.len()..end]);
+            Body::Inline { node, len: end as u8, bytes }
         } else {
-            Body::Copied { node, slot: self.fill(header, data)? }
+            Body::Copied { node, slot: self.fill(header, len, fill)? }
         };
-        self.push(Header::new(envelope, header.len() as u16, data.len() as u16), body)
+        self.push(Header::new(envelope, header.len() as u16, len as u16), body)
+    }
+
+    /// Queues a request for bytes of a region of `node`, to be placed at `into.1`; without memory for them they keep
+    /// their place in the region.
+    #[inline]
+    pub(crate) fn push_get(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        region: RegionId,
+        into: Option<(&Shared, u32)>,
+        last: bool,
+    ) -> Result<(), Full> {
+        if self.descriptors.is_full() {
+            return Err(Full);
+        }
+        let at = into.map_or(envelope.offset, |(_, at)| at);
+        let into = into.map(|(memory, _)| memory.clone());
+        let header = Header::new(
+            &Envelope { kind: Kind::Get, ..*envelope },
+            size_of::<RegionId>() as u16,
+            size_of::<u32>() as u16,
+        );
+        self.push(header, Body::Get { node, region, into, at, last })
     }
 
     /// Queues a packet for `node` whose data stays where it is.
@@ -146,21 +188,22 @@ impl Injector {
         if self.descriptors.is_full() {
             return Err(Full);
         }
-        let slot = if header.is_empty() { None } else { Some(self.fill(header, &[])?) };
+        let slot = if header.is_empty() { None } else { Some(self.fill(header, 0, |_| ())?) };
         let wire = Header::new(envelope, header.len() as u16, data.len() as u16);
         self.push(wire, Body::Lent { node, header: slot, data: data.clone() })
     }
 
-    /// A copy slot that begins with `header` and `data`. More than a slot holds is refused; nobody asks for it.
-    fn fill(&mut self, header: &[u8], data: &[u8]) -> Result<Slot, Full> {
-        let room = self.slots.bytes_len();
-        if header.len() + data.len() > room {
+    /// A copy slot that begins with `header` and `len` bytes that `fill` writes. More than a slot holds is refused;
+    /// nobody asks for it.
+    fn fill(&mut self, header: &[u8], len: usize, fill: impl FnOnce(&mut [u8])) -> Result<Slot, Full> {
+        let end = header.len() + len;
+        if end > self.slots.bytes_len() {
             return Err(Full);
         }
         let mut slot = self.free.pop().ok_or(Full)?;
         let bytes = self.slots.bytes_mut(&mut slot);
         bytes[..header.len()].copy_from_slice(header);
-        bytes[header.len()..header.len() + data.len()].copy_from_slice(data);
+        fill(&mut bytes[header.len()..end]);
         Ok(slot)
     }
 

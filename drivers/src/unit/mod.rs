@@ -16,46 +16,59 @@
 //! to the holder in the same way; while any hart sleeps, whoever runs the engine arms the interrupts again whenever
 //! it took something from the adapter.
 
+mod asks;
 pub(crate) mod bits;
 mod dead;
 mod descriptor;
+mod device;
 mod engine;
 mod fifo;
 mod platform;
 mod port;
+mod receiving;
+mod regions;
 mod running;
+mod sending;
 mod setup;
 mod slots;
 mod statistics;
+mod target;
 
 #[cfg(test)]
 mod tests;
 
+pub use asks::WINDOW;
 pub use descriptor::INLINE_BYTES;
 pub use fifo::{Arrived, COPY_SLOTS, INJECTION_ENTRIES};
 pub use platform::Platform;
 pub use port::{NodeArrival, NodePort, NodeWaker};
+pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
 use crate::adapter::{Adapter, RX_BUFFERS};
+use crate::ranks::MOST_NODES;
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
 use crate::{Torus, reliable};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use asks::Asks;
 use bits::{Doorbells, MOST_PORTS};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
 use engine::Engine;
 use fifo::Station;
+use pami::device::REQUESTS;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::mapping::{Place, TaskMap};
 use pami::packet::{Envelope, Kind};
+use regions::Regions;
 use rings::sleep::SleepFlag;
 use slots::CopySlots;
 use spin::Mutex;
 use statistics::Counters;
+use target::{ANSWER_SLOTS, Target};
 
 /// Clients that a task can have at once.
 pub const CLIENTS: usize = 4;
@@ -82,6 +95,7 @@ pub struct MessageUnit<P: Platform, A: Adapter = Torus<P>> {
     engine: Option<Mutex<Engine<A>>>,
     stations: Box<[Station<NodePort<P, A>>]>,
     shm: Shm,
+    regions: Regions,
     /// Ports with new descriptors or returned buffers.
     doorbells: Doorbells,
     /// Ports that were refused for want of room in the injection FIFO and wait for it.
@@ -129,7 +143,8 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let records = state::publish(records.collect());
         let stations: Box<[_]> = records.iter().map(Station::new).collect();
         let interrupt = adapter.as_ref().map(Adapter::interrupt);
-        let engine = adapter.map(|adapter| Mutex::new(engine(adapter, &stations, mtu)));
+        let nodes = map.tasks().div_ceil(tasks);
+        let engine = adapter.map(|adapter| Mutex::new(engine(adapter, &stations, mtu, nodes)));
         Ok(Box::leak(Box::new(Self {
             node,
             map,
@@ -140,12 +155,13 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             engine,
             stations,
             shm,
+            regions: Regions::new(),
             doorbells: Doorbells::new(),
             starved: Doorbells::new(),
             sleeping: AtomicU32::new(0),
             arm_asked: AtomicBool::new(false),
             watched: AtomicU64::new(u64::MAX),
-            dead: Dead::new(map.tasks().div_ceil(tasks)),
+            dead: Dead::new(nodes),
             agent_flag: SleepFlag::new(),
             joined: AtomicBool::new(false),
             join_flag: SleepFlag::new(),
@@ -156,9 +172,14 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// About how many bytes of heap a node needs for its message unit and its torus adapter.
     pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
         let ports = CLIENTS * tasks_per_node * contexts;
-        let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64 + COPY_SLOTS * (mtu + 64) + 4096;
+        let fifos =
+            (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64 + COPY_SLOTS * (mtu + 64) + 4096 + 32 * REQUESTS;
         let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
-        RX_BUFFERS * (mtu + 128) + reliable::HEAP_BYTES + ports * fifos + shm + (128 << 10)
+        let one_sided = regions::HEAP_BYTES
+            + ANSWER_SLOTS * (mtu + 64)
+            + Asks::heap_bytes(MOST_NODES, ports)
+            + Target::heap_bytes(MOST_NODES);
+        RX_BUFFERS * (mtu + 128) + reliable::HEAP_BYTES + ports * fifos + shm + one_sided + (128 << 10)
     }
 
     /// Opens the port of context `context` of client `client` of the node's task `local_task`.
@@ -261,6 +282,9 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             received_bytes: counters.received_bytes.get(),
             local_packets: local,
             failed_packets: counters.failed_packets.get(),
+            served: counters.served.get(),
+            refused: counters.refused.get(),
+            placed: counters.placed.get(),
             reliability: faults.reliability,
             dropped: Dropped {
                 overflow: counters.overflow.get(),
@@ -269,6 +293,8 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
                 wrong_node: counters.wrong_node.get(),
                 unknown_origin: counters.unknown_origin.get(),
                 no_fifo: counters.no_fifo.get(),
+                unasked: counters.unasked.get(),
+                beyond: counters.beyond.get(),
                 runts: faults.runts,
                 foreign: faults.foreign,
                 stray: faults.stray,
@@ -280,6 +306,11 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// Whether node `node` was declared dead: what was sent to it may not have arrived, nothing more can be.
     pub fn is_dead(&self, node: u32) -> bool {
         self.dead.has(node)
+    }
+
+    /// The lowest rank of a dead node.
+    pub fn first_dead(&self) -> Option<u32> {
+        self.dead.first()
     }
 
     /// Nodes declared dead so far; all sleepers are woken when it grows.
@@ -310,8 +341,9 @@ fn engine<P: Platform, A: Adapter>(
     adapter: A,
     stations: &[Station<NodePort<P, A>>],
     mtu: usize,
+    nodes: u32,
 ) -> Engine<A> {
-    let (slots, mut all_slots) = CopySlots::new(stations.len() * COPY_SLOTS, mtu);
+    let (slots, mut all_slots) = CopySlots::new(stations.len() * COPY_SLOTS + ANSWER_SLOTS, mtu);
     let lanes: Vec<_> = stations
         .iter()
         .map(|station| {
@@ -321,5 +353,6 @@ fn engine<P: Platform, A: Adapter>(
             lane
         })
         .collect();
-    Engine::new(adapter, lanes.into_boxed_slice(), slots)
+    let nodes = (nodes as usize).min(MOST_NODES);
+    Engine::new(adapter, lanes.into_boxed_slice(), slots, all_slots, nodes)
 }

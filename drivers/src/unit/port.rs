@@ -9,32 +9,31 @@ use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
 use core::sync::atomic::{Ordering, fence};
 use pami::context::Work;
-use pami::device::{Arrival, Full, Path, Port, Unreachable, Wake};
+use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
 use pami::packet::Envelope;
-use rings::buffer::Source;
-use rings::post::{Consumer, PostQueue};
+use rings::post::Consumer;
 use rings::sleep::SleepFlag;
 
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
 pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
-    unit: &'static MessageUnit<P, A>,
-    station: &'static Station<Self>,
+    pub(super) unit: &'static MessageUnit<P, A>,
+    pub(super) station: &'static Station<Self>,
     number: u16,
     /// Whose injection FIFO the port uses: its own, or that of context 0.
     injection: u16,
     /// The injection FIFO, if it is exclusive.
     injector: Option<Injector>,
     /// `None` without an adapter, and once the port is closed.
-    reception: Option<Reception>,
-    shm: ShmPort,
-    posted: Consumer<Work<Self>>,
+    pub(super) reception: Option<Reception>,
+    pub(super) shm: ShmPort,
+    pub(super) posted: Consumer<Work<Self>>,
     /// Whether shared memory is looked at first next time.
-    local_first: bool,
+    pub(super) local_first: bool,
     /// Whether the unit knows that the port waits for room.
     starved: bool,
-    me: Endpoint,
+    pub(super) me: Endpoint,
 }
 
 /// A packet from either side.
@@ -73,8 +72,8 @@ impl Arrival for NodeArrival {
 
 /// Wakes the sleeper of one port.
 pub struct NodeWaker<P> {
-    flag: &'static SleepFlag,
-    platform: core::marker::PhantomData<fn() -> P>,
+    pub(super) flag: &'static SleepFlag,
+    pub(super) platform: core::marker::PhantomData<fn() -> P>,
 }
 
 impl<P> Clone for NodeWaker<P> {
@@ -129,7 +128,10 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 
     /// Puts one packet into the injection FIFO, with or without its lock.
     #[inline]
-    fn inject(&mut self, push: impl FnOnce(&mut Injector) -> Result<(), Full>) -> Result<(), Full> {
+    pub(super) fn inject(
+        &mut self,
+        push: impl FnOnce(&mut Injector) -> Result<(), Full>,
+    ) -> Result<(), Full> {
         let pushed = match &mut self.injector {
             Some(own) => push(own),
             None => self.unit.stations[usize::from(self.injection)]
@@ -163,7 +165,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 
     /// What became of a packet for port `target` of this node.
     #[inline]
-    fn pushed_locally(&mut self, target: u16, result: Result<(), PushError>) -> Result<(), Full> {
+    pub(super) fn pushed_locally(&mut self, target: u16, result: Result<(), PushError>) -> Result<(), Full> {
         let Ok(()) = result else {
             self.station.listens.store(true, Ordering::Relaxed);
             return Err(Full);
@@ -179,18 +181,18 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     }
 
     #[inline]
-    fn pull_torus(&mut self) -> Option<NodeArrival> {
+    pub(super) fn pull_torus(&mut self) -> Option<NodeArrival> {
         self.reception.as_mut()?.arrived.pop().map(NodeArrival::Torus)
     }
 
     #[inline]
-    fn pull_local(&mut self) -> Option<NodeArrival> {
+    pub(super) fn pull_local(&mut self) -> Option<NodeArrival> {
         self.shm.pull().map(NodeArrival::Local)
     }
 
     /// Gives a receive buffer back to the engine.
     #[inline]
-    fn give_back(&mut self, buffer: RxBuffer) {
+    pub(super) fn give_back(&mut self, buffer: RxBuffer) {
         if let Some(reception) = &mut self.reception {
             // There is room: the ring is as long as there are buffers.
             let _ = reception.returned.push(buffer);
@@ -201,7 +203,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 
     /// Tells a sender in this node that a packet of its was released, if it cares.
     #[inline]
-    fn tell_origin(&self, origin: Endpoint) {
+    pub(super) fn tell_origin(&self, origin: Endpoint) {
         let port = self
             .unit
             .map
@@ -257,116 +259,5 @@ impl<P: Platform, A: Adapter> Drop for NodePort<P, A> {
                 }
             }
         }
-    }
-}
-
-impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
-    type Arrival = NodeArrival;
-    type Waker = NodeWaker<P>;
-
-    #[inline]
-    fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
-        let place = self.unit.map.place(target.task()).ok_or(Unreachable)?;
-        let port = self.unit.port_number(target.client().0, place.local, target.context().0);
-        let port = port.filter(|_| target.client() == self.me.client()).ok_or(Unreachable)?;
-        // Once a pair has a ring it keeps it, and without one it never gets one: a pair has one path for ever.
-        if local && place.node == self.unit.node && self.shm.connect(port).is_ok() {
-            return Ok(Path::Local(port));
-        }
-        if self.unit.engine.is_some() && !self.unit.is_dead(place.node) {
-            Ok(Path::Torus(place.node))
-        } else {
-            Err(Unreachable)
-        }
-    }
-
-    #[inline]
-    fn mtu(&self) -> usize {
-        self.unit.mtu
-    }
-
-    #[inline]
-    fn push_copy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8]) -> Result<(), Full> {
-        match path {
-            Path::Torus(node) => self.inject(|fifo| fifo.push_copy(node, envelope, header, data)),
-            Path::Local(port) => {
-                let pushed = self.shm.push_copy(port, envelope, header, data);
-                self.pushed_locally(port, pushed)
-            }
-        }
-    }
-
-    #[inline]
-    fn push_lend(
-        &mut self,
-        path: Path,
-        envelope: &Envelope,
-        header: &[u8],
-        data: &Source,
-    ) -> Result<(), Full> {
-        match path {
-            Path::Torus(node) => self.inject(|fifo| fifo.push_lend(node, envelope, header, data)),
-            Path::Local(port) => {
-                self.station.listens.store(true, Ordering::Relaxed);
-                let pushed = self.shm.push_lend(port, envelope, header, data);
-                self.pushed_locally(port, pushed)
-            }
-        }
-    }
-
-    #[inline]
-    fn pull(&mut self) -> Option<NodeArrival> {
-        self.local_first = !self.local_first;
-        if self.local_first {
-            self.pull_local().or_else(|| self.pull_torus())
-        } else {
-            self.pull_torus().or_else(|| self.pull_local())
-        }
-    }
-
-    #[inline]
-    fn release(&mut self, arrival: NodeArrival) {
-        match arrival {
-            NodeArrival::Torus(arrived) => self.give_back(arrived.buffer),
-            NodeArrival::Local(arrival) => {
-                let origin = arrival.envelope().origin;
-                drop(arrival);
-                self.tell_origin(origin);
-            }
-        }
-    }
-
-    #[inline]
-    fn drive(&mut self) -> bool {
-        self.unit.drive()
-    }
-
-    fn posts(&self) -> &'static PostQueue<Work<Self>> {
-        &self.station.posts
-    }
-
-    fn waker(&self) -> NodeWaker<P> {
-        NodeWaker { flag: &self.station.flag, platform: core::marker::PhantomData }
-    }
-
-    #[inline]
-    fn posted(&mut self) -> &mut Consumer<Work<Self>> {
-        &mut self.posted
-    }
-
-    fn arm(&mut self) {
-        self.station.flag.arm(P::hart());
-    }
-
-    fn sleep(&mut self, deadline_ns: Option<u64>) {
-        self.unit.sleep(deadline_ns);
-    }
-
-    fn disarm(&mut self) {
-        self.station.flag.disarm();
-    }
-
-    fn now_ns(&self) -> u64 {
-        P::now_ns()
     }
 }

@@ -18,6 +18,10 @@ pub struct Dropped {
     pub unknown_origin: u64,
     /// For a client or context that no task here can have.
     pub no_fifo: u64,
+    /// Answers that fit no request of this node's.
+    pub unasked: u64,
+    /// Requests of a node beyond what it may have under way, or of more nodes than there is memory for.
+    pub beyond: u64,
     /// Frames too short for a packet.
     pub runts: u64,
     /// Frames of another protocol.
@@ -38,6 +42,8 @@ impl Dropped {
             wrong_node,
             unknown_origin,
             no_fifo,
+            unasked,
+            beyond,
             runts,
             foreign,
             stray,
@@ -49,6 +55,8 @@ impl Dropped {
             + wrong_node
             + unknown_origin
             + no_fifo
+            + unasked
+            + beyond
             + runts
             + foreign
             + stray
@@ -71,6 +79,12 @@ pub struct Statistics {
     pub local_packets: u64,
     /// Packets for nodes that were declared dead.
     pub failed_packets: u64,
+    /// Requests of other nodes that the unit carried out: packets of puts, gets, updates.
+    pub served: u64,
+    /// Those that it refused, and said so.
+    pub refused: u64,
+    /// Packets of answers that the unit took in itself.
+    pub placed: u64,
     /// Packets thrown away.
     pub dropped: Dropped,
     /// What the network did that was mended, and what that took.
@@ -106,4 +120,9 @@ pub(crate) struct Counters {
     pub(crate) wrong_node: Counter,
     pub(crate) unknown_origin: Counter,
     pub(crate) no_fifo: Counter,
+    pub(crate) unasked: Counter,
+    pub(crate) beyond: Counter,
+    pub(crate) served: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) placed: Counter,
 }

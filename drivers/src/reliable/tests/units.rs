@@ -167,7 +167,7 @@ fn d8_a_unit_drains_although_a_peer_is_dead_and_says_which() {
         }
     }
     unit.drain();
-    assert_eq!(talker.port.locate(talker.peer, true), Err(Unreachable));
+    assert_eq!(talker.port.locate(talker.peer, true), Err(Unreachable::Dead(1)));
     let statistics = unit.statistics();
     assert_eq!(statistics.failed_packets, 50);
     assert_eq!(statistics.reliability.dead_peers, 1);

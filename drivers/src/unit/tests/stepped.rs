@@ -198,8 +198,8 @@ fn p9_the_path_follows_from_where_the_target_is() {
     assert!(matches!(port.locate(endpoint(1, 1), true), Ok(Path::Local(_))));
     assert_eq!(port.locate(endpoint(1, 1), false), Ok(Path::Torus(0)));
     assert_eq!(port.locate(endpoint(2, 0), true), Ok(Path::Torus(1)));
-    assert_eq!(port.locate(endpoint(4, 0), true), Err(Unreachable));
-    assert_eq!(port.locate(endpoint(3, 2), true), Err(Unreachable));
+    assert_eq!(port.locate(endpoint(4, 0), true), Err(Unreachable::NoSuchEndpoint));
+    assert_eq!(port.locate(endpoint(3, 2), true), Err(Unreachable::NoSuchEndpoint));
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn p9_a_node_without_an_adapter_talks_to_itself_only() {
         MessageUnit::start(Setup { adapter, node: 0, map, contexts: 2, harts: 1, agent: None }).unwrap();
     unit.join(1);
     let (mut a, mut b) = (open(unit, 0), open(unit, 1));
-    assert_eq!(a.locate(endpoint(0, 1), false), Err(Unreachable));
+    assert_eq!(a.locate(endpoint(0, 1), false), Err(Unreachable::NoSuchEndpoint));
     let path = a.locate(endpoint(0, 1), true).unwrap();
     let data = pattern(3, a.mtu());
     a.push_copy(path, &envelope(endpoint(0, 0), endpoint(0, 1), 3), b"h", &data[1..]).unwrap();

@@ -1,0 +1,194 @@
+//! What this node's ports asked other nodes for and have not heard of yet (SPEC D-5, F-2).
+//!
+//! A node answers what it was asked in the order in which it was asked, and the network keeps order; so an answer is
+//! for the oldest request to the node that it comes from, or for none. It is checked against that one alone: whose it
+//! is, how it is numbered, of what kind it is, where its data goes and how much there is. What does not fit is not
+//! placed.
+
+use super::statistics::Counters;
+use alloc::boxed::Box;
+use heapless::Deque;
+use pami::device::{Completed, REQUESTS};
+use pami::packet::{Envelope, Kind};
+use pami::region::RegionFault;
+use rings::shared::Shared;
+
+/// Requests to one node that may be under way at once.
+pub const WINDOW: usize = 32;
+
+/// What an answer is to bring.
+pub(crate) enum Awaited {
+    /// Nothing, to a put.
+    End,
+    /// The old value, to an update.
+    Word,
+    /// `left` bytes more, whose place is `at`; without memory to put them into they go to the port's reception FIFO.
+    Data { into: Option<Shared>, at: u32, left: u32, last: bool },
+}
+
+/// A request under way.
+pub(crate) struct Ask {
+    pub(crate) port: u16,
+    pub(crate) message: u32,
+    pub(crate) awaited: Awaited,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    /// It fits no request.
+    Unasked,
+    /// Its data is where it belongs, and more will come.
+    Placed,
+    /// The message has ended.
+    Ended(Completed),
+    /// It is for the reception FIFO.
+    Arrival,
+}
+
+/// The requests under way, by node in use.
+pub(crate) struct Asks {
+    windows: Box<[Deque<Ask, WINDOW>]>,
+    /// By port and message: what was refused of a message that goes on.
+    faults: Box<[[Option<RegionFault>; REQUESTS]]>,
+}
+
+impl Asks {
+    /// For `nodes` nodes in use. Allocates.
+    pub(crate) fn new(nodes: usize, ports: usize) -> Self {
+        Self {
+            windows: (0..nodes).map(|_| Deque::new()).collect(),
+            faults: (0..ports).map(|_| [None; REQUESTS]).collect(),
+        }
+    }
+
+    /// About how many bytes of heap it takes.
+    pub(crate) const fn heap_bytes(nodes: usize, ports: usize) -> usize {
+        nodes * size_of::<Deque<Ask, WINDOW>>() + ports * REQUESTS
+    }
+
+    /// Whether a node may be asked once more.
+    #[inline]
+    pub(crate) fn has_room(&self, node: u16) -> bool {
+        self.windows.get(usize::from(node)).is_none_or(|window| !window.is_full())
+    }
+
+    /// Whether a node owes nothing.
+    pub(crate) fn is_idle(&self, node: u16) -> bool {
+        self.windows.get(usize::from(node)).is_none_or(Deque::is_empty)
+    }
+
+    /// A request is on its way. False if there is no room for it.
+    pub(crate) fn add(&mut self, node: u16, ask: Ask) -> bool {
+        self.windows.get_mut(usize::from(node)).is_some_and(|window| window.push_back(ask).is_ok())
+    }
+
+    /// A request will never be on its way.
+    #[cold]
+    pub(crate) fn forget(&mut self, ask: &Ask) {
+        note(&mut self.faults, ask.port, ask.message, None);
+    }
+
+    /// Nothing more will be heard from a node: drops its requests.
+    #[cold]
+    pub(crate) fn purge(&mut self, node: u16) {
+        let Some(window) = self.windows.get_mut(usize::from(node)) else { return };
+        while let Some(ask) = window.pop_front() {
+            note(&mut self.faults, ask.port, ask.message, None);
+        }
+    }
+
+    /// Takes in what a node answered to port `port`.
+    pub(crate) fn take(
+        &mut self,
+        node: u16,
+        port: u16,
+        envelope: &Envelope,
+        data: &[u8],
+        counters: &Counters,
+    ) -> Taken {
+        let window = self.windows.get_mut(usize::from(node));
+        let Some(ask) = window.and_then(|window| window.front_mut()) else { return Taken::Unasked };
+        if (ask.port, ask.message) != (port, envelope.message) {
+            return Taken::Unasked;
+        }
+        let refused = match envelope.dispatch {
+            0 => None,
+            byte => match RegionFault::from_byte(byte) {
+                Some(fault) => Some(fault),
+                None => return Taken::Unasked,
+            },
+        };
+        let (mut result, mut last, mut arrival) = (refused.map_or(Ok(0), Err), true, false);
+        match (&mut ask.awaited, envelope.kind) {
+            (Awaited::End, Kind::Reply) if data.is_empty() => {}
+            (Awaited::Word, Kind::Reply) if refused.is_some() == data.is_empty() => {
+                if refused.is_none() {
+                    let Ok(word) = data.try_into() else { return Taken::Unasked };
+                    result = Ok(u64::from_le_bytes(word));
+                }
+            }
+            (Awaited::Data { into, left, last: is_last, .. }, Kind::GetLast)
+                if refused.is_some() && data.is_empty() =>
+            {
+                (last, arrival) = (*is_last, into.is_none() && *left > 0);
+            }
+            (Awaited::Data { into, at, left, last: is_last }, kind @ (Kind::GetData | Kind::GetLast)) => {
+                let len = data.len() as u32;
+                let fits = if kind == Kind::GetLast { len == *left } else { 0 < len && len < *left };
+                if refused.is_some() || envelope.offset != *at || !fits {
+                    return Taken::Unasked;
+                }
+                let placed = match into {
+                    Some(memory) => memory.write(*at as usize, data),
+                    None => Ok(()),
+                };
+                if let Err(misplaced) = placed {
+                    // The port asked for more than it has room for.
+                    result = Err(misplaced.into());
+                }
+                (last, arrival) = (*is_last, into.is_none() && *left > 0);
+                *at = at.wrapping_add(len);
+                *left -= len;
+                if kind == Kind::GetData {
+                    if let Err(fault) = result {
+                        note(&mut self.faults, port, envelope.message, Some(fault));
+                    }
+                    counters.placed.add(u64::from(!arrival));
+                    return if arrival { Taken::Arrival } else { Taken::Placed };
+                }
+            }
+            _ => return Taken::Unasked,
+        }
+        if let Some(window) = self.windows.get_mut(usize::from(node)) {
+            window.pop_front();
+        }
+        if arrival {
+            return Taken::Arrival;
+        }
+        counters.placed.add(1);
+        let before = fault(&mut self.faults, port, envelope.message);
+        if let Some(before) = before.and_then(Option::take) {
+            result = Err(before);
+        }
+        if last {
+            return Taken::Ended(Completed { message: envelope.message, result });
+        }
+        if let Err(fault) = result {
+            note(&mut self.faults, port, envelope.message, Some(fault));
+        }
+        Taken::Placed
+    }
+}
+
+type Faults = [[Option<RegionFault>; REQUESTS]];
+
+fn fault(faults: &mut Faults, port: u16, message: u32) -> Option<&mut Option<RegionFault>> {
+    faults.get_mut(usize::from(port))?.get_mut(message as usize % REQUESTS)
+}
+
+fn note(faults: &mut Faults, port: u16, message: u32, what: Option<RegionFault>) {
+    if let Some(place) = fault(faults, port, message) {
+        *place = what;
+    }
+}

@@ -1,0 +1,226 @@
+//! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
+
+use super::platform::Platform;
+use super::port::{NodeArrival, NodePort, NodeWaker};
+use crate::adapter::Adapter;
+use core::sync::atomic::Ordering;
+use pami::context::Work;
+use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable};
+use pami::endpoint::Endpoint;
+use pami::packet::Envelope;
+use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use rings::buffer::Source;
+use rings::post::{Consumer, PostQueue};
+use rings::shared::Shared;
+
+impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
+    type Arrival = NodeArrival;
+    type Waker = NodeWaker<P>;
+
+    #[inline]
+    fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
+        let place = self.unit.map.place(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
+        let port = self.unit.port_number(target.client().0, place.local, target.context().0);
+        let port = port.filter(|_| target.client() == self.me.client()).ok_or(Unreachable::NoSuchEndpoint)?;
+        // Once a pair has a ring it keeps it, and without one it never gets one: a pair has one path for ever.
+        if local && place.node == self.unit.node && self.shm.connect(port).is_ok() {
+            return Ok(Path::Local(port));
+        }
+        if self.unit.is_dead(place.node) {
+            Err(Unreachable::Dead(place.node))
+        } else if self.unit.engine.is_some() {
+            Ok(Path::Torus(place.node))
+        } else {
+            Err(Unreachable::NoSuchEndpoint)
+        }
+    }
+
+    #[inline]
+    fn mtu(&self) -> usize {
+        self.unit.mtu
+    }
+
+    #[inline]
+    fn push_copy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8]) -> Result<(), Full> {
+        match path {
+            Path::Torus(node) => self.inject(|fifo| fifo.push_copy(node, envelope, header, data)),
+            Path::Local(port) => {
+                let pushed = self.shm.push_copy(port, envelope, header, data);
+                self.pushed_locally(port, pushed)
+            }
+        }
+    }
+
+    #[inline]
+    fn push_lend(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), Full> {
+        match path {
+            Path::Torus(node) => self.inject(|fifo| fifo.push_lend(node, envelope, header, data)),
+            Path::Local(port) => {
+                self.station.listens.store(true, Ordering::Relaxed);
+                let pushed = self.shm.push_lend(port, envelope, header, data);
+                self.pushed_locally(port, pushed)
+            }
+        }
+    }
+
+    #[inline]
+    fn push_filled(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        match path {
+            Path::Torus(node) => self.inject(|fifo| fifo.push_filled(node, envelope, header, len, fill)),
+            Path::Local(port) => {
+                let pushed = self.shm.push_filled(port, envelope, header, len, fill);
+                self.pushed_locally(port, pushed)
+            }
+        }
+    }
+
+    #[inline]
+    fn push_get(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        remote: RegionId,
+        into: Option<(&Shared, u32)>,
+        last: bool,
+    ) -> Result<(), Full> {
+        self.inject(|fifo| fifo.push_get(node, envelope, remote, into, last))
+    }
+
+    #[inline]
+    fn completed(&mut self) -> Option<Completed> {
+        self.reception.as_mut()?.completed.pop()
+    }
+
+    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
+        self.unit.regions.register(self.me, memory, rights)
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        self.unit.regions.deregister(self.me, region);
+    }
+
+    #[inline]
+    fn put_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), RegionFault> {
+        self.unit.regions.put(target, region, offset, data)
+    }
+
+    #[inline]
+    fn get_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        into: (&Shared, u32),
+        len: u32,
+    ) -> Result<(), RegionFault> {
+        self.unit.regions.get(target, region, offset, into, len)
+    }
+
+    #[inline]
+    fn rmw_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        rmw: Rmw,
+    ) -> Result<u64, RegionFault> {
+        self.unit.regions.update(target, region, offset, rmw)
+    }
+
+    #[inline]
+    fn deaths(&self) -> u32 {
+        self.unit.deaths()
+    }
+
+    fn first_dead(&self) -> Option<u32> {
+        self.unit.first_dead()
+    }
+
+    fn is_dead(&self, node: u32) -> bool {
+        self.unit.is_dead(node)
+    }
+
+    #[inline]
+    fn node_of(&self, task: u32) -> Option<u32> {
+        self.unit.map.place(task).map(|place| place.node)
+    }
+
+    #[inline]
+    fn pull(&mut self) -> Option<NodeArrival> {
+        self.local_first = !self.local_first;
+        if self.local_first {
+            self.pull_local().or_else(|| self.pull_torus())
+        } else {
+            self.pull_torus().or_else(|| self.pull_local())
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, arrival: NodeArrival) {
+        match arrival {
+            NodeArrival::Torus(arrived) => self.give_back(arrived.buffer),
+            NodeArrival::Local(arrival) => {
+                let origin = arrival.envelope().origin;
+                drop(arrival);
+                self.tell_origin(origin);
+            }
+        }
+    }
+
+    #[inline]
+    fn drive(&mut self) -> bool {
+        self.unit.drive()
+    }
+
+    fn posts(&self) -> &'static PostQueue<Work<Self>> {
+        &self.station.posts
+    }
+
+    fn waker(&self) -> NodeWaker<P> {
+        NodeWaker { flag: &self.station.flag, platform: core::marker::PhantomData }
+    }
+
+    #[inline]
+    fn posted(&mut self) -> &mut Consumer<Work<Self>> {
+        &mut self.posted
+    }
+
+    fn arm(&mut self) {
+        self.station.flag.arm(P::hart());
+    }
+
+    fn sleep(&mut self, deadline_ns: Option<u64>) {
+        self.unit.sleep(deadline_ns);
+    }
+
+    fn disarm(&mut self) {
+        self.station.flag.disarm();
+        // Packets that were refused are tried again before the next sleep.
+        if self.station.listens.load(Ordering::Relaxed) && self.shm.is_settled() {
+            self.station.listens.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        P::now_ns()
+    }
+}

@@ -1,0 +1,142 @@
+//! The engine's way in: packets from the adapter to reception FIFOs, to memory, or to the queue of answers.
+
+use super::MessageUnit;
+use super::asks::Taken;
+use super::bits::PortSet;
+use super::engine::Engine;
+use super::fifo::Arrived;
+use super::platform::Platform;
+use super::target::Unserved;
+use crate::adapter::{Adapter, FABRIC, RxBuffer};
+use crate::state::count;
+use pami::packet::{Kind, Packet};
+
+/// Packets received in one pass.
+const RECEIVE_BURST: usize = 64;
+
+impl<A: Adapter> Engine<A> {
+    /// Takes in what has arrived.
+    pub(super) fn receive<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
+        let mut moved = false;
+        for _ in 0..RECEIVE_BURST {
+            let Some(buffer) = self.adapter.receive() else { break };
+            moved = true;
+            if let Err(buffer) = self.deliver(unit, buffer, wake) {
+                self.adapter.recycle(buffer);
+            }
+        }
+        moved
+    }
+
+    /// Puts a packet into its reception FIFO, or gives its buffer back.
+    fn deliver<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        buffer: RxBuffer,
+        wake: &mut PortSet,
+    ) -> Result<(), RxBuffer> {
+        let counters = &unit.counters;
+        let Ok(packet) = Packet::parse(buffer.packet()) else {
+            counters.malformed.add(1);
+            return Err(buffer);
+        };
+        let envelope = packet.envelope;
+        if matches!(envelope.kind, Kind::Hello | Kind::Go) {
+            if envelope.kind == Kind::Go {
+                unit.note_go();
+            } else {
+                counters.unexpected.add(1);
+            }
+            return Err(buffer);
+        }
+        let Some(place) = unit.map.place(envelope.target.task()).filter(|place| place.node == unit.node)
+        else {
+            counters.wrong_node.add(1);
+            return Err(buffer);
+        };
+        // A node speaks for its own contexts only; what the network itself sends, it vouches for.
+        let vouched = |node| buffer.source() == node || buffer.source() == FABRIC;
+        let origin = unit.map.place(envelope.origin.task()).filter(|origin| vouched(origin.node));
+        let Some(origin) = origin.filter(|_| envelope.origin.context().0 < unit.contexts) else {
+            counters.unknown_origin.add(1);
+            return Err(buffer);
+        };
+        let Some(port) =
+            unit.port_number(envelope.target.client().0, place.local, envelope.target.context().0)
+        else {
+            counters.no_fifo.add(1);
+            return Err(buffer);
+        };
+        match envelope.kind {
+            Kind::Put | Kind::PutLast | Kind::Get | Kind::Rmw => {
+                self.serve(unit, origin.node, &packet);
+                return Err(buffer);
+            }
+            Kind::Reply | Kind::GetData | Kind::GetLast => {
+                if !self.take_answer(unit, origin.node, port, &packet, wake) {
+                    return Err(buffer);
+                }
+            }
+            _ => {}
+        }
+        let (header_len, data_len) = (packet.header.len() as u16, packet.data.len() as u16);
+        let lane = &mut self.lanes[usize::from(port)];
+        if let Err(Arrived { buffer, .. }) =
+            lane.arrived.push(Arrived { envelope, header_len, data_len, buffer })
+        {
+            counters.overflow.add(1);
+            return Err(buffer);
+        }
+        count(&lane.record.delivered);
+        counters.received_packets.add(1);
+        counters.received_bytes.add(u64::from(header_len) + u64::from(data_len));
+        wake.insert(port);
+        Ok(())
+    }
+
+    /// Carries a request of node `node` out.
+    fn serve<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, packet: &Packet<'_>) {
+        let counters = &unit.counters;
+        let served = match self.in_use(node) {
+            Some(index) => self.target.serve(index, &unit.regions, packet),
+            None => Err(Unserved::Beyond),
+        };
+        match served {
+            Ok(None) => counters.served.add(1),
+            Ok(Some(_)) => counters.refused.add(1),
+            Err(Unserved::Malformed) => counters.malformed.add(1),
+            Err(Unserved::Beyond) => counters.beyond.add(1),
+        }
+    }
+
+    /// Takes in what node `node` answers to port `port`. Returns whether it is for the reception FIFO.
+    fn take_answer<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        node: u32,
+        port: u16,
+        packet: &Packet<'_>,
+        wake: &mut PortSet,
+    ) -> bool {
+        let counters = &unit.counters;
+        let taken = match self.ranks.find(node) {
+            Some(index) if packet.header.is_empty() => {
+                self.asks.take(index, port, &packet.envelope, packet.data, counters)
+            }
+            _ => Taken::Unasked,
+        };
+        match taken {
+            Taken::Arrival => return true,
+            Taken::Unasked => counters.unasked.add(1),
+            Taken::Placed => {}
+            Taken::Ended(completed) => {
+                if self.lanes[usize::from(port)].completed.push(completed).is_err() {
+                    // The port has more requests under way than it may.
+                    counters.overflow.add(1);
+                }
+                wake.insert(port);
+            }
+        }
+        false
+    }
+}

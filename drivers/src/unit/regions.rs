@@ -1,0 +1,181 @@
+//! The node's memory regions: who may reach what (SPEC P-8, D-9).
+//!
+//! Nothing here trusts a region's name, an offset or a length: they come from the wire. A region is found by place and
+//! generation; it has to be one of the client and task that the packet names as its target, allow what is to be done,
+//! and be large enough. Whoever deregisters it waits for those that are at it, each at most one packet, or one local
+//! operation, long.
+
+use alloc::boxed::Box;
+use pami::device::NoRegionLeft;
+use pami::endpoint::{ClientId, Endpoint};
+use pami::layout::Segment;
+use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use rings::shared::Shared;
+use rings::table::{Guard, Key, Place, Table};
+
+/// Regions that a node can have at once.
+pub const REGIONS: usize = 1024;
+/// About how many bytes of heap the table takes.
+pub(super) const HEAP_BYTES: usize = REGIONS * size_of::<Place<Region>>();
+
+/// What the node knows of a region.
+pub(crate) struct Region {
+    memory: Memory,
+    rights: Rights,
+    client: ClientId,
+    task: u32,
+}
+
+impl Region {
+    /// The memory, if it may be changed.
+    #[inline]
+    fn shared(&self) -> Result<&Shared, RegionFault> {
+        match &self.memory {
+            Memory::Shared(shared) => Ok(shared),
+            Memory::Lent(_) => Err(RegionFault::Rights),
+        }
+    }
+}
+
+/// The table of all regions of a node.
+pub(crate) struct Regions(Table<Region>);
+
+impl Regions {
+    /// No regions. Allocates for all that there can be.
+    pub(crate) fn new() -> Self {
+        let places: Box<[_]> = (0..REGIONS).map(|_| Place::new()).collect();
+        Self(Table::new(Box::leak(places)))
+    }
+
+    /// Lets peers reach `memory` as the client and task of `owner`.
+    pub(crate) fn register(
+        &self,
+        owner: Endpoint,
+        memory: Memory,
+        rights: Rights,
+    ) -> Result<RegionId, NoRegionLeft> {
+        let region = Region { memory, rights, client: owner.client(), task: owner.task() };
+        let key = self.0.insert(region).map_err(|_| NoRegionLeft { limit: self.0.capacity() })?;
+        Ok(RegionId { index: key.index.into(), generation: key.generation.into() })
+    }
+
+    /// Ends that, if `owner` is of the same client and task.
+    pub(crate) fn deregister(&self, owner: Endpoint, id: RegionId) {
+        if self.find(owner, id).is_ok() {
+            self.0.remove(key(id));
+        }
+    }
+
+    #[inline]
+    fn find(&self, target: Endpoint, id: RegionId) -> Result<Guard<'_, Region>, RegionFault> {
+        let region = self.0.get(key(id)).ok_or(RegionFault::Stale)?;
+        if region.client != target.client() || region.task != target.task() {
+            return Err(RegionFault::Foreign);
+        }
+        Ok(region)
+    }
+
+    #[inline]
+    fn open(&self, target: Endpoint, id: RegionId, wanted: Rights) -> Result<Guard<'_, Region>, RegionFault> {
+        let region = self.find(target, id)?;
+        if region.rights.contains(wanted) { Ok(region) } else { Err(RegionFault::Rights) }
+    }
+
+    /// Writes `data` at `offset`; nothing, if that is refused.
+    #[inline]
+    pub(crate) fn put(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), RegionFault> {
+        let region = self.open(target, id, Rights::WRITE)?;
+        Ok(region.shared()?.write(offset as usize, data)?)
+    }
+
+    /// Writes `data` to the segments, whose lengths add up to its own; nothing, if that is refused.
+    pub(crate) fn scatter(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        segments: &[Segment],
+        data: &[u8],
+    ) -> Result<(), RegionFault> {
+        let region = self.open(target, id, Rights::WRITE)?;
+        let memory = region.shared()?;
+        if segments.iter().any(|segment| !inside(memory.len(), segment.offset.get(), segment.len.get())) {
+            return Err(RegionFault::Bounds);
+        }
+        let mut rest = data;
+        for segment in segments {
+            let (now, later) =
+                rest.split_at_checked(segment.len.get() as usize).ok_or(RegionFault::Bounds)?;
+            memory.write(segment.offset.get() as usize, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Copies `len` bytes from `offset` to memory of the caller's; nothing, if that is refused.
+    pub(crate) fn get(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        offset: u32,
+        (into, at): (&Shared, u32),
+        len: u32,
+    ) -> Result<(), RegionFault> {
+        self.read(target, id, offset, len, |memory, offset| match memory {
+            Memory::Shared(shared) => Ok(shared.copy(offset, into, at as usize, len as usize)?),
+            Memory::Lent(source) => {
+                let bytes =
+                    source.as_slice().get(offset..offset + len as usize).ok_or(RegionFault::Bounds)?;
+                Ok(into.write(at as usize, bytes)?)
+            }
+        })?
+    }
+
+    /// Does `what` with the region's memory and the offset, if `len` bytes from there may be read.
+    #[inline]
+    pub(crate) fn read<R>(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        offset: u32,
+        len: u32,
+        what: impl FnOnce(&Memory, usize) -> R,
+    ) -> Result<R, RegionFault> {
+        let region = self.open(target, id, Rights::READ)?;
+        let bytes = match &region.memory {
+            Memory::Shared(shared) => shared.len(),
+            Memory::Lent(source) => source.len(),
+        };
+        if !inside(bytes, offset, len) {
+            return Err(RegionFault::Bounds);
+        }
+        Ok(what(&region.memory, offset as usize))
+    }
+
+    /// Updates the word at `offset` and says what it was; nothing, if that is refused.
+    #[inline]
+    pub(crate) fn update(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        offset: u32,
+        rmw: Rmw,
+    ) -> Result<u64, RegionFault> {
+        let region = self.open(target, id, Rights::UPDATE)?;
+        Ok(region.shared()?.update(offset as usize, rmw.width, rmw.update)?)
+    }
+}
+
+/// Whether `len` bytes from `offset` lie within `bytes`.
+fn inside(bytes: usize, offset: u32, len: u32) -> bool {
+    u64::from(offset) + u64::from(len) <= bytes as u64
+}
+
+fn key(id: RegionId) -> Key {
+    Key { index: id.index.get(), generation: id.generation.get() }
+}

@@ -1,0 +1,245 @@
+//! The engine's way out: descriptors, requests and answers to the adapter.
+
+use super::MessageUnit;
+use super::asks::{Ask, Awaited};
+use super::bits::PortSet;
+use super::descriptor::{Body, Descriptor};
+use super::engine::{Engine, Flight};
+use super::platform::Platform;
+use super::target::Next;
+use crate::adapter::{Adapter, Lent, Outcome};
+use crate::state::count;
+use pami::packet::{Header, Kind};
+use zerocopy::IntoBytes;
+
+/// Packets of one port, or answers to one node, that are sent in sequence before the next has its turn.
+const SEND_BURST: usize = 16;
+
+impl<A: Adapter> Engine<A> {
+    /// Takes back what the adapter is done with.
+    pub(super) fn reclaim<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        starved: bool,
+        wake: &mut PortSet,
+    ) -> bool {
+        let mut moved = false;
+        while let Some((cookie, outcome)) = self.adapter.reclaim() {
+            if outcome == Outcome::Failed {
+                unit.counters.failed_packets.add(1);
+            }
+            moved |= self.retire(cookie, starved, wake);
+        }
+        moved
+    }
+
+    /// Frees what a packet held.
+    pub(super) fn retire(&mut self, cookie: u16, starved: bool, wake: &mut PortSet) -> bool {
+        let Some(flight) = self.flights.get_mut(usize::from(cookie)).and_then(Option::take) else {
+            return false;
+        };
+        self.cookies[self.free] = cookie;
+        self.free += 1;
+        let slot = match flight.body {
+            Body::Inline { .. } | Body::Get { .. } => None,
+            Body::Copied { slot, .. } => Some(slot),
+            Body::Lent { header, data, .. } => {
+                self.lent -= 1;
+                if let Some(port) = flight.port {
+                    wake.insert(port);
+                }
+                drop(data);
+                header
+            }
+        };
+        let Some(port) = flight.port else {
+            if let Some(slot) = slot {
+                self.target.give_back(slot);
+            }
+            return true;
+        };
+        let lane = &mut self.lanes[usize::from(port)];
+        if let Some(slot) = slot {
+            // There is room: the ring is as long as the port has slots.
+            let _ = lane.freed.push(slot);
+        }
+        count(&lane.record.retired);
+        if starved {
+            wake.insert(port);
+        }
+        true
+    }
+
+    /// Whether packets or answers wait for room in the adapter, or for answers.
+    #[inline]
+    pub(super) fn has_to_send(&self) -> bool {
+        !self.pending.is_empty() || !self.target.owed.is_empty()
+    }
+
+    /// Gives the adapter what it takes. Ports and answers have the first turn alternately: neither may keep the other
+    /// from the little room that a slow peer leaves.
+    pub(super) fn send<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        starved: bool,
+        wake: &mut PortSet,
+    ) -> bool {
+        self.answers_first = !self.answers_first;
+        let mut moved = self.answers_first && self.send_answers(unit);
+        moved |= self.send_pending(unit, starved, wake);
+        moved | (!self.answers_first && self.send_answers(unit))
+    }
+
+    /// Gives the adapter what it takes of the ports' packets, the ports taking turns.
+    fn send_pending<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        starved: bool,
+        wake: &mut PortSet,
+    ) -> bool {
+        let mut moved = false;
+        // Those whose next packet is for a node that takes none now leave this set, not the other.
+        let mut ready = self.pending;
+        while let Some(port) = ready.next(self.turn) {
+            for _ in 0..SEND_BURST {
+                if !self.has_room() {
+                    return moved;
+                }
+                let Some(next) = self.lanes[usize::from(port)].descriptors.peek() else { break };
+                let node = next.body.node();
+                let asks = next.header.kind().is_some_and(Kind::is_request);
+                if !self.adapter.has_room_for(node) || (asks && !self.may_ask(node)) {
+                    ready.remove(port);
+                    break;
+                }
+                let Some(Descriptor { header, body }) = self.lanes[usize::from(port)].descriptors.pop()
+                else {
+                    break;
+                };
+                moved = true;
+                let (body, ask) = if asks { unit.ask(port, &header, body) } else { (body, None) };
+                if let Some(refused) = self.transmit(Some(port), &header, body) {
+                    unit.counters.failed_packets.add(1);
+                    self.retire(refused, starved, wake);
+                    if let Some(ask) = ask {
+                        self.asks.forget(&ask);
+                    }
+                    continue;
+                }
+                if let (Some(ask), Some(index)) = (ask, self.ranks.find(node)) {
+                    // There is room: `may_ask` looked.
+                    self.asks.add(index, ask);
+                }
+                unit.counters.sent_packets.add(1);
+                unit.counters.sent_bytes.add(header.payload_len() as u64);
+            }
+            if starved {
+                wake.insert(port);
+            }
+            if self.lanes[usize::from(port)].descriptors.is_empty() {
+                self.pending.remove(port);
+                ready.remove(port);
+            }
+            self.turn = port + 1;
+        }
+        moved
+    }
+
+    /// Whether node `node` may be asked once more.
+    #[inline]
+    fn may_ask(&mut self, node: u32) -> bool {
+        self.in_use(node).is_some_and(|index| self.asks.has_room(index))
+    }
+
+    /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
+    fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+        let mut moved = false;
+        let mut ready = self.target.owed;
+        while let Some(node) = ready.next(self.target.turn) {
+            let Some(rank) = self.ranks.rank(node) else { return moved };
+            for _ in 0..SEND_BURST {
+                if !self.has_room() {
+                    return moved;
+                }
+                if !self.adapter.has_room_for(rank) {
+                    ready.remove(node);
+                    break;
+                }
+                let (header, body) = match self.target.next(node, rank, &unit.regions, self.slots, unit.mtu) {
+                    Next::Packet(header, body) => (header, body),
+                    // A slot comes back when the adapter has sent what lies in it.
+                    Next::NoSlot => return moved,
+                    Next::Nothing => {
+                        ready.remove(node);
+                        break;
+                    }
+                };
+                moved = true;
+                unit.counters.sent_packets.add(1);
+                unit.counters.sent_bytes.add(header.payload_len() as u64);
+                if let Some(refused) = self.transmit(None, &header, body) {
+                    unit.counters.failed_packets.add(1);
+                    let mut nobody = PortSet::EMPTY;
+                    self.retire(refused, false, &mut nobody);
+                }
+            }
+            self.target.turn = node + 1;
+        }
+        moved
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.free > 0 && self.adapter.has_room()
+    }
+
+    /// Gives the adapter one packet; there is room for it. Returns the packet's cookie if it was refused: its node
+    /// is dead.
+    #[must_use]
+    pub(super) fn transmit(&mut self, port: Option<u16>, header: &Header, body: Body) -> Option<u16> {
+        self.free -= 1;
+        let cookie = self.cookies[self.free];
+        let (node, inline, lent) = match &body {
+            Body::Inline { node, len, bytes } => (*node, &bytes[..usize::from(*len)], [Lent::NONE; 2]),
+            Body::Copied { node, slot } => {
+                let payload = &self.slots.bytes(slot)[..header.payload_len()];
+                (*node, &[][..], [Lent::new(payload), Lent::NONE])
+            }
+            Body::Lent { node, header: slot, data } => {
+                self.lent += 1;
+                let front = slot
+                    .as_ref()
+                    .map_or(Lent::NONE, |slot| Lent::new(&self.slots.bytes(slot)[..header.header_len()]));
+                (*node, &[][..], [front, Lent::new(data.as_slice())])
+            }
+            Body::Get { node, .. } => (*node, &[][..], [Lent::NONE; 2]),
+        };
+        // SAFETY: the body owns the slot and the source that are lent; it stays in `flights` under this cookie,
+        // which is nobody else's, until the adapter gives the cookie back.
+        let taken = unsafe { self.adapter.transmit(node, header.as_bytes(), inline, lent, cookie) };
+        self.flights[usize::from(cookie)] = Some(Flight { port, body });
+        (!taken).then_some(cookie)
+    }
+}
+
+impl<P: Platform, A: Adapter> MessageUnit<P, A> {
+    /// Splits a request from injection FIFO `injection` into what goes over the wire and what is kept of it.
+    fn ask(&self, injection: u16, header: &Header, body: Body) -> (Body, Option<Ask>) {
+        let Some(envelope) = header.envelope() else { return (body, None) };
+        // A shared FIFO is that of context 0; either way the group's ports lie behind each other.
+        let contexts = u16::from(self.contexts).max(1);
+        let port = injection - injection % contexts + u16::from(envelope.origin.context().0);
+        let ask = |awaited| Some(Ask { port, message: envelope.message, awaited });
+        match (envelope.kind, body) {
+            (Kind::PutLast, body) => (body, ask(Awaited::End)),
+            (Kind::Rmw, body) => (body, ask(Awaited::Word)),
+            (Kind::Get, Body::Get { node, region, into, at, last }) => {
+                let mut bytes = [0; 12];
+                bytes[..8].copy_from_slice(region.as_bytes());
+                bytes[8..].copy_from_slice(&at.to_le_bytes());
+                let awaited = Awaited::Data { into, at, left: envelope.total, last };
+                (Body::inline(node, &bytes), ask(awaited))
+            }
+            (_, body) => (body, None),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! What other nodes ask of this one: carried out as it arrives, without the application (SPEC D-5).
+//!
+//! Puts and updates are done at once. Their answers, and what is got, leave from a queue for each node in the order in
+//! which they were asked for; the nodes take turns. A queue holds as much as a node may ask for ahead of the answers,
+//! so only a node that asks for more finds it full. Each packet of a get looks its region up anew: when that is
+//! deregistered, the get ends.
+
+use super::asks::WINDOW;
+use super::descriptor::{Body, INLINE_BYTES};
+use super::regions::Regions;
+use super::slots::{CopySlots, Slot};
+use crate::ranks::NodeSet;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use heapless::Deque;
+use pami::endpoint::Endpoint;
+use pami::layout::Segment;
+use pami::packet::{Envelope, Header, Kind, Packet};
+use pami::region::{Memory, RegionFault, RegionId, Rmw};
+use zerocopy::FromBytes;
+
+/// Packets of answers that may lie in copy slots at once.
+pub const ANSWER_SLOTS: usize = 64;
+/// Messages of one node of which a part was refused and the end has not come, beyond which the oldest is forgotten.
+const TORN: usize = 4;
+/// Packets of answers are cut so that their places keep their alignment.
+const ALIGNMENT: usize = 64;
+/// The encoding of a region's name, in front of a request.
+const NAME: usize = size_of::<RegionId>();
+
+/// Why a request was not carried out, and is not answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unserved {
+    /// It says nothing that can be done.
+    Malformed,
+    /// The node has asked for more than it may.
+    Beyond,
+}
+
+/// Who asked, whom, under which number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Route {
+    origin: Endpoint,
+    target: Endpoint,
+    message: u32,
+}
+
+impl Route {
+    fn of(envelope: &Envelope) -> Self {
+        Self { origin: envelope.origin, target: envelope.target, message: envelope.message }
+    }
+
+    /// The answer's envelope.
+    fn back(&self, kind: Kind, fault: Option<RegionFault>, offset: u32, total: u32) -> Envelope {
+        let dispatch = fault.map_or(0, |fault| fault as u8);
+        let Self { origin, target, message } = *self;
+        Envelope { kind, dispatch, origin: target, target: origin, message, offset, total }
+    }
+}
+
+/// An answer that is to be sent.
+enum Answer {
+    End(Route, Result<(), RegionFault>),
+    Word(Route, Result<u64, RegionFault>),
+    /// `left` of `total` bytes from `next` of the region, for place `at` at the origin.
+    Data {
+        route: Route,
+        region: RegionId,
+        next: u32,
+        at: u32,
+        left: u32,
+        total: u32,
+    },
+}
+
+/// A part of a put was refused with this; its end is to be answered so.
+struct Torn {
+    route: Route,
+    fault: RegionFault,
+}
+
+#[derive(Default)]
+struct Peer {
+    answers: Deque<Answer, WINDOW>,
+    torn: Deque<Torn, TORN>,
+}
+
+/// The next packet of a node's answers.
+pub(crate) enum Next {
+    Packet(Header, Body),
+    /// There is one, and no copy slot for it.
+    NoSlot,
+    Nothing,
+}
+
+/// What is owed to other nodes, by node in use.
+pub(crate) struct Target {
+    peers: Box<[Peer]>,
+    /// Nodes that are owed something, and whose turn it is.
+    pub(crate) owed: NodeSet,
+    pub(crate) turn: u16,
+    slots: Vec<Slot>,
+}
+
+impl Target {
+    /// For `nodes` nodes in use. Allocates.
+    pub(crate) fn new(nodes: usize, slots: impl Iterator<Item = Slot>) -> Self {
+        Self {
+            peers: (0..nodes).map(|_| Peer::default()).collect(),
+            owed: NodeSet::EMPTY,
+            turn: 0,
+            slots: slots.take(ANSWER_SLOTS).collect(),
+        }
+    }
+
+    /// About how many bytes of heap it takes.
+    pub(crate) const fn heap_bytes(nodes: usize) -> usize {
+        nodes * size_of::<Peer>() + ANSWER_SLOTS * size_of::<Slot>()
+    }
+
+    /// Carries a request out. Returns why it was refused, if it was.
+    pub(crate) fn serve(
+        &mut self,
+        node: u16,
+        regions: &Regions,
+        packet: &Packet<'_>,
+    ) -> Result<Option<RegionFault>, Unserved> {
+        let Packet { envelope, header, data } = packet;
+        let (region, segments) = header.split_at_checked(NAME).ok_or(Unserved::Malformed)?;
+        let region = RegionId::read_from_bytes(region).map_err(|_| Unserved::Malformed)?;
+        let (target, route) = (envelope.target, Route::of(envelope));
+        let peer = self.peers.get_mut(usize::from(node)).ok_or(Unserved::Beyond)?;
+        if envelope.kind != Kind::Put && peer.answers.is_full() {
+            return Err(Unserved::Beyond);
+        }
+        let (answer, refused) = match envelope.kind {
+            Kind::Put | Kind::PutLast => {
+                let put = put(regions, target, region, envelope.offset, segments, data)?;
+                let torn = peer.torn.iter().position(|torn| torn.route == route);
+                if envelope.kind == Kind::Put {
+                    if let (Err(fault), None) = (put, torn) {
+                        if peer.torn.is_full() {
+                            peer.torn.pop_front();
+                        }
+                        let _ = peer.torn.push_back(Torn { route, fault });
+                    }
+                    return Ok(put.err());
+                }
+                let result = torn.and_then(|at| peer.mend(at)).map_or(put, |torn| Err(torn.fault));
+                (Answer::End(route, result), result.err())
+            }
+            Kind::Rmw if segments.is_empty() => {
+                let rmw = Rmw::decode(envelope.dispatch, data).ok_or(Unserved::Malformed)?;
+                let result = regions.update(target, region, envelope.offset, rmw);
+                (Answer::Word(route, result), result.err())
+            }
+            Kind::Get if segments.is_empty() => {
+                let at = <[u8; 4]>::try_from(*data).map_err(|_| Unserved::Malformed)?;
+                let Envelope { offset: next, total, .. } = *envelope;
+                let nothing = region == RegionId::NONE && total == 0;
+                let checked =
+                    if nothing { Ok(()) } else { regions.read(target, region, next, total, |_, _| ()) };
+                let at = u32::from_le_bytes(at);
+                // What is refused now is refused again when its turn comes.
+                (Answer::Data { route, region, next, at, left: total, total }, checked.err())
+            }
+            _ => return Err(Unserved::Malformed),
+        };
+        let _ = peer.answers.push_back(answer);
+        self.owed.insert(node);
+        Ok(refused)
+    }
+
+    /// The next packet of the answers that are owed to node `rank`.
+    pub(crate) fn next(
+        &mut self,
+        node: u16,
+        rank: u32,
+        regions: &Regions,
+        memory: CopySlots,
+        mtu: usize,
+    ) -> Next {
+        let Some(peer) = self.peers.get_mut(usize::from(node)) else { return Next::Nothing };
+        let Some(answer) = peer.answers.front_mut() else { return Next::Nothing };
+        let (envelope, body, len) = match answer {
+            Answer::End(route, result) => {
+                (route.back(Kind::Reply, result.err(), 0, 0), Body::inline(rank, &[]), 0)
+            }
+            Answer::Word(route, Err(fault)) => {
+                (route.back(Kind::Reply, Some(*fault), 0, 0), Body::inline(rank, &[]), 0)
+            }
+            Answer::Word(route, Ok(word)) => {
+                let word = word.to_le_bytes();
+                (route.back(Kind::Reply, None, 0, word.len() as u32), Body::inline(rank, &word), word.len())
+            }
+            Answer::Data { route, region, next, at, left, total } => {
+                let most = if mtu > ALIGNMENT { mtu - mtu % ALIGNMENT } else { mtu };
+                let len = (*left).min(most as u32);
+                let part = if *total == 0 && *region == RegionId::NONE {
+                    Ok(Some(Body::inline(rank, &[])))
+                } else {
+                    regions
+                        .read(route.target, *region, *next, len, |bytes, offset| {
+                            part(bytes, offset, len as usize, rank, &mut self.slots, memory)
+                        })
+                        .flatten()
+                };
+                match part {
+                    Ok(None) => return Next::NoSlot,
+                    Err(fault) => {
+                        (route.back(Kind::GetLast, Some(fault), *at, *total), Body::inline(rank, &[]), 0)
+                    }
+                    Ok(Some(body)) if len < *left => {
+                        let envelope = route.back(Kind::GetData, None, *at, *total);
+                        (*next, *at, *left) = (next.wrapping_add(len), at.wrapping_add(len), *left - len);
+                        return Next::Packet(Header::new(&envelope, 0, len as u16), body);
+                    }
+                    Ok(Some(body)) => (route.back(Kind::GetLast, None, *at, *total), body, len as usize),
+                }
+            }
+        };
+        peer.answers.pop_front();
+        if peer.answers.is_empty() {
+            self.owed.remove(node);
+        }
+        Next::Packet(Header::new(&envelope, 0, len as u16), body)
+    }
+
+    /// Whether a node is owed nothing.
+    pub(crate) fn is_idle(&self, node: u16) -> bool {
+        self.peers.get(usize::from(node)).is_none_or(|peer| peer.answers.is_empty())
+    }
+
+    /// Takes a copy slot back.
+    pub(crate) fn give_back(&mut self, slot: Slot) {
+        // There is room: the slots were all here.
+        self.slots.push(slot);
+    }
+
+    /// Nobody wants a node's answers any more.
+    #[cold]
+    pub(crate) fn purge(&mut self, node: u16) {
+        if let Some(peer) = self.peers.get_mut(usize::from(node)) {
+            *peer = Peer::default();
+            self.owed.remove(node);
+        }
+    }
+}
+
+impl Peer {
+    /// Takes out what was noted of a message.
+    fn mend(&mut self, at: usize) -> Option<Torn> {
+        for _ in 0..at {
+            let before = self.torn.pop_front()?;
+            let _ = self.torn.push_back(before);
+        }
+        self.torn.pop_front()
+    }
+}
+
+/// Places what a packet brings.
+fn put(
+    regions: &Regions,
+    target: Endpoint,
+    region: RegionId,
+    offset: u32,
+    segments: &[u8],
+    data: &[u8],
+) -> Result<Result<(), RegionFault>, Unserved> {
+    if segments.is_empty() {
+        return Ok(regions.put(target, region, offset, data));
+    }
+    let segments = <[Segment]>::ref_from_bytes(segments).map_err(|_| Unserved::Malformed)?;
+    let len: u64 = segments.iter().map(|segment| u64::from(segment.len.get())).sum();
+    if len != data.len() as u64 {
+        return Err(Unserved::Malformed);
+    }
+    Ok(regions.scatter(target, region, segments, data))
+}
+
+/// A packet's share of a region, which it lies inside: copied, if it may change while it is sent. `None` if that takes
+/// a copy slot and there is none.
+fn part(
+    bytes: &Memory,
+    offset: usize,
+    len: usize,
+    rank: u32,
+    slots: &mut Vec<Slot>,
+    memory: CopySlots,
+) -> Result<Option<Body>, RegionFault> {
+    match bytes {
+        Memory::Lent(source) => {
+            let data = source.slice(offset..offset + len).ok_or(RegionFault::Bounds)?;
+            Ok(Some(if len <= INLINE_BYTES {
+                Body::inline(rank, data.as_slice())
+            } else {
+                Body::Lent { node: rank, header: None, data }
+            }))
+        }
+        Memory::Shared(shared) if len <= INLINE_BYTES => {
+            let mut bytes = [0; INLINE_BYTES];
+            shared.read(offset, &mut bytes[..len])?;
+            Ok(Some(Body::Inline { node: rank, len: len as u8, bytes }))
+        }
+        Memory::Shared(shared) => {
+            let Some(mut slot) = slots.pop() else { return Ok(None) };
+            let read = memory
+                .bytes_mut(&mut slot)
+                .get_mut(..len)
+                .map_or(Err(RegionFault::Bounds), |into| Ok(shared.read(offset, into)?));
+            if let Err(fault) = read {
+                slots.push(slot);
+                return Err(fault);
+            }
+            Ok(Some(Body::Copied { node: rank, slot }))
+        }
+    }
+}
