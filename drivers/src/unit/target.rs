@@ -71,6 +71,13 @@ enum Answer {
         left: u32,
         total: u32,
     },
+    /// To a get that is refused as a whole.
+    Refused {
+        route: Route,
+        at: u32,
+        total: u32,
+        fault: RegionFault,
+    },
 }
 
 /// A part of a put was refused with this; its end is to be answered so.
@@ -161,8 +168,10 @@ impl Target {
                 let checked =
                     if nothing { Ok(()) } else { regions.read(target, region, next, total, |_, _| ()) };
                 let at = u32::from_le_bytes(at);
-                // What is refused now is refused again when its turn comes.
-                (Answer::Data { route, region, next, at, left: total, total }, checked.err())
+                match checked {
+                    Ok(()) => (Answer::Data { route, region, next, at, left: total, total }, None),
+                    Err(fault) => (Answer::Refused { route, at, total, fault }, Some(fault)),
+                }
             }
             _ => return Err(Unserved::Malformed),
         };
@@ -192,6 +201,9 @@ impl Target {
             Answer::Word(route, Ok(word)) => {
                 let word = word.to_le_bytes();
                 (route.back(Kind::Reply, None, 0, word.len() as u32), Body::inline(rank, &word), word.len())
+            }
+            Answer::Refused { route, at, total, fault } => {
+                (route.back(Kind::GetLast, Some(*fault), *at, *total), Body::inline(rank, &[]), 0)
             }
             Answer::Data { route, region, next, at, left, total } => {
                 let most = if mtu > ALIGNMENT { mtu - mtu % ALIGNMENT } else { mtu };

@@ -2,16 +2,21 @@
 
 mod card;
 mod host;
+mod hostile;
+mod one_sided;
 mod stepped;
 mod threads;
 mod wires;
 
 use super::{MessageUnit, NodePort, Setup, Sharing};
 use host::{FakeAdapter, Host, Net};
-use pami::device::{Arrival, Path, Port};
+use pami::device::{Arrival, Completed, Path, Port};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::{Envelope, Kind};
+use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use rings::buffer::{Buffer, CONTROL_BYTES};
+use rings::shared::{Shared, Update, Width};
 use std::vec::Vec;
 
 const MTU: usize = 512;
@@ -62,6 +67,40 @@ fn next<P: Port>(port: &mut P, mut others: impl FnMut()) -> P::Arrival {
         }
     }
     panic!("nothing arrives");
+}
+
+/// Memory that holds `bytes`, in shared use.
+fn shared(bytes: &[u8]) -> Shared {
+    let memory = std::vec![0; bytes.len() + CONTROL_BYTES + 63].leak();
+    let skip = memory.as_ptr().align_offset(64);
+    let memory = &mut memory[skip..skip + CONTROL_BYTES + bytes.len()];
+    let mut buffer = Buffer::new(memory).unwrap();
+    buffer.as_mut_slice().copy_from_slice(bytes);
+    buffer.share()
+}
+
+fn bytes(memory: &Shared) -> Vec<u8> {
+    let mut bytes = std::vec![0; memory.len()];
+    memory.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// A region that holds `bytes` and allows all.
+fn region(port: &mut impl Port, bytes: &[u8]) -> (RegionId, Shared) {
+    let memory = shared(bytes);
+    (port.register(Memory::Shared(memory.clone()), Rights::all()).unwrap(), memory)
+}
+
+/// Drives until `port` has the end of a request.
+fn ended<P: Port>(port: &mut P, mut others: impl FnMut()) -> Completed {
+    for _ in 0..10_000 {
+        others();
+        port.drive();
+        if let Some(completed) = port.completed() {
+            return completed;
+        }
+    }
+    panic!("nothing ends");
 }
 
 fn torus(node: u32) -> Path {

@@ -1,0 +1,515 @@
+//! Puts, gets and updates of memory of another node, of the own one through the network, and of the own one at once.
+
+use super::*;
+use crate::unit::{INLINE_BYTES, REGIONS, WINDOW};
+use pami::device::{Full, NoRegionLeft};
+use pami::layout::Segment;
+use zerocopy::IntoBytes;
+
+type Ports<const TEST: usize> = (TestPort<TEST>, TestPort<TEST>);
+
+/// Ports of tasks 0 and `task`, which is 0 for the loop-back.
+fn ports<const TEST: usize>(task: u32) -> (Ports<TEST>, u32) {
+    let net = Net::new(2);
+    let units = units::<TEST>(&net, 2, 1, None);
+    ((open(units[0], 0), open(units[task as usize], 1)), task)
+}
+
+/// Asks of task 0, context 0, to task `task`, context 1.
+fn request(kind: Kind, task: u32, message: u32, offset: u32, total: u32) -> Envelope {
+    Envelope { kind, dispatch: 0, origin: endpoint(0, 0), target: endpoint(task, 1), message, offset, total }
+}
+
+fn push_put<P: Port>(port: &mut P, node: u32, message: u32, region: RegionId, offset: u32, data: &[u8]) {
+    let envelope = request(Kind::PutLast, node, message, offset, data.len() as u32);
+    port.push_copy(torus(node), &envelope, region.as_bytes(), data).unwrap();
+}
+
+fn push_rmw<P: Port>(
+    port: &mut P,
+    node: u32,
+    message: u32,
+    region: RegionId,
+    offset: u32,
+    rmw: Rmw,
+) -> Result<(), Full> {
+    let (dispatch, operands) = rmw.encode();
+    let envelope = Envelope { dispatch, ..request(Kind::Rmw, node, message, offset, 0) };
+    port.push_copy(torus(node), &envelope, region.as_bytes(), operands.as_bytes())
+}
+
+fn add(operand: u64) -> Rmw {
+    Rmw { width: Width::Eight, update: Update::Add(operand) }
+}
+
+#[test]
+fn p7_a_put_of_any_length_to_any_place_is_there_when_it_completes() {
+    for task in [1, 0] {
+        let ((mut a, mut b), node) = ports::<0>(task);
+        let before = pattern(77, 700);
+        let (region, memory) = region(&mut b, &before);
+        let mut expected = before;
+        let most = MTU - 8;
+        for (message, len) in [0, 1, 8, INLINE_BYTES - 8, INLINE_BYTES - 7, 64, most].into_iter().enumerate()
+        {
+            for offset in [0, 3, 8, 700 - len] {
+                let data = pattern(message as u32, len);
+                if offset + len > 700 {
+                    continue;
+                }
+                push_put(&mut a, node, 9, region, offset as u32, &data);
+                let completed = ended(&mut a, || {
+                    b.drive();
+                });
+                assert_eq!(completed, Completed { message: 9, result: Ok(0) });
+                expected[offset..offset + len].copy_from_slice(&data);
+                assert_eq!(bytes(&memory), expected);
+            }
+        }
+        assert!(a.pull().is_none() && b.pull().is_none(), "no application hears of it");
+    }
+}
+
+#[test]
+fn p7_a_put_of_several_packets_is_answered_once_and_lent_memory_comes_back() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, memory) = region(&mut b, &[0; 2000]);
+    let data = pattern(5, 2000);
+    let mut buffer = Buffer::new(std::vec![0; 2200].leak()).unwrap();
+    buffer.as_mut_slice()[..2000].copy_from_slice(&data);
+    let lease = buffer.lend();
+    for (number, start) in (0..2000).step_by(500).enumerate() {
+        let kind = if number == 3 { Kind::PutLast } else { Kind::Put };
+        let part = lease.source().slice(start..start + 500).unwrap();
+        let envelope = request(kind, 1, 3, start as u32, 2000);
+        a.push_lend(torus(1), &envelope, region.as_bytes(), &part).unwrap();
+    }
+    let completed = ended(&mut a, || {
+        b.drive();
+    });
+    assert_eq!(completed, Completed { message: 3, result: Ok(0) });
+    assert!(bytes(&memory) == data && a.completed().is_none());
+    assert!(lease.reclaim().is_ok());
+}
+
+#[test]
+fn p10_a_put_is_scattered_to_the_segments_that_it_names() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, memory) = region(&mut b, &[0; 64]);
+    let segment = |offset: u32, len: u32| Segment { offset: offset.into(), len: len.into() };
+    let put = |a: &mut TestPort<0>, message, segments: &[Segment], data: &[u8]| {
+        let header = [region.as_bytes(), segments.as_bytes()].concat();
+        let envelope = request(Kind::PutLast, 1, message, 1 << 30, data.len() as u32);
+        a.push_filled(torus(1), &envelope, &header, data.len(), |to| to.copy_from_slice(data)).unwrap();
+    };
+    put(&mut a, 1, &[segment(60, 4), segment(7, 3), segment(8, 0), segment(9, 1)], &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let result = ended(&mut a, || {
+        b.drive();
+    });
+    assert_eq!(result.result, Ok(0));
+    let mut expected = std::vec![0; 64];
+    expected[60..].copy_from_slice(&[1, 2, 3, 4]);
+    expected[7..10].copy_from_slice(&[5, 6, 8]);
+    assert_eq!(bytes(&memory), expected, "where segments overlap the later one stays");
+    for outside in [segment(61, 4), segment(u32::MAX, 4), segment(65, 4)] {
+        put(&mut a, 2, &[segment(0, 4), outside], &[9; 8]);
+        let result = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(result.result, Err(RegionFault::Bounds));
+        assert_eq!(bytes(&memory), expected, "nothing of it was written");
+    }
+}
+
+#[test]
+fn p7_a_get_of_any_length_lands_where_it_was_wanted_and_nowhere_else() {
+    for task in [1, 0] {
+        let ((mut a, mut b), node) = ports::<0>(task);
+        let content = pattern(3, 5000);
+        let (open, _) = region(&mut b, &content);
+        let lent: &'static [u8] = content.clone().leak();
+        let lent = b.register(Memory::Lent(lent.into()), Rights::READ).unwrap();
+        for region in [open, lent] {
+            for (len, offset, at) in
+                [(0, 5000, 0), (1, 7, 9), (24, 8, 8), (25, 1, 16), (448, 0, 0), (4900, 99, 61)]
+            {
+                let into = shared(&[0xee; 5000]);
+                let envelope = request(Kind::Get, node, 4, offset as u32, len as u32);
+                a.push_get(node, &envelope, region, Some((&into, at as u32)), true).unwrap();
+                let completed = ended(&mut a, || {
+                    b.drive();
+                });
+                assert_eq!(completed, Completed { message: 4, result: Ok(0) });
+                let mut expected = std::vec![0xee; 5000];
+                expected[at..at + len].copy_from_slice(&content[offset..offset + len]);
+                assert!(bytes(&into) == expected, "{len} bytes from {offset} to {at}");
+                assert!(into.reclaim().is_ok(), "nobody keeps the memory");
+            }
+        }
+    }
+}
+
+#[test]
+fn p10_gets_of_one_number_end_together_with_the_first_fault() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let content = pattern(3, 1000);
+    let (region, _) = region(&mut b, &content);
+    let into = shared(&[0; 1000]);
+    let get = |a: &mut TestPort<0>, offset, at, last| {
+        a.push_get(1, &request(Kind::Get, 1, 5, offset, 10), region, Some((&into, at)), last).unwrap();
+    };
+    for round in 0..2 {
+        get(&mut a, 0, 100, false);
+        get(&mut a, if round == 0 { 20 } else { 995 }, 300, false);
+        get(&mut a, 40, 200, true);
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        let result = if round == 0 { Ok(0) } else { Err(RegionFault::Bounds) };
+        assert_eq!(completed, Completed { message: 5, result });
+        assert!(a.completed().is_none());
+    }
+    let placed = bytes(&into);
+    for (from, at) in [(0, 100), (20, 300), (40, 200)] {
+        assert_eq!(placed[at..at + 10], content[from..from + 10]);
+    }
+}
+
+#[test]
+fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let content = pattern(8, 1000);
+    let (region, _) = region(&mut b, &content);
+    a.push_get(1, &request(Kind::Get, 1, 6, 100, 900), region, None, true).unwrap();
+    let mut received = Vec::new();
+    while received.len() < 900 {
+        let arrival = next(&mut a, || {
+            b.drive();
+        });
+        let envelope = *arrival.envelope();
+        assert_eq!((envelope.message, envelope.offset as usize), (6, 100 + received.len()));
+        assert_eq!((envelope.origin, envelope.target, envelope.total), (endpoint(1, 1), endpoint(0, 0), 900));
+        received.extend_from_slice(arrival.data());
+        assert_eq!(envelope.kind, if received.len() == 900 { Kind::GetLast } else { Kind::GetData });
+        a.release(arrival);
+    }
+    assert_eq!(received, content[100..]);
+    assert!(a.completed().is_none());
+    // A fault is told in the same way.
+    a.push_get(1, &request(Kind::Get, 1, 7, 100, 901), region, None, true).unwrap();
+    let arrival = next(&mut a, || {
+        b.drive();
+    });
+    let envelope = *arrival.envelope();
+    assert_eq!((envelope.kind, envelope.dispatch), (Kind::GetLast, RegionFault::Bounds as u8));
+    a.release(arrival);
+}
+
+#[test]
+fn p7_updates_tell_the_old_value_whatever_way_they_come() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, memory) = region(&mut b, &[0; 20]);
+    let mut count = 0;
+    for (message, rmw) in [
+        add(5),
+        Rmw { width: Width::Four, update: Update::Or(0x10) },
+        Rmw { width: Width::Eight, update: Update::CompareSwap { expected: 0x15, new: 1 << 40 } },
+        Rmw { width: Width::Eight, update: Update::Swap(7) },
+        Rmw { width: Width::Eight, update: Update::Xor(3) },
+        Rmw { width: Width::Eight, update: Update::And(12) },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        push_rmw(&mut a, 1, message as u32, region, 8, rmw).unwrap();
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        let old = [0, 5, 0x15, 1 << 40, 7, 4][message];
+        assert_eq!(completed, Completed { message: message as u32, result: Ok(old) });
+        count += 1;
+    }
+    // The same word by the way within the node.
+    assert_eq!(b.rmw_local(endpoint(1, 0), region, 8, add(1)), Ok(4));
+    assert_eq!(memory.update(8, Width::Eight, Update::Add(0)), Ok(5));
+    for (offset, fault) in [(16, RegionFault::Bounds), (4, RegionFault::Unaligned), (24, RegionFault::Bounds)]
+    {
+        push_rmw(&mut a, 1, 99, region, offset, add(1)).unwrap();
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed, Completed { message: 99, result: Err(fault) });
+        count += 1;
+    }
+    assert_eq!(count, 9);
+}
+
+#[test]
+fn p8_local_operations_are_checked_as_those_of_other_nodes() {
+    let net = Net::new(1);
+    let unit = units::<0>(&net, 1, 2, None)[0];
+    let (mut a, mut b) = (open(unit, 0), unit.open(0, 1, 0, Sharing::Exclusive).unwrap());
+    let owner = endpoint(1, 1);
+    let memory = shared(&pattern(1, 100));
+    let register = |b: &mut TestPort<0>, rights| b.register(Memory::Shared(memory.clone()), rights).unwrap();
+    let all = register(&mut b, Rights::all());
+    assert_eq!(a.put_local(owner, all, 90, &[1; 10]), Ok(()));
+    assert_eq!(a.put_local(owner, all, 91, &[2; 10]), Err(RegionFault::Bounds));
+    assert_eq!(a.put_local(owner, all, u32::MAX, &[2; 10]), Err(RegionFault::Bounds));
+    let into = shared(&[0; 50]);
+    assert_eq!(a.get_local(owner, all, 0, (&into, 10), 40), Ok(()));
+    assert_eq!(bytes(&into)[10..], pattern(1, 100)[..40]);
+    assert_eq!(a.get_local(owner, all, 0, (&into, 11), 40), Err(RegionFault::Bounds));
+    assert_eq!(a.get_local(owner, all, 61, (&into, 0), 40), Err(RegionFault::Bounds));
+    // Another task, another client.
+    assert_eq!(a.put_local(endpoint(0, 0), all, 0, &[2]), Err(RegionFault::Foreign));
+    let client = Endpoint::from_parts(ClientId(1), 1, ContextOffset(0));
+    assert_eq!(a.get_local(client, all, 0, (&into, 0), 1), Err(RegionFault::Foreign));
+    for rights in [Rights::empty(), Rights::READ, Rights::WRITE, Rights::UPDATE] {
+        let region = register(&mut b, rights);
+        let allowed = |right| if rights.contains(right) { Ok(()) } else { Err(RegionFault::Rights) };
+        assert_eq!(a.get_local(owner, region, 0, (&into, 0), 1), allowed(Rights::READ));
+        assert_eq!(a.put_local(owner, region, 0, &[2]), allowed(Rights::WRITE));
+        assert_eq!(a.rmw_local(owner, region, 0, add(0)).map(|_| ()), allowed(Rights::UPDATE));
+        b.deregister(region);
+    }
+    // What is lent is not written, whatever the rights.
+    let lent = b.register(Memory::Lent((&b"constant"[..]).into()), Rights::all()).unwrap();
+    assert_eq!(a.put_local(owner, lent, 0, &[2]), Err(RegionFault::Rights));
+    assert_eq!(a.rmw_local(owner, lent, 0, add(1)), Err(RegionFault::Rights));
+    assert_eq!(a.get_local(owner, lent, 3, (&into, 0), 5), Ok(()));
+    assert_eq!(bytes(&into)[..5], b"stant"[..]);
+    // Only its owner can end it.
+    a.deregister(all);
+    assert_eq!(a.put_local(owner, all, 0, &[]), Ok(()));
+    b.deregister(all);
+    assert_eq!(a.put_local(owner, all, 0, &[]), Err(RegionFault::Stale));
+    assert_eq!(a.put_local(owner, RegionId::NONE, 0, &[]), Err(RegionFault::Stale));
+    assert!(memory.reclaim().is_ok());
+}
+
+#[test]
+fn p8_regions_are_as_many_as_there_are_places_and_places_are_used_again() {
+    let net = Net::new(1);
+    let unit = units::<0>(&net, 1, 1, None)[0];
+    let mut port = open(unit, 0);
+    let memory = shared(&[0; 8]);
+    for _ in 0..3 {
+        let regions: Vec<_> = (0..REGIONS)
+            .map(|_| port.register(Memory::Shared(memory.clone()), Rights::READ).unwrap())
+            .collect();
+        let one_more = port.register(Memory::Shared(memory.clone()), Rights::READ);
+        assert_eq!(one_more, Err(NoRegionLeft { limit: REGIONS }));
+        regions.into_iter().for_each(|region| port.deregister(region));
+    }
+    assert!(memory.reclaim().is_ok());
+}
+
+#[test]
+fn p8_every_fault_of_a_remote_operation_is_told_to_its_origin() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let memory = shared(&[0; 100]);
+    let stale = b.register(Memory::Shared(memory.clone()), Rights::all()).unwrap();
+    b.deregister(stale);
+    let read = b.register(Memory::Shared(memory.clone()), Rights::READ).unwrap();
+    let other = b.register(Memory::Shared(memory.clone()), Rights::all() - Rights::READ).unwrap();
+    let forged = RegionId { index: 5000.into(), ..read };
+    let into = shared(&[0; 200]);
+    let mut message = 0;
+    let mut check = |what: &dyn Fn(&mut TestPort<0>, u32), fault| {
+        message += 1;
+        what(&mut a, message);
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed, Completed { message, result: Err(fault) });
+    };
+    let get = |region, offset, total| {
+        let into = &into;
+        move |a: &mut TestPort<0>, message| {
+            let envelope = request(Kind::Get, 1, message, offset, total);
+            a.push_get(1, &envelope, region, Some((into, 0)), true).unwrap();
+        }
+    };
+    for region in [stale, forged, RegionId::NONE] {
+        check(&get(region, 0, 10), RegionFault::Stale);
+        check(&|a, message| push_put(a, 1, message, region, 0, b"data"), RegionFault::Stale);
+        check(&|a, message| push_rmw(a, 1, message, region, 0, add(1)).unwrap(), RegionFault::Stale);
+    }
+    check(&get(other, 0, 10), RegionFault::Rights);
+    check(&|a, message| push_put(a, 1, message, read, 0, b"data"), RegionFault::Rights);
+    check(&|a, message| push_rmw(a, 1, message, read, 0, add(1)).unwrap(), RegionFault::Rights);
+    check(&get(read, 0, 101), RegionFault::Bounds);
+    check(&get(read, u32::MAX, u32::MAX), RegionFault::Bounds);
+    check(&|a, message| push_put(a, 1, message, other, 97, b"data"), RegionFault::Bounds);
+    assert!(bytes(&memory).iter().all(|&byte| byte == 0));
+    let after = statistics(&b);
+    assert_eq!((after.refused, after.dropped.total()), (u64::from(message), 0));
+}
+
+#[test]
+fn p8_a_region_is_reached_as_its_own_tasks_only() {
+    let net = Net::new(2);
+    let units = units::<0>(&net, 2, 2, None);
+    let (mut a, mut b) = (open(units[0], 0), open(units[1], 0));
+    let (region, memory) = region(&mut b, &[0; 100]);
+    for (task, result) in [(3, Err(RegionFault::Foreign)), (2, Ok(0))] {
+        let envelope = Envelope { target: endpoint(task, 0), ..request(Kind::PutLast, 1, 1, 0, 4) };
+        a.push_copy(torus(1), &envelope, region.as_bytes(), b"data").unwrap();
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed.result, result);
+        assert_eq!(bytes(&memory).starts_with(b"data"), result.is_ok());
+    }
+}
+
+fn statistics<const TEST: usize>(port: &TestPort<TEST>) -> crate::unit::Statistics {
+    port.unit.statistics()
+}
+
+#[test]
+fn p8_a_put_whose_middle_is_refused_fails_although_its_end_is_not() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, _) = region(&mut b, &[0; 100]);
+    let put = |a: &mut TestPort<0>, kind, message, offset| {
+        a.push_copy(torus(1), &request(kind, 1, message, offset, 20), region.as_bytes(), &[1; 10]).unwrap();
+    };
+    // Two messages under way at once; only one is torn.
+    put(&mut a, Kind::Put, 1, 95);
+    put(&mut a, Kind::Put, 2, 50);
+    put(&mut a, Kind::PutLast, 2, 60);
+    put(&mut a, Kind::PutLast, 1, 0);
+    put(&mut a, Kind::PutLast, 1, 0);
+    for (message, result) in [(2, Ok(0)), (1, Err(RegionFault::Bounds)), (1, Ok(0))] {
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed, Completed { message, result });
+    }
+}
+
+#[test]
+fn f2_a_get_of_nothing_ends_after_all_that_was_got_before() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, _) = region(&mut b, &pattern(1, 60_000));
+    let into = shared(&[0; 60_000]);
+    for (message, len) in [(1, 60_000), (2, 0), (3, 1000), (4, 0)] {
+        let (of, into) = if len > 0 { (region, Some((&into, 0))) } else { (RegionId::NONE, None) };
+        a.push_get(1, &request(Kind::Get, 1, message, 0, len), of, into, true).unwrap();
+    }
+    for message in 1..=4 {
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed, Completed { message, result: Ok(0) });
+        if message == 2 {
+            assert!(bytes(&into) == pattern(1, 60_000));
+        }
+    }
+}
+
+#[test]
+fn p8_a_region_that_goes_in_the_middle_of_a_get_ends_it() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, memory) = region(&mut b, &pattern(1, 1 << 20));
+    let into = shared(&[0; 1 << 20]);
+    a.push_get(1, &request(Kind::Get, 1, 1, 0, 1 << 20), region, Some((&into, 0)), true).unwrap();
+    for _ in 0..20 {
+        a.drive();
+        b.drive();
+    }
+    assert!(bytes(&into)[0] == pattern(1, 1)[0] && a.completed().is_none(), "it is under way");
+    b.deregister(region);
+    assert!(memory.reclaim().is_ok(), "nobody uses it any more");
+    let completed = ended(&mut a, || {
+        b.drive();
+    });
+    assert_eq!(completed, Completed { message: 1, result: Err(RegionFault::Stale) });
+}
+
+#[test]
+fn p7_no_more_requests_are_under_way_than_a_node_takes() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, memory) = region(&mut b, &[0; 8]);
+    let (mut pushed, mut done, mut checked) = (0, 0, false);
+    let total = if cfg!(miri) { 200 } else { 5_000 };
+    while done < total {
+        while pushed < total
+            && pushed - done < pami::device::REQUESTS as u32
+            && push_rmw(&mut a, 1, pushed, region, 0, add(1)).is_ok()
+        {
+            pushed += 1;
+        }
+        a.drive();
+        if pushed >= 60 && !checked {
+            checked = true;
+            // The target has not answered: no more than the window left.
+            for _ in 0..10 {
+                a.drive();
+            }
+            assert_eq!(a.unit.statistics().sent_packets, WINDOW as u64);
+        }
+        if pushed >= 60 {
+            b.drive();
+        }
+        while let Some(completed) = a.completed() {
+            assert_eq!(completed, Completed { message: done, result: Ok(u64::from(done)) });
+            done += 1;
+        }
+    }
+    assert_eq!(memory.update(0, Width::Eight, Update::Add(0)), Ok(u64::from(total)));
+    assert_eq!(statistics(&b).dropped.total() + statistics(&a).dropped.total(), 0);
+}
+
+#[test]
+fn p3_ports_that_share_an_injection_fifo_get_their_own_answers() {
+    let net = Net::new(2);
+    let units = units::<0>(&net, 2, 1, None);
+    let mut ports: Vec<_> = (0..2).map(|c| units[0].open(0, 0, c, Sharing::Shared).unwrap()).collect();
+    let mut b = open(units[1], 1);
+    let (region, _) = region(&mut b, &[0; 8]);
+    for round in 0..50 {
+        for (context, port) in ports.iter_mut().enumerate() {
+            let (dispatch, operands) = add(1).encode();
+            let origin = endpoint(0, context as u8);
+            let envelope = Envelope { dispatch, origin, ..request(Kind::Rmw, 1, round, 0, 0) };
+            port.push_copy(torus(1), &envelope, region.as_bytes(), operands.as_bytes()).unwrap();
+        }
+        for (context, port) in ports.iter_mut().enumerate() {
+            let completed = ended(port, || {
+                b.drive();
+            });
+            let old = u64::from(2 * round) + context as u64;
+            assert_eq!(completed, Completed { message: round, result: Ok(old) });
+        }
+    }
+}
+
+#[test]
+fn d5_answers_and_messages_take_turns_for_the_room_in_the_network() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, _) = region(&mut b, &pattern(1, 200_000));
+    let into = shared(&[0; 200_000]);
+    a.push_get(1, &request(Kind::Get, 1, 1, 0, 200_000), region, Some((&into, 0)), true).unwrap();
+    // The target itself sends as much as it can.
+    let (mut arrived, mut sent) = (0, 0);
+    let completed = loop {
+        let envelope = Envelope { origin: endpoint(1, 1), ..envelope(endpoint(1, 1), endpoint(0, 0), sent) };
+        while b.push_copy(torus(0), &envelope, &[], &[0; 100]).is_ok() {
+            sent += 1;
+        }
+        b.drive();
+        a.drive();
+        while let Some(arrival) = a.pull() {
+            arrived += 1;
+            a.release(arrival);
+        }
+        if let Some(completed) = a.completed() {
+            break completed;
+        }
+        assert!(arrived < 5_000, "the get starves");
+    };
+    assert_eq!(completed, Completed { message: 1, result: Ok(0) });
+    assert!(arrived > 50, "the messages starve: {arrived}");
+}
