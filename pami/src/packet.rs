@@ -39,9 +39,10 @@ pub enum Kind {
     Next = 3,
     /// As `First`, and the origin wants an [`Ack`](Kind::Ack) when the target has the whole message.
     FirstAcked = 4,
-    /// The target has the message whose number this carries, and all eager ones before it.
+    /// The target has the eager message whose number this carries, and those whose numbers are its data, four bytes each.
     Ack = 5,
-    /// A message whose data waits at its origin: data is the [`RegionId`](crate::region::RegionId) to get it from.
+    /// A message whose data waits at its origin: this packet's data is the [`RegionId`](crate::region::RegionId) to get the
+    /// message's from, `total` bytes from the region's start.
     Rts = 6,
     /// The target has, or does not want, the data of the `Rts` whose number this carries.
     Pulled = 7,
@@ -51,7 +52,8 @@ pub enum Kind {
     FenceAck = 9,
     /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
     /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
-    /// [`Segment`](crate::layout::Segment)s, whose lengths add up to the data's.
+    /// [`Segment`](crate::layout::Segment)s, whose places count from the region's start and whose lengths add up to the
+    /// data's.
     Put = 10,
     /// As `Put`, and the last of a message: its origin wants a [`Reply`](Kind::Reply).
     PutLast = 11,
