@@ -52,8 +52,8 @@ pub enum Kind {
     FenceAck = 9,
     /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
     /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
-    /// [`Segment`](crate::layout::Segment)s, whose places count from the region's start and whose lengths add up to the
-    /// data's.
+    /// [`Segment`](crate::layout::Segment)s of the region, whose lengths add up to the data's; `offset` then means
+    /// nothing.
     Put = 10,
     /// As `Put`, and the last of a message: its origin wants a [`Reply`](Kind::Reply).
     PutLast = 11,
@@ -190,6 +190,29 @@ impl Header {
         }
     }
 
+    /// What the packet is for; `None` if the byte stands for nothing.
+    #[inline]
+    pub fn kind(&self) -> Option<Kind> {
+        Kind::from_byte(self.kind)
+    }
+
+    /// What the packet says of itself; `None` if its kind is none.
+    #[inline]
+    pub fn envelope(&self) -> Option<Envelope> {
+        let client = ClientId(self.client);
+        let endpoint =
+            |task: U32, context| Endpoint { client, context: ContextOffset(context), task: task.get() };
+        Some(Envelope {
+            kind: self.kind()?,
+            dispatch: self.dispatch,
+            origin: endpoint(self.origin_task, self.origin_context),
+            target: endpoint(self.target_task, self.target_context),
+            message: self.message.get(),
+            offset: self.offset.get(),
+            total: self.total.get(),
+        })
+    }
+
     /// Bytes of the message's header at the front of the payload.
     pub fn header_len(&self) -> usize {
         usize::from(self.header_len.get())
@@ -211,23 +234,11 @@ impl<'a> Packet<'a> {
         if wire.version != VERSION {
             return Err(Malformed::Version);
         }
-        let kind = Kind::from_byte(wire.kind).ok_or(Malformed::Kind)?;
+        let envelope = wire.envelope().ok_or(Malformed::Kind)?;
         let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
         let (header, data) =
             payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
-        let client = ClientId(wire.client);
-        let endpoint =
-            |task: U32, context| Endpoint { client, context: ContextOffset(context), task: task.get() };
-        let envelope = Envelope {
-            kind,
-            dispatch: wire.dispatch,
-            origin: endpoint(wire.origin_task, wire.origin_context),
-            target: endpoint(wire.target_task, wire.target_context),
-            message: wire.message.get(),
-            offset: wire.offset.get(),
-            total: wire.total.get(),
-        };
-        let carries_data = matches!(kind, Kind::First | Kind::FirstAcked | Kind::Next);
+        let carries_data = matches!(envelope.kind, Kind::First | Kind::FirstAcked | Kind::Next);
         let end = u64::from(envelope.offset) + data.len() as u64;
         if carries_data && end > u64::from(envelope.total) {
             return Err(Malformed::Range);
