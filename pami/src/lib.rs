@@ -22,7 +22,7 @@
 //! | [`client`], [`context`], [`lock`] | who has which resources, and who may use them |
 //! | [`send`], [`put`], [`get`], [`fetch`], [`fence`] | operations, each with its packets; their common places in `operation` |
 //! | [`dispatch`], [`kept`], [`region`] | what the application gives and names |
-//! | `receive`, `rendezvous`, `reception`, `acks` | the target's side |
+//! | [`reception`], `receive`, `rendezvous`, `acks` | the target's side |
 //! | `deaths` | what ends when a node dies |
 //! | [`device`], [`packet`], [`topology`], [`mapping`] | what drivers and the host share with this |
 #![no_std]
@@ -51,7 +51,7 @@ mod operation;
 pub mod packet;
 pub mod put;
 mod receive;
-mod reception;
+pub mod reception;
 pub mod region;
 mod rendezvous;
 pub mod send;

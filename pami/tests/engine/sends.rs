@@ -269,14 +269,14 @@ fn p6_a_send_from_a_completion_does_not_cut_into_an_earlier_one() {
         assert!(active.send(message(to, 3, 10, None)).is_ok());
     });
     // The first fills the queue, so that the second, whose completion sends the fourth, waits in front of the third.
-    assert!(origin.send(message(to, 0, 8 * MTU, None)).is_ok());
+    assert!(origin.send(message(to, 0, 2 * QUEUE * MTU, None)).is_ok());
     assert!(origin.send(message(to, 1, 10, Some(Done { call: again, cookie: 0 }))).is_ok());
-    assert!(origin.send(message(to, 2, 20 * MTU, None)).is_ok());
+    assert!(origin.send(message(to, 2, 30 * MTU, None)).is_ok());
     for _ in 0..100 {
         target.advance();
         origin.advance();
     }
     let seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data.len())).collect();
-    assert_eq!(seen, [(0, 8 * MTU), (1, 10), (2, 20 * MTU), (3, 10)]);
+    assert_eq!(seen, [(0, 2 * QUEUE * MTU), (1, 10), (2, 30 * MTU), (3, 10)]);
     assert_eq!(target.counters().strays, 0);
 }

@@ -19,7 +19,7 @@ use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
 use std::sync::{Arc, Mutex};
 use unit::Injected;
-pub use world::World;
+pub use world::{Step, World};
 
 pub const MTU: usize = 512;
 pub const CONTEXTS: u8 = 4;
