@@ -1,0 +1,187 @@
+//! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
+
+use crate::count::{Count, noise, row};
+use crate::{Arrivals, COUNTED, EIGHT, room};
+use core::hint::black_box;
+use kernel::{
+    Active, Client, Context, Endpoint, JobError, Payload, Port, Progress, Send, Sharing, Task, Work, WorkSlot,
+};
+use pami::device::Port as _;
+
+/// Turns of the loop whose count is to be the same always.
+const TURNS: u32 = 20_000;
+/// The client whose port only runs the engine; the job's clients have lower numbers.
+const ENGINE_CLIENT: u8 = 3;
+/// Bytes of an eager message.
+static EAGER: [u8; 512] = [0xaa; 512];
+
+/// Two contexts of one client.
+struct Contexts {
+    first: Context,
+    second: Context,
+    to_first: Endpoint,
+    to_second: Endpoint,
+    arrivals: &'static Arrivals,
+    count: Count,
+}
+
+impl Contexts {
+    fn new(task: &'static Task, count: Count, name: &'static str, local: bool) -> Result<Self, JobError> {
+        let (arrivals, handler) = Arrivals::new(task, count)?;
+        let builder = task.client(name).contexts(2).local_paths(local).sharing(Sharing::Exclusive);
+        let mut client: Client = builder.dispatch(COUNTED, handler).create()?;
+        let (first, second) = (kernel::context(&mut client, 0)?, kernel::context(&mut client, 1)?);
+        let (to_first, to_second) = (client.endpoint(0, 0)?, client.endpoint(0, 1)?);
+        Ok(Self { first, second, to_first, to_second, arrivals, count })
+    }
+
+    /// Advances until `number` messages have come.
+    fn settle(&mut self, number: u32) {
+        while self.arrivals.number() != number {
+            self.first.advance();
+            self.second.advance();
+        }
+    }
+
+    /// `send_immediate` of 8 bytes from the first context, counted; the message is still under way.
+    fn send(&mut self, target: Endpoint) -> Result<u32, JobError> {
+        let first = &mut self.first;
+        loop {
+            let send = || first.send_immediate(black_box(target), COUNTED, &[], black_box(&EIGHT));
+            let (instructions, sent) = self.count.of(send);
+            if room(sent)? {
+                return Ok(instructions);
+            }
+            first.advance();
+        }
+    }
+
+    /// `send` of 512 bytes from the first context, counted, and its reception.
+    fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
+        let number = self.arrivals.number();
+        let payload = black_box(Payload::Static(&EAGER));
+        let send = Send { target, dispatch: COUNTED, header: &[], payload, local_done: None, remote_done: None };
+        let first = &mut self.first;
+        let (instructions, sent) = self.count.of(|| first.send(send));
+        if !room(sent.map_err(|(error, _)| error))? {
+            return Err(JobError::Other("an idle context has no room for a send"));
+        }
+        self.settle(number + 1);
+        Ok(instructions)
+    }
+
+    /// The reception of one 8-byte message that the first context sends to itself.
+    fn receive_self(&mut self) -> Result<u32, JobError> {
+        self.send(self.to_first)?;
+        self.arrivals.reception(self.count, &mut self.first).ok_or(JobError::Other("no message from self"))
+    }
+
+    /// The reception of one 8-byte message by the second context.
+    fn receive_shared(&mut self) -> Result<u32, JobError> {
+        self.send(self.to_second)?;
+        self.arrivals.reception(self.count, &mut self.second).ok_or(JobError::Other("no message in the ring"))
+    }
+
+    fn advance_empty(&mut self) -> Result<u32, JobError> {
+        loop {
+            let second = &mut self.second;
+            let (instructions, events) = self.count.of(|| second.advance());
+            if events == 0 {
+                return Ok(instructions);
+            }
+        }
+    }
+}
+
+/// The rows of a node without an adapter.
+pub fn without_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
+    let mut near = Contexts::new(task, count, "near", true)?;
+    row("receive-shared-memory-no-adapter", || near.receive_shared())?;
+    row("advance-empty-no-adapter", || near.advance_empty())
+}
+
+/// The rows of a node with an adapter.
+pub fn with_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
+    let mut near = Contexts::new(task, count, "near", true)?;
+    let mut far = Contexts::new(task, count, "far", false)?;
+    let engine = task.unit().open(ENGINE_CLIENT, task.local(), 0, drivers::Sharing::Exclusive);
+    let mut engine = engine.map_err(|_| JobError::Other("no port is left to run the engine with"))?;
+    quiet_rows(task, &mut near)?;
+    torus_rows(task, &mut far, &mut engine)?;
+    noise("fixed-loop-noise", || count.of(fixed_loop).0);
+    Ok(())
+}
+
+/// The rows in which no packet moves.
+fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> {
+    let count = near.count;
+    let poster = near.second.poster();
+    let slot: &'static WorkSlot = task.memory().place(WorkSlot::new())?;
+    let run: &'static (dyn Fn(&mut Active, usize) -> Progress + Sync) = &|_, _| Progress::Done;
+    row("post", || {
+        let work = black_box(Work { run, cookie: 0 });
+        let (instructions, posted) = count.of(|| poster.post(black_box(slot), work));
+        posted.map_err(|_| JobError::Other("a free slot was refused"))?;
+        near.second.advance();
+        Ok(instructions)
+    })?;
+    row("send-immediate-8-shared-memory", || {
+        let (number, target) = (near.arrivals.number(), near.to_second);
+        let instructions = near.send(target)?;
+        near.settle(number + 1);
+        Ok(instructions)
+    })?;
+    row("send-512-shared-memory", || near.send_eager(near.to_second))?;
+    row("receive-self", || near.receive_self())?;
+    row("receive-shared-memory", || near.receive_shared())?;
+    row("advance-empty", || near.advance_empty())
+}
+
+/// The rows in which packets leave the node and come back.
+fn torus_rows(task: &'static Task, far: &mut Contexts, engine: &mut Port) -> Result<(), JobError> {
+    let target = far.to_first;
+    row("send-immediate-8", || {
+        let number = far.arrivals.number();
+        let instructions = far.send(target)?;
+        far.settle(number + 1);
+        Ok(instructions)
+    })?;
+    row("send-immediate-8-kick", || {
+        let number = far.arrivals.number();
+        let first = &mut far.first;
+        let (instructions, sent) = far.count.of(|| {
+            let sent = first.send_immediate(black_box(target), COUNTED, &[], black_box(&EIGHT));
+            engine.drive();
+            sent
+        });
+        if !room(sent)? {
+            return Err(JobError::Other("an idle context has no room for a packet"));
+        }
+        far.settle(number + 1);
+        Ok(instructions)
+    })?;
+    row("send-512", || far.send_eager(target))?;
+    row("receive-torus", || {
+        far.send(target)?;
+        loop {
+            if let Some(instructions) = far.arrivals.reception(far.count, &mut far.first) {
+                return Ok(instructions);
+            }
+        }
+    })?;
+    row("receive-torus-fifo", || {
+        let received = || task.unit().statistics().received_packets;
+        let before = received();
+        far.send(target)?;
+        while received() == before {
+            engine.drive();
+        }
+        let counted = far.arrivals.reception(far.count, &mut far.first);
+        counted.ok_or(JobError::Other("a packet was received and is in no FIFO"))
+    })
+}
+
+/// Work without any access to memory.
+fn fixed_loop() -> u32 {
+    (0..black_box(TURNS)).fold(0, |sum: u32, turn| black_box(sum.rotate_left(5) ^ turn))
+}
