@@ -60,7 +60,8 @@ impl Contexts {
     fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
         let number = self.arrivals.number();
         let payload = black_box(Payload::Static(&EAGER));
-        let send = Send { target, dispatch: COUNTED, header: &[], payload, local_done: None, remote_done: None };
+        let send =
+            Send { target, dispatch: COUNTED, header: &[], payload, local_done: None, remote_done: None };
         let first = &mut self.first;
         let (instructions, sent) = self.count.of(|| first.send(send));
         if !room(sent.map_err(|(error, _)| error))? {

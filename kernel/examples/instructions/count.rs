@@ -76,10 +76,7 @@ impl Row {
 }
 
 /// Counts and prints a row: `once` does everything for one measurement and returns it.
-pub fn row(
-    name: &'static str,
-    mut once: impl FnMut() -> Result<u32, JobError>,
-) -> Result<(), JobError> {
+pub fn row(name: &'static str, mut once: impl FnMut() -> Result<u32, JobError>) -> Result<(), JobError> {
     let mut row = Row::new(name);
     for repeat in 0..WARM_UP + REPEATS {
         let instructions = once()?;

@@ -85,7 +85,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         Some("bare") => alone::without_adapter(task, count),
         Some("pair") => pair::rows(task, count),
         Some(word) => Err(JobError::Argument(word, "is none of: alone, bare, pair")),
-        None => Err(JobError::Other("which rows? alone, bare or pair; `cargo xtask bench instructions` runs all")),
+        None => {
+            Err(JobError::Other("which rows? alone, bare or pair; `cargo xtask bench instructions` runs all"))
+        }
     }
 }
 
