@@ -27,6 +27,11 @@ pub fn instructions(arch: Option<Arch>, update: bool, voice: &Voice) -> Result<b
     }
     let text = committed.render(&all);
     voice.print(text.trim_end());
+    let spreads = all.iter().flat_map(|(arch, counts)| counts.iter().map(move |count| (arch, count)));
+    let spreads = spreads.filter(|(_, count)| count.most > count.least);
+    let spreads = spreads
+        .map(|(arch, Count { row, least, most })| format!("repeats of {row} on {arch}: {least} to {most}\n"));
+    let text = text.clone() + &spreads.collect::<String>();
     let folder = workspace::target().join("pamir");
     let file = folder.join("instructions.txt");
     std::fs::create_dir_all(&folder)
@@ -39,7 +44,7 @@ pub fn instructions(arch: Option<Arch>, update: bool, voice: &Voice) -> Result<b
         }
         let order = all.first().map_or(&[][..], |(_, counts)| counts);
         committed.save(&Committed::path(), order)?;
-        voice.say(&format!("committed to {}", Committed::path().display()));
+        voice.say(&format!("these are the committed counts now: {}", Committed::path().display()));
     }
     let mut good = true;
     for (arch, counts) in &all {

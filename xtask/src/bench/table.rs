@@ -179,7 +179,7 @@ impl Committed {
         counted.into_iter().chain(others).collect()
     }
 
-    /// What was counted beside what is committed, for people.
+    /// What was counted beside what is committed, for people; `~` marks rows whose repeats differ.
     pub fn render(&self, all: &[(Arch, Vec<Count>)]) -> String {
         let names = all.first().map(|(_, counts)| self.names(counts)).unwrap_or_default();
         let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -193,7 +193,7 @@ impl Committed {
                 "spread"
             ));
         }
-        text.push_str(&format!("\n{}\n", "-".repeat(width + 38 * all.len())));
+        text.push_str(&format!("\n{}\n", "-".repeat(width + 31 * all.len())));
         for name in names {
             let mut line = format!("{name:width$}");
             for (arch, counts) in all {
@@ -201,11 +201,11 @@ impl Committed {
                 let committed = self.get(name, *arch);
                 let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
                 line.push_str(&format!(
-                    "  | {:>8} {:>9} {:>7} {:>7}",
+                    "  | {:>8}{} {:>9} {:>8}",
                     number(count.map(|count| count.least)),
+                    if count.is_some_and(|count| count.most > count.least) { '~' } else { ' ' },
                     number(committed),
                     change(committed, count.map(|count| count.least)),
-                    count.filter(|count| count.most > count.least).map_or_else(String::new, spread),
                 ));
             }
             text.push_str(line.trim_end());
@@ -213,10 +213,6 @@ impl Committed {
         }
         text
     }
-}
-
-fn spread(count: &Count) -> String {
-    format!("+{}", count.most - count.least)
 }
 
 fn change(from: Option<u32>, to: Option<u32>) -> String {
