@@ -52,7 +52,7 @@ enum Bench {
     ///
     /// Boots single nodes whose instructions are counted one by one (QEMU's -icount), so the numbers are the same
     /// on every host. Prints them beside the committed ones of tests/instructions.toml; `~` marks
-    /// rows whose repeats differ, of which the least is shown. Fails if a count rose by over 5 %, as the tests do.
+    /// rows whose repeats differ. Fails if a count rose by over 5 %, as the tests do.
     Instructions {
         /// Only this instruction set
         #[arg(long, value_enum)]

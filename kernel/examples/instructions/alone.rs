@@ -110,8 +110,7 @@ pub fn with_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
     let mut engine = engine.map_err(|_| JobError::Other("no port is left to run the engine with"))?;
     quiet_rows(task, &mut near)?;
     torus_rows(task, &mut far, &mut engine)?;
-    noise("fixed-loop-noise", || count.of(|| wait(TURNS)).0);
-    Ok(())
+    noise("fixed-loop-noise", || count.of(|| wait(TURNS)).0)
 }
 
 /// The rows in which no packet moves.

@@ -5,6 +5,8 @@ use kernel::{Instructions, JobError, Task};
 /// Measurements of a row, and those before them that count for nothing.
 const REPEATS: u32 = 64;
 const WARM_UP: u32 = 16;
+/// Repeats that must agree on a row's count.
+const AGREEING: usize = REPEATS as usize / 8;
 
 /// The counter, with what reading it costs.
 #[derive(Clone, Copy)]
@@ -20,16 +22,15 @@ impl Count {
         const INEXACT: JobError =
             JobError::Other("instructions are counted under -icount only: `cargo xtask bench instructions`");
         let instructions = task.instructions().ok_or(INEXACT)?;
-        let mut row = Row::new("own");
-        for _ in 0..REPEATS {
+        let row = Row::of(|| {
             let before = instructions.now();
-            row.add(instructions.now().wrapping_sub(before));
-        }
-        // A clock in the counter's place steps now and then, or by more.
-        if (row.least, row.most) != (1, 1) {
+            Ok(instructions.now().wrapping_sub(before))
+        })?;
+        // Where a clock stands in for the counter it does not go up by one instruction.
+        if (row.least(), row.most()) != (1, 1) {
             return Err(INEXACT);
         }
-        Ok(Self { instructions, own: row.least })
+        Ok(Self { instructions, own: row.least() })
     }
 
     #[inline(always)]
@@ -52,48 +53,57 @@ impl Count {
     }
 }
 
-/// A row: its name, and the least and most that was counted.
-pub struct Row {
-    name: &'static str,
-    least: u32,
-    most: u32,
+/// A row's measurements.
+struct Row {
+    counted: heapless::Vec<u32, { REPEATS as usize }>,
 }
 
 impl Row {
-    fn new(name: &'static str) -> Self {
-        Self { name, least: u32::MAX, most: 0 }
+    /// Counts and sorts.
+    fn of(mut once: impl FnMut() -> Result<u32, JobError>) -> Result<Self, JobError> {
+        let mut counted = heapless::Vec::new();
+        for repeat in 0..WARM_UP + REPEATS {
+            let instructions = once()?;
+            if repeat >= WARM_UP {
+                let _ = counted.push(instructions);
+            }
+        }
+        counted.sort_unstable();
+        Ok(Self { counted })
     }
 
-    fn add(&mut self, instructions: u32) {
-        self.least = self.least.min(instructions);
-        self.most = self.most.max(instructions);
+    fn least(&self) -> u32 {
+        self.counted.first().copied().unwrap_or(0)
     }
 
-    /// Says the row, as the host wants it.
-    fn print(&self) {
-        defmt::println!("{=str}: {=u32} to {=u32} instructions", self.name, self.least, self.most);
+    fn most(&self) -> u32 {
+        self.counted.last().copied().unwrap_or(0)
+    }
+
+    /// The least that several repeats agree on: on a slow host the odd one is of another kind, dearer or cheaper.
+    fn usual(&self) -> u32 {
+        let agreed = self.counted.windows(AGREEING).find(|window| window.first() == window.last());
+        agreed.and_then(|window| window.first().copied()).unwrap_or(self.least())
     }
 }
 
 /// Counts and prints a row: `once` does everything for one measurement and returns it.
-pub fn row(name: &'static str, mut once: impl FnMut() -> Result<u32, JobError>) -> Result<(), JobError> {
-    let mut row = Row::new(name);
-    for repeat in 0..WARM_UP + REPEATS {
-        let instructions = once()?;
-        if repeat >= WARM_UP {
-            row.add(instructions);
-        }
-    }
-    row.print();
+pub fn row(name: &str, once: impl FnMut() -> Result<u32, JobError>) -> Result<(), JobError> {
+    let row = Row::of(once)?;
+    defmt::println!(
+        "{=str}: {=u32} instructions, {=u32} to {=u32}",
+        name,
+        row.usual(),
+        row.least(),
+        row.most()
+    );
     Ok(())
 }
 
 /// Counts `once` many times and prints by how much that differs.
-pub fn noise(name: &'static str, mut once: impl FnMut() -> u32) {
-    let mut row = Row::new(name);
-    for _ in 0..4 * REPEATS {
-        row.add(once());
-    }
-    let difference = row.most - row.least;
-    Row { name, least: difference, most: difference }.print();
+pub fn noise(name: &str, mut once: impl FnMut() -> u32) -> Result<(), JobError> {
+    let row = Row::of(|| Ok(once()))?;
+    let difference = row.most() - row.least();
+    defmt::println!("{=str}: {=u32} instructions, 0 to {=u32}", name, difference, difference);
+    Ok(())
 }

@@ -22,18 +22,25 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub struct Count {
     /// The row's name.
     pub row: String,
-    /// The least of all repeats: what the code takes when nothing comes between.
-    pub least: u32,
-    /// The most.
-    pub most: u32,
+    /// The least that several repeats agree on: what the code takes when nothing comes between.
+    pub instructions: u32,
+    /// The least and the most of all repeats.
+    pub spread: (u32, u32),
 }
 
 impl Count {
-    /// A row in the job's words: `post: 12 to 12 instructions`.
+    /// A row in the job's words: `post: 12 instructions, 12 to 13`.
     fn parse(line: &str) -> Option<Self> {
         let (row, numbers) = line.split_once(": ")?;
-        let (least, most) = numbers.strip_suffix(" instructions")?.split_once(" to ")?;
-        Some(Self { row: row.to_owned(), least: least.parse().ok()?, most: most.parse().ok()? })
+        let (instructions, spread) = numbers.split_once(" instructions, ")?;
+        let (least, most) = spread.split_once(" to ")?;
+        let spread = (least.parse().ok()?, most.parse().ok()?);
+        Some(Self { row: row.to_owned(), instructions: instructions.parse().ok()?, spread })
+    }
+
+    /// Whether repeats differ.
+    pub fn varies(&self) -> bool {
+        self.spread.0 != self.spread.1
     }
 }
 
@@ -67,9 +74,9 @@ mod tests {
 
     #[test]
     fn x1_rows_are_found_among_the_jobs_lines() {
-        let count = Count { row: "post".into(), least: 12, most: 15 };
-        assert_eq!(Count::parse("post: 12 to 15 instructions"), Some(count));
-        assert_eq!(Count::parse("post: 12 to many instructions"), None);
+        let count = Count { row: "post".into(), instructions: 12, spread: (11, 15) };
+        assert_eq!(Count::parse("post: 12 instructions, 11 to 15"), Some(count));
+        assert_eq!(Count::parse("post: 12 instructions, 11 to many"), None);
         assert_eq!(Count::parse("task 0 says: hello"), None);
     }
 }

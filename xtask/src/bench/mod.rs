@@ -28,10 +28,11 @@ pub fn instructions(arch: Option<Arch>, update: bool, voice: &Voice) -> Result<b
     let text = committed.render(&all);
     voice.print(text.trim_end());
     let spreads = all.iter().flat_map(|(arch, counts)| counts.iter().map(move |count| (arch, count)));
-    let spreads = spreads.filter(|(_, count)| count.most > count.least);
-    let spreads = spreads
-        .map(|(arch, Count { row, least, most })| format!("repeats of {row} on {arch}: {least} to {most}\n"));
-    let text = text.clone() + &spreads.collect::<String>();
+    let spreads = spreads.filter(|(_, count)| count.varies()).map(|(arch, count)| {
+        let (least, most) = count.spread;
+        format!("repeats of {} on {arch}: {least} to {most}\n", count.row)
+    });
+    let text = text + &spreads.collect::<String>();
     let folder = workspace::target().join("pamir");
     let file = folder.join("instructions.txt");
     std::fs::create_dir_all(&folder)

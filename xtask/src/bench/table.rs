@@ -17,7 +17,7 @@ pub const UPDATE: &str = "cargo xtask bench instructions --update";
 /// A row may rise by this part of what is committed, and by one instruction at least.
 const SLACK_PERCENT: u32 = 5;
 const HEAD: &str = "\
-# Instructions on a message's way, the least of many repeats. `kernel/examples/instructions` says what each row counts
+# Instructions on a message's way. `kernel/examples/instructions` says what each row counts
 # from and to. Tests fail when one rises by more than 5 %. Written by:
 #   cargo xtask bench instructions --update
 ";
@@ -122,8 +122,8 @@ impl Committed {
     /// All that is wrong with `counts` of `arch`.
     pub fn complaints(&self, arch: Arch, counts: &[Count]) -> Vec<Complaint> {
         let mut complaints = Vec::new();
-        for Count { row, least, .. } in counts {
-            let (row, counted) = (row.clone(), *least);
+        for Count { row, instructions, .. } in counts {
+            let (row, counted) = (row.clone(), *instructions);
             if row.ends_with(NOISE) && counted != 0 {
                 complaints.push(Complaint::Noisy { row: row.clone(), counted });
             }
@@ -148,7 +148,7 @@ impl Committed {
             row.remove(arch.name());
         }
         for count in counts {
-            self.0.entry(count.row.clone()).or_default().insert(arch.name(), count.least);
+            self.0.entry(count.row.clone()).or_default().insert(arch.name(), count.instructions);
         }
         self.0.retain(|_, row| !row.is_empty());
     }
@@ -202,10 +202,10 @@ impl Committed {
                 let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
                 line.push_str(&format!(
                     "  | {:>8}{} {:>9} {:>8}",
-                    number(count.map(|count| count.least)),
-                    if count.is_some_and(|count| count.most > count.least) { '~' } else { ' ' },
+                    number(count.map(|count| count.instructions)),
+                    if count.is_some_and(Count::varies) { '~' } else { ' ' },
                     number(committed),
-                    change(committed, count.map(|count| count.least)),
+                    change(committed, count.map(|count| count.instructions)),
                 ));
             }
             text.push_str(line.trim_end());
@@ -234,7 +234,11 @@ mod tests {
     const ARCH: Arch = Arch::Riscv64;
 
     fn counts(rows: &[(&str, u32)]) -> Vec<Count> {
-        let count = |&(row, least): &(&str, u32)| Count { row: row.into(), least, most: least };
+        let count = |&(row, instructions): &(&str, u32)| Count {
+            row: row.into(),
+            instructions,
+            spread: (instructions, instructions),
+        };
         rows.iter().map(count).collect()
     }
 
