@@ -20,6 +20,11 @@ const FULL: JobError = JobError::Other("an idle context has no room for a messag
 /// Bytes of an eager message.
 static EAGER: [u8; 512] = [0xaa; 512];
 
+/// Two readings of the counter.
+type Readings = (u32, u32);
+/// What a post runs.
+type Run = &'static (dyn Fn(&mut Active, usize) -> Progress + Sync);
+
 /// Two contexts of one client.
 struct Contexts {
     first: Context,
@@ -55,22 +60,22 @@ impl Contexts {
 
     /// `send_immediate` of 8 bytes from the first context, counted; the message is still under way.
     fn send(&mut self, target: Endpoint) -> Result<u32, JobError> {
-        let (instructions, sent) = send_immediate(self.count, &mut self.first, target);
+        let (readings, sent) = send_immediate(self.count, &mut self.first, target);
         if !room(sent)? {
             return Err(FULL);
         }
-        Ok(instructions)
+        Ok(self.count.between(readings))
     }
 
     /// `send` of 512 bytes from the first context, counted, and its reception.
     fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
         let number = self.arrivals.number();
-        let (instructions, sent) = send_eager(self.count, &mut self.first, target);
+        let (readings, sent) = send_eager(self.count, &mut self.first, target);
         if !room(sent)? {
             return Err(FULL);
         }
         self.settle(number + 1);
-        Ok(instructions)
+        Ok(self.count.between(readings))
     }
 
     /// The reception of one 8-byte message that the first context sends to itself.
@@ -87,9 +92,9 @@ impl Contexts {
 
     fn advance_empty(&mut self) -> Result<u32, JobError> {
         loop {
-            let (instructions, events) = advance(self.count, &mut self.second);
+            let (readings, events) = advance(self.count, &mut self.second);
             if events == 0 {
-                return Ok(instructions);
+                return Ok(self.count.between(readings));
             }
         }
     }
@@ -110,7 +115,7 @@ pub fn with_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
     let mut engine = engine.map_err(|_| JobError::Other("no port is left to run the engine with"))?;
     quiet_rows(task, &mut near)?;
     torus_rows(task, &mut far, &mut engine)?;
-    noise("fixed-loop-noise", || count.of(|| wait(TURNS)).0)
+    noise("fixed-loop-noise", || count.between(count.around(|| wait(TURNS)).0))
 }
 
 /// The rows in which no packet moves.
@@ -118,15 +123,14 @@ fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> 
     let count = near.count;
     let poster = near.second.poster();
     let slot: &'static WorkSlot = task.memory().place(WorkSlot::new())?;
-    let run: &'static (dyn Fn(&mut Active, usize) -> Progress + Sync) = &|_, _| Progress::Done;
+    let run: Run = &|_, _| Progress::Done;
     row("post", || {
-        let work = black_box(Work { run, cookie: 0 });
-        let (instructions, posted) = post(count, &poster, slot, work);
+        let (readings, posted) = post(count, poster, slot, run, 0);
         if !posted {
             return Err(JobError::Other("a free slot was refused"));
         }
         near.second.advance();
-        Ok(instructions)
+        Ok(count.between(readings))
     })?;
     row("send-immediate-8-shared-memory", || {
         let (number, target) = (near.arrivals.number(), near.to_second);
@@ -153,12 +157,12 @@ fn torus_rows(task: &'static Task, far: &mut Contexts, engine: &mut Port) -> Res
     row("send-immediate-8-kick", || {
         far.rest();
         let number = far.arrivals.number();
-        let (instructions, sent) = send_and_drive(far.count, &mut far.first, target, engine);
+        let (readings, sent) = send_and_drive(far.count, &mut far.first, target, engine);
         if !room(sent)? {
             return Err(FULL);
         }
         far.settle(number + 1);
-        Ok(instructions)
+        Ok(far.count.between(readings))
     })?;
     row("send-512", || {
         far.rest();
@@ -202,19 +206,23 @@ fn wait(turns: u32) -> u32 {
 // What is counted stands in functions of its own: what is around it must not change how it is compiled.
 
 #[inline(never)]
-fn post(count: Count, poster: &Poster, slot: &'static WorkSlot, work: Work) -> (u32, bool) {
-    let (instructions, posted) = count.of(|| poster.post(slot, work));
-    (instructions, posted.is_ok())
+fn post(count: Count, poster: Poster, slot: &'static WorkSlot, run: Run, cookie: usize) -> (Readings, bool) {
+    let (readings, posted) = count.around(|| poster.post(slot, Work { run, cookie }));
+    (readings, posted.is_ok())
 }
 
 #[inline(never)]
-fn advance(count: Count, context: &mut Context) -> (u32, usize) {
-    count.of(|| context.advance())
+fn advance(count: Count, context: &mut Context) -> (Readings, usize) {
+    count.around(|| context.advance())
 }
 
 #[inline(never)]
-fn send_immediate(count: Count, context: &mut Context, target: Endpoint) -> (u32, Result<(), SendError>) {
-    count.of(|| context.send_immediate(target, COUNTED, &[], &EIGHT))
+fn send_immediate(
+    count: Count,
+    context: &mut Context,
+    target: Endpoint,
+) -> (Readings, Result<(), SendError>) {
+    count.around(|| context.send_immediate(target, COUNTED, &[], &EIGHT))
 }
 
 #[inline(never)]
@@ -223,8 +231,8 @@ fn send_and_drive(
     context: &mut Context,
     target: Endpoint,
     engine: &mut Port,
-) -> (u32, Result<(), SendError>) {
-    count.of(|| {
+) -> (Readings, Result<(), SendError>) {
+    count.around(|| {
         let sent = context.send_immediate(target, COUNTED, &[], &EIGHT);
         engine.drive();
         sent
@@ -232,8 +240,8 @@ fn send_and_drive(
 }
 
 #[inline(never)]
-fn send_eager(count: Count, context: &mut Context, target: Endpoint) -> (u32, Result<(), SendError>) {
-    count.of(|| {
+fn send_eager(count: Count, context: &mut Context, target: Endpoint) -> (Readings, Result<(), SendError>) {
+    count.around(|| {
         let payload = Payload::Static(&EAGER);
         let send =
             Send { target, dispatch: COUNTED, header: &[], payload, local_done: None, remote_done: None };

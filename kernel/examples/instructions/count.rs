@@ -8,6 +8,12 @@ const WARM_UP: u32 = 16;
 /// Repeats that must agree on a row's count.
 const AGREEING: usize = REPEATS as usize / 8;
 
+/// Two readings with nothing between them.
+#[inline(never)]
+fn twice(instructions: Instructions) -> (u32, u32) {
+    (instructions.now(), instructions.now())
+}
+
 /// The counter, with what reading it costs.
 #[derive(Clone, Copy)]
 pub struct Count {
@@ -23,8 +29,8 @@ impl Count {
             JobError::Other("instructions are counted under -icount only: `cargo xtask bench instructions`");
         let instructions = task.instructions().ok_or(INEXACT)?;
         let row = Row::of(|| {
-            let before = instructions.now();
-            Ok(instructions.now().wrapping_sub(before))
+            let (first, second) = twice(instructions);
+            Ok(second.wrapping_sub(first))
         })?;
         // Where a clock stands in for the counter it does not go up by one instruction.
         if (row.least(), row.most()) != (1, 1) {
@@ -40,16 +46,17 @@ impl Count {
 
     /// Instructions between two readings.
     #[inline(always)]
-    pub fn between(self, from: u32, to: u32) -> u32 {
+    pub fn between(self, (from, to): (u32, u32)) -> u32 {
         to.wrapping_sub(from).wrapping_sub(self.own)
     }
 
-    /// Instructions of `what`, and its result.
+    /// The readings before and after `what`, and its result. Their difference is left to the caller: its arithmetic
+    /// is not to be counted.
     #[inline(always)]
-    pub fn of<T>(self, what: impl FnOnce() -> T) -> (u32, T) {
+    pub fn around<T>(self, what: impl FnOnce() -> T) -> ((u32, u32), T) {
         let from = self.now();
         let result = what();
-        (self.between(from, self.now()), result)
+        ((from, self.now()), result)
     }
 }
 

@@ -72,7 +72,7 @@ impl Arrivals {
     fn reception(&self, count: Count, context: &mut Context) -> Option<u32> {
         let number = self.number();
         let from = advance(count, context);
-        (self.number() != number).then(|| count.between(from, self.at.load(Relaxed)))
+        (self.number() != number).then(|| count.between((from, self.at.load(Relaxed))))
     }
 }
 

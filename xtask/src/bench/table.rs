@@ -185,13 +185,7 @@ impl Committed {
         let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
         let mut text = format!("{:width$}", "instructions");
         for (arch, _) in all {
-            text.push_str(&format!(
-                "  | {:>8} {:>9} {:>7} {:>7}",
-                arch.name(),
-                "committed",
-                "change",
-                "spread"
-            ));
+            text.push_str(&format!("  | {:>8}  {:>9} {:>8}", arch.name(), "committed", "change"));
         }
         text.push_str(&format!("\n{}\n", "-".repeat(width + 31 * all.len())));
         for name in names {
