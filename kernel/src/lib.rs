@@ -8,7 +8,7 @@
 //! | `tree` | what the device tree says of the machine |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
 //! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
-//! | `clock`, `wakeup` | time; sleep and wake-up of harts |
+//! | `clock`, `instructions`, `wakeup` | time; retired instructions; sleep and wake-up of harts |
 //! | `task`, `arena`, `messaging` | what a job sees |
 //! | `harts`, `node` | who runs what; the life of a node |
 //!
@@ -34,6 +34,7 @@ mod firmware {
 #[cfg(target_os = "none")]
 pub use {
     firmware::{Port, Unit},
+    instructions::Instructions,
     messaging::*,
     task::{Arena, OutOfMemory, SpawnError, Task},
 };
@@ -50,6 +51,8 @@ mod console;
 mod harts;
 #[cfg(target_os = "none")]
 mod heap;
+#[cfg(target_os = "none")]
+mod instructions;
 #[cfg(target_os = "none")]
 mod messaging;
 #[cfg(target_os = "none")]

@@ -4,7 +4,7 @@ pub use crate::arena::{Arena, OutOfMemory};
 
 use crate::harts::{self, Thread};
 use crate::personality::{Mode, Personality};
-use crate::{Unit, arch, clock};
+use crate::{Instructions, Unit, arch, clock};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::mapping::TaskMap;
@@ -116,6 +116,12 @@ impl Task {
     /// Rate of the clock's counter.
     pub fn clock_hz(&self) -> u64 {
         arch::counter_hz()
+    }
+
+    /// The count of instructions of the hart that calls; `None` if it has none. See [`Instructions`] for when it is
+    /// exact.
+    pub fn instructions(&self) -> Option<Instructions> {
+        Instructions::start()
     }
 
     /// The node's message unit.

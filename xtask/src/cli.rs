@@ -14,7 +14,7 @@ use crate::personality::{Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{doctor, jobs, table};
+use crate::{bench, doctor, jobs, table};
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -35,11 +35,31 @@ enum Verb {
     Jobs,
     /// Run all checks and tests, or those whose name contains FILTER
     Test(Test),
+    /// Measure what things cost
+    #[command(subcommand)]
+    Bench(Bench),
     /// Tell what this machine has, what it lacks and what would be installed
     Doctor {
         /// Install what is missing
         #[arg(long)]
         fix: bool,
+    },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Count instructions on a message's way: posts, sends, advances, receptions
+    ///
+    /// Boots single nodes whose instructions are counted one by one (QEMU's -icount), so the numbers are the same
+    /// on every host. Prints them beside the committed ones of tests/instructions.toml; `~` marks
+    /// rows whose repeats differ. Fails if a count rose by over 5 %, as the tests do.
+    Instructions {
+        /// Only this instruction set
+        #[arg(long, value_enum)]
+        arch: Option<Arch>,
+        /// Commit the counts to tests/instructions.toml
+        #[arg(long)]
+        update: bool,
     },
 }
 
@@ -152,6 +172,9 @@ pub fn main() -> u8 {
                 _ => Scope::All,
             };
             suite::run(test.filter.as_deref(), scope, &voice).map(code)
+        }
+        Verb::Bench(Bench::Instructions { arch, update }) => {
+            bench::instructions(arch, update, &voice).map(code)
         }
         Verb::Doctor { fix } => doctor::doctor(fix, &voice).map(code),
     };

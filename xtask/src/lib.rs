@@ -12,8 +12,10 @@
 //! | [`dump`], [`table`] | the end of a run: state of hung nodes, closing table |
 //! | [`fabric`] | the network between nodes |
 //! | [`suite`] | `cargo xtask test` |
+//! | [`bench`] | `cargo xtask bench` |
 
 pub mod arch;
+pub mod bench;
 pub mod cli;
 pub mod console;
 pub mod doctor;

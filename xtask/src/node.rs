@@ -29,6 +29,10 @@ pub struct Machine {
     pub smp: String,
     /// Memory in MiB.
     pub memory: u32,
+    /// Whether instructions are counted.
+    pub icount: bool,
+    /// Whether there is a network adapter.
+    pub adapter: bool,
     /// Further options, as they are.
     pub options: Vec<String>,
 }
@@ -66,12 +70,18 @@ pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
     add("-serial", "chardev:console".into());
     add("-qmp", format!("unix:{},server=on,wait=off", value(&place.control)));
     add("-global", "virtio-mmio.force-legacy=false".into());
-    let stream = "stream,id=torus,server=off,addr.type=unix,addr.path=";
-    add("-netdev", format!("{stream}{}", value(&place.torus)));
-    let [a, b, c, d] = place.rank.to_be_bytes();
-    let mac = format!("02:50:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
-    let device = "virtio-net-device,netdev=torus,bus=virtio-mmio-bus.0";
-    add("-device", format!("{device},host_mtu={ADAPTER_MTU},mac={mac}"));
+    if machine.adapter {
+        let stream = "stream,id=torus,server=off,addr.type=unix,addr.path=";
+        add("-netdev", format!("{stream}{}", value(&place.torus)));
+        let [a, b, c, d] = place.rank.to_be_bytes();
+        let mac = format!("02:50:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+        let device = "virtio-net-device,netdev=torus,bus=virtio-mmio-bus.0";
+        add("-device", format!("{device},host_mtu={ADAPTER_MTU},mac={mac}"));
+    }
+    if machine.icount {
+        // With sleep, idle time passes as on the host: the network keeps up with the node's timers.
+        add("-icount", "shift=0,sleep=on".into());
+    }
     if let Some(image) = &machine.image {
         add("-kernel", image.display().to_string());
     }

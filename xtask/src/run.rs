@@ -114,6 +114,9 @@ impl Run {
         if self.agent && self.harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
         }
+        if !self.adapter && shape.nodes() > 1 {
+            bail!("nodes without an adapter cannot talk: only a torus of one node does without");
+        }
         if let Some(node) = self.gdb.iter().max()
             && *node >= shape.nodes()
         {
@@ -142,6 +145,8 @@ impl Run {
             image,
             smp: self.smp.clone().unwrap_or_else(|| self.harts.to_string()),
             memory: self.memory,
+            icount: self.icount,
+            adapter: self.adapter,
             options: self.options.clone(),
         })
     }

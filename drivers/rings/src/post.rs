@@ -3,6 +3,9 @@
 //! The links lie in the posted slots, which their owners provide, so a post never fails for want of room. A post
 //! swaps itself in as the last of the queue and then links itself behind the slot that was last before. Between
 //! these two steps the consumer sees the queue end early; it never waits for the poster.
+//!
+//! A consumer that goes to sleep says so in the place of the last slot. So a post learns from its swap alone whether
+//! somebody is to be woken (SPEC N-8): nobody looks at another flag, and no full fence is needed.
 
 use crate::Apart;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering, UnsafeCell, const_fn};
@@ -15,19 +18,19 @@ pub struct Busy;
 
 /// Room for one post. Free at first and again once the consumer popped it.
 pub struct Slot<W> {
-    /// [`free`] when in no queue; null when last; else the slot behind this one.
+    /// Null when in no queue; this slot itself when last; else the slot behind it.
     next: AtomicPtr<Slot<W>>,
     work: UnsafeCell<MaybeUninit<W>>,
 }
 
-// SAFETY: `work` is written only by the poster that took `next` from free to null, and read only by the one
+// SAFETY: `work` is written only by the poster that took `next` from null, and read only by the one
 // consumer, which has it from that poster; `next` is atomic.
 unsafe impl<W: Copy + Send> Sync for Slot<W> {}
 // SAFETY: a slot holds nothing but a `W` and a link to other slots, which are `Sync`.
 unsafe impl<W: Copy + Send> Send for Slot<W> {}
 
-/// What a free slot's link says; no slot has this address.
-const fn free<W>() -> *mut Slot<W> {
+/// In the place of the last slot: the queue is empty and its consumer sleeps, or is about to. No slot has this address.
+const fn asleep<W>() -> *mut Slot<W> {
     ptr::without_provenance_mut(1)
 }
 
@@ -35,13 +38,13 @@ impl<W> Slot<W> {
     const_fn! {
         /// A free slot.
         pub fn new() -> Self {
-            Self { next: AtomicPtr::new(free()), work: UnsafeCell::new(MaybeUninit::uninit()) }
+            Self { next: AtomicPtr::new(ptr::null_mut()), work: UnsafeCell::new(MaybeUninit::uninit()) }
         }
     }
 
     /// Whether the slot is in a queue. A moment later it may be otherwise.
     pub fn is_busy(&self) -> bool {
-        self.next.load(Ordering::Acquire) != free()
+        !self.next.load(Ordering::Acquire).is_null()
     }
 }
 
@@ -61,7 +64,7 @@ struct Front<W> {
 
 /// The queue.
 pub struct PostQueue<W> {
-    /// The slot posted last; null when the queue is empty.
+    /// The slot posted last; null or [`asleep`] when the queue is empty.
     last: Apart<AtomicPtr<Slot<W>>>,
     /// The slot posted to the empty queue, until the consumer takes note of it.
     first: AtomicPtr<Slot<W>>,
@@ -87,35 +90,39 @@ impl<W: Copy + Send> PostQueue<W> {
         }
     }
 
-    /// Queues `work` in `slot`. Any thread may; nobody waits.
+    /// Queues `work` in `slot`. Any thread may; nobody waits. Returns whether the consumer has said that it
+    /// [sleeps](Consumer::sleep) and is to be woken; of several posters only one is told.
     ///
     /// # Errors
     /// [`Busy`] when the slot is in this queue or another.
     #[inline]
-    pub fn post(&self, slot: &'static Slot<W>, work: W) -> Result<(), Busy> {
+    pub fn post(&self, slot: &'static Slot<W>, work: W) -> Result<bool, Busy> {
+        let this = ptr::from_ref(slot).cast_mut();
         // Acquire: the consumer that freed the slot has read its last work.
-        if slot.next.compare_exchange(free(), ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed).is_err()
-        {
+        if slot.next.compare_exchange(ptr::null_mut(), this, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(Busy);
         }
-        // SAFETY: taking `next` from free made the slot ours until it is linked.
+        // SAFETY: taking `next` from null made the slot ours until it is linked.
         slot.work.with_mut(|cell| unsafe { (*cell).write(work) });
-        let this = ptr::from_ref(slot).cast_mut();
         let before = self.last.0.swap(this, Ordering::AcqRel);
-        // SAFETY: null or a slot, all of which are 'static.
-        let link = match unsafe { before.as_ref() } {
-            Some(before) => &before.next,
-            None => &self.first,
-        };
+        // One comparison tells the common case, an idle queue whose consumer is awake.
+        if before.is_null() {
+            self.first.store(this, Ordering::Release);
+            return Ok(false);
+        }
+        let sleeps = before == asleep();
+        // SAFETY: neither null nor `asleep`, so a slot, all of which are 'static.
+        let link = if sleeps { &self.first } else { unsafe { &(*before).next } };
         link.store(this, Ordering::Release);
-        Ok(())
+        Ok(sleeps)
     }
 
     /// Whether nothing is queued. After an arm of a [`SleepFlag`](crate::sleep::SleepFlag) it is safe to sleep
     /// on this.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.last.0.load(Ordering::Acquire).is_null()
+        let last = self.last.0.load(Ordering::Acquire);
+        last.is_null() || last == asleep()
     }
 
     /// The end to take from; `None` while another is alive.
@@ -138,6 +145,26 @@ pub struct Consumer<W: Copy + Send + 'static> {
 }
 
 impl<W: Copy + Send> Consumer<W> {
+    /// Says that the consumer is about to sleep: the next post tells its poster to wake it. False, and nothing said,
+    /// if something is queued, even if [`peek`](Self::peek) does not see it yet: then it must not sleep.
+    ///
+    /// What tells the poster whom to wake must be written before.
+    pub fn sleep(&mut self) -> bool {
+        // Release: whoever reads it acts on what was written before.
+        let last = &self.queue.last.0;
+        match last.compare_exchange(ptr::null_mut(), asleep(), Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(last) => last == asleep(),
+        }
+    }
+
+    /// Takes back [`sleep`](Self::sleep).
+    pub fn awake(&mut self) {
+        // Release: as in `let_go`, which emptied the queue.
+        let last = &self.queue.last.0;
+        let _ = last.compare_exchange(asleep(), ptr::null_mut(), Ordering::Release, Ordering::Relaxed);
+    }
+
     /// The oldest work; it stays queued. `None` when there is none or its post has not been linked yet.
     #[inline]
     pub fn peek(&mut self) -> Option<W> {
@@ -182,14 +209,16 @@ fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
     // SAFETY: the front slot is queued, so 'static.
     let slot = unsafe { &*front.slot };
     let mut next = slot.next.load(Ordering::Acquire);
-    if next.is_null() {
+    if next == front.slot {
         // Release: whoever posts to the now empty queue writes `first` after we cleared it.
         let emptied =
             queue.last.0.compare_exchange(front.slot, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
-        if emptied.is_err() {
+        if emptied.is_ok() {
+            next = ptr::null_mut();
+        } else {
             // Somebody is behind us; the link may have come meanwhile.
             next = slot.next.load(Ordering::Acquire);
-            if next.is_null() {
+            if next == front.slot {
                 return false;
             }
         }
@@ -197,12 +226,13 @@ fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
     front.slot = next;
     front.spent = false;
     // Nobody else knows the slot any more. Release: its work was read before it is written again.
-    slot.next.store(free(), Ordering::Release);
+    slot.next.store(ptr::null_mut(), Ordering::Release);
     true
 }
 
 impl<W: Copy + Send> Drop for Consumer<W> {
     fn drop(&mut self) {
+        self.awake();
         self.queue.taken.store(false, Ordering::Release);
     }
 }

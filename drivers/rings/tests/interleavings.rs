@@ -144,6 +144,61 @@ fn n8_no_post_is_slept_through() {
 }
 
 #[test]
+fn n8_one_poster_hears_of_a_consumer_that_sleeps() {
+    explore(3, || {
+        let queue: &PostQueue<u32> = forever(PostQueue::new());
+        let hart = forever(AtomicUsize::new(0));
+        let interrupt = Arc::new(Notify::new());
+        let posters = [1, 2].map(|number| {
+            let interrupt = interrupt.clone();
+            thread::spawn(move || {
+                if queue.post(forever(Slot::new()), number).unwrap() {
+                    // What the consumer wrote before it said that it sleeps.
+                    assert_eq!(hart.load(Ordering::Relaxed), 3);
+                    interrupt.notify();
+                }
+            })
+        });
+        let mut consumer = queue.consumer().unwrap();
+        let mut taken = Vec::new();
+        while taken.len() < 2 {
+            hart.store(3, Ordering::Relaxed);
+            if consumer.sleep() {
+                // Loom reports a deadlock when nobody notifies.
+                interrupt.wait();
+                consumer.awake();
+            }
+            take(&mut consumer, 2, &mut taken);
+            thread::yield_now();
+        }
+        posters.into_iter().for_each(|poster| poster.join().unwrap());
+        taken.sort();
+        assert_eq!(taken, [1, 2]);
+    });
+}
+
+#[test]
+fn n8_a_consumer_that_woke_by_itself_takes_back_that_it_sleeps() {
+    explore(4, || {
+        let queue: &PostQueue<u32> = forever(PostQueue::new());
+        let mut consumer = queue.consumer().unwrap();
+        assert!(consumer.sleep());
+        let poster = thread::spawn(move || queue.post(forever(Slot::new()), 1).unwrap());
+        consumer.awake();
+        let late = queue.post(forever(Slot::new()), 2).unwrap();
+        let told = poster.join().unwrap();
+        assert!(!late && !queue.is_empty(), "awake, and told to wake");
+        let mut taken = Vec::new();
+        take(&mut consumer, 4, &mut taken);
+        taken.sort();
+        assert_eq!(taken, [1, 2]);
+        // Whether the other came before or behind is a matter of chance; it is empty and asleep again either way.
+        let _ = told;
+        assert!(queue.is_empty() && consumer.sleep());
+    });
+}
+
+#[test]
 fn n8_no_line_is_slept_through() {
     explore(4, || {
         let (mut sender, mut receiver) = lines::ring(vec![Line::new()].leak(), &mut [], 0).unwrap();

@@ -27,6 +27,7 @@ pub(crate) use devices::{console, network_card};
 pub(crate) use entry::job_main;
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 pub(crate) use this::fault::incident;
+pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{
     claim, complete, interrupt_hart, route_adapter, set_adapter_interrupt, start_interrupts,
     start_interrupts_here,

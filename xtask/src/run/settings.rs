@@ -42,6 +42,8 @@ pub struct Run {
     pub(super) logs: Option<PathBuf>,
     pub(super) options: Vec<String>,
     pub(super) smp: Option<String>,
+    pub(super) icount: bool,
+    pub(super) adapter: bool,
     pub(super) bootargs: HashMap<u32, String>,
     pub(super) kills: Vec<Kill>,
     pub(super) kill_words: Vec<String>,
@@ -75,6 +77,8 @@ impl Run {
             logs: None,
             options: Vec::new(),
             smp: None,
+            icount: false,
+            adapter: true,
             bootargs: HashMap::new(),
             kills: Vec::new(),
             kill_words: Vec::new(),
@@ -181,6 +185,19 @@ impl Run {
     /// A further word for QEMU, as in `.qemu_option("-icount").qemu_option("shift=0")`.
     pub fn qemu_option(mut self, word: impl Into<String>) -> Self {
         self.options.push(word.into());
+        self
+    }
+
+    /// Whether nodes count instructions: each then takes a nanosecond of the node's own time, and one host thread
+    /// runs all harts of a node.
+    pub fn icount(mut self, icount: bool) -> Self {
+        self.icount = icount;
+        self
+    }
+
+    /// Whether nodes have a network adapter; only a node that is alone can do without.
+    pub fn adapter(mut self, adapter: bool) -> Self {
+        self.adapter = adapter;
         self
     }
 

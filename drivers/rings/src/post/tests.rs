@@ -59,7 +59,32 @@ fn p2_a_slot_is_in_one_queue_at_a_time() {
     let mut consumer = one.consumer().unwrap();
     consumer.peek();
     consumer.pop();
-    assert_eq!(other.post(&slots[0], 2), Ok(()));
+    assert_eq!(other.post(&slots[0], 2), Ok(false));
+}
+
+#[test]
+fn n8_a_post_tells_whether_its_consumer_sleeps() {
+    let (queue, slots) = (queue(), slots(3));
+    let mut consumer = queue.consumer().unwrap();
+    assert_eq!(queue.post(&slots[0], 0), Ok(false));
+    assert!(!consumer.sleep(), "it sleeps on a post");
+    consumer.peek();
+    consumer.pop();
+    assert!(consumer.sleep() && consumer.sleep() && queue.is_empty());
+    assert_eq!(queue.post(&slots[1], 1), Ok(true));
+    assert_eq!(queue.post(&slots[2], 2), Ok(false));
+    for number in 1..3 {
+        assert_eq!(consumer.peek(), Some(number));
+        consumer.pop();
+    }
+    assert!(consumer.sleep());
+    consumer.awake();
+    assert_eq!((queue.post(&slots[0], 3), consumer.peek()), (Ok(false), Some(3)));
+    consumer.pop();
+    assert!(consumer.sleep());
+    // The next consumer is awake until it says otherwise.
+    drop(consumer);
+    assert_eq!(queue.post(&slots[0], 4), Ok(false));
 }
 
 #[test]

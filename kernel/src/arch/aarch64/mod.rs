@@ -1,6 +1,7 @@
 //! AArch64: EL1, generic timer, PSCI, semihosting.
 
 pub(crate) mod fault;
+pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 

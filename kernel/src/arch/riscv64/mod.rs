@@ -1,6 +1,7 @@
 //! RISC-V: supervisor mode under the SBI, sifive_test.
 
 pub(crate) mod fault;
+pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 

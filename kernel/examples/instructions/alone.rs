@@ -1,0 +1,250 @@
+//! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
+
+use crate::count::{Count, noise, row};
+use crate::{Arrivals, COUNTED, EIGHT, room};
+use core::hint::black_box;
+use kernel::{
+    Active, Client, Context, Endpoint, JobError, Payload, Port, Poster, Progress, Send, SendError, Sharing,
+    Task, Work, WorkSlot,
+};
+use pami::device::Port as _;
+
+/// Turns of the loop whose count is to be the same always.
+const TURNS: u32 = 20_000;
+/// Time in which the network brings a packet back, mostly; a slower one only makes single repeats dearer.
+const REST_NS: u64 = 1_000_000;
+/// The client whose port only runs the engine; the job's clients have lower numbers.
+const ENGINE_CLIENT: u8 = 3;
+/// Each row begins with an idle context.
+const FULL: JobError = JobError::Other("an idle context has no room for a message");
+/// Bytes of an eager message.
+static EAGER: [u8; 512] = [0xaa; 512];
+
+/// Two readings of the counter.
+type Readings = (u32, u32);
+/// What a post runs.
+type Run = &'static (dyn Fn(&mut Active, usize) -> Progress + Sync);
+
+/// Two contexts of one client.
+struct Contexts {
+    first: Context,
+    second: Context,
+    to_first: Endpoint,
+    to_second: Endpoint,
+    arrivals: &'static Arrivals,
+    count: Count,
+}
+
+impl Contexts {
+    fn new(task: &'static Task, count: Count, name: &'static str, local: bool) -> Result<Self, JobError> {
+        let (arrivals, handler) = Arrivals::new(task, count)?;
+        let builder = task.client(name).contexts(2).local_paths(local).sharing(Sharing::Exclusive);
+        let mut client: Client = builder.dispatch(COUNTED, handler).create()?;
+        let (first, second) = (kernel::context(&mut client, 0)?, kernel::context(&mut client, 1)?);
+        let (to_first, to_second) = (client.endpoint(0, 0)?, client.endpoint(0, 1)?);
+        Ok(Self { first, second, to_first, to_second, arrivals, count })
+    }
+
+    /// Advances until `number` messages have come.
+    fn settle(&mut self, number: u32) {
+        while self.arrivals.number() != number {
+            self.first.advance();
+            self.second.advance();
+        }
+    }
+
+    /// Lets acknowledgements go out and come back: a hart that falls asleep sends those it owes.
+    fn rest(&mut self) {
+        self.first.wait_for(REST_NS, |_| false);
+    }
+
+    /// `send_immediate` of 8 bytes from the first context, counted; the message is still under way.
+    fn send(&mut self, target: Endpoint) -> Result<u32, JobError> {
+        let (readings, sent) = send_immediate(self.count, &mut self.first, target);
+        if !room(sent)? {
+            return Err(FULL);
+        }
+        Ok(self.count.between(readings))
+    }
+
+    /// `send` of 512 bytes from the first context, counted, and its reception.
+    fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
+        let number = self.arrivals.number();
+        let (readings, sent) = send_eager(self.count, &mut self.first, target);
+        if !room(sent)? {
+            return Err(FULL);
+        }
+        self.settle(number + 1);
+        Ok(self.count.between(readings))
+    }
+
+    /// The reception of one 8-byte message that the first context sends to itself.
+    fn receive_self(&mut self) -> Result<u32, JobError> {
+        self.send(self.to_first)?;
+        self.arrivals.reception(self.count, &mut self.first).ok_or(JobError::Other("no message from self"))
+    }
+
+    /// The reception of one 8-byte message by the second context.
+    fn receive_shared(&mut self) -> Result<u32, JobError> {
+        self.send(self.to_second)?;
+        self.arrivals.reception(self.count, &mut self.second).ok_or(JobError::Other("no message in the ring"))
+    }
+
+    fn advance_empty(&mut self) -> Result<u32, JobError> {
+        loop {
+            let (readings, events) = advance(self.count, &mut self.second);
+            if events == 0 {
+                return Ok(self.count.between(readings));
+            }
+        }
+    }
+}
+
+/// The rows of a node without an adapter.
+pub fn without_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
+    let mut near = Contexts::new(task, count, "near", true)?;
+    row("receive-shared-memory-no-adapter", || near.receive_shared())?;
+    row("advance-empty-no-adapter", || near.advance_empty())
+}
+
+/// The rows of a node with an adapter.
+pub fn with_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
+    let mut near = Contexts::new(task, count, "near", true)?;
+    let mut far = Contexts::new(task, count, "far", false)?;
+    let engine = task.unit().open(ENGINE_CLIENT, task.local(), 0, drivers::Sharing::Exclusive);
+    let mut engine = engine.map_err(|_| JobError::Other("no port is left to run the engine with"))?;
+    quiet_rows(task, &mut near)?;
+    torus_rows(task, &mut far, &mut engine)?;
+    noise("fixed-loop-noise", || count.between(count.around(|| wait(TURNS)).0))
+}
+
+/// The rows in which no packet moves.
+fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> {
+    let count = near.count;
+    let poster = near.second.poster();
+    let slot: &'static WorkSlot = task.memory().place(WorkSlot::new())?;
+    let run: Run = &|_, _| Progress::Done;
+    row("post", || {
+        let (readings, posted) = post(count, poster, slot, run, 0);
+        if !posted {
+            return Err(JobError::Other("a free slot was refused"));
+        }
+        near.second.advance();
+        Ok(count.between(readings))
+    })?;
+    row("send-immediate-8-shared-memory", || {
+        let (number, target) = (near.arrivals.number(), near.to_second);
+        let instructions = near.send(target)?;
+        near.settle(number + 1);
+        Ok(instructions)
+    })?;
+    row("send-512-shared-memory", || near.send_eager(near.to_second))?;
+    row("receive-self", || near.receive_self())?;
+    row("receive-shared-memory", || near.receive_shared())?;
+    row("advance-empty", || near.advance_empty())
+}
+
+/// The rows in which packets leave the node and come back.
+fn torus_rows(task: &'static Task, far: &mut Contexts, engine: &mut Port) -> Result<(), JobError> {
+    let target = far.to_first;
+    row("send-immediate-8", || {
+        far.rest();
+        let number = far.arrivals.number();
+        let instructions = far.send(target)?;
+        far.settle(number + 1);
+        Ok(instructions)
+    })?;
+    row("send-immediate-8-kick", || {
+        far.rest();
+        let number = far.arrivals.number();
+        let (readings, sent) = send_and_drive(far.count, &mut far.first, target, engine);
+        if !room(sent)? {
+            return Err(FULL);
+        }
+        far.settle(number + 1);
+        Ok(far.count.between(readings))
+    })?;
+    row("send-512", || {
+        far.rest();
+        far.send_eager(target)
+    })?;
+    row("receive-torus", || receive(task, far, engine, false))?;
+    row("receive-torus-fifo", || receive(task, far, engine, true))
+}
+
+/// The reception of one 8-byte message from the network, from the reception FIFO or from the virtqueue. The engine
+/// stands still until the packet is there, so what is counted does not depend on the network's speed.
+fn receive(task: &Task, far: &mut Contexts, engine: &mut Port, fifo: bool) -> Result<u32, JobError> {
+    let received = || task.unit().statistics().received_packets;
+    let mut turns = TURNS;
+    loop {
+        far.rest();
+        let (number, before) = (far.arrivals.number(), received());
+        far.send(far.to_first)?;
+        engine.drive();
+        wait(turns);
+        // A fast network brings it while the engine sends it.
+        let early = received() != before;
+        if fifo && !early {
+            engine.drive();
+        }
+        let ready = fifo == (received() != before) && !early;
+        let counted = far.arrivals.reception(far.count, &mut far.first);
+        if let Some(instructions) = counted.filter(|_| ready) {
+            return Ok(instructions);
+        }
+        far.settle(number + 1);
+        turns = turns.saturating_mul(2);
+    }
+}
+
+/// Work without any access to memory.
+fn wait(turns: u32) -> u32 {
+    (0..black_box(turns)).fold(0, |sum: u32, turn| black_box(sum.rotate_left(5) ^ turn))
+}
+
+// What is counted stands in functions of its own: what is around it must not change how it is compiled.
+
+#[inline(never)]
+fn post(count: Count, poster: Poster, slot: &'static WorkSlot, run: Run, cookie: usize) -> (Readings, bool) {
+    let (readings, posted) = count.around(|| poster.post(slot, Work { run, cookie }));
+    (readings, posted.is_ok())
+}
+
+#[inline(never)]
+fn advance(count: Count, context: &mut Context) -> (Readings, usize) {
+    count.around(|| context.advance())
+}
+
+#[inline(never)]
+fn send_immediate(
+    count: Count,
+    context: &mut Context,
+    target: Endpoint,
+) -> (Readings, Result<(), SendError>) {
+    count.around(|| context.send_immediate(target, COUNTED, &[], &EIGHT))
+}
+
+#[inline(never)]
+fn send_and_drive(
+    count: Count,
+    context: &mut Context,
+    target: Endpoint,
+    engine: &mut Port,
+) -> (Readings, Result<(), SendError>) {
+    count.around(|| {
+        let sent = context.send_immediate(target, COUNTED, &[], &EIGHT);
+        engine.drive();
+        sent
+    })
+}
+
+#[inline(never)]
+fn send_eager(count: Count, context: &mut Context, target: Endpoint) -> (Readings, Result<(), SendError>) {
+    count.around(|| {
+        let payload = Payload::Static(&EAGER);
+        let send =
+            Send { target, dispatch: COUNTED, header: &[], payload, local_done: None, remote_done: None };
+        context.send(send).map_err(|(error, _)| error)
+    })
+}

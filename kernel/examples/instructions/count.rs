@@ -1,0 +1,116 @@
+//! Counting: one measurement, one row of them.
+
+use kernel::{Instructions, JobError, Task};
+
+/// Measurements of a row, and those before them that count for nothing.
+const REPEATS: u32 = 64;
+const WARM_UP: u32 = 16;
+/// Repeats that must agree on a row's count.
+const AGREEING: usize = REPEATS as usize / 8;
+
+/// Two readings with nothing between them.
+#[inline(never)]
+fn twice(instructions: Instructions) -> (u32, u32) {
+    (instructions.now(), instructions.now())
+}
+
+/// The counter, with what reading it costs.
+#[derive(Clone, Copy)]
+pub struct Count {
+    instructions: Instructions,
+    /// Instructions from one reading to the next with nothing between them.
+    own: u32,
+}
+
+impl Count {
+    /// Calibrates. Fails where counts are not exact.
+    pub fn new(task: &Task) -> Result<Self, JobError> {
+        const INEXACT: JobError =
+            JobError::Other("instructions are counted under -icount only: `cargo xtask bench instructions`");
+        let instructions = task.instructions().ok_or(INEXACT)?;
+        let row = Row::of(|| {
+            let (first, second) = twice(instructions);
+            Ok(second.wrapping_sub(first))
+        })?;
+        // Where a clock stands in for the counter it does not go up by one instruction.
+        if (row.least(), row.most()) != (1, 1) {
+            return Err(INEXACT);
+        }
+        Ok(Self { instructions, own: row.least() })
+    }
+
+    #[inline(always)]
+    pub fn now(self) -> u32 {
+        self.instructions.now()
+    }
+
+    /// Instructions between two readings.
+    #[inline(always)]
+    pub fn between(self, (from, to): (u32, u32)) -> u32 {
+        to.wrapping_sub(from).wrapping_sub(self.own)
+    }
+
+    /// The readings before and after `what`, and its result. Their difference is left to the caller: its arithmetic
+    /// is not to be counted.
+    #[inline(always)]
+    pub fn around<T>(self, what: impl FnOnce() -> T) -> ((u32, u32), T) {
+        let from = self.now();
+        let result = what();
+        ((from, self.now()), result)
+    }
+}
+
+/// A row's measurements.
+struct Row {
+    counted: heapless::Vec<u32, { REPEATS as usize }>,
+}
+
+impl Row {
+    /// Counts and sorts.
+    fn of(mut once: impl FnMut() -> Result<u32, JobError>) -> Result<Self, JobError> {
+        let mut counted = heapless::Vec::new();
+        for repeat in 0..WARM_UP + REPEATS {
+            let instructions = once()?;
+            if repeat >= WARM_UP {
+                let _ = counted.push(instructions);
+            }
+        }
+        counted.sort_unstable();
+        Ok(Self { counted })
+    }
+
+    fn least(&self) -> u32 {
+        self.counted.first().copied().unwrap_or(0)
+    }
+
+    fn most(&self) -> u32 {
+        self.counted.last().copied().unwrap_or(0)
+    }
+
+    /// The least that several repeats agree on: on a slow host the odd one is of another kind, dearer or cheaper.
+    fn usual(&self) -> u32 {
+        let agreed = self.counted.windows(AGREEING).find(|window| window.first() == window.last());
+        agreed.and_then(|window| window.first().copied()).unwrap_or(self.least())
+    }
+}
+
+/// Counts and prints a row: `once` does everything for one measurement and returns it.
+pub fn row(name: &str, once: impl FnMut() -> Result<u32, JobError>) -> Result<(), JobError> {
+    let row = Row::of(once)?;
+    defmt::println!(
+        "{=str}: {=u32} instructions, {=u32} to {=u32}",
+        name,
+        row.usual(),
+        row.least(),
+        row.most()
+    );
+    Ok(())
+}
+
+/// Counts `once` many times and prints by how much that differs.
+pub fn noise(name: &str, mut once: impl FnMut() -> u32) -> Result<(), JobError> {
+    let row = Row::of(|| Ok(once()))?;
+    let difference = row.most() - row.least();
+    defmt::println!("{=str}: {=u32} instructions, 0 to {=u32}", name, difference, difference);
+    Ok(())
+}
