@@ -1,13 +1,27 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
-use crate::context::{Active, Context};
+use crate::context::{Active, Context, Setup};
 use crate::device::Port;
 use crate::dispatch::{DISPATCH_IDS, Handler};
-use crate::endpoint::{ClientId, ContextOffset, Endpoint};
+use crate::endpoint::{ClientId, ContextOffset, Endpoint, TaskList};
+use crate::kept::{KEPT_LIMIT, KeptPlace, KeptPlaces};
+use crate::operation::{OPERATIONS, Operations};
+use crate::receive::Incoming;
+use crate::reception::{LANDING_BYTES, RECEPTIONS, Receptions};
+use crate::send::HEADER_LIMIT;
 use crate::topology::{TorusCoord, TorusShape};
-use crate::{receive, send};
+use crate::{operation, receive, reception};
 use core::fmt;
 use core::ops::Range;
+use rings::buffer::{Buffer, CONTROL_BYTES};
+use rings::shared::Shared;
+
+/// Switch-over size from eager to rendezvous sends of a client that names none, in bytes.
+pub const RENDEZVOUS_FROM: usize = 16 << 10;
+/// Kept places of each context of a client that names no number.
+pub const KEPT_PLACES: usize = 8;
+/// Most bytes of data that a kept place holds, however late the switch-over.
+pub const KEPT_BYTES: usize = 64 << 10;
 
 /// What goes with a context's resources: kept to itself, or shared with the client's other contexts (SPEC P-3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -79,7 +93,7 @@ pub enum ClientError {
     ContextsAlive(u8),
     /// The context still has sends under way.
     SendsUnderWay,
-    /// The context is in the middle of receiving a message.
+    /// The context is in the middle of receiving a message, or keeps one.
     ReceivesUnderWay,
 }
 
@@ -98,7 +112,7 @@ impl fmt::Display for ClientError {
                 write!(f, "the client still has {count} contexts: destroy them first")
             }
             Self::ReceivesUnderWay => {
-                f.write_str("the context is receiving a message: advance it until that is whole")
+                f.write_str("the context is receiving or keeps a message: advance it, accept or discard that")
             }
             Self::SendsUnderWay => {
                 f.write_str("the context has sends under way: advance it until they are done")
@@ -141,13 +155,10 @@ pub struct Attributes {
     pub header_limit: usize,
     /// Dispatch ids, from 0.
     pub dispatch_ids: usize,
-}
-
-/// The tasks that a client talks to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum TaskList {
-    Range(Range<u32>),
-    Listed(&'static [u32]),
+    /// Bytes from which on a message to another node is sent by rendezvous.
+    pub rendezvous_from: usize,
+    /// Messages that each context can keep for later.
+    pub kept: usize,
 }
 
 /// Sets a client up; handlers come before contexts, so no message can find its handler missing.
@@ -159,6 +170,8 @@ pub struct ClientBuilder<N: Node> {
     tasks: TaskList,
     sharing: Sharing,
     local_paths: bool,
+    rendezvous_from: usize,
+    kept: usize,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
     mistake: Option<ClientError>,
 }
@@ -173,13 +186,18 @@ pub struct Client<N: Node> {
     tasks: TaskList,
     sharing: Sharing,
     local_paths: bool,
+    rendezvous_from: usize,
+    kept: usize,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
 }
 
 /// The memory of one context; a destroyed context gives it back for the next.
 pub struct ContextMemory<P: Port> {
-    operations: &'static mut [send::Place<P>],
+    operations: &'static mut [operation::Place<P>],
+    receptions: &'static mut [reception::Place<P>],
     incoming: &'static mut [receive::Place<P>],
+    kept: &'static mut [Option<KeptPlace>],
+    landing: Option<Shared>,
 }
 
 impl<N: Node> ClientBuilder<N> {
@@ -193,6 +211,8 @@ impl<N: Node> ClientBuilder<N> {
             tasks: TaskList::Range(0..node.tasks()),
             sharing: Sharing::Exclusive,
             local_paths: true,
+            rendezvous_from: RENDEZVOUS_FROM,
+            kept: KEPT_PLACES,
             handlers: [None; DISPATCH_IDS],
             mistake: None,
         }
@@ -237,20 +257,35 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// Sends messages of at least so many bytes to other nodes by rendezvous: their data is got from where it lies.
+    /// `usize::MAX` sends all eagerly (SPEC P-6).
+    pub fn rendezvous_from(mut self, bytes: usize) -> Self {
+        self.rendezvous_from = bytes;
+        self
+    }
+
+    /// How many messages that their handlers want later each context keeps; at most [`KEPT_LIMIT`]. A place holds an eager
+    /// message of up to the switch-over size, [`KEPT_BYTES`] at most.
+    pub fn kept(mut self, places: usize) -> Self {
+        self.kept = places;
+        if places > KEPT_LIMIT {
+            let exhausted = ClientError::Exhausted { what: "places for kept messages", limit: KEPT_LIMIT };
+            self.mistake = self.mistake.or(Some(exhausted));
+        }
+        self
+    }
+
     /// Takes the resources.
     ///
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
-        let Self { node, name, contexts, tasks, sharing, local_paths, handlers, mistake } = self;
+        let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
+        let Self { handlers, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
-        let stranger = match &tasks {
-            TaskList::Range(range) => (range.end > node.tasks()).then(|| range.end - 1),
-            TaskList::Listed(list) => list.iter().copied().find(|&task| task >= node.tasks()),
-        };
-        if let Some(task) = stranger {
+        if let Some(task) = tasks.exception(|task| task < node.tasks()) {
             return Err(ClientError::UnknownTask(task));
         }
         let limit = usize::from(node.context_limit());
@@ -258,7 +293,20 @@ impl<N: Node> ClientBuilder<N> {
             return Err(ClientError::Exhausted { what: "contexts", limit });
         }
         let id = node.claim_client(name)?;
-        Ok(Client { node, name, id, contexts, alive: 0, tasks, sharing, local_paths, handlers })
+        let alive = 0;
+        Ok(Client {
+            node,
+            name,
+            id,
+            contexts,
+            alive,
+            tasks,
+            sharing,
+            local_paths,
+            rendezvous_from,
+            kept,
+            handlers,
+        })
     }
 }
 
@@ -283,11 +331,7 @@ impl<N: Node> Client<N> {
     /// # Errors
     /// [`ClientError::UnknownTask`], [`ClientError::UnknownContext`].
     pub fn endpoint(&self, task: u32, context: u8) -> Result<Endpoint, ClientError> {
-        let known = match &self.tasks {
-            TaskList::Range(range) => range.contains(&task),
-            TaskList::Listed(list) => list.contains(&task),
-        };
-        if !known {
+        if !self.tasks.contains(task) {
             return Err(ClientError::UnknownTask(task));
         }
         if context >= self.contexts {
@@ -306,30 +350,43 @@ impl<N: Node> Client<N> {
             clock_hz: self.node.clock_hz(),
             torus,
             coord,
-            header_limit: send::HEADER_LIMIT,
+            header_limit: HEADER_LIMIT,
             dispatch_ids: DISPATCH_IDS,
+            rendezvous_from: self.rendezvous_from,
+            kept: self.kept,
         }
     }
 
-    /// Memory for one context: its size grows with the number of endpoints that the client talks to.
+    /// Memory for one context: places for operations and receptions, for each endpoint that it may hear from and for kept
+    /// messages, and what data that is pulled in pieces lands in.
     ///
     /// # Errors
     /// [`ClientError::Exhausted`].
     pub fn context_memory(&self) -> Result<ContextMemory<N::Port>, ClientError> {
-        let tasks = match &self.tasks {
-            TaskList::Range(range) => range.len(),
-            TaskList::Listed(list) => list.len(),
-        };
         // A packet's origin can be any task of the job, listed or not; those are the ones that matter.
-        let tasks = tasks.max(self.node.tasks() as usize);
+        let tasks = self.tasks.len().max(self.node.tasks() as usize);
         let endpoints = tasks * usize::from(self.node.context_limit());
         let places = (2 * endpoints).next_power_of_two();
         let exhausted =
             ClientError::Exhausted { what: "memory for a context, in messages in flight", limit: places };
+        let kept = self.node.memory(self.kept, || None).ok_or(exhausted)?;
+        for place in kept.iter_mut() {
+            *place =
+                Some(KeptPlace::new(self.buffer(self.rendezvous_from.min(KEPT_BYTES)).ok_or(exhausted)?));
+        }
         Ok(ContextMemory {
-            operations: self.node.memory(send::OPERATIONS, || None).ok_or(exhausted)?,
+            operations: self.node.memory(OPERATIONS, || None).ok_or(exhausted)?,
+            receptions: self.node.memory(RECEPTIONS, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
+            kept,
+            landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
         })
+    }
+
+    /// A buffer of at least `len` bytes.
+    fn buffer(&self, len: usize) -> Option<Buffer> {
+        // Room for the count, and for its alignment.
+        Buffer::new(self.node.memory(len + 2 * CONTROL_BYTES, || 0u8)?).ok()
     }
 
     /// Makes the context with this offset.
@@ -348,9 +405,18 @@ impl<N: Node> Client<N> {
         let port = self.node.open(self.id, context, self.sharing)?;
         self.alive += 1;
         let me = Endpoint { client: self.id, context, task: self.node.task() };
-        let sends = send::Sends::new(memory.operations);
-        let incoming = receive::Incoming::new(memory.incoming);
-        Ok(Context::new(Active::new(port, me, self.local_paths, self.handlers, sends, incoming)))
+        let setup = Setup {
+            me,
+            contexts: self.contexts,
+            local_paths: self.local_paths,
+            rendezvous_from: self.rendezvous_from,
+            handlers: self.handlers,
+            operations: Operations::new(memory.operations),
+            receptions: Receptions::new(memory.receptions, memory.landing),
+            incoming: Incoming::new(memory.incoming),
+            kept: KeptPlaces::new(memory.kept),
+        };
+        Ok(Context::new(Active::new(port, setup)))
     }
 
     /// Ends a context and gives its memory back.
@@ -367,15 +433,22 @@ impl<N: Node> Client<N> {
         if (me.client, me.task) != (self.id, self.node.task()) {
             return Err((ClientError::UnknownContext(me.context.0), context));
         }
-        if !context.sends.is_idle() {
+        if !context.has_sent_all() {
             return Err((ClientError::SendsUnderWay, context));
         }
-        if !context.incoming.is_idle() {
+        if !context.has_received_all() {
             return Err((ClientError::ReceivesUnderWay, context));
         }
-        let active = context.into_active();
+        let Active { operations, receptions, incoming, kept, .. } = context.into_active();
         self.alive -= 1;
-        Ok(ContextMemory { operations: active.sends.into_places(), incoming: active.incoming.into_places() })
+        let (receptions, landing) = receptions.into_parts();
+        Ok(ContextMemory {
+            operations: operations.into_places(),
+            receptions,
+            incoming: incoming.into_places(),
+            kept: kept.into_places(),
+            landing,
+        })
     }
 
     /// Ends the client and gives its resources back.

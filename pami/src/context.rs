@@ -15,12 +15,16 @@
 //! }
 //! ```
 
+use crate::acks::Acks;
 use crate::client::Counters;
-use crate::device::{Arrival, Port, Wake};
+use crate::device::{Arrival, Path, Port, REQUESTS, Unreachable, Wake};
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::Endpoint;
+use crate::error::SendError;
+use crate::kept::KeptPlaces;
+use crate::operation::{Blocked, OPERATIONS, Operations};
 use crate::receive::Incoming;
-use crate::send::{SendError, Sends};
+use crate::reception::Receptions;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -86,6 +90,7 @@ impl<P: Port> Poster<P> {
     ///
     /// # Errors
     /// [`Busy`] while an earlier post of `slot` has not been run to its end.
+    #[inline]
     pub fn post(&self, slot: &'static WorkSlot<P>, work: Work<P>) -> Result<(), Busy> {
         self.queue.post(slot, work)?;
         self.waker.wake();
@@ -96,26 +101,76 @@ impl<P: Port> Poster<P> {
 /// A context without its `advance`: what handlers, callbacks and posted work are handed.
 pub struct Active<P: Port> {
     pub(crate) port: P,
-    pub(crate) me: Endpoint,
+    /// Whether anything is under way: an operation, a reception, half a message, an acknowledgement that is owed, an arrival
+    /// that waits. If not, an advance has only to look for what is new.
+    pub(crate) busy: bool,
     pub(crate) local_paths: bool,
-    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
-    pub(crate) sends: Sends<P>,
-    pub(crate) incoming: Incoming<P>,
+    pub(crate) me: Endpoint,
+    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
+    route: Option<Route>,
     pub(crate) counters: Counters,
+    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
+    /// Counts operations and arrivals.
+    pub(crate) orders: u64,
+    /// Deaths that this context has taken note of.
+    pub(crate) deaths: u32,
+    /// Contexts that the client has in each task.
+    pub(crate) contexts: u8,
+    pub(crate) rendezvous_from: usize,
+    pub(crate) operations: Operations<P>,
+    pub(crate) receptions: Receptions<P>,
+    pub(crate) incoming: Incoming<P>,
+    pub(crate) acks: Acks,
+    pub(crate) kept: KeptPlaces,
+    /// An arrival that found no place. Nothing else is pulled before it.
+    held: Option<P::Arrival>,
     not_sync: PhantomData<Cell<()>>,
 }
 
+#[derive(Clone, Copy)]
+struct Route {
+    target: Endpoint,
+    path: Path,
+    deaths: u32,
+}
+
+/// What a client gives to a context.
+pub(crate) struct Setup<P: Port> {
+    pub(crate) me: Endpoint,
+    pub(crate) contexts: u8,
+    pub(crate) local_paths: bool,
+    pub(crate) rendezvous_from: usize,
+    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
+    pub(crate) operations: Operations<P>,
+    pub(crate) receptions: Receptions<P>,
+    pub(crate) incoming: Incoming<P>,
+    pub(crate) kept: KeptPlaces,
+}
+
 impl<P: Port> Active<P> {
-    pub(crate) fn new(
-        port: P,
-        me: Endpoint,
-        local_paths: bool,
-        handlers: [Option<Handler<P>>; DISPATCH_IDS],
-        sends: Sends<P>,
-        incoming: Incoming<P>,
-    ) -> Self {
-        let counters = Counters::default();
-        Self { port, me, local_paths, handlers, sends, incoming, counters, not_sync: PhantomData }
+    pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
+        let Setup { me, contexts, local_paths, rendezvous_from, handlers, .. } = setup;
+        let Setup { operations, receptions, incoming, kept, .. } = setup;
+        Self {
+            deaths: port.deaths(),
+            port,
+            busy: false,
+            local_paths,
+            me,
+            route: None,
+            counters: Counters::default(),
+            handlers,
+            orders: 0,
+            contexts,
+            rendezvous_from,
+            operations,
+            receptions,
+            incoming,
+            acks: Acks::new(),
+            kept,
+            held: None,
+            not_sync: PhantomData,
+        }
     }
 
     /// The endpoint that this context is.
@@ -138,6 +193,110 @@ impl<P: Port> Active<P> {
         Poster { queue: self.port.posts(), waker: self.port.waker() }
     }
 
+    /// The path to an endpoint of this client.
+    #[inline]
+    pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
+        match self.route {
+            Some(route) if route.target == target && route.deaths == self.port.deaths() => Ok(route.path),
+            _ => self.find_path(target),
+        }
+    }
+
+    #[inline(never)]
+    fn find_path(&mut self, target: Endpoint) -> Result<Path, SendError> {
+        if target.client != self.me.client {
+            return Err(SendError::ForeignClient);
+        }
+        // Before the look: a death behind it makes the route useless.
+        let deaths = self.port.deaths();
+        let path = self.port.locate(target, self.local_paths).map_err(|error| match error {
+            Unreachable::NoSuchEndpoint => SendError::Unreachable,
+            Unreachable::Dead(node) => SendError::Dead(node),
+        })?;
+        self.route = Some(Route { target, path, deaths });
+        Ok(path)
+    }
+
+    /// Whether nothing is under way towards others.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.operations.is_idle() && self.acks.is_empty()
+    }
+
+    /// Whether nothing is under way from others, and no message kept.
+    pub(crate) fn has_received_all(&self) -> bool {
+        self.receptions.is_idle() && self.incoming.is_idle() && self.kept.is_idle() && self.held.is_none()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.has_sent_all() && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
+    }
+
+    /// The part of an advance behind the look for anything to do at all. `first` was pulled by that look.
+    #[inline(never)]
+    fn advance_all(&mut self, moved: bool, first: Option<P::Arrival>) -> usize {
+        let mut events = usize::from(moved);
+        if self.busy {
+            events += self.take_ends();
+        }
+        events += self.take_arrivals(first);
+        events += self.run_posts();
+        if self.busy {
+            events += self.progress();
+        }
+        if events > 0 {
+            self.port.drive();
+        }
+        events
+    }
+
+    /// Deaths, and requests that have ended.
+    #[inline(never)]
+    fn take_ends(&mut self) -> usize {
+        if self.port.deaths() != self.deaths {
+            self.note_deaths();
+        }
+        let mut events = 0;
+        // A callback may ask for more: the bound keeps that from holding the caller.
+        while events < REQUESTS
+            && let Some(completed) = self.port.completed()
+        {
+            match completed.message as usize % REQUESTS {
+                ..OPERATIONS => self.request_ended(completed),
+                _ => self.pull_ended(completed),
+            }
+            events += 1;
+        }
+        events
+    }
+
+    #[inline]
+    fn take_arrivals(&mut self, first: Option<P::Arrival>) -> usize {
+        let mut next = first;
+        if self.busy && next.is_none() {
+            // An arrival may owe an acknowledgement; with no place to note one it waits in its FIFO.
+            if self.acks.is_full() {
+                return 0;
+            }
+            next = self.held.take();
+        }
+        let mut events = 0;
+        while events < ARRIVALS_PER_ADVANCE {
+            let Some(arrival) = next.take().or_else(|| self.port.pull()) else { break };
+            if !self.receive(arrival.envelope(), arrival.header(), arrival.data()) {
+                self.held = Some(arrival);
+                self.busy = true;
+                break;
+            }
+            self.port.release(arrival);
+            events += 1;
+            if self.busy && self.acks.is_full() {
+                break;
+            }
+        }
+        events
+    }
+
+    #[inline]
     fn run_posts(&mut self) -> usize {
         let mut finished = 0;
         // Work may post more work: the bound keeps that from holding the caller.
@@ -151,6 +310,22 @@ impl<P: Port> Active<P> {
             finished += 1;
         }
         finished
+    }
+
+    /// Goes on with everything under way. Returns how much of it moved.
+    #[inline(never)]
+    fn progress(&mut self) -> usize {
+        let mut blocked = Blocked::new();
+        let mut events = self.settle_receptions();
+        events += self.check_arrived_fences();
+        events += self.send_acks(&mut blocked);
+        events += self.queue_receptions(&mut blocked);
+        blocked.clear();
+        events += self.queue_line(&mut blocked);
+        events += self.settle_operations();
+        events += self.complete_fences();
+        self.busy = !self.is_idle();
+        events
     }
 }
 
@@ -182,26 +357,21 @@ impl<P: Port> Context<P> {
     }
 
     /// Makes progress and never blocks: moves packets, runs handlers for those that arrived, posted work,
-    /// pending sends and the callbacks of those that completed. Returns how many of these there were.
+    /// pending operations and the callbacks of those that completed. Returns how many of these there were.
+    #[inline]
     pub fn advance(&mut self) -> usize {
         let active = &mut self.active;
-        let mut events = usize::from(active.port.drive());
-        for _ in 0..ARRIVALS_PER_ADVANCE {
-            // An arrival may owe an acknowledgement; with no place to note one it waits in its FIFO.
-            if active.sends.acks_full() {
-                break;
-            }
-            let Some(arrival) = active.port.pull() else { break };
-            active.receive(arrival.envelope(), arrival.header(), arrival.data());
-            active.port.release(arrival);
-            events += 1;
+        let moved = active.port.drive();
+        if active.busy {
+            return active.advance_all(moved, None);
         }
-        events += active.run_posts();
-        events += active.progress_sends();
-        if events > 0 {
-            active.port.drive();
+        if let Some(arrival) = active.port.pull() {
+            return active.advance_all(moved, Some(arrival));
         }
-        events
+        if active.port.posted().peek().is_some() {
+            return active.advance_all(moved, None);
+        }
+        usize::from(moved)
     }
 
     /// Calls `attempt`, and advances and calls it again for as long as it finds no room.

@@ -6,6 +6,8 @@
 use crate::context::Active;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
+use crate::error::OperationError;
+use crate::layout::Layout;
 use rings::buffer::Buffer;
 
 /// Number of dispatch ids of a client; ids run from 0.
@@ -17,7 +19,7 @@ pub const DISPATCH_IDS: usize = 32;
 /// handed does not have that.
 pub type Handler<P> = &'static (dyn Fn(&mut Active<P>, &Message<'_>) -> Receive<P> + Sync);
 
-/// An arriving message, at its first packet.
+/// An arriving message, at its first packet. Of a rendezvous there is no data yet, only its length.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// Who sent it.
@@ -44,8 +46,15 @@ pub enum Receive<P: Port> {
     /// Put all of the data, from its first byte, into the buffer and give it to the callback. Data beyond the
     /// buffer's end is discarded; [`Received::total`] tells.
     Into(Buffer, OnReceived<P>),
+    /// As `Into`, with the bytes placed in the buffer by the layout. What does not fit ends the placing.
+    Scatter(Buffer, Layout, OnReceived<P>),
     /// Hand the data to the callback packet by packet, the first bytes included.
     Packets(OnPart<P>),
+    /// Nobody wants it yet: it is kept until [`Active::accept`] or [`Active::discard`] (SPEC P-6). An eager message takes
+    /// one of the context's kept places with its data, a rendezvous one without. If none is free, or the data is longer
+    /// than a place, the message stays in front of its FIFO with all that is behind it, and each advance asks the handler
+    /// again.
+    Later,
 }
 
 /// Called when a message is in the buffer that its handler named.
@@ -62,11 +71,13 @@ pub struct Received {
     pub origin: Endpoint,
     /// The handler's buffer, back.
     pub buffer: Buffer,
-    /// Bytes of the message in the buffer, from its start.
+    /// Bytes of the message in the buffer, from the message's start.
     pub len: usize,
     /// Bytes of data that the message had. Over `len` if the buffer was too small, or if the sender stopped in
     /// the middle.
     pub total: usize,
+    /// Why the rest does not come.
+    pub result: Result<(), OperationError>,
     /// As given with the buffer.
     pub cookie: usize,
 }
@@ -79,7 +90,7 @@ pub struct OnPart<P: Port> {
     pub cookie: usize,
 }
 
-/// One packet's share of a message.
+/// One packet's share of a message. If the rest does not come, a last part without data says why.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// Who sent it.
@@ -90,6 +101,8 @@ pub struct Part<'a> {
     pub data: &'a [u8],
     /// Bytes of data in the whole message.
     pub total: usize,
+    /// Why no more parts come.
+    pub result: Result<(), OperationError>,
     /// As given by the handler.
     pub cookie: usize,
 }
@@ -115,6 +128,27 @@ pub struct Completion {
     pub target: Endpoint,
     /// The buffer that the operation was given, in local completions.
     pub buffer: Option<Buffer>,
+    /// Whether it was done.
+    pub result: Result<(), OperationError>,
+    /// As given with the operation.
+    pub cookie: usize,
+}
+
+/// Called when an update of a word is done.
+pub struct OnFetched<P: Port> {
+    /// The function.
+    pub call: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
+    /// Handed to it as is.
+    pub cookie: usize,
+}
+
+/// The end of an update.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetched {
+    /// The endpoint that the operation named.
+    pub target: Endpoint,
+    /// What the word was.
+    pub result: Result<u64, OperationError>,
     /// As given with the operation.
     pub cookie: usize,
 }
@@ -130,4 +164,4 @@ macro_rules! copy {
         impl<P: Port> Copy for $name<P> {}
     )*};
 }
-copy!(OnReceived, OnPart, Done);
+copy!(OnReceived, OnPart, OnFetched, Done);

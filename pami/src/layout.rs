@@ -64,6 +64,34 @@ impl Layout {
         }
     }
 
+    /// Bytes of data that lie in `extent` bytes of memory: all of an index, and as much of the blocks as there is.
+    /// `None` if an index reaches beyond, or if blocks are empty or overlap.
+    pub fn bytes_within(&self, extent: u32) -> Option<u32> {
+        match *self {
+            Self::Contiguous => Some(extent),
+            Self::Strided { block, stride } => {
+                (block > 0 && stride >= block).then(|| extent / stride * block + (extent % stride).min(block))
+            }
+            Self::Indexed(runs) => runs.iter().try_fold(0u32, |sum, &(start, run)| {
+                let inside = start.checked_add(run)? <= extent;
+                inside.then_some(sum)?.checked_add(run)
+            }),
+        }
+    }
+
+    /// The next run that both layouts have in one piece, of at most `most` bytes: its offset in each, and its length.
+    pub(crate) fn next_pair(
+        (a, at_a): (&Self, &mut Cursor),
+        (b, at_b): (&Self, &mut Cursor),
+        most: u32,
+    ) -> Option<(u32, u32, u32)> {
+        let mut ahead = *at_a;
+        let (_, len) = a.next_run(&mut ahead, most)?;
+        let (in_b, len) = b.next_run(at_b, len)?;
+        let (in_a, len) = a.next_run(at_a, len)?;
+        Some((in_a, in_b, len))
+    }
+
     /// How far from the start `len` bytes reach; `None` if the layout has fewer, or reaches too far to count.
     pub fn reach(&self, len: u32) -> Option<u32> {
         match *self {
@@ -122,6 +150,36 @@ mod tests {
             assert_eq!(walk(indexed, 5, most), [4, 5, 0, 1, 2]);
             assert_eq!(walk(indexed, 9, most), [4, 5, 0, 1, 2], "an index has an end");
         }
+    }
+
+    #[test]
+    fn p10_the_bytes_within_memory_are_those_whose_places_it_has() {
+        let strided = Layout::Strided { block: 3, stride: 5 };
+        for extent in 0..40 {
+            let bytes = strided.bytes_within(extent).unwrap();
+            assert!(strided.reach(bytes).unwrap() <= extent, "{extent}");
+            assert!(strided.reach(bytes + 1).unwrap() > extent, "{extent}");
+        }
+        assert_eq!(Layout::Indexed(&[(4, 2), (0, 3)]).bytes_within(6), Some(5));
+        assert_eq!(Layout::Indexed(&[(4, 2), (0, 3)]).bytes_within(5), None);
+        assert_eq!(Layout::Indexed(&[(u32::MAX, 2)]).bytes_within(u32::MAX), None);
+        assert_eq!(Layout::Strided { block: 5, stride: 4 }.bytes_within(9), None);
+        assert_eq!(Layout::Strided { block: 0, stride: 0 }.bytes_within(9), None);
+    }
+
+    #[test]
+    fn p10_runs_of_two_layouts_pair_up() {
+        let (a, b) = (Layout::Strided { block: 3, stride: 5 }, Layout::Indexed(&[(4, 2), (9, 0), (0, 6)]));
+        let (mut at_a, mut at_b, mut left) = (Cursor::default(), Cursor::default(), 8);
+        let mut pairs = Vec::new();
+        while let Some((in_a, in_b, len)) = Layout::next_pair((&a, &mut at_a), (&b, &mut at_b), left) {
+            pairs.extend((0..len).map(|n| (in_a + n, in_b + n)));
+            left -= len;
+            if left == 0 {
+                break;
+            }
+        }
+        assert_eq!(pairs, [(0, 4), (1, 5), (2, 0), (5, 1), (6, 2), (7, 3), (10, 4), (11, 5)]);
     }
 
     #[test]

@@ -3,37 +3,74 @@
 //! No `std`, no allocation, no code outside the language's guarantees. Hardware is known only through [`device::Port`].
 //!
 //! A job makes a [`client::Client`] with its dispatch handlers, contexts from it, and advances those; messages go
-//! to [`endpoint::Endpoint`]s by [`context::Active::send_immediate`] and [`context::Active::send`]. One message
-//! takes this way:
+//! to [`endpoint::Endpoint`]s by [`context::Active::send_immediate`] and [`context::Active::send`]. Memory that a task
+//! [registers](context::Active::register) is reached without it: [`put`](context::Active::put),
+//! [`get`](context::Active::get), [`fetch`](context::Active::fetch). A [`fence`](context::Active::fence) waits for all of
+//! these. They take this way:
 //!
 //! ```text
-//! Context::send -> line of operations -> injection FIFO or shared-memory ring -> wire
-//! wire -> reception FIFO or ring -> Context::advance -> handler -> buffer -> callback
+//! send, put, get, fetch, fence -> place -> line -> injection FIFO or shared-memory ring -> wire
+//! wire -> reception FIFO or ring -> advance -> handler -> buffer -> callback           (send: eager)
+//!                                                 handler -> GET ... data -> callback -> done   (send: rendezvous)
+//!                                                 handler -> kept ... accept -> buffer -> callback
+//! wire -> message unit -> region                                                         (put, fetch)
+//! wire -> message unit -> region -> wire -> message unit -> memory -> callback             (get)
 //! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`client`], [`context`], [`lock`] | who has which resources, and who may use them |
+//! | [`send`], [`put`], [`get`], [`fetch`], [`fence`] | operations, each with its packets; their common places in `operation` |
+//! | [`dispatch`], [`kept`], [`region`] | what the application gives and names |
+//! | [`reception`], `receive`, `rendezvous`, `acks` | the target's side |
+//! | `deaths` | what ends when a node dies |
+//! | [`device`], [`packet`], [`topology`], [`mapping`] | what drivers and the host share with this |
 #![no_std]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
 
+mod acks;
 pub mod client;
 pub mod context;
+mod deaths;
 pub mod device;
 pub mod dispatch;
 pub mod endpoint;
+pub mod error;
+pub mod fence;
+pub mod fetch;
+mod gather;
+pub mod get;
+pub mod kept;
 pub mod layout;
 pub mod lock;
 pub mod mapping;
+mod operation;
 pub mod packet;
+pub mod put;
 mod receive;
+pub mod reception;
 pub mod region;
+mod rendezvous;
 pub mod send;
 pub mod topology;
 
 pub use client::{Client, ClientBuilder, ClientError, Node, Sharing};
 pub use context::{Active, Context, Poster, Progress, Work, WorkSlot, wait_on};
-pub use dispatch::{Completion, Done, Message, OnPart, OnReceived, Part, Receive, Received};
-pub use endpoint::Endpoint;
+pub use dispatch::{
+    Completion, Done, Fetched, Message, OnFetched, OnPart, OnReceived, Part, Receive, Received,
+};
+pub use endpoint::{Endpoint, TaskList};
+pub use error::{OperationError, RegisterError, SendError};
+pub use fetch::Fetch;
+pub use get::Get;
+pub use kept::{Kept, KeptId};
+pub use layout::Layout;
 pub use lock::LockedContext;
+pub use put::Put;
+pub use region::{Region, RegionFault, RegionHandle, Rights, Rmw};
 pub use rings::buffer::{Buffer, Lease, Source};
-pub use send::{Payload, Send, SendError};
+pub use rings::shared::{Shared, Update, Width};
+pub use send::{Payload, Send};

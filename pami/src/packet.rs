@@ -39,9 +39,10 @@ pub enum Kind {
     Next = 3,
     /// As `First`, and the origin wants an [`Ack`](Kind::Ack) when the target has the whole message.
     FirstAcked = 4,
-    /// The target has the message whose number this carries, and all eager ones before it.
+    /// The target has the eager message whose number this carries, and those whose numbers are its data, four bytes each.
     Ack = 5,
-    /// A message whose data waits at its origin: data is the [`RegionId`](crate::region::RegionId) to get it from.
+    /// A message whose data waits at its origin: this packet's data is the [`RegionId`](crate::region::RegionId) to get the
+    /// message's from, `total` bytes from the region's start.
     Rts = 6,
     /// The target has, or does not want, the data of the `Rts` whose number this carries.
     Pulled = 7,

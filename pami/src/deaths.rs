@@ -1,0 +1,67 @@
+//! Nodes that die: what waits for them ends, the rest goes on (SPEC D-8).
+
+use crate::context::Active;
+use crate::device::Port;
+use crate::endpoint::Endpoint;
+use crate::error::OperationError;
+use crate::operation::{Action, bits};
+
+impl<P: Port> Active<P> {
+    /// A node that was declared dead, the one with the lowest rank: a job that waits for a message finds out by this that
+    /// it will not come.
+    pub fn dead_node(&self) -> Option<u32> {
+        self.port.first_dead()
+    }
+
+    /// The node of `endpoint`, if it is dead.
+    pub(crate) fn dead_home(&self, endpoint: Endpoint) -> Option<u32> {
+        self.port.node_of(endpoint.task).filter(|&node| self.port.is_dead(node))
+    }
+
+    /// Ends all that waits for nodes that died since the last call: operations to them, fences that they have not answered,
+    /// and messages of theirs that are half-way.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_deaths(&mut self) {
+        // Before the looks: a death behind them makes for another round.
+        self.deaths = self.port.deaths();
+        for number in bits(self.operations.used()) {
+            self.end_if_dead(number);
+        }
+        for number in bits(self.receptions.used()) {
+            let Some(origin) = self.receptions.get(number).map(|reception| reception.origin) else {
+                continue;
+            };
+            if let Some(node) = self.dead_home(origin) {
+                self.abandon_reception(number, OperationError::NodeDead(node));
+            }
+        }
+        let port = &self.port;
+        let dead = |endpoint: Endpoint| port.node_of(endpoint.task).is_some_and(|node| port.is_dead(node));
+        self.acks.forget_dead(dead);
+        while let Some(origin) = self.incoming.find_origin(|origin| self.dead_home(origin).is_some()) {
+            let Some(node) = self.dead_home(origin) else { break };
+            let Some(partial) = self.incoming.take(origin) else { break };
+            self.deliver(partial, Err(OperationError::NodeDead(node)));
+        }
+    }
+
+    fn end_if_dead(&mut self, number: u8) {
+        let port = &self.port;
+        let dead = |endpoint: Endpoint| port.node_of(endpoint.task).filter(|&node| port.is_dead(node));
+        let Some(operation) = self.operations.get(number) else { return };
+        let waits = operation.awaits || !operation.queued || operation.lease.is_some();
+        match &mut operation.action {
+            Action::Fence(state) if !state.single() => {
+                if let Some(node) = state.forget_dead(dead) {
+                    operation.result = Err(OperationError::NodeDead(node));
+                }
+            }
+            _ => {
+                if let Some(node) = dead(operation.target).filter(|_| waits) {
+                    self.give_up(number, OperationError::NodeDead(node));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Why a call was refused, and why an operation that was taken did not end well.
+
+use crate::dispatch::DISPATCH_IDS;
+use crate::region::RegionFault;
+use crate::send::HEADER_LIMIT;
+use core::fmt;
+
+/// Why an operation was not taken. The caller is at fault, but for `Again` and `Dead`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendError {
+    /// No room now: advance, then try again.
+    Again,
+    /// The header is over [`HEADER_LIMIT`], or header and data of an immediate send over
+    /// [`Active::immediate_limit`](crate::Active::immediate_limit), or the data over `u32::MAX` bytes.
+    TooLong,
+    /// The range does not lie inside the payload's buffer, or inside the memory that a get is to fill.
+    Range,
+    /// The dispatch id is not below [`DISPATCH_IDS`].
+    DispatchId,
+    /// The endpoint belongs to another client.
+    ForeignClient,
+    /// The job has no such endpoint, or the node has no shared-memory ring left for this pair of contexts.
+    Unreachable,
+    /// The endpoint's node, of this rank, was declared dead (SPEC D-8).
+    Dead(u32),
+    /// What can be seen of the region's handle says that its owner would refuse.
+    Region(RegionFault),
+    /// The layout does not name that many bytes of the memory that it is used on.
+    Layout,
+    /// No message is kept under that id, or not any more.
+    NotKept,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Again => f.write_str("no room for the operation now: advance the context, then try again"),
+            Self::TooLong => write!(f, "the message is too long: a header has at most {HEADER_LIMIT} bytes"),
+            Self::Range => f.write_str("the range does not lie inside the memory that was handed over"),
+            Self::DispatchId => write!(f, "the dispatch id is not below {DISPATCH_IDS}"),
+            Self::ForeignClient => f.write_str("the target endpoint belongs to another client"),
+            Self::Unreachable => f.write_str("the job has no such endpoint, or no ring is left to reach it"),
+            Self::Dead(node) => write!(f, "node {node}, where the target lives, is dead"),
+            Self::Region(fault) => fault.fmt(f),
+            Self::Layout => f.write_str("the layout does not lie inside the memory that it is used on"),
+            Self::NotKept => f.write_str("no such message is kept: it was accepted or discarded before"),
+        }
+    }
+}
+
+impl core::error::Error for SendError {}
+
+/// Why an operation that had been taken was given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OperationError {
+    /// The other side's node, of this rank, was declared dead (SPEC D-8). What it has of the operation is not known.
+    NodeDead(u32),
+    /// The node that owns the region refused. Parts of a long operation may have been carried out before.
+    Region(RegionFault),
+}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodeDead(node) => write!(f, "node {node} is dead"),
+            Self::Region(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for OperationError {}
+
+/// Why memory did not become a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RegisterError {
+    /// The node has no more than this many.
+    NoneLeft {
+        /// Regions that the node can have.
+        limit: usize,
+    },
+    /// It has over `u32::MAX` bytes.
+    TooLong,
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoneLeft { limit } => {
+                write!(f, "the node has {limit} memory regions, all in use: deregister one")
+            }
+            Self::TooLong => write!(f, "a memory region has at most {} bytes", u32::MAX),
+        }
+    }
+}
+
+impl core::error::Error for RegisterError {}

@@ -1,0 +1,262 @@
+//! Fences: all that was sent before has been received (SPEC F-1 to F-6).
+//!
+//! ```text
+//! origin                         target
+//!   FENCE  ---------------------->  behind all earlier packets to this endpoint; kept messages keep it waiting
+//!          <----------------------  GET of nothing, behind the gets of all earlier rendezvous
+//!   GetLast of nothing ---------->  the origin's unit has sent all that was asked for before
+//!          <----------------------  FENCE-ack, when all earlier receptions from this origin are over
+//!   done, once no older operation of this context to the target is under way
+//! ```
+//!
+//! Nothing is counted and no send leaves a trace for a fence to find (SPEC F-4): order on the path says the most, and the
+//! context's places of operations and receptions, which are there anyhow, the rest. Within a node there is nothing to get,
+//! so FENCE and FENCE-ack are all.
+
+use crate::context::Active;
+use crate::device::{Path, Port, Unreachable};
+use crate::dispatch::Done;
+use crate::endpoint::{ContextOffset, Endpoint, TaskList};
+use crate::error::{OperationError, SendError};
+use crate::operation::{Action, Blocked, Operation, bits, message_number};
+use crate::packet::{Envelope, Kind};
+use crate::reception::Stage;
+use heapless::Vec;
+
+/// Targets of one fence that are asked at once.
+pub const FENCED_AT_ONCE: usize = 16;
+
+/// A fence under way.
+pub(crate) struct FenceState {
+    targets: Targets,
+    /// How many of the targets were asked.
+    asked: usize,
+    /// Those of them that have not answered.
+    owed: Vec<Endpoint, FENCED_AT_ONCE>,
+}
+
+#[derive(Clone)]
+enum Targets {
+    One(Endpoint),
+    /// This many contexts of each task.
+    Contexts(TaskList, u8),
+}
+
+impl Targets {
+    /// Target number `index`.
+    fn get(&self, index: usize, like: Endpoint) -> Option<Endpoint> {
+        match self {
+            Self::One(target) => (index == 0).then_some(*target),
+            Self::Contexts(tasks, contexts) => {
+                let each = usize::from(*contexts).max(1);
+                let task = tasks.get(index / each)?;
+                Some(Endpoint { task, context: ContextOffset((index % each) as u8), ..like })
+            }
+        }
+    }
+
+    fn contains(&self, target: Endpoint) -> bool {
+        match self {
+            Self::One(one) => *one == target,
+            Self::Contexts(tasks, _) => tasks.contains(target.task),
+        }
+    }
+}
+
+impl FenceState {
+    /// Takes those that died off those that have to answer. Returns the first of their nodes.
+    pub(crate) fn forget_dead(&mut self, dead: impl Fn(Endpoint) -> Option<u32>) -> Option<u32> {
+        let first = self.owed.iter().find_map(|&target| dead(target));
+        self.owed.retain(|&target| dead(target).is_none());
+        first
+    }
+
+    /// The only target, if there is one.
+    pub(crate) fn single(&self) -> bool {
+        matches!(self.targets, Targets::One(_))
+    }
+
+    /// Whether every target was asked and has answered.
+    fn all_answered(&self, like: Endpoint) -> bool {
+        self.owed.is_empty() && self.targets.get(self.asked, like).is_none()
+    }
+}
+
+impl<P: Port> Active<P> {
+    /// Calls `done` when all operations to `target` that were started on this context before are done on both sides: sends
+    /// received, kept ones included; puts, gets and updates carried out. Other traffic goes on. The callback is not called
+    /// before the next advance.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or why the target has no path.
+    pub fn fence(&mut self, target: Endpoint, done: Done<P>) -> Result<(), SendError> {
+        let path = self.path_to(target)?;
+        self.begin_fence(Some(path), target, Targets::One(target), done)
+    }
+
+    /// As [`fence`](Self::fence), for all contexts that the client has in each of `tasks`, this one included; all of them
+    /// must be advanced. Takes one operation, however many they are. If a node among them is dead the others are fenced all
+    /// the same, and the completion names it.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, [`SendError::Unreachable`] if the job
+    /// does not have one of the tasks.
+    pub fn fence_tasks(&mut self, tasks: impl Into<TaskList>, done: Done<P>) -> Result<(), SendError> {
+        let tasks = tasks.into();
+        if tasks.exception(|task| self.port.node_of(task).is_some()).is_some() {
+            return Err(SendError::Unreachable);
+        }
+        let targets = Targets::Contexts(tasks, self.contexts);
+        self.begin_fence(None, self.me, targets, done)
+    }
+
+    fn begin_fence(
+        &mut self,
+        path: Option<Path>,
+        target: Endpoint,
+        targets: Targets,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let operation = Operation {
+            path,
+            target,
+            order: self.next_order(),
+            queued: false,
+            awaits: true,
+            result: Ok(()),
+            lease: None,
+            local_done: None,
+            remote_done: Some(done),
+            action: Action::Fence(FenceState { targets, asked: 0, owed: Vec::new() }),
+        };
+        self.operations.fences |= 1 << number;
+        self.begin(number, operation);
+        Ok(())
+    }
+
+    /// Asks as many targets as there is room for. Returns whether all were asked.
+    pub(crate) fn queue_fence(&mut self, number: u8, blocked: &Blocked) -> bool {
+        let origin = self.me;
+        let Some(operation) = self.operations.get(number) else { return true };
+        let message = message_number(operation.order, usize::from(number));
+        let Action::Fence(state) = &mut operation.action else { return true };
+        while let Some(target) = state.targets.get(state.asked, origin) {
+            if state.owed.is_full() {
+                return false;
+            }
+            match self.port.locate(target, self.local_paths) {
+                Ok(path) => {
+                    let envelope = Envelope {
+                        kind: Kind::Fence,
+                        dispatch: 0,
+                        origin,
+                        target,
+                        message,
+                        offset: 0,
+                        total: 0,
+                    };
+                    // What stands in line before it goes first.
+                    if blocked.contains(&path) || self.port.push_copy(path, &envelope, &[], &[]).is_err() {
+                        return false;
+                    }
+                    let _ = state.owed.push(target);
+                }
+                Err(Unreachable::Dead(node)) => operation.result = Err(OperationError::NodeDead(node)),
+                // Nothing was ever sent there.
+                Err(Unreachable::NoSuchEndpoint) => {}
+            }
+            state.asked += 1;
+        }
+        true
+    }
+
+    /// A target's answer to a fence.
+    pub(crate) fn fence_acked(&mut self, origin: Endpoint, message: u32) {
+        let number = (message as usize % crate::device::REQUESTS) as u8;
+        let owed = self.operations.get(number).and_then(|operation| {
+            let ours = message_number(operation.order, usize::from(number)) == message;
+            let Action::Fence(state) = &mut operation.action else { return None };
+            let at = state.owed.iter().position(|&owed| owed == origin)?;
+            ours.then(|| state.owed.swap_remove(at))
+        });
+        self.counters.strays += u64::from(owed.is_none());
+    }
+
+    /// Ends the fences that have nothing left to wait for. Returns how many.
+    pub(crate) fn complete_fences(&mut self) -> usize {
+        let mut completed = 0;
+        for number in bits(self.operations.fences) {
+            if self.is_fenced(number) {
+                let result = self.operations.get(number).map_or(Ok(()), |operation| operation.result);
+                self.answered(number, result);
+                completed += 1;
+            }
+        }
+        completed
+    }
+
+    fn is_fenced(&mut self, number: u8) -> bool {
+        let like = self.me;
+        let Some(operation) = self.operations.get(number) else { return false };
+        let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return false };
+        if !operation.queued || !state.all_answered(like) {
+            return false;
+        }
+        let targets = state.targets.clone();
+        !self.operations.iter().any(|older| older.order < order && targets.contains(older.target))
+    }
+
+    /// A fence arrives: a reception that ends with its acknowledgement. Returns `false` if no place is free for it.
+    pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) -> bool {
+        let origin = envelope.origin;
+        if self.port.node_of(origin.task).is_none() {
+            self.counters.strays += 1;
+            return true;
+        }
+        let Some(number) = self.receptions.free_fence_place() else { return false };
+        let order = self.next_order();
+        self.receive_at(number, envelope, order, Some(Kind::FenceAck), Stage::FenceWaits);
+        self.receptions.fences |= 1 << number;
+        true
+    }
+
+    /// Moves on what fences arrived, as far as what came before them lets them. Returns how many moved.
+    pub(crate) fn check_arrived_fences(&mut self) -> usize {
+        bits(self.receptions.fences).filter(|&number| self.check_arrived_fence(number)).count()
+    }
+
+    fn check_arrived_fence(&mut self, number: u8) -> bool {
+        let Some(reception) = self.receptions.get(number) else { return false };
+        let (origin, order, ended) = (reception.origin, reception.order, reception.ended.is_some());
+        let (waits, settles) = match reception.stage {
+            Stage::FenceWaits => (true, false),
+            Stage::FenceSettles => (false, ended),
+            _ => (false, false),
+        };
+        let next = match () {
+            () if waits && !self.kept.has_older(origin, order) => {
+                match self.port.locate(origin, self.local_paths) {
+                    Ok(Path::Torus(_)) => Stage::FenceAsks,
+                    Ok(Path::Local(_)) => Stage::FenceSettles,
+                    Err(_) => {
+                        self.receptions.free(number);
+                        return true;
+                    }
+                }
+            }
+            () if settles && !self.receptions.has_older(origin, order) => Stage::Answer,
+            () => return false,
+        };
+        let nothing_to_get = matches!(next, Stage::FenceSettles);
+        if let Some(reception) = self.receptions.get(number) {
+            reception.stage = next;
+            reception.ended = reception.ended.or(nothing_to_get.then_some(Ok(())));
+        }
+        if !nothing_to_get {
+            // As long as there are receptions.
+            let _ = self.receptions.line.push(number);
+        }
+        true
+    }
+}

@@ -1,0 +1,97 @@
+//! Updates of single words of a region, which say what the word was (SPEC P-7).
+//!
+//! An update is atomic against all others of that word, whatever node, task or thread they come from: all are carried out
+//! by the node that owns the word.
+
+use crate::context::Active;
+use crate::device::{Path, Port};
+use crate::dispatch::OnFetched;
+use crate::endpoint::Endpoint;
+use crate::error::{OperationError, SendError};
+use crate::operation::{Action, Operation, message_number};
+use crate::packet::{Envelope, Kind};
+use crate::region::{RegionFault, RegionHandle, RegionId, Rmw};
+use rings::shared::Width;
+use zerocopy::IntoBytes;
+
+/// An update of a word of a region.
+pub struct Fetch<P: Port> {
+    /// An endpoint of the task that the region belongs to.
+    pub target: Endpoint,
+    /// The region; its owner gave [`Rights::UPDATE`](crate::region::Rights::UPDATE).
+    pub region: RegionHandle,
+    /// The word's place, a multiple of its size.
+    pub offset: u32,
+    /// What becomes of it.
+    pub rmw: Rmw,
+    /// Called with what it was, or with why it could not be changed.
+    pub done: Option<OnFetched<P>>,
+}
+
+/// An update under way.
+pub(crate) struct FetchState<P: Port> {
+    region: RegionId,
+    offset: u32,
+    rmw: Rmw,
+    /// What the word was, once it is known.
+    pub(crate) value: u64,
+    pub(crate) done: Option<OnFetched<P>>,
+}
+
+impl<P: Port> Active<P> {
+    /// Updates a word of a region of another task. The callback is not called before the next advance.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
+    pub fn fetch(&mut self, fetch: Fetch<P>) -> Result<(), SendError> {
+        let Fetch { target, region, offset, rmw, done } = fetch;
+        let path = self.path_to(target)?;
+        let size = if rmw.width == Width::Eight { 8 } else { 4 };
+        region.check(target.task, offset, size).map_err(SendError::Region)?;
+        if !offset.is_multiple_of(size) {
+            return Err(SendError::Region(RegionFault::Unaligned));
+        }
+        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let mut state = FetchState { region: region.id, offset, rmw, value: 0, done };
+        let mut result = Ok(());
+        let local = matches!(path, Path::Local(_));
+        if local {
+            match self.port.rmw_local(target, region.id, offset, rmw) {
+                Ok(old) => state.value = old,
+                Err(fault) => result = Err(OperationError::Region(fault)),
+            }
+        }
+        let operation = Operation {
+            path: Some(path),
+            target,
+            order: self.next_order(),
+            queued: local,
+            awaits: !local,
+            result,
+            lease: None,
+            local_done: None,
+            remote_done: None,
+            action: Action::Fetch(state),
+        };
+        if local {
+            self.begin_settled(number, operation);
+        } else {
+            self.begin(number, operation);
+        }
+        Ok(())
+    }
+
+    /// Queues the request of an update. Returns whether there was room.
+    pub(crate) fn queue_fetch(&mut self, number: u8) -> bool {
+        let Some(operation) = self.operations.get(number) else { return true };
+        let message = message_number(operation.order, usize::from(number));
+        let (origin, target) = (self.me, operation.target);
+        let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else { return true };
+        let (operator, operands) = state.rmw.encode();
+        let data = operands.as_bytes();
+        let (offset, total) = (state.offset, data.len() as u32);
+        let envelope =
+            Envelope { kind: Kind::Rmw, dispatch: operator, origin, target, message, offset, total };
+        self.port.push_copy(path, &envelope, state.region.as_bytes(), data).is_ok()
+    }
+}

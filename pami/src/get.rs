@@ -1,0 +1,143 @@
+//! Gets: the origin reads from a region of another task (SPEC D-5, P-7).
+//!
+//! The target's message unit answers; its application does nothing for it. Within a node the bytes are copied at once, and
+//! the callback waits for the next advance.
+
+use crate::context::Active;
+use crate::device::{Path, Port};
+use crate::dispatch::Done;
+use crate::endpoint::Endpoint;
+use crate::error::{OperationError, SendError};
+use crate::layout::{Cursor, Layout};
+use crate::operation::{Action, Operation, message_number};
+use crate::packet::{Envelope, Kind};
+use crate::region::{RegionFault, RegionHandle, RegionId};
+use rings::shared::Shared;
+
+/// Data to be read from a region.
+pub struct Get<P: Port> {
+    /// An endpoint of the task that the region belongs to.
+    pub target: Endpoint,
+    /// The region; its owner gave [`Rights::READ`](crate::region::Rights::READ).
+    pub region: RegionHandle,
+    /// First byte in the region of what `layout` describes.
+    pub offset: u32,
+    /// Which bytes are read, from `offset` on. Every run that is contiguous on both sides is one request.
+    pub layout: Layout,
+    /// Memory for them.
+    pub into: Shared,
+    /// First byte in that memory of what `into_layout` describes.
+    pub at: u32,
+    /// Where they go, from `at` on.
+    pub into_layout: Layout,
+    /// Number of bytes.
+    pub len: u32,
+    /// Called when all are there, or were refused.
+    pub done: Option<Done<P>>,
+}
+
+/// A get under way.
+pub(crate) struct GetState {
+    region: RegionId,
+    offset: u32,
+    layout: Layout,
+    cursor: Cursor,
+    into: Shared,
+    at: u32,
+    into_layout: Layout,
+    into_cursor: Cursor,
+    left: u32,
+}
+
+impl GetState {
+    /// Copies all of it from a region of this node.
+    fn carry_out<P: Port>(mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
+        while self.left > 0 {
+            let from = (&self.layout, &mut self.cursor);
+            let to = (&self.into_layout, &mut self.into_cursor);
+            let Some((place, at, len)) = Layout::next_pair(from, to, self.left) else { break };
+            port.get_local(target, self.region, self.offset + place, (&self.into, self.at + at), len)?;
+            self.left -= len;
+        }
+        Ok(())
+    }
+}
+
+impl<P: Port> Active<P> {
+    /// Reads from a region of another task. The callback is not called before the next advance.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the get.
+    pub fn get(&mut self, get: Get<P>) -> Result<(), SendError> {
+        let Get { target, region, offset, layout, into, at, into_layout, len, done } = get;
+        let path = self.path_to(target)?;
+        let reach = layout.reach(len).ok_or(SendError::Layout)?;
+        region.check(target.task, offset, reach).map_err(SendError::Region)?;
+        let fills = into_layout.reach(len).ok_or(SendError::Layout)?;
+        let end = at.checked_add(fills).ok_or(SendError::Range)?;
+        if end as usize > into.len() {
+            return Err(SendError::Range);
+        }
+        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let state = GetState {
+            region: region.id,
+            offset,
+            layout,
+            cursor: Cursor::default(),
+            into,
+            at,
+            into_layout,
+            into_cursor: Cursor::default(),
+            left: len,
+        };
+        let mut operation = Operation {
+            path: Some(path),
+            target,
+            order: self.next_order(),
+            queued: true,
+            awaits: false,
+            result: Ok(()),
+            lease: None,
+            local_done: None,
+            remote_done: done,
+            action: Action::Over,
+        };
+        // A request for nothing is what fences are made of.
+        if len == 0 || matches!(path, Path::Local(_)) {
+            operation.result = state.carry_out(&mut self.port, target).map_err(OperationError::Region);
+            self.begin_settled(number, operation);
+        } else {
+            operation.queued = false;
+            operation.awaits = true;
+            operation.action = Action::Get(state);
+            self.begin(number, operation);
+        }
+        Ok(())
+    }
+
+    /// Queues requests of a get until its path is full. Returns whether the last one is queued.
+    pub(crate) fn queue_get(&mut self, number: u8) -> bool {
+        let Some(operation) = self.operations.get(number) else { return true };
+        let message = message_number(operation.order, usize::from(number));
+        let target = operation.target;
+        let (Some(Path::Torus(node)), Action::Get(state)) = (operation.path, &mut operation.action) else {
+            return true;
+        };
+        while state.left > 0 {
+            let (mut cursor, mut into_cursor) = (state.cursor, state.into_cursor);
+            let (from, to) = ((&state.layout, &mut cursor), (&state.into_layout, &mut into_cursor));
+            // Both layouts were seen to reach far enough.
+            let Some((place, at, len)) = Layout::next_pair(from, to, state.left) else { return true };
+            let (origin, offset) = (self.me, state.offset + place);
+            let envelope =
+                Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset, total: len };
+            let (into, last) = (Some((&state.into, state.at + at)), state.left == len);
+            if self.port.push_get(node, &envelope, state.region, into, last).is_err() {
+                return false;
+            }
+            (state.cursor, state.into_cursor) = (cursor, into_cursor);
+            state.left -= len;
+        }
+        true
+    }
+}

@@ -1,0 +1,103 @@
+//! Clients, contexts, endpoints and posts.
+
+use crate::machine::machine;
+use crate::scene::{Port, advance_all, collector, context, leak, pair};
+use pami::{Active, ClientBuilder, ClientError, Progress, Work, WorkSlot};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+#[test]
+fn p4_every_context_reaches_every_context_itself_included() {
+    let (log, handler) = collector();
+    let [mut a, mut b] = pair(true, |client| client.dispatch(0, handler));
+    let mut contexts = [context(&mut a, 0), context(&mut a, 1), context(&mut b, 0), context(&mut b, 1)];
+    for (from, context) in contexts.iter_mut().enumerate() {
+        for to in 0..4u8 {
+            let endpoint = a.endpoint(u32::from(to / 2), to % 2).unwrap();
+            context.send_immediate(endpoint, 0, &[], &[from as u8, to]).unwrap();
+        }
+    }
+    let [w, x, y, z] = &mut contexts;
+    advance_all(&mut [w, x, y, z]);
+    let mut seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data[1])).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..16).map(|n| (n / 4, n % 4)).collect::<Vec<_>>());
+}
+
+#[test]
+fn p1_running_out_says_of_what() {
+    let nodes = machine(1, true);
+    let client = |name| ClientBuilder::new(nodes[0], name);
+    let first = client("a").create().unwrap();
+    assert_eq!(client("a").create().err(), Some(ClientError::NameTaken));
+    let _second = client("b").create().unwrap();
+    assert_eq!(client("c").create().err(), Some(ClientError::Exhausted { what: "clients", limit: 2 }));
+    assert!(first.destroy().is_ok());
+    let mut third = client("c").contexts(2).create().unwrap();
+    assert_eq!(
+        client("d").contexts(9).create().err(),
+        Some(ClientError::Exhausted { what: "contexts", limit: 4 })
+    );
+    let context = context(&mut third, 1);
+    let (error, mut third) = third.destroy().err().unwrap();
+    assert_eq!(error, ClientError::ContextsAlive(1));
+    let memory = third.destroy_context(context).ok().unwrap();
+    let context = third.create_context(0, memory).unwrap();
+    assert!(third.destroy_context(context).is_ok());
+    assert!(third.destroy().is_ok());
+}
+
+#[test]
+fn p4_only_the_clients_own_endpoints_have_addresses() {
+    let nodes = machine(3, true);
+    let client = ClientBuilder::new(nodes[0], "few").task_list(&[0, 2]).contexts(2).create().unwrap();
+    assert!(client.endpoint(2, 1).is_ok());
+    assert_eq!(client.endpoint(1, 0), Err(ClientError::UnknownTask(1)));
+    assert_eq!(client.endpoint(2, 2), Err(ClientError::UnknownContext(2)));
+    let mistake = ClientBuilder::new(nodes[0], "bad").task_range(1..4).create().err();
+    assert_eq!(mistake, Some(ClientError::UnknownTask(3)));
+    let handler = collector().1;
+    let twice =
+        ClientBuilder::new(nodes[0], "twice").dispatch(1, handler).dispatch(1, handler).create().err();
+    assert_eq!(twice, Some(ClientError::DispatchId(1)));
+}
+
+#[test]
+fn p2_several_threads_post_to_a_locked_context_while_another_advances_it() {
+    const THREADS: usize = 4;
+    const POSTS: usize = 500;
+    let ran: &'static AtomicUsize = leak(AtomicUsize::new(0));
+    let work = leak(move |_: &mut Active<Port>, cookie: usize| {
+        ran.fetch_add(cookie, Relaxed);
+        Progress::Done
+    });
+    let [mut a, _b] = pair(true, |client| client);
+    let locked = pami::LockedContext::new(context(&mut a, 0));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let poster = locked.poster();
+            scope.spawn(move || {
+                for _ in 0..POSTS {
+                    poster.post(leak(WorkSlot::new()), Work { run: work, cookie: 1 }).unwrap();
+                }
+            });
+        }
+        while ran.load(Relaxed) < THREADS * POSTS {
+            let mut guard = locked.lock();
+            assert!(locked.try_lock().is_none(), "two ways into one context");
+            guard.advance();
+        }
+    });
+    assert!(locked.try_lock().is_some());
+    assert_eq!(locked.into_inner().advance(), 0);
+}
+
+#[test]
+fn p13_a_client_tells_its_attributes() {
+    let nodes = machine(6, false);
+    let client = ClientBuilder::new(nodes[4], "told").contexts(3).create().unwrap();
+    let attributes = client.attributes();
+    assert_eq!((attributes.task, attributes.tasks, attributes.contexts), (4, 6, 3));
+    assert_eq!((attributes.clock_hz, attributes.dispatch_ids), (1_000_000_000, 32));
+    assert_eq!(attributes.torus.coord(4), Some(attributes.coord));
+    assert_eq!((client.name(), client.id().0), ("told", 0));
+}

@@ -1,0 +1,208 @@
+//! Messages that nobody wants yet (SPEC P-6).
+
+use crate::machine::{MTU, buffer, pattern};
+use crate::scene::{Port, advance_all, context, ends, leak, message, pair, send};
+use pami::packet::Kind;
+use pami::{Active, ClientError, KeptId, Message, OnReceived, Receive, Received, Send, SendError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const SWITCH: usize = 4 * MTU;
+
+type Got = Mutex<Vec<(usize, Vec<u8>)>>;
+
+/// Writes down what comes under which cookie.
+fn receiver() -> (&'static Got, impl Fn(usize) -> OnReceived<Port> + Copy) {
+    let got: &'static Got = leak(Mutex::default());
+    let call = leak(move |_: &mut Active<Port>, received: Received| {
+        assert_eq!((received.len, received.result), (received.total, Ok(())));
+        got.lock().unwrap().push((received.cookie, received.buffer.as_slice()[..received.len].to_vec()));
+    });
+    (got, move |cookie| OnReceived { call, cookie })
+}
+
+/// A handler that wants all later, and how often it was asked.
+fn later() -> (&'static AtomicUsize, crate::scene::Handler) {
+    let asked: &'static AtomicUsize = leak(AtomicUsize::new(0));
+    let handler = leak(move |_: &mut Active<Port>, _: &Message<'_>| {
+        asked.fetch_add(1, Relaxed);
+        Receive::Later
+    });
+    (asked, handler)
+}
+
+fn kept_round_trip(local: bool) {
+    let (asked, handler) = later();
+    let [mut a, mut b] = pair(local, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let (ends, done) = ends();
+    let sizes = [0, 1, MTU + 7, SWITCH - 1, 3 * SWITCH];
+    let sizes = &sizes[..if local { 4 } else { 5 }];
+    for (seed, &size) in sizes.iter().enumerate() {
+        let header = [seed as u8; 5];
+        let bytes = message(target.endpoint(), pattern(size, seed));
+        send(&mut origin, Send { header: &header, remote_done: done(seed), ..bytes });
+    }
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(asked.load(Relaxed), sizes.len(), "each is asked for once");
+    let kept: Vec<_> =
+        target.kept().map(|kept| (kept.header.to_vec(), kept.total, kept.origin, kept.id)).collect();
+    let shapes: Vec<_> =
+        kept.iter().map(|(header, total, from, _)| (header.clone(), *total, *from)).collect();
+    let expected = sizes.iter().zip(0u8..).map(|(&size, seed)| (vec![seed; 5], size, origin.endpoint()));
+    assert_eq!(shapes, expected.collect::<Vec<_>>(), "in the order of arrival");
+    assert!(ends.lock().unwrap().is_empty(), "nobody has had them");
+
+    // The last first: acknowledgements name their messages.
+    let (got, then) = receiver();
+    for (seed, (.., id)) in kept.iter().enumerate().rev() {
+        assert!(target.accept(*id, buffer(sizes[seed]), then(seed)).is_ok());
+        assert!(got.lock().unwrap().is_empty(), "no callback inside the call");
+        advance_all(&mut [&mut origin, &mut target]);
+        assert_eq!(got.lock().unwrap().drain(..).collect::<Vec<_>>(), [(seed, pattern(sizes[seed], seed))]);
+        assert_eq!(ends.lock().unwrap().drain(..).collect::<Vec<_>>(), [(seed, None, Ok(()))]);
+    }
+    assert_eq!(target.kept().count(), 0);
+    let gone = target.accept(kept[0].3, buffer(8), then(0)).map_err(|(error, _)| error);
+    assert_eq!(gone, Err(SendError::NotKept));
+    assert_eq!(target.counters().received, sizes.len() as u64);
+    assert!(b.destroy_context(target).is_ok() && a.destroy_context(origin).is_ok());
+}
+
+#[test]
+fn p6_a_message_kept_is_accepted_later_over_the_torus() {
+    kept_round_trip(false);
+}
+
+#[test]
+fn p6_a_message_kept_is_accepted_later_through_shared_memory() {
+    kept_round_trip(true);
+}
+
+#[test]
+fn p6_a_kept_rendezvous_leaves_its_data_where_it_is() {
+    let (_, handler) = later();
+    let [mut a, mut b] = pair(false, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    send(&mut origin, message(target.endpoint(), pattern(1 << 20, 0)));
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!((a.node().world.count(Kind::Rts), a.node().world.count(Kind::Get)), (1, 0));
+    let id = target.kept().next().unwrap().id;
+    let (got, then) = receiver();
+    assert!(target.accept(id, buffer(1 << 20), then(0)).is_ok());
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(got.lock().unwrap()[0].1, pattern(1 << 20, 0));
+}
+
+#[test]
+fn p6_with_every_place_full_messages_wait_in_their_fifo_and_none_is_lost() {
+    const MESSAGES: usize = 50;
+    let (asked, handler) = later();
+    let [mut a, mut b] = pair(false, |client| client.kept(3).rendezvous_from(SWITCH).dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    assert_eq!(b.attributes().kept, 3);
+    for seed in 0..MESSAGES {
+        let size = if seed % 3 == 0 { SWITCH } else { seed * 20 };
+        send(&mut origin, message(target.endpoint(), pattern(size, seed)));
+    }
+    for _ in 0..100 {
+        origin.advance();
+        target.advance();
+    }
+    assert_eq!((target.kept().count(), target.counters().received), (3, 3));
+    assert!(asked.load(Relaxed) > 50, "the one in front is offered again and again");
+    let (error, mut target) = b.destroy_context(target).err().unwrap();
+    assert_eq!(error, ClientError::ReceivesUnderWay);
+    let (got, then) = receiver();
+    for seed in 0..MESSAGES {
+        let (id, total) = target.kept().map(|kept| (kept.id, kept.total)).next().unwrap();
+        assert!(target.accept(id, buffer(total), then(seed)).is_ok());
+        advance_all(&mut [&mut origin, &mut target]);
+    }
+    let mut got = got.lock().unwrap();
+    got.sort_by_key(|(seed, _)| *seed);
+    for (seed, (cookie, data)) in got.iter().enumerate() {
+        let size = if seed % 3 == 0 { SWITCH } else { seed * 20 };
+        assert_eq!((*cookie, data), (seed, &pattern(size, seed)), "in the order of the sends");
+    }
+    assert_eq!(got.len(), MESSAGES);
+}
+
+#[test]
+fn p6_an_eager_message_longer_than_a_place_waits_until_its_handler_has_a_buffer() {
+    let (got, then) = receiver();
+    let ready: &'static AtomicUsize = leak(AtomicUsize::new(0));
+    let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+        if ready.load(Relaxed) == 0 {
+            return Receive::Later;
+        }
+        Receive::Into(buffer(message.total), then(7))
+    });
+    // Through shared memory a message of any length is eager.
+    let [mut a, mut b] = pair(true, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    send(&mut origin, message(target.endpoint(), pattern(10 * SWITCH, 1)));
+    send(&mut origin, message(target.endpoint(), pattern(10, 2)));
+    for _ in 0..20 {
+        origin.advance();
+        target.advance();
+    }
+    assert_eq!(target.kept().count(), 0);
+    ready.store(1, Relaxed);
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(*got.lock().unwrap(), [(7, pattern(10 * SWITCH, 1)), (7, pattern(10, 2))]);
+}
+
+#[test]
+fn p6_discarding_tells_the_sender() {
+    let (_, handler) = later();
+    let [mut a, mut b] = pair(false, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let (ends, done) = ends();
+    for (cookie, size) in [10, 2 * MTU, 2 * SWITCH].into_iter().enumerate() {
+        let bytes = message(target.endpoint(), pattern(size, 0));
+        send(&mut origin, Send { remote_done: done(cookie), ..bytes });
+    }
+    advance_all(&mut [&mut origin, &mut target]);
+    let ids: Vec<KeptId> = target.kept().map(|kept| kept.id).collect();
+    for (cookie, id) in ids.into_iter().enumerate() {
+        assert_eq!(target.discard(id), Ok(()));
+        assert_eq!(target.discard(id), Err(SendError::NotKept));
+        advance_all(&mut [&mut origin, &mut target]);
+        assert_eq!(ends.lock().unwrap().pop(), Some((cookie, None, Ok(()))));
+    }
+    assert_eq!(a.node().world.count(Kind::Get), 0);
+}
+
+#[test]
+fn p6_a_message_may_be_accepted_while_it_arrives() {
+    let (_, handler) = later();
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let (ends, done) = ends();
+    let size = 25 * MTU;
+    let bytes = message(target.endpoint(), pattern(size, 9));
+    send(&mut origin, Send { remote_done: done(0), ..bytes });
+    origin.advance();
+    target.advance();
+    let id = target.kept().next().unwrap().id;
+    assert!(
+        target.counters().received == 1 && a.node().world.count(Kind::Next) < 24,
+        "some is still to come"
+    );
+    let (got, then) = receiver();
+    assert!(target.accept(id, buffer(size), then(1)).is_ok());
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(*got.lock().unwrap(), [(1, pattern(size, 9))]);
+    assert_eq!(*ends.lock().unwrap(), [(0, None, Ok(()))]);
+    // And one that is not wanted after all.
+    let bytes = message(target.endpoint(), pattern(size, 9));
+    send(&mut origin, Send { remote_done: done(2), ..bytes });
+    origin.advance();
+    target.advance();
+    let id = target.kept().next().unwrap().id;
+    assert_eq!(target.discard(id), Ok(()));
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(ends.lock().unwrap().last(), Some(&(2, None, Ok(()))));
+    assert_eq!(got.lock().unwrap().len(), 1);
+}

@@ -1,0 +1,342 @@
+//! A machine in one process for host tests: contexts' FIFOs are bounded queues, and every node has a message unit.
+//!
+//! By default the units of all nodes run to the end of what they can do whenever any port is driven. A machine that is
+//! [`stepped`](World::stepped) moves only when the test says so, one packet at a time and in any order that the network
+//! could have.
+
+mod unit;
+mod world;
+
+use pami::client::{ClientError, Node, Sharing};
+use pami::context::Work;
+use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable, Wake};
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::packet::Envelope;
+use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use pami::topology::{TorusCoord, TorusShape};
+use rings::buffer::{Buffer, CONTROL_BYTES, Source};
+use rings::post::{Consumer, PostQueue};
+use rings::shared::Shared;
+use std::sync::{Arc, Mutex};
+use unit::Injected;
+pub use world::{Step, World};
+
+pub const MTU: usize = 512;
+pub const CONTEXTS: u8 = 4;
+pub const CLIENTS: usize = 2;
+/// Packets that a reception FIFO, a shared-memory ring and an injection FIFO hold.
+pub const QUEUE: usize = 8;
+
+/// Data copied, or lent and read only when it arrives, as the hardware does.
+enum Data {
+    Copied(Vec<u8>),
+    Lent(Source),
+}
+
+pub struct Packet {
+    envelope: Envelope,
+    header: Vec<u8>,
+    data: Data,
+}
+
+impl Packet {
+    pub fn new(envelope: Envelope, header: &[u8], data: &[u8]) -> Self {
+        Self { envelope, header: header.to_vec(), data: Data::Copied(data.to_vec()) }
+    }
+}
+
+impl Arrival for Packet {
+    fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+    fn header(&self) -> &[u8] {
+        &self.header
+    }
+    fn data(&self) -> &[u8] {
+        match &self.data {
+            Data::Copied(bytes) => bytes,
+            Data::Lent(source) => source.as_slice(),
+        }
+    }
+}
+
+/// One task.
+pub struct TestNode {
+    pub task: u32,
+    pub tasks: u32,
+    pub world: Arc<World>,
+    names: Mutex<[Option<&'static str>; CLIENTS]>,
+}
+
+/// Tasks, each on a node of its own unless `local` makes all share one.
+pub fn machine(tasks: u32, local: bool) -> Vec<&'static TestNode> {
+    machine_of(tasks, if local { tasks } else { 1 })
+}
+
+/// Tasks, so many on each node, numbered over the tasks of a node first.
+pub fn machine_of(tasks: u32, per_node: u32) -> Vec<&'static TestNode> {
+    let world = Arc::new(World::new(tasks, per_node));
+    let node = |task| TestNode { task, tasks, world: world.clone(), names: Mutex::default() };
+    (0..tasks).map(|task| &*Box::leak(Box::new(node(task)))).collect()
+}
+
+pub struct TestPort {
+    world: Arc<World>,
+    me: Endpoint,
+    local_first: bool,
+    posts: &'static PostQueue<Work<TestPort>>,
+    posted: Consumer<Work<TestPort>>,
+}
+
+#[derive(Clone, Copy)]
+pub struct NobodySleeps;
+
+impl Wake for NobodySleeps {
+    fn wake(&self) {}
+}
+
+impl TestPort {
+    fn push(&mut self, path: Path, packet: Packet) -> Result<(), Full> {
+        match path {
+            Path::Local(_) => self.world.lock().push_local(packet),
+            Path::Torus(node) => self.world.lock().inject(self.me, Injected::packet(node, packet)),
+        }
+    }
+}
+
+impl Port for TestPort {
+    type Arrival = Packet;
+    type Waker = NobodySleeps;
+
+    fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
+        let node = self.node_of(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
+        if target.context().0 >= CONTEXTS {
+            return Err(Unreachable::NoSuchEndpoint);
+        }
+        if local && Some(node) == self.node_of(self.me.task()) {
+            let number = target.task() * u32::from(CONTEXTS) + u32::from(target.context().0);
+            return Ok(Path::Local(number as u16));
+        }
+        if self.is_dead(node) { Err(Unreachable::Dead(node)) } else { Ok(Path::Torus(node)) }
+    }
+
+    fn mtu(&self) -> usize {
+        MTU
+    }
+
+    fn push_copy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8]) -> Result<(), Full> {
+        assert!(header.len() + data.len() <= MTU, "pami asked for more than an MTU");
+        self.push(path, Packet::new(*envelope, header, data))
+    }
+
+    fn push_lend(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), Full> {
+        let local = matches!(path, Path::Local(_));
+        assert!(local || header.len() + data.as_slice().len() <= MTU, "pami asked for more than an MTU");
+        let data = Data::Lent(data.clone());
+        self.push(path, Packet { envelope: *envelope, header: header.to_vec(), data })
+    }
+
+    fn push_filled(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        assert!(header.len() + len <= MTU, "pami asked for more than an MTU");
+        if !self.world.lock().has_room(self.me, path, envelope.target) {
+            return Err(Full);
+        }
+        let mut data = vec![0xee; len];
+        fill(&mut data);
+        self.push(path, Packet::new(*envelope, header, &data))
+    }
+
+    fn push_get(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        remote: RegionId,
+        into: Option<(&Shared, u32)>,
+        last: bool,
+    ) -> Result<(), Full> {
+        assert!(into.is_some() || (envelope.total == 0 && remote == RegionId::NONE));
+        let into = into.map(|(memory, at)| (memory.clone(), at));
+        self.world.lock().inject(self.me, Injected::get(node, *envelope, remote, into, last))
+    }
+
+    fn completed(&mut self) -> Option<Completed> {
+        self.world.lock().port(self.me).completions.pop_front()
+    }
+
+    fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
+        self.world.lock().unit_of(self.me).register(memory, rights, self.me)
+    }
+
+    fn deregister(&mut self, region: RegionId) {
+        self.world.lock().unit_of(self.me).deregister(region);
+    }
+
+    fn put_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        data: &[u8],
+    ) -> Result<(), RegionFault> {
+        self.world.lock().unit_of(self.me).put(target, region, offset, data)
+    }
+
+    fn get_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        into: (&Shared, u32),
+        len: u32,
+    ) -> Result<(), RegionFault> {
+        let bytes = self.world.lock().unit_of(self.me).get(target, region, offset, len)?;
+        into.0.write(into.1 as usize, &bytes).expect("pami checks where it lets the unit write");
+        Ok(())
+    }
+
+    fn rmw_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        rmw: Rmw,
+    ) -> Result<u64, RegionFault> {
+        self.world.lock().unit_of(self.me).update(target, region, offset, rmw)
+    }
+
+    fn deaths(&self) -> u32 {
+        self.world.lock().dead.len() as u32
+    }
+
+    fn first_dead(&self) -> Option<u32> {
+        self.world.lock().dead.first().copied()
+    }
+
+    fn is_dead(&self, node: u32) -> bool {
+        self.world.lock().dead.contains(&node)
+    }
+
+    fn node_of(&self, task: u32) -> Option<u32> {
+        self.world.node_of(task)
+    }
+
+    fn pull(&mut self) -> Option<Packet> {
+        self.local_first = !self.local_first;
+        let mut state = self.world.lock();
+        let port = state.port(self.me);
+        if self.local_first {
+            port.local.pop_front().or_else(|| port.reception.pop_front())
+        } else {
+            port.reception.pop_front().or_else(|| port.local.pop_front())
+        }
+    }
+
+    fn release(&mut self, _: Packet) {}
+
+    fn drive(&mut self) -> bool {
+        self.world.lock().drive(self.me)
+    }
+
+    fn posts(&self) -> &'static PostQueue<Work<Self>> {
+        self.posts
+    }
+
+    fn waker(&self) -> NobodySleeps {
+        NobodySleeps
+    }
+
+    fn posted(&mut self) -> &mut Consumer<Work<Self>> {
+        &mut self.posted
+    }
+
+    fn arm(&mut self) {}
+
+    fn sleep(&mut self, _: Option<u64>) {
+        std::thread::yield_now();
+    }
+
+    fn disarm(&mut self) {}
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
+impl Node for TestNode {
+    type Port = TestPort;
+
+    fn task(&self) -> u32 {
+        self.task
+    }
+    fn tasks(&self) -> u32 {
+        self.tasks
+    }
+    fn context_limit(&self) -> u8 {
+        CONTEXTS
+    }
+    fn torus(&self) -> (TorusShape, TorusCoord) {
+        let shape: TorusShape = self.tasks.to_string().parse().unwrap();
+        (shape, shape.coord(self.task).unwrap())
+    }
+    fn clock_hz(&self) -> u64 {
+        1_000_000_000
+    }
+
+    fn claim_client(&self, name: &'static str) -> Result<ClientId, ClientError> {
+        let mut names = self.names.lock().unwrap();
+        if names.contains(&Some(name)) {
+            return Err(ClientError::NameTaken);
+        }
+        let free = names.iter().position(Option::is_none);
+        let free = free.ok_or(ClientError::Exhausted { what: "clients", limit: CLIENTS })?;
+        names[free] = Some(name);
+        Ok(ClientId(free as u8))
+    }
+
+    fn release_client(&self, id: ClientId) {
+        self.names.lock().unwrap()[usize::from(id.0)] = None;
+    }
+
+    fn open(&self, id: ClientId, context: ContextOffset, _: Sharing) -> Result<TestPort, ClientError> {
+        let posts: &'static PostQueue<_> = Box::leak(Box::new(PostQueue::new()));
+        let me = Endpoint::from_parts(id, self.task, context);
+        let posted = posts.consumer().expect("a new queue");
+        Ok(TestPort { world: self.world.clone(), me, local_first: false, posts, posted })
+    }
+
+    fn memory<T: Send>(&self, len: usize, mut value: impl FnMut() -> T) -> Option<&'static mut [T]> {
+        Some(Box::leak((0..len).map(|_| value()).collect()))
+    }
+}
+
+/// A buffer of exactly `len` bytes on the heap, never freed.
+pub fn buffer(len: usize) -> Buffer {
+    let memory = Box::leak(vec![0; len + CONTROL_BYTES + 63].into_boxed_slice());
+    let skip = memory.as_ptr().align_offset(64);
+    Buffer::new(&mut memory[skip..skip + CONTROL_BYTES + len]).expect("room for the count")
+}
+
+/// A buffer that holds `bytes`.
+pub fn filled(bytes: &[u8]) -> Buffer {
+    let mut buffer = buffer(bytes.len());
+    buffer.as_mut_slice().copy_from_slice(bytes);
+    buffer
+}
+
+/// Bytes that tell where they belong.
+pub fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed.wrapping_mul(17)) as u8).collect()
+}

@@ -1,0 +1,280 @@
+//! The nodes and the network between them.
+
+use super::unit::{Answer, Ask, Injected, Unit};
+use super::{MTU, Packet, QUEUE};
+use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
+use pami::endpoint::Endpoint;
+use pami::packet::Kind;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+
+/// Requests of a node to another that may be under way.
+const WINDOW: usize = 8;
+
+type Key = (u8, u32, u8);
+
+fn key(endpoint: Endpoint) -> Key {
+    (endpoint.client().0, endpoint.task(), endpoint.context().0)
+}
+
+/// A packet that crossed the network: what, from node, to node, bytes of data.
+pub type Seen = (Kind, u32, u32, usize);
+
+/// What all tasks share.
+pub struct World {
+    per_node: u32,
+    tasks: u32,
+    state: Mutex<State>,
+}
+
+/// One thing that can happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The first descriptor of this port's injection FIFO goes.
+    Send(Key),
+    /// The first answer of a node to another goes on by a packet.
+    Answer(u32, u32),
+}
+
+#[derive(Default)]
+pub struct PortState {
+    pub reception: VecDeque<Packet>,
+    pub local: VecDeque<Packet>,
+    pub injection: VecDeque<Injected>,
+    pub completions: VecDeque<Completed>,
+    asks: BTreeMap<usize, Ask>,
+}
+
+pub struct State {
+    per_node: u32,
+    ports: BTreeMap<Key, PortState>,
+    units: Vec<Unit>,
+    pub dead: BTreeSet<u32>,
+    pub stepped: bool,
+    pub seen: Vec<Seen>,
+}
+
+impl World {
+    pub fn new(tasks: u32, per_node: u32) -> Self {
+        let units = (0..tasks.div_ceil(per_node)).map(|_| Unit::default()).collect();
+        let ports = BTreeMap::new();
+        let state = State { per_node, ports, units, dead: BTreeSet::new(), stepped: false, seen: Vec::new() };
+        Self { per_node, tasks, state: Mutex::new(state) }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub fn node_of(&self, task: u32) -> Option<u32> {
+        (task < self.tasks).then_some(task / self.per_node)
+    }
+
+    /// From now on packets move only by [`step`](State::step).
+    pub fn stepped(&self) {
+        self.lock().stepped = true;
+    }
+
+    /// Back to the default.
+    pub fn free_running(&self) {
+        self.lock().stepped = false;
+    }
+
+    /// Puts a packet into a reception FIFO, however full, as a hostile peer might.
+    pub fn forge(&self, packet: Packet) {
+        let target = packet.envelope().target;
+        self.lock().port(target).reception.push_back(packet);
+    }
+
+    /// Declares a node dead.
+    pub fn kill(&self, node: u32) {
+        let mut state = self.lock();
+        for port in state.ports.values_mut() {
+            port.asks.retain(|_, ask| ask.node != node);
+        }
+        for unit in &mut state.units {
+            unit.answers.remove(&node);
+        }
+        state.units[node as usize].answers.clear();
+        state.dead.insert(node);
+    }
+
+    /// How many of the network's packets so far were of this kind.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.lock().seen.iter().filter(|seen| seen.0 == kind).count()
+    }
+}
+
+impl State {
+    pub fn port(&mut self, endpoint: Endpoint) -> &mut PortState {
+        self.ports.entry(key(endpoint)).or_default()
+    }
+
+    pub fn unit_of(&mut self, endpoint: Endpoint) -> &mut Unit {
+        &mut self.units[(endpoint.task() / self.per_node) as usize]
+    }
+
+    pub fn unit(&mut self, node: u32) -> &mut Unit {
+        &mut self.units[node as usize]
+    }
+
+    pub fn has_room(&mut self, me: Endpoint, path: Path, target: Endpoint) -> bool {
+        match path {
+            Path::Local(_) => self.port(target).local.len() < QUEUE,
+            Path::Torus(_) => self.port(me).injection.len() < QUEUE,
+        }
+    }
+
+    pub fn push_local(&mut self, packet: Packet) -> Result<(), Full> {
+        let local = &mut self.port(packet.envelope().target).local;
+        if local.len() >= QUEUE {
+            return Err(Full);
+        }
+        local.push_back(packet);
+        Ok(())
+    }
+
+    pub fn inject(&mut self, me: Endpoint, injected: Injected) -> Result<(), Full> {
+        let injection = &mut self.port(me).injection;
+        if injection.len() >= QUEUE {
+            return Err(Full);
+        }
+        injection.push_back(injected);
+        Ok(())
+    }
+
+    /// What a port's advance does to the machine.
+    pub fn drive(&mut self, me: Endpoint) -> bool {
+        if self.stepped || self.dead.contains(&(me.task() / self.per_node)) {
+            return false;
+        }
+        let mut moved = false;
+        loop {
+            let steps = self.steps();
+            if steps.is_empty() {
+                return moved;
+            }
+            moved = true;
+            for step in steps {
+                while self.can(step) {
+                    self.step(step);
+                }
+            }
+        }
+    }
+
+    /// All that can happen next.
+    pub fn steps(&self) -> Vec<Step> {
+        let sends = self.ports.keys().copied().map(Step::Send);
+        let answers = self
+            .units
+            .iter()
+            .zip(0..)
+            .flat_map(|(unit, from)| unit.answers.keys().copied().map(move |to| Step::Answer(from, to)));
+        sends.chain(answers).filter(|&step| self.can(step)).collect()
+    }
+
+    fn can(&self, step: Step) -> bool {
+        match step {
+            Step::Send(from) => {
+                let (port, own) = (&self.ports[&from], from.1 / self.per_node);
+                let Some(first) = port.injection.front().filter(|_| !self.dead.contains(&own)) else {
+                    return false;
+                };
+                let envelope = first.packet.envelope();
+                if self.dead.contains(&first.node) {
+                    return true;
+                }
+                if envelope.kind.is_request() {
+                    let asks = self.ports.iter().filter(|(key, _)| key.1 / self.per_node == own);
+                    let asks = asks.flat_map(|(_, port)| port.asks.values());
+                    return asks.filter(|ask| ask.node == first.node).map(|ask| ask.open).sum::<usize>()
+                        < WINDOW;
+                }
+                let target = self.ports.get(&key(envelope.target));
+                envelope.kind == Kind::Put || target.is_none_or(|target| target.reception.len() < QUEUE)
+            }
+            Step::Answer(from, to) => {
+                let alive = !self.dead.contains(&from) && !self.dead.contains(&to);
+                alive && self.units[from as usize].answers.get(&to).is_some_and(|queue| !queue.is_empty())
+            }
+        }
+    }
+
+    /// Lets a thing happen that can.
+    pub fn step(&mut self, step: Step) {
+        match step {
+            Step::Send(from) => self.send(from),
+            Step::Answer(from, to) => self.answer(from, to),
+        }
+    }
+
+    fn send(&mut self, from: Key) {
+        let own = from.1 / self.per_node;
+        let Some(port) = self.ports.get_mut(&from) else { return };
+        let Some(injected) = port.injection.pop_front() else { return };
+        let (node, envelope) = (injected.node, *injected.packet.envelope());
+        if self.dead.contains(&node) {
+            return;
+        }
+        self.seen.push((envelope.kind, own, node, injected.packet.data().len()));
+        if envelope.kind.is_request() {
+            let message = envelope.message;
+            let ask = Ask { message, node, open: 0, last: false, fault: None };
+            let ask = port.asks.entry(message as usize % REQUESTS).or_insert(ask);
+            assert_eq!((ask.message, ask.node, ask.last), (message, node, false), "a number in use");
+            ask.open += 1;
+            ask.last = injected.last;
+        }
+        if envelope.kind.is_request() || envelope.kind == Kind::Put {
+            self.units[node as usize].serve(own, injected);
+        } else {
+            self.port(envelope.target).reception.push_back(injected.packet);
+        }
+    }
+
+    fn answer(&mut self, from: u32, to: u32) {
+        let unit = &mut self.units[from as usize];
+        let Some(queue) = unit.answers.get_mut(&to) else { return };
+        let Some(answer) = queue.pop_front() else { return };
+        match answer {
+            Answer::Reply { to: port, message, result } => {
+                self.seen.push((Kind::Reply, from, to, 0));
+                self.ended(port, message, result);
+            }
+            Answer::Data { to: port, message, from: owner, region, offset, len, done, into } => {
+                let part = (len - done).min(MTU as u32);
+                let bytes =
+                    if len == 0 { Ok(Vec::new()) } else { unit.get(owner, region, offset + done, part) };
+                let last = bytes.is_err() || done + part == len;
+                if !last {
+                    let (into, done) = (into.clone(), done + part);
+                    let rest =
+                        Answer::Data { to: port, message, from: owner, region, offset, len, done, into };
+                    self.units[from as usize].answers.entry(to).or_default().push_front(rest);
+                }
+                let kind = if last { Kind::GetLast } else { Kind::GetData };
+                self.seen.push((kind, from, to, bytes.as_ref().map_or(0, Vec::len)));
+                if let (Ok(bytes), Some((memory, at))) = (&bytes, &into) {
+                    memory.write((at + done) as usize, bytes).expect("pami checks where data goes");
+                }
+                drop(into);
+                if last {
+                    self.ended(port, message, bytes.map(|_| 0));
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, port: Endpoint, message: u32, result: Result<u64, pami::RegionFault>) {
+        let port = self.port(port);
+        let index = message as usize % REQUESTS;
+        let Some(ask) = port.asks.get_mut(&index).filter(|ask| ask.message == message) else { return };
+        ask.open -= 1;
+        ask.fault = ask.fault.or(result.err());
+        if let Some(completed) = ask.completed(result.unwrap_or(0)) {
+            port.asks.remove(&index);
+            port.completions.push_back(completed);
+        }
+    }
+}

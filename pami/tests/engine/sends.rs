@@ -1,0 +1,282 @@
+//! Immediate and eager sends: content, order, back-pressure and completions.
+
+use crate::machine::{MTU, QUEUE, buffer, pattern};
+use crate::scene::{Port, advance_all, collector, context, leak, pair};
+use pami::{
+    Active, Completion, Context, Done, Layout, Message, OnPart, Part, Payload, Progress, Receive, Send,
+    SendError, Work, WorkSlot,
+};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+const SIZES: [usize; 9] = [0, 1, 8, 64, MTU - 1, MTU, MTU + 1, 3 * MTU, 1 << 20];
+
+fn every_size_arrives(local: bool) {
+    let (log, handler) = collector();
+    let [mut a, mut b] = pair(local, |client| client.dispatch(3, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 1));
+    let to = a.endpoint(1, 1).unwrap();
+    for (seed, size) in SIZES.into_iter().enumerate() {
+        let header = pattern(seed * 12, 7);
+        let mut data = buffer(size);
+        data.as_mut_slice()[..size].copy_from_slice(&pattern(size, seed));
+        let bytes = Box::leak(data.as_slice()[..size].to_vec().into_boxed_slice());
+        let send = Send {
+            target: to,
+            dispatch: 3,
+            header: &header,
+            payload: Payload::Static(bytes),
+            layout: Layout::Contiguous,
+            local_done: None,
+            remote_done: None,
+        };
+        assert!(origin.send(send).is_ok());
+        if header.len() + size <= origin.immediate_limit() {
+            advance_all(&mut [&mut origin, &mut target]);
+            origin.send_immediate(to, 3, &header, bytes).unwrap();
+        }
+        advance_all(&mut [&mut origin, &mut target]);
+        for (from, header_seen, data) in log.lock().unwrap().drain(..) {
+            assert_eq!((from, &header_seen), (0, &header));
+            assert_eq!(data, pattern(size, seed), "size {size}");
+        }
+    }
+    assert_eq!(target.counters().strays, 0);
+    assert_eq!(origin.counters().sent, target.counters().received);
+}
+
+#[test]
+fn p6_messages_of_every_size_arrive_whole_over_the_torus() {
+    every_size_arrives(false);
+}
+
+#[test]
+fn p6_messages_of_every_size_arrive_whole_through_shared_memory() {
+    every_size_arrives(true);
+}
+
+#[test]
+fn p5_a_handler_may_take_packets() {
+    let seen: &'static Mutex<Vec<u8>> = leak(Mutex::new(Vec::new()));
+    let lasts: &'static AtomicUsize = leak(AtomicUsize::new(0));
+    let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
+        let mut seen = seen.lock().unwrap();
+        assert_eq!((part.offset, part.cookie), (seen.len(), 5));
+        seen.extend(part.data);
+        lasts.fetch_add(usize::from(part.is_last()), Relaxed);
+    });
+    let handler =
+        leak(move |_: &mut Active<Port>, _: &Message<'_>| Receive::Packets(OnPart { call: part, cookie: 5 }));
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let data = pattern(10 * MTU + 3, 1);
+    let payload = Payload::Static(data.clone().leak());
+    let target_endpoint = a.endpoint(1, 0).unwrap();
+    let send = Send {
+        target: target_endpoint,
+        dispatch: 0,
+        header: b"h",
+        payload,
+        local_done: None,
+        remote_done: None,
+        layout: Layout::Contiguous,
+    };
+    assert!(origin.send(send).is_ok());
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(*seen.lock().unwrap(), data);
+    assert_eq!(lasts.load(Relaxed), 1);
+}
+
+#[test]
+fn p5_completions_give_the_buffer_back_and_tell_of_the_target() {
+    let (_, handler) = collector();
+    let [mut a, mut b] = pair(true, |client| client.dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let back: &'static Mutex<Vec<(usize, Option<usize>)>> = leak(Mutex::new(Vec::new()));
+    let done = leak(move |_: &mut Active<Port>, completion: Completion| {
+        let len = completion.buffer.map(|buffer| buffer.as_slice().len());
+        back.lock().unwrap().push((completion.cookie, len));
+    });
+    let lent = buffer(4 * MTU);
+    let len = lent.as_slice().len();
+    let send = Send {
+        target: a.endpoint(1, 0).unwrap(),
+        dispatch: 0,
+        header: &[],
+        payload: Payload::Buffer(lent, 0..len),
+        layout: Layout::Contiguous,
+        local_done: Some(Done { call: done, cookie: 1 }),
+        remote_done: Some(Done { call: done, cookie: 2 }),
+    };
+    assert!(origin.send(send).is_ok());
+    advance_all(&mut [&mut origin]);
+    assert!(back.lock().unwrap().is_empty(), "the target still reads the buffer");
+    advance_all(&mut [&mut target]);
+    advance_all(&mut [&mut origin, &mut target]);
+    let mut seen = back.lock().unwrap().clone();
+    seen.sort_unstable();
+    assert_eq!(seen, [(1, Some(len)), (2, None)]);
+}
+
+#[test]
+fn p5_callbacks_may_send() {
+    let count: &'static AtomicUsize = leak(AtomicUsize::new(0));
+    let bounce = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+        if count.fetch_add(1, Relaxed) < 100 {
+            active.send_immediate(message.origin, 0, &[], message.data).unwrap();
+        }
+        Receive::Done
+    });
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, bounce));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    origin.send_immediate(a.endpoint(1, 0).unwrap(), 0, &[], b"ping").unwrap();
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(count.load(Relaxed), 101);
+}
+
+#[test]
+fn p11_posted_work_waits_in_order_for_a_stalled_receiver() {
+    const POSTS: usize = 100_000;
+    static SLOTS: [WorkSlot<Port>; POSTS] = [const { WorkSlot::new() }; POSTS];
+    let seen: &'static AtomicUsize = leak(AtomicUsize::new(0));
+    let in_order = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+        let number = u64::from_le_bytes(message.data.try_into().unwrap());
+        assert_eq!(number, seen.fetch_add(1, Relaxed) as u64);
+        Receive::Done
+    });
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, in_order));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let to = a.endpoint(1, 0).unwrap();
+    let work = leak(move |active: &mut Active<Port>, cookie: usize| {
+        match active.send_immediate(to, 0, &[], &(cookie as u64).to_le_bytes()) {
+            Ok(()) => Progress::Done,
+            Err(SendError::Again) => Progress::Again,
+            Err(other) => panic!("{other}"),
+        }
+    });
+    let poster = origin.poster();
+    for (cookie, slot) in SLOTS.iter().enumerate() {
+        poster.post(slot, Work { run: work, cookie }).unwrap();
+    }
+    for _ in 0..100 {
+        origin.advance();
+    }
+    assert_eq!(seen.load(Relaxed), 0);
+    assert!(
+        poster.post(&SLOTS[POSTS - 1], Work { run: work, cookie: 0 }).is_err(),
+        "its slot is in the queue"
+    );
+    while seen.load(Relaxed) < POSTS {
+        target.advance();
+        origin.advance();
+    }
+}
+
+#[test]
+fn p11_sends_go_on_when_the_receiver_does_and_stay_in_order() {
+    let (log, handler) = collector();
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let to = a.endpoint(1, 0).unwrap();
+    let mut number = 0u32;
+    let mut send = |origin: &mut Context<Port>| {
+        let mut data = pattern(2 * MTU, 3);
+        data[..4].copy_from_slice(&number.to_le_bytes());
+        let payload = Payload::Static(data.leak());
+        let send = Send {
+            target: to,
+            dispatch: 0,
+            header: &[],
+            payload,
+            layout: Layout::Contiguous,
+            local_done: None,
+            remote_done: None,
+        };
+        let result = origin.send(send).map_err(|(error, _)| error);
+        number += u32::from(result.is_ok());
+        result
+    };
+    let taken = std::iter::repeat_with(|| send(&mut origin)).take_while(Result::is_ok).count();
+    assert!(taken >= pami::send::OPERATIONS);
+    assert_eq!(origin.send_immediate(to, 0, &[], &[]), Err(SendError::Again), "it would overtake");
+    let mut sent = taken;
+    while sent < 300 {
+        target.advance();
+        origin.advance();
+        sent += usize::from(send(&mut origin).is_ok());
+    }
+    advance_all(&mut [&mut target, &mut origin]);
+    let numbers: Vec<_> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(_, _, data)| u32::from_le_bytes(data[..4].try_into().unwrap()))
+        .collect();
+    assert_eq!(numbers, (0..300).collect::<Vec<_>>());
+}
+
+#[test]
+fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
+    let [mut a, _b] = pair(false, |client| client);
+    let mut origin = context(&mut a, 0);
+    let to = a.endpoint(1, 0).unwrap();
+    let long = vec![0; origin.immediate_limit() + 1];
+    assert_eq!(origin.send_immediate(to, 0, &[], &long), Err(SendError::TooLong));
+    assert_eq!(origin.send_immediate(to, 32, &[], &[]), Err(SendError::DispatchId));
+    let foreign =
+        pami::Endpoint::from_parts(pami::endpoint::ClientId(1), 1, pami::endpoint::ContextOffset(0));
+    assert_eq!(origin.send_immediate(foreign, 0, &[], &[]), Err(SendError::ForeignClient));
+    let nowhere = pami::Endpoint::from_parts(a.id(), 9, pami::endpoint::ContextOffset(0));
+    let payload = Payload::Buffer(buffer(10), 0..10);
+    let send = Send {
+        target: nowhere,
+        dispatch: 0,
+        header: &[],
+        payload,
+        layout: Layout::Contiguous,
+        local_done: None,
+        remote_done: None,
+    };
+    let (error, payload) = origin.send(send).err().unwrap();
+    assert_eq!(error, SendError::Unreachable);
+    assert!(matches!(payload, Payload::Buffer(..)));
+}
+
+#[test]
+fn p6_a_send_from_a_completion_does_not_cut_into_an_earlier_one() {
+    let (log, handler) = collector();
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let to = a.endpoint(1, 0).unwrap();
+    fn message(
+        to: pami::Endpoint,
+        fill: u8,
+        len: usize,
+        local_done: Option<Done<Port>>,
+    ) -> Send<'static, Port> {
+        let payload = Payload::Static(vec![fill; len].leak());
+        Send {
+            target: to,
+            dispatch: 0,
+            header: &[],
+            payload,
+            layout: Layout::Contiguous,
+            local_done,
+            remote_done: None,
+        }
+    }
+    let again = leak(move |active: &mut Active<Port>, _: Completion| {
+        assert!(active.send(message(to, 3, 10, None)).is_ok());
+    });
+    // The first fills the queue, so that the second, whose completion sends the fourth, waits in front of the third.
+    assert!(origin.send(message(to, 0, 2 * QUEUE * MTU, None)).is_ok());
+    assert!(origin.send(message(to, 1, 10, Some(Done { call: again, cookie: 0 }))).is_ok());
+    assert!(origin.send(message(to, 2, 30 * MTU, None)).is_ok());
+    for _ in 0..100 {
+        target.advance();
+        origin.advance();
+    }
+    let seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data.len())).collect();
+    assert_eq!(seen, [(0, 2 * QUEUE * MTU), (1, 10), (2, 30 * MTU), (3, 10)]);
+    assert_eq!(target.counters().strays, 0);
+}
