@@ -8,8 +8,8 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Completion, Context, Done, Endpoint, JobError, Message, OnPart, OnReceived, Part,
-    Payload, Receive, Received, Send, SendError, Task,
+    Active, Client, Context, Endpoint, JobError, Message, OnPart, OnReceived, Part, Payload, Receive,
+    Received, Send, SendError, Task,
 };
 use spin::Mutex;
 
@@ -44,19 +44,21 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     for _ in 0..2 {
         let _ = state.buffers.lock().push(memory.buffer(SIZES[SIZES.len() - 1])?);
     }
-    let put_back = memory.place(move |_: &mut Active, completion: Completion| {
-        if let Some(buffer) = completion.buffer {
-            let _ = state.buffers.lock().push(buffer);
-        }
-    })?;
-    let put_back = &*put_back;
+    let data: &'static [u8] = memory.slice(SIZES[SIZES.len() - 1])?;
     let answer = memory.place(move |active: &mut Active, received: Received| {
-        let payload = Payload::Buffer(received.buffer, 0..received.len);
-        let local_done = Some(Done { call: put_back, cookie: 0 });
+        let payload = Payload::Static(&data[..received.len]);
         let target = received.origin;
+        // At once, not when the answer is out: the next message may come before that is known.
+        let _ = state.buffers.lock().push(received.buffer);
         // One round trip is under way at a time, so there is room.
-        let _ =
-            active.send(Send { target, dispatch: PONG, header: &[], payload, local_done, remote_done: None });
+        let _ = active.send(Send {
+            target,
+            dispatch: PONG,
+            header: &[],
+            payload,
+            local_done: None,
+            remote_done: None,
+        });
     })?;
     let answer = &*answer;
     let ping = memory.place(move |active: &mut Active, message: &Message| {
@@ -111,7 +113,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         return Ok(());
     }
     let other = kernel::context(&mut client, 1)?;
-    measure(task, &client, context, other, state, rounds)
+    measure(task, &client, [context, other], state, data, rounds)
 }
 
 fn rounds(task: &'static Task) -> Result<u32, JobError> {
@@ -226,12 +228,11 @@ impl Bench {
 fn measure(
     task: &'static Task,
     client: &Client,
-    context: Context,
-    other: Context,
+    [context, other]: [Context; 2],
     state: &'static State,
+    data: &'static [u8],
     rounds: u32,
 ) -> Result<(), JobError> {
-    let data = task.memory().slice::<u8>(SIZES[SIZES.len() - 1])?;
     let mut contexts = heapless::Vec::new();
     let _ = contexts.push(context);
     // Context 1 answers from another hart where the task has one, so that its row measures two.
