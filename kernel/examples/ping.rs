@@ -58,6 +58,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             payload,
             local_done: None,
             remote_done: None,
+            layout: kernel::Layout::Contiguous,
         });
     })?;
     let answer = &*answer;
@@ -183,7 +184,15 @@ impl Bench {
                 active.send_immediate(target, dispatch, header, data)
             } else {
                 let payload = Payload::Static(data);
-                let send = Send { target, dispatch, header, payload, local_done: None, remote_done: None };
+                let send = Send {
+                    target,
+                    dispatch,
+                    header,
+                    payload,
+                    local_done: None,
+                    remote_done: None,
+                    layout: kernel::Layout::Contiguous,
+                };
                 active.send(send).map_err(|(error, _)| error)
             };
             match outcome {

@@ -243,8 +243,15 @@ fn send_and_drive(
 fn send_eager(count: Count, context: &mut Context, target: Endpoint) -> (Readings, Result<(), SendError>) {
     count.around(|| {
         let payload = Payload::Static(&EAGER);
-        let send =
-            Send { target, dispatch: COUNTED, header: &[], payload, local_done: None, remote_done: None };
+        let send = Send {
+            target,
+            dispatch: COUNTED,
+            header: &[],
+            payload,
+            local_done: None,
+            remote_done: None,
+            layout: kernel::Layout::Contiguous,
+        };
         context.send(send).map_err(|(error, _)| error)
     })
 }

@@ -148,7 +148,15 @@ impl Exchange {
         let part = lease.source().slice(range).ok_or(JobError::Other("a part outside the send buffer"))?;
         self.context.retry(|active| {
             let payload = Payload::Source(part.clone());
-            let send = Send { target, dispatch, header: &[], payload, local_done: None, remote_done: None };
+            let send = Send {
+                target,
+                dispatch,
+                header: &[],
+                payload,
+                local_done: None,
+                remote_done: None,
+                layout: kernel::Layout::Contiguous,
+            };
             active.send(send).map_err(|(error, _)| error)
         })?;
         Ok(())
