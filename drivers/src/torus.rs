@@ -143,7 +143,9 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> TorusAdapter<H, T, LOSSLESS> {
         let pointer = NonNull::from(buffer);
         let start = pointer.cast::<u8>().as_ptr().wrapping_add(Self::FRAME_START);
         let piece = Piece { address: H::device_address(start), len: len as u32 };
-        if let Some(head) = self.receive.add(&[piece], true) {
+        // SAFETY: this is the only reference to the buffer, and it is long enough. It stays in `buffers` until the device
+        // has given the chain back.
+        if let Some(head) = unsafe { self.receive.add(&[piece], true) } {
             self.buffers[usize::from(head)] = Some(pointer);
         }
     }
@@ -231,7 +233,9 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> Adapter for TorusAdapter<H, T, 
             pieces[count] = piece(bytes.pointer, bytes.len);
             count += 1;
         }
-        let Some(head) = self.transmit.add(&pieces[..count], false) else { return false };
+        // SAFETY: nobody writes the front until the cookie is used again, nor what is lent: the caller promises both to
+        // last until the cookie comes back, which it does when the chain has.
+        let Some(head) = (unsafe { self.transmit.add(&pieces[..count], false) }) else { return false };
         self.cookies[usize::from(head)] = cookie;
         true
     }

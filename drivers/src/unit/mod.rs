@@ -35,7 +35,7 @@ mod statistics;
 mod target;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use asks::WINDOW;
 pub use descriptor::INLINE_BYTES;

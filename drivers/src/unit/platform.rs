@@ -25,7 +25,8 @@ pub trait Platform: Send + Sync + 'static {
     }
 }
 
-impl<P: Platform> Hal for P {
+// SAFETY: all platforms map memory one to one for their devices; that is not theirs to change.
+unsafe impl<P: Platform> Hal for P {
     fn barrier() {
         P::io_barrier();
     }

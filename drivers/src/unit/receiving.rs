@@ -72,10 +72,11 @@ impl<A: Adapter> Engine<A> {
                 self.serve(unit, origin.node, &packet);
                 return Err(buffer);
             }
-            Kind::Reply | Kind::GetData | Kind::GetLast => {
-                if !self.take_answer(unit, origin.node, port, &packet, wake) {
-                    return Err(buffer);
-                }
+            // What is placed already needs its buffer no longer.
+            Kind::Reply | Kind::GetData | Kind::GetLast
+                if !self.take_answer(unit, origin.node, port, &packet, wake) =>
+            {
+                return Err(buffer);
             }
             _ => {}
         }

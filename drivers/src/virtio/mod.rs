@@ -26,7 +26,11 @@ use core::sync::atomic::{Ordering, fence};
 use queue::Addresses;
 
 /// How a device sees memory, and how accesses to memory are ordered against those to its registers.
-pub trait Hal: Send + Sync + 'static {
+///
+/// # Safety
+/// At [`device_address`](Self::device_address) of a pointer the device reaches the memory that the pointer points to, and
+/// no other.
+pub unsafe trait Hal: Send + Sync + 'static {
     /// The device's address of memory that this hart sees at `pointer`. Memory is mapped one to one.
     fn device_address(pointer: *const u8) -> u64 {
         pointer.expose_provenance() as u64

@@ -209,7 +209,11 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
 
     /// Makes a chain of `pieces`, all for the device to write if `writable`, else to read, and returns the number
     /// by which it comes back. The device sees it after [`publish`](Self::publish). `None`: no room, or no pieces.
-    pub fn add(&mut self, pieces: &[Piece], writable: bool) -> Option<u16> {
+    ///
+    /// # Safety
+    /// The device may reach the memory of all pieces until the chain comes back from [`take_used`](Self::take_used): if
+    /// `writable` it is nobody else's meanwhile, else nobody changes it.
+    pub unsafe fn add(&mut self, pieces: &[Piece], writable: bool) -> Option<u16> {
         let count = pieces.len();
         if count == 0 || count > usize::from(self.free) || count > usize::from(u8::MAX) {
             return None;

@@ -14,7 +14,8 @@ const PIECE_BYTES: u32 = 100;
 static RINGS: Rings<{ SIZE as usize }> = Rings::new();
 
 struct Host;
-impl Hal for Host {}
+// SAFETY: the only device is this program, which takes its own addresses.
+unsafe impl Hal for Host {}
 
 /// Writes to the used ring at `offset`.
 fn write(used: u64, offset: usize, value: u32) {
@@ -38,7 +39,8 @@ fuzz_target!(|steps: &[u8]| {
             0 => {
                 let pieces = [Piece { address: 0, len: PIECE_BYTES }; 3];
                 let count = 1 + usize::from(at) % 3;
-                if let Some(head) = queue.add(&pieces[..count], a % 2 == 0) {
+                // SAFETY: nobody follows the addresses.
+                if let Some(head) = unsafe { queue.add(&pieces[..count], a % 2 == 0) } {
                     assert_eq!(std::mem::replace(&mut chains[usize::from(head)], count as u16), 0);
                 }
             }

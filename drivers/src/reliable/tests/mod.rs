@@ -3,8 +3,10 @@
 mod bench;
 mod cases;
 mod dice;
+mod engine;
 mod hostile;
 mod random;
+mod seeds;
 mod units;
 mod wire;
 

@@ -2,15 +2,15 @@
 
 use super::bench::Bench;
 use super::dice::Dice;
+use super::seeds;
 use super::wire::Faults;
 use crate::adapter::{Adapter, Reliability};
-use std::time::Instant;
 
 const SEEDS: u64 = 10_000;
 /// No run may take longer, in virtual time.
 const LIMIT_NS: u64 = 600_000_000_000;
 
-fn faults(dice: &mut Dice) -> Faults {
+pub fn faults(dice: &mut Dice) -> Faults {
     let share = |dice: &mut Dice, most: u64| if dice.per_mille(500) { dice.below(most) } else { 0 };
     Faults {
         drop: share(dice, 200),
@@ -53,34 +53,16 @@ fn run(seed: u64) -> Reliability {
     sum
 }
 
-/// `PAMIR_SEED=n` runs only seed `n`.
 #[test]
 fn d8_ten_thousand_bad_wires_deliver_everything_once_in_order_and_intact() {
-    if let Some(seed) = std::env::var("PAMIR_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        std::eprintln!("seed {seed}: {:?}", run(seed));
-        return;
-    }
-    let seeds = if cfg!(miri) { 3 } else { SEEDS };
-    let start = Instant::now();
-    let threads = 2;
-    let total = std::thread::scope(|scope| {
-        let workers: std::vec::Vec<_> = (0..threads)
-            .map(|worker| {
-                scope.spawn(move || {
-                    let mut total = 0;
-                    for seed in (worker..seeds).step_by(threads as usize) {
-                        let result = std::panic::catch_unwind(|| run(seed));
-                        let Ok(counters) = result else {
-                            panic!("seed {seed} fails; PAMIR_SEED={seed} runs it again");
-                        };
-                        total += counters.retransmitted + counters.duplicates + counters.corrupt;
-                    }
-                    total
-                })
-            })
-            .collect();
-        workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>()
-    });
-    std::eprintln!("{seeds} seeds, {total} frames mended, {:?}", start.elapsed());
-    assert!(total > seeds, "the wires were too good");
+    let mended = seeds::run(
+        SEEDS,
+        1,
+        || (),
+        |(), seed| {
+            let counters = run(seed);
+            counters.retransmitted + counters.duplicates + counters.corrupt
+        },
+    );
+    assert!(mended > 0, "the wires were too good");
 }

@@ -117,6 +117,12 @@ impl Wire {
         })))
     }
 
+    /// Other faults, at other times.
+    pub fn turn(&self, seed: u64, faults: Faults) {
+        let mut network = self.network();
+        (network.faults, network.dice) = (faults, Dice::new(seed));
+    }
+
     pub fn network(&self) -> MutexGuard<'_, Network> {
         self.0.lock().unwrap()
     }

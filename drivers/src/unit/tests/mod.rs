@@ -70,7 +70,7 @@ fn next<P: Port>(port: &mut P, mut others: impl FnMut()) -> P::Arrival {
 }
 
 /// Memory that holds `bytes`, in shared use.
-fn shared(bytes: &[u8]) -> Shared {
+pub(crate) fn shared(bytes: &[u8]) -> Shared {
     let memory = std::vec![0; bytes.len() + CONTROL_BYTES + 63].leak();
     let skip = memory.as_ptr().align_offset(64);
     let memory = &mut memory[skip..skip + CONTROL_BYTES + bytes.len()];
@@ -79,7 +79,7 @@ fn shared(bytes: &[u8]) -> Shared {
     buffer.share()
 }
 
-fn bytes(memory: &Shared) -> Vec<u8> {
+pub(crate) fn bytes(memory: &Shared) -> Vec<u8> {
     let mut bytes = std::vec![0; memory.len()];
     memory.read(0, &mut bytes).unwrap();
     bytes
