@@ -11,6 +11,10 @@ use pami::device::Port as _;
 
 /// Turns of the loop whose count is to be the same always.
 const TURNS: u32 = 20_000;
+/// Most turns that a packet is waited for.
+const MOST_TURNS: u32 = 64 * TURNS;
+/// Attempts to find a packet in the virtqueue; a host on which none succeeds gets the row's count too low.
+const ATTEMPTS: u32 = 50;
 /// Time in which the network brings a packet back, mostly; a slower one only makes single repeats dearer.
 const REST_NS: u64 = 1_000_000;
 /// The client whose port only runs the engine; the job's clients have lower numbers.
@@ -176,25 +180,31 @@ fn torus_rows(task: &'static Task, far: &mut Contexts, engine: &mut Port) -> Res
 /// stands still until the packet is there, so what is counted does not depend on the network's speed.
 fn receive(task: &Task, far: &mut Contexts, engine: &mut Port, fifo: bool) -> Result<u32, JobError> {
     let received = || task.unit().statistics().received_packets;
-    let mut turns = TURNS;
+    let (mut turns, mut attempts) = (TURNS, ATTEMPTS);
     loop {
         far.rest();
         let (number, before) = (far.arrivals.number(), received());
         far.send(far.to_first)?;
         engine.drive();
-        wait(turns);
-        // A fast network brings it while the engine sends it.
+        // On a busy host this hart may stand still while the network is at work: the pass that sent finds the packet.
         let early = received() != before;
+        if !early {
+            wait(turns);
+        }
         if fifo && !early {
             engine.drive();
         }
-        let ready = fifo == (received() != before) && !early;
+        let in_fifo = received() != before;
         let counted = far.arrivals.reception(far.count, &mut far.first);
-        if let Some(instructions) = counted.filter(|_| ready) {
+        attempts -= 1;
+        if let Some(instructions) = counted.filter(|_| in_fifo == fifo || attempts == 0) {
             return Ok(instructions);
         }
         far.settle(number + 1);
-        turns = turns.saturating_mul(2);
+        if !early {
+            turns = turns.saturating_mul(2).min(MOST_TURNS);
+        }
+        attempts = attempts.max(1);
     }
 }
 
