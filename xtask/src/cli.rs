@@ -51,13 +51,13 @@ enum Bench {
     /// Count instructions on a message's way: posts, sends, advances, receptions
     ///
     /// Boots single nodes whose instructions are counted one by one (QEMU's -icount), so the numbers are the same
-    /// on every host. Prints them beside the committed ones of tests/instructions.toml; `~` marks
-    /// rows whose repeats differ. Fails if a count rose by over 5 %, as the tests do.
+    /// on every host. Prints them beside the committed ones of tests/instructions.toml. Fails if a count rose by
+    /// over 5 %, as the tests do.
     Instructions {
         /// Only this instruction set
         #[arg(long, value_enum)]
         arch: Option<Arch>,
-        /// Commit the counts to tests/instructions.toml
+        /// Write the counts to tests/instructions.toml
         #[arg(long)]
         update: bool,
     },

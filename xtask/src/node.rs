@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -13,6 +14,10 @@ use crate::arch::Arch;
 /// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 4096 behind the
 /// packet's header of 32 and the link header of 24.
 pub const ADAPTER_MTU: u32 = 4096 + 32 + 24;
+
+/// A node whose instructions are counted gets packets at multiples of this much of its own time only, so that the
+/// host's speed does not tell between which instructions one comes.
+pub const ICOUNT_PACE: Duration = Duration::from_millis(2);
 
 /// How a node is emulated.
 #[derive(Clone, Debug)]
@@ -76,11 +81,18 @@ pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
         let [a, b, c, d] = place.rank.to_be_bytes();
         let mac = format!("02:50:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
         let device = "virtio-net-device,netdev=torus,bus=virtio-mmio-bus.0";
-        add("-device", format!("{device},host_mtu={ADAPTER_MTU},mac={mac}"));
+        // With instructions counted, the device takes packets at the node's own time too.
+        let pace = if machine.icount { ",tx=timer" } else { "" };
+        add("-device", format!("{device},host_mtu={ADAPTER_MTU},mac={mac}{pace}"));
     }
     if machine.icount {
         // With sleep, idle time passes as on the host: the network keeps up with the node's timers.
         add("-icount", "shift=0,sleep=on".into());
+    }
+    if machine.icount && machine.adapter {
+        // To the netdev, what goes to the guest is what it sends.
+        let buffer = "filter-buffer,id=pace,netdev=torus,queue=tx";
+        add("-object", format!("{buffer},interval={}", ICOUNT_PACE.as_micros()));
     }
     if let Some(image) = &machine.image {
         add("-kernel", image.display().to_string());

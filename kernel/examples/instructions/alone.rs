@@ -1,6 +1,6 @@
 //! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
 
-use crate::count::{Count, noise, row};
+use crate::count::{Count, noise, row, slow_row};
 use crate::{Arrivals, COUNTED, EIGHT, room};
 use core::hint::black_box;
 use kernel::{
@@ -11,8 +11,12 @@ use pami::device::Port as _;
 
 /// Turns of the loop whose count is to be the same always.
 const TURNS: u32 = 20_000;
-/// Time in which the network brings a packet back, mostly; a slower one only makes single repeats dearer.
-const REST_NS: u64 = 1_000_000;
+/// Packets reach a node whose instructions are counted at multiples of this much of its time.
+const PACE_NS: u64 = 2_000_000;
+/// So many times the network has to bring an acknowledgement back, mostly; a slower one disturbs single repeats.
+const REST_PACES: u64 = 4;
+/// Most that a packet is waited for.
+const MOST_PACES: u64 = 16;
 /// The client whose port only runs the engine; the job's clients have lower numbers.
 const ENGINE_CLIENT: u8 = 3;
 /// Each row begins with an idle context.
@@ -53,9 +57,19 @@ impl Contexts {
         }
     }
 
-    /// Lets acknowledgements go out and come back: a hart that falls asleep sends those it owes.
-    fn rest(&mut self) {
-        self.first.wait_for(REST_NS, |_| false);
+    /// Leaves nothing under way, and the time half way between two at which packets come. Returns that time.
+    ///
+    /// A message says when such a time is. The hart that then falls asleep sends the acknowledgement that it owes, and
+    /// that has come back some such times later.
+    fn rest(&mut self) -> Result<u64, JobError> {
+        let number = self.arrivals.number();
+        self.send(self.to_first)?;
+        self.settle(number + 1);
+        let rested = self.first.now_ns() + REST_PACES * PACE_NS + PACE_NS / 2;
+        while self.first.now_ns() < rested {
+            self.first.wait_for(rested.saturating_sub(self.first.now_ns()), |_| false);
+        }
+        Ok(rested)
     }
 
     /// `send_immediate` of 8 bytes from the first context, counted; the message is still under way.
@@ -145,17 +159,17 @@ fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> 
 }
 
 /// The rows in which packets leave the node and come back.
-fn torus_rows(task: &'static Task, far: &mut Contexts, engine: &mut Port) -> Result<(), JobError> {
+fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), JobError> {
     let target = far.to_first;
-    row("send-immediate-8", || {
-        far.rest();
+    slow_row("send-immediate-8", || {
+        far.rest()?;
         let number = far.arrivals.number();
         let instructions = far.send(target)?;
         far.settle(number + 1);
         Ok(instructions)
     })?;
-    row("send-immediate-8-kick", || {
-        far.rest();
+    slow_row("send-immediate-8-kick", || {
+        far.rest()?;
         let number = far.arrivals.number();
         let (readings, sent) = send_and_drive(far.count, &mut far.first, target, engine);
         if !room(sent)? {
@@ -164,37 +178,36 @@ fn torus_rows(task: &'static Task, far: &mut Contexts, engine: &mut Port) -> Res
         far.settle(number + 1);
         Ok(far.count.between(readings))
     })?;
-    row("send-512", || {
-        far.rest();
+    slow_row("send-512", || {
+        far.rest()?;
         far.send_eager(target)
     })?;
-    row("receive-torus", || receive(task, far, engine, false))?;
-    row("receive-torus-fifo", || receive(task, far, engine, true))
+    slow_row("receive-torus", || receive(task, far, engine, false))?;
+    slow_row("receive-torus-fifo", || receive(task, far, engine, true))
 }
 
 /// The reception of one 8-byte message from the network, from the reception FIFO or from the virtqueue. The engine
-/// stands still until the packet is there, so what is counted does not depend on the network's speed.
+/// stands still until the packet is there.
 fn receive(task: &Task, far: &mut Contexts, engine: &mut Port, fifo: bool) -> Result<u32, JobError> {
     let received = || task.unit().statistics().received_packets;
-    let mut turns = TURNS;
+    let mut paces = 1;
     loop {
-        far.rest();
+        let rested = far.rest()?;
         let (number, before) = (far.arrivals.number(), received());
         far.send(far.to_first)?;
         engine.drive();
-        wait(turns);
-        // A fast network brings it while the engine sends it.
-        let early = received() != before;
-        if fifo && !early {
+        while task.now_ns() < rested + paces * PACE_NS {}
+        if fifo {
             engine.drive();
         }
-        let ready = fifo == (received() != before) && !early;
+        let in_fifo = received() != before;
         let counted = far.arrivals.reception(far.count, &mut far.first);
-        if let Some(instructions) = counted.filter(|_| ready) {
+        if let Some(instructions) = counted.filter(|_| in_fifo == fifo) {
             return Ok(instructions);
         }
+        // The network was slower than that.
         far.settle(number + 1);
-        turns = turns.saturating_mul(2);
+        paces = (2 * paces).min(MOST_PACES);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use kernel::{Instructions, JobError, Task};
 
-/// Measurements of a row, and those before them that count for nothing.
+/// Measurements of a row, and of one that takes long.
 const REPEATS: u32 = 64;
-const WARM_UP: u32 = 16;
-/// Repeats that must agree on a row's count.
-const AGREEING: usize = REPEATS as usize / 8;
+const SLOW_REPEATS: u32 = 16;
+/// One of so many repeats must agree on a row's count, and no less than two.
+const AGREEING: usize = 8;
 
 /// Two readings with nothing between them.
 #[inline(never)]
@@ -28,7 +28,7 @@ impl Count {
         const INEXACT: JobError =
             JobError::Other("instructions are counted under -icount only: `cargo xtask bench instructions`");
         let instructions = task.instructions().ok_or(INEXACT)?;
-        let row = Row::of(|| {
+        let row = Row::of(REPEATS, || {
             let (first, second) = twice(instructions);
             Ok(second.wrapping_sub(first))
         })?;
@@ -66,14 +66,14 @@ struct Row {
 }
 
 impl Row {
-    /// Counts and sorts.
-    fn of(mut once: impl FnMut() -> Result<u32, JobError>) -> Result<Self, JobError> {
+    /// Counts, after a quarter as many measurements that do not count, and sorts.
+    fn of(repeats: u32, mut once: impl FnMut() -> Result<u32, JobError>) -> Result<Self, JobError> {
         let mut counted = heapless::Vec::new();
-        for repeat in 0..WARM_UP + REPEATS {
-            let instructions = once()?;
-            if repeat >= WARM_UP {
-                let _ = counted.push(instructions);
-            }
+        for _ in 0..repeats / 4 {
+            once()?;
+        }
+        for _ in 0..repeats.min(REPEATS) {
+            let _ = counted.push(once()?);
         }
         counted.sort_unstable();
         Ok(Self { counted })
@@ -87,29 +87,35 @@ impl Row {
         self.counted.last().copied().unwrap_or(0)
     }
 
+    /// Says the row, as the host wants it.
+    fn print(&self, name: &str) {
+        let (usual, least, most) = (self.usual(), self.least(), self.most());
+        defmt::println!("{=str}: {=u32} instructions, {=u32} to {=u32}", name, usual, least, most);
+    }
+
     /// The least that several repeats agree on: on a slow host the odd one is of another kind, dearer or cheaper.
     fn usual(&self) -> u32 {
-        let agreed = self.counted.windows(AGREEING).find(|window| window.first() == window.last());
+        let agreed = self
+            .counted
+            .windows(self.counted.len() / AGREEING)
+            .find(|window| window.first() == window.last());
         agreed.and_then(|window| window.first().copied()).unwrap_or(self.least())
     }
 }
 
 /// Counts and prints a row: `once` does everything for one measurement and returns it.
 pub fn row(name: &str, once: impl FnMut() -> Result<u32, JobError>) -> Result<(), JobError> {
-    let row = Row::of(once)?;
-    defmt::println!(
-        "{=str}: {=u32} instructions, {=u32} to {=u32}",
-        name,
-        row.usual(),
-        row.least(),
-        row.most()
-    );
-    Ok(())
+    Row::of(REPEATS, once).map(|row| row.print(name))
+}
+
+/// The same with fewer repeats.
+pub fn slow_row(name: &str, once: impl FnMut() -> Result<u32, JobError>) -> Result<(), JobError> {
+    Row::of(SLOW_REPEATS, once).map(|row| row.print(name))
 }
 
 /// Counts `once` many times and prints by how much that differs.
 pub fn noise(name: &str, mut once: impl FnMut() -> u32) -> Result<(), JobError> {
-    let row = Row::of(|| Ok(once()))?;
+    let row = Row::of(REPEATS, || Ok(once()))?;
     let difference = row.most() - row.least();
     defmt::println!("{=str}: {=u32} instructions, 0 to {=u32}", name, difference, difference);
     Ok(())

@@ -13,6 +13,9 @@
 //! two readings of the counter in this job, less what two readings with nothing between them cost. So a call's own
 //! jump, the set-up of its arguments and the look at its result are in it.
 //!
+//! Before each row of the torus nothing is under way, and packets come at certain times only (`xtask::node`), so that
+//! none comes in the middle. A new row is a function that counts one repeat, and a line that calls `count::row`.
+//!
 //! | row | from | to |
 //! |---|---|---|
 //! | `post` | call of `Poster::post`, slot free, target's hart awake | its return |

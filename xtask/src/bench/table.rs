@@ -179,15 +179,15 @@ impl Committed {
         counted.into_iter().chain(others).collect()
     }
 
-    /// What was counted beside what is committed, for people; `~` marks rows whose repeats differ.
+    /// What was counted beside what is committed, for people.
     pub fn render(&self, all: &[(Arch, Vec<Count>)]) -> String {
         let names = all.first().map(|(_, counts)| self.names(counts)).unwrap_or_default();
         let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
         let mut text = format!("{:width$}", "instructions");
         for (arch, _) in all {
-            text.push_str(&format!("  | {:>8}  {:>9} {:>8}", arch.name(), "committed", "change"));
+            text.push_str(&format!("  | {:>8} {:>9} {:>8}", arch.name(), "committed", "change"));
         }
-        text.push_str(&format!("\n{}\n", "-".repeat(width + 31 * all.len())));
+        text.push_str(&format!("\n{}\n", "-".repeat(width + 30 * all.len())));
         for name in names {
             let mut line = format!("{name:width$}");
             for (arch, counts) in all {
@@ -195,9 +195,8 @@ impl Committed {
                 let committed = self.get(name, *arch);
                 let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
                 line.push_str(&format!(
-                    "  | {:>8}{} {:>9} {:>8}",
+                    "  | {:>8} {:>9} {:>8}",
                     number(count.map(|count| count.instructions)),
-                    if count.is_some_and(Count::varies) { '~' } else { ' ' },
                     number(committed),
                     change(committed, count.map(|count| count.instructions)),
                 ));

@@ -188,8 +188,8 @@ impl Run {
         self
     }
 
-    /// Whether nodes count instructions: each then takes a nanosecond of the node's own time, and one host thread
-    /// runs all harts of a node.
+    /// Whether nodes count instructions: each then takes a nanosecond of the node's own time, one host thread runs
+    /// all harts of a node, and packets reach it at [certain times](crate::node::ICOUNT_PACE) only.
     pub fn icount(mut self, icount: bool) -> Self {
         self.icount = icount;
         self
