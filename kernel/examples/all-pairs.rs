@@ -8,8 +8,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Buffer, Client, Completion, Context, Done, JobError, Message, OnReceived, Payload, Receive,
-    Received, Send, Task,
+    Active, Buffer, Client, Completion, Context, Done, JobError, Layout, Message, OnReceived, Payload,
+    Receive, Received, Send, Task,
 };
 use spin::Mutex;
 
@@ -57,13 +57,13 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         back: [const { Mutex::new(None) }; CONTEXTS as usize],
     })?;
     let whole = memory.place(move |active: &mut Active, received: Received| {
-        let Received { origin, buffer, len, total, cookie } = received;
+        let Received { origin, buffer, len, total, result, cookie } = received;
         let from = endpoint_number(origin);
         let taken =
             &state.taken[endpoint_number(active.endpoint()) % usize::from(CONTEXTS) * endpoints + from];
         let expected = sizes(active.immediate_limit())[taken.fetch_add(1, Relaxed) as usize % SIZES];
         let bytes = &buffer.as_slice()[..len];
-        let good = len == total && cookie == from && len == expected;
+        let good = result.is_ok() && len == total && cookie == from && len == expected;
         if !good || bytes.iter().enumerate().any(|(at, &seen)| seen != byte(at, from)) {
             state.wrong.fetch_add(1, Relaxed);
         }
@@ -184,6 +184,7 @@ fn exchange(
                         dispatch: 9,
                         header: &[],
                         payload: again,
+                        layout: Layout::Contiguous,
                         local_done: Some(Done { call: returned, cookie: context }),
                         remote_done: Some(Done { call: acked, cookie: 0 }),
                     };

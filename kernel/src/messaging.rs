@@ -6,7 +6,7 @@ use core::fmt;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
-use pami::{client, context, dispatch, lock, send};
+use pami::{client, context, dispatch, fetch, get, lock, put, send};
 
 /// A client of this node.
 pub type Client = client::Client<Task>;
@@ -32,11 +32,20 @@ pub type Receive = dispatch::Receive<Port>;
 pub type OnReceived = dispatch::OnReceived<Port>;
 /// A callback for each packet of a message.
 pub type OnPart = dispatch::OnPart<Port>;
+/// A callback with what a word was before its update.
+pub type OnFetched = dispatch::OnFetched<Port>;
 /// A message of any length.
 pub type Send<'a> = send::Send<'a, Port>;
+/// Data to be written into a region.
+pub type Put = put::Put<Port>;
+/// Data to be read from a region.
+pub type Get = get::Get<Port>;
+/// An update of a word of a region.
+pub type Fetch = fetch::Fetch<Port>;
 pub use pami::{
-    Buffer, Completion, Endpoint, Lease, Message, Part, Payload, Progress, Received, SendError, Sharing,
-    Source, wait_on,
+    Buffer, Completion, Endpoint, Fetched, Kept, KeptId, Layout, Lease, Message, OperationError, Part,
+    Payload, Progress, Received, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, SendError,
+    Shared, Sharing, Source, TaskList, Update, Width, wait_on,
 };
 
 /// Why a job failed.
@@ -44,8 +53,14 @@ pub use pami::{
 pub enum JobError {
     /// A client or context could not be had.
     Client(ClientError),
-    /// A message could not be sent.
+    /// A message could not be sent, or another operation not begun.
     Send(SendError),
+    /// Memory could not be registered.
+    Register(RegisterError),
+    /// The node that owns a region refused an operation.
+    Region(RegionFault),
+    /// A node that the job cannot do without is dead.
+    Dead(u32),
     /// The task's memory is used up.
     Memory(OutOfMemory),
     /// A thread could not be started.
@@ -61,6 +76,9 @@ impl fmt::Display for JobError {
         match self {
             Self::Client(error) => error.fmt(f),
             Self::Send(error) => error.fmt(f),
+            Self::Register(error) => error.fmt(f),
+            Self::Region(fault) => fault.fmt(f),
+            Self::Dead(node) => write!(f, "node {node} is dead: the job cannot be done without it"),
             Self::Memory(error) => error.fmt(f),
             Self::Spawn(error) => error.fmt(f),
             Self::Argument(argument, problem) => write!(f, "the argument \"{argument}\" {problem}"),
@@ -78,7 +96,22 @@ macro_rules! from {
         }
     )*};
 }
-from!(ClientError => Client, SendError => Send, OutOfMemory => Memory, SpawnError => Spawn);
+from!(ClientError => Client, RegisterError => Register, OutOfMemory => Memory, SpawnError => Spawn);
+
+impl From<SendError> for JobError {
+    fn from(error: SendError) -> Self {
+        if let SendError::Dead(node) = error { Self::Dead(node) } else { Self::Send(error) }
+    }
+}
+
+impl From<OperationError> for JobError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::NodeDead(node) => Self::Dead(node),
+            OperationError::Region(fault) => Self::Region(fault),
+        }
+    }
+}
 
 /// What a job's `main` may return; 0 is success.
 pub trait Termination {
