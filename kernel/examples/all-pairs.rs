@@ -8,8 +8,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Buffer, Client, Completion, Context, Done, JobError, Message, OnReceived, Payload, Receive,
-    Received, Send, Task,
+    Active, Buffer, Client, Completion, Context, Done, JobError, Layout, Message, OnReceived, Payload,
+    Receive, Received, Send, Task,
 };
 use spin::Mutex;
 
@@ -57,7 +57,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         back: [const { Mutex::new(None) }; CONTEXTS as usize],
     })?;
     let whole = memory.place(move |active: &mut Active, received: Received| {
-        let Received { origin, buffer, len, total, cookie, result } = received;
+        let Received { origin, buffer, len, total, result, cookie } = received;
         let from = endpoint_number(origin);
         let taken =
             &state.taken[endpoint_number(active.endpoint()) % usize::from(CONTEXTS) * endpoints + from];
@@ -184,9 +184,9 @@ fn exchange(
                         dispatch: 9,
                         header: &[],
                         payload: again,
+                        layout: Layout::Contiguous,
                         local_done: Some(Done { call: returned, cookie: context }),
                         remote_done: Some(Done { call: acked, cookie: 0 }),
-                        layout: kernel::Layout::Contiguous,
                     };
                     match contexts[context].send(send) {
                         Ok(()) => {}

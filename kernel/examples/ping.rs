@@ -8,7 +8,7 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Context, Endpoint, JobError, Message, OnPart, OnReceived, Part, Payload, Receive,
+    Active, Client, Context, Endpoint, JobError, Layout, Message, OnPart, OnReceived, Part, Payload, Receive,
     Received, Send, SendError, Task,
 };
 use spin::Mutex;
@@ -56,9 +56,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             dispatch: PONG,
             header: &[],
             payload,
+            layout: Layout::Contiguous,
             local_done: None,
             remote_done: None,
-            layout: kernel::Layout::Contiguous,
         });
     })?;
     let answer = &*answer;
@@ -183,16 +183,9 @@ impl Bench {
             let outcome = if header.len() + size <= active.immediate_limit() {
                 active.send_immediate(target, dispatch, header, data)
             } else {
-                let payload = Payload::Static(data);
-                let send = Send {
-                    target,
-                    dispatch,
-                    header,
-                    payload,
-                    local_done: None,
-                    remote_done: None,
-                    layout: kernel::Layout::Contiguous,
-                };
+                let (payload, layout) = (Payload::Static(data), Layout::Contiguous);
+                let send =
+                    Send { target, dispatch, header, payload, layout, local_done: None, remote_done: None };
                 active.send(send).map_err(|(error, _)| error)
             };
             match outcome {

@@ -6,7 +6,9 @@
 //! starts that sum has room for them.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use kernel::{Active, Client, Context, JobError, Lease, Message, OnPart, Part, Payload, Receive, Send, Task};
+use kernel::{
+    Active, Client, Context, JobError, Layout, Lease, Message, OnPart, Part, Payload, Receive, Send, Task,
+};
 use spin::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -147,16 +149,9 @@ impl Exchange {
         let target = self.client.endpoint(task, 0)?;
         let part = lease.source().slice(range).ok_or(JobError::Other("a part outside the send buffer"))?;
         self.context.retry(|active| {
-            let payload = Payload::Source(part.clone());
-            let send = Send {
-                target,
-                dispatch,
-                header: &[],
-                payload,
-                local_done: None,
-                remote_done: None,
-                layout: kernel::Layout::Contiguous,
-            };
+            let (header, payload, layout) = (&[][..], Payload::Source(part.clone()), Layout::Contiguous);
+            let send =
+                Send { target, dispatch, header, payload, layout, local_done: None, remote_done: None };
             active.send(send).map_err(|(error, _)| error)
         })?;
         Ok(())

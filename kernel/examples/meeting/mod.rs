@@ -1,0 +1,140 @@
+//! All tasks of a job meet: each brings two words, and each has everybody's when all have come.
+//!
+//! That is a barrier, a sum and the way that handles of regions become known. A task can be one meeting ahead of
+//! another at most, so each task has two places, which take turns. While a task waits it asks the others now and then
+//! whether they are there: a node that dies is found out by those that ask, and then the wait ends with its name.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use kernel::{
+    Active, Client, ClientBuilder, Context, JobError, Message, Receive, RegionHandle, SendError, Task,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Dispatch ids of the meetings; a job's own are below.
+const BRING: u8 = 30;
+const ASK: u8 = 31;
+/// How long a task waits before it asks whether the others are there.
+const PATIENCE_NS: u64 = 500_000_000;
+
+/// What a task brings to a meeting.
+pub type Words = [u64; 2];
+
+struct Place {
+    words: [AtomicU64; 2],
+    /// The number of the meeting that the words are for.
+    meeting: AtomicU32,
+}
+
+/// One task's share of all meetings.
+pub struct Meeting {
+    task: &'static Task,
+    places: &'static [[Place; 2]],
+    held: u32,
+}
+
+impl Meeting {
+    /// Adds what meetings need to the client that they are to be held through, by its context 0.
+    pub fn prepare(task: &'static Task, builder: ClientBuilder) -> Result<(Self, ClientBuilder), JobError> {
+        let memory = task.memory();
+        let zero = || AtomicU64::new(0);
+        let place = || Place { words: [zero(), zero()], meeting: AtomicU32::new(0) };
+        let places: &'static [[Place; 2]] = memory.fill(task.tasks() as usize, || [place(), place()])?;
+        let bring = memory.place(move |_: &mut Active, message: &Message| {
+            let number = u32::read_from_bytes(message.header).unwrap_or(0);
+            let words = Words::read_from_bytes(message.data).unwrap_or([0; 2]);
+            if let Some(places) = places.get(message.origin.task() as usize) {
+                put(&places[number as usize % 2], words, number);
+            }
+            Receive::Done
+        })?;
+        let ask = memory.place(|_: &mut Active, _: &Message| Receive::Done)?;
+        Ok((Self { task, places, held: 0 }, builder.dispatch(BRING, bring).dispatch(ASK, ask)))
+    }
+
+    /// Brings `words` and waits for those of all others. Returns them by task.
+    pub fn meet(
+        &mut self,
+        client: &Client,
+        context: &mut Context,
+        words: Words,
+    ) -> Result<impl Iterator<Item = Words> + use<>, JobError> {
+        self.held += 1;
+        let (held, me, tasks) = (self.held, self.task.number(), self.task.tasks());
+        let parity = held as usize % 2;
+        let places = self.places;
+        put(&places[me as usize][parity], words, held);
+        for step in 1..tasks {
+            // Everyone starts with the task behind it, so that no task is everybody's first.
+            let target = client.endpoint((me + step) % tasks, 0)?;
+            let (header, data) = (held.to_le_bytes(), words);
+            patiently(self.task, client, context, |active| {
+                match active.send_immediate(target, BRING, &header, data.as_bytes()) {
+                    Err(SendError::Again) => Ok(false),
+                    outcome => Ok(outcome.map(|()| true)?),
+                }
+            })?;
+        }
+        patiently(self.task, client, context, |_| {
+            Ok(places.iter().all(|place| place[parity].meeting.load(Relaxed) == held))
+        })?;
+        Ok(places.iter().map(move |place| place[parity].words.each_ref().map(|word| word.load(Relaxed))))
+    }
+
+    /// Waits for all others.
+    pub fn wait(&mut self, client: &Client, context: &mut Context) -> Result<(), JobError> {
+        self.meet(client, context, [0; 2]).map(drop)
+    }
+
+    /// Tells everybody the handle of this task's region. Returns all tasks' handles.
+    pub fn handles(
+        &mut self,
+        client: &Client,
+        context: &mut Context,
+        mine: RegionHandle,
+    ) -> Result<&'static [RegionHandle], JobError> {
+        let words = Words::read_from_bytes(mine.as_bytes()).unwrap_or([0; 2]);
+        let mut all = self.meet(client, context, words)?;
+        let next = || all.next().and_then(|words| RegionHandle::read_from_bytes(words.as_bytes()).ok());
+        Ok(self.task.memory().fill(self.task.tasks() as usize, {
+            let mut next = next;
+            move || next().unwrap_or(mine)
+        })?)
+    }
+}
+
+fn put(place: &Place, words: Words, meeting: u32) {
+    for (room, word) in place.words.iter().zip(words) {
+        room.store(word, Relaxed);
+    }
+    // One hart advances the context that writes and reads them.
+    place.meeting.store(meeting, Relaxed);
+}
+
+/// Advances until `until` says so; asks everybody every now and then whether they are there.
+///
+/// # Errors
+/// What `until` finds wrong, or [`JobError::Dead`] with a node that is.
+pub fn patiently(
+    task: &'static Task,
+    client: &Client,
+    context: &mut Context,
+    mut until: impl FnMut(&mut Active) -> Result<bool, JobError>,
+) -> Result<(), JobError> {
+    loop {
+        let mut outcome = Ok(false);
+        context.wait_for(PATIENCE_NS, |active| {
+            outcome = match active.dead_node() {
+                Some(node) => Err(JobError::Dead(node)),
+                None => until(active),
+            };
+            !matches!(outcome, Ok(false))
+        });
+        if outcome? {
+            return Ok(());
+        }
+        for other in (0..task.tasks()).filter(|&other| other != task.number()) {
+            // One question under way is enough; a dead node is named by the next look.
+            let _ = context.send_immediate(client.endpoint(other, 0)?, ASK, &[], &[]);
+        }
+    }
+}
