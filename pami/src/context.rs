@@ -114,6 +114,8 @@ pub struct Active<P: Port> {
     pub(crate) orders: u64,
     /// Deaths that this context has taken note of.
     pub(crate) deaths: u32,
+    /// Whether packets of a node that died may still be in the FIFO.
+    pub(crate) mourning: bool,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
     pub(crate) rendezvous_from: usize,
@@ -161,6 +163,8 @@ impl<P: Port> Active<P> {
             counters: Counters::default(),
             handlers,
             orders: 0,
+            // Some may have died before, with packets left for this context.
+            mourning: true,
             contexts,
             rendezvous_from,
             operations,
@@ -281,7 +285,12 @@ impl<P: Port> Active<P> {
         }
         let mut events = 0;
         while events < ARRIVALS_PER_ADVANCE {
-            let Some(arrival) = next.take().or_else(|| self.port.pull()) else { break };
+            let Some(arrival) = next.take().or_else(|| self.port.pull()) else {
+                if self.mourning {
+                    self.end_halves();
+                }
+                break;
+            };
             if !self.receive(arrival.envelope(), arrival.header(), arrival.data()) {
                 self.held = Some(arrival);
                 self.busy = true;

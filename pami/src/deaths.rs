@@ -19,12 +19,13 @@ impl<P: Port> Active<P> {
     }
 
     /// Ends all that waits for nodes that died since the last call: operations to them, fences that they have not answered,
-    /// and messages of theirs that are half-way.
+    /// and what is pulled from them. Messages of theirs that are half-way end once what they sent before has been taken in.
     #[cold]
     #[inline(never)]
     pub(crate) fn note_deaths(&mut self) {
         // Before the looks: a death behind them makes for another round.
         self.deaths = self.port.deaths();
+        self.mourning = true;
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);
         }
@@ -39,6 +40,13 @@ impl<P: Port> Active<P> {
         let port = &self.port;
         let dead = |endpoint: Endpoint| port.node_of(endpoint.task).is_some_and(|node| port.is_dead(node));
         self.acks.forget_dead(dead);
+    }
+
+    /// The FIFO is empty, so nothing more comes from those that died: ends their messages that are half-way.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_halves(&mut self) {
+        self.mourning = false;
         while let Some(origin) = self.incoming.find_origin(|origin| self.dead_home(origin).is_some()) {
             let Some(node) = self.dead_home(origin) else { break };
             let Some(partial) = self.incoming.take(origin) else { break };
@@ -52,7 +60,8 @@ impl<P: Port> Active<P> {
         let Some(operation) = self.operations.get(number) else { return };
         let waits = operation.awaits || !operation.queued || operation.lease.is_some();
         match &mut operation.action {
-            Action::Fence(state) if !state.single() => {
+            // Those not asked yet are found dead when their turn comes; and it ends behind what was before it.
+            Action::Fence(state) => {
                 if let Some(node) = state.forget_dead(dead) {
                     operation.result = Err(OperationError::NodeDead(node));
                 }

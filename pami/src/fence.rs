@@ -18,13 +18,19 @@ use crate::device::{Path, Port, Unreachable};
 use crate::dispatch::Done;
 use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
-use crate::operation::{Action, Blocked, Operation, bits, message_number};
+use crate::operation::{Action, Blocked, Operation, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::reception::Stage;
 use heapless::Vec;
 
 /// Targets of one fence that are asked at once.
 pub const FENCED_AT_ONCE: usize = 16;
+
+/// Bytes that a fence under way takes of its operation's place.
+pub const STATE_BYTES: usize = size_of::<FenceState>();
+
+// A fence lies where a send would: it makes no operation larger (SPEC F-4).
+const _: () = assert!(STATE_BYTES <= crate::send::STATE_BYTES);
 
 /// A fence under way.
 pub(crate) struct FenceState {
@@ -69,11 +75,6 @@ impl FenceState {
         let first = self.owed.iter().find_map(|&target| dead(target));
         self.owed.retain(|&target| dead(target).is_none());
         first
-    }
-
-    /// The only target, if there is one.
-    pub(crate) fn single(&self) -> bool {
-        matches!(self.targets, Targets::One(_))
     }
 
     /// Whether every target was asked and has answered.
@@ -135,15 +136,16 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// Asks as many targets as there is room for. Returns whether all were asked.
-    pub(crate) fn queue_fence(&mut self, number: u8, blocked: &Blocked) -> bool {
+    /// Asks as many targets as there is room for.
+    pub(crate) fn queue_fence(&mut self, number: u8, blocked: &Blocked) -> Queued {
         let origin = self.me;
-        let Some(operation) = self.operations.get(number) else { return true };
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
-        let Action::Fence(state) = &mut operation.action else { return true };
+        let Action::Fence(state) = &mut operation.action else { return Queued::All };
+        let mut some = false;
         while let Some(target) = state.targets.get(state.asked, origin) {
             if state.owed.is_full() {
-                return false;
+                return Queued::stopped(some);
             }
             match self.port.locate(target, self.local_paths) {
                 Ok(path) => {
@@ -158,7 +160,7 @@ impl<P: Port> Active<P> {
                     };
                     // What stands in line before it goes first.
                     if blocked.contains(&path) || self.port.push_copy(path, &envelope, &[], &[]).is_err() {
-                        return false;
+                        return Queued::stopped(some);
                     }
                     let _ = state.owed.push(target);
                 }
@@ -166,9 +168,10 @@ impl<P: Port> Active<P> {
                 // Nothing was ever sent there.
                 Err(Unreachable::NoSuchEndpoint) => {}
             }
+            some = true;
             state.asked += 1;
         }
-        true
+        Queued::All
     }
 
     /// A target's answer to a fence.

@@ -8,7 +8,7 @@ use crate::device::{Path, Port};
 use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::operation::{Action, Operation, message_number};
+use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId, Rmw};
 use rings::shared::Width;
@@ -81,17 +81,19 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// Queues the request of an update. Returns whether there was room.
-    pub(crate) fn queue_fetch(&mut self, number: u8) -> bool {
-        let Some(operation) = self.operations.get(number) else { return true };
+    /// Queues the request of an update.
+    pub(crate) fn queue_fetch(&mut self, number: u8) -> Queued {
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let (origin, target) = (self.me, operation.target);
-        let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else { return true };
+        let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else {
+            return Queued::All;
+        };
         let (operator, operands) = state.rmw.encode();
         let data = operands.as_bytes();
         let (offset, total) = (state.offset, data.len() as u32);
         let envelope =
             Envelope { kind: Kind::Rmw, dispatch: operator, origin, target, message, offset, total };
-        self.port.push_copy(path, &envelope, state.region.as_bytes(), data).is_ok()
+        Queued::whole(self.port.push_copy(path, &envelope, state.region.as_bytes(), data).is_ok())
     }
 }

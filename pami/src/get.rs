@@ -9,7 +9,7 @@ use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::layout::{Cursor, Layout};
-use crate::operation::{Action, Operation, message_number};
+use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use rings::shared::Shared;
@@ -115,29 +115,31 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// Queues requests of a get until its path is full. Returns whether the last one is queued.
-    pub(crate) fn queue_get(&mut self, number: u8) -> bool {
-        let Some(operation) = self.operations.get(number) else { return true };
+    /// Queues requests of a get until its path is full.
+    pub(crate) fn queue_get(&mut self, number: u8) -> Queued {
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let target = operation.target;
         let (Some(Path::Torus(node)), Action::Get(state)) = (operation.path, &mut operation.action) else {
-            return true;
+            return Queued::All;
         };
+        let mut some = false;
         while state.left > 0 {
             let (mut cursor, mut into_cursor) = (state.cursor, state.into_cursor);
             let (from, to) = ((&state.layout, &mut cursor), (&state.into_layout, &mut into_cursor));
             // Both layouts were seen to reach far enough.
-            let Some((place, at, len)) = Layout::next_pair(from, to, state.left) else { return true };
+            let Some((place, at, len)) = Layout::next_pair(from, to, state.left) else { return Queued::All };
             let (origin, offset) = (self.me, state.offset + place);
             let envelope =
                 Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset, total: len };
             let (into, last) = (Some((&state.into, state.at + at)), state.left == len);
             if self.port.push_get(node, &envelope, state.region, into, last).is_err() {
-                return false;
+                return Queued::stopped(some);
             }
             (state.cursor, state.into_cursor) = (cursor, into_cursor);
+            some = true;
             state.left -= len;
         }
-        true
+        Queued::All
     }
 }

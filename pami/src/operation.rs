@@ -56,6 +56,26 @@ pub(crate) struct Operation<P: Port> {
     pub(crate) action: Action<P>,
 }
 
+/// How much of what an operation has to send found room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queued {
+    All,
+    Part,
+    Nothing,
+}
+
+impl Queued {
+    /// For an operation of one packet.
+    pub(crate) fn whole(queued: bool) -> Self {
+        if queued { Self::All } else { Self::Nothing }
+    }
+
+    /// For one that stopped, after some packets or none.
+    pub(crate) fn stopped(some: bool) -> Self {
+        if some { Self::Part } else { Self::Nothing }
+    }
+}
+
 /// One place for an operation; its size is what a context's memory is reckoned by.
 pub(crate) type Place<P> = Option<Operation<P>>;
 
@@ -168,7 +188,7 @@ impl<P: Port> Active<P> {
         self.operations.used |= 1 << number;
         self.busy = true;
         let waits = path.is_none_or(|path| self.is_in_line(path));
-        if waits || !self.queue(number, &Blocked::new()) {
+        if waits || self.queue(number, &Blocked::new()) != Queued::All {
             // As long as there are operations.
             let _ = self.operations.line.push(number);
         } else {
@@ -199,15 +219,15 @@ impl<P: Port> Active<P> {
         self.operations.line.iter().filter_map(operation).any(|operation| operation.path == Some(path))
     }
 
-    /// Queues what has room of an operation's packets. Returns whether the last one is queued.
-    fn queue(&mut self, number: u8, blocked: &Blocked) -> bool {
+    /// Queues what has room of an operation's packets.
+    fn queue(&mut self, number: u8, blocked: &Blocked) -> Queued {
         match self.operations.get(number).map(|operation| &operation.action) {
             Some(Action::Send(_)) => self.queue_send(number),
             Some(Action::Put(_)) => self.queue_put(number),
             Some(Action::Get(_)) => self.queue_get(number),
             Some(Action::Fetch(_)) => self.queue_fetch(number),
             Some(Action::Fence(_)) => self.queue_fence(number, blocked),
-            Some(Action::Over) | None => true,
+            Some(Action::Over) | None => Queued::All,
         }
     }
 
@@ -236,20 +256,22 @@ impl<P: Port> Active<P> {
     }
 
     /// Once round the line: what finds no room waits, and so does all behind it on the same path. Calls no callback, since
-    /// what that sends must not come between. Returns how many operations went out whole.
+    /// what that sends must not come between. Returns how many operations moved.
     pub(crate) fn queue_line(&mut self, blocked: &mut Blocked) -> usize {
         if self.operations.line.is_empty() {
             return 0;
         }
         let mut line = core::mem::take(&mut self.operations.line);
-        let before = line.len();
+        let mut moved = 0;
         line.retain(|&number| {
             let Some(operation) = self.operations.get(number) else { return false };
             let path = operation.path;
             if path.is_some_and(|path| blocked.contains(&path)) {
                 return true;
             }
-            if self.queue(number, blocked) {
+            let queued = self.queue(number, blocked);
+            moved += usize::from(queued != Queued::Nothing);
+            if queued == Queued::All {
                 self.all_queued(number);
                 return false;
             }
@@ -259,7 +281,7 @@ impl<P: Port> Active<P> {
             true
         });
         self.operations.line = line;
-        before - self.operations.line.len()
+        moved
     }
 
     /// Ends what can be ended of the operations that settle. Returns how many did.
@@ -345,7 +367,6 @@ impl<P: Port> Active<P> {
             action => *action = Action::Over,
         }
         self.operations.settling |= 1 << number;
-        self.operations.fences &= !(1 << number);
         self.operations.line.retain(|&other| other != number);
     }
 

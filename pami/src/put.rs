@@ -10,7 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
-use crate::operation::{Action, Operation, message_number};
+use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use crate::send::{HEADER_LIMIT, Payload};
@@ -140,29 +140,33 @@ impl<P: Port> Active<P> {
         Ok((path, total, number))
     }
 
-    /// Queues packets of a put until its path is full. Returns whether the last one is queued.
-    pub(crate) fn queue_put(&mut self, number: u8) -> bool {
+    /// Queues packets of a put until its path is full.
+    pub(crate) fn queue_put(&mut self, number: u8) -> Queued {
         let mtu = self.port.mtu();
-        let Some(operation) = self.operations.get(number) else { return true };
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let (target, wants_reply) = (operation.target, operation.awaits);
-        let (Some(path), Action::Put(state)) = (operation.path, &mut operation.action) else { return true };
+        let (Some(path), Action::Put(state)) = (operation.path, &mut operation.action) else {
+            return Queued::All;
+        };
+        let mut some = false;
         loop {
             let (header, offset, len, cursor) = state.next_packet(mtu);
             let last = len as u32 == state.data.left();
             if len == 0 && !last {
                 // The layout was seen to reach far enough.
-                return true;
+                return Queued::All;
             }
             let kind = if last && wants_reply { Kind::PutLast } else { Kind::Put };
             let (origin, total) = (self.me, state.data.total());
             let envelope = Envelope { kind, dispatch: 0, origin, target, message, offset, total };
             if state.data.push(&mut self.port, path, &envelope, &header, len).is_err() {
-                return false;
+                return Queued::stopped(some);
             }
+            some = true;
             state.cursor = cursor;
             if last {
-                return true;
+                return Queued::All;
             }
         }
     }

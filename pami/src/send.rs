@@ -16,7 +16,7 @@ pub use crate::error::SendError;
 use crate::gather::{Gather, measure};
 use crate::layout::Layout;
 pub use crate::operation::OPERATIONS;
-use crate::operation::{Action, Operation, message_number};
+use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{Memory, RegionId, Rights};
 use core::ops::Range;
@@ -61,6 +61,10 @@ pub struct Send<'a, P: Port> {
     /// Called when the target's handler has had the whole message.
     pub remote_done: Option<Done<P>>,
 }
+
+/// Bytes that a send under way takes of its operation's place: its header, where its data is and how much of it went. None
+/// of it is there for fences (SPEC F-4).
+pub const STATE_BYTES: usize = size_of::<SendState>();
 
 /// A send under way.
 pub(crate) struct SendState {
@@ -185,17 +189,17 @@ impl<P: Port> Active<P> {
         self.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
     }
 
-    /// Queues packets of a send until its path is full. Returns whether the last one is queued.
-    pub(crate) fn queue_send(&mut self, number: u8) -> bool {
+    /// Queues packets of a send until its path is full.
+    pub(crate) fn queue_send(&mut self, number: u8) -> Queued {
         let mtu = self.port.mtu();
-        let Some(operation) = self.operations.get(number) else { return true };
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
         let (target, Some(path), acked) = (operation.target, operation.path, operation.awaits) else {
-            return true;
+            return Queued::All;
         };
         let message = message_number(operation.order, usize::from(number));
         let Action::Send(SendState { dispatch, header, data: Some(data), region }) = &mut operation.action
         else {
-            return true;
+            return Queued::All;
         };
         let total = data.total();
         let mut envelope = Envelope {
@@ -208,9 +212,10 @@ impl<P: Port> Active<P> {
             total,
         };
         if let Some(region) = region {
-            return self.port.push_copy(path, &envelope, header, region.as_bytes()).is_ok();
+            return Queued::whole(self.port.push_copy(path, &envelope, header, region.as_bytes()).is_ok());
         }
         let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();
+        let mut some = false;
         loop {
             // Only the first packet has a header, and it is the only one of a message without data.
             let started = data.taken() > 0;
@@ -224,10 +229,11 @@ impl<P: Port> Active<P> {
             let left = data.left() as usize;
             let len = if by_packets { left.min(mtu - header.len()) } else { left };
             if data.push(&mut self.port, path, &envelope, header, len).is_err() {
-                return false;
+                return Queued::stopped(some);
             }
+            some = true;
             if data.left() == 0 {
-                return true;
+                return Queued::All;
             }
         }
     }

@@ -1,1 +1,260 @@
-//! x
+//! Nodes that die: what waits for them ends with an error that names them, the rest goes on (SPEC D-8).
+
+use crate::machine::{MTU, TestNode, World, buffer, filled, pattern};
+use crate::scene::{Ends, Port, advance_all, clients, context, ends, fetches, leak, message, send};
+use pami::{
+    Active, Client, Context, Fetch, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload,
+    Put, Receive, Received, Rights, Rmw, Send, SendError, Update, Width,
+};
+use std::sync::{Arc, Mutex};
+
+const SWITCH: usize = 4 * MTU;
+const DEAD: Result<(), OperationError> = Err(OperationError::NodeDead(1));
+
+/// Length, total and result of each message in its buffer.
+type Got = Mutex<Vec<(u32, usize, usize, Result<(), OperationError>)>>;
+
+/// Three tasks on three nodes; the second is the one that dies.
+struct Scene {
+    clients: Vec<Client<TestNode>>,
+    world: Arc<World>,
+    origin: Context<Port>,
+    dying: Context<Port>,
+    other: Context<Port>,
+    got: &'static Got,
+}
+
+fn scene() -> Scene {
+    let got: &'static Got = leak(Mutex::default());
+    let call = leak(move |_: &mut Active<Port>, received: Received| {
+        let Received { origin, len, total, result, .. } = received;
+        got.lock().unwrap().push((origin.task(), len, total, result));
+    });
+    let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+        Receive::Into(buffer(message.total), OnReceived { call, cookie: 0 })
+    });
+    scene_with(handler, got)
+}
+
+fn scene_with(handler: crate::scene::Handler, got: &'static Got) -> Scene {
+    let mut clients = clients(3, false, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
+    let [origin, dying, other] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
+    Scene { world: clients[0].node().world.clone(), clients, origin, dying, other, got }
+}
+
+fn sorted(ends: &Ends) -> Vec<(usize, Option<usize>, Result<(), OperationError>)> {
+    let mut ends = ends.lock().unwrap().clone();
+    ends.sort_by_key(|end| (end.0, end.1.is_none()));
+    ends
+}
+
+fn buffered(
+    to: pami::Endpoint,
+    len: usize,
+    done: impl Fn(usize) -> Option<pami::Done<Port>>,
+    cookie: usize,
+) -> Send<'static, Port> {
+    let payload = Payload::Buffer(filled(&pattern(len, cookie)), 0..len);
+    Send { payload, local_done: done(cookie), remote_done: done(cookie), ..message(to, Vec::new()) }
+}
+
+#[test]
+fn d8_every_operation_to_a_dead_node_ends_with_its_name_and_gives_its_buffer_back() {
+    let Scene { mut clients, world, mut origin, mut dying, mut other, got } = scene();
+    // The fence over all tasks asks these as well.
+    let mut rest = [context(&mut clients[0], 1), context(&mut clients[2], 1)];
+    let region = dying.register(buffer(10_000), Rights::all()).ok().unwrap();
+    let (to, handle) = (dying.endpoint(), region.handle());
+    let (ends, done) = ends();
+    let (fetched, on_fetched) = fetches();
+    // Nothing moves any more, so all of it is under way: some in line, some in the FIFO, some on its way.
+    send(&mut origin, buffered(to, SWITCH, &done, 0));
+    origin.advance();
+    world.stepped();
+    send(&mut origin, buffered(to, 300, &done, 1));
+    send(&mut origin, buffered(to, 3 * MTU, &done, 2));
+    let into = buffer(1000).share();
+    let get = Get {
+        target: to,
+        region: handle,
+        offset: 0,
+        layout: Layout::Contiguous,
+        into: into.clone(),
+        at: 0,
+        into_layout: Layout::Contiguous,
+        len: 1000,
+        done: done(4),
+    };
+    assert_eq!(origin.get(get), Ok(()));
+    let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+    let fetch = Fetch { target: to, region: handle, offset: 0, rmw, done: on_fetched(0) };
+    assert_eq!(origin.fetch(fetch), Ok(()));
+    let put = Put {
+        target: to,
+        region: handle,
+        offset: 0,
+        layout: Layout::Contiguous,
+        payload: Payload::Buffer(buffer(9000), 0..9000),
+        payload_layout: Layout::Contiguous,
+        local_done: done(3),
+        remote_done: done(3),
+    };
+    assert!(origin.put(put).is_ok());
+    assert_eq!(origin.fence(to, done(5).unwrap()), Ok(()));
+    assert_eq!(origin.fence_tasks(0..3, done(6).unwrap()), Ok(()));
+    send(&mut origin, buffered(other.endpoint(), 20, &done, 7));
+    send(&mut origin, buffered(other.endpoint(), 2 * SWITCH, &done, 8));
+    for _ in 0..10 {
+        origin.advance();
+    }
+    assert_eq!(*ends.lock().unwrap(), []);
+    assert_eq!(origin.dead_node(), None);
+    world.kill(1);
+    world.free_running();
+    let [own, far] = &mut rest;
+    advance_all(&mut [&mut origin, &mut other, own, far]);
+    assert_eq!(origin.dead_node(), Some(1));
+    let fine = Ok(());
+    let expected = [
+        (0, Some(SWITCH), DEAD),
+        (0, None, DEAD),
+        (1, Some(300), DEAD),
+        (1, None, DEAD),
+        (2, Some(3 * MTU), DEAD),
+        (2, None, DEAD),
+        (3, Some(9000), DEAD),
+        (3, None, DEAD),
+        (4, None, DEAD),
+        (5, None, DEAD),
+        // The other tasks are fenced.
+        (6, None, DEAD),
+        (7, Some(20), fine),
+        (7, None, fine),
+        (8, Some(2 * SWITCH), fine),
+        (8, None, fine),
+    ];
+    assert_eq!(sorted(ends), expected);
+    assert_eq!(fetched.lock().unwrap()[0].result, Err(OperationError::NodeDead(1)));
+    let expected = [(0, 20, 20, Ok(())), (0, 2 * SWITCH, 2 * SWITCH, Ok(()))];
+    assert_eq!(*got.lock().unwrap(), expected, "what was for the living is there");
+    assert!(into.reclaim().is_ok());
+    assert_eq!(world.lock().unit(0).regions(), 0);
+    assert!(clients[0].destroy_context(origin).is_ok() && clients[2].destroy_context(other).is_ok());
+}
+
+#[test]
+fn d8_a_new_operation_to_a_dead_node_is_refused_with_its_name() {
+    let Scene { world, mut origin, dying, mut other, got, .. } = scene();
+    let to = dying.endpoint();
+    // The path is known from before.
+    assert_eq!(origin.send_immediate(to, 0, &[], &[]), Ok(()));
+    world.kill(1);
+    assert_eq!(origin.send_immediate(to, 0, &[], &[]), Err(SendError::Dead(1)));
+    let (error, payload) = origin.send(buffered(to, 10, |_| None, 0)).err().unwrap();
+    assert_eq!(error, SendError::Dead(1));
+    assert!(matches!(payload, Payload::Buffer(..)));
+    let (_, done) = ends();
+    assert_eq!(origin.fence(to, done(0).unwrap()), Err(SendError::Dead(1)));
+    assert_eq!(origin.send_immediate(other.endpoint(), 0, &[], &[1]), Ok(()));
+    advance_all(&mut [&mut origin, &mut other]);
+    assert_eq!(*got.lock().unwrap(), [(0, 1, 1, Ok(()))]);
+}
+
+#[test]
+fn d8_a_fence_over_tasks_with_a_dead_one_fences_the_others_and_names_it() {
+    let Scene { mut clients, world, mut origin, mut other, .. } = scene();
+    let mut rest = [context(&mut clients[0], 1), context(&mut clients[2], 1)];
+    world.kill(1);
+    let (ends, done) = ends();
+    assert_eq!(origin.fence_tasks(0..3, done(0).unwrap()), Ok(()));
+    advance_all(&mut [&mut origin, &mut other]);
+    assert_eq!(*ends.lock().unwrap(), [], "two contexts have not answered");
+    let [own, far] = &mut rest;
+    advance_all(&mut [&mut origin, &mut other, own, far]);
+    assert_eq!(*ends.lock().unwrap(), [(0, None, DEAD)]);
+}
+
+/// A message of each sort that is half-way when its sender dies.
+#[test]
+fn d8_receptions_from_a_dead_node_end_with_its_name() {
+    let got: &'static Got = leak(Mutex::default());
+    let call = leak(move |_: &mut Active<Port>, received: Received| {
+        let Received { origin, len, total, result, buffer, .. } = received;
+        assert_eq!(buffer.as_slice()[..len], pattern(total, 1)[..len]);
+        got.lock().unwrap().push((origin.task(), len, total, result));
+    });
+    let parts: &'static Mutex<Vec<(usize, usize, Result<(), OperationError>)>> = leak(Mutex::default());
+    let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
+        parts.lock().unwrap().push((part.offset, part.data.len(), part.result));
+    });
+    let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| match message.header {
+        b"parts" => Receive::Packets(OnPart { call: part, cookie: 0 }),
+        b"later" => Receive::Later,
+        b"runs" => {
+            Receive::Scatter(buffer(message.total), Layout::Contiguous, OnReceived { call, cookie: 0 })
+        }
+        _ => Receive::Into(buffer(message.total), OnReceived { call, cookie: 0 }),
+    });
+    for (header, len) in [
+        ("into", 20 * MTU - 8000),
+        ("into", 2 * SWITCH),
+        ("parts", SWITCH - 1),
+        ("parts", 2 * SWITCH),
+        ("runs", SWITCH - 1),
+        ("runs", 3 * SWITCH),
+        ("later", SWITCH - 1),
+        ("later", 2 * SWITCH),
+    ] {
+        let Scene { mut clients, world, mut origin, mut dying, mut other, .. } = scene_with(handler, got);
+        world.stepped();
+        let bytes = message(origin.endpoint(), pattern(len, 1));
+        send(&mut dying, Send { header: header.as_bytes(), ..bytes });
+        // A few packets come through: the request, the get and some data, or the first of the eager data.
+        for _ in 0..3 {
+            let mut state = world.lock();
+            if let Some(&step) = state.steps().first() {
+                state.step(step);
+            }
+            drop(state);
+            origin.advance();
+        }
+        assert_eq!(*got.lock().unwrap(), []);
+        world.kill(1);
+        world.free_running();
+        advance_all(&mut [&mut origin, &mut other]);
+        if header == "later" {
+            let id = origin.kept().next().unwrap().id;
+            assert!(origin.accept(id, buffer(len), OnReceived { call, cookie: 0 }).is_ok());
+            advance_all(&mut [&mut origin, &mut other]);
+        }
+        if header == "parts" {
+            let parts: Vec<_> = parts.lock().unwrap().drain(..).collect();
+            let (last, before) = parts.split_last().unwrap();
+            assert!(before.iter().all(|part| part.2 == Ok(())));
+            assert_eq!((last.0, last.1, last.2), (before.iter().map(|part| part.1).sum(), 0, DEAD));
+        } else {
+            let (from, front, total, result) = got.lock().unwrap().pop().expect("the callback is called");
+            assert!((from, total, result) == (1, len, DEAD) && front < len, "{header} {len}");
+        }
+        // The rest goes on, and nothing is left behind.
+        send(&mut other, message(origin.endpoint(), pattern(SWITCH, 1)));
+        advance_all(&mut [&mut origin, &mut other]);
+        assert_eq!(got.lock().unwrap().pop(), Some((2, SWITCH, SWITCH, Ok(()))));
+        assert!(clients[0].destroy_context(origin).is_ok(), "{header} {len}");
+    }
+}
+
+#[test]
+fn d8_what_is_owed_to_a_dead_node_is_dropped() {
+    let Scene { mut clients, world, mut origin, mut dying, .. } = scene();
+    let (_, done) = ends();
+    let to = origin.endpoint();
+    for len in [10, SWITCH] {
+        send(&mut dying, buffered(to, len, &done, 0));
+    }
+    assert_eq!(dying.fence(to, done(1).unwrap()), Ok(()));
+    dying.advance();
+    world.kill(1);
+    advance_all(&mut [&mut origin]);
+    assert!(clients[0].destroy_context(origin).is_ok());
+}

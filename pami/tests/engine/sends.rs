@@ -1,11 +1,13 @@
 //! Immediate and eager sends: content, order, back-pressure and completions.
 
-use crate::machine::{MTU, QUEUE, buffer, pattern};
-use crate::scene::{Port, advance_all, collector, context, leak, pair};
+use crate::machine::{MTU, QUEUE, buffer, filled, pattern};
+use crate::scene::{Port, advance_all, collector, context, leak, message, pair};
+use crate::shapes::{gathered, layouts, reach, scattered};
 use pami::{
-    Active, Completion, Context, Done, Layout, Message, OnPart, Part, Payload, Progress, Receive, Send,
-    SendError, Work, WorkSlot,
+    Active, Completion, Context, Done, Layout, Message, OnPart, OnReceived, Part, Payload, Progress, Receive,
+    Received, Send, SendError, Work, WorkSlot,
 };
+use proptest::prelude::*;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -279,4 +281,44 @@ fn p6_a_send_from_a_completion_does_not_cut_into_an_earlier_one() {
     let seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data.len())).collect();
     assert_eq!(seen, [(0, 2 * QUEUE * MTU), (1, 10), (2, 30 * MTU), (3, 10)]);
     assert_eq!(target.counters().strays, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn p10_a_send_gathers_and_its_handler_scatters_as_a_naive_reading_of_the_layouts_says(
+        local in any::<bool>(), from in layouts(), to in layouts(), extent in 0usize..4000, room in 0usize..6000,
+        header in 0usize..100
+    ) {
+        let extent = match from {
+            Layout::Indexed(runs) => runs.iter().map(|run| (run.0 + run.1) as usize).max().unwrap_or(0),
+            _ => extent,
+        };
+        let data = pattern(extent, 2);
+        let moved = gathered(&from, &data);
+        let got: &'static Mutex<Vec<(Vec<u8>, usize, usize)>> = leak(Mutex::default());
+        let call = leak(move |_: &mut Active<Port>, received: Received| {
+            got.lock().unwrap().push((received.buffer.as_slice().to_vec(), received.len, received.total));
+        });
+        let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+            assert_eq!(message.header.len(), header);
+            Receive::Scatter(buffer(room), to, OnReceived { call, cookie: 0 })
+        });
+        let [mut a, mut b] = pair(local, |client| client.dispatch(0, handler).rendezvous_from(1500));
+        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        let payload = Payload::Buffer(filled(&data), 0..extent);
+        let header = pattern(header, 1);
+        let send = Send { header: &header, payload, layout: from, ..message(target.endpoint(), Vec::new()) };
+        prop_assert!(origin.send(send).is_ok());
+        advance_all(&mut [&mut origin, &mut target]);
+        let (memory, len, total) = got.lock().unwrap().pop().unwrap();
+        prop_assert_eq!(total, moved.len());
+        // Placing ends at the first run that does not fit; runs may come cut into packets.
+        prop_assert!(len <= total);
+        prop_assert_eq!(&memory, &scattered(&to, &vec![0; room], 0, &moved[..len]));
+        if reach(&to, total).is_some_and(|end| end <= room) {
+            prop_assert_eq!(len, total);
+        }
+    }
 }

@@ -17,6 +17,8 @@ use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
 use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
+use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use unit::Injected;
 pub use world::{Step, World};
@@ -322,11 +324,25 @@ impl Node for TestNode {
     }
 }
 
-/// A buffer of exactly `len` bytes on the heap, never freed.
+/// A buffer of exactly `len` bytes on the heap. Dropping it leaks it; see [`free`].
 pub fn buffer(len: usize) -> Buffer {
-    let memory = Box::leak(vec![0; len + CONTROL_BYTES + 63].into_boxed_slice());
-    let skip = memory.as_ptr().align_offset(64);
-    Buffer::new(&mut memory[skip..skip + CONTROL_BYTES + len]).expect("room for the count")
+    let memory = layout_of(CONTROL_BYTES + len);
+    // SAFETY: the layout's size is over 0.
+    let first = NonNull::new(unsafe { alloc_zeroed(memory) }).expect("memory");
+    // SAFETY: that many zeroed bytes, nobody else's, until `free`.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), memory.size()) };
+    Buffer::new(bytes).expect("room for the count")
+}
+
+/// Gives the memory of a [`buffer`] back.
+pub fn free(buffer: Buffer) {
+    let bytes = buffer.into_memory();
+    // SAFETY: the memory that `buffer` got with this layout, whole and with no other user: the buffer owned it.
+    unsafe { dealloc(bytes.as_mut_ptr(), layout_of(bytes.len())) };
+}
+
+fn layout_of(len: usize) -> MemoryLayout {
+    MemoryLayout::from_size_align(len, 64).expect("a small size")
 }
 
 /// A buffer that holds `bytes`.

@@ -89,8 +89,13 @@ impl World {
     /// Declares a node dead.
     pub fn kill(&self, node: u32) {
         let mut state = self.lock();
-        for port in state.ports.values_mut() {
+        for (key, port) in &mut state.ports {
             port.asks.retain(|_, ask| ask.node != node);
+            if key.1 / self.per_node == node {
+                // Real data would have been copied onto the wire; here it is still lent by its sender.
+                port.reception.clear();
+                port.injection.clear();
+            }
         }
         for unit in &mut state.units {
             unit.answers.remove(&node);
