@@ -8,6 +8,9 @@ use pami::{
 };
 use std::sync::{Arc, Mutex};
 
+/// Length, total and result of a reception.
+type Ended = (usize, usize, Result<(), OperationError>);
+
 const SWITCH: usize = 4 * MTU;
 const DEAD: Result<(), OperationError> = Err(OperationError::NodeDead(1));
 
@@ -68,11 +71,11 @@ fn d8_every_operation_to_a_dead_node_ends_with_its_name_and_gives_its_buffer_bac
     let (ends, done) = ends();
     let (fetched, on_fetched) = fetches();
     // Nothing moves any more, so all of it is under way: some in line, some in the FIFO, some on its way.
-    send(&mut origin, buffered(to, SWITCH, &done, 0));
+    send(&mut origin, buffered(to, SWITCH, done, 0));
     origin.advance();
     world.stepped();
-    send(&mut origin, buffered(to, 300, &done, 1));
-    send(&mut origin, buffered(to, 3 * MTU, &done, 2));
+    send(&mut origin, buffered(to, 300, done, 1));
+    send(&mut origin, buffered(to, 3 * MTU, done, 2));
     let into = buffer(1000).share();
     let get = Get {
         target: to,
@@ -102,8 +105,8 @@ fn d8_every_operation_to_a_dead_node_ends_with_its_name_and_gives_its_buffer_bac
     assert!(origin.put(put).is_ok());
     assert_eq!(origin.fence(to, done(5).unwrap()), Ok(()));
     assert_eq!(origin.fence_tasks(0..3, done(6).unwrap()), Ok(()));
-    send(&mut origin, buffered(other.endpoint(), 20, &done, 7));
-    send(&mut origin, buffered(other.endpoint(), 2 * SWITCH, &done, 8));
+    send(&mut origin, buffered(other.endpoint(), 20, done, 7));
+    send(&mut origin, buffered(other.endpoint(), 2 * SWITCH, done, 8));
     for _ in 0..10 {
         origin.advance();
     }
@@ -183,7 +186,7 @@ fn d8_receptions_from_a_dead_node_end_with_its_name() {
         assert_eq!(buffer.as_slice()[..len], pattern(total, 1)[..len]);
         got.lock().unwrap().push((origin.task(), len, total, result));
     });
-    let parts: &'static Mutex<Vec<(usize, usize, Result<(), OperationError>)>> = leak(Mutex::default());
+    let parts: &'static Mutex<Vec<Ended>> = leak(Mutex::default());
     let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
         parts.lock().unwrap().push((part.offset, part.data.len(), part.result));
     });
@@ -250,7 +253,7 @@ fn d8_what_is_owed_to_a_dead_node_is_dropped() {
     let (_, done) = ends();
     let to = origin.endpoint();
     for len in [10, SWITCH] {
-        send(&mut dying, buffered(to, len, &done, 0));
+        send(&mut dying, buffered(to, len, done, 0));
     }
     assert_eq!(dying.fence(to, done(1).unwrap()), Ok(()));
     dying.advance();

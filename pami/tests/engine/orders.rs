@@ -141,7 +141,9 @@ impl Run {
         });
         let done = leak(move |_: &mut Active<Port>, completion: Completion| {
             book.lock().unwrap().end(completion.cookie, completion.result);
-            completion.buffer.map(free);
+            if let Some(completion_buffer) = completion.buffer {
+                free(completion_buffer)
+            }
         });
         let fetched = leak(move |_: &mut Active<Port>, fetched: Fetched| {
             book.lock().unwrap().end(fetched.cookie, fetched.result.map(drop));
@@ -399,7 +401,7 @@ impl Run {
 
 #[test]
 fn d8_f6_p11_ten_thousand_random_orders_violate_nothing() {
-    assert!(QUEUE < 150, "programs must be long enough to fill the queues");
+    const { assert!(QUEUE < 150, "programs must be long enough to fill the queues") };
     let mut pool = Vec::new();
     let one = std::env::var("ORDERS_SEED").ok().and_then(|seed| seed.parse().ok());
     for seed in one.map_or(0..SEEDS, |seed: u64| seed..seed + 1) {

@@ -10,6 +10,11 @@ use pami::{
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+/// Length, total and result of a reception.
+type Ended = (usize, usize, Result<(), OperationError>);
+/// Header, bytes, total and whether the message was whole.
+type Seen = (Vec<u8>, usize, usize, bool);
+
 const SWITCH: usize = 2048;
 
 /// A pair on two nodes that sends by rendezvous from [`SWITCH`] bytes on.
@@ -103,7 +108,7 @@ fn p6_the_data_goes_from_the_senders_memory_to_the_handlers_buffer_and_nowhere_e
 
 #[test]
 fn p6_the_header_comes_with_the_request_and_the_data_does_not() {
-    let seen: &'static Mutex<Vec<(Vec<u8>, usize, usize, bool)>> = leak(Mutex::default());
+    let seen: &'static Mutex<Vec<Seen>> = leak(Mutex::default());
     let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
         let Message { header, data, total, .. } = *message;
         seen.lock().unwrap().push((header.to_vec(), data.len(), total, message.is_whole()));
@@ -242,7 +247,7 @@ fn p6_more_rendezvous_than_places_wait_and_none_is_lost() {
 
 #[test]
 fn p6_a_region_that_ends_under_a_pull_ends_the_reception_with_the_fault() {
-    let seen: &'static Mutex<Vec<(usize, usize, Result<(), OperationError>)>> = leak(Mutex::default());
+    let seen: &'static Mutex<Vec<Ended>> = leak(Mutex::default());
     let whole = leak(move |_: &mut Active<Port>, received: Received| {
         seen.lock().unwrap().push((received.len, received.buffer.len(), received.result));
     });
