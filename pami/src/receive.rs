@@ -99,7 +99,7 @@ impl<P: Port> Active<P> {
             Kind::First | Kind::FirstAcked => self.first(envelope, header, data),
             Kind::Next => self.next(envelope, data),
             Kind::Ack => self.acknowledged(envelope.origin, envelope.message),
-            Kind::Hello | Kind::Go => self.counters.strays += 1,
+            _ => self.counters.strays += 1,
         }
     }
 
