@@ -6,12 +6,14 @@ use super::{elapse, now};
 use crate::adapter::FABRIC;
 use crate::reliable::{LINK_BYTES, Reliable};
 use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
+use crate::unit::tests::shared;
 use crate::unit::{MessageUnit, NodePort, Platform, Setup, Sharing};
 use crate::virtio::fake::FakeCard;
 use pami::device::{Arrival, Path, Port, Unreachable};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::{Envelope, Header, Kind, Packet};
+use pami::region::{Memory as Reachable, Rights};
 use rings::buffer::Source;
 use std::boxed::Box;
 use std::vec::Vec;
@@ -257,4 +259,48 @@ fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
     let statistics = units.map(|unit| unit.statistics());
     assert!(statistics[0].reliability.retransmitted > 20);
     assert_eq!(statistics[0].dropped.total() + statistics[1].dropped.total(), 0);
+}
+
+#[test]
+fn d8_what_was_asked_of_a_dead_node_is_forgotten_before_its_death_is_told() {
+    let (wire, [unit, peer]) = units(1, Faults::NONE);
+    let (mut a, mut b) = (Talker::new(unit, 0, 0), Talker::new(peer, 1, 0));
+    let memory = shared(&[7; 50_000]);
+    let region = b.port.register(Reachable::Shared(memory.clone()), Rights::all()).unwrap();
+    let own = a.port.register(Reachable::Shared(memory.clone()), Rights::all()).unwrap();
+    let into = shared(&[0; 50_000]);
+    let get = |me, peer, message| Envelope { kind: Kind::Get, total: 50_000, ..envelope(me, peer, message) };
+    // More than the window takes, so that some wait in the injection FIFO; and the peer asks this node as well.
+    for message in 0..40 {
+        a.port.push_get(1, &get(a.me, a.peer, message), region, Some((&into, 0)), true).unwrap();
+        b.port.push_get(0, &get(b.me, b.peer, message), own, Some((&into, 0)), true).unwrap();
+    }
+    for _ in 0..20 {
+        a.port.drive();
+        b.port.drive();
+        elapse(30_000);
+    }
+    assert!(unit.statistics().placed > 10 && unit.statistics().sent_packets > 40, "both are at it");
+    while a.port.completed().is_some() || b.port.completed().is_some() {}
+    wire.network().cut[1] = true;
+    while a.port.deaths() == 0 {
+        a.port.drive();
+        elapse(10_000_000);
+    }
+    assert_eq!((a.port.first_dead(), a.port.is_dead(1)), (Some(1), true));
+    // Those under way are forgotten already; those that still wait are with the next rounds.
+    while b.port.deaths() == 0 {
+        b.port.drive();
+        elapse(10_000_000);
+    }
+    for _ in 0..5 {
+        a.port.drive();
+        b.port.drive();
+    }
+    assert!(into.reclaim().is_ok(), "nobody waits for data any more");
+    assert!(a.port.completed().is_none() && b.port.completed().is_none());
+    unit.drain();
+    a.port.deregister(own);
+    b.port.deregister(region);
+    assert!(memory.reclaim().is_ok());
 }

@@ -5,6 +5,7 @@
 use super::*;
 use crate::unit::Platform;
 use core::sync::atomic::{AtomicBool, Ordering};
+use zerocopy::IntoBytes;
 
 const ROUNDS: u32 = 2_000;
 
@@ -193,5 +194,155 @@ fn n8_a_hart_that_computes_does_not_keep_packets_from_one_that_sleeps() {
             std::thread::yield_now();
         }
         assert!(done.load(Ordering::Acquire), "the second hart sleeps on");
+    });
+}
+
+/// Sleeps until a request of `port` ends.
+fn wait_for_end<P: Port>(port: &mut P) -> Completed {
+    loop {
+        port.arm();
+        port.drive();
+        let completed = port.completed();
+        if completed.is_none() {
+            port.sleep(None);
+        }
+        port.disarm();
+        if let Some(completed) = completed {
+            return completed;
+        }
+    }
+}
+
+#[test]
+fn n8_the_end_of_a_request_ends_the_sleep_whoever_runs_the_engine() {
+    let net = Net::new(2);
+    let units = &units::<21>(&net, 2, 1, None);
+    let (mut owner, done) = (open(units[1], 0), AtomicBool::new(false));
+    let (region, memory) = region(&mut owner, &[0; 8]);
+    let update = Rmw { width: Width::Eight, update: Update::Add(1) };
+    std::thread::scope(|scope| {
+        // Two harts of each node ask node 1, which only sleeps and wakes up when something comes.
+        let askers = [(0, 0, 0), (1, 0, 1), (9, 1, 1)].map(|(hart, node, context)| {
+            scope.spawn(move || {
+                Host::<21>::be(hart);
+                let mut port = open(units[node], context);
+                let (dispatch, operands) = update.encode();
+                let (origin, target) = (endpoint(node as u32, context), endpoint(1, 0));
+                let mut last = None;
+                for message in 0..ROUNDS / 2 {
+                    let kind = Kind::Rmw;
+                    let envelope =
+                        Envelope { kind, dispatch, offset: 0, ..envelope(origin, target, message) };
+                    port.push_copy(torus(1), &envelope, region.as_bytes(), operands.as_bytes()).unwrap();
+                    let Completed { message: number, result } = wait_for_end(&mut port);
+                    assert!(number == message && result.ok() > last, "{result:?} after {last:?}");
+                    last = result.ok();
+                }
+                units[node].drain();
+            })
+        });
+        let (flag, waker) = (&done, owner.waker());
+        let sleeper = scope.spawn(move || {
+            Host::<21>::be(8);
+            let mut rounds = 0;
+            while !flag.load(Ordering::Acquire) {
+                owner.arm();
+                if !owner.drive() && !flag.load(Ordering::Acquire) {
+                    owner.sleep(None);
+                }
+                owner.disarm();
+                // The same word, by the shorter way.
+                owner.rmw_local(endpoint(1, 0), region, 0, update).unwrap();
+                rounds += 1;
+            }
+            rounds
+        });
+        let ends = askers.map(std::thread::ScopedJoinHandle::join);
+        done.store(true, Ordering::Release);
+        pami::device::Wake::wake(&waker);
+        ends.into_iter().for_each(Result::unwrap);
+        let rounds = sleeper.join().unwrap();
+        let count = memory.update(0, Width::Eight, Update::Add(0)).unwrap();
+        assert_eq!(count, u64::from(3 * (ROUNDS / 2)) + rounds);
+    });
+    assert_eq!(units.iter().map(|unit| unit.statistics().dropped.total()).sum::<u64>(), 0);
+}
+
+#[test]
+fn p8_regions_come_and_go_while_others_get_from_them() {
+    let net = Net::new(2);
+    let units = &units::<22>(&net, 2, 1, None);
+    let name = core::sync::atomic::AtomicU64::new(0);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Host::<22>::be(8);
+            let mut owner = open(units[1], 0);
+            let (mut number, mut buffer) = (0, shared(&[0; 3000]).reclaim().ok().unwrap());
+            while !done.load(Ordering::Acquire) {
+                number += 1;
+                // All bytes of a region are the same.
+                buffer.as_mut_slice().fill(number as u8);
+                let memory = buffer.share();
+                let region = owner.register(Memory::Shared(memory.clone()), Rights::READ).unwrap();
+                let [index, generation] = [region.index.get(), region.generation.get()].map(u64::from);
+                name.store(generation << 32 | index, Ordering::Release);
+                for _ in 0..number % 40 {
+                    owner.drive();
+                    std::thread::yield_now();
+                }
+                owner.deregister(region);
+                let reclaimed = memory.reclaim().ok();
+                buffer = reclaimed.expect("nobody is at it any more");
+                std::thread::yield_now();
+            }
+            units[1].drain();
+        });
+        let gets = [(0, 0, false), (9, 1, true)].map(|(hart, node, local)| {
+            let name = &name;
+            scope.spawn(move || {
+                Host::<22>::be(hart);
+                let mut port = open(units[node], 1);
+                let into = shared(&[0; 3000]);
+                let (mut whole, mut gone) = (0, 0);
+                for message in 0.. {
+                    if whole >= 100 && gone >= 10 {
+                        break;
+                    }
+                    let name = name.load(Ordering::Acquire);
+                    let region =
+                        RegionId { index: (name as u32).into(), generation: ((name >> 32) as u32).into() };
+                    let (origin, target) = (endpoint(node as u32, 1), endpoint(1, 0));
+                    let result = if local {
+                        port.get_local(target, region, 0, (&into, 0), 3000)
+                    } else {
+                        let envelope = Envelope { total: 3000, ..envelope(origin, target, message) };
+                        port.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
+                        loop {
+                            port.drive();
+                            if let Some(completed) = port.completed() {
+                                assert_eq!(completed.message, message);
+                                break completed.result.map(|_| ());
+                            }
+                            std::thread::yield_now();
+                        }
+                    };
+                    match result {
+                        Ok(()) => {
+                            let bytes = bytes(&into);
+                            assert!(bytes.iter().all(|&byte| byte == bytes[0]));
+                            whole += 1;
+                        }
+                        Err(fault) => {
+                            assert_eq!(fault, RegionFault::Stale);
+                            gone += 1;
+                        }
+                    }
+                }
+            })
+        });
+        let ends = gets.map(std::thread::ScopedJoinHandle::join);
+        done.store(true, Ordering::Release);
+        ends.into_iter().for_each(Result::unwrap);
     });
 }

@@ -1,0 +1,167 @@
+//! Regions: who may reach what of whom, and for how long.
+
+use super::one_sided::{add, ports, push_put, push_rmw, request, statistics};
+use super::*;
+use crate::unit::REGIONS;
+use pami::device::NoRegionLeft;
+use zerocopy::IntoBytes;
+
+#[test]
+fn p8_local_operations_are_checked_as_those_of_other_nodes() {
+    let net = Net::new(1);
+    let unit = units::<0>(&net, 1, 2, None)[0];
+    let (mut a, mut b) = (open(unit, 0), unit.open(0, 1, 0, Sharing::Exclusive).unwrap());
+    let owner = endpoint(1, 1);
+    let memory = shared(&pattern(1, 100));
+    let register = |b: &mut TestPort<0>, rights| b.register(Memory::Shared(memory.clone()), rights).unwrap();
+    let all = register(&mut b, Rights::all());
+    assert_eq!(a.put_local(owner, all, 90, &[1; 10]), Ok(()));
+    assert_eq!(a.put_local(owner, all, 91, &[2; 10]), Err(RegionFault::Bounds));
+    assert_eq!(a.put_local(owner, all, u32::MAX, &[2; 10]), Err(RegionFault::Bounds));
+    let into = shared(&[0; 50]);
+    assert_eq!(a.get_local(owner, all, 0, (&into, 10), 40), Ok(()));
+    assert_eq!(bytes(&into)[10..], pattern(1, 100)[..40]);
+    assert_eq!(a.get_local(owner, all, 0, (&into, 11), 40), Err(RegionFault::Bounds));
+    assert_eq!(a.get_local(owner, all, 61, (&into, 0), 40), Err(RegionFault::Bounds));
+    // Another task, another client.
+    assert_eq!(a.put_local(endpoint(0, 0), all, 0, &[2]), Err(RegionFault::Foreign));
+    let client = Endpoint::from_parts(ClientId(1), 1, ContextOffset(0));
+    assert_eq!(a.get_local(client, all, 0, (&into, 0), 1), Err(RegionFault::Foreign));
+    for rights in [Rights::empty(), Rights::READ, Rights::WRITE, Rights::UPDATE] {
+        let region = register(&mut b, rights);
+        let allowed = |right| if rights.contains(right) { Ok(()) } else { Err(RegionFault::Rights) };
+        assert_eq!(a.get_local(owner, region, 0, (&into, 0), 1), allowed(Rights::READ));
+        assert_eq!(a.put_local(owner, region, 0, &[2]), allowed(Rights::WRITE));
+        assert_eq!(a.rmw_local(owner, region, 0, add(0)).map(|_| ()), allowed(Rights::UPDATE));
+        b.deregister(region);
+    }
+    // What is lent is not written, whatever the rights.
+    let lent = b.register(Memory::Lent((&b"constant"[..]).into()), Rights::all()).unwrap();
+    assert_eq!(a.put_local(owner, lent, 0, &[2]), Err(RegionFault::Rights));
+    assert_eq!(a.rmw_local(owner, lent, 0, add(1)), Err(RegionFault::Rights));
+    assert_eq!(a.get_local(owner, lent, 3, (&into, 0), 5), Ok(()));
+    assert_eq!(bytes(&into)[..5], b"stant"[..]);
+    // Only its owner can end it.
+    a.deregister(all);
+    assert_eq!(a.put_local(owner, all, 0, &[]), Ok(()));
+    b.deregister(all);
+    assert_eq!(a.put_local(owner, all, 0, &[]), Err(RegionFault::Stale));
+    assert_eq!(a.put_local(owner, RegionId::NONE, 0, &[]), Err(RegionFault::Stale));
+    assert!(memory.reclaim().is_ok());
+}
+
+#[test]
+fn p8_regions_are_as_many_as_there_are_places_and_places_are_used_again() {
+    let net = Net::new(1);
+    let unit = units::<0>(&net, 1, 1, None)[0];
+    let mut port = open(unit, 0);
+    let memory = shared(&[0; 8]);
+    for _ in 0..3 {
+        let regions: Vec<_> = (0..REGIONS)
+            .map(|_| port.register(Memory::Shared(memory.clone()), Rights::READ).unwrap())
+            .collect();
+        let one_more = port.register(Memory::Shared(memory.clone()), Rights::READ);
+        assert_eq!(one_more, Err(NoRegionLeft { limit: REGIONS }));
+        regions.into_iter().for_each(|region| port.deregister(region));
+    }
+    assert!(memory.reclaim().is_ok());
+}
+
+#[test]
+fn p8_every_fault_of_a_remote_operation_is_told_to_its_origin() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let memory = shared(&[0; 100]);
+    let stale = b.register(Memory::Shared(memory.clone()), Rights::all()).unwrap();
+    b.deregister(stale);
+    let read = b.register(Memory::Shared(memory.clone()), Rights::READ).unwrap();
+    let other = b.register(Memory::Shared(memory.clone()), Rights::all() - Rights::READ).unwrap();
+    let forged = RegionId { index: 5000.into(), ..read };
+    let into = shared(&[0; 200]);
+    let mut message = 0;
+    let mut check = |what: &dyn Fn(&mut TestPort<0>, u32), fault| {
+        message += 1;
+        what(&mut a, message);
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed, Completed { message, result: Err(fault) });
+    };
+    let get = |region, offset, total| {
+        let into = &into;
+        move |a: &mut TestPort<0>, message| {
+            let envelope = request(Kind::Get, 1, message, offset, total);
+            a.push_get(1, &envelope, region, Some((into, 0)), true).unwrap();
+        }
+    };
+    for region in [stale, forged, RegionId::NONE] {
+        check(&get(region, 0, 10), RegionFault::Stale);
+        check(&|a, message| push_put(a, 1, message, region, 0, b"data"), RegionFault::Stale);
+        check(&|a, message| push_rmw(a, 1, message, region, 0, add(1)).unwrap(), RegionFault::Stale);
+    }
+    check(&get(other, 0, 10), RegionFault::Rights);
+    check(&|a, message| push_put(a, 1, message, read, 0, b"data"), RegionFault::Rights);
+    check(&|a, message| push_rmw(a, 1, message, read, 0, add(1)).unwrap(), RegionFault::Rights);
+    check(&get(read, 0, 101), RegionFault::Bounds);
+    check(&get(read, u32::MAX, u32::MAX), RegionFault::Bounds);
+    check(&|a, message| push_put(a, 1, message, other, 97, b"data"), RegionFault::Bounds);
+    assert!(bytes(&memory).iter().all(|&byte| byte == 0));
+    let after = statistics(&b);
+    assert_eq!((after.refused, after.dropped.total()), (u64::from(message), 0));
+}
+
+#[test]
+fn p8_a_region_is_reached_as_its_own_tasks_only() {
+    let net = Net::new(2);
+    let units = units::<0>(&net, 2, 2, None);
+    let (mut a, mut b) = (open(units[0], 0), open(units[1], 0));
+    let (region, memory) = region(&mut b, &[0; 100]);
+    for (task, result) in [(3, Err(RegionFault::Foreign)), (2, Ok(0))] {
+        let envelope = Envelope { target: endpoint(task, 0), ..request(Kind::PutLast, 1, 1, 0, 4) };
+        a.push_copy(torus(1), &envelope, region.as_bytes(), b"data").unwrap();
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed.result, result);
+        assert_eq!(bytes(&memory).starts_with(b"data"), result.is_ok());
+    }
+}
+
+#[test]
+fn p8_a_put_whose_middle_is_refused_fails_although_its_end_is_not() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, _) = region(&mut b, &[0; 100]);
+    let put = |a: &mut TestPort<0>, kind, message, offset| {
+        a.push_copy(torus(1), &request(kind, 1, message, offset, 20), region.as_bytes(), &[1; 10]).unwrap();
+    };
+    // Two messages under way at once; only one is torn.
+    put(&mut a, Kind::Put, 1, 95);
+    put(&mut a, Kind::Put, 2, 50);
+    put(&mut a, Kind::PutLast, 2, 60);
+    put(&mut a, Kind::PutLast, 1, 0);
+    put(&mut a, Kind::PutLast, 1, 0);
+    for (message, result) in [(2, Ok(0)), (1, Err(RegionFault::Bounds)), (1, Ok(0))] {
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed, Completed { message, result });
+    }
+}
+
+#[test]
+fn p8_a_region_that_goes_in_the_middle_of_a_get_ends_it() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, memory) = region(&mut b, &pattern(1, 1 << 20));
+    let into = shared(&[0; 1 << 20]);
+    a.push_get(1, &request(Kind::Get, 1, 1, 0, 1 << 20), region, Some((&into, 0)), true).unwrap();
+    for _ in 0..20 {
+        a.drive();
+        b.drive();
+    }
+    assert!(bytes(&into)[0] == pattern(1, 1)[0] && a.completed().is_none(), "it is under way");
+    b.deregister(region);
+    assert!(memory.reclaim().is_ok(), "nobody uses it any more");
+    let completed = ended(&mut a, || {
+        b.drive();
+    });
+    assert_eq!(completed, Completed { message: 1, result: Err(RegionFault::Stale) });
+}
