@@ -156,6 +156,7 @@ impl Run {
         let mut clients = clients(TASKS as u32, local, build);
         let world = clients[0].node().world.clone();
         world.stepped();
+        world.lock().moody = seed + 1;
         let mut contexts: Vec<_> = clients
             .iter_mut()
             .map(|client| {
