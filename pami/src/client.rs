@@ -23,9 +23,6 @@ pub const KEPT_PLACES: usize = 8;
 /// Most bytes of data that a kept place holds, however late the switch-over.
 pub const KEPT_BYTES: usize = 64 << 10;
 
-/// What a buffer takes besides its data: the count in front, and its alignment.
-const BUFFER_EXTRA: usize = 2 * CONTROL_BYTES;
-
 /// What goes with a context's resources: kept to itself, or shared with the client's other contexts (SPEC P-3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sharing {
@@ -164,55 +161,6 @@ pub struct Attributes {
     pub kept: usize,
 }
 
-/// Bytes that one context takes, and for what: the places are there from the start and never more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Footprint {
-    /// The context itself.
-    pub context: usize,
-    /// Each of the [`OPERATIONS`] that can be under way.
-    pub operation: usize,
-    /// Each of the [`RECEPTIONS`] that can be under way.
-    pub reception: usize,
-    /// Half a message of one endpoint.
-    pub origin: usize,
-    /// Places for such.
-    pub endpoints: usize,
-    /// Each place for a kept message, its data included.
-    pub kept: usize,
-    /// Number of those.
-    pub kept_places: usize,
-    /// Memory that data which is pulled in pieces lands in.
-    pub landing: usize,
-}
-
-impl Footprint {
-    /// The sum.
-    pub fn bytes(&self) -> usize {
-        let Self { context, operation, reception, origin, endpoints, kept, kept_places, landing } = *self;
-        context
-            + OPERATIONS * operation
-            + RECEPTIONS * reception
-            + endpoints * origin
-            + kept_places * kept
-            + landing
-    }
-}
-
-/// Sets a client up; handlers come before contexts, so no message can find its handler missing.
-#[must_use = "a builder does nothing until `create`"]
-pub struct ClientBuilder<N: Node> {
-    node: &'static N,
-    name: &'static str,
-    contexts: u8,
-    tasks: TaskList,
-    sharing: Sharing,
-    local_paths: bool,
-    rendezvous_from: usize,
-    kept: usize,
-    handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
-    mistake: Option<ClientError>,
-}
-
 /// A client. Its contexts are made from it, each to be driven by a thread.
 pub struct Client<N: Node> {
     node: &'static N,
@@ -226,125 +174,6 @@ pub struct Client<N: Node> {
     rendezvous_from: usize,
     kept: usize,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
-}
-
-/// The memory of one context; a destroyed context gives it back for the next.
-pub struct ContextMemory<P: Port> {
-    operations: &'static mut [operation::Place<P>],
-    receptions: &'static mut [reception::Place<P>],
-    incoming: &'static mut [receive::Place<P>],
-    kept: &'static mut [Option<KeptPlace>],
-    landing: Option<Shared>,
-}
-
-impl<N: Node> ClientBuilder<N> {
-    /// A client called `name` with one context for all tasks of the job. Every task creates its clients in the
-    /// same order: their numbers, which packets carry, follow it.
-    pub fn new(node: &'static N, name: &'static str) -> Self {
-        Self {
-            node,
-            name,
-            contexts: 1,
-            tasks: TaskList::Range(0..node.tasks()),
-            sharing: Sharing::Exclusive,
-            local_paths: true,
-            rendezvous_from: RENDEZVOUS_FROM,
-            kept: KEPT_PLACES,
-            handlers: [None; DISPATCH_IDS],
-            mistake: None,
-        }
-    }
-
-    /// The number of contexts in each task.
-    pub fn contexts(mut self, contexts: u8) -> Self {
-        self.contexts = contexts;
-        self
-    }
-
-    /// Registers a dispatch handler.
-    pub fn dispatch(mut self, id: u8, handler: Handler<N::Port>) -> Self {
-        match self.handlers.get_mut(usize::from(id)) {
-            Some(place @ None) => *place = Some(handler),
-            _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
-        }
-        self
-    }
-
-    /// Talks only to the tasks of a range.
-    pub fn task_range(mut self, tasks: Range<u32>) -> Self {
-        self.tasks = TaskList::Range(tasks);
-        self
-    }
-
-    /// Talks only to the tasks of a list.
-    pub fn task_list(mut self, tasks: &'static [u32]) -> Self {
-        self.tasks = TaskList::Listed(tasks);
-        self
-    }
-
-    /// Whether contexts share their injection FIFO.
-    pub fn sharing(mut self, sharing: Sharing) -> Self {
-        self.sharing = sharing;
-        self
-    }
-
-    /// With `false`, sends what could stay inside the node over the network's loop-back (SPEC P-9).
-    pub fn local_paths(mut self, local_paths: bool) -> Self {
-        self.local_paths = local_paths;
-        self
-    }
-
-    /// Sends messages of at least so many bytes to other nodes by rendezvous: their data is got from where it lies.
-    /// `usize::MAX` sends all eagerly (SPEC P-6).
-    pub fn rendezvous_from(mut self, bytes: usize) -> Self {
-        self.rendezvous_from = bytes;
-        self
-    }
-
-    /// How many messages that their handlers want later each context keeps; at most [`KEPT_LIMIT`]. A place holds an eager
-    /// message of up to the switch-over size, [`KEPT_BYTES`] at most.
-    pub fn kept(mut self, places: usize) -> Self {
-        self.kept = places;
-        if places > KEPT_LIMIT {
-            let exhausted = ClientError::Exhausted { what: "places for kept messages", limit: KEPT_LIMIT };
-            self.mistake = self.mistake.or(Some(exhausted));
-        }
-        self
-    }
-
-    /// Takes the resources.
-    ///
-    /// # Errors
-    /// What ran out, or the first mistake among the settings.
-    pub fn create(self) -> Result<Client<N>, ClientError> {
-        let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
-        let Self { handlers, mistake, .. } = self;
-        if let Some(mistake) = mistake {
-            return Err(mistake);
-        }
-        if let Some(task) = tasks.exception(|task| task < node.tasks()) {
-            return Err(ClientError::UnknownTask(task));
-        }
-        let limit = usize::from(node.context_limit());
-        if contexts == 0 || usize::from(contexts) > limit {
-            return Err(ClientError::Exhausted { what: "contexts", limit });
-        }
-        let id = node.claim_client(name)?;
-        let alive = 0;
-        Ok(Client {
-            node,
-            name,
-            id,
-            contexts,
-            alive,
-            tasks,
-            sharing,
-            local_paths,
-            rendezvous_from,
-            kept,
-            handlers,
-        })
-    }
 }
 
 impl<N: Node> Client<N> {
@@ -392,60 +221,6 @@ impl<N: Node> Client<N> {
             rendezvous_from: self.rendezvous_from,
             kept: self.kept,
         }
-    }
-
-    /// What one context takes.
-    pub fn footprint(&self) -> Footprint {
-        Footprint {
-            context: size_of::<Context<N::Port>>(),
-            operation: size_of::<operation::Place<N::Port>>(),
-            reception: size_of::<reception::Place<N::Port>>(),
-            origin: size_of::<receive::Place<N::Port>>(),
-            endpoints: self.origins(),
-            kept: size_of::<Option<KeptPlace>>() + self.kept_bytes() + BUFFER_EXTRA,
-            kept_places: self.kept,
-            landing: LANDING_BYTES + BUFFER_EXTRA,
-        }
-    }
-
-    /// Places for messages that are half-way: a power of two, over the number of endpoints.
-    fn origins(&self) -> usize {
-        // A packet's origin can be any task of the job, listed or not; those are the ones that matter.
-        let tasks = self.tasks.len().max(self.node.tasks() as usize);
-        (2 * tasks * usize::from(self.node.context_limit())).next_power_of_two()
-    }
-
-    fn kept_bytes(&self) -> usize {
-        self.rendezvous_from.min(KEPT_BYTES)
-    }
-
-    /// Memory for one context: places for operations and receptions, for each endpoint that it may hear from and for kept
-    /// messages, and what data that is pulled in pieces lands in.
-    ///
-    /// # Errors
-    /// [`ClientError::Exhausted`].
-    pub fn context_memory(&self) -> Result<ContextMemory<N::Port>, ClientError> {
-        let places = self.origins();
-        let exhausted = ClientError::Exhausted {
-            what: "memory for a context, in bytes",
-            limit: self.footprint().bytes(),
-        };
-        let kept = self.node.memory(self.kept, || None).ok_or(exhausted)?;
-        for place in kept.iter_mut() {
-            *place = Some(KeptPlace::new(self.buffer(self.kept_bytes()).ok_or(exhausted)?));
-        }
-        Ok(ContextMemory {
-            operations: self.node.memory(OPERATIONS, || None).ok_or(exhausted)?,
-            receptions: self.node.memory(RECEPTIONS, || None).ok_or(exhausted)?,
-            incoming: self.node.memory(places, || None).ok_or(exhausted)?,
-            kept,
-            landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
-        })
-    }
-
-    /// A buffer of at least `len` bytes.
-    fn buffer(&self, len: usize) -> Option<Buffer> {
-        Buffer::new(self.node.memory(len + BUFFER_EXTRA, || 0u8)?).ok()
     }
 
     /// Makes the context with this offset.

@@ -28,20 +28,12 @@ use crate::reception::Receptions;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use core::slice;
 use rings::post::{PostQueue, Slot};
 
 /// Most packets that one call of [`Context::advance`] takes in: a busy peer cannot keep the caller.
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
 /// Most posts that one call of [`Context::advance`] runs.
 pub const POSTS_PER_ADVANCE: usize = 64;
-/// Rounds that [`Context::wait`] polls before it sleeps: long enough to catch an answer of a neighbour, short
-/// enough that nodes which share a host core do not steal each other's time.
-pub const POLLS_BEFORE_SLEEP: usize = 64;
-
-/// Longest sleep of [`Context::retry`] between two attempts.
-const RETRY_NS: u64 = 1_000_000;
-
 /// What posted work says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
@@ -340,7 +332,7 @@ impl<P: Port> Active<P> {
 
 /// A context, owned by the thread that advances it.
 pub struct Context<P: Port> {
-    active: Active<P>,
+    pub(crate) active: Active<P>,
 }
 
 impl<P: Port> Deref for Context<P> {
@@ -381,73 +373,5 @@ impl<P: Port> Context<P> {
             return active.advance_all(moved, None);
         }
         usize::from(moved)
-    }
-
-    /// Calls `attempt`, and advances and calls it again for as long as it finds no room.
-    ///
-    /// # Errors
-    /// What `attempt` returns, but for [`SendError::Again`].
-    pub fn retry<T>(
-        &mut self,
-        mut attempt: impl FnMut(&mut Active<P>) -> Result<T, SendError>,
-    ) -> Result<T, SendError> {
-        let mut outcome = attempt(&mut self.active);
-        while matches!(outcome, Err(SendError::Again)) {
-            self.wait_for(RETRY_NS, |active| {
-                outcome = attempt(active);
-                !matches!(outcome, Err(SendError::Again))
-            });
-        }
-        outcome
-    }
-
-    /// Advances until `until` holds; sleeps while there is nothing to do (SPEC N-8).
-    pub fn wait(&mut self, mut until: impl FnMut(&mut Active<P>) -> bool) {
-        while !self.wait_for(u64::MAX, &mut until) {}
-    }
-
-    /// As [`wait`](Self::wait), for `timeout_ns` at most. Returns whether `until` held.
-    pub fn wait_for(&mut self, timeout_ns: u64, mut until: impl FnMut(&mut Active<P>) -> bool) -> bool {
-        wait_on(slice::from_mut(self), timeout_ns, |contexts| until(&mut contexts[0].active))
-    }
-}
-
-/// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
-/// nothing to do for any of them (SPEC P-2, N-8). Returns whether `until` held.
-pub fn wait_on<P: Port>(
-    contexts: &mut [Context<P>],
-    timeout_ns: u64,
-    mut until: impl FnMut(&mut [Context<P>]) -> bool,
-) -> bool {
-    let advance = |contexts: &mut [Context<P>]| contexts.iter_mut().map(Context::advance).sum::<usize>();
-    let Some(start) = contexts.first().map(|context| context.now_ns()) else { return until(contexts) };
-    let deadline = start.checked_add(timeout_ns);
-    loop {
-        let mut idle = 0;
-        while idle < POLLS_BEFORE_SLEEP {
-            let events = advance(contexts);
-            if until(contexts) {
-                return true;
-            }
-            idle = if events == 0 { idle + 1 } else { 0 };
-        }
-        if deadline.is_some_and(|deadline| contexts[0].now_ns() >= deadline) {
-            return false;
-        }
-        for context in contexts.iter_mut() {
-            context.active.port.arm();
-        }
-        // What came before the ports were armed wakes nobody: look once more.
-        let quiet = advance(contexts) == 0;
-        let held = until(contexts);
-        if quiet && !held {
-            contexts[0].active.port.sleep(deadline);
-        }
-        for context in contexts.iter_mut() {
-            context.active.port.disarm();
-        }
-        if held {
-            return true;
-        }
     }
 }

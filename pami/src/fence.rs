@@ -5,13 +5,13 @@
 //!   FENCE  ---------------------->  behind all earlier packets to this endpoint; kept messages keep it waiting
 //!          <----------------------  GET of nothing, behind the gets of all earlier rendezvous
 //!   GetLast of nothing ---------->  the origin's unit has sent all that was asked for before
-//!          <----------------------  FENCE-ack, when all earlier receptions from this origin are over
+//!          <----------------------  FENCE-ack
 //!   done, once no older operation of this context to the target is under way
 //! ```
 //!
 //! Nothing is counted and no send leaves a trace for a fence to find (SPEC F-4): order on the path says the most, and the
-//! context's places of operations and receptions, which are there anyhow, the rest. Within a node there is nothing to get,
-//! so FENCE and FENCE-ack are all.
+//! context's places of operations, which are there anyhow, the rest: a rendezvous, a get, a put that is to be answered. Within
+//! a node there is nothing to get, so FENCE and FENCE-ack are all.
 
 use crate::context::Active;
 use crate::device::{Path, Port, Unreachable};
@@ -20,7 +20,7 @@ use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
 use crate::operation::{Action, Blocked, Operation, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
-use crate::reception::Stage;
+use crate::reception::{Reception, Stage};
 use heapless::Vec;
 
 /// Targets of one fence that are asked at once.
@@ -224,42 +224,30 @@ impl<P: Port> Active<P> {
         true
     }
 
-    /// Moves on what fences arrived, as far as what came before them lets them. Returns how many moved.
+    /// Moves on the fences whose origin has no message kept from before them. Returns how many moved.
     pub(crate) fn check_arrived_fences(&mut self) -> usize {
         bits(self.receptions.fences).filter(|&number| self.check_arrived_fence(number)).count()
     }
 
     fn check_arrived_fence(&mut self, number: u8) -> bool {
-        let Some(reception) = self.receptions.get(number) else { return false };
-        let (origin, order, ended) = (reception.origin, reception.order, reception.ended.is_some());
-        let (waits, settles) = match reception.stage {
-            Stage::FenceWaits => (true, false),
-            Stage::FenceSettles => (false, ended),
-            _ => (false, false),
+        let Some(Reception { origin, order, stage: stage @ Stage::FenceWaits, .. }) =
+            self.receptions.get(number)
+        else {
+            return false;
         };
-        let next = match () {
-            () if waits && !self.kept.has_older(origin, order) => {
-                match self.port.locate(origin, self.local_paths) {
-                    Ok(Path::Torus(_)) => Stage::FenceAsks,
-                    Ok(Path::Local(_)) => Stage::FenceSettles,
-                    Err(_) => {
-                        self.receptions.free(number);
-                        return true;
-                    }
-                }
+        if self.kept.has_older(*origin, *order) {
+            return false;
+        }
+        match self.port.locate(*origin, self.local_paths) {
+            Ok(Path::Torus(_)) => *stage = Stage::FenceAsks,
+            Ok(Path::Local(_)) => *stage = Stage::Answer,
+            Err(_) => {
+                self.receptions.free(number);
+                return true;
             }
-            () if settles && !self.receptions.has_older(origin, order) => Stage::Answer,
-            () => return false,
-        };
-        let nothing_to_get = matches!(next, Stage::FenceSettles);
-        if let Some(reception) = self.receptions.get(number) {
-            reception.stage = next;
-            reception.ended = reception.ended.or(nothing_to_get.then_some(Ok(())));
         }
-        if !nothing_to_get {
-            // As long as there are receptions.
-            let _ = self.receptions.line.push(number);
-        }
+        // As long as there are receptions.
+        let _ = self.receptions.line.push(number);
         true
     }
 }

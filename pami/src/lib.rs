@@ -19,7 +19,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`client`], [`context`], [`lock`] | who has which resources, and who may use them |
+//! | [`builder`], [`client`], [`memory`], [`context`], [`lock`] | who has which resources, and who may use them |
+//! | [`wait`] | advancing until something holds, with sleep |
 //! | [`send`], [`put`], [`get`], [`fetch`], [`fence`] | operations, each with its packets; their common places in `operation` |
 //! | [`dispatch`], [`kept`], [`region`] | what the application gives and names |
 //! | [`reception`], `receive`, `rendezvous`, `acks` | the target's side |
@@ -32,6 +33,7 @@
 extern crate std;
 
 mod acks;
+pub mod builder;
 pub mod client;
 pub mod context;
 mod deaths;
@@ -47,6 +49,7 @@ pub mod kept;
 pub mod layout;
 pub mod lock;
 pub mod mapping;
+pub mod memory;
 mod operation;
 pub mod packet;
 pub mod put;
@@ -56,9 +59,11 @@ pub mod region;
 mod rendezvous;
 pub mod send;
 pub mod topology;
+pub mod wait;
 
-pub use client::{Client, ClientBuilder, ClientError, Node, Sharing};
-pub use context::{Active, Context, Poster, Progress, Work, WorkSlot, wait_on};
+pub use builder::ClientBuilder;
+pub use client::{Client, ClientError, Node, Sharing};
+pub use context::{Active, Context, Poster, Progress, Work, WorkSlot};
 pub use dispatch::{
     Completion, Done, Fetched, Message, OnFetched, OnPart, OnReceived, Part, Receive, Received,
 };
@@ -74,3 +79,4 @@ pub use region::{Region, RegionFault, RegionHandle, Rights, Rmw};
 pub use rings::buffer::{Buffer, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};
 pub use send::{Payload, Send};
+pub use wait::wait_on;

@@ -38,8 +38,8 @@ pub(crate) enum Stage<P: Port> {
     FenceWaits,
     /// The get of nothing has to be queued.
     FenceAsks,
-    /// The get of nothing, or earlier receptions, are not over.
-    FenceSettles,
+    /// The get of nothing has not ended.
+    FenceAsked,
     /// The origin has to be told.
     Answer,
 }
@@ -121,11 +121,6 @@ impl<P: Port> Receptions<P> {
         if let Some(place) = self.places.get_mut(usize::from(number)) {
             *place = Some(reception);
         }
-    }
-
-    /// Whether a reception from `origin` that came before the one with this number is under way.
-    pub(crate) fn has_older(&self, origin: Endpoint, order: u64) -> bool {
-        self.places.iter().flatten().any(|other| other.origin == origin && other.order < order)
     }
 
     pub(crate) fn free(&mut self, number: u8) {
@@ -240,7 +235,7 @@ impl<P: Port> Active<P> {
             (stage @ Stage::FenceAsks, Path::Torus(node)) => {
                 let queued = port.push_get(node, &envelope, RegionId::NONE, None, true).is_ok();
                 if queued {
-                    *stage = Stage::FenceSettles;
+                    *stage = Stage::FenceAsked;
                 }
                 Some(queued)
             }
@@ -340,12 +335,8 @@ impl<P: Port> Active<P> {
                 self.deliver(partial, result);
             }
             Stage::Deliver(received, then) => (then.call)(self, received),
-            stage => {
-                // A fence: what ended is looked at when its turn comes.
-                self.receptions.settling &= !(1 << number);
-                self.receptions.put(number, Reception { ended, stage, ..reception });
-                return true;
-            }
+            // A fence.
+            _ => {}
         }
         reception.stage = Stage::Answer;
         self.receptions.settling &= !(1 << number);

@@ -1,46 +1,118 @@
 //! Packets that no honest peer sends (SPEC D-9).
 
-use crate::machine::{Packet, buffer, pattern};
-use crate::scene::{Port, advance_all, context, leak, pair};
+use crate::machine::{Packet, TestNode, World, buffer, pattern};
+use crate::scene::{Port, advance_all, context, ends, leak, message, pair, send};
+use pami::endpoint::{ClientId, ContextOffset};
 use pami::packet::{Envelope, Kind};
-use pami::{Active, ClientError, Message, OnPart, OnReceived, Part, Receive, Received};
+use pami::{
+    Active, ClientBuilder, ClientError, Context, Endpoint, Layout, Message, OnPart, OnReceived, Part,
+    Receive, Received, Send,
+};
 use proptest::prelude::*;
 
-fn any_packet() -> impl Strategy<Value = (u8, u8, u32, u32, u32, u32, Vec<u8>)> {
+/// Kind, dispatch, task, message, offset and total, header, data.
+type Forged = (Kind, u8, u32, u32, u32, u32, Vec<u8>, Vec<u8>);
+
+fn any_packet() -> impl Strategy<Value = Forged> {
+    let kind = (0u8..17).prop_map(|byte| Kind::from_byte(byte).expect("they are numbered from 0"));
     let small = || prop_oneof![0u32..40, any::<u32>()];
-    let data = proptest::collection::vec(any::<u8>(), 0..40);
-    (0u8..6, 0u8..40, 0u32..6, small(), small(), small(), data)
+    // Numbers of operations and receptions that are under way, too.
+    let message = prop_oneof![0u32..700, any::<u32>()];
+    let bytes = || prop_oneof![Just(vec![0; 8]), proptest::collection::vec(any::<u8>(), 0..40)];
+    let region = (0u8..3, 0u8..3).prop_map(|(index, generation)| vec![index, 0, 0, 0, generation, 0, 0, 0]);
+    let data = prop_oneof![bytes(), region];
+    (kind, 0u8..40, 0u32..6, message, small(), small(), bytes(), data)
+}
+
+fn forge(world: &World, client: ClientId, target: Endpoint, forged: Forged) {
+    let (kind, dispatch, task, message, offset, total, header, data) = forged;
+    let total = total.min(1 << 16);
+    let origin = Endpoint::from_parts(client, task, ContextOffset(task as u8 % 3));
+    // What the packet parser sees to.
+    let fits = matches!(kind, Kind::First | Kind::FirstAcked | Kind::Next);
+    let len = if fits { data.len().min(total.saturating_sub(offset) as usize) } else { data.len() };
+    let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
+    world.forge(Packet::new(envelope, &header, &data[..len]));
+}
+
+/// A handler that does all that a handler can.
+fn anything() -> crate::scene::Handler {
+    let part =
+        leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
+    let whole = leak(|_: &mut Active<Port>, received: Received| {
+        assert!(received.len <= received.total && received.len <= received.buffer.len());
+    });
+    leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+        let on = OnReceived { call: whole, cookie: 0 };
+        match (message.header.len() + message.total) % 5 {
+            0 => Receive::Into(buffer(20), on),
+            1 => Receive::Done,
+            2 => Receive::Packets(OnPart { call: part, cookie: 0 }),
+            3 => Receive::Scatter(buffer(20), Layout::Strided { block: 3, stride: 4 }, on),
+            _ => Receive::Later,
+        }
+    })
+}
+
+fn discard_all(context: &mut Context<Port>) {
+    let ids: Vec<_> = context.kept().map(|kept| kept.id).collect();
+    for id in ids {
+        let _ = context.discard(id);
+    }
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn d9_no_sequence_of_packets_disturbs_a_context(packets in proptest::collection::vec(any_packet(), 0..60)) {
-        let part = leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
-        let take = leak(move |_: &mut Active<Port>, message: &Message<'_>| match message.data.len() % 3 {
-            0 => Receive::Into(buffer(20), OnReceived { call: leak(|_: &mut Active<Port>, _: Received| ()), cookie: 0 }),
-            1 => Receive::Done,
-            _ => Receive::Packets(OnPart { call: part, cookie: 0 }),
-        });
-        let [mut a, mut b] = pair(false, |client| client.dispatch(0, take).dispatch(1, take));
+        let take = anything();
+        let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
+        let build = |client: ClientBuilder<TestNode>| {
+            client.rendezvous_from(1000).dispatch(0, take).dispatch(31, whole)
+        };
+        let [mut a, mut b] = pair(false, build);
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-        let world = &a.node().world;
-        for (kind, dispatch, task, message, offset, total, data) in packets {
-            let kind = [Kind::Hello, Kind::Go, Kind::First, Kind::Next, Kind::FirstAcked, Kind::Ack][usize::from(kind)];
-            let total = total.min(1 << 16);
-            let len = data.len().min(total.saturating_sub(offset) as usize);
-            let sender = pami::Endpoint::from_parts(b.id(), task, pami::endpoint::ContextOffset(task as u8 % 3));
-            let to = target.endpoint();
-            let envelope = Envelope { kind, dispatch, origin: sender, target: to, message, offset, total };
-            world.forge(Packet::new(envelope, &[], &data[..len]));
-            target.advance();
-            origin.advance();
+        let world = a.node().world.clone();
+        // Some of its own is under way.
+        let (ends, done) = ends();
+        for (cookie, len) in [10, 600, 3000].into_iter().enumerate() {
+            let bytes = message(origin.endpoint(), pattern(len, 0));
+            send(&mut target, Send { dispatch: 31, remote_done: done(cookie), ..bytes });
         }
-        // It still serves its own.
+        prop_assert_eq!(target.fence(origin.endpoint(), done(3).unwrap()), Ok(()));
+        target.advance();
+        let (client, to) = (b.id(), target.endpoint());
+        for forged in packets {
+            forge(&world, client, to, forged);
+            target.advance();
+        }
+        // What waits for a kept place gets one in time.
+        for _ in 0..40 {
+            discard_all(&mut target);
+            advance_all(&mut [&mut origin, &mut target]);
+        }
+        // It still serves its own, and each operation has ended once.
         let before = target.counters().received;
-        origin.send_immediate(a.endpoint(1, 0).unwrap(), 0, &[], &[1]).unwrap();
+        prop_assert!(origin.send_immediate(to, 31, &[], &[1]).is_ok());
         advance_all(&mut [&mut origin, &mut target]);
         prop_assert_eq!(target.counters().received, before + 1);
+        let mut ends: Vec<_> = ends.lock().unwrap().iter().map(|end| end.0).collect();
+        ends.sort_unstable();
+        prop_assert_eq!(ends, [0, 1, 2, 3]);
     }
+}
+
+#[test]
+fn d9_a_first_packet_may_have_no_data_and_no_second() {
+    let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything()));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let to = target.endpoint();
+    forge(&a.node().world, b.id(), to, (Kind::First, 1, 0, 0, 0, 11, vec![], vec![]));
+    target.advance();
+    assert_eq!(origin.send_immediate(to, 1, &[], &[1]), Ok(()));
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!((target.counters().received, target.counters().strays), (2, 1));
 }
 
 #[test]

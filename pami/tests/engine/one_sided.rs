@@ -380,7 +380,7 @@ fn d7_a_region_that_ends_during_a_get_ends_it_with_the_fault() {
 #[test]
 fn p11_puts_beyond_all_queues_wait_in_order_and_none_is_lost() {
     const PUTS: u32 = 5000;
-    let Scene { mut origin, mut target, .. } = scene(Way::TwoNodes);
+    let Scene { mut origin, mut target, clients } = scene(Way::TwoNodes);
     let region = target.register(buffer(4 * PUTS as usize), Rights::WRITE).ok().unwrap();
     let (to, handle) = (target.endpoint(), region.handle());
     let told: &'static Mutex<Vec<usize>> = leak(Mutex::default());
@@ -402,6 +402,8 @@ fn p11_puts_beyond_all_queues_wait_in_order_and_none_is_lost() {
     let expected: Vec<u8> = (0..PUTS).flat_map(u32::to_le_bytes).collect();
     assert_eq!(bytes(region.memory()), expected);
     assert_eq!(*told.lock().unwrap(), (0..PUTS as usize).step_by(7).collect::<Vec<_>>());
+    let replies = clients[0].node().world.count(Kind::Reply);
+    assert_eq!(replies, told.lock().unwrap().len(), "only those that somebody waits for");
 }
 
 /// A payload of one of the four sorts.

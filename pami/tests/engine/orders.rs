@@ -153,11 +153,12 @@ impl Run {
         dice.roll(2);
         let local = dice.roll(4) == 0;
         let build = |client: pami::ClientBuilder<TestNode>| {
-            client.rendezvous_from(SWITCH).kept(KEPT).dispatch(0, handler)
+            client.contexts(1).rendezvous_from(SWITCH).kept(KEPT).dispatch(0, handler)
         };
         let mut clients = clients(TASKS as u32, local, build);
         let world = clients[0].node().world.clone();
         world.stepped();
+        world.lock().moody = seed + 1;
         let mut contexts: Vec<_> = clients
             .iter_mut()
             .map(|client| {
@@ -291,18 +292,15 @@ impl Run {
         let operation = self.open(from, if all { TASKS } else { to });
         let done = self.done(operation).unwrap();
         let context = &mut self.contexts[from];
-        // Each task has a second context that nobody made; one task list reaches only itself.
-        let refused = if all { true } else { context.fence(target, done).is_err() };
-        if refused {
+        let taken =
+            if all { context.fence_tasks(0..TASKS as u32, done) } else { context.fence(target, done) };
+        if taken.is_err() {
             self.refused(operation);
             return;
         }
         let mut book = self.book.lock().unwrap();
-        let earlier = self
-            .started
-            .iter()
-            .enumerate()
-            .filter(|&(other, started)| other < operation && *started == (from, to));
+        let covers = |&(origin, task): &(usize, usize)| origin == from && (all || task == to);
+        let earlier = self.started[..operation].iter().enumerate().filter(|(_, started)| covers(started));
         let before = earlier.map(|(other, _)| other).filter(|other| book.open.contains(other)).collect();
         book.behind.push((operation, before));
     }

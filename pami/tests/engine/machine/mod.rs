@@ -98,6 +98,10 @@ impl Wake for NobodySleeps {
 }
 
 impl TestPort {
+    fn push_unless_refused(&mut self, path: Path, packet: Packet) -> Result<(), Full> {
+        if self.world.lock().refuses() { Err(Full) } else { self.push(path, packet) }
+    }
+
     fn push(&mut self, path: Path, packet: Packet) -> Result<(), Full> {
         match path {
             Path::Local(_) => self.world.lock().push_local(packet),
@@ -128,7 +132,7 @@ impl Port for TestPort {
 
     fn push_copy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8]) -> Result<(), Full> {
         assert!(header.len() + data.len() <= MTU, "pami asked for more than an MTU");
-        self.push(path, Packet::new(*envelope, header, data))
+        self.push_unless_refused(path, Packet::new(*envelope, header, data))
     }
 
     fn push_lend(
@@ -141,7 +145,7 @@ impl Port for TestPort {
         let local = matches!(path, Path::Local(_));
         assert!(local || header.len() + data.as_slice().len() <= MTU, "pami asked for more than an MTU");
         let data = Data::Lent(data.clone());
-        self.push(path, Packet { envelope: *envelope, header: header.to_vec(), data })
+        self.push_unless_refused(path, Packet { envelope: *envelope, header: header.to_vec(), data })
     }
 
     fn push_filled(
@@ -153,9 +157,11 @@ impl Port for TestPort {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         assert!(header.len() + len <= MTU, "pami asked for more than an MTU");
-        if !self.world.lock().has_room(self.me, path, envelope.target) {
+        let mut state = self.world.lock();
+        if state.refuses() || !state.has_room(self.me, path, envelope.target) {
             return Err(Full);
         }
+        drop(state);
         let mut data = vec![0xee; len];
         fill(&mut data);
         self.push(path, Packet::new(*envelope, header, &data))
@@ -171,7 +177,11 @@ impl Port for TestPort {
     ) -> Result<(), Full> {
         assert!(into.is_some() || (envelope.total == 0 && remote == RegionId::NONE));
         let into = into.map(|(memory, at)| (memory.clone(), at));
-        self.world.lock().inject(self.me, Injected::get(node, *envelope, remote, into, last))
+        let mut state = self.world.lock();
+        if state.refuses() {
+            return Err(Full);
+        }
+        state.inject(self.me, Injected::get(node, *envelope, remote, into, last))
     }
 
     fn completed(&mut self) -> Option<Completed> {

@@ -17,7 +17,7 @@ fn key(endpoint: Endpoint) -> Key {
     (endpoint.client().0, endpoint.task(), endpoint.context().0)
 }
 
-/// A packet that crossed the network: what, from node, to node, bytes of data.
+/// A packet that crossed the network: what, from node, to node, bytes of data or, of gets, asked for.
 pub type Seen = (Kind, u32, u32, usize);
 
 /// What all tasks share.
@@ -51,6 +51,8 @@ pub struct State {
     units: Vec<Unit>,
     pub dead: BTreeSet<u32>,
     pub stepped: bool,
+    /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
+    pub moody: u64,
     pub seen: Vec<Seen>,
 }
 
@@ -58,7 +60,15 @@ impl World {
     pub fn new(tasks: u32, per_node: u32) -> Self {
         let units = (0..tasks.div_ceil(per_node)).map(|_| Unit::default()).collect();
         let ports = BTreeMap::new();
-        let state = State { per_node, ports, units, dead: BTreeSet::new(), stepped: false, seen: Vec::new() };
+        let state = State {
+            per_node,
+            ports,
+            units,
+            dead: BTreeSet::new(),
+            stepped: false,
+            moody: 0,
+            seen: Vec::new(),
+        };
         Self { per_node, tasks, state: Mutex::new(state) }
     }
 
@@ -77,7 +87,8 @@ impl World {
 
     /// Back to the default.
     pub fn free_running(&self) {
-        self.lock().stepped = false;
+        let mut state = self.lock();
+        (state.stepped, state.moody) = (false, 0);
     }
 
     /// Puts a packet into a reception FIFO, however full, as a hostile peer might.
@@ -121,6 +132,14 @@ impl State {
 
     pub fn unit(&mut self, node: u32) -> &mut Unit {
         &mut self.units[node as usize]
+    }
+
+    /// Whether the next packet is refused for no reason.
+    pub fn refuses(&mut self) -> bool {
+        self.moody ^= self.moody << 13;
+        self.moody ^= self.moody >> 7;
+        self.moody ^= self.moody << 17;
+        self.moody >> 40 & 3 == 1
     }
 
     pub fn has_room(&mut self, me: Endpoint, path: Path, target: Endpoint) -> bool {
@@ -222,7 +241,9 @@ impl State {
         if self.dead.contains(&node) {
             return;
         }
-        self.seen.push((envelope.kind, own, node, injected.packet.data().len()));
+        let bytes =
+            if envelope.kind == Kind::Get { envelope.total as usize } else { injected.packet.data().len() };
+        self.seen.push((envelope.kind, own, node, bytes));
         if envelope.kind.is_request() {
             let message = envelope.message;
             let ask = Ask { message, node, open: 0, last: false, fault: None };

@@ -1,0 +1,132 @@
+//! Setting a client up: its settings, with their defaults, and its handlers.
+
+use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
+use crate::dispatch::{DISPATCH_IDS, Handler};
+use crate::endpoint::TaskList;
+use crate::kept::KEPT_LIMIT;
+use core::ops::Range;
+
+/// Sets a client up; handlers come before contexts, so no message can find its handler missing.
+#[must_use = "a builder does nothing until `create`"]
+pub struct ClientBuilder<N: Node> {
+    node: &'static N,
+    name: &'static str,
+    contexts: u8,
+    tasks: TaskList,
+    sharing: Sharing,
+    local_paths: bool,
+    rendezvous_from: usize,
+    kept: usize,
+    handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
+    mistake: Option<ClientError>,
+}
+
+impl<N: Node> ClientBuilder<N> {
+    /// A client called `name` with one context for all tasks of the job. Every task creates its clients in the
+    /// same order: their numbers, which packets carry, follow it.
+    pub fn new(node: &'static N, name: &'static str) -> Self {
+        Self {
+            node,
+            name,
+            contexts: 1,
+            tasks: TaskList::Range(0..node.tasks()),
+            sharing: Sharing::Exclusive,
+            local_paths: true,
+            rendezvous_from: RENDEZVOUS_FROM,
+            kept: KEPT_PLACES,
+            handlers: [None; DISPATCH_IDS],
+            mistake: None,
+        }
+    }
+
+    /// The number of contexts in each task.
+    pub fn contexts(mut self, contexts: u8) -> Self {
+        self.contexts = contexts;
+        self
+    }
+
+    /// Registers a dispatch handler.
+    pub fn dispatch(mut self, id: u8, handler: Handler<N::Port>) -> Self {
+        match self.handlers.get_mut(usize::from(id)) {
+            Some(place @ None) => *place = Some(handler),
+            _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
+        }
+        self
+    }
+
+    /// Talks only to the tasks of a range.
+    pub fn task_range(mut self, tasks: Range<u32>) -> Self {
+        self.tasks = TaskList::Range(tasks);
+        self
+    }
+
+    /// Talks only to the tasks of a list.
+    pub fn task_list(mut self, tasks: &'static [u32]) -> Self {
+        self.tasks = TaskList::Listed(tasks);
+        self
+    }
+
+    /// Whether contexts share their injection FIFO.
+    pub fn sharing(mut self, sharing: Sharing) -> Self {
+        self.sharing = sharing;
+        self
+    }
+
+    /// With `false`, sends what could stay inside the node over the network's loop-back (SPEC P-9).
+    pub fn local_paths(mut self, local_paths: bool) -> Self {
+        self.local_paths = local_paths;
+        self
+    }
+
+    /// Sends messages of at least so many bytes to other nodes by rendezvous: their data is got from where it lies.
+    /// `usize::MAX` sends all eagerly (SPEC P-6).
+    pub fn rendezvous_from(mut self, bytes: usize) -> Self {
+        self.rendezvous_from = bytes;
+        self
+    }
+
+    /// How many messages that their handlers want later each context keeps; at most [`KEPT_LIMIT`]. A place holds an eager
+    /// message of up to the switch-over size, [`KEPT_BYTES`] at most.
+    pub fn kept(mut self, places: usize) -> Self {
+        self.kept = places;
+        if places > KEPT_LIMIT {
+            let exhausted = ClientError::Exhausted { what: "places for kept messages", limit: KEPT_LIMIT };
+            self.mistake = self.mistake.or(Some(exhausted));
+        }
+        self
+    }
+
+    /// Takes the resources.
+    ///
+    /// # Errors
+    /// What ran out, or the first mistake among the settings.
+    pub fn create(self) -> Result<Client<N>, ClientError> {
+        let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
+        let Self { handlers, mistake, .. } = self;
+        if let Some(mistake) = mistake {
+            return Err(mistake);
+        }
+        if let Some(task) = tasks.exception(|task| task < node.tasks()) {
+            return Err(ClientError::UnknownTask(task));
+        }
+        let limit = usize::from(node.context_limit());
+        if contexts == 0 || usize::from(contexts) > limit {
+            return Err(ClientError::Exhausted { what: "contexts", limit });
+        }
+        let id = node.claim_client(name)?;
+        let alive = 0;
+        Ok(Client {
+            node,
+            name,
+            id,
+            contexts,
+            alive,
+            tasks,
+            sharing,
+            local_paths,
+            rendezvous_from,
+            kept,
+            handlers,
+        })
+    }
+}
