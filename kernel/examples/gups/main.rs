@@ -227,7 +227,7 @@ impl Gups {
             let value = u64::from(self.task.number()) * part + place;
             let _ = self.region.memory().write((place * WORD) as usize, &value.to_ne_bytes());
         }
-        self.meeting.wait(&self.client, &mut self.context)
+        self.meeting.meet(&self.client, &mut self.context, [0; 2]).map(drop)
     }
 
     /// Words of all parts that are not their numbers.
@@ -275,7 +275,7 @@ impl Gups {
                 self.wait(|_| Ok(state.fences.load(Relaxed) >= wanted))?;
             }
         }
-        self.meeting.wait(&self.client, &mut self.context)
+        self.meeting.meet(&self.client, &mut self.context, [0; 2]).map(drop)
     }
 
     fn fetch(&mut self, target: Endpoint, place: u64, value: u64) -> Result<(), JobError> {

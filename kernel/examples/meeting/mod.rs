@@ -80,11 +80,6 @@ impl Meeting {
         Ok(places.iter().map(move |place| place[parity].words.each_ref().map(|word| word.load(Relaxed))))
     }
 
-    /// Waits for all others.
-    pub fn wait(&mut self, client: &Client, context: &mut Context) -> Result<(), JobError> {
-        self.meet(client, context, [0; 2]).map(drop)
-    }
-
     /// Tells everybody the handle of this task's region. Returns all tasks' handles.
     pub fn handles(
         &mut self,
@@ -93,12 +88,9 @@ impl Meeting {
         mine: RegionHandle,
     ) -> Result<&'static [RegionHandle], JobError> {
         let words = Words::read_from_bytes(mine.as_bytes()).unwrap_or([0; 2]);
-        let mut all = self.meet(client, context, words)?;
-        let next = || all.next().and_then(|words| RegionHandle::read_from_bytes(words.as_bytes()).ok());
-        Ok(self.task.memory().fill(self.task.tasks() as usize, {
-            let mut next = next;
-            move || next().unwrap_or(mine)
-        })?)
+        let all = self.meet(client, context, words)?;
+        let mut all = all.flat_map(|words| RegionHandle::read_from_bytes(words.as_bytes()).ok());
+        Ok(self.task.memory().fill(self.task.tasks() as usize, || all.next().unwrap_or(mine))?)
     }
 }
 

@@ -1,0 +1,202 @@
+//! The exchange of faces: puts into the neighbours' regions, a fence over all of them, a note to each.
+//!
+//! Regions have two slots for each face, which take turns: a neighbour that is a step ahead writes the other one, and
+//! cannot be two ahead, since it waits for this task's note.
+
+use crate::field::Field;
+use crate::grid::{Blocks, FACES};
+use crate::meeting::{Meeting, patiently};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use kernel::{
+    Active, Client, Completion, Context, Done, JobError, Layout, Message, OperationError, Payload, Put,
+    Receive, Region, RegionHandle, Rights, SendError, Shared, Task,
+};
+use spin::Mutex;
+
+const NOTE: u8 = 1;
+const VALUE: usize = size_of::<f64>();
+
+struct State {
+    /// Steps whose faces have come, by neighbour.
+    notes: [AtomicU32; FACES],
+    /// Tasks behind the faces.
+    neighbours: [Option<u32>; FACES],
+    fences: AtomicU32,
+    /// How the first operation that failed did.
+    failed: Mutex<Option<OperationError>>,
+}
+
+/// One task's end of the exchange.
+pub struct Halo {
+    task: &'static Task,
+    client: Client,
+    context: Context,
+    meeting: Meeting,
+    state: &'static State,
+    /// The neighbours, one after the other.
+    list: &'static [u32],
+    handles: &'static [RegionHandle],
+    region: Region,
+    /// Faces on their way out.
+    out: Shared,
+    slot: usize,
+    done: &'static (dyn Fn(&mut Active, Completion) + Sync),
+    fenced: &'static (dyn Fn(&mut Active, Completion) + Sync),
+    steps: u32,
+}
+
+impl Halo {
+    /// Has room for faces of `values` values.
+    pub fn new(task: &'static Task, blocks: &Blocks, values: usize) -> Result<Self, JobError> {
+        let memory = task.memory();
+        let mut neighbours = [None; FACES];
+        for (face, neighbour) in neighbours.iter_mut().enumerate() {
+            *neighbour = blocks.neighbour(face);
+        }
+        let state: &'static State = memory.place(State {
+            notes: [const { AtomicU32::new(0) }; FACES],
+            neighbours,
+            fences: AtomicU32::new(0),
+            failed: Mutex::new(None),
+        })?;
+        let mut tasks = state.neighbours.iter().flatten();
+        let list = memory.fill(tasks.clone().count(), || tasks.next().copied().unwrap_or(0))?;
+        let note = memory.place(move |_: &mut Active, message: &Message| {
+            let origin = message.origin.task();
+            if let Some(face) = state.neighbours.iter().position(|&neighbour| neighbour == Some(origin)) {
+                state.notes[face].fetch_add(1, Relaxed);
+            }
+            Receive::Done
+        })?;
+        let failed = move |completion: &Completion| {
+            if let Err(error) = completion.result {
+                state.failed.lock().get_or_insert(error);
+            }
+        };
+        let done = memory.place(move |_: &mut Active, completion: Completion| failed(&completion))?;
+        let fenced = memory.place(move |_: &mut Active, completion: Completion| {
+            failed(&completion);
+            state.fences.fetch_add(1, Relaxed);
+        })?;
+        let (mut meeting, builder) = Meeting::prepare(task, task.client("halo3d"))?;
+        let mut client = builder.dispatch(NOTE, note).create()?;
+        let mut context = kernel::context(&mut client, 0)?;
+        let slot = values * VALUE;
+        let region =
+            context.register(memory.buffer(2 * FACES * slot)?, Rights::WRITE).map_err(|(error, _)| error)?;
+        let out = memory.buffer(2 * FACES * slot)?.share();
+        let handles = meeting.handles(&client, &mut context, region.handle())?;
+        Ok(Self {
+            task,
+            client,
+            context,
+            meeting,
+            state,
+            list,
+            handles,
+            region,
+            out,
+            slot,
+            done,
+            fenced,
+            steps: 0,
+        })
+    }
+
+    /// Where a face of this step lies.
+    fn place(&self, face: usize) -> usize {
+        (self.steps as usize % 2 * FACES + face) * self.slot
+    }
+
+    /// Gives the neighbours their layers and takes in this task's.
+    pub fn exchange(&mut self, field: &mut Field) -> Result<(), JobError> {
+        self.steps += 1;
+        let neighbours = self.state.neighbours;
+        for (face, neighbour) in neighbours.into_iter().enumerate() {
+            if let Some(neighbour) = neighbour {
+                self.put(field, face, neighbour)?;
+            }
+        }
+        if self.list.is_empty() {
+            return Ok(());
+        }
+        // The puts are in their regions when this is done, and the slots going out are free again.
+        let (list, done) = (self.list, Done { call: self.fenced, cookie: 0 });
+        self.attempt(|active| active.fence_tasks(list, done))?;
+        let (state, steps) = (self.state, self.steps);
+        self.wait(|_| state.fences.load(Relaxed) >= steps)?;
+        for &neighbour in list {
+            let target = self.client.endpoint(neighbour, 0)?;
+            self.attempt(|active| active.send_immediate(target, NOTE, &[], &[]))?;
+        }
+        self.wait(|_| {
+            let mut notes = state.notes.iter().zip(neighbours);
+            notes.all(|(note, neighbour)| neighbour.is_none() || note.load(Relaxed) >= steps)
+        })?;
+        for face in (0..FACES).filter(|&face| neighbours[face].is_some()) {
+            let (mut at, memory) = (self.place(face), self.region.memory());
+            field.set_around(face, || {
+                let mut bytes = [0; VALUE];
+                // Inside: the slot has room for the face.
+                let _ = memory.read(at, &mut bytes);
+                at += VALUE;
+                f64::from_ne_bytes(bytes)
+            });
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, field: &Field, face: usize, neighbour: u32) -> Result<(), JobError> {
+        let start = self.place(face);
+        let mut end = start;
+        for value in field.face(face) {
+            let _ = self.out.write(end, &value.to_ne_bytes());
+            end += VALUE;
+        }
+        let target = self.client.endpoint(neighbour, 0)?;
+        let (region, offset) = (self.handles[neighbour as usize], self.place(face ^ 1) as u32);
+        let (out, done) = (self.out.clone(), self.done);
+        self.attempt(|active| {
+            let put = Put {
+                target,
+                region,
+                offset,
+                layout: Layout::Contiguous,
+                payload: Payload::Shared(out.clone(), start..end),
+                payload_layout: Layout::Contiguous,
+                local_done: None,
+                remote_done: Some(Done { call: done, cookie: 0 }),
+            };
+            active.put(put).map_err(|(error, _)| error)
+        })
+    }
+
+    /// The largest of everybody's values, none of which is negative.
+    pub fn largest(&mut self, value: f64) -> Result<f64, JobError> {
+        let all = self.meeting.meet(&self.client, &mut self.context, [value.to_bits(), 0])?;
+        Ok(all.map(|words| f64::from_bits(words[0])).fold(0.0, f64::max))
+    }
+
+    /// Tries until there is room.
+    fn attempt(
+        &mut self,
+        mut attempt: impl FnMut(&mut Active) -> Result<(), SendError>,
+    ) -> Result<(), JobError> {
+        let mut outcome = attempt(&mut self.context);
+        while outcome == Err(SendError::Again) {
+            self.wait(|active| {
+                outcome = attempt(active);
+                outcome != Err(SendError::Again)
+            })?;
+        }
+        Ok(outcome?)
+    }
+
+    fn wait(&mut self, mut until: impl FnMut(&mut Active) -> bool) -> Result<(), JobError> {
+        let failed = &self.state.failed;
+        patiently(self.task, &self.client, &mut self.context, |active| match *failed.lock() {
+            Some(error) => Err(error.into()),
+            None => Ok(until(active)),
+        })
+    }
+}
