@@ -86,7 +86,7 @@ impl<N: Node> ClientBuilder<N> {
     }
 
     /// How many messages that their handlers want later each context keeps; at most [`KEPT_LIMIT`]. A place holds an eager
-    /// message of up to the switch-over size, [`KEPT_BYTES`] at most.
+    /// message of up to the switch-over size, [`KEPT_BYTES`](crate::client::KEPT_BYTES) at most.
     pub fn kept(mut self, places: usize) -> Self {
         self.kept = places;
         if places > KEPT_LIMIT {

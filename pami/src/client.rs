@@ -4,17 +4,14 @@ use crate::context::{Active, Context, Setup};
 use crate::device::Port;
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::{ClientId, ContextOffset, Endpoint, TaskList};
-use crate::kept::{KEPT_LIMIT, KeptPlace, KeptPlaces};
-use crate::operation::{OPERATIONS, Operations};
+use crate::kept::KeptPlaces;
+use crate::memory::ContextMemory;
+use crate::operation::Operations;
 use crate::receive::Incoming;
-use crate::reception::{LANDING_BYTES, RECEPTIONS, Receptions};
+use crate::reception::Receptions;
 use crate::send::HEADER_LIMIT;
 use crate::topology::{TorusCoord, TorusShape};
-use crate::{operation, receive, reception};
 use core::fmt;
-use core::ops::Range;
-use rings::buffer::{Buffer, CONTROL_BYTES};
-use rings::shared::Shared;
 
 /// Switch-over size from eager to rendezvous sends of a client that names none, in bytes.
 pub const RENDEZVOUS_FROM: usize = 16 << 10;
@@ -163,17 +160,17 @@ pub struct Attributes {
 
 /// A client. Its contexts are made from it, each to be driven by a thread.
 pub struct Client<N: Node> {
-    node: &'static N,
-    name: &'static str,
-    id: ClientId,
-    contexts: u8,
-    alive: u8,
-    tasks: TaskList,
-    sharing: Sharing,
-    local_paths: bool,
-    rendezvous_from: usize,
-    kept: usize,
-    handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
+    pub(crate) node: &'static N,
+    pub(crate) name: &'static str,
+    pub(crate) id: ClientId,
+    pub(crate) contexts: u8,
+    pub(crate) alive: u8,
+    pub(crate) tasks: TaskList,
+    pub(crate) sharing: Sharing,
+    pub(crate) local_paths: bool,
+    pub(crate) rendezvous_from: usize,
+    pub(crate) kept: usize,
+    pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
 }
 
 impl<N: Node> Client<N> {

@@ -2,7 +2,7 @@
 
 use crate::machine::{MTU, QUEUE, Step, TestNode, buffer, filled, machine_of, pattern};
 use crate::scene::{Port, advance_all, clients, collector, context, ends, leak, message, send};
-use pami::client::Footprint;
+use pami::memory::Footprint;
 use pami::packet::Kind;
 use pami::{
     Active, Client, ClientBuilder, Completion, Context, Done, Fetch, Get, Layout, Message, OnFetched,

@@ -4,7 +4,7 @@
 
 use crate::machine::{MTU, QUEUE, TestNode, TestPort, World, buffer, filled, free, pattern};
 use crate::scene::{Port, clients, leak};
-use pami::client::ContextMemory;
+use pami::memory::ContextMemory;
 use pami::{
     Active, Client, Completion, Context, Done, Endpoint, Fetch, Fetched, Get, KeptId, Layout, Message,
     OnFetched, OnPart, OnReceived, OperationError, Part, Payload, Put, Receive, Received, Region, Rights,
