@@ -11,7 +11,7 @@ use pami::{client, context, dispatch, fetch, get, lock, put, send};
 /// A client of this node.
 pub type Client = client::Client<Task>;
 /// Sets a client of this node up.
-pub type ClientBuilder = client::ClientBuilder<Task>;
+pub type ClientBuilder = pami::ClientBuilder<Task>;
 /// A context of this node.
 pub type Context = context::Context<Port>;
 /// What handlers and callbacks are handed.
