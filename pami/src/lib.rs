@@ -16,7 +16,9 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod affinity;
 pub mod client;
+pub mod collective;
 pub mod context;
 pub mod device;
 pub mod dispatch;

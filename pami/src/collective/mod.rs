@@ -1,0 +1,28 @@
+//! Collectives are data (DESIGN decision 6).
+
+pub mod blocks;
+mod bruck;
+pub mod call;
+pub mod catalogue;
+mod dissemination;
+mod doubling;
+mod fan;
+mod gather;
+pub mod grid;
+mod halving;
+pub(crate) mod nary;
+mod pairwise;
+mod ring;
+mod scan;
+mod schedule;
+pub mod step;
+mod tree;
+
+pub use blocks::{Blocks, Partition};
+pub use call::{Algorithm, Call, CallError, Collective, Tuning};
+pub use grid::Grid;
+pub use schedule::Schedule;
+pub use step::{Area, Order, Span, Step};
+
+#[cfg(test)]
+mod simulation;
