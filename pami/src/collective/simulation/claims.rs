@@ -203,9 +203,7 @@ fn g3_every_algorithm_sends_as_many_messages_as_its_paper_says() {
                 call.tuning = Tuning { radix: 2, chunk: len / PIECES.min(len) };
             }
             let sent = run(&calls, |call| memory(call, values), add, 1).messages.len();
-            let Some(expected) = messages(entry.collective, entry.algorithm, size as usize, log) else {
-                continue;
-            };
+            let expected = messages(entry.collective, entry.algorithm, size as usize, log);
             assert_eq!(sent, expected, "{}", describe(&calls[0]));
         }
     }
