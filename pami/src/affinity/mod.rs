@@ -156,6 +156,12 @@ impl<'a> Domains<'a> {
                 && key(level, self.harts[a.local as usize]) == key(level, self.harts[b.local as usize])
     }
 
+    /// The innermost level with a domain that has both ranks: a message between them crosses the boundaries of
+    /// every level further in. `None` if one does not exist.
+    pub fn meet(&self, a: u32, b: u32) -> Option<Level> {
+        LEVELS.into_iter().find(|&level| self.together(level, a, b))
+    }
+
     /// Number of domains of `level` in all nodes.
     pub fn count(&self, level: Level) -> u32 {
         if level == Level::Machine {

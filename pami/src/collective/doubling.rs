@@ -32,7 +32,11 @@ impl Fold {
 
     /// The rank's number in the core, or `None` if it sits out.
     pub(super) fn number(self, rank: u32) -> Option<u32> {
-        if rank >= 2 * self.extra { Some(rank - self.extra) } else { (rank % 2 == 0).then_some(rank / 2) }
+        if rank >= 2 * self.extra {
+            Some(rank - self.extra)
+        } else {
+            rank.is_multiple_of(2).then_some(rank / 2)
+        }
     }
 
     /// The rank with this number in the core. The ranks from it to the next one's are those it stands for.

@@ -25,4 +25,4 @@ pub use schedule::Schedule;
 pub use step::{Area, Order, Span, Step};
 
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;

@@ -1,6 +1,6 @@
 //! Every algorithm against plain loops.
 
-use super::reference::{expected, memory, value};
+use super::reference::{expected, memory, value, values};
 use super::{Operator, describe, run};
 use crate::affinity::{Domains, HartPlace};
 use crate::collective::catalogue::{self, CATALOGUE, Entry, Metadata};
@@ -18,10 +18,6 @@ fn add(a: u64, b: u64) -> u64 {
     a.wrapping_add(b)
 }
 
-fn values(rank: u32, len: usize) -> Vec<u64> {
-    (0..len).map(|index| value(rank, index)).collect()
-}
-
 /// A call with what every size has: a grid, and domains of nodes with as many harts as divide it.
 struct World {
     size: u32,
@@ -32,9 +28,9 @@ struct World {
 
 impl World {
     fn new(size: u32) -> Self {
-        let per_node = [8, 6, 4, 3, 2].into_iter().find(|harts| size % harts == 0).unwrap_or(1);
+        let per_node = [8, 6, 4, 3, 2].into_iter().find(|&harts| size.is_multiple_of(harts)).unwrap_or(1);
         let nodes = size / per_node;
-        let across = [4, 3, 2].into_iter().find(|extent| nodes % extent == 0).unwrap_or(1);
+        let across = [4, 3, 2].into_iter().find(|&extent| nodes.is_multiple_of(extent)).unwrap_or(1);
         let extents = [across as u16, (nodes / across) as u16, 1, 1, 1];
         let hart = |local: u16| HartPlace {
             socket: local / 4,
@@ -46,7 +42,7 @@ impl World {
         harts.sort();
         Self {
             size,
-            grid: Grid::new(per_node, extents, [size % 2 == 0, size % 4 < 2, true, true, true]).unwrap(),
+            grid: Grid::new(per_node, extents, [size.is_multiple_of(2), size % 4 < 2, true, true, true]).unwrap(),
             harts,
             map: TaskMap::new(nodes, per_node, MapOrder::TasksFirst).unwrap(),
         }
@@ -113,7 +109,7 @@ fn check_all(collective: Collective, len: impl Fn(u32) -> usize) {
                     for call in &mut calls {
                         call.root = root;
                         call.commutative = commutative;
-                        call.in_place = seed % 3 == 0;
+                        call.in_place = seed.is_multiple_of(3);
                     }
                     check(&calls, if commutative { add } else { compose }, seed);
                 }
@@ -252,7 +248,7 @@ fn g3_blocks_of_any_lengths_end_where_equal_ones_do() {
                 for root in roots(entry.collective, size) {
                     for call in &mut calls {
                         call.root = root;
-                        call.in_place = (root + size) % 2 == 0;
+                        call.in_place = (root + size).is_multiple_of(2);
                     }
                     check(&calls, compose, seed as u64);
                     calls.iter_mut().for_each(|call| call.commutative = true);

@@ -2,7 +2,7 @@
 //! in order, and judges every step by what the [module's docs](super) promise the engine.
 
 mod claims;
-mod reference;
+pub(crate) mod reference;
 
 use super::{Area, Call, Order, Schedule, Span, Step};
 use std::collections::{HashSet, VecDeque};
@@ -10,20 +10,20 @@ use std::vec::Vec;
 use std::{format, vec};
 
 /// What undefined memory holds.
-pub(super) const POISON: u64 = 0xdead_beef_dead_beef;
+pub(crate) const POISON: u64 = 0xdead_beef_dead_beef;
 
 /// An operator on one element, left operand first.
-pub(super) type Operator = fn(u64, u64) -> u64;
+pub(crate) type Operator = fn(u64, u64) -> u64;
 
 /// xorshift64*.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -76,7 +76,7 @@ impl Rank<'_> {
 }
 
 /// What a run leaves behind.
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The outputs, by rank.
     pub outputs: Vec<Vec<u64>>,
     /// Who sent to whom, once for each message.
@@ -101,7 +101,7 @@ struct Network<'a> {
 ///
 /// # Panics
 /// If anything is not as promised.
-pub(super) fn run<'a>(
+pub(crate) fn run<'a>(
     calls: &[Call<'a>],
     memory: impl Fn(&Call<'a>) -> [Vec<u64>; 2],
     operator: Operator,
@@ -310,7 +310,7 @@ impl Network<'_> {
 }
 
 /// A line that tells one case from all others.
-pub(super) fn describe(call: &Call) -> std::string::String {
+pub(crate) fn describe(call: &Call) -> std::string::String {
     format!(
         "{:?} {:?}, size {}, root {}, blocks {:?}, in place {}, commutative {}, {:?}",
         call.collective,

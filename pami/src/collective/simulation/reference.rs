@@ -6,14 +6,15 @@ use std::vec;
 use std::vec::Vec;
 
 /// An element of a rank's contribution: odd in both halves, so that no operator of the tests loses it.
-pub(super) fn value(rank: u32, index: usize) -> u64 {
+pub(crate) fn value(rank: u32, index: usize) -> u64 {
     let mut mixed = (u64::from(rank) << 32 | index as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed ^ mixed >> 31) | 1 << 32 | 1
 }
 
-fn values(rank: u32, len: usize) -> Vec<u64> {
+/// The first elements of a rank's contribution.
+pub(crate) fn values(rank: u32, len: usize) -> Vec<u64> {
     (0..len).map(|index| value(rank, index)).collect()
 }
 
@@ -32,7 +33,7 @@ fn operand_len(call: &Call) -> usize {
 }
 
 /// Input and output of a rank before the start.
-pub(super) fn memory(call: &Call, contribution: fn(u32, usize) -> Vec<u64>) -> [Vec<u64>; 2] {
+pub(crate) fn memory(call: &Call, contribution: fn(u32, usize) -> Vec<u64>) -> [Vec<u64>; 2] {
     let operand = contribution(call.rank, operand_len(call));
     let mut output = vec![POISON; output_len(call)];
     let in_place = call.in_place && (!call.collective.is_rooted() || call.rank == call.root);
@@ -65,7 +66,7 @@ fn output_len(call: &Call) -> usize {
 }
 
 /// What a rank is to find: its output's first elements. `calls` are those of all ranks.
-pub(super) fn expected(calls: &[Call], rank: u32, operator: Operator) -> Vec<u64> {
+pub(crate) fn expected(calls: &[Call], rank: u32, operator: Operator) -> Vec<u64> {
     let call = &calls[rank as usize];
     let (size, len, blocks) = (call.size, call.blocks.len(0), &call.blocks);
     let combined = |ranks: std::ops::Range<u32>, index: usize| {
