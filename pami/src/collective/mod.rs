@@ -11,6 +11,7 @@ mod gather;
 pub mod grid;
 mod halving;
 pub(crate) mod nary;
+pub mod operator;
 mod pairwise;
 mod ring;
 mod scan;
@@ -21,6 +22,7 @@ mod tree;
 pub use blocks::{Blocks, Partition};
 pub use call::{Algorithm, Call, CallError, Collective, Tuning};
 pub use grid::Grid;
+pub use operator::{Element, Operator, ReduceError, Reducer, UserOperator};
 pub use schedule::Schedule;
 pub use step::{Area, Order, Span, Step};
 

@@ -42,7 +42,8 @@ impl World {
         harts.sort();
         Self {
             size,
-            grid: Grid::new(per_node, extents, [size.is_multiple_of(2), size % 4 < 2, true, true, true]).unwrap(),
+            grid: Grid::new(per_node, extents, [size.is_multiple_of(2), size % 4 < 2, true, true, true])
+                .unwrap(),
             harts,
             map: TaskMap::new(nodes, per_node, MapOrder::TasksFirst).unwrap(),
         }
@@ -96,7 +97,7 @@ fn roots(collective: Collective, size: u32) -> Vec<u32> {
 
 /// Checks one collective at every size and root, with `len` elements in each block or vector.
 fn check_all(collective: Collective, len: impl Fn(u32) -> usize) {
-    let mut seed = 1;
+    let mut seed = 1u64;
     for size in 1..=65 {
         let world = World::new(size);
         let domains = world.domains();
