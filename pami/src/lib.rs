@@ -23,6 +23,7 @@ pub mod context;
 pub mod device;
 pub mod dispatch;
 pub mod endpoint;
+pub mod geometry;
 pub mod lock;
 pub mod mapping;
 pub mod packet;
