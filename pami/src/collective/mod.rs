@@ -5,6 +5,7 @@ mod bruck;
 pub mod call;
 pub mod catalogue;
 mod dissemination;
+pub mod division;
 mod doubling;
 mod fan;
 mod gather;
@@ -21,6 +22,7 @@ mod tree;
 
 pub use blocks::{Blocks, Partition};
 pub use call::{Algorithm, Call, CallError, Collective, Tuning};
+pub use division::{Division, Form};
 pub use grid::Grid;
 pub use operator::{Element, Operator, ReduceError, Reducer, UserOperator};
 pub use schedule::Schedule;

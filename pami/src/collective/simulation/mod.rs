@@ -90,6 +90,8 @@ struct Network<'a> {
     busy: Vec<usize>,
     /// Ranks that can go on.
     ready: Vec<usize>,
+    /// Ranks that nobody instructed, until a message calls them.
+    asleep: HashSet<usize>,
     tags: HashSet<(usize, usize, u32)>,
     combining: Vec<Option<(Span, bool)>>,
     operator: Operator,
@@ -107,7 +109,19 @@ pub(crate) fn run<'a>(
     operator: Operator,
     seed: u64,
 ) -> Outcome {
+    run_instructed(calls, memory, operator, seed, |_| true)
+}
+
+/// As [`run`]. A rank that is not instructed starts when the first message reaches it.
+pub(crate) fn run_instructed<'a>(
+    calls: &[Call<'a>],
+    memory: impl Fn(&Call<'a>) -> [Vec<u64>; 2],
+    operator: Operator,
+    seed: u64,
+    instructed: impl Fn(u32) -> bool,
+) -> Outcome {
     let size = calls.len();
+    let (ready, asleep): (Vec<_>, Vec<_>) = (0..size).partition(|&rank| instructed(rank as u32));
     let rank = |call: &Call<'a>| {
         let schedule = Schedule::new(call).unwrap();
         let [input, output] = memory(call);
@@ -127,7 +141,8 @@ pub(crate) fn run<'a>(
         ranks: calls.iter().map(rank).collect(),
         wires: (0..size * size).map(|_| VecDeque::new()).collect(),
         busy: vec![],
-        ready: (0..size).collect(),
+        ready,
+        asleep: asleep.into_iter().collect(),
         tags: HashSet::new(),
         combining: vec![None; size],
         operator,
@@ -250,6 +265,9 @@ impl Network<'_> {
 
     /// A message reaches a rank, which may not expect it yet.
     fn deliver(&mut self, number: usize, message: Message) {
+        if self.asleep.remove(&number) {
+            self.ready.push(number);
+        }
         let rank = &mut self.ranks[number];
         let wanted = |&(from, tag, _): &_| (from, tag) == (message.from, message.tag);
         match rank.receives.iter().position(wanted) {
