@@ -33,8 +33,10 @@
 extern crate std;
 
 mod acks;
+pub mod affinity;
 pub mod builder;
 pub mod client;
+pub mod collective;
 pub mod context;
 mod deaths;
 pub mod device;
@@ -44,6 +46,7 @@ pub mod error;
 pub mod fence;
 pub mod fetch;
 mod gather;
+pub mod geometry;
 pub mod get;
 pub mod kept;
 pub mod layout;

@@ -1,0 +1,200 @@
+//! Affinity domains: which tasks share a core, a chip, a processor, a node (SPEC ).
+//!
+//! A node's harts are listed with their places, as the device tree's `cpu-map` or the personality gives them. Harts
+//! with equal beginnings of their places make a domain:
+//!
+//! | domain | harts that agree in | its members |
+//! |---|---|---|
+//! | core | socket, cluster, core | harts |
+//! | chip | socket, cluster | leaders of cores |
+//! | processor | socket | leaders of chips |
+//! | node | | leaders of processors |
+//! | machine | | leaders of nodes |
+//!
+//! A domain's leader is its lowest hart, or the collective's root if that is among its harts. The members of a
+//! domain form a tree of the level's radix below their leader, and since leaders are the next level's members,
+//! these trees are one tree over all ranks. A reduction goes up that tree; a broadcast, or the news that a barrier
+//! is complete, goes down it: inside each domain, among the leaders, and so on. Between the domains of any level it
+//! has one edge less than there are domains, the least that connects them (SPEC ).
+//!
+//! Nothing is stored but the list of one node's harts; where a rank is in the tree is worked out from it in time
+//! linear in the harts of a node.
+
+mod tree;
+
+use crate::mapping::{Place, TaskMap};
+use core::fmt;
+use core::ops::Range;
+
+pub(crate) use tree::DomainTree;
+
+/// Where a hart is in its node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct HartPlace {
+    /// The processor.
+    pub socket: u16,
+    /// The chip of the processor.
+    pub cluster: u16,
+    /// The core of the chip.
+    pub core: u16,
+    /// The thread of the core.
+    pub thread: u16,
+}
+
+/// What the harts of a domain share, from the inside out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// A core with its hardware threads.
+    Core,
+    /// A chip, or a cluster, with its cores.
+    Chip,
+    /// A processor, or a socket, with its chips.
+    Processor,
+    /// A node with its processors.
+    Node,
+    /// All nodes.
+    Machine,
+}
+
+/// Every level, from the inside out.
+pub const LEVELS: [Level; 5] = [Level::Core, Level::Chip, Level::Processor, Level::Node, Level::Machine];
+
+/// Why a table describes no domains. Whoever wrote the table is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DomainsError {
+    /// The table has not one place for each task of a node.
+    Count {
+        /// Tasks of a node.
+        tasks: u32,
+        /// Places in the table.
+        places: usize,
+    },
+    /// The place with this index does not follow the one before it, or is the same.
+    Order(usize),
+    /// A tree's radix is 0.
+    Radix(Level),
+}
+
+impl fmt::Display for DomainsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count { tasks, places } => {
+                write!(f, "a node has {tasks} tasks, but the table has {places} harts: list one for each")
+            }
+            Self::Order(index) => {
+                write!(f, "hart {index} of the table must come after the one before it: sort by place")
+            }
+            Self::Radix(level) => write!(f, "the radix of level {level:?} is 0: take 1 or more"),
+        }
+    }
+}
+
+impl core::error::Error for DomainsError {}
+
+/// The affinity domains of a geometry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Domains<'a> {
+    map: TaskMap,
+    harts: &'a [HartPlace],
+    radix: [u32; LEVELS.len()],
+}
+
+impl<'a> Domains<'a> {
+    /// Domains of the ranks that `map` places, read as task numbers; the `local`-th of each node runs at
+    /// `harts[local]`. `radix` is the most children that a member has at each of the [`LEVELS`].
+    ///
+    /// # Errors
+    /// The table's first mistake.
+    pub fn new(
+        map: TaskMap,
+        harts: &'a [HartPlace],
+        radix: [u32; LEVELS.len()],
+    ) -> Result<Self, DomainsError> {
+        if harts.len() != map.tasks_per_node() as usize {
+            return Err(DomainsError::Count { tasks: map.tasks_per_node(), places: harts.len() });
+        }
+        if let Some(before) = harts.windows(2).position(|pair| pair[0] >= pair[1]) {
+            return Err(DomainsError::Order(before + 1));
+        }
+        if let Some(level) = LEVELS.into_iter().find(|&level| radix[level as usize] == 0) {
+            return Err(DomainsError::Radix(level));
+        }
+        Ok(Self { map, harts, radix })
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> u32 {
+        self.map.tasks()
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> u32 {
+        self.map.tasks() / self.map.tasks_per_node()
+    }
+
+    /// Most children of a member in a domain of `level`.
+    pub fn radix(&self, level: Level) -> u32 {
+        self.radix[level as usize]
+    }
+
+    /// Whether some domain inside a node has more than one member, so that affinity matters (SPEC A-5).
+    pub fn matter(&self) -> bool {
+        self.harts.len() > 1
+    }
+
+    /// Whether the ranks of every domain follow each other, so that a subtree of rank 0's tree is a range of ranks.
+    pub fn are_ranges(&self) -> bool {
+        let (nodes, per_node) = (self.nodes(), self.map.tasks_per_node());
+        nodes == 1 || per_node == 1 || self.map.task(Place { node: 0, local: 1 }) == Some(1)
+    }
+
+    /// Whether two ranks are in one domain of `level`. Ranks that do not exist are in none.
+    pub fn together(&self, level: Level, a: u32, b: u32) -> bool {
+        let (Some(a), Some(b)) = (self.map.place(a), self.map.place(b)) else { return false };
+        level == Level::Machine
+            || a.node == b.node
+                && key(level, self.harts[a.local as usize]) == key(level, self.harts[b.local as usize])
+    }
+
+    /// The innermost level with a domain that has both ranks: a message between them crosses the boundaries of
+    /// every level further in. `None` if one does not exist.
+    pub fn meet(&self, a: u32, b: u32) -> Option<Level> {
+        LEVELS.into_iter().find(|&level| self.together(level, a, b))
+    }
+
+    /// Number of domains of `level` in all nodes.
+    pub fn count(&self, level: Level) -> u32 {
+        if level == Level::Machine {
+            return 1;
+        }
+        self.nodes() * self.members(level, &(0..self.harts.len()))
+    }
+
+    /// The harts of a node that are in one domain of `level` with hart `local`.
+    fn domain(&self, level: Level, local: usize) -> Range<usize> {
+        let own = key(level, self.harts[local]);
+        let start = self.harts.partition_point(|&hart| key(level, hart) < own);
+        let len = self.harts[start..].partition_point(|&hart| key(level, hart) == own);
+        start..start + len
+    }
+
+    /// Number of domains of `level` among some harts of a node.
+    fn members(&self, level: Level, harts: &Range<usize>) -> u32 {
+        let harts = &self.harts[harts.clone()];
+        1 + harts.windows(2).filter(|pair| key(level, pair[0]) != key(level, pair[1])).count() as u32
+    }
+}
+
+/// What the harts of a domain of `level` agree in.
+fn key(level: Level, hart: HartPlace) -> [u16; 3] {
+    let HartPlace { socket, cluster, core, .. } = hart;
+    match level {
+        Level::Core => [socket, cluster, core],
+        Level::Chip => [socket, cluster, 0],
+        Level::Processor => [socket, 0, 0],
+        Level::Node | Level::Machine => [0; 3],
+    }
+}
+
+#[cfg(test)]
+mod tests;

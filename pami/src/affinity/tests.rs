@@ -1,0 +1,179 @@
+use super::*;
+use crate::collective::simulation::reference::{memory, values};
+use crate::collective::simulation::{Outcome, run};
+use crate::collective::{Algorithm, Blocks, Call, Collective, Tuning};
+use crate::mapping::MapOrder;
+use std::vec::Vec;
+
+/// The harts of a node of so many sockets, clusters, cores and threads.
+fn harts([sockets, clusters, cores, threads]: [u16; 4]) -> Vec<HartPlace> {
+    let mut harts = Vec::new();
+    for hart in 0..sockets * clusters * cores * threads {
+        let (core, thread) = (hart / threads, hart % threads);
+        let (cluster, core) = (core / cores, core % cores);
+        harts.push(HartPlace { socket: cluster / clusters, cluster: cluster % clusters, core, thread });
+    }
+    harts
+}
+
+const SHAPES: [[u16; 4]; 6] =
+    [[2, 1, 2, 2], [1, 1, 4, 2], [2, 2, 2, 1], [1, 1, 1, 1], [1, 3, 2, 1], [2, 2, 2, 4]];
+const RADICES: [[u32; 5]; 3] = [[2; 5], [1, 2, 3, 1, 4], [8; 5]];
+
+/// Calls `claim` with domains of several shapes.
+fn for_all_shapes(mut claim: impl FnMut(&Domains)) {
+    for shape in SHAPES {
+        let harts = harts(shape);
+        for nodes in [1, 2, 7] {
+            for order in [MapOrder::TasksFirst, MapOrder::NodesFirst] {
+                for radix in RADICES {
+                    let map = TaskMap::new(nodes, harts.len() as u32, order).unwrap();
+                    claim(&Domains::new(map, &harts, radix).unwrap());
+                }
+            }
+        }
+    }
+}
+
+fn perform(domains: &Domains, collective: Collective, algorithm: Algorithm, root: u32) -> Outcome {
+    let call = |rank| Call {
+        collective,
+        algorithm,
+        size: domains.size(),
+        rank,
+        root,
+        blocks: Blocks::equal(1),
+        sources: Blocks::equal(1),
+        in_place: false,
+        commutative: true,
+        tuning: Tuning { radix: 2, chunk: 1 },
+        grid: None,
+        domains: Some(domains),
+    };
+    let calls: Vec<_> = (0..domains.size()).map(call).collect();
+    run(&calls, |call| memory(call, values), u64::wrapping_add, 1)
+}
+
+/// Messages whose ends are in different domains of a level.
+fn crossings(domains: &Domains, outcome: &Outcome, level: Level) -> usize {
+    outcome.messages.iter().filter(|(from, to)| domains.meet(*from, *to).unwrap() > level).count()
+}
+
+#[test]
+fn a3_the_trees_of_all_domains_are_one_tree_below_the_root() {
+    for_all_shapes(|domains| {
+        for root in [0, domains.size() / 2, domains.size() - 1] {
+            let tree = |rank| DomainTree::new(domains, root, rank);
+            let mut parents: Vec<_> = (0..domains.size()).map(|_| None).collect();
+            for rank in 0..domains.size() {
+                for index in 0..tree(rank).children() {
+                    let child = tree(rank).child(index);
+                    assert_eq!(parents[child as usize].replace(rank), None, "two parents of {child}");
+                }
+            }
+            for (rank, &parent) in parents.iter().enumerate() {
+                assert_eq!(tree(rank as u32).parent(), parent);
+                assert_eq!(parent.is_none(), rank as u32 == root);
+            }
+        }
+    });
+}
+
+#[test]
+fn a3_a_member_has_at_most_as_many_children_at_a_level_as_the_radix() {
+    for_all_shapes(|domains| {
+        for rank in 0..domains.size() {
+            let tree = DomainTree::new(domains, 0, rank);
+            let met = |index| domains.meet(rank, tree.child(index));
+            for level in LEVELS {
+                let children = (0..tree.children()).filter(|&index| met(index) == Some(level)).count();
+                assert!(children <= domains.radix(level) as usize, "{children} at {level:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a3_a_subtree_of_ordered_domains_is_a_range_of_ranks() {
+    for_all_shapes(|domains| {
+        for rank in (0..domains.size()).filter(|_| domains.are_ranges()) {
+            let tree = DomainTree::new(domains, 0, rank);
+            let mut next = rank + 1;
+            for index in 0..tree.children() {
+                assert_eq!(tree.child(index), next);
+                next += DomainTree::new(domains, 0, next).extent();
+            }
+            assert_eq!(next, rank + tree.extent());
+        }
+    });
+}
+
+#[test]
+fn a6_each_phase_crosses_as_many_boundaries_of_a_level_as_there_are_domains_less_one() {
+    use Collective::{Allreduce, Barrier, Broadcast, Reduce};
+    for_all_shapes(|domains| {
+        for (collective, phases) in [(Reduce, 1), (Broadcast, 1), (Barrier, 2), (Allreduce, 2)] {
+            let rooted = matches!(collective, Reduce | Broadcast);
+            for root in [0, domains.size() - 1].into_iter().take(1 + usize::from(rooted)) {
+                let outcome = perform(domains, collective, Algorithm::Affinity, root);
+                for level in LEVELS {
+                    let least = phases * (domains.count(level) as usize - 1);
+                    assert_eq!(crossings(domains, &outcome, level), least, "{collective:?} at {level:?}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a6_a_tree_that_does_not_know_of_domains_crosses_more() {
+    for shape in [[2, 1, 2, 2], [1, 1, 4, 2]] {
+        let harts = harts(shape);
+        let map = TaskMap::new(8, 8, MapOrder::NodesFirst).unwrap();
+        let domains = Domains::new(map, &harts, [2; 5]).unwrap();
+        let cost = |algorithm| {
+            let outcome = perform(&domains, Collective::Reduce, algorithm, 0);
+            crossings(&domains, &outcome, Level::Node)
+        };
+        assert!(cost(Algorithm::Affinity) < cost(Algorithm::Binomial));
+    }
+}
+
+#[test]
+fn a2_domains_are_counted_at_every_level() {
+    let harts = harts([2, 1, 2, 2]);
+    let map = TaskMap::new(3, 8, MapOrder::TasksFirst).unwrap();
+    let domains = Domains::new(map, &harts, [2; 5]).unwrap();
+    assert_eq!(LEVELS.map(|level| domains.count(level)), [12, 6, 6, 3, 1]);
+    assert_eq!(domains.meet(0, 1), Some(Level::Core));
+    assert_eq!(domains.meet(0, 2), Some(Level::Chip));
+    assert_eq!(domains.meet(0, 4), Some(Level::Node));
+    assert_eq!(domains.meet(0, 8), Some(Level::Machine));
+    assert_eq!(domains.meet(0, 24), None);
+}
+
+#[test]
+fn a2_a_table_that_does_not_fit_is_refused() {
+    let map = TaskMap::new(2, 2, MapOrder::TasksFirst).unwrap();
+    let table = harts([1, 1, 2, 1]);
+    let radix = [2; 5];
+    assert_eq!(Domains::new(map, &table[..1], radix), Err(DomainsError::Count { tasks: 2, places: 1 }));
+    assert_eq!(Domains::new(map, &[table[1], table[0]], radix), Err(DomainsError::Order(1)));
+    assert_eq!(Domains::new(map, &[table[0]; 2], radix), Err(DomainsError::Order(1)));
+    assert_eq!(Domains::new(map, &table, [2, 2, 0, 2, 2]), Err(DomainsError::Radix(Level::Processor)));
+    assert!(Domains::new(map, &table, radix).is_ok());
+}
+
+#[test]
+fn a3_a_million_ranks_need_no_more_memory_than_one_node() {
+    let harts = harts([2, 2, 2, 1]);
+    let map = TaskMap::new(1 << 17, 8, MapOrder::TasksFirst).unwrap();
+    let domains = Domains::new(map, &harts, [2; 5]).unwrap();
+    let (mut rank, mut depth) = (domains.size() - 1, 0);
+    while let Some(parent) = DomainTree::new(&domains, 12_345, rank).parent() {
+        (rank, depth) = (parent, depth + 1);
+    }
+    assert_eq!(rank, 12_345);
+    // 17 levels of nodes, and at most one of sockets, clusters and cores each.
+    assert!(depth <= 20, "{depth} levels");
+}

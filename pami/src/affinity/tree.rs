@@ -1,0 +1,144 @@
+//! A rank's place in the tree over all affinity domains (SPEC A-3).
+
+use super::{Domains, LEVELS, Level};
+use crate::collective::nary::Nary;
+use crate::mapping::Place;
+use core::ops::Range;
+
+/// A rank's place among the members of one domain.
+#[derive(Clone, Copy)]
+struct Member {
+    nary: Nary,
+    /// Number of members of the domain.
+    members: u32,
+    /// Index of its leader, from which the tree counts.
+    leader: u32,
+}
+
+/// A rank's place in the tree over all domains, from a root on.
+pub(crate) struct DomainTree<'a> {
+    domains: &'a Domains<'a>,
+    root: Place,
+    own: Place,
+    rank: u32,
+    /// For every level whose members include the rank.
+    places: [Option<Member>; LEVELS.len()],
+    /// The highest of them.
+    top: usize,
+}
+
+impl<'a> DomainTree<'a> {
+    /// The place of `rank` in the tree from `root`. Both are below the number of ranks.
+    pub(crate) fn new(domains: &'a Domains<'a>, root: u32, rank: u32) -> Self {
+        let place = |rank| domains.map.place(rank).unwrap_or(Place { node: 0, local: 0 });
+        let mut tree =
+            Self { domains, root: place(root), own: place(rank), rank, places: [None; LEVELS.len()], top: 0 };
+        for (index, &level) in LEVELS.iter().enumerate() {
+            let (own, leader, members) = tree.member(level);
+            let turned = if own >= leader { own - leader } else { members - leader + own };
+            let nary = Nary::new(members, domains.radix[index], turned);
+            tree.places[index] = Some(Member { nary, members, leader });
+            tree.top = index;
+            if turned > 0 {
+                break;
+            }
+        }
+        tree
+    }
+
+    /// In the domain of `level` around this rank: its index, the leader's, and the number of members.
+    fn member(&self, level: Level) -> (u32, u32, u32) {
+        if level == Level::Machine {
+            return (self.own.node, self.root.node, self.domains.nodes());
+        }
+        let domain = self.domains.domain(level, self.own.local as usize);
+        let index = |local: u32| self.index(level, domain.start, local as usize);
+        let leader = self.leader(self.own.node, &domain);
+        (index(self.own.local), index(leader), index(domain.end as u32 - 1) + 1)
+    }
+
+    /// The index, among the members of a domain of `level` that starts at hart `start`, of hart `local`'s.
+    fn index(&self, level: Level, start: usize, local: usize) -> u32 {
+        match inner(level) {
+            None => (local - start) as u32,
+            Some(inner) => self.domains.members(inner, &(start..local + 1)) - 1,
+        }
+    }
+
+    /// The hart that leads `domain` of `node`.
+    fn leader(&self, node: u32, domain: &Range<usize>) -> u32 {
+        let has_root = node == self.root.node && domain.contains(&(self.root.local as usize));
+        if has_root { self.root.local } else { domain.start as u32 }
+    }
+
+    /// The harts of the `index`-th member of the domain of `level` around this rank.
+    fn harts(&self, level: Level, index: u32) -> Range<usize> {
+        let mut harts = self.domains.domain(level, self.own.local as usize);
+        let Some(inner) = inner(level) else {
+            let hart = harts.start + index as usize;
+            return hart..hart + 1;
+        };
+        for _ in 0..index {
+            harts.start = self.domains.domain(inner, harts.start).end;
+        }
+        self.domains.domain(inner, harts.start)
+    }
+
+    /// The rank of the member that the tree of the domain of level `index` calls `turned`.
+    fn rank(&self, index: usize, turned: u32) -> u32 {
+        let Some(Member { members, leader, .. }) = self.places[index] else { return self.rank };
+        let to_end = members - leader;
+        let member = if turned < to_end { leader + turned } else { turned - to_end };
+        let place = match LEVELS[index] {
+            Level::Machine => {
+                Place { node: member, local: self.leader(member, &(0..self.domains.harts.len())) }
+            }
+            level => {
+                let node = self.own.node;
+                Place { node, local: self.leader(node, &self.harts(level, member)) }
+            }
+        };
+        self.domains.map.task(place).unwrap_or(self.rank)
+    }
+
+    /// The rank above, or `None` at the root.
+    pub(crate) fn parent(&self) -> Option<u32> {
+        let parent = self.places[self.top]?.nary.parent()?;
+        Some(self.rank(self.top, parent))
+    }
+
+    /// Number of ranks right below: first those of its core, then leaders of cores, and so on.
+    pub(crate) fn children(&self) -> usize {
+        self.places.iter().flatten().map(|member| member.nary.children() as usize).sum()
+    }
+
+    /// The child with this number, below [`children`](Self::children).
+    pub(crate) fn child(&self, index: usize) -> u32 {
+        let mut rest = index as u32;
+        for (level, member) in self.places.iter().enumerate() {
+            let Some(member) = member else { break };
+            if rest < member.nary.children() {
+                return self.rank(level, member.nary.child(rest));
+            }
+            rest -= member.nary.children();
+        }
+        self.rank
+    }
+
+    /// Ranks of the subtree, which follow this one if the root is rank 0 and [`Domains::are_ranges`].
+    pub(crate) fn extent(&self) -> u32 {
+        let Some(Member { nary, leader, members }) = self.places[self.top] else { return 1 };
+        // The last member of the subtree, in the domain's order, ends it.
+        let last = (nary.member() + nary.extent() - 1 + leader) % members;
+        let per_node = self.domains.map.tasks_per_node();
+        match LEVELS[self.top] {
+            Level::Machine => (last + 1) * per_node - self.rank,
+            level => self.harts(level, last).end as u32 - self.own.local,
+        }
+    }
+}
+
+/// The level that the members of a domain of `level` are domains of; `None` if they are harts.
+fn inner(level: Level) -> Option<Level> {
+    (level as usize).checked_sub(1).map(|index| LEVELS[index])
+}

@@ -1,0 +1,215 @@
+//! How a vector is cut into one block for each rank.
+
+use core::fmt;
+use core::ops::Range;
+
+/// `total` things in `parts` parts that differ by one at most, the longer ones first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Partition {
+    total: usize,
+    parts: u32,
+}
+
+impl Partition {
+    /// A partition; no parts count as one.
+    pub fn new(total: usize, parts: u32) -> Self {
+        Self { total, parts: parts.max(1) }
+    }
+
+    /// Number of things.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Number of parts.
+    pub fn parts(&self) -> u32 {
+        self.parts
+    }
+
+    /// Things before part `index`.
+    pub fn start(&self, index: u32) -> usize {
+        let (parts, index) = (self.parts as usize, index as usize);
+        index * (self.total / parts) + index.min(self.total % parts)
+    }
+
+    /// Part `index`.
+    pub fn range(&self, index: u32) -> Range<usize> {
+        self.start(index)..self.start(index + 1)
+    }
+
+    /// The part that holds `thing`, which is below the total.
+    pub fn part_of(&self, thing: usize) -> u32 {
+        let parts = self.parts as usize;
+        let (short, longer) = (self.total / parts, self.total % parts);
+        let in_longer = longer * (short + 1);
+        let part = if thing < in_longer {
+            thing / (short + 1)
+        } else {
+            // With no things left over, `short` is 0 only if there is nothing to ask for.
+            longer + (thing - in_longer) / short.max(1)
+        };
+        part as u32
+    }
+}
+
+/// The block boundaries make no partition of a vector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotAscending;
+
+impl fmt::Display for NotAscending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("block boundaries must not be empty, and each must be at least the one before it")
+    }
+}
+
+impl core::error::Error for NotAscending {}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout<'a> {
+    Equal(usize),
+    Split { partition: Partition, unit: usize },
+    Listed { bounds: &'a [usize], longest: usize },
+}
+
+/// One block for each rank, one behind the other in the order of ranks. Lengths are elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocks<'a> {
+    layout: Layout<'a>,
+    first: u32,
+    gap: Option<u32>,
+}
+
+impl<'a> Blocks<'a> {
+    const fn of(layout: Layout<'a>) -> Self {
+        Self { layout, first: 0, gap: None }
+    }
+
+    /// Blocks of `len` elements each.
+    pub const fn equal(len: usize) -> Self {
+        Self::of(Layout::Equal(len))
+    }
+
+    /// `partition` of a vector whose things are `unit` elements long.
+    pub const fn split(partition: Partition, unit: usize) -> Self {
+        Self::of(Layout::Split { partition, unit })
+    }
+
+    /// Blocks of any length, as the v forms have them: block `i` runs from `bounds[i]` to `bounds[i + 1]`.
+    ///
+    /// # Errors
+    /// [`NotAscending`].
+    pub fn listed(bounds: &'a [usize]) -> Result<Self, NotAscending> {
+        let ascending = !bounds.is_empty() && bounds.windows(2).all(|pair| pair[0] <= pair[1]);
+        let longest = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0);
+        if ascending { Ok(Self::of(Layout::Listed { bounds, longest })) } else { Err(NotAscending) }
+    }
+
+    /// Leaves out the blocks before `first`, and puts an empty one at place `gap` if there is one.
+    pub const fn window(self, first: u32, gap: Option<u32>) -> Self {
+        Self { first: self.first + first, gap, ..self }
+    }
+
+    /// Whether there are blocks for `ranks` ranks.
+    pub(super) fn suffice(&self, ranks: u32) -> bool {
+        let last = self.index(ranks) as usize;
+        match self.layout {
+            Layout::Equal(_) => true,
+            Layout::Split { partition, .. } => last <= partition.parts() as usize,
+            Layout::Listed { bounds, .. } => last < bounds.len(),
+        }
+    }
+
+    /// Whether all blocks have the same length, for whatever number of ranks.
+    pub fn are_equal(&self) -> bool {
+        matches!(self.layout, Layout::Equal(_)) && self.gap.is_none()
+    }
+
+    fn index(&self, rank: u32) -> u32 {
+        self.first + rank - u32::from(self.gap.is_some_and(|gap| rank > gap))
+    }
+
+    fn bound(&self, index: u32) -> usize {
+        match self.layout {
+            Layout::Equal(len) => index as usize * len,
+            Layout::Split { partition, unit } => partition.start(index) * unit,
+            Layout::Listed { bounds, .. } => bounds.get(index as usize).copied().unwrap_or(0),
+        }
+    }
+
+    /// Elements before the block of `rank`.
+    pub fn start(&self, rank: u32) -> usize {
+        self.bound(self.index(rank)) - self.bound(self.first)
+    }
+
+    /// Elements of the block of `rank`.
+    pub fn len(&self, rank: u32) -> usize {
+        self.bound(self.index(rank + 1)) - self.bound(self.index(rank))
+    }
+
+    /// Elements of the longest block, or a little more.
+    pub fn longest(&self) -> usize {
+        match self.layout {
+            Layout::Equal(len) => len,
+            Layout::Split { partition, unit } => (partition.range(0).len()) * unit,
+            Layout::Listed { longest, .. } => longest,
+        }
+    }
+
+    /// Elements before the block of `rank`, of `size` ranks, when they are counted from the block of `origin`
+    /// on and round the end. `rank` may be `origin + size`'s stand-in only through [`Self::round_len`].
+    pub(super) fn round_start(&self, origin: u32, rank: u32, size: u32) -> usize {
+        if rank >= origin {
+            self.start(rank) - self.start(origin)
+        } else {
+            self.start(size) - self.start(origin) + self.start(rank)
+        }
+    }
+
+    /// Elements of the `count` blocks from `origin` on, round the end of `size` ranks.
+    pub(super) fn round_len(&self, origin: u32, count: u32, size: u32) -> usize {
+        let [head, tail] = around(origin, count, size);
+        self.start(head.end) - self.start(head.start) + self.start(tail.end) - self.start(tail.start)
+    }
+}
+
+/// The `count` ranks from `start` on, round the end of `size`: at most two ranges, the second starting at 0.
+pub(super) fn around(start: u32, count: u32, size: u32) -> [Range<u32>; 2] {
+    let head = count.min(size - start);
+    [start..start + head, 0..count - head]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn g4_a_partition_is_even_and_knows_where_each_thing_is(total in 0usize..500, parts in 1u32..40) {
+            let partition = Partition::new(total, parts);
+            let lens = (0..parts).map(|part| partition.range(part).len());
+            prop_assert!(lens.clone().max().unwrap() - lens.clone().min().unwrap() <= 1);
+            prop_assert_eq!(lens.sum::<usize>(), total);
+            for thing in 0..total {
+                prop_assert!(partition.range(partition.part_of(thing)).contains(&thing));
+            }
+        }
+    }
+
+    #[test]
+    fn g3_boundaries_that_fall_are_refused() {
+        assert_eq!(Blocks::listed(&[]), Err(NotAscending));
+        assert_eq!(Blocks::listed(&[0, 2, 1]), Err(NotAscending));
+        let blocks = Blocks::listed(&[0, 2, 2, 5]).unwrap();
+        assert_eq!((0..3).map(|rank| blocks.len(rank)).collect::<std::vec::Vec<_>>(), [2, 0, 3]);
+        assert!(blocks.suffice(3) && !blocks.suffice(4));
+    }
+
+    #[test]
+    fn g4_a_window_leaves_out_what_is_before_it_and_can_hold_an_empty_block() {
+        let blocks = Blocks::listed(&[0, 2, 5, 9, 14]).unwrap().window(1, Some(0));
+        assert_eq!((0..4).map(|rank| blocks.len(rank)).collect::<std::vec::Vec<_>>(), [0, 3, 4, 5]);
+        assert_eq!((0..4).map(|rank| blocks.start(rank)).collect::<std::vec::Vec<_>>(), [0, 0, 3, 7]);
+        assert!(blocks.suffice(4) && !blocks.suffice(5));
+    }
+}

@@ -1,0 +1,157 @@
+//! What an algorithm is reckoned to cost, after Hockney's model: a message takes a latency and a time for each byte,
+//! to which hops and the ALU are added (Thakur, Rabenseifner, Gropp, 2005, give the formulas).
+//!
+//! The figures decide between algorithms; no more is claimed for them.
+
+use super::call::{Algorithm, Collective, Tuning};
+
+/// The constants of the model, in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// To post a message or to take one in, on the processor.
+    pub overhead: u64,
+    /// From the origin's adapter to a neighbour's, besides the link.
+    pub latency: u64,
+    /// Each link further.
+    pub hop: u64,
+    /// A byte over a link.
+    pub byte: u64,
+    /// A message inside the node.
+    pub local_latency: u64,
+    /// A byte inside the node.
+    pub local_byte: u64,
+    /// A byte that is copied.
+    pub copy: u64,
+    /// A byte of operand through the processor's ALU.
+    pub reduce: u64,
+    /// A stage of the tree network, one way, with its ALU.
+    pub tree_stage: u64,
+    /// A byte through the tree network.
+    pub tree_byte: u64,
+}
+
+/// The table: a torus machine of the kind that is emulated, with links of 2 GB/s and cores of 1.6 GHz.
+pub const COSTS: Costs = Costs {
+    overhead: 300_000,
+    latency: 500_000,
+    hop: 40_000,
+    byte: 500,
+    local_latency: 150_000,
+    local_byte: 150,
+    copy: 60,
+    reduce: 250,
+    tree_stage: 60_000,
+    tree_byte: 600,
+};
+
+/// What a geometry's place in the machine means for cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terrain {
+    /// Number of ranks.
+    pub size: u32,
+    /// Ranks that share a node; 1 if that is not known.
+    pub per_node: u32,
+    /// Links between two ranks, on average.
+    pub hops: u32,
+    /// Links between the two ranks farthest apart.
+    pub diameter: u32,
+}
+
+/// Rounds of a tree of that radix, or of a dissemination: the logarithm, rounded up.
+fn rounds(size: u32, radix: u32) -> u128 {
+    let (mut reached, mut rounds) = (1u128, 0);
+    while reached < size.into() {
+        reached *= u128::from(radix.max(2));
+        rounds += 1;
+    }
+    rounds
+}
+
+/// Picoseconds that an algorithm is reckoned to take on vectors, or blocks, of `bytes`. `chunk` is the bytes of a
+/// pipeline's chunk, at least 1.
+pub fn estimate(
+    costs: &Costs,
+    terrain: &Terrain,
+    collective: Collective,
+    algorithm: Algorithm,
+    bytes: usize,
+    radix: u32,
+    chunk: usize,
+) -> u128 {
+    use {Algorithm as A, Collective as C};
+    let wide = |cost: u64| u128::from(cost);
+    let (size, bytes) = (u128::from(terrain.size), bytes as u128);
+    let (others, log) = (size.saturating_sub(1), rounds(terrain.size, 2));
+    let near = 2 * wide(costs.overhead) + wide(costs.latency);
+    let far = near + wide(costs.hop) * u128::from(terrain.hops.saturating_sub(1));
+    let (byte, overhead) = (wide(costs.byte), wide(costs.overhead));
+    let alu = if collective.reduces() { wide(costs.reduce) } else { 0 };
+    // A tree of `depth` stages in which a rank serves `children`, one after the other.
+    let tree = |depth: u128, children: u128, bytes: u128| {
+        depth * (far + (children - 1) * overhead + children * bytes * (byte + alu))
+    };
+    let both = if matches!(collective, C::Allreduce | C::Barrier) { 2 } else { 1 };
+    let nary = |radix| tree(rounds(terrain.size, radix), radix.max(2).into(), bytes);
+    let chunk = (chunk.max(1) as u128).min(bytes.max(1));
+    let chunks = bytes.div_ceil(chunk);
+    // All but the own part of what all ranks have.
+    let rest = |total: u128| total * others / size.max(1);
+    let total = size * bytes;
+    match (collective, algorithm) {
+        (_, A::Dissemination) => {
+            let signals = u128::from(radix.max(2)) - 1;
+            rounds(terrain.size, radix) * (far + (signals - 1) * 2 * overhead)
+        }
+        (C::Allgather, A::Affinity | A::GatherBroadcast) => {
+            2 * log * far + rest(total) * byte + log * total * byte
+        }
+        (_, A::Affinity) => {
+            let nodes = terrain.size.div_ceil(terrain.per_node.max(1));
+            let local = wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
+            let within = rounds(terrain.per_node, 2) * local;
+            match collective {
+                C::Gather | C::Scatter => within + rounds(nodes, 2) * far + rest(total) * byte,
+                _ => both * (within + tree(rounds(nodes, 2), 1, bytes)),
+            }
+        }
+        (_, A::TreeNetwork) => near + 2 * (log + 1) * wide(costs.tree_stage) + bytes * wide(costs.tree_byte),
+        (C::Gather | C::Scatter, A::Binomial) => log * far + rest(total) * byte,
+        (C::Gather | C::Scatter, _) | (_, A::Flat) => far + others * (overhead + bytes * byte),
+        (_, A::Binomial) => both * tree(log, 1, bytes),
+        (_, A::Nary) => both * nary(radix),
+        (_, A::Pipeline) => (others.saturating_sub(1) + chunks) * (near + chunk * (byte + alu)),
+        (_, A::Rectangle) => (u128::from(terrain.diameter) + chunks) * (near + overhead + chunk * byte),
+        (_, A::ScatterAllgather) => log * far + others * near + 2 * rest(bytes) * byte,
+        (C::Allreduce | C::Reduce, A::RecursiveDoubling) => {
+            // A size that is no power of two takes a round more at each end.
+            let folds = if terrain.size.is_power_of_two() { 0 } else { 1 };
+            (log + folds) * (far + bytes * (byte + alu)) + bytes * wide(costs.copy)
+        }
+        (_, A::Rabenseifner) => {
+            let folds = if terrain.size.is_power_of_two() { 0 } else { 2 * (far + bytes * byte) };
+            2 * log * far + rest(bytes) * (2 * byte + alu) + folds + bytes * wide(costs.copy)
+        }
+        (C::ReduceScatter, A::RecursiveHalving) => {
+            let folds = if terrain.size.is_power_of_two() { 0 } else { far + total * byte };
+            log * far + rest(total) * (byte + alu) + folds + total * wide(costs.copy)
+        }
+        (C::Allreduce | C::Reduce, A::Ring) => 2 * others * near + rest(bytes) * (2 * byte + alu),
+        (_, A::Ring) => others * near + rest(total) * (byte + alu),
+        (C::Alltoall, A::Bruck) => {
+            log * far + log * total / 2 * (byte + 2 * wide(costs.copy)) + 2 * total * wide(costs.copy)
+        }
+        (_, A::Bruck) => log * far + rest(total) * byte + 2 * total * wide(costs.copy),
+        (_, A::Pairwise) => others * far + rest(total) * (byte + alu),
+        (C::Scan | C::Exscan, _) => (log + 1) * (far + bytes * (byte + alu)),
+        (_, A::RecursiveDoubling) => log * far + rest(total) * byte,
+        (_, A::RecursiveHalving | A::GatherBroadcast) => log * far + rest(total) * (byte + alu),
+    }
+}
+
+/// What an algorithm is tuned by if the caller says nothing: few children, and chunks that take as long on a link
+/// as a message's latency.
+pub const fn tuning(costs: &Costs, element_len: usize) -> Tuning {
+    let bytes = (2 * costs.overhead + costs.latency) / costs.byte;
+    let chunk = bytes as usize / if element_len == 0 { 1 } else { element_len };
+    Tuning { radix: 4, chunk: if chunk == 0 { 1 } else { chunk } }
+}

@@ -1,0 +1,108 @@
+//! Along a tree, upwards and downwards: barriers, broadcasts and reductions, whole or in chunks.
+
+use super::call::Call;
+use super::step::{Area, Order, Round, Span, TAG_LIMIT};
+use super::tree::Tree;
+
+/// The call's chunk length, or the shortest that keeps `len` elements within the tags.
+pub(super) fn chunk(call: &Call, len: usize) -> usize {
+    call.tuning.chunk.max(len.div_ceil(TAG_LIMIT))
+}
+
+/// Barrier: every rank signals upwards once its children have, then the root signals downwards.
+pub(super) fn barrier(tree: &Tree, at: usize, out: &mut Round) -> bool {
+    let children = tree.children();
+    match at {
+        _ if at < children => out.expect(tree.child(at), 0),
+        _ if at == children => {
+            out.wait();
+            if let Some(parent) = tree.parent() {
+                out.signal(parent, 0);
+                out.expect(parent, 1);
+                out.wait();
+            }
+        }
+        _ if at <= 2 * children => out.signal(tree.child(2 * children - at), 1),
+        _ if at == 2 * children + 1 => out.wait(),
+        _ => return false,
+    }
+    true
+}
+
+/// Broadcast of `vector`, which is there at the root. In round `c` a rank receives chunk `c` and sends the one
+/// before it to its children.
+pub(super) fn broadcast(tree: &Tree, vector: Span, chunk: usize, at: usize, out: &mut Round) -> bool {
+    let children = tree.children();
+    let (round, place) = (at / (children + 2), at % (children + 2));
+    if round > vector.len.div_ceil(chunk) {
+        return false;
+    }
+    match (place, tree.parent(), round.checked_sub(1)) {
+        (0, Some(parent), _) => out.receive(parent, round, vector.chunk(round, chunk)),
+        (place, _, Some(before)) if (1..=children).contains(&place) => {
+            out.send(tree.child(children - place), before, vector.chunk(before, chunk));
+        }
+        (place, ..) if place > children => out.wait(),
+        _ => {}
+    }
+    true
+}
+
+/// A reduction upwards.
+pub(super) struct Reduction {
+    /// Where this rank's operand is.
+    pub operand: Span,
+    /// Where the result is to be, at ranks that have room for the vector: the tree's root and, in an allreduce, all.
+    /// Others combine in scratch memory, chunk by chunk.
+    pub result: Option<Span>,
+    /// The rank that is to have the result of the tree's root, if it is another.
+    pub heir: Option<u32>,
+    /// Elements at a time.
+    pub chunk: usize,
+}
+
+impl Reduction {
+    /// Elements of scratch memory: a chunk that is combined and one that arrives.
+    pub(super) fn scratch(&self) -> usize {
+        self.chunk.min(self.operand.len).saturating_mul(2)
+    }
+
+    /// Combines the children's vectors with this rank's, in the order of children, and hands the result up.
+    pub(super) fn steps(&self, call: &Call, tree: &Tree, at: usize, out: &mut Round) -> bool {
+        let children = tree.children();
+        let (round, place) = (at / (children + 2), at % (children + 2));
+        if round >= self.operand.len.div_ceil(self.chunk) {
+            return false;
+        }
+        let operand = self.operand.chunk(round, self.chunk);
+        let partial = match self.result {
+            Some(result) if self.heir != Some(call.rank) => result.chunk(round, self.chunk),
+            _ => Span::new(Area::Scratch, 0, operand.len),
+        };
+        let arrival = Span::new(Area::Scratch, self.chunk.min(self.operand.len), operand.len);
+        if place < children {
+            // The first arrival makes the partial result, so that the operand need not be copied.
+            let first = place == 0 && partial != operand;
+            let into = if first { partial } else { arrival };
+            out.receive(tree.child(place), round, into);
+            out.wait();
+            match first {
+                true => out.reduce(partial, operand, Order::FromFirst),
+                false => out.reduce(partial, arrival, Order::IntoFirst),
+            }
+        } else if place == children {
+            let combined = if children > 0 { partial } else { operand };
+            match tree.parent().or(self.heir) {
+                Some(above) => out.send(above, round, combined),
+                None => out.copy(partial, combined),
+            }
+            out.wait();
+        } else if let (Some(result), Some(heir)) = (self.result, self.heir)
+            && heir == call.rank
+        {
+            out.receive(0, round, result.chunk(round, self.chunk));
+            out.wait();
+        }
+        true
+    }
+}

@@ -1,0 +1,104 @@
+//! Collectives are data: an algorithm is a pure function from a call to steps (DESIGN decision 6, SPEC G-2 to G-9).
+//!
+//! A [`Call`] says what one rank is asked to do: collective, algorithm, size, rank, root, blocks, tuning. Its
+//! [`Schedule`] hands out [`Step`]s until the collective is complete at that rank. Neither knows of a network, so
+//! every algorithm is tested on the host, for every size and root, against plain loops.
+//!
+//! # Steps
+//!
+//! | step | meaning |
+//! |---|---|
+//! | `Send`, `Receive` | start; done some time before the round ends |
+//! | `Wait` | ends the round: all that was started is done |
+//! | `Reduce`, `Copy` | are done at once, element by element |
+//! | `Combine` | hands a vector to the tree network; the result is there when the round ends |
+//!
+//! A step names peers by rank and memory by [`Span`]: elements of the input, of the output, or of scratch memory.
+//! All three are apart; the input is only read. What a schedule keeps to, and the tests hold it to:
+//!
+//! - From a `Send` to the end of its round nothing writes its span; from a `Receive` to the end of its round nothing
+//!   else touches its span. So an engine may read and write at any time in between, eagerly or by rendezvous.
+//! - Both ends of a message name the same length, and the same tag. Between two ranks, one way, no tag is used
+//!   twice in a collective, so messages match whatever order they come in.
+//! - Operands of a reduction are apart, and in the order of ranks unless the [catalogue](catalogue) says that the
+//!   algorithm needs an operator that commutes. The order depends on the call alone, never on time (G-9): an
+//!   allreduce gives the same bits at all ranks and in all runs.
+//! - No message is empty but a barrier's. Without data there are no messages.
+//! - Every rank ends with its rounds closed, and receives every message that is sent to it.
+//! - No rank waits for another to *end* a round: sends and receives of all ranks may all be blocking-free rendezvous
+//!   and nothing deadlocks.
+//! - A round that has both sends and receives starts at most `3 * radix` of each, a torus box at most 13. Other
+//!   rounds, such as a flat root's, start as many as there are children, of one kind; there an engine may hold the
+//!   schedule back until some are done.
+//!
+//! # What the engine has to provide
+//!
+//! One engine runs the schedules of all collectives of a context inside `advance`. It needs, for each in flight, a
+//! slot with the schedule, the step in hand, the number of unfinished sends and receives of the round, the done
+//! callback, and the three areas. Of the size of [`Schedule`] nothing depends on ranks or data, so slots are a fixed
+//! pool or the caller's opaque memory, and nothing is allocated.
+//!
+//! - **Loop.** Take a step; if it cannot start now (no operation, no ring place), keep it and try again on the next
+//!   advance. On `Wait`, go on to the next slot until the count is zero. Do a bounded number of steps each advance.
+//! - **Matching.** Messages carry the geometry, the number of the collective in it (every member starts the
+//!   collectives of a geometry in one order), the sender's rank and the tag, 16 bytes in all. A message that comes
+//!   before its receive is kept: a short one in a pool of buffers, a long one as its request to send, which costs no
+//!   more than a line in a table. When the pool is full the context stops taking eager collective messages in, and
+//!   back-pressure does the rest (P-11); since senders of an *earlier* round hold no receiver up, reserve a place for
+//!   each collective's oldest round.
+//! - **Elements.** Offsets and lengths times the length of an element. Areas are aligned for the type, so every
+//!   span is, and [`Reducer`] can work on them in place.
+//! - **Memory without `unsafe`.** Within a round, spans of one area are sent and received at the same time, though
+//!   never the same elements. Either sends of an area that also receives are copied on departure (eager), or the
+//!   buffer type can lend disjoint ranges.
+//! - **Long reductions.** A `Reduce` or `Copy` may be done piece by piece, with the position kept in the slot, so
+//!   that one advance stays short. A receive that is followed by its reduction may be reduced as its packets come.
+//! - **In place.** The caller says so; schedules then name no input. See the table at [`Call`].
+//! - **Forms.** An endpoint that is not instructed (G-6) makes its schedule when the first message of a collective
+//!   comes; besides the above that message must say collective, algorithm, root, lengths and tuning.
+//! - **Tree network.** `Combine` goes to the adapter with the geometry's class route; without one the call is never
+//!   made with that algorithm.
+//! - **Empty work.** `next_step` can take time in the number of ranks where a rank has nothing to do, as in an
+//!   alltoall of empty blocks.
+//!
+//! # Folder
+//!
+//! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, `nary`, `grid` and
+//! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
+//! along; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and `scan` are the others. `schedule`
+//! puts them together, [`catalogue`] lists them, [`selection`] chooses by [`cost`], [`division`] shares work among
+//! the endpoints of a task, [`operator`] combines.
+
+pub mod blocks;
+mod bruck;
+pub mod call;
+pub mod catalogue;
+pub mod cost;
+mod dissemination;
+pub mod division;
+mod doubling;
+mod fan;
+mod gather;
+pub mod grid;
+mod halving;
+pub(crate) mod nary;
+pub mod operator;
+mod pairwise;
+mod ring;
+mod scan;
+mod schedule;
+pub mod selection;
+pub mod step;
+mod tree;
+
+pub use blocks::{Blocks, Partition};
+pub use call::{Algorithm, Call, CallError, Collective, Tuning};
+pub use division::{Division, Form};
+pub use grid::Grid;
+pub use operator::{Element, Operator, ReduceError, Reducer, UserOperator};
+pub use schedule::Schedule;
+pub use selection::{Query, SelectionError};
+pub use step::{Area, Order, Span, Step};
+
+#[cfg(test)]
+pub(crate) mod simulation;

@@ -1,0 +1,268 @@
+//! What reductions combine with, and on what (SPEC G-3, G-9).
+//!
+//! A [`Reducer`] is an operator on a type, found possible once and applied to spans of bytes many times. Spans hold
+//! elements in the node's byte order, aligned as the type is.
+//!
+//! The same operands in the same order give the same bits, on every node of one architecture:
+//! - Integers: sum and product wrap around.
+//! - Floats: each operation rounds to nearest even, nothing is fused. Minimum and maximum take -0 for less than +0;
+//!   if an operand is a NaN, the result is the NaN with only the quiet bit set. So they commute and associate to the
+//!   bit. Sum and product commute to the bit, but do not associate; a NaN's payload is the processor's.
+//! - Complex product: `(a c - b d) + (a d + b c) i`, no case for infinities.
+//! - Minloc and maxloc: of equal values the lower index; a NaN beats every number, and of NaNs the lower index.
+//! - Logical operators take integers, 0 as false, and give 0 or 1.
+
+mod located;
+mod number;
+
+use super::step::Order;
+use core::fmt;
+pub use located::{
+    LocatedF32, LocatedF64, LocatedI8, LocatedI16, LocatedI32, LocatedI64, LocatedU8, LocatedU16, LocatedU32,
+    LocatedU64,
+};
+use number::{ComplexF32, ComplexF64, Integer, Number, Ordered};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What is to be done with two elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operator {
+    /// Sum.
+    Sum,
+    /// Product.
+    Product,
+    /// The lesser. Not for complex numbers.
+    Min,
+    /// The greater. Not for complex numbers.
+    Max,
+    /// The lesser, with its index: elements are pairs such as [`LocatedF64`]. Not for complex numbers.
+    MinLoc,
+    /// The greater, with its index: elements are pairs such as [`LocatedF64`]. Not for complex numbers.
+    MaxLoc,
+    /// Both are true. Only for integers.
+    LogicalAnd,
+    /// One is true, or both. Only for integers.
+    LogicalOr,
+    /// One is true, not both. Only for integers.
+    LogicalXor,
+    /// And of each bit. Only for integers.
+    BitAnd,
+    /// Or of each bit. Only for integers.
+    BitOr,
+    /// Exclusive or of each bit. Only for integers.
+    BitXor,
+}
+
+/// A type of number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as the types that they stand for")]
+pub enum Element {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+    /// Real part, then imaginary part.
+    ComplexF32,
+    /// Real part, then imaginary part.
+    ComplexF64,
+}
+
+/// An operator that the application defines. It must be associative.
+#[derive(Clone, Copy, Debug)]
+pub struct UserOperator {
+    /// Combines `from` into `into`, spans of whole elements and of one length, with operands in this order.
+    pub combine: fn(into: &mut [u8], from: &[u8], order: Order),
+    /// Bytes of an element, at least 1.
+    pub element_len: usize,
+    /// Whether operands may change places.
+    pub commutes: bool,
+}
+
+/// Why a reduction is refused. The caller is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReduceError {
+    /// The operator makes no sense on that type.
+    Unsupported(Operator, Element),
+    /// A user's operator has elements of no bytes.
+    ElementLen,
+    /// The spans are of different lengths, or of no whole number of elements.
+    Length,
+    /// A span is not aligned as the type is.
+    Alignment,
+}
+
+impl fmt::Display for ReduceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(operator, element) => write!(f, "there is no {operator:?} of {element:?}"),
+            Self::ElementLen => f.write_str("an element must have at least one byte"),
+            Self::Length => f.write_str("both spans must hold the same whole number of elements"),
+            Self::Alignment => f.write_str("both spans must be aligned to their type"),
+        }
+    }
+}
+
+impl core::error::Error for ReduceError {}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Known(Operator, Element),
+    User(UserOperator),
+}
+
+/// An operator on elements of one type.
+#[derive(Clone, Copy, Debug)]
+pub struct Reducer(Kind);
+
+impl Reducer {
+    /// An operator on a type.
+    ///
+    /// # Errors
+    /// [`ReduceError::Unsupported`].
+    pub fn new(operator: Operator, element: Element) -> Result<Self, ReduceError> {
+        let reducer = Self(Kind::Known(operator, element));
+        // Without elements, all that is left to go wrong is the pair of operator and type.
+        let (mut into, from) = ([0u128; 0], [0u128; 0]);
+        reducer.reduce(into.as_mut_bytes(), from.as_bytes(), Order::IntoFirst).map(|()| reducer)
+    }
+
+    /// A user's operator.
+    ///
+    /// # Errors
+    /// [`ReduceError::ElementLen`].
+    pub fn user(operator: UserOperator) -> Result<Self, ReduceError> {
+        if operator.element_len == 0 { Err(ReduceError::ElementLen) } else { Ok(Self(Kind::User(operator))) }
+    }
+
+    /// Bytes of an element.
+    pub fn element_len(&self) -> usize {
+        match self.0 {
+            Kind::User(operator) => operator.element_len,
+            Kind::Known(operator, element) => {
+                let number = match element {
+                    Element::I8 | Element::U8 => 1,
+                    Element::I16 | Element::U16 => 2,
+                    Element::I32 | Element::U32 | Element::F32 => 4,
+                    Element::I64 | Element::U64 | Element::F64 | Element::ComplexF32 => 8,
+                    Element::ComplexF64 => 16,
+                };
+                // The index of a short value is as long as that of a word.
+                if operator.locates() { 2 * number.max(4) } else { number }
+            }
+        }
+    }
+
+    /// Whether operands may change places.
+    pub fn commutes(&self) -> bool {
+        match self.0 {
+            Kind::User(operator) => operator.commutes,
+            Kind::Known(..) => true,
+        }
+    }
+
+    /// Combines each element of `from` with the one of `into` in the same place, in this order, into the latter.
+    /// Any piece of a vector may be combined at a time: elements do not depend on each other.
+    ///
+    /// # Errors
+    /// [`ReduceError::Length`], [`ReduceError::Alignment`]; `into` is then as before.
+    pub fn reduce(&self, into: &mut [u8], from: &[u8], order: Order) -> Result<(), ReduceError> {
+        if into.len() != from.len() || !into.len().is_multiple_of(self.element_len()) {
+            return Err(ReduceError::Length);
+        }
+        let spans = Spans { into, from, order };
+        let (operator, element) = match self.0 {
+            Kind::User(operator) => {
+                (operator.combine)(spans.into, spans.from, order);
+                return Ok(());
+            }
+            Kind::Known(operator, element) => (operator, element),
+        };
+        if operator.locates() {
+            return located::reduce(operator, element, spans);
+        }
+        match element {
+            Element::I8 => spans.integers::<i8>(operator),
+            Element::I16 => spans.integers::<i16>(operator),
+            Element::I32 => spans.integers::<i32>(operator),
+            Element::I64 => spans.integers::<i64>(operator),
+            Element::U8 => spans.integers::<u8>(operator),
+            Element::U16 => spans.integers::<u16>(operator),
+            Element::U32 => spans.integers::<u32>(operator),
+            Element::U64 => spans.integers::<u64>(operator),
+            Element::F32 => spans.ordered::<f32>(operator, element),
+            Element::F64 => spans.ordered::<f64>(operator, element),
+            Element::ComplexF32 => spans.numbers::<ComplexF32>(operator, element),
+            Element::ComplexF64 => spans.numbers::<ComplexF64>(operator, element),
+        }
+    }
+}
+
+impl Operator {
+    /// Whether elements carry an index.
+    pub fn locates(self) -> bool {
+        matches!(self, Self::MinLoc | Self::MaxLoc)
+    }
+}
+
+/// What elements can be read from bytes and written to them.
+trait Bytes: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {}
+
+impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Copy> Bytes for T {}
+
+/// The two spans of a reduction.
+struct Spans<'a> {
+    into: &'a mut [u8],
+    from: &'a [u8],
+    order: Order,
+}
+
+impl Spans<'_> {
+    fn each<T: Bytes>(self, combine: impl Fn(T, T) -> T) -> Result<(), ReduceError> {
+        let into = <[T]>::mut_from_bytes(self.into).map_err(|_| ReduceError::Alignment)?;
+        let from = <[T]>::ref_from_bytes(self.from).map_err(|_| ReduceError::Alignment)?;
+        let pairs = into.iter_mut().zip(from);
+        match self.order {
+            Order::IntoFirst => pairs.for_each(|(into, from)| *into = combine(*into, *from)),
+            Order::FromFirst => pairs.for_each(|(into, from)| *into = combine(*from, *into)),
+        }
+        Ok(())
+    }
+
+    fn numbers<T: Number>(self, operator: Operator, element: Element) -> Result<(), ReduceError> {
+        match operator {
+            Operator::Sum => self.each(T::sum),
+            Operator::Product => self.each(T::product),
+            _ => Err(ReduceError::Unsupported(operator, element)),
+        }
+    }
+
+    fn ordered<T: Number + Ordered>(self, operator: Operator, element: Element) -> Result<(), ReduceError> {
+        match operator {
+            Operator::Min => self.each(number::least::<T>),
+            Operator::Max => self.each(number::greatest::<T>),
+            _ => self.numbers::<T>(operator, element),
+        }
+    }
+
+    fn integers<T: Integer>(self, operator: Operator) -> Result<(), ReduceError> {
+        let truth = |value: T| value != T::FALSE;
+        match operator {
+            Operator::LogicalAnd => self.each(|a: T, b| T::from_bool(truth(a) && truth(b))),
+            Operator::LogicalOr => self.each(|a: T, b| T::from_bool(truth(a) || truth(b))),
+            Operator::LogicalXor => self.each(|a: T, b| T::from_bool(truth(a) != truth(b))),
+            Operator::BitAnd => self.each(|a: T, b| a & b),
+            Operator::BitOr => self.each(|a: T, b| a | b),
+            Operator::BitXor => self.each(|a: T, b| a ^ b),
+            _ => self.ordered::<T>(operator, T::ELEMENT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! From a call to its steps: each algorithm is a few phases, each phase numbered rounds of a few steps.
+
+use super::blocks::{Blocks, Partition};
+use super::call::{Algorithm, Call, CallError, Collective};
+use super::fan::{self, Reduction};
+use super::gather::{self, Store};
+use super::step::{Area, Round, Span, Step};
+use super::tree::{FLAT, Shape, Tree};
+use super::{bruck, dissemination, doubling, halving, pairwise, ring, scan};
+
+/// The steps of one rank of one collective, handed out one at a time.
+///
+/// All that it keeps is the call, two counters and the few steps written ahead: its size depends neither on the
+/// number of ranks nor on the data.
+#[derive(Clone, Debug)]
+pub struct Schedule<'a> {
+    call: Call<'a>,
+    phase: u8,
+    at: usize,
+    round: Round,
+}
+
+impl<'a> Schedule<'a> {
+    /// The schedule of a call.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn new(call: &Call<'a>) -> Result<Self, CallError> {
+        call.check()?;
+        let mut call = *call;
+        if cuts(&call) {
+            call.blocks = Blocks::split(Partition::new(call.len(), call.size), 1);
+            call.sources = call.blocks;
+        }
+        Ok(Self { call, phase: 0, at: 0, round: Round::default() })
+    }
+
+    /// Elements of scratch memory that the steps name, at most.
+    pub fn scratch_len(&self) -> usize {
+        (0..)
+            .map_while(|index| phase(&self.call, index))
+            .map(|phase| phase.scratch(&self.call))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The next step, or `None` when the collective is complete at this rank.
+    pub fn next_step(&mut self) -> Option<Step> {
+        loop {
+            if let Some(step) = self.round.pop() {
+                return Some(step);
+            }
+            let phase = phase(&self.call, self.phase)?;
+            if phase.write(&self.call, self.at, &mut self.round) {
+                self.at += 1;
+            } else {
+                self.phase += 1;
+                self.at = 0;
+                self.round.set_phase(self.phase);
+            }
+        }
+    }
+}
+
+/// Whether the algorithm cuts the call's vector in a block for each rank.
+fn cuts(call: &Call) -> bool {
+    use Algorithm::{Rabenseifner, Ring, ScatterAllgather};
+    use Collective::{Allreduce, Broadcast, Reduce};
+    matches!(
+        (call.collective, call.algorithm),
+        (Broadcast, ScatterAllgather) | (Reduce | Allreduce, Ring) | (Reduce, Rabenseifner)
+    )
+}
+
+/// A part of an algorithm.
+enum Phase<'a> {
+    Copy { into: Span, from: Span },
+    Combine { span: Span, contributes: bool },
+    Dissemination,
+    Barrier(Tree<'a>),
+    Broadcast { tree: Tree<'a>, vector: Span, chunk: usize },
+    Reduction { tree: Tree<'a>, reduction: Reduction },
+    Gather { tree: Tree<'a>, store: Store, own: Span },
+    Scatter { tree: Tree<'a>, store: Store, own: Option<Span> },
+    RingAllgather,
+    DoublingAllgather,
+    BruckAllgather,
+    RingReduceScatter(Span),
+    HalvingReduceScatter(Span),
+    PairwiseReduceScatter,
+    DoublingAllreduce { partial: Span, arrival: Span },
+    HalvingAllreduce,
+    PairwiseAlltoall(Area),
+    BruckAlltoall,
+    Shift,
+    Scan { first: u32 },
+}
+
+/// The phase of an algorithm with this number.
+fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
+    use Algorithm as A;
+    use Collective as C;
+    if call.collective != C::Barrier && call.total() == 0 && call.sources.start(call.size) == 0 {
+        return None;
+    }
+    let tree = |root| Tree::new(shape(call), call.size, root, call.rank);
+    let output = Span::new(Area::Output, 0, if cuts(call) { call.total() } else { call.len() });
+    let operand = Span { area: call.operand(), ..output };
+    // The root's input, brought to where all have the vector.
+    let publish = |next: Option<Phase<'a>>| match index {
+        0 if call.is_root() => Some(Phase::Copy { into: output, from: operand }),
+        0 => Some(Phase::Copy { into: output, from: output }),
+        _ => next,
+    };
+    let own_output = Span::new(Area::Output, 0, call.blocks.len(call.rank));
+    match (call.collective, call.algorithm, index) {
+        (C::Barrier, A::Dissemination, 0) => Some(Phase::Dissemination),
+        (C::Barrier, A::TreeNetwork, 0) => Some(Phase::Combine { span: output.first(0), contributes: true }),
+        (C::Barrier, A::Nary | A::Affinity, 0) => Some(Phase::Barrier(tree(0))),
+
+        (C::Broadcast, A::ScatterAllgather, _) => publish(match index {
+            1 => Some(Phase::Scatter { tree: tree(call.root), store: Store::Whole(Area::Output), own: None }),
+            2 => Some(Phase::RingAllgather),
+            _ => None,
+        }),
+        (C::Broadcast, A::TreeNetwork, _) => {
+            publish((index == 1).then_some(Phase::Combine { span: output, contributes: call.is_root() }))
+        }
+        (C::Broadcast, ..) => publish((index == 1).then(|| broadcast(call, call.root, output))),
+
+        (C::Reduce | C::Allreduce, A::Ring | A::Rabenseifner | A::RecursiveDoubling | A::TreeNetwork, _) => {
+            exchange(call, operand, output, index)
+        }
+        (C::Reduce | C::Allreduce, _, 0) => {
+            // An operator that does not commute wants the order of ranks, which trees from rank 0 have.
+            let turns = call.collective == C::Reduce && (call.commutative || call.algorithm == A::Affinity);
+            let root = if turns { call.root } else { 0 };
+            let has_room = call.collective == C::Allreduce || call.is_root();
+            let reduction = Reduction {
+                operand,
+                result: has_room.then_some(output),
+                heir: (call.root != root).then_some(call.root),
+                chunk: chunk(call, output),
+            };
+            Some(Phase::Reduction { tree: tree(root), reduction })
+        }
+        (C::Allreduce, _, 1) => Some(broadcast(call, 0, output)),
+
+        (C::ReduceScatter, A::Pairwise, 0) => Some(Phase::PairwiseReduceScatter),
+        (C::ReduceScatter, A::Ring, 0) => Some(Phase::RingReduceScatter(own_output)),
+        (C::ReduceScatter, A::RecursiveHalving, 0) => Some(Phase::HalvingReduceScatter(own_output)),
+
+        (C::Gather, _, 0) => {
+            let store = if call.is_root() { Store::Whole(Area::Output) } else { Store::Subtree(0) };
+            Some(Phase::Gather { tree: tree(call.root), store, own: own_operand(call) })
+        }
+        (C::Scatter, _, 0) => {
+            let store = if call.is_root() { Store::Whole(Area::Input) } else { Store::Subtree(0) };
+            let stays = call.is_root() && call.in_place;
+            Some(Phase::Scatter { tree: tree(call.root), store, own: (!stays).then_some(own_output) })
+        }
+        (C::Allgather, A::Bruck, 0) => Some(Phase::BruckAllgather),
+        (C::Allgather, A::GatherBroadcast | A::Affinity, 0) => {
+            Some(Phase::Gather { tree: tree(0), store: Store::Whole(Area::Output), own: own_operand(call) })
+        }
+        (C::Allgather, A::GatherBroadcast | A::Affinity, 1) => {
+            Some(broadcast(call, 0, Span::new(Area::Output, 0, call.total())))
+        }
+        (C::Allgather, _, 0) => {
+            Some(Phase::Copy { into: call.block(Area::Output, call.rank), from: own_operand(call) })
+        }
+        (C::Allgather, A::Ring, 1) => Some(Phase::RingAllgather),
+        (C::Allgather, A::RecursiveDoubling, 1) => Some(Phase::DoublingAllgather),
+
+        (C::Alltoall, A::Bruck, 0) => Some(Phase::BruckAlltoall),
+        (C::Alltoall, A::Pairwise, 0) => {
+            // What arrives in place would overwrite what is yet to leave.
+            let all = Span::new(Area::Output, 0, call.total());
+            let saved = if call.in_place { Span { area: Area::Scratch, ..all } } else { all };
+            Some(Phase::Copy { into: saved, from: all })
+        }
+        (C::Alltoall, A::Pairwise, 1) => {
+            Some(Phase::PairwiseAlltoall(if call.in_place { Area::Scratch } else { Area::Input }))
+        }
+        (C::Scan, _, 0) => Some(Phase::Copy { into: output, from: operand }),
+        (C::Scan, _, 1) => Some(Phase::Scan { first: 0 }),
+        (C::Exscan, _, 0) => Some(Phase::Shift),
+        (C::Exscan, _, 1) if call.size > 1 => Some(Phase::Scan { first: 1 }),
+        _ => None,
+    }
+}
+
+/// Reductions and allreductions that do not go along a tree.
+fn exchange<'a>(call: &Call<'a>, operand: Span, output: Span, index: u8) -> Option<Phase<'a>> {
+    use Algorithm as A;
+    let all = call.collective == Collective::Allreduce;
+    // Who has no room for the result has it in scratch memory.
+    let partial = if all || call.is_root() { output } else { Span { area: Area::Scratch, ..output } };
+    let arrival = Span::new(Area::Scratch, if partial == output { 0 } else { output.len }, output.len);
+    let block = |area| call.block(area, call.rank);
+    match (call.algorithm, index) {
+        (A::TreeNetwork, 0) => Some(Phase::Copy { into: partial, from: operand }),
+        (A::TreeNetwork, 1) => Some(Phase::Combine { span: partial, contributes: true }),
+        (A::RecursiveDoubling, 0) => Some(Phase::DoublingAllreduce { partial, arrival }),
+        (A::Rabenseifner, 0) if all => Some(Phase::HalvingAllreduce),
+        (A::Rabenseifner, 0) => Some(Phase::HalvingReduceScatter(block(partial.area))),
+        (A::Ring, 0) if all || call.is_root() => Some(Phase::RingReduceScatter(block(Area::Output))),
+        (A::Ring, 0) => Some(Phase::RingReduceScatter(ring_block(call))),
+        (A::Ring, 1) if all => Some(Phase::RingAllgather),
+        (A::Rabenseifner | A::Ring, 1) if !all => {
+            let tree = Tree::new(Shape::Binomial, call.size, call.root, call.rank);
+            let (store, own) = match call.algorithm {
+                _ if call.is_root() => (Store::Whole(Area::Output), block(Area::Output)),
+                A::Ring => (Store::Subtree(ring_block(call).end()), ring_block(call)),
+                _ => (Store::Whole(Area::Scratch), block(Area::Scratch)),
+            };
+            Some(Phase::Gather { tree, store, own })
+        }
+        _ => None,
+    }
+}
+
+/// Where the ring leaves a block of a result that the rank has no other room for.
+fn ring_block(call: &Call) -> Span {
+    Span::new(Area::Scratch, ring::scratch(call), call.blocks.len(call.rank))
+}
+
+/// The own block of a gather or allgather before the start.
+fn own_operand(call: &Call) -> Span {
+    match call.operand() {
+        Area::Output => call.block(Area::Output, call.rank),
+        area => Span::new(area, 0, call.blocks.len(call.rank)),
+    }
+}
+
+/// The tree of the algorithm, or the binomial one.
+fn shape<'a>(call: &Call<'a>) -> Shape<'a> {
+    match (call.algorithm, call.grid, call.domains) {
+        (Algorithm::Nary, ..) => Shape::Nary(call.tuning.radix),
+        (Algorithm::Flat, ..) => FLAT,
+        (Algorithm::Pipeline, ..) => Shape::Nary(1),
+        (Algorithm::Rectangle, Some(grid), _) => Shape::Grid(grid),
+        (Algorithm::Affinity, _, Some(domains)) => Shape::Domains(domains),
+        _ => Shape::Binomial,
+    }
+}
+
+/// Elements that the algorithm sends at a time; at least 1.
+fn chunk(call: &Call, vector: Span) -> usize {
+    match call.algorithm {
+        Algorithm::Pipeline | Algorithm::Rectangle => fan::chunk(call, vector.len),
+        _ => vector.len.max(1),
+    }
+}
+
+fn broadcast<'a>(call: &Call<'a>, root: u32, vector: Span) -> Phase<'a> {
+    let tree = Tree::new(shape(call), call.size, root, call.rank);
+    Phase::Broadcast { tree, vector, chunk: chunk(call, vector) }
+}
+
+impl Phase<'_> {
+    /// Writes the steps of round `at`; `false` if there was none.
+    fn write(&self, call: &Call, at: usize, out: &mut Round) -> bool {
+        match self {
+            Self::Copy { into, from } => {
+                out.copy(*into, *from);
+                false
+            }
+            Self::Combine { span, contributes } => {
+                out.combine(*span, *contributes);
+                out.wait();
+                false
+            }
+            Self::Dissemination => dissemination::steps(call, at, out),
+            Self::Barrier(tree) => fan::barrier(tree, at, out),
+            Self::Broadcast { tree, vector, chunk } => fan::broadcast(tree, *vector, *chunk, at, out),
+            Self::Reduction { tree, reduction } => reduction.steps(call, tree, at, out),
+            Self::Gather { tree, store, own } => gather::gather(call, tree, *store, *own, at, out),
+            Self::Scatter { tree, store, own } => gather::scatter(call, tree, *store, *own, at, out),
+            Self::RingAllgather => ring::allgather(call, at, out),
+            Self::DoublingAllgather => doubling::allgather(call, at, out),
+            Self::BruckAllgather => bruck::allgather(call, at, out),
+            Self::RingReduceScatter(own) => ring::reduce_scatter(call, call.operand(), *own, at, out),
+            Self::HalvingReduceScatter(own) => halving::reduce_scatter(call, call.operand(), *own, at, out),
+            Self::PairwiseReduceScatter => pairwise::reduce_scatter(call, at, out),
+            Self::DoublingAllreduce { partial, arrival } => {
+                let operand = Span { area: call.operand(), ..*partial };
+                doubling::allreduce(call, operand, *partial, *arrival, at, out)
+            }
+            Self::HalvingAllreduce => halving::allreduce(call, at, out),
+            Self::PairwiseAlltoall(from) => pairwise::alltoall(call, *from, at, out),
+            Self::BruckAlltoall => bruck::alltoall(call, at, out),
+            Self::Shift => scan::shift(call, at, out),
+            Self::Scan { first } => scan::steps(call, *first, at, out),
+        }
+    }
+
+    /// Elements of scratch memory up to the last that the phase names.
+    fn scratch(&self, call: &Call) -> usize {
+        let end = |span: &Span| if span.area == Area::Scratch { span.end() } else { 0 };
+        match self {
+            Self::Copy { into, from } => end(into).max(end(from)),
+            Self::Combine { span, .. } => end(span),
+            Self::Reduction { reduction, .. } => reduction.scratch(),
+            Self::Gather { tree, store: Store::Subtree(base), own } => {
+                end(own).max(base + gather::scratch(call, tree))
+            }
+            Self::Gather { store: Store::Whole(Area::Scratch), .. } => call.total(),
+            Self::Scatter { tree, store: Store::Subtree(base), .. } => base + gather::scratch(call, tree),
+            Self::BruckAllgather => call.total(),
+            Self::RingReduceScatter(own) => ring::scratch(call).max(end(own)),
+            Self::HalvingReduceScatter(_) => halving::scratch(call),
+            Self::PairwiseReduceScatter => pairwise::scratch(call),
+            Self::DoublingAllreduce { partial, arrival } => end(partial).max(end(arrival)),
+            Self::BruckAlltoall => bruck::scratch(call),
+            Self::HalvingAllreduce | Self::Shift | Self::Scan { .. } => call.len(),
+            Self::Dissemination
+            | Self::Barrier(_)
+            | Self::Broadcast { .. }
+            | Self::Gather { .. }
+            | Self::Scatter { .. }
+            | Self::RingAllgather
+            | Self::DoublingAllgather
+            | Self::PairwiseAlltoall(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+use super::*;
+use crate::collective::catalogue::{CATALOGUE, Need};
+use crate::collective::cost::COSTS;
+use std::string::ToString;
+use std::vec::Vec;
+
+const COLLECTIVES: [Collective; 11] = [
+    Collective::Barrier,
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::Allreduce,
+    Collective::ReduceScatter,
+    Collective::Gather,
+    Collective::Scatter,
+    Collective::Allgather,
+    Collective::Alltoall,
+    Collective::Scan,
+    Collective::Exscan,
+];
+
+/// A query of which only what is always so holds.
+fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
+    let metadata = Metadata {
+        size,
+        commutative: false,
+        equal_blocks: false,
+        known_blocks: false,
+        rectangle: false,
+        domains: false,
+        ordered_domains: false,
+        class_route: false,
+        tree_operator: false,
+        aligned: false,
+    };
+    let terrain = Terrain { size, per_node: 1, hops: 3, diameter: 6 };
+    let tuning = cost::tuning(&COSTS, 8);
+    Query { collective, bytes, element_len: 8, metadata, terrain, costs: &COSTS, tuning }
+}
+
+/// As [`plain`], and all that an algorithm can ask for holds.
+fn rich(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
+    let metadata = Metadata {
+        size,
+        commutative: true,
+        equal_blocks: true,
+        known_blocks: true,
+        rectangle: true,
+        domains: true,
+        ordered_domains: true,
+        class_route: true,
+        tree_operator: true,
+        aligned: true,
+    };
+    Query { metadata, ..plain(collective, size, bytes) }
+}
+
+#[test]
+fn g2_every_collective_has_an_algorithm_that_is_always_valid() {
+    for collective in COLLECTIVES {
+        for size in [1, 2, 3, 8, 100, 1 << 20] {
+            for bytes in [0, 8, 1000, 1 << 20] {
+                let query = plain(collective, size, bytes);
+                let chosen = query.choose(None).unwrap();
+                assert_eq!(chosen.collective, collective);
+                assert!(chosen.check(&query.metadata).is_ok());
+            }
+        }
+    }
+}
+
+#[test]
+fn g2_lists_have_the_always_valid_ones_first_and_every_algorithm_once() {
+    let mut listed = 0;
+    for collective in COLLECTIVES {
+        let candidates: Vec<_> = plain(collective, 6, 64).candidates().collect();
+        let always = candidates.iter().take_while(|candidate| candidate.entry.is_always_valid()).count();
+        assert!(always > 0);
+        assert!(candidates[..always].iter().all(|candidate| candidate.valid.is_ok()));
+        assert!(candidates[always..].iter().all(|candidate| candidate.valid.is_err()));
+        assert!(rich(collective, 8, 64).candidates().all(|candidate| candidate.valid.is_ok()));
+        listed += candidates.len();
+    }
+    assert_eq!(listed, CATALOGUE.len());
+}
+
+#[test]
+fn g2_each_condition_shuts_out_who_needs_it_and_nobody_else() {
+    let shut: [(Need, fn(&mut Metadata)); 8] = [
+        (Need::Commutative, |metadata| metadata.commutative = false),
+        (Need::PowerOfTwo, |metadata| metadata.size = 12),
+        (Need::EqualBlocks, |metadata| metadata.equal_blocks = false),
+        (Need::Rectangle, |metadata| metadata.rectangle = false),
+        (Need::Domains, |metadata| metadata.domains = false),
+        (Need::ClassRoute, |metadata| metadata.class_route = false),
+        (Need::TreeOperator, |metadata| metadata.tree_operator = false),
+        (Need::Aligned, |metadata| metadata.aligned = false),
+    ];
+    for (need, take_away) in shut {
+        for entry in CATALOGUE {
+            let mut metadata = rich(entry.collective, 8, 64).metadata;
+            take_away(&mut metadata);
+            let expected = if entry.needs.contains(&need) { Err(need) } else { Ok(()) };
+            assert_eq!(entry.check(&metadata), expected, "{entry:?}");
+        }
+    }
+    let reduce = catalogue::entry(Collective::Reduce, Algorithm::Affinity).unwrap();
+    let mut metadata = rich(Collective::Reduce, 8, 64).metadata;
+    metadata.commutative = false;
+    assert_eq!(reduce.check(&metadata), Ok(()));
+    metadata.ordered_domains = false;
+    assert_eq!(reduce.check(&metadata), Err(Need::CommutativeOrOrdered));
+    metadata.commutative = true;
+    assert_eq!(reduce.check(&metadata), Ok(()));
+}
+
+#[test]
+fn g2_blocks_that_only_the_root_knows_go_flat() {
+    let mut query = plain(Collective::Gather, 64, 8);
+    assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Flat);
+    query.metadata.known_blocks = true;
+    assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Binomial);
+}
+
+#[test]
+fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
+    let chosen = |collective, bytes| plain(collective, 64, bytes).choose(None).unwrap().algorithm;
+    assert_eq!(chosen(Collective::Broadcast, 8), Algorithm::Binomial);
+    assert!(matches!(
+        chosen(Collective::Broadcast, 1 << 24),
+        Algorithm::ScatterAllgather | Algorithm::Pipeline
+    ));
+    assert_eq!(chosen(Collective::Allreduce, 8), Algorithm::RecursiveDoubling);
+    assert_eq!(chosen(Collective::Allreduce, 1 << 24), Algorithm::Rabenseifner);
+    assert_eq!(chosen(Collective::Allgather, 8), Algorithm::Bruck);
+    assert_eq!(chosen(Collective::Allgather, 1 << 20), Algorithm::Ring);
+    let mut query = plain(Collective::Alltoall, 64, 8);
+    query.metadata.equal_blocks = true;
+    assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Bruck);
+    query.bytes = 1 << 20;
+    assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Pairwise);
+}
+
+#[test]
+fn g2_more_data_never_costs_less() {
+    for collective in COLLECTIVES {
+        for size in [2, 7, 64, 1000] {
+            for entry in catalogue::entries(collective) {
+                let costs = [0, 1, 100, 10_000, 1 << 20, 1 << 30]
+                    .map(|bytes| rich(collective, size, bytes).candidate(entry).cost);
+                assert!(costs.is_sorted(), "{entry:?} among {size}: {costs:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn g2_the_tree_network_combines_small_vectors() {
+    for per_node in [1, 2] {
+        let mut query = rich(Collective::Allreduce, 16, 8);
+        query.terrain.per_node = per_node;
+        assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::TreeNetwork);
+    }
+}
+
+#[test]
+fn g2_a_forced_algorithm_is_taken_or_refused() {
+    let query = plain(Collective::Allgather, 6, 64);
+    assert_eq!(query.choose(Some(Algorithm::Ring)).unwrap().algorithm, Algorithm::Ring);
+    let doubling = Algorithm::RecursiveDoubling;
+    assert_eq!(query.choose(Some(doubling)), Err(SelectionError::Unmet(doubling, Need::PowerOfTwo)));
+    let pairwise = Algorithm::Pairwise;
+    let unknown = SelectionError::Unknown(Collective::Allgather, pairwise);
+    assert_eq!(query.choose(Some(pairwise)), Err(unknown));
+}
+
+#[test]
+fn a5_ranks_that_share_a_node_use_their_domains() {
+    for collective in [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce]
+    {
+        let mut query = rich(collective, 64, 64);
+        query.metadata.class_route = false;
+        query.terrain.per_node = 8;
+        assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Affinity);
+    }
+}
+
+#[test]
+fn g2_every_algorithm_has_a_name_of_its_own() {
+    for entry in CATALOGUE {
+        assert_eq!(entry.algorithm.to_string().parse(), Ok(entry.algorithm));
+    }
+    assert_eq!("bogus".parse::<Algorithm>(), Err(UnknownAlgorithm));
+}

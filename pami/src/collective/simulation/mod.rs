@@ -1,0 +1,343 @@
+//! Runs the schedules of all ranks over a network in memory that delivers in random order, but each pair's messages
+//! in order, and judges every step by what the [module's docs](super) promise the engine.
+
+mod claims;
+pub(crate) mod reference;
+
+use super::{Area, Call, Order, Schedule, Span, Step};
+use std::collections::{HashSet, VecDeque};
+use std::vec::Vec;
+use std::{format, vec};
+
+/// What undefined memory holds.
+pub(crate) const POISON: u64 = 0xdead_beef_dead_beef;
+
+/// An operator on one element, left operand first.
+pub(crate) type Operator = fn(u64, u64) -> u64;
+
+/// xorshift64*.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize) % bound
+    }
+}
+
+/// A message on its way or arrived. Without data it is a rendezvous: the sender's memory is read when it matches.
+struct Message {
+    from: usize,
+    tag: u32,
+    span: Span,
+    data: Option<Vec<u64>>,
+}
+
+/// What runs at one rank.
+struct Rank<'a> {
+    schedule: Schedule<'a>,
+    memory: [Vec<u64>; 3],
+    arrived: Vec<Message>,
+    receives: Vec<(usize, u32, Span)>,
+    /// Spans that messages of this round read, and that they write.
+    reads: Vec<Span>,
+    writes: Vec<Span>,
+    /// Sends and receives of this round that are not done.
+    pending: usize,
+    waiting: bool,
+    done: bool,
+}
+
+impl Rank<'_> {
+    fn span(&mut self, span: Span) -> &mut [u64] {
+        let area = &mut self.memory[span.area as usize];
+        let len = area.len();
+        area.get_mut(span.offset..span.end()).unwrap_or_else(|| panic!("{span:?} of {len} elements"))
+    }
+
+    /// A span that is read, and no message may write now.
+    fn read(&mut self, span: Span) -> Vec<u64> {
+        assert!(!self.writes.iter().any(|busy| busy.overlaps(span)), "{span:?} is being received");
+        self.span(span).to_vec()
+    }
+
+    /// A span that is written, and no message may use now.
+    fn check_write(&mut self, span: Span) {
+        assert_ne!(span.area, Area::Input, "the input is only read");
+        let in_use = self.reads.iter().chain(&self.writes).any(|busy| busy.overlaps(span));
+        assert!(!in_use, "{span:?} is in use");
+    }
+}
+
+/// What a run leaves behind.
+pub(crate) struct Outcome {
+    /// The outputs, by rank.
+    pub outputs: Vec<Vec<u64>>,
+    /// Who sent to whom, once for each message.
+    pub messages: Vec<(u32, u32)>,
+}
+
+struct Network<'a> {
+    ranks: Vec<Rank<'a>>,
+    /// Messages under way, by `from * size + to`; pairs with any are listed.
+    wires: Vec<VecDeque<Message>>,
+    busy: Vec<usize>,
+    /// Ranks that can go on.
+    ready: Vec<usize>,
+    /// Ranks that nobody instructed, until a message calls them.
+    asleep: HashSet<usize>,
+    tags: HashSet<(usize, usize, u32)>,
+    combining: Vec<Option<(Span, bool)>>,
+    operator: Operator,
+    random: Random,
+    messages: Vec<(u32, u32)>,
+}
+
+/// Runs one call on all ranks. `memory` makes the input and output of each.
+///
+/// # Panics
+/// If anything is not as promised.
+pub(crate) fn run<'a>(
+    calls: &[Call<'a>],
+    memory: impl Fn(&Call<'a>) -> [Vec<u64>; 2],
+    operator: Operator,
+    seed: u64,
+) -> Outcome {
+    run_instructed(calls, memory, operator, seed, |_| true)
+}
+
+/// As [`run`]. A rank that is not instructed starts when the first message reaches it.
+pub(crate) fn run_instructed<'a>(
+    calls: &[Call<'a>],
+    memory: impl Fn(&Call<'a>) -> [Vec<u64>; 2],
+    operator: Operator,
+    seed: u64,
+    instructed: impl Fn(u32) -> bool,
+) -> Outcome {
+    let size = calls.len();
+    let (ready, asleep): (Vec<_>, Vec<_>) = (0..size).partition(|&rank| instructed(rank as u32));
+    let rank = |call: &Call<'a>| {
+        let schedule = Schedule::new(call).unwrap();
+        let [input, output] = memory(call);
+        Rank {
+            memory: [input, output, vec![POISON; schedule.scratch_len()]],
+            schedule,
+            arrived: vec![],
+            receives: vec![],
+            reads: vec![],
+            writes: vec![],
+            pending: 0,
+            waiting: false,
+            done: false,
+        }
+    };
+    let mut network = Network {
+        ranks: calls.iter().map(rank).collect(),
+        wires: (0..size * size).map(|_| VecDeque::new()).collect(),
+        busy: vec![],
+        ready,
+        asleep: asleep.into_iter().collect(),
+        tags: HashSet::new(),
+        combining: vec![None; size],
+        operator,
+        random: Random::new(seed),
+        messages: vec![],
+    };
+    network.run();
+    Outcome {
+        outputs: network.ranks.into_iter().map(|rank| std::mem::take(&mut { rank }.memory[1])).collect(),
+        messages: network.messages,
+    }
+}
+
+impl Network<'_> {
+    fn run(&mut self) {
+        while !self.ready.is_empty() || !self.busy.is_empty() {
+            let event = self.random.below(self.ready.len() + self.busy.len());
+            if event < self.ready.len() {
+                let rank = self.ready.swap_remove(event);
+                self.advance(rank);
+            } else {
+                let place = event - self.ready.len();
+                let wire = self.busy[place];
+                let message = self.wires[wire].pop_front().unwrap();
+                if self.wires[wire].is_empty() {
+                    self.busy.swap_remove(place);
+                }
+                self.deliver(wire % self.ranks.len(), message);
+            }
+        }
+        for (number, rank) in self.ranks.iter().enumerate() {
+            assert!(rank.done, "rank {number} is stuck: it waits for {:?}", rank.receives);
+            assert!(rank.arrived.is_empty(), "rank {number} has a message that it never receives");
+            assert_eq!(rank.pending, 0, "rank {number} ended in the middle of a round");
+        }
+    }
+
+    /// Runs some steps of a rank.
+    fn advance(&mut self, number: usize) {
+        for _ in 0..1 + self.random.below(4) {
+            let Some(step) = self.ranks[number].schedule.next_step() else {
+                self.ranks[number].done = true;
+                return;
+            };
+            self.step(number, step);
+            if step == Step::Wait {
+                return;
+            }
+        }
+        self.ready.push(number);
+    }
+
+    fn step(&mut self, number: usize, step: Step) {
+        let size = self.ranks.len();
+        let rank = &mut self.ranks[number];
+        match step {
+            Step::Send { to, tag, span } => {
+                let to = to as usize;
+                assert!(to < size && to != number, "a message to {to} of {size}");
+                assert!(self.tags.insert((number, to, tag)), "tag {tag:#x} twice from {number} to {to}");
+                let data = rank.read(span);
+                let eager = self.random.below(2) == 0;
+                rank.reads.push(span);
+                rank.pending += usize::from(!eager);
+                let wire = number * size + to;
+                if self.wires[wire].is_empty() {
+                    self.busy.push(wire);
+                }
+                self.wires[wire].push_back(Message { from: number, tag, span, data: eager.then_some(data) });
+                self.messages.push((number as u32, to as u32));
+            }
+            Step::Receive { from, tag, span } => {
+                let from = from as usize;
+                assert!(from < size && from != number, "a message from {from} of {size}");
+                rank.span(span);
+                rank.check_write(span);
+                rank.pending += 1;
+                rank.writes.push(span);
+                let matches = |message: &Message| (message.from, message.tag) == (from, tag);
+                match rank.arrived.iter().position(matches) {
+                    Some(place) => {
+                        let message = rank.arrived.swap_remove(place);
+                        self.place(number, message, span);
+                    }
+                    None => rank.receives.push((from, tag, span)),
+                }
+            }
+            Step::Wait => {
+                rank.waiting = true;
+                self.end_round(number);
+            }
+            Step::Reduce { into, from, order } => {
+                assert!(into.len == from.len && !into.overlaps(from));
+                rank.check_write(into);
+                let from = rank.read(from);
+                for (into, from) in rank.span(into).iter_mut().zip(from) {
+                    *into = match order {
+                        Order::IntoFirst => (self.operator)(*into, from),
+                        Order::FromFirst => (self.operator)(from, *into),
+                    };
+                }
+            }
+            Step::Copy { into, from } => {
+                assert!(into.len == from.len && !into.overlaps(from));
+                rank.check_write(into);
+                let from = rank.read(from);
+                rank.span(into).copy_from_slice(&from);
+            }
+            Step::Combine { span, contributes } => {
+                rank.check_write(span);
+                rank.writes.push(span);
+                rank.pending += 1;
+                assert_eq!(self.combining[number].replace((span, contributes)), None);
+                if self.combining.iter().all(Option::is_some) {
+                    self.combine();
+                }
+            }
+        }
+    }
+
+    /// A message reaches a rank, which may not expect it yet.
+    fn deliver(&mut self, number: usize, message: Message) {
+        if self.asleep.remove(&number) {
+            self.ready.push(number);
+        }
+        let rank = &mut self.ranks[number];
+        let wanted = |&(from, tag, _): &_| (from, tag) == (message.from, message.tag);
+        match rank.receives.iter().position(wanted) {
+            Some(place) => {
+                let (.., span) = rank.receives.swap_remove(place);
+                self.place(number, message, span);
+            }
+            None => rank.arrived.push(message),
+        }
+    }
+
+    /// A message meets its receive.
+    fn place(&mut self, number: usize, message: Message, span: Span) {
+        assert_eq!(message.span.len, span.len, "sent and received lengths");
+        let data = match message.data {
+            Some(data) => data,
+            None => {
+                let data = self.ranks[message.from].span(message.span).to_vec();
+                self.ranks[message.from].pending -= 1;
+                self.end_round(message.from);
+                data
+            }
+        };
+        self.ranks[number].span(span).copy_from_slice(&data);
+        self.ranks[number].pending -= 1;
+        self.end_round(number);
+    }
+
+    /// The tree network has every rank's operand.
+    fn combine(&mut self) {
+        let handed: Vec<_> = self.combining.iter_mut().map(|handed| handed.take().unwrap()).collect();
+        let mut result: Option<Vec<u64>> = None;
+        for (rank, &(span, contributes)) in self.ranks.iter_mut().zip(&handed) {
+            if contributes {
+                let operand = rank.span(span).to_vec();
+                result = Some(match result {
+                    None => operand,
+                    Some(left) => left.iter().zip(operand).map(|(&a, b)| (self.operator)(a, b)).collect(),
+                });
+            }
+        }
+        for (number, (span, _)) in handed.into_iter().enumerate() {
+            self.ranks[number].span(span).copy_from_slice(result.as_ref().unwrap());
+            self.ranks[number].pending -= 1;
+            self.end_round(number);
+        }
+    }
+
+    fn end_round(&mut self, number: usize) {
+        let rank = &mut self.ranks[number];
+        if rank.waiting && rank.pending == 0 {
+            rank.waiting = false;
+            rank.reads.clear();
+            rank.writes.clear();
+            self.ready.push(number);
+        }
+    }
+}
+
+/// A line that tells one case from all others.
+pub(crate) fn describe(call: &Call) -> std::string::String {
+    format!(
+        "{:?} {:?}, size {}, root {}, blocks {:?}, in place {}, commutative {}, {:?}",
+        call.collective,
+        call.algorithm,
+        call.size,
+        call.root,
+        call.blocks,
+        call.in_place,
+        call.commutative,
+        call.tuning
+    )
+}

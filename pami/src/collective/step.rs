@@ -1,0 +1,217 @@
+//! The steps that schedules are made of.
+
+use heapless::Deque;
+
+/// One of the three memories of a collective at one rank. They never overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Area {
+    /// What the caller contributes; only read. Absent when the call is in place.
+    Input,
+    /// What the caller gets.
+    Output,
+    /// Memory of the engine, [`scratch_len`](super::Schedule::scratch_len) elements, undefined at the start.
+    Scratch,
+}
+
+/// Consecutive elements of an area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Where they are.
+    pub area: Area,
+    /// Elements of the area before the first.
+    pub offset: usize,
+    /// Number of elements.
+    pub len: usize,
+}
+
+impl Span {
+    /// `len` elements of `area` from `offset` on.
+    pub const fn new(area: Area, offset: usize, len: usize) -> Self {
+        Self { area, offset, len }
+    }
+
+    /// `len` elements of this span from its element `offset` on.
+    pub const fn part(self, offset: usize, len: usize) -> Self {
+        Self { area: self.area, offset: self.offset + offset, len }
+    }
+
+    /// The first elements, `len` of them.
+    pub const fn first(self, len: usize) -> Self {
+        Self { len, ..self }
+    }
+
+    /// The `index`-th piece of `chunk` elements; the last is shorter, those behind it are empty.
+    pub fn chunk(self, index: usize, chunk: usize) -> Self {
+        let offset = index.saturating_mul(chunk).min(self.len);
+        self.part(offset, chunk.min(self.len - offset))
+    }
+
+    /// Elements of the area up to the end of the span.
+    pub const fn end(self) -> usize {
+        self.offset + self.len
+    }
+
+    /// Whether the spans have an element in common.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.area == other.area
+            && self.len > 0
+            && other.len > 0
+            && self.offset < other.end()
+            && other.offset < self.end()
+    }
+}
+
+/// Which operand of a reduction stands on the left; it matters to operators that do not commute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// `into = into op from`.
+    IntoFirst,
+    /// `into = from op into`.
+    FromFirst,
+}
+
+impl Order {
+    /// The order that keeps the operands of lower ranks on the left, if `from` comes from rank `from` and `into`
+    /// holds what rank `into` contributed.
+    pub fn by_rank(into: u32, from: u32) -> Self {
+        if from < into { Self::FromFirst } else { Self::IntoFirst }
+    }
+}
+
+/// Bits of a tag that number the message within its phase; those above number the phase.
+const ROUND_BITS: u32 = 24;
+/// Most messages between two ranks, one way, in one phase.
+pub(super) const TAG_LIMIT: usize = 1 << ROUND_BITS;
+
+/// One instruction to the engine. Counts are elements, peers are ranks of the geometry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Starts to send `span`. It may be read until the round ends.
+    Send {
+        /// The receiving rank, never this one.
+        to: u32,
+        /// No other message of this collective between the two ranks, this way, has the same.
+        tag: u32,
+        /// Empty only in barriers.
+        span: Span,
+    },
+    /// Starts to receive into `span`, which may be written from now until the round ends.
+    Receive {
+        /// The sending rank, never this one.
+        from: u32,
+        /// The tag that it sends with.
+        tag: u32,
+        /// As long as the span that is sent.
+        span: Span,
+    },
+    /// The round ends when every send and every receive that was started is done. The next step comes after that.
+    Wait,
+    /// Combines `from` into `into`, element by element, at once.
+    Reduce {
+        /// Left or right operand and the result. Never of [`Area::Input`].
+        into: Span,
+        /// The other operand; as long, and apart from `into`.
+        from: Span,
+        /// Which one is the left operand.
+        order: Order,
+    },
+    /// Copies `from` to `into`, at once.
+    Copy {
+        /// Never of [`Area::Input`].
+        into: Span,
+        /// As long, and apart from `into`.
+        from: Span,
+    },
+    /// Hands `span` to the tree network, which combines what the contributing ranks hand in, in the order that it
+    /// fixes, and writes the result over every rank's span before the round ends. An empty span only synchronises.
+    Combine {
+        /// Operand and result. Never of [`Area::Input`].
+        span: Span,
+        /// `false`: this rank's operand is the operator's identity, whatever the span holds.
+        contributes: bool,
+    },
+}
+
+/// Most steps that an algorithm writes at a time.
+pub(super) const STEPS: usize = 8;
+
+/// What an algorithm writes its next steps to. Drops those without effect: empty messages that are no signals,
+/// empty copies, and waits for nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Round {
+    steps: Deque<Step, STEPS>,
+    phase: u8,
+    started: bool,
+}
+
+impl Round {
+    /// Tags from here on belong to `phase`.
+    pub(super) fn set_phase(&mut self, phase: u8) {
+        self.phase = phase;
+    }
+
+    /// The oldest step.
+    pub(super) fn pop(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    fn push(&mut self, step: Step) {
+        let pushed = self.steps.push_back(step);
+        // Every algorithm writes a bounded number of steps at a time, whatever its arguments.
+        debug_assert!(pushed.is_ok(), "more than {STEPS} steps at a time");
+    }
+
+    fn tag(&self, number: usize) -> u32 {
+        debug_assert!(number < TAG_LIMIT);
+        u32::from(self.phase) << ROUND_BITS | number as u32
+    }
+
+    pub(super) fn send(&mut self, to: u32, number: usize, span: Span) {
+        if span.len > 0 {
+            self.started = true;
+            self.push(Step::Send { to, tag: self.tag(number), span });
+        }
+    }
+
+    pub(super) fn receive(&mut self, from: u32, number: usize, span: Span) {
+        if span.len > 0 {
+            self.started = true;
+            self.push(Step::Receive { from, tag: self.tag(number), span });
+        }
+    }
+
+    /// Sends a message without data.
+    pub(super) fn signal(&mut self, to: u32, number: usize) {
+        self.started = true;
+        self.push(Step::Send { to, tag: self.tag(number), span: Span::new(Area::Scratch, 0, 0) });
+    }
+
+    /// Receives a message without data.
+    pub(super) fn expect(&mut self, from: u32, number: usize) {
+        self.started = true;
+        self.push(Step::Receive { from, tag: self.tag(number), span: Span::new(Area::Scratch, 0, 0) });
+    }
+
+    pub(super) fn wait(&mut self) {
+        if core::mem::take(&mut self.started) {
+            self.push(Step::Wait);
+        }
+    }
+
+    pub(super) fn reduce(&mut self, into: Span, from: Span, order: Order) {
+        if into.len > 0 {
+            self.push(Step::Reduce { into, from, order });
+        }
+    }
+
+    pub(super) fn copy(&mut self, into: Span, from: Span) {
+        if into.len > 0 && into != from {
+            self.push(Step::Copy { into, from });
+        }
+    }
+
+    pub(super) fn combine(&mut self, span: Span, contributes: bool) {
+        self.started = true;
+        self.push(Step::Combine { span, contributes });
+    }
+}

@@ -1,0 +1,113 @@
+//! The trees that rooted collectives run along.
+
+use super::grid::{Grid, GridTree};
+use super::nary::Nary;
+use crate::affinity::{DomainTree, Domains};
+
+/// What a tree looks like.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape<'a> {
+    /// Child `i` of the root is 2^i ranks away (Knuth, The Art of Computer Programming 1, 2.3).
+    Binomial,
+    /// Every rank has at most this many children; a million: all are children of the root.
+    Nary(u32),
+    /// Along the links of a box of the torus.
+    Grid(Grid),
+    /// Within affinity domains first.
+    Domains(&'a Domains<'a>),
+}
+
+/// As many children as there are ranks.
+pub(super) const FLAT: Shape<'static> = Shape::Nary(u32::MAX);
+
+enum Place<'a> {
+    Binomial { distance: u32, extent: u32 },
+    Nary(Nary),
+    Grid(GridTree),
+    Domains(DomainTree<'a>),
+}
+
+/// A rank's place in a tree.
+pub(super) struct Tree<'a> {
+    size: u32,
+    root: u32,
+    own: u32,
+    place: Place<'a>,
+}
+
+impl<'a> Tree<'a> {
+    /// The place of `rank` in the tree of `size` ranks from `root`.
+    pub(super) fn new(shape: Shape<'a>, size: u32, root: u32, rank: u32) -> Self {
+        // Regular trees are laid from rank 0 and turned, so that 0 becomes the root.
+        let distance = if rank >= root { rank - root } else { size - root + rank };
+        let place = match shape {
+            Shape::Binomial => {
+                let lowest = if distance == 0 { size } else { 1 << distance.trailing_zeros() };
+                Place::Binomial { distance, extent: lowest.min(size - distance) }
+            }
+            Shape::Nary(radix) => Place::Nary(Nary::new(size, radix, distance)),
+            Shape::Grid(grid) => Place::Grid(GridTree::new(grid, root, rank)),
+            Shape::Domains(domains) => Place::Domains(DomainTree::new(domains, root, rank)),
+        };
+        Self { size, root, own: rank, place }
+    }
+
+    fn rank(&self, distance: u32) -> u32 {
+        let to_end = self.size - self.root;
+        if distance < to_end { self.root + distance } else { distance - to_end }
+    }
+
+    /// The rank above, or `None` at the root.
+    pub(super) fn parent(&self) -> Option<u32> {
+        match &self.place {
+            Place::Binomial { distance, .. } => (*distance > 0).then(|| self.rank(distance & (distance - 1))),
+            Place::Nary(nary) => nary.parent().map(|parent| self.rank(parent)),
+            Place::Grid(grid) => grid.parent(),
+            Place::Domains(domains) => domains.parent(),
+        }
+    }
+
+    /// Number of ranks right below.
+    pub(super) fn children(&self) -> usize {
+        match &self.place {
+            Place::Binomial { extent, .. } => extent.next_power_of_two().trailing_zeros() as usize,
+            Place::Nary(nary) => nary.children() as usize,
+            Place::Grid(grid) => grid.children().count(),
+            Place::Domains(domains) => domains.children(),
+        }
+    }
+
+    /// The child with this number, below [`children`](Self::children). But for grids, children stand in the order
+    /// of their ranks, counted from the root on.
+    pub(super) fn child(&self, index: usize) -> u32 {
+        match &self.place {
+            Place::Binomial { distance, .. } => self.rank(distance + (1 << index)),
+            Place::Nary(nary) => self.rank(nary.child(index as u32)),
+            Place::Grid(grid) => grid.children().nth(index).unwrap_or(self.root),
+            Place::Domains(domains) => domains.child(index),
+        }
+    }
+
+    /// Ranks of the subtree, which follow its root, round the end. Only where subtrees are ranges: everywhere
+    /// but in grids, and in domains whose ranks do not follow each other.
+    pub(super) fn extent(&self) -> u32 {
+        match &self.place {
+            Place::Binomial { extent, .. } => *extent,
+            Place::Nary(nary) => nary.extent(),
+            Place::Grid(_) => 1,
+            Place::Domains(domains) => domains.extent(),
+        }
+    }
+
+    /// Ranks of the subtree of the child with this number; as [`extent`](Self::extent).
+    pub(super) fn child_extent(&self, index: usize) -> u32 {
+        let end = if index + 1 < self.children() { self.below(index + 1) } else { self.extent() };
+        end - self.below(index)
+    }
+
+    /// Ranks from this one to a child, round the end.
+    fn below(&self, index: usize) -> u32 {
+        let child = self.child(index);
+        if child >= self.own { child - self.own } else { self.size - self.own + child }
+    }
+}

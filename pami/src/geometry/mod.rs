@@ -1,0 +1,345 @@
+//! Who takes part in collectives: the tasks and endpoints of a geometry (SPEC G-1).
+//!
+//! Members are numbered twice. Each *endpoint* has a rank, which schedules speak of; each *task* has an index. The
+//! endpoints of a task have consecutive ranks, and tasks stand in the order of their indices, so the lowest
+//! endpoint of a task is the first of its ranks.
+//!
+//! Ranges and rectangles are worked out, in O(1) memory and time, whatever their size. Lists are borrowed from the
+//! caller; an index that the caller gives memory for finds a member in O(log n).
+
+mod list;
+mod rectangle;
+
+use crate::collective::Grid;
+use crate::endpoint::{ClientId, ContextOffset, Endpoint};
+use crate::mapping::{MapOrder, TaskMap};
+use core::fmt;
+use core::ops::Range;
+use list::{EndpointList, TaskList};
+pub use rectangle::Rectangle;
+
+/// What endpoints exist: those of a client that has the same contexts in every task of the job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Population {
+    /// The client that the geometry belongs to.
+    pub client: ClientId,
+    /// Number of tasks in the job.
+    pub tasks: u32,
+    /// Number of the client's contexts in each task.
+    pub contexts: u8,
+}
+
+/// Why members were refused. The caller is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MembersError {
+    /// No task, no endpoint of a task, or a stride of 0.
+    Empty,
+    /// More endpoints than a `u32` counts.
+    TooMany,
+    /// The job has no such task.
+    UnknownTask(u32),
+    /// The client has no such context.
+    UnknownContext(u8),
+    /// The endpoint with this place in the list belongs to another client.
+    ForeignClient(usize),
+    /// The member with this place in the list is in it before.
+    Duplicate(usize),
+    /// The task has two groups of endpoints in the list.
+    Scattered(u32),
+    /// Group boundaries that do not rise from 0, or go past the list.
+    Groups,
+    /// The index needs memory for this many numbers.
+    IndexMemory(usize),
+    /// The rectangle reaches over the edge of this dimension of the torus.
+    Edge(usize),
+    /// The task mapping is not of the torus's nodes.
+    Mapping,
+}
+
+impl fmt::Display for MembersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a geometry needs at least one endpoint of one task"),
+            Self::TooMany => f.write_str("a geometry has at most 4294967295 endpoints"),
+            Self::UnknownTask(task) => write!(f, "task {task} is not in the job"),
+            Self::UnknownContext(context) => write!(f, "the client has no context {context}"),
+            Self::ForeignClient(place) => write!(f, "endpoint {place} of the list is another client's"),
+            Self::Duplicate(place) => write!(f, "entry {place} of the list is in it before: name it once"),
+            Self::Scattered(task) => {
+                write!(f, "the endpoints of task {task} are not together: put them next to each other")
+            }
+            Self::Groups => f.write_str("group boundaries must rise from 0 and stay within the list"),
+            Self::IndexMemory(len) => write!(f, "the index of this list needs memory for {len} numbers"),
+            Self::Edge(dimension) => {
+                write!(f, "the rectangle reaches over the edge of dimension {dimension}")
+            }
+            Self::Mapping => f.write_str("the task mapping is not of this torus"),
+        }
+    }
+}
+
+impl core::error::Error for MembersError {}
+
+/// The tasks of a geometry whose tasks all have the same contexts in it.
+#[derive(Clone, Copy, Debug)]
+enum Tasks<'a> {
+    Range { first: u32, count: u32, stride: u32 },
+    Rectangle(Rectangle),
+    List(TaskList<'a>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Set<'a> {
+    /// The same contexts of every task, `per_task` of them from `first` on.
+    Uniform {
+        tasks: Tasks<'a>,
+        first: u8,
+        per_task: u8,
+    },
+    Endpoints(EndpointList<'a>),
+}
+
+/// The members of a geometry.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a> {
+    client: ClientId,
+    set: Set<'a>,
+}
+
+impl<'a> Members<'a> {
+    fn uniform(population: Population, tasks: Tasks<'a>, contexts: Range<u8>) -> Result<Self, MembersError> {
+        if contexts.is_empty() || tasks.count() == 0 {
+            return Err(MembersError::Empty);
+        }
+        if contexts.end > population.contexts {
+            return Err(MembersError::UnknownContext(contexts.end - 1));
+        }
+        let per_task = contexts.end - contexts.start;
+        tasks.count().checked_mul(per_task.into()).ok_or(MembersError::TooMany)?;
+        let set = Set::Uniform { tasks, first: contexts.start, per_task };
+        Ok(Self { client: population.client, set })
+    }
+
+    /// All tasks of the job, with these contexts of each.
+    ///
+    /// # Errors
+    /// See [`MembersError`].
+    pub fn world(population: Population, contexts: Range<u8>) -> Result<Self, MembersError> {
+        Self::range(population, contexts, 0, population.tasks, 1)
+    }
+
+    /// `count` tasks, the first and every `stride`-th after it, with these contexts of each.
+    ///
+    /// # Errors
+    /// See [`MembersError`].
+    pub fn range(
+        population: Population,
+        contexts: Range<u8>,
+        first: u32,
+        count: u32,
+        stride: u32,
+    ) -> Result<Self, MembersError> {
+        if count == 0 || stride == 0 {
+            return Err(MembersError::Empty);
+        }
+        let last = u64::from(first) + u64::from(stride) * u64::from(count - 1);
+        if last >= population.tasks.into() {
+            return Err(MembersError::UnknownTask(u32::try_from(last).unwrap_or(u32::MAX)));
+        }
+        Self::uniform(population, Tasks::Range { first, count, stride }, contexts)
+    }
+
+    /// All tasks of a box of nodes, with these contexts of each. Indices count the tasks of a node fastest, then
+    /// the torus's first dimension, and so on.
+    ///
+    /// # Errors
+    /// See [`MembersError`].
+    pub fn rectangle(
+        population: Population,
+        contexts: Range<u8>,
+        rectangle: Rectangle,
+    ) -> Result<Self, MembersError> {
+        if rectangle.machine_tasks() != population.tasks {
+            return Err(MembersError::Mapping);
+        }
+        Self::uniform(population, Tasks::Rectangle(rectangle), contexts)
+    }
+
+    /// The tasks of a list in its order, with these contexts of each. A list that does not rise needs `index`
+    /// memory as long as itself.
+    ///
+    /// # Errors
+    /// See [`MembersError`].
+    pub fn tasks(
+        population: Population,
+        contexts: Range<u8>,
+        list: &'a [u32],
+        index: &'a mut [u32],
+    ) -> Result<Self, MembersError> {
+        let list = TaskList::new(population, list, index)?;
+        Self::uniform(population, Tasks::List(list), contexts)
+    }
+
+    /// The endpoints of a list in its order, those of a task next to each other. `index` is memory twice as long.
+    ///
+    /// # Errors
+    /// See [`MembersError`].
+    pub fn endpoints(
+        population: Population,
+        list: &'a [Endpoint],
+        index: &'a mut [u32],
+    ) -> Result<Self, MembersError> {
+        let list = EndpointList::by_task(population, list, index)?;
+        Ok(Self { client: population.client, set: Set::Endpoints(list) })
+    }
+
+    /// The endpoints of a list, with endpoints of other tasks serving a task, as when endpoints on neighbouring
+    /// nodes send for it (SPEC G-5). Group `i` is from `groups[i]` up to the next; its task is its first endpoint's.
+    /// `index` is memory as long as the list.
+    ///
+    /// # Errors
+    /// See [`MembersError`].
+    pub fn grouped(
+        population: Population,
+        list: &'a [Endpoint],
+        groups: &'a [u32],
+        index: &'a mut [u32],
+    ) -> Result<Self, MembersError> {
+        let list = EndpointList::grouped(population, list, groups, index)?;
+        Ok(Self { client: population.client, set: Set::Endpoints(list) })
+    }
+
+    /// The client that the members are of.
+    pub fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// Number of endpoints.
+    pub fn size(&self) -> u32 {
+        match &self.set {
+            Set::Uniform { tasks, per_task, .. } => tasks.count() * u32::from(*per_task),
+            Set::Endpoints(list) => list.size(),
+        }
+    }
+
+    /// Number of tasks.
+    pub fn task_count(&self) -> u32 {
+        match &self.set {
+            Set::Uniform { tasks, .. } => tasks.count(),
+            Set::Endpoints(list) => list.task_count(),
+        }
+    }
+
+    /// The endpoint with this rank.
+    pub fn endpoint(&self, rank: u32) -> Option<Endpoint> {
+        match &self.set {
+            Set::Uniform { tasks, first, per_task } => {
+                let (index, context) = (rank / u32::from(*per_task), rank % u32::from(*per_task));
+                let context = ContextOffset(first + context as u8);
+                Some(Endpoint { client: self.client, context, task: tasks.task(index)? })
+            }
+            Set::Endpoints(list) => list.endpoint(rank),
+        }
+    }
+
+    /// The rank of an endpoint, or `None` if it is no member.
+    pub fn rank(&self, endpoint: Endpoint) -> Option<u32> {
+        match &self.set {
+            _ if endpoint.client != self.client => None,
+            Set::Uniform { tasks, first, per_task } => {
+                let context = endpoint.context.0.checked_sub(*first).filter(|context| context < per_task)?;
+                Some(tasks.index(endpoint.task)? * u32::from(*per_task) + u32::from(context))
+            }
+            Set::Endpoints(list) => list.rank(endpoint),
+        }
+    }
+
+    /// The task with this index.
+    pub fn task(&self, index: u32) -> Option<u32> {
+        match &self.set {
+            Set::Uniform { tasks, .. } => tasks.task(index),
+            Set::Endpoints(list) => Some(list.endpoint(list.ranks(index)?.start)?.task),
+        }
+    }
+
+    /// The index of a task, or `None` if it is no member.
+    pub fn task_index(&self, task: u32) -> Option<u32> {
+        match &self.set {
+            Set::Uniform { tasks, .. } => tasks.index(task),
+            Set::Endpoints(list) => list.task_index(task),
+        }
+    }
+
+    /// The ranks of the endpoints of the task with this index.
+    pub fn ranks(&self, index: u32) -> Option<Range<u32>> {
+        match &self.set {
+            Set::Uniform { tasks, per_task, .. } => {
+                let per_task = u32::from(*per_task);
+                (index < tasks.count()).then(|| index * per_task..(index + 1) * per_task)
+            }
+            Set::Endpoints(list) => list.ranks(index),
+        }
+    }
+
+    /// The index of the task that the endpoint with this rank serves.
+    pub fn task_of(&self, rank: u32) -> Option<u32> {
+        match &self.set {
+            Set::Uniform { per_task, .. } => (rank < self.size()).then(|| rank / u32::from(*per_task)),
+            Set::Endpoints(list) => list.task_of(rank),
+        }
+    }
+
+    /// The task indices as a box of the torus, for algorithms that follow its links.
+    pub fn grid(&self) -> Option<Grid> {
+        match &self.set {
+            Set::Uniform { tasks: Tasks::Rectangle(rectangle), .. } => rectangle.grid(),
+            _ => None,
+        }
+    }
+
+    /// Where task indices, read as task numbers, are on nodes with equally many tasks of the geometry: known for
+    /// rectangles and for all tasks of the job, which `machine` places. For affinity domains.
+    pub fn placement(&self, machine: &TaskMap) -> Option<TaskMap> {
+        let Set::Uniform { tasks, .. } = &self.set else { return None };
+        match tasks {
+            Tasks::Rectangle(rectangle) => {
+                let per_node = rectangle.tasks_per_node();
+                TaskMap::new(rectangle.tasks() / per_node, per_node, MapOrder::TasksFirst)
+            }
+            Tasks::Range { first: 0, count, stride: 1 } if *count == machine.tasks() => Some(*machine),
+            _ => None,
+        }
+    }
+}
+
+impl Tasks<'_> {
+    fn count(&self) -> u32 {
+        match self {
+            Self::Range { count, .. } => *count,
+            Self::Rectangle(rectangle) => rectangle.tasks(),
+            Self::List(list) => list.count(),
+        }
+    }
+
+    fn task(&self, index: u32) -> Option<u32> {
+        match self {
+            Self::Range { first, count, stride } => (index < *count).then(|| first + index * stride),
+            Self::Rectangle(rectangle) => rectangle.task(index),
+            Self::List(list) => list.task(index),
+        }
+    }
+
+    fn index(&self, task: u32) -> Option<u32> {
+        match self {
+            Self::Range { first, count, stride } => {
+                let distance = task.checked_sub(*first)?;
+                (distance.is_multiple_of(*stride) && distance / stride < *count).then(|| distance / stride)
+            }
+            Self::Rectangle(rectangle) => rectangle.index(task),
+            Self::List(list) => list.index(task),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
