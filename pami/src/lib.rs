@@ -17,6 +17,7 @@
 extern crate std;
 
 pub mod client;
+pub mod combine;
 pub mod context;
 pub mod device;
 pub mod dispatch;
