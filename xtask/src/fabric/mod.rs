@@ -41,6 +41,7 @@ pub mod statistics;
 mod stream;
 mod switch;
 pub mod torus;
+pub mod tree;
 
 #[cfg(test)]
 mod fault_tests;
