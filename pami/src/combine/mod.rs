@@ -5,6 +5,7 @@
 //! | [`alu`] | operators and element types, and what each does to bytes |
 //! | [`tree`] | who is whose parent |
 //! | [`route`] | class routes: sub-trees and what their nodes do |
+//! | [`window`] | credits between a node and its router |
 //! | [`packet`] | the wire format |
 //!
 //! A node *contributes* a packet to a class route. Each router of the route combines what its own node and the routers
@@ -18,8 +19,10 @@ pub mod alu;
 pub mod packet;
 pub mod route;
 pub mod tree;
+pub mod window;
 
 pub use alu::{Element, Operation, Operator, Unlike, combine};
 pub use packet::{Envelope, Kind, Packet, Status};
 pub use route::{CLASS_ROUTES, ClassRoute, Members, Role, WINDOW};
 pub use tree::TreeShape;
+pub use window::Window;

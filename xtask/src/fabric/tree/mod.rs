@@ -10,7 +10,7 @@
 //! | `lane` | one class route at one router |
 //! | `routes` | setting class routes up and giving them up |
 //! | `switch` | what arrives, moves and leaves in one round |
-//! | `flow` | the window of a class route between a node and its router |
+//! | `port` | one node: its stream and its ends of class routes |
 //! | `frame` | Ethernet frames |
 //! | [`statistics`] | what is counted |
 //!
@@ -23,4 +23,10 @@
 mod frame;
 mod lane;
 pub mod model;
+mod port;
 mod routes;
+pub mod statistics;
+mod switch;
+
+pub use statistics::{TreeDropped, TreeNodeStatistics, TreeStatistics};
+pub use switch::TreeSwitch;
