@@ -6,6 +6,7 @@
 //! | [`adapter`] | what the message unit needs of a network |
 //! | [`reliable`] | exactly once and in order, over an adapter that loses, damages, duplicates or reorders |
 //! | [`torus`] | the torus adapter, on a virtio network card |
+//! | [`tree`] | the adapter of the collective network, likewise |
 //! | [`virtio`] | transport and queues |
 //! | [`shm`] | shared memory within a node |
 //! | [`state`] | counters for the host to read out of memory |
@@ -23,6 +24,7 @@ pub mod reliable;
 pub mod shm;
 pub mod state;
 pub mod torus;
+pub mod tree;
 pub mod unit;
 pub mod virtio;
 

@@ -94,7 +94,7 @@ pub struct Unlike;
 /// [`Unlike`]; `left` is then unchanged.
 pub fn combine(operation: Operation, left: &mut [u8], right: &[u8]) -> Result<(), Unlike> {
     let Operation { operator, element } = operation;
-    if left.len() != right.len() || left.len() % element.bytes() != 0 {
+    if left.len() != right.len() || !left.len().is_multiple_of(element.bytes()) {
         return Err(Unlike);
     }
     // Bits are bits, and there are only two widths of them.

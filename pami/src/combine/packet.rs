@@ -255,7 +255,7 @@ impl<'a> Packet<'a> {
         }
         let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
         let combines = matches!(kind, Kind::Contribute | Kind::Result);
-        if payload.len() > MOST_PAYLOAD || (combines && payload.len() % element.bytes() != 0) {
+        if payload.len() > MOST_PAYLOAD || (combines && !payload.len().is_multiple_of(element.bytes())) {
             return Err(Malformed::Length);
         }
         let envelope = Envelope {

@@ -40,7 +40,7 @@ impl TreeShape {
 
     /// The side of its parent that a rank other than 0 lies on.
     pub fn side(self, rank: u32) -> usize {
-        usize::from(rank % 2 == 0)
+        usize::from(rank.is_multiple_of(2))
     }
 
     /// Links between the root and `rank`.

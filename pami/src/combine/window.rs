@@ -94,7 +94,7 @@ mod tests {
             let (mut near, mut far) = (Window::new(), Window::new());
             let (mut out, mut back) = (VecDeque::new(), VecDeque::new());
             let mut taken = 0u32;
-            for step in steps.into_iter().chain((0..400).map(|i| i % 4)) {
+            for step in steps.into_iter().chain((0..400u16).map(|i| (i % 4) as u8)) {
                 match step {
                     0 if near.may_send() => { near.send(); out.push_back(near.tell()); }
                     1 => if let Some(told) = out.pop_front() {
