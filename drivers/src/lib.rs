@@ -31,4 +31,5 @@ pub mod virtio;
 /// The torus as nodes use it: a network card, and what mends the losses of the network behind it.
 pub type Torus<P, T = virtio::mmio::Transport> = reliable::Reliable<torus::TorusAdapter<P, T, false>, P>;
 
+pub use tree::TreeUnit;
 pub use unit::{CLIENTS, MessageUnit, NodePort, OpenError, Platform, Setup, Sharing, StartError, Statistics};

@@ -14,6 +14,9 @@ use crate::arch::Arch;
 /// packet's header of 32 and the link header of 24.
 pub const ADAPTER_MTU: u32 = 4096 + 32 + 24;
 
+/// The same for a node's adapter on the tree: 4096 behind the packet's header of 24.
+pub const TREE_MTU: u32 = 4096 + 24;
+
 /// How a node is emulated.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -42,6 +45,8 @@ pub struct Place {
     pub bootargs: String,
     /// The fabric's listener.
     pub torus: PathBuf,
+    /// The fabric's listener for the tree, if the node is on it.
+    pub tree: Option<PathBuf>,
     /// Where QEMU listens for its control protocol.
     pub control: PathBuf,
     /// The port at which the node waits for a debugger before its first instruction.
@@ -66,12 +71,18 @@ pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
     add("-serial", "chardev:console".into());
     add("-qmp", format!("unix:{},server=on,wait=off", value(&place.control)));
     add("-global", "virtio-mmio.force-legacy=false".into());
-    let stream = "stream,id=torus,server=off,addr.type=unix,addr.path=";
-    add("-netdev", format!("{stream}{}", value(&place.torus)));
-    let [a, b, c, d] = place.rank.to_be_bytes();
-    let mac = format!("02:50:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
-    let device = "virtio-net-device,netdev=torus,bus=virtio-mmio-bus.0";
-    add("-device", format!("{device},host_mtu={ADAPTER_MTU},mac={mac}"));
+    let mut card = |name: &str, socket: &Path, slot: u32, mtu: u32, prefix: &str| {
+        let stream = format!("stream,id={name},server=off,addr.type=unix,addr.path={}", value(socket));
+        add("-netdev", stream);
+        let [a, b, c, d] = place.rank.to_be_bytes();
+        let mac = format!("{prefix}:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+        let device = format!("virtio-net-device,netdev={name},bus=virtio-mmio-bus.{slot}");
+        add("-device", format!("{device},host_mtu={mtu},mac={mac}"));
+    };
+    card("torus", &place.torus, 0, ADAPTER_MTU, "02:50");
+    if let Some(tree) = &place.tree {
+        card("tree", tree, 1, TREE_MTU, "02:54");
+    }
     if let Some(image) = &machine.image {
         add("-kernel", image.display().to_string());
     }

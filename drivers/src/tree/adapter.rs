@@ -259,7 +259,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     /// # Errors
     /// `Full`; `NoRoute` also if another node has asked for it.
     pub fn release(&mut self, route: ClassRoute) -> Result<(), InjectError> {
-        if !self.route(route).is_some_and(|open| open.owner == self.node) {
+        if self.route(route).is_none_or(|open| open.owner != self.node) {
             return Err(InjectError::NoRoute);
         }
         let sent = self.send(Envelope::new(Kind::Release, route, self.node), &[]);

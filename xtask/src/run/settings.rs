@@ -34,6 +34,7 @@ pub struct Run {
     pub(super) memory: u32,
     pub(super) contexts: u8,
     pub(super) agent: bool,
+    pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
     pub(super) deadline: Option<Duration>,
     pub(super) pcap: Option<PathBuf>,
@@ -67,6 +68,7 @@ impl Run {
             memory: 256,
             contexts: 4,
             agent: false,
+            tree: false,
             arguments: Vec::new(),
             deadline: Some(Duration::from_secs(120)),
             pcap: None,
@@ -133,6 +135,12 @@ impl Run {
     /// Whether each node's last hart runs the message unit only.
     pub fn agent_core(mut self, agent: bool) -> Self {
         self.agent = agent;
+        self
+    }
+
+    /// Whether nodes are on the collective (tree) network as well.
+    pub fn tree(mut self, tree: bool) -> Self {
+        self.tree = tree;
         self
     }
 
