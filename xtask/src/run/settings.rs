@@ -68,7 +68,7 @@ impl Run {
             memory: 256,
             contexts: 4,
             agent: false,
-            tree: false,
+            tree: true,
             arguments: Vec::new(),
             deadline: Some(Duration::from_secs(120)),
             pcap: None,
@@ -138,7 +138,7 @@ impl Run {
         self
     }
 
-    /// Whether nodes are on the collective (tree) network as well.
+    /// Whether nodes are on the collective (tree) network as well; they are unless told otherwise.
     pub fn tree(mut self, tree: bool) -> Self {
         self.tree = tree;
         self
