@@ -36,6 +36,7 @@ mod firmware {
 
 #[cfg(target_os = "none")]
 pub use {
+    drivers::tree::{Arrival, InjectError},
     firmware::{Port, Tree, Unit},
     messaging::*,
     task::{Arena, OutOfMemory, SpawnError, Task},

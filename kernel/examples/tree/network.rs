@@ -1,8 +1,7 @@
 //! Driving the adapter: what has no credit is tried again, and the hart sleeps until something comes.
 
 use crate::check::Part;
-use drivers::tree::InjectError;
-use kernel::{Context, JobError, Task, Tree};
+use kernel::{Context, InjectError, JobError, Task, Tree};
 use pami::combine::{ClassRoute, Element, Members, Operation, Operator, Role, Status};
 
 /// A node's way to the tree.
@@ -69,6 +68,7 @@ impl Network {
     ) -> Result<bool, JobError> {
         let receives = self.role(route).is_some_and(|role| role.receives);
         let (mut sent, mut received, mut good) = (0, if receives { 0 } else { count }, true);
+        let mut left = false;
         let mut next = (count > 0).then(|| part(0));
         self.until(|tree| {
             while let Some(mine) = &next {
@@ -81,12 +81,16 @@ impl Network {
             }
             while received < count
                 && tree.receive(route, |result| {
+                    left |= result.status == Status::Dead;
                     let like = (result.broadcast, result.sequence, result.status);
                     good &= like == (None, received, Status::Good) && is_right(received, result.payload);
                     true
                 })
             {
                 received += 1;
+            }
+            if left {
+                return Some(Err(JobError::Other("a node that had to contribute has left")));
             }
             (sent == count && received == count).then_some(Ok(()))
         })?;
