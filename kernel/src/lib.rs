@@ -6,6 +6,7 @@
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
 //! | `tree` | what the device tree says of the machine |
+//! | `collective` | the collective network, if the node is on it |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
 //! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
 //! | `clock`, `instructions`, `wakeup` | time; retired instructions; sleep and wake-up of harts |
@@ -27,13 +28,16 @@ extern crate alloc;
 mod firmware {
     /// The message unit on this node's hardware.
     pub type Unit = drivers::MessageUnit<crate::wakeup::Hardware>;
+    /// The collective network's adapter on this node's hardware.
+    pub type Tree = drivers::TreeUnit<crate::wakeup::Hardware>;
     /// One context's port on this node's message unit.
     pub type Port = drivers::NodePort<crate::wakeup::Hardware>;
 }
 
 #[cfg(target_os = "none")]
 pub use {
-    firmware::{Port, Unit},
+    drivers::tree::{Arrival, InjectError},
+    firmware::{Port, Tree, Unit},
     instructions::Instructions,
     messaging::*,
     task::{Arena, OutOfMemory, SpawnError, Task},
@@ -45,6 +49,8 @@ pub mod arch;
 mod arena;
 #[cfg(target_os = "none")]
 mod clock;
+#[cfg(target_os = "none")]
+mod collective;
 #[cfg(target_os = "none")]
 mod console;
 #[cfg(target_os = "none")]

@@ -6,9 +6,9 @@ use crate::layout::{Region, largest_free};
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
-use crate::tree::{Machine, TreeError};
+use crate::tree::{Machine, Slot, TreeError};
 use crate::wakeup::Hardware;
-use crate::{Unit, arch, clock, console, heap, report, status};
+use crate::{Tree, Unit, arch, clock, collective, console, heap, report, status, wakeup};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,6 +16,8 @@ use drivers::Setup;
 use drivers::adapter::Adapter;
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
+use drivers::tree::TreeAdapter;
+use drivers::virtio::{Transport as _, VirtioError, mmio};
 use flat_device_tree::Fdt;
 use pami::mapping::Place;
 use spin::{Mutex, Once};
@@ -73,7 +75,11 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64) -> ! {
     arch::heap::start(heap_memory);
     start_harts(machine);
     let personality: &'static Personality = Box::leak(Box::new(personality));
-    let unit = start_unit(machine, personality, &division);
+    let mut cards = Cards::new(machine);
+    let unit = start_unit(machine, &mut cards, personality, &division);
+    if personality.tree {
+        start_tree(&mut cards, personality);
+    }
     let tasks = make_tasks(personality, &division, unit, rest);
     run_job(tasks, &division, unit, personality)
 }
@@ -94,7 +100,8 @@ fn split_memory(
     personality: &Personality,
 ) -> (&'static mut [u8], &'static mut [u8]) {
     let unit = Unit::heap_bytes(division.tasks, usize::from(personality.contexts), MTU);
-    let wanted = HEAP_BYTES + unit + unit / 4;
+    let tree = if personality.tree { TreeAdapter::<Hardware>::HEAP_BYTES } else { 0 };
+    let wanted = HEAP_BYTES + unit + unit / 4 + tree;
     let memory = arch::memory::all(free).unwrap_or_default();
     if memory.len() < 2 * wanted {
         let have = machine.memory.bytes >> 20;
@@ -134,25 +141,52 @@ pub(crate) fn run_secondary(hart: usize) -> ! {
     harts::serve(hart)
 }
 
-/// The first network card in the virtio slots.
-fn find_adapter(machine: &'static Machine, node: u32, nodes: u32) -> Option<Torus> {
-    let (slot, transport) =
-        machine.slots.iter().find_map(|slot| Some((slot, arch::network_card(slot.registers)?)))?;
-    match TorusAdapter::new(transport, node) {
-        Ok(adapter) => {
-            if let Err(error) = arch::set_adapter_interrupt(slot.interrupt) {
-                report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
+/// The network cards in the virtio slots, by rising address: the first is on the torus, the second on the tree.
+struct Cards {
+    slots: core::slice::Iter<'static, Slot>,
+}
+
+impl Cards {
+    fn new(machine: &'static Machine) -> Self {
+        Self { slots: machine.slots.iter() }
+    }
+
+    /// The next card as what `make` makes of it; nobody is interrupted by it yet.
+    fn next<A>(&mut self, make: impl FnOnce(mmio::Transport) -> Result<A, VirtioError>) -> Option<A> {
+        let (slot, card) = self.slots.find_map(|slot| Some((slot, arch::network_card(slot.registers)?)))?;
+        let interrupt = card.interrupt();
+        let adapter = match make(card) {
+            Ok(adapter) => adapter,
+            Err(error) => {
+                report::refused(Exit::Machine, format_args!("the network card cannot be used: {error}"))
             }
-            Some(Reliable::new(adapter, node, nodes))
+        };
+        if let Err(error) = arch::add_adapter_interrupt(slot.interrupt) {
+            report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
-        Err(error) => {
-            report::refused(Exit::Machine, format_args!("the network card cannot be used: {error}"))
-        }
+        wakeup::add_card(interrupt);
+        Some(adapter)
     }
 }
 
-fn start_unit(machine: &'static Machine, personality: &Personality, division: &Division) -> &'static Unit {
-    let adapter = find_adapter(machine, personality.node, personality.shape.nodes());
+/// Puts the node on the tree.
+fn start_tree(cards: &mut Cards, personality: &Personality) {
+    let nodes = personality.shape.nodes();
+    let Some(adapter) = cards.next(|card| TreeAdapter::new(card, personality.node, nodes)) else {
+        report::refused(Exit::Machine, "no virtio slot has a second network card, for the tree");
+    };
+    collective::start(Tree::new(adapter)).join();
+}
+
+fn start_unit(
+    machine: &'static Machine,
+    cards: &mut Cards,
+    personality: &Personality,
+    division: &Division,
+) -> &'static Unit {
+    let (node, nodes) = (personality.node, personality.shape.nodes());
+    let adapter: Option<Torus> =
+        cards.next(|card| Ok(Reliable::new(TorusAdapter::new(card, node)?, node, nodes)));
     if adapter.is_none() && personality.shape.nodes() > 1 {
         report::refused(Exit::Machine, "no virtio slot has a network card, and the torus has other nodes");
     }
@@ -224,11 +258,14 @@ fn run_job(tasks: &'static [Task], division: &Division, unit: &'static Unit, per
     for (hart, _) in others() {
         harts::join(hart);
     }
+    if let Some(tree) = collective::tree() {
+        tree.drain();
+    }
     unit.drain();
     status::end_job(harts::status(), Counters(unit))
 }
 
-/// What the message unit counted, for the end status.
+/// What the message unit and the tree counted, for the end status.
 struct Counters(&'static Unit);
 
 impl fmt::Display for Counters {
@@ -241,6 +278,10 @@ impl fmt::Display for Counters {
         let (resent, doubled, corrupt) = (wire.retransmitted, wire.duplicates, wire.corrupt);
         let (acks, stalls, dead) = (wire.acks, wire.stalls, wire.dead_peers);
         write!(f, "resent={resent} doubled={doubled} corrupt={corrupt} disordered={} ", wire.out_of_order)?;
-        write!(f, "acks={acks} stalls={stalls} dead={dead} failed={} ", all.failed_packets)
+        write!(f, "acks={acks} stalls={stalls} dead={dead} failed={} ", all.failed_packets)?;
+        let Some(tree) = collective::tree() else { return Ok(()) };
+        let (counters, faults) = tree.statistics();
+        let (sent, received, dropped) = (counters.sent, counters.received, faults.total());
+        write!(f, "tree_sent={sent} tree_received={received} tree_dropped={dropped} ")
     }
 }

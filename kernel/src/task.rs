@@ -4,7 +4,7 @@ pub use crate::arena::{Arena, OutOfMemory};
 
 use crate::harts::{self, Thread};
 use crate::personality::{Mode, Personality};
-use crate::{Instructions, Unit, arch, clock};
+use crate::{Instructions, Tree, Unit, arch, clock, collective};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::mapping::TaskMap;
@@ -127,6 +127,11 @@ impl Task {
     /// The node's message unit.
     pub fn unit(&self) -> &'static Unit {
         self.unit
+    }
+
+    /// The collective network, if the node is on it. All tasks of the node share it.
+    pub fn tree(&self) -> Option<&'static Tree> {
+        collective::tree()
     }
 
     /// The names of its clients, by number.

@@ -5,9 +5,11 @@
 //! deadline.
 
 use crate::arch::{self, Claim};
+use crate::collective;
 use crate::routing::{Reroute, Routing};
 use drivers::Platform;
-use spin::Mutex;
+use drivers::virtio::{Acknowledge as _, mmio};
+use spin::{Mutex, Once};
 
 /// This node's hardware, for the drivers.
 #[derive(Clone, Copy, Debug)]
@@ -15,17 +17,28 @@ pub struct Hardware;
 
 static ROUTING: Mutex<Routing> = Mutex::new(Routing::new());
 
+/// The node's network cards.
+static CARDS: [Once<mmio::Interrupt>; arch::ADAPTERS] = [const { Once::new() }; arch::ADAPTERS];
+
+/// Has a network card's interrupts acknowledged, whoever claims them and whatever for.
+pub(crate) fn add_card(interrupt: mmio::Interrupt) {
+    if let Some(free) = CARDS.iter().find(|card| !card.is_completed()) {
+        free.call_once(|| interrupt);
+    }
+}
+
 /// Changes the routing and the controller together.
 fn reroute(change: impl FnOnce(&mut Routing) -> Option<Reroute>) {
     let mut routing = ROUTING.lock();
     if let Some(Reroute(hart)) = change(&mut routing) {
-        arch::route_adapter(hart);
+        arch::route_adapters(hart);
     }
 }
 
 fn claim_all(mut acknowledge: impl FnMut()) {
     while let Some(claim) = arch::claim() {
         if matches!(claim, Claim::Adapter(_)) {
+            CARDS.iter().filter_map(Once::get).for_each(|card| card.acknowledge());
             acknowledge();
         }
         arch::complete(claim);
@@ -46,6 +59,9 @@ impl Platform for Hardware {
     }
 
     fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut()) {
+        if collective::fall_asleep() {
+            return;
+        }
         let hart = arch::hart();
         reroute(|routing| routing.sleep(hart));
         if let Some(deadline) = deadline_ns {
@@ -57,6 +73,7 @@ impl Platform for Hardware {
         }
         claim_all(acknowledge);
         reroute(|routing| routing.wake(hart));
+        collective::wake_up();
     }
 
     fn io_barrier() {

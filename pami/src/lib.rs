@@ -37,6 +37,7 @@ pub mod affinity;
 pub mod builder;
 pub mod client;
 pub mod collective;
+pub mod combine;
 pub mod context;
 mod deaths;
 pub mod device;

@@ -92,6 +92,9 @@ struct Qemu {
     /// Give each node's last hart to the message unit
     #[arg(long)]
     agent_core: bool,
+    /// Join the nodes by the torus only, not by the collective (tree) network as well
+    #[arg(long)]
+    no_tree: bool,
     /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with --gdb]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -253,6 +256,7 @@ impl Qemu {
             .memory(self.memory)
             .contexts(self.contexts)
             .agent_core(self.agent_core)
+            .tree(!self.no_tree)
             .log(level)
             .args(self.arguments);
         run = match self.timeout {

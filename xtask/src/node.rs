@@ -15,6 +15,9 @@ use crate::arch::Arch;
 /// packet's header of 32 and the link header of 24.
 pub const ADAPTER_MTU: u32 = 4096 + 32 + 24;
 
+/// The same for a node's adapter on the tree: 4096 behind the packet's header of 24.
+pub const TREE_MTU: u32 = 4096 + 24;
+
 /// A node whose instructions are counted gets packets at multiples of this much of its own time only, so that the
 /// host's speed does not tell between which instructions one comes.
 pub const ICOUNT_PACE: Duration = Duration::from_millis(2);
@@ -51,6 +54,8 @@ pub struct Place {
     pub bootargs: String,
     /// The fabric's listener.
     pub torus: PathBuf,
+    /// The fabric's listener for the tree, if the node is on it.
+    pub tree: Option<PathBuf>,
     /// Where QEMU listens for its control protocol.
     pub control: PathBuf,
     /// The port at which the node waits for a debugger before its first instruction.
@@ -75,24 +80,30 @@ pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
     add("-serial", "chardev:console".into());
     add("-qmp", format!("unix:{},server=on,wait=off", value(&place.control)));
     add("-global", "virtio-mmio.force-legacy=false".into());
-    if machine.adapter {
-        let stream = "stream,id=torus,server=off,addr.type=unix,addr.path=";
-        add("-netdev", format!("{stream}{}", value(&place.torus)));
+    // With instructions counted, the devices take packets at the node's own time too.
+    let tx = if machine.icount { ",tx=timer" } else { "" };
+    let mut card = |name: &str, socket: &Path, slot: u32, mtu: u32, prefix: &str| {
+        let stream = format!("stream,id={name},server=off,addr.type=unix,addr.path={}", value(socket));
+        add("-netdev", stream);
         let [a, b, c, d] = place.rank.to_be_bytes();
-        let mac = format!("02:50:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
-        let device = "virtio-net-device,netdev=torus,bus=virtio-mmio-bus.0";
-        // With instructions counted, the device takes packets at the node's own time too.
-        let pace = if machine.icount { ",tx=timer" } else { "" };
-        add("-device", format!("{device},host_mtu={ADAPTER_MTU},mac={mac}{pace}"));
+        let mac = format!("{prefix}:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+        let device = format!("virtio-net-device,netdev={name},bus=virtio-mmio-bus.{slot}");
+        add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
+        if machine.icount {
+            // To the netdev, what goes to the guest is what it sends.
+            let buffer = format!("filter-buffer,id=pace-{name},netdev={name},queue=tx");
+            add("-object", format!("{buffer},interval={}", ICOUNT_PACE.as_micros()));
+        }
+    };
+    if machine.adapter {
+        card("torus", &place.torus, 0, ADAPTER_MTU, "02:50");
+    }
+    if let Some(tree) = place.tree.as_ref().filter(|_| machine.adapter) {
+        card("tree", tree, 1, TREE_MTU, "02:54");
     }
     if machine.icount {
         // With sleep, idle time passes as on the host: the network keeps up with the node's timers.
         add("-icount", "shift=0,sleep=on".into());
-    }
-    if machine.icount && machine.adapter {
-        // To the netdev, what goes to the guest is what it sends.
-        let buffer = "filter-buffer,id=pace,netdev=torus,queue=tx";
-        add("-object", format!("{buffer},interval={}", ICOUNT_PACE.as_micros()));
     }
     if let Some(image) = &machine.image {
         add("-kernel", image.display().to_string());

@@ -60,6 +60,7 @@ impl Run {
         config.pcap = self.pcap.clone().or(own);
         config.faults = plan.faults;
         config.links_down = plan.links_down;
+        config.tree = self.tree;
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
         let begun = Instant::now();
@@ -165,6 +166,7 @@ impl Run {
             map: self.map.into(),
             agent: self.agent,
             contexts: self.contexts,
+            tree: self.tree,
             job: &self.job,
             arguments: &arguments,
             ..Personality::new(0, shape)
@@ -177,7 +179,8 @@ impl Run {
             let control = sockets.join(format!("control-{rank}.sock"));
             let gdb = self.gdb.contains(&rank).then(|| GDB_PORT.saturating_add(rank as u16));
             let torus = fabric.socket(rank).to_owned();
-            let place = Place { rank, bootargs, torus, control, gdb };
+            let tree = fabric.tree_socket(rank).map(Path::to_owned);
+            let place = Place { rank, bootargs, torus, tree, control, gdb };
             commands.push_str(&machine.emulator.display().to_string());
             for word in node::arguments(machine, &place) {
                 let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));

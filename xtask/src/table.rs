@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use crate::fabric::Statistics;
+use crate::fabric::{Statistics, TreeStatistics};
 use crate::run::Outcome;
 
 const HEAD: [&str; 8] = ["node", "exit", "sent", "received", "bytes out", "bytes in", "hops", "dropped"];
 const FAULTS_HEAD: [&str; 7] =
     ["node", "dropped", "corrupted", "doubled", "delayed", "reordered", "link down"];
 
-/// One row per node, then the totals; then the faults that were injected, if any were asked for.
+const TREE_HEAD: [&str; 7] = ["node", "sent", "received", "up", "down", "combined", "dropped"];
+
+/// One row per node, then the totals; then the tree's, if it was used; then the faults that were injected, if any were asked for.
 ///
 /// A node's own counters come from its final status, which counts messages inside the node too; bytes and hops
 /// are the fabric's.
@@ -38,11 +40,31 @@ pub fn render(outcome: &Outcome) -> String {
     rows.push(row(["all".into(), String::new()], total, &mut [0; 6]));
     let mut text = columns(&rows);
     text.push_str(&format!("boot {}, job {}", time(outcome.boot_time), time(outcome.job_time)));
+    if let Some(tree) = outcome.fabric.tree.as_ref().filter(|tree| tree.steps > 0) {
+        text.push_str("\n\ntree network\n");
+        text.push_str(&columns(&tree_rows(tree)));
+        let (steps, opened, refused) = (tree.steps, tree.opened, tree.refused);
+        text.push_str(&format!("{steps} steps, {opened} class routes set up, {refused} refused"));
+    }
     if let Some(words) = &outcome.fabric.faults {
         text.push_str(&format!("\n\nfaults injected into what each node sent: {words}\n"));
         text.push_str(columns(&faults(&outcome.fabric)).trim_end());
     }
     text
+}
+
+/// Packets from and to each node, over the links from its router, and what its ALU made; in the fabric's count.
+fn tree_rows(statistics: &TreeStatistics) -> Vec<Vec<String>> {
+    let mut rows = vec![TREE_HEAD.map(str::to_owned).to_vec()];
+    let mut total = [0u64; 6];
+    for (rank, node) in statistics.nodes.iter().enumerate() {
+        let down = node.down.iter().map(|link| link.packets).sum();
+        let (sent, received) = (node.injected.packets, node.delivered.packets);
+        let cells = [sent, received, node.up.packets, down, node.combined, node.dropped.total()];
+        rows.push(row([rank.to_string()], cells, &mut total));
+    }
+    rows.push(row(["all".into()], total, &mut [0; 6]));
+    rows
 }
 
 fn faults(statistics: &Statistics) -> Vec<Vec<String>> {

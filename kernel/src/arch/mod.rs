@@ -29,7 +29,7 @@ pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{
-    claim, complete, interrupt_hart, route_adapter, set_adapter_interrupt, start_interrupts,
+    add_adapter_interrupt, claim, complete, interrupt_hart, route_adapters, start_interrupts,
     start_interrupts_here,
 };
 pub(crate) use this::{
@@ -38,12 +38,15 @@ pub(crate) use this::{
 };
 pub(crate) use translation::translate;
 
+/// Network cards of a node: on the torus, on the tree.
+pub(crate) const ADAPTERS: usize = 2;
+
 /// An interrupt that was claimed and is to be completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
     /// Another hart's, or the timer's.
     Wakeup(u32),
-    /// The network adapter's.
+    /// A network adapter's.
     Adapter(u32),
 }
 

@@ -1,6 +1,6 @@
 //! What a node is told at boot: the words of `/chosen/bootargs` (SPEC N-4).
 //!
-//! `node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 job=npb-is -- --class W`
+//! `node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 job=npb-is -- --class W`
 //!
 //! | word | value | without it |
 //! |---|---|---|
@@ -10,6 +10,7 @@
 //! | `map` | [`MapOrder`] | `xyzt` |
 //! | `agent` | 1: the last hart runs the message unit only | 0 |
 //! | `contexts` | most contexts per client and task, 1 to 8 | 4 |
+//! | `tree` | 1: the second network card is on the collective network | 0 |
 //! | `job` | the job's name | empty |
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
@@ -74,6 +75,8 @@ pub struct Personality<'a> {
     pub agent: bool,
     /// Most contexts per client and task.
     pub contexts: u8,
+    /// Whether the second network card is on the collective network.
+    pub tree: bool,
     /// The job's name; may be empty.
     pub job: &'a str,
     /// The job's arguments, separated by blanks.
@@ -84,7 +87,7 @@ impl<'a> Personality<'a> {
     /// The personality of node `node` with the defaults for the rest.
     pub fn new(node: u32, shape: TorusShape) -> Self {
         let (mode, map) = (Mode::Smp, MapOrder::NodesFirst);
-        Self { node, shape, mode, map, agent: false, contexts: 4, job: "", arguments: "" }
+        Self { node, shape, mode, map, agent: false, contexts: 4, tree: false, job: "", arguments: "" }
     }
 
     /// Reads boot arguments.
@@ -94,7 +97,7 @@ impl<'a> Personality<'a> {
     pub fn parse(text: &'a str) -> Result<Self, BadPersonality<'a>> {
         let (words, arguments) = split_arguments(text);
         let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
-        let (mut agent, mut contexts, mut job) = (None, None, None);
+        let (mut agent, mut contexts, mut tree, mut job) = (None, None, None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -105,6 +108,7 @@ impl<'a> Personality<'a> {
                 "map" => map.replace(value.parse().map_err(|_| bad(Reason::Map))?).is_none(),
                 "agent" => agent.replace(flag(value).ok_or(bad(Reason::Agent))?).is_none(),
                 "contexts" => contexts.replace(context_count(value).ok_or(bad(Reason::Contexts))?).is_none(),
+                "tree" => tree.replace(flag(value).ok_or(bad(Reason::Tree))?).is_none(),
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
             };
@@ -123,6 +127,7 @@ impl<'a> Personality<'a> {
             map: map.unwrap_or(defaults.map),
             agent: agent.unwrap_or(defaults.agent),
             contexts: contexts.unwrap_or(defaults.contexts),
+            tree: tree.unwrap_or(defaults.tree),
             job: job.unwrap_or(defaults.job),
             arguments,
             ..defaults
@@ -175,9 +180,12 @@ impl Division {
 
 impl fmt::Display for Personality<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, shape, mode, map, agent, contexts, job, arguments } = self;
+        let Self { node, shape, mode, map, agent, contexts, tree, job, arguments } = self;
         let agent = u8::from(*agent);
         write!(f, "node={node} torus={shape} mode={mode} map={map} agent={agent} contexts={contexts}")?;
+        if *tree {
+            write!(f, " tree=1")?;
+        }
         if !job.is_empty() {
             write!(f, " job={job}")?;
         }

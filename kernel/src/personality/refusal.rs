@@ -36,6 +36,8 @@ pub enum Reason {
     Agent,
     /// No number of contexts.
     Contexts,
+    /// Neither 0 nor 1.
+    Tree,
     /// The agent takes the node's only hart.
     NoHartLeft,
     /// More tasks than numbers for them.
@@ -51,7 +53,7 @@ impl fmt::Display for BadPersonality<'_> {
         }
         match reason {
             Reason::Unknown => f.write_str(
-                "the words are node=, torus=, mode=, map=, agent=, contexts=, job=, then -- and the job's arguments",
+                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, job=, then -- and the job's arguments",
             ),
             Reason::Twice => f.write_str("each word comes once"),
             Reason::Missing if *word == "torus" => f.write_str("say the machine's shape, as in torus=2x2x2"),
@@ -67,6 +69,7 @@ impl fmt::Display for BadPersonality<'_> {
             Reason::Contexts => {
                 write!(f, "a task has 1 to {MAX_CONTEXTS} contexts per client, as in contexts=4")
             }
+            Reason::Tree => f.write_str("tree is 0, or 1 for nodes on the collective network as well"),
             Reason::NoHartLeft => f.write_str("an agent needs a second hart, so that one is left for the job"),
             Reason::TooManyTasks => f.write_str("the machine would have more than 4294967295 tasks"),
         }

@@ -8,14 +8,14 @@ fn refusal(text: &str) -> std::string::String {
 #[test]
 fn n4_all_words_are_read() {
     let personality = Personality::parse(
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 job=npb-is -- --class W -- x",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 job=npb-is -- --class W -- x",
     )
     .unwrap();
     assert_eq!(personality.node, 3);
     assert_eq!(personality.shape, "2x2x2".parse().unwrap());
     assert_eq!(personality.mode, Mode::VirtualNode);
     assert_eq!(personality.map, MapOrder::TasksFirst);
-    assert!(personality.agent);
+    assert!(personality.agent && personality.tree);
     assert_eq!(personality.contexts, 2);
     assert_eq!(personality.job, "npb-is");
     assert!(personality.arguments().eq(["--class", "W", "--", "x"]));
@@ -24,7 +24,7 @@ fn n4_all_words_are_read() {
 #[test]
 fn n4_what_is_displayed_reads_back() {
     for text in [
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 job=npb-is -- --class W",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 job=npb-is -- --class W",
         "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4",
         "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 job=a -- b",
     ] {
@@ -53,6 +53,7 @@ fn n4_a_bad_word_is_named_with_what_would_be_right() {
         ("node=0 torus=2 mode=up", "`mode=up`", "smp"),
         ("node=0 torus=2 map=zyx", "`map=zyx`", "txyz"),
         ("node=0 torus=2 agent=yes", "`agent=yes`", "0, or 1"),
+        ("node=0 torus=2 tree=yes", "`tree=yes`", "0, or 1"),
         ("node=0 torus=2 contexts=0", "`contexts=0`", "1 to 8"),
         ("node=0 torus=2 contexts=9", "`contexts=9`", "1 to 8"),
         ("torus=2", "`node=`", "node=0"),

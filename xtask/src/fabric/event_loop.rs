@@ -4,6 +4,7 @@ use super::Config;
 use super::pcap::Capture;
 use super::statistics::Statistics;
 use super::switch::Switch;
+use super::tree::TreeSwitch;
 use mio::net::{UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::fs::File;
@@ -35,22 +36,35 @@ pub struct Progress {
 /// The state of the fabric's thread.
 pub struct EventLoop {
     poll: Poll,
-    /// By rank; gone once its node has connected.
-    listeners: Vec<Option<UnixListener>>,
+    /// Of both networks, by rank; gone once its node has connected.
+    listeners: [Vec<Option<UnixListener>>; 2],
     switch: Switch<UnixStream, BufWriter<File>>,
+    tree: Option<TreeSwitch<UnixStream>>,
     commands: Receiver<Command>,
     progress: Arc<Progress>,
 }
 
 const WAKE: Token = Token(usize::MAX);
 
-/// Listeners have even tokens, streams odd ones.
-fn listener_token(rank: usize) -> Token {
-    Token(rank * 2)
+/// What an event is about.
+#[derive(Clone, Copy)]
+struct Source {
+    rank: usize,
+    network: usize,
+    stream: bool,
 }
 
-fn stream_token(rank: usize) -> Token {
-    Token(rank * 2 + 1)
+/// Index of a network among the listeners.
+const TREE: usize = 1;
+
+impl Source {
+    fn token(self) -> Token {
+        Token(self.rank * 4 + self.network * 2 + usize::from(self.stream))
+    }
+
+    fn of(Token(token): Token) -> Self {
+        Self { rank: token / 4, network: token / 2 % 2, stream: token % 2 == 1 }
+    }
 }
 
 impl EventLoop {
@@ -60,7 +74,7 @@ impl EventLoop {
     /// No epoll, or the capture file cannot be made (the message names it).
     pub fn new(
         config: &Config,
-        mut listeners: Vec<UnixListener>,
+        mut listeners: [Vec<UnixListener>; 2],
         commands: Receiver<Command>,
         progress: Arc<Progress>,
     ) -> io::Result<(Self, Waker)> {
@@ -71,12 +85,17 @@ impl EventLoop {
             config.pcap.as_deref().map(|path| Capture::create(path).map_err(|error| named(path, error)));
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
-        for (rank, listener) in listeners.iter_mut().enumerate() {
-            poll.registry().register(listener, listener_token(rank), Interest::READABLE)?;
+        for (network, listeners) in listeners.iter_mut().enumerate() {
+            for (rank, listener) in listeners.iter_mut().enumerate() {
+                let source = Source { rank, network, stream: false };
+                poll.registry().register(listener, source.token(), Interest::READABLE)?;
+            }
         }
         let switch = Switch::new(config, capture.transpose()?);
-        let listeners = listeners.into_iter().map(Some).collect();
-        Ok((Self { poll, listeners, switch, commands, progress }, waker))
+        let tree =
+            config.tree.then(|| TreeSwitch::new(config.shape.nodes(), config.queue_room, config.faults));
+        let listeners = listeners.map(|listeners| listeners.into_iter().map(Some).collect());
+        Ok((Self { poll, listeners, switch, tree, commands, progress }, waker))
     }
 
     /// Serves until it is told to stop.
@@ -91,56 +110,100 @@ impl EventLoop {
             if !busy {
                 self.switch.flush_capture();
             }
-            let due = if busy { Some(Duration::ZERO) } else { self.switch.due() };
+            let tree_due = self.tree.as_ref().and_then(TreeSwitch::due);
+            let due = [self.switch.due(), tree_due].into_iter().flatten().min();
+            let due = if busy { Some(Duration::ZERO) } else { due };
             match self.poll.poll(&mut events, due.map(|due| due.saturating_sub(begun.elapsed()))) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             for event in &events {
-                match event.token() {
-                    WAKE => {}
-                    Token(token) if token % 2 == 0 => self.accept(token / 2)?,
-                    // An end of the stream is read as one, after all that came before it.
-                    Token(token) => self.switch.ready(
-                        token / 2,
-                        event.is_readable() || event.is_read_closed() || event.is_error(),
-                        event.is_writable() || event.is_write_closed() || event.is_error(),
-                    ),
+                if event.token() == WAKE {
+                    continue;
+                }
+                let source = Source::of(event.token());
+                // An end of the stream is read as one, after all that came before it.
+                let readable = event.is_readable() || event.is_read_closed() || event.is_error();
+                let writable = event.is_writable() || event.is_write_closed() || event.is_error();
+                match (source, &mut self.tree) {
+                    (Source { stream: false, .. }, _) => self.accept(source)?,
+                    (Source { network: TREE, rank, .. }, Some(tree)) => tree.ready(rank, readable, writable),
+                    (Source { rank, .. }, _) => self.switch.ready(rank, readable, writable),
                 }
             }
             while let Ok(command) = self.commands.try_recv() {
                 // Whoever asked may have gone.
                 let _ = match command {
-                    Command::Statistics(reply) => reply.send(self.switch.statistics()).is_ok(),
-                    Command::Dump(reply) => reply.send(self.switch.dump()).is_ok(),
-                    Command::Stop => return self.switch.finish(),
+                    Command::Statistics(reply) => reply.send(self.statistics()).is_ok(),
+                    Command::Dump(reply) => reply.send(self.dump()).is_ok(),
+                    Command::Stop => return self.finish(),
                 };
             }
             busy = self.switch.exchange(begun.elapsed());
+            if let Some(tree) = &mut self.tree {
+                busy |= tree.exchange(begun.elapsed(), &mut |frame| self.switch.record(frame));
+            }
             // Before the last Hello is answered, so that who sees a Go sees that all have started.
             self.progress.joined.store(self.switch.muster().count(), Ordering::Release);
             self.progress.started.store(self.switch.muster().started(), Ordering::Release);
             let registry = self.poll.registry();
-            busy |= self.switch.deliver(|mut stream| {
+            let mut retire = |mut stream: UnixStream| {
                 // Closing it takes it out of the epoll as well.
                 let _ = registry.deregister(&mut stream);
-            });
+            };
+            busy |= self.switch.deliver(&mut retire);
+            if let Some(tree) = &mut self.tree {
+                busy |= tree.deliver(&mut retire);
+            }
         }
     }
 
-    fn accept(&mut self, rank: usize) -> io::Result<()> {
-        let Some(listener) = self.listeners.get_mut(rank).and_then(Option::as_mut) else { return Ok(()) };
+    fn accept(&mut self, source: Source) -> io::Result<()> {
+        let Source { rank, network, .. } = source;
+        let place = self.listeners[network].get_mut(rank);
+        let Some(listener) = place.and_then(Option::as_mut) else { return Ok(()) };
         match listener.accept() {
             Ok((mut stream, _)) => {
                 let both = Interest::READABLE | Interest::WRITABLE;
-                self.poll.registry().register(&mut stream, stream_token(rank), both)?;
+                self.poll.registry().register(
+                    &mut stream,
+                    Source { stream: true, ..source }.token(),
+                    both,
+                )?;
                 self.poll.registry().deregister(listener)?;
-                self.listeners[rank] = None;
-                self.switch.connect(rank as u32, stream);
+                self.listeners[network][rank] = None;
+                match (network, &mut self.tree) {
+                    (TREE, Some(tree)) => tree.connect(rank as u32, stream),
+                    _ => self.switch.connect(rank as u32, stream),
+                }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(error) => self.switch.complain(rank as u32, || format!("its connection failed: {error}")),
+            Err(error) => {
+                let name = ["torus", "tree"][network];
+                self.switch.complain(rank as u32, || format!("its connection to the {name} failed: {error}"));
+            }
         }
         Ok(())
     }
+
+    fn statistics(&self) -> Statistics {
+        with_tree(self.switch.statistics(), self.tree.as_ref())
+    }
+
+    fn dump(&self) -> String {
+        self.switch.dump() + &self.tree.as_ref().map(TreeSwitch::dump).unwrap_or_default()
+    }
+
+    /// The last snapshot, with the capture complete.
+    fn finish(self) -> io::Result<Statistics> {
+        Ok(with_tree(self.switch.finish()?, self.tree.as_ref()))
+    }
+}
+
+fn with_tree(mut statistics: Statistics, tree: Option<&TreeSwitch<UnixStream>>) -> Statistics {
+    if let Some(tree) = tree {
+        statistics.complaints.extend_from_slice(tree.complaints());
+        statistics.tree = Some(tree.statistics());
+    }
+    statistics
 }

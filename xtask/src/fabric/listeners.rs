@@ -24,16 +24,16 @@ impl Drop for Sockets {
     }
 }
 
-/// Makes `node-N.sock` in `folder` for each of `nodes` nodes; replaces sockets an earlier run left there.
+/// Makes `NAME-N.sock` in `folder` for each of `nodes` nodes; replaces sockets an earlier run left there.
 ///
 /// # Errors
 /// Why a listener or the folder cannot be made; the message names it.
-pub fn bind(folder: &Path, nodes: u32) -> io::Result<(Sockets, Vec<UnixListener>)> {
+pub fn bind(folder: &Path, name: &str, nodes: u32) -> io::Result<(Sockets, Vec<UnixListener>)> {
     std::fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
     let mut sockets = Sockets(Vec::new());
     let mut listeners = Vec::new();
     for node in 0..nodes {
-        let path = folder.join(format!("node-{node}.sock"));
+        let path = folder.join(format!("{name}-{node}.sock"));
         if path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_socket()) {
             std::fs::remove_file(&path).map_err(|error| named(&path, &error))?;
         }

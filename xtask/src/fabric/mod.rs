@@ -1,4 +1,5 @@
-//! The fabric: the network between emulated nodes, a model of the torus routers on the host (SPEC X-4, D-2).
+//! The fabric: the networks between emulated nodes, a model of the torus and tree routers on the host (SPEC X-4, D-2,
+//! D-3).
 //!
 //! Each node connects to its own listener and exchanges Ethernet frames over it; the fabric carries them
 //! hop by hop along the links of a torus. One thread serves all nodes from one epoll loop and sleeps
@@ -7,6 +8,7 @@
 //! | module | concern |
 //! |---|---|
 //! | [`torus`] | routers, links, queues: pure and deterministic |
+//! | [`tree`] | the collective network, where nodes have one |
 //! | `stream` | the transport: length-prefixed frames over a Unix stream, as QEMU's `-netdev stream` speaks |
 //! | `frame` | Ethernet addresses, Hello and Go |
 //! | `muster` | who has joined, and when all have |
@@ -41,6 +43,7 @@ pub mod statistics;
 mod stream;
 mod switch;
 pub mod torus;
+pub mod tree;
 
 #[cfg(test)]
 mod fault_tests;
@@ -50,6 +53,7 @@ mod tests;
 pub use faults::{Faults, LinkDown};
 pub use quantity::time;
 pub use statistics::{Dropped, FaultCounts, NodeStatistics, Statistics, Traffic};
+pub use tree::{TreeDropped, TreeNodeStatistics, TreeStatistics};
 
 use event_loop::{Command, EventLoop, Progress};
 use listeners::Sockets;
@@ -83,10 +87,12 @@ pub struct Config {
     pub faults: Option<Faults>,
     /// Links that shall be down for a while. Those the torus does not have do no harm.
     pub links_down: Vec<LinkDown>,
+    /// Whether there is a tree as well; its listeners are `tree-N.sock`.
+    pub tree: bool,
 }
 
 impl Config {
-    /// A fabric without capture and faults, with queues of eight packets.
+    /// A fabric without tree, capture and faults, with queues of eight packets.
     pub fn new(shape: TorusShape, sockets: impl Into<PathBuf>) -> Self {
         Self {
             shape,
@@ -95,6 +101,7 @@ impl Config {
             queue_room: 8,
             faults: None,
             links_down: Vec::new(),
+            tree: false,
         }
     }
 
@@ -122,16 +129,21 @@ impl Fabric {
     pub fn start(config: Config) -> io::Result<FabricHandle> {
         let (commands, inbox) = channel();
         let progress = Arc::new(Progress::default());
-        let (sockets, listeners) = listeners::bind(&config.sockets, config.shape.nodes())?;
+        let bind = |name, nodes| listeners::bind(&config.sockets, name, nodes);
+        let (sockets, listeners) = bind("node", config.shape.nodes())?;
+        let (tree_sockets, tree_listeners) =
+            bind("tree", if config.tree { config.shape.nodes() } else { 0 })?;
+        let listeners = [listeners, tree_listeners];
         let (event_loop, waker) = EventLoop::new(&config, listeners, inbox, Arc::clone(&progress))?;
         let thread = std::thread::Builder::new().name("fabric".into()).spawn(move || event_loop.run())?;
-        Ok(FabricHandle { sockets, commands, waker, progress, thread: Some(thread) })
+        Ok(FabricHandle { sockets, tree_sockets, commands, waker, progress, thread: Some(thread) })
     }
 }
 
 /// A running fabric. Dropping it stops it.
 pub struct FabricHandle {
     sockets: Sockets,
+    tree_sockets: Sockets,
     commands: Sender<Command>,
     waker: Waker,
     progress: Arc<Progress>,
@@ -145,6 +157,11 @@ impl FabricHandle {
     /// If the torus has no such node.
     pub fn socket(&self, node: u32) -> &Path {
         &self.sockets.paths()[node as usize]
+    }
+
+    /// Where node `node` connects its second network card to, if there is a tree.
+    pub fn tree_socket(&self, node: u32) -> Option<&Path> {
+        self.tree_sockets.paths().get(node as usize).map(PathBuf::as_path)
     }
 
     /// Nodes that have said a valid Hello.

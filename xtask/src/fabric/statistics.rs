@@ -1,6 +1,7 @@
 //! What the fabric counts (SPEC X-4).
 
 use super::torus::LINKS;
+use super::tree::TreeStatistics;
 
 /// Packets and their bytes (whole Ethernet frames).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,4 +100,6 @@ pub struct Statistics {
     pub faults: Option<String>,
     /// What went wrong, each with the node's name; the first of a kind per node.
     pub complaints: Vec<String>,
+    /// The tree, if there is one.
+    pub tree: Option<TreeStatistics>,
 }

@@ -276,7 +276,8 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         given
     }
 
-    fn record(&mut self, frame: &[u8]) {
+    /// Puts a frame into the capture, if there is one.
+    pub fn record(&mut self, frame: &[u8]) {
         if let Some(capture) = &mut self.capture
             && let Err(error) = capture.record(frame)
         {
@@ -332,6 +333,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             rounds: self.rounds,
             nodes: self.nodes.iter().enumerate().zip(self.torus.counters()).map(node).collect(),
             complaints: self.complaints.clone(),
+            tree: None,
         }
     }
 

@@ -34,6 +34,7 @@ pub struct Run {
     pub(super) memory: u32,
     pub(super) contexts: u8,
     pub(super) agent: bool,
+    pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
     pub(super) deadline: Option<Duration>,
     pub(super) pcap: Option<PathBuf>,
@@ -69,6 +70,7 @@ impl Run {
             memory: 256,
             contexts: 4,
             agent: false,
+            tree: true,
             arguments: Vec::new(),
             deadline: Some(Duration::from_secs(120)),
             pcap: None,
@@ -137,6 +139,12 @@ impl Run {
     /// Whether each node's last hart runs the message unit only.
     pub fn agent_core(mut self, agent: bool) -> Self {
         self.agent = agent;
+        self
+    }
+
+    /// Whether nodes are on the collective (tree) network as well; they are unless told otherwise.
+    pub fn tree(mut self, tree: bool) -> Self {
+        self.tree = tree;
         self
     }
 

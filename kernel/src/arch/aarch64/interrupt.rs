@@ -1,6 +1,6 @@
 //! GICv3: the harts' own interfaces are system registers, the rest is `drivers::irq::gic`.
 
-use crate::arch::Claim;
+use crate::arch::{ADAPTERS, Claim};
 use crate::layout::Region;
 use crate::node;
 use crate::tree::{Controller, Interrupt, Machine};
@@ -12,8 +12,8 @@ use drivers::irq::gic::{Gic, IrqError};
 use spin::Mutex;
 
 static GIC: Mutex<Option<Gic>> = Mutex::new(None);
-/// The adapter's interrupt; 0 is none.
-static ADAPTER: AtomicU32 = AtomicU32::new(0);
+/// The adapters' interrupts; 0 is none.
+static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
 /// The software-generated interrupt by which harts wake each other.
 const WAKEUP: IntId = IntId::sgi(0);
 /// Bytes of a redistributor's registers without the frames of a GICv4.
@@ -64,24 +64,27 @@ fn shared(number: u32) -> Option<IntId> {
     (index < IntId::MAX_SPI_COUNT).then(|| IntId::spi(index))
 }
 
-/// `interrupt` is the adapter's from now on. It goes nowhere yet.
-pub(crate) fn set_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
+/// `interrupt` is an adapter's from now on. It goes nowhere yet.
+pub(crate) fn add_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
+    let free =
+        NUMBERS.iter().find(|number| number.load(Ordering::Relaxed) == 0).ok_or("one adapter too many")?;
     let id = shared(interrupt.number).ok_or("it is no shared interrupt")?;
     let trigger = if interrupt.edge { Trigger::Edge } else { Trigger::Level };
     let mut gic = GIC.lock();
     let gic = gic.as_mut().ok_or("the controller is not started")?;
     gic.set_trigger(id, trigger).and_then(|()| gic.route(id, None)).map_err(words)?;
-    ADAPTER.store(interrupt.number, Ordering::Relaxed);
+    free.store(interrupt.number, Ordering::Relaxed);
     Ok(())
 }
 
-/// Routes the adapter's interrupt to `hart`, or to none.
-pub(crate) fn route_adapter(hart: Option<usize>) {
-    let Some(id) = shared(ADAPTER.load(Ordering::Relaxed)) else { return };
+/// Routes the adapters' interrupts to `hart`, or to none.
+pub(crate) fn route_adapters(hart: Option<usize>) {
     let target = hart.and_then(|hart| node::machine()?.harts.get(hart)).map(|hart| hart.id);
     if let Some(gic) = GIC.lock().as_mut() {
-        // `set_adapter_interrupt` has shown that the interrupt is there.
-        let _ = gic.route(id, target);
+        for id in NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed))) {
+            // `add_adapter_interrupt` has shown that the interrupt is there.
+            let _ = gic.route(id, target);
+        }
     }
 }
 
@@ -101,7 +104,7 @@ pub(crate) fn interrupt_hart(hart: usize) {
 pub(crate) fn claim() -> Option<Claim> {
     let id = GicCpuInterface::get_and_acknowledge_interrupt(InterruptGroup::Group1)?;
     let number = u32::from(id);
-    Some(if number == ADAPTER.load(Ordering::Relaxed) {
+    Some(if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
         Claim::Adapter(number)
     } else {
         Claim::Wakeup(number)

@@ -1,6 +1,6 @@
 //! PLIC for devices, SBI for wake-ups and the timer.
 
-use crate::arch::Claim;
+use crate::arch::{ADAPTERS, Claim};
 use crate::node;
 use crate::tree::{Controller, Hart, Interrupt, Machine};
 use core::ptr::{self, NonNull};
@@ -10,11 +10,11 @@ use riscv::interrupt::Interrupt as Cause;
 use riscv::register::{sie, sip};
 use spin::{Mutex, Once};
 
-/// The controller and the context that the adapter's interrupt is on for.
+/// The controller and the context that the adapters' interrupts are on for.
 static PLIC: Once<Plic> = Once::new();
 static ROUTED: Mutex<Option<u32>> = Mutex::new(None);
-/// The adapter's interrupt; 0 is none.
-static ADAPTER: AtomicU32 = AtomicU32::new(0);
+/// The adapters' interrupts; 0 is none.
+static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
 /// Stands for what is not the PLIC's: wake-ups by other harts.
 const SOFTWARE: u32 = 0;
 
@@ -50,23 +50,26 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     Ok(())
 }
 
-/// `interrupt` is the adapter's from now on. It goes nowhere yet.
-pub(crate) fn set_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
-    ADAPTER.store(interrupt.number, Ordering::Relaxed);
+/// `interrupt` is an adapter's from now on. It goes nowhere yet.
+pub(crate) fn add_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
+    let free =
+        NUMBERS.iter().find(|number| number.load(Ordering::Relaxed) == 0).ok_or("one adapter too many")?;
+    free.store(interrupt.number, Ordering::Relaxed);
     Ok(())
 }
 
-/// Routes the adapter's interrupt to `hart`, or to none.
-pub(crate) fn route_adapter(hart: Option<usize>) {
-    let number = ADAPTER.load(Ordering::Relaxed);
-    let Some(mut plic) = PLIC.get().copied().filter(|_| number != 0) else { return };
+/// Routes the adapters' interrupts to `hart`, or to none.
+pub(crate) fn route_adapters(hart: Option<usize>) {
+    let Some(mut plic) = PLIC.get().copied() else { return };
+    let numbers =
+        || NUMBERS.iter().map(|number| number.load(Ordering::Relaxed)).filter(|&number| number != 0);
     let target = hart.and_then(|hart| node::machine()?.harts.get(hart)).map(|hart| hart.plic_context);
     let mut routed = ROUTED.lock();
     if let Some(old) = routed.filter(|&old| Some(old) != target) {
-        plic.enable(old, number, false);
+        numbers().for_each(|number| plic.enable(old, number, false));
     }
     if let Some(new) = target {
-        plic.enable(new, number, true);
+        numbers().for_each(|number| plic.enable(new, number, true));
     }
     *routed = target;
 }
@@ -94,7 +97,7 @@ pub(crate) fn claim() -> Option<Claim> {
         return None;
     }
     let number = PLIC.get()?.claim(here()?.plic_context)?;
-    Some(if number == ADAPTER.load(Ordering::Relaxed) {
+    Some(if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
         Claim::Adapter(number)
     } else {
         Claim::Wakeup(number)

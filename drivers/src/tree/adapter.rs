@@ -1,0 +1,430 @@
+//! The tree adapter: contributions and broadcasts out, results and broadcasts in, class routes (SPEC D-3).
+
+use super::card::Card;
+use super::route::Route;
+use crate::adapter::RxBuffer;
+use crate::virtio::{Hal, Transport, VirtioError, mmio};
+use core::fmt;
+use pami::combine::packet::NETWORK;
+use pami::combine::{CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Packet, Role, Status};
+use zerocopy::IntoBytes;
+
+/// Most lists of members in a request for a class route.
+pub const MOST_MEMBERS: usize = 64;
+
+/// Why nothing was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InjectError {
+    /// No credit or no room now: take what has arrived and try again.
+    Full,
+    /// The class route is not open at this node (any more), or the node has no such part in it: the caller is at fault.
+    NoRoute,
+    /// More bytes than a packet carries, or a part of an element: the caller is at fault.
+    Length,
+    /// An earlier request for a class route has no answer yet: try again when it has.
+    Pending,
+}
+
+impl fmt::Display for InjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "no credit or no room on the tree now: take what has arrived and try again",
+            Self::NoRoute => "the class route is not open at this node, or the node has no such part in it",
+            Self::Length => "more bytes than a packet of the tree carries, or a part of an element",
+            Self::Pending => "an earlier request for a class route has no answer yet",
+        })
+    }
+}
+
+impl core::error::Error for InjectError {}
+
+/// What has arrived on a class route. Borrows its receive buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival<'a> {
+    /// Who broadcast it; `None` for a result.
+    pub broadcast: Option<u32>,
+    /// The contributors' or the broadcaster's number.
+    pub sequence: u32,
+    /// How a result was combined.
+    pub operation: Operation,
+    /// Whether there is a result; if a node is to blame for that, `blame` says which.
+    pub status: Status,
+    /// The node that has left, with [`Status::Dead`].
+    pub blame: u32,
+    /// The result or what was broadcast. Aligned to 64 bytes.
+    pub payload: &'a [u8],
+}
+
+/// What an adapter caught its device or its network at (SPEC D-9).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TreeFaults {
+    /// Used ids, lengths or indices that cannot be.
+    pub rings: u64,
+    /// Frames too short to hold a packet.
+    pub runts: u64,
+    /// Frames of another protocol, or not from the network.
+    pub foreign: u64,
+    /// Frames that are addressed to another node.
+    pub stray: u64,
+    /// No packets, or none that the network sends.
+    pub malformed: u64,
+    /// On class routes that are not open here.
+    pub no_route: u64,
+    /// Beyond credit, or with counts that cannot be.
+    pub overrun: u64,
+}
+
+impl TreeFaults {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Self { rings, runts, foreign, stray, malformed, no_route, overrun } = *self;
+        rings + runts + foreign + stray + malformed + no_route + overrun
+    }
+}
+
+/// What went through an adapter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TreeCounters {
+    /// Contributions and broadcasts sent.
+    pub sent: u64,
+    /// Results and broadcasts that have arrived.
+    pub received: u64,
+    /// Packets of credit alone that were sent.
+    pub credits: u64,
+    /// Arrivals that were thrown away because their class route was given up before anybody took them.
+    pub abandoned: u64,
+}
+
+/// The node's one request for a class route.
+enum Request {
+    None,
+    Pending(u32),
+    Answered(Result<ClassRoute, Status>),
+}
+
+/// A virtio network card on the tree.
+pub struct TreeAdapter<H, T: Transport = mmio::Transport> {
+    card: Card<H, T>,
+    node: u32,
+    nodes: u32,
+    welcome: bool,
+    routes: [Option<Route>; CLASS_ROUTES],
+    request: Request,
+    /// Something was refused for want of room in the card.
+    starved: bool,
+    counters: TreeCounters,
+}
+
+impl<H: Hal, T: Transport> TreeAdapter<H, T> {
+    /// About how many bytes of heap it takes.
+    pub const HEAP_BYTES: usize = Card::<H, T>::HEAP_BYTES;
+
+    /// Brings up the network card behind `transport` for the node with rank `node` of `nodes`. Allocates about
+    /// [`HEAP_BYTES`](Self::HEAP_BYTES), and nothing later. The class route of all nodes is open.
+    ///
+    /// # Errors
+    /// Why the device cannot be used.
+    pub fn new(transport: T, node: u32, nodes: u32) -> Result<Self, VirtioError> {
+        let mut routes = [const { None }; CLASS_ROUTES];
+        routes[0] = Some(Route::new(ClassRoute::WORLD, Role::BOTH, NETWORK, 0));
+        Ok(Self {
+            card: Card::new(transport, node)?,
+            node,
+            nodes,
+            welcome: false,
+            routes,
+            request: Request::None,
+            starved: false,
+            counters: TreeCounters::default(),
+        })
+    }
+
+    /// Most bytes of one contribution or broadcast; a multiple of 8.
+    pub fn payload(&self) -> usize {
+        self.card.payload()
+    }
+
+    /// Tells the network that the node is up. To be repeated until it [is welcome](Self::is_welcome): nothing else may
+    /// be sent before.
+    pub fn hello(&mut self) {
+        let hello = Envelope::new(Kind::Hello, ClassRoute::WORLD, self.node);
+        self.send(Envelope { argument: self.nodes, ..hello }, &[]);
+    }
+
+    /// Whether the network has answered.
+    pub fn is_welcome(&self) -> bool {
+        self.welcome
+    }
+
+    /// What this node does on `route`; `None` if it is not open here.
+    pub fn role(&self, route: ClassRoute) -> Option<Role> {
+        self.route(route).map(|open| open.role)
+    }
+
+    /// The open class route that node `owner` asked for under `tag`, if this node is a member.
+    pub fn find(&self, owner: u32, tag: u32) -> Option<ClassRoute> {
+        let mut open = self.routes.iter().flatten();
+        open.find(|it| (it.owner, it.tag) == (owner, tag)).map(|it| it.route)
+    }
+
+    /// Contributes `payload`, whole elements, to the next combination on `route`. `sequence`, operation and length must
+    /// be the same at all contributors, else all get [`Status::Mismatch`].
+    ///
+    /// # Errors
+    /// [`InjectError`] but `Pending`.
+    pub fn contribute(
+        &mut self,
+        route: ClassRoute,
+        operation: Operation,
+        sequence: u32,
+        payload: &[u8],
+    ) -> Result<(), InjectError> {
+        if !self.role(route).is_some_and(|role| role.contributes) {
+            return Err(InjectError::NoRoute);
+        }
+        if !payload.len().is_multiple_of(operation.element.bytes()) {
+            return Err(InjectError::Length);
+        }
+        self.inject(
+            Envelope { sequence, operation, ..Envelope::new(Kind::Contribute, route, self.node) },
+            payload,
+        )
+    }
+
+    /// Sends `payload` to all that receive on `route`; any member may.
+    ///
+    /// # Errors
+    /// [`InjectError`] but `Pending`.
+    pub fn broadcast(&mut self, route: ClassRoute, sequence: u32, payload: &[u8]) -> Result<(), InjectError> {
+        self.inject(Envelope { sequence, ..Envelope::new(Kind::Broadcast, route, self.node) }, payload)
+    }
+
+    /// The oldest arrival on `route`. It stays until it is [taken](Self::take).
+    pub fn front(&self, route: ClassRoute) -> Option<Arrival<'_>> {
+        let buffer = self.route(route)?.front()?;
+        // It was a packet when it came.
+        let Packet { envelope, payload } = Packet::parse(buffer.packet()).ok()?;
+        Some(Arrival {
+            broadcast: (envelope.kind == Kind::Broadcast).then_some(envelope.origin),
+            sequence: envelope.sequence,
+            operation: envelope.operation,
+            status: envelope.status,
+            blame: envelope.origin,
+            payload,
+        })
+    }
+
+    /// Done with the oldest arrival on `route`: its buffer and its credit go back.
+    pub fn take(&mut self, route: ClassRoute) {
+        if let Some(buffer) = self.route_mut(route).and_then(Route::pop) {
+            self.card.lend(buffer.into_memory());
+        }
+    }
+
+    /// Asks for a class route for `members`, of which this node is one; they find it under this node's rank and `tag`.
+    ///
+    /// # Errors
+    /// `Full`, `Pending`; `Length` if the list is longer than [`MOST_MEMBERS`].
+    pub fn allocate(&mut self, tag: u32, members: &[Members]) -> Result<(), InjectError> {
+        if matches!(self.request, Request::Pending(_)) {
+            return Err(InjectError::Pending);
+        }
+        let mut wire = [Members::range(0, 0, Role::BOTH).to_wire(); MOST_MEMBERS];
+        let list = wire.get_mut(..members.len()).ok_or(InjectError::Length)?;
+        for (place, members) in list.iter_mut().zip(members) {
+            *place = members.to_wire();
+        }
+        if list.as_bytes().len() > self.payload() {
+            return Err(InjectError::Length);
+        }
+        let request =
+            Envelope { argument: tag, ..Envelope::new(Kind::Allocate, ClassRoute::WORLD, self.node) };
+        if !self.send(request, list.as_bytes()) {
+            return Err(InjectError::Full);
+        }
+        self.request = Request::Pending(tag);
+        Ok(())
+    }
+
+    /// The answer to the request for a class route, once.
+    pub fn answer(&mut self) -> Option<Result<ClassRoute, Status>> {
+        let Request::Answered(answer) = self.request else { return None };
+        self.request = Request::None;
+        Some(answer)
+    }
+
+    /// Gives up a class route that this node asked for, with everything that is on it: all members must have done with
+    /// it.
+    ///
+    /// # Errors
+    /// `Full`; `NoRoute` also if another node has asked for it.
+    pub fn release(&mut self, route: ClassRoute) -> Result<(), InjectError> {
+        if self.route(route).is_none_or(|open| open.owner != self.node) {
+            return Err(InjectError::NoRoute);
+        }
+        let sent = self.send(Envelope::new(Kind::Release, route, self.node), &[]);
+        if sent { Ok(()) } else { Err(InjectError::Full) }
+    }
+
+    /// Takes in what the network has sent; returns whether that was anything.
+    pub fn advance(&mut self) -> bool {
+        let mut came = false;
+        while let Some(buffer) = self.card.receive() {
+            came = true;
+            if let Some(buffer) = self.take_in(buffer) {
+                self.card.lend(buffer.into_memory());
+            }
+        }
+        came
+    }
+
+    /// Shows the device what was queued, and tells the network what was taken, where it may wait for that.
+    pub fn flush(&mut self) {
+        for id in 0..CLASS_ROUTES {
+            let Some(open) = self.routes[id].as_mut().filter(|open| open.window.owes()) else { continue };
+            let (route, mut window) = (open.route, open.window);
+            let credit = Envelope { taken: window.tell(), ..Envelope::new(Kind::Credit, route, self.node) };
+            if self.send(credit, &[]) {
+                self.counters.credits += 1;
+                if let Some(open) = self.route_mut(route) {
+                    open.window = window;
+                }
+            }
+        }
+        self.card.flush();
+    }
+
+    /// Asks for an interrupt when something comes in, or there is room again after something was refused for want of
+    /// it. Returns whether there is something already; then no interrupt may come for it.
+    pub fn arm(&mut self) -> bool {
+        if self.starved && self.card.has_room() {
+            self.starved = false;
+            return true;
+        }
+        self.card.arm(self.starved)
+    }
+
+    /// Whether the device has sent everything.
+    pub fn is_drained(&mut self) -> bool {
+        self.card.unsent() == 0
+    }
+
+    /// The handle that acknowledges interrupts.
+    pub fn interrupt(&self) -> T::Interrupt {
+        self.card.interrupt()
+    }
+
+    /// What went through so far.
+    pub fn counters(&self) -> TreeCounters {
+        self.counters
+    }
+
+    /// What went wrong so far.
+    pub fn faults(&self) -> TreeFaults {
+        self.card.faults()
+    }
+
+    fn route(&self, route: ClassRoute) -> Option<&Route> {
+        self.routes.get(usize::from(route.id))?.as_ref().filter(|open| open.route == route)
+    }
+
+    fn route_mut(&mut self, route: ClassRoute) -> Option<&mut Route> {
+        self.routes.get_mut(usize::from(route.id))?.as_mut().filter(|open| open.route == route)
+    }
+
+    /// Sends what counts in a window.
+    fn inject(&mut self, envelope: Envelope, payload: &[u8]) -> Result<(), InjectError> {
+        if payload.len() > self.payload() {
+            return Err(InjectError::Length);
+        }
+        let open = self.route(envelope.route).ok_or(InjectError::NoRoute)?;
+        let mut window = open.window;
+        if !window.may_send() || !self.send(Envelope { taken: window.tell(), ..envelope }, payload) {
+            return Err(InjectError::Full);
+        }
+        window.send();
+        if let Some(open) = self.route_mut(envelope.route) {
+            open.window = window;
+        }
+        self.counters.sent += 1;
+        Ok(())
+    }
+
+    fn send(&mut self, envelope: Envelope, payload: &[u8]) -> bool {
+        let sent = self.card.send(&envelope, payload);
+        self.starved |= !sent;
+        sent
+    }
+
+    /// Does what a packet says; gives the buffer back unless it is to be kept.
+    fn take_in(&mut self, buffer: RxBuffer) -> Option<RxBuffer> {
+        let Ok(Packet { envelope, .. }) = Packet::parse(buffer.packet()) else {
+            self.card.faults.malformed += 1;
+            return Some(buffer);
+        };
+        match envelope.kind {
+            Kind::Welcome if envelope.argument == self.nodes => self.welcome = true,
+            Kind::Result | Kind::Broadcast | Kind::Credit => return self.arrive(&envelope, buffer),
+            Kind::Opened => self.open(&envelope),
+            Kind::Refused if matches!(self.request, Request::Pending(tag) if tag == envelope.argument) => {
+                self.request = Request::Answered(Err(envelope.status));
+            }
+            Kind::Closed => self.close(envelope.route),
+            _ => self.card.faults.malformed += 1,
+        }
+        Some(buffer)
+    }
+
+    fn arrive(&mut self, envelope: &Envelope, buffer: RxBuffer) -> Option<RxBuffer> {
+        let Some(open) = self.route_mut(envelope.route) else {
+            self.card.faults.no_route += 1;
+            return Some(buffer);
+        };
+        let possible = open.window.hear(envelope.taken);
+        let back = if possible && envelope.kind != Kind::Credit { open.push(buffer) } else { Err(buffer) };
+        match back {
+            Ok(()) => {
+                self.counters.received += 1;
+                None
+            }
+            Err(buffer) => {
+                self.card.faults.overrun += u64::from(!possible || envelope.kind != Kind::Credit);
+                Some(buffer)
+            }
+        }
+    }
+
+    fn open(&mut self, envelope: &Envelope) {
+        let Envelope { route, role, origin, argument: tag, .. } = *envelope;
+        let Some(place) = self.routes.get_mut(usize::from(route.id)) else { return };
+        // An earlier one was closed before, on the same wire; the world's is never closed.
+        if place.is_some() || !role.is_member() {
+            self.card.faults.malformed += 1;
+            return;
+        }
+        *place = Some(Route::new(route, role, origin, tag));
+        if origin == self.node && matches!(self.request, Request::Pending(asked) if asked == tag) {
+            self.request = Request::Answered(Ok(route));
+        }
+    }
+
+    fn close(&mut self, route: ClassRoute) {
+        if route == ClassRoute::WORLD || self.route(route).is_none() {
+            self.card.faults.no_route += 1;
+            return;
+        }
+        let Some(mut open) = self.routes[usize::from(route.id)].take() else { return };
+        while let Some(buffer) = open.pop() {
+            self.counters.abandoned += 1;
+            self.card.lend(buffer.into_memory());
+        }
+    }
+}
+
+#[cfg(test)]
+impl<H: Hal, T: Transport> TreeAdapter<H, T> {
+    /// Arrivals that nobody took yet.
+    pub(super) fn routes_hold(&self) -> usize {
+        self.routes.iter().flatten().map(|open| usize::from(open.window.untaken())).sum()
+    }
+}

@@ -1,0 +1,56 @@
+//! The collective (tree) network's adapter: combinations and broadcasts done by the routers (SPEC D-3, G-7).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`adapter`] | one virtio network card: what goes out, what comes in, class routes |
+//! | `card` | frames on its queues |
+//! | `route` | one class route at this node |
+//! | [`unit`] | the adapter shared by the harts of a node, and their sleep |
+//!
+//! # How it is driven
+//! A collective of the tree is a number of contributions or broadcasts on one class route, each of at most
+//! [`payload`](TreeAdapter::payload) bytes; a vector is cut in pieces, and up to [`WINDOW`](pami::combine::WINDOW) of
+//! them are on their way at once. Per class route results come in the order of the contributions, so the n-th result is
+//! that of the n-th contribution; the caller's sequence number is compared by the routers. Nothing allocates, nothing
+//! blocks, nothing is lost: what has no credit is refused with [`InjectError::Full`] and tried again after something
+//! was [taken](TreeAdapter::take).
+//!
+//! What arrives stays in its receive buffer, by class route, until it is taken. There is a buffer for every credit of
+//! every class route, so one that nobody takes from does not hold up another.
+//!
+//! The network is lossless and in order, so there are no copies to send again, no timers and no acknowledgements but
+//! credits, which go along with data. A node that dies shows as a result with [`Status::Dead`](pami::combine::Status),
+//! to all that receive.
+//!
+//! # What an engine in `pami` needs of it
+//! One trait, which [`TreeUnit`] fulfils as it is; `&self`, since all contexts of a node share the network (SPEC P-3):
+//!
+//! ```text
+//! pub trait CollectiveNetwork: Copy + 'static {
+//!     fn payload(&self) -> usize;
+//!     fn role(&self, route: ClassRoute) -> Option<Role>;
+//!     fn contribute(&self, route: ClassRoute, operation: Operation, sequence: u32, bytes: &[u8])
+//!         -> Result<(), InjectError>;
+//!     fn broadcast(&self, route: ClassRoute, sequence: u32, bytes: &[u8]) -> Result<(), InjectError>;
+//!     /// Hands the oldest arrival of the route to `take` and frees its buffer, if `take` says so.
+//!     fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>) -> bool) -> bool;
+//!     fn allocate(&self, tag: u32, members: &[Members]) -> Result<(), InjectError>;
+//!     fn answer(&self) -> Option<Result<ClassRoute, Status>>;
+//!     fn find(&self, owner: u32, tag: u32) -> Option<ClassRoute>;
+//!     fn release(&self, route: ClassRoute) -> Result<(), InjectError>;
+//! }
+//! ```
+//!
+//! A geometry is on the tree if its nodes are the members of a class route: the world's, or one that its lowest node
+//! asked for under a tag that all agree on. Nodes with several endpoints combine among them first.
+
+pub mod adapter;
+mod card;
+mod route;
+pub mod unit;
+
+#[cfg(test)]
+mod tests;
+
+pub use adapter::{Arrival, InjectError, MOST_MEMBERS, TreeAdapter, TreeCounters, TreeFaults};
+pub use unit::TreeUnit;

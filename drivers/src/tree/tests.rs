@@ -1,0 +1,354 @@
+//! The adapter on a fake card; the tests play the network.
+
+use super::*;
+use crate::unit::Platform;
+use crate::virtio::VirtioError;
+use crate::virtio::fake::{FakeCard, HostHal};
+use core::sync::atomic::{AtomicU32, Ordering};
+use pami::combine::packet::{ETHER_TYPE, Header, NETWORK, mac};
+use pami::combine::{
+    CLASS_ROUTES, ClassRoute, Element, Envelope, Kind, Members, Operation, Operator, Packet, Role, Status,
+    WINDOW,
+};
+use proptest::prelude::*;
+use std::vec::Vec;
+use zerocopy::IntoBytes;
+
+const MTU: u16 = 1024 + 24;
+const NODE: u32 = 3;
+const SUM: Operation = Operation { operator: Operator::Add, element: Element::F64 };
+const WORLD: ClassRoute = ClassRoute::WORLD;
+
+fn adapter(card: &FakeCard) -> TreeAdapter<HostHal, FakeCard> {
+    TreeAdapter::new(card.clone(), NODE, 8).unwrap()
+}
+
+fn frame(to: u32, from: u32, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
+    let header = Header::new(envelope, payload.len() as u16);
+    [&mac(to)[..], &mac(from), &ETHER_TYPE.to_be_bytes(), header.as_bytes(), payload].concat()
+}
+
+/// The network sends something to the node.
+fn deliver(card: &FakeCard, envelope: Envelope, payload: &[u8]) {
+    card.receive(&frame(NODE, NETWORK, &envelope, payload)).expect("a buffer");
+}
+
+fn result(sequence: u32, taken: u16) -> Envelope {
+    Envelope { sequence, taken, operation: SUM, ..Envelope::new(Kind::Result, WORLD, 0) }
+}
+
+/// The next packet that the node sent.
+fn sent(card: &FakeCard) -> Option<(Envelope, Vec<u8>)> {
+    let (frame, _) = card.transmit()?;
+    assert_eq!((&frame[..6], &frame[6..12]), (&mac(NETWORK)[..], &mac(NODE)[..]));
+    assert_eq!(frame[12..14], ETHER_TYPE.to_be_bytes());
+    let packet = Packet::parse(&frame[14..]).expect("a packet");
+    assert_eq!(packet.envelope.origin, NODE);
+    Some((packet.envelope, packet.payload.to_vec()))
+}
+
+#[test]
+fn d3_a_contribution_goes_out_and_its_result_comes_in_aligned() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    assert_eq!(tree.payload(), 1024);
+    tree.hello();
+    tree.flush();
+    let (hello, _) = sent(&card).unwrap();
+    assert_eq!((hello.kind, hello.argument), (Kind::Hello, 8));
+    assert!(!tree.is_welcome());
+    deliver(&card, Envelope { argument: 8, ..Envelope::new(Kind::Welcome, WORLD, NETWORK) }, &[]);
+    assert!(tree.advance() && tree.is_welcome() && !tree.advance());
+
+    let mine = [1.5f64.to_le_bytes(), 2.5f64.to_le_bytes()].concat();
+    tree.contribute(WORLD, SUM, 41, &mine).unwrap();
+    tree.flush();
+    let (envelope, payload) = sent(&card).unwrap();
+    assert_eq!((envelope.kind, envelope.sequence, envelope.operation), (Kind::Contribute, 41, SUM));
+    assert_eq!(payload, mine);
+    assert_eq!(tree.front(WORLD), None);
+    deliver(&card, result(41, 1), &[7; 16]);
+    tree.advance();
+    let arrival = tree.front(WORLD).unwrap();
+    assert_eq!((arrival.broadcast, arrival.sequence, arrival.status), (None, 41, Status::Good));
+    assert_eq!(arrival.payload, [7; 16]);
+    assert_eq!(arrival.payload.as_ptr().align_offset(64), 0);
+    tree.take(WORLD);
+    assert_eq!(tree.front(WORLD), None);
+    assert_eq!(tree.counters(), TreeCounters { sent: 1, received: 1, ..TreeCounters::default() });
+    assert_eq!(tree.faults(), TreeFaults::default());
+    assert!(tree.is_drained());
+}
+
+#[test]
+fn d3_a_window_of_contributions_is_out_at_once_and_credit_lets_more_go() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    for sequence in 0..u32::from(WINDOW) {
+        tree.contribute(WORLD, SUM, sequence, &[0; 1024]).unwrap();
+    }
+    assert_eq!(tree.contribute(WORLD, SUM, 8, &[]), Err(InjectError::Full));
+    assert_eq!(tree.broadcast(WORLD, 8, &[]), Err(InjectError::Full));
+    deliver(&card, Envelope { taken: 2, ..Envelope::new(Kind::Credit, WORLD, NETWORK) }, &[]);
+    tree.advance();
+    assert_eq!(tree.contribute(WORLD, SUM, 8, &[]), Ok(()));
+    assert_eq!(tree.broadcast(WORLD, 9, &[5; 3]), Ok(()));
+    assert_eq!(tree.contribute(WORLD, SUM, 9, &[]), Err(InjectError::Full));
+    tree.flush();
+    assert_eq!(core::iter::from_fn(|| sent(&card)).count(), 10);
+    // Who takes results and has nothing to send tells so every half window.
+    for sequence in 0..8 {
+        deliver(&card, result(sequence, 8), &[]);
+    }
+    tree.advance();
+    for sequence in 0..8 {
+        assert_eq!(tree.front(WORLD).unwrap().sequence, sequence);
+        tree.take(WORLD);
+        tree.flush();
+        let credit = sent(&card).map(|(envelope, _)| (envelope.kind, envelope.taken));
+        assert_eq!(credit, (sequence % 4 == 3).then_some((Kind::Credit, sequence as u16 + 1)));
+    }
+    // What goes out says it as well.
+    deliver(&card, result(8, 10), &[]);
+    tree.advance();
+    tree.take(WORLD);
+    tree.contribute(WORLD, SUM, 10, &[]).unwrap();
+    tree.flush();
+    assert_eq!(sent(&card).unwrap().0.taken, 9);
+}
+
+#[test]
+fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    let other = ClassRoute { id: 4, generation: 1 };
+    assert_eq!(tree.contribute(other, SUM, 0, &[]), Err(InjectError::NoRoute));
+    assert_eq!(tree.contribute(ClassRoute { id: 0, generation: 1 }, SUM, 0, &[]), Err(InjectError::NoRoute));
+    assert_eq!(tree.broadcast(ClassRoute { id: 200, generation: 0 }, 0, &[]), Err(InjectError::NoRoute));
+    assert_eq!(tree.contribute(WORLD, SUM, 0, &[0; 12]), Err(InjectError::Length));
+    assert_eq!(tree.contribute(WORLD, SUM, 0, &[0; 1032]), Err(InjectError::Length));
+    assert_eq!(tree.release(WORLD), Err(InjectError::NoRoute));
+    let members = [Members::range(0, 7, Role::BOTH); MOST_MEMBERS + 1];
+    assert_eq!(tree.allocate(1, &members), Err(InjectError::Length));
+    // The card has room for 64 frames.
+    for id in 1..CLASS_ROUTES as u8 {
+        let route = ClassRoute { id, generation: 1 };
+        deliver(&card, Envelope { role: Role::CONTRIBUTES, ..Envelope::new(Kind::Opened, route, 0) }, &[]);
+    }
+    tree.advance();
+    let routes = (1..CLASS_ROUTES as u8).map(|id| ClassRoute { id, generation: 1 });
+    let all: Vec<_> = routes.flat_map(|route| [route; WINDOW as usize]).collect();
+    let done = all.iter().take_while(|&&route| tree.contribute(route, SUM, 0, &[0; 8]).is_ok()).count();
+    assert_eq!(done, 64);
+    tree.flush();
+    assert!(!tree.is_drained());
+    assert!(!tree.arm(), "nothing was sent yet");
+    let interrupts = core::iter::from_fn(|| card.transmit()).filter(|(_, interrupt)| *interrupt).count();
+    assert_eq!(interrupts, 1, "for the first place that comes free");
+    assert!(tree.arm(), "there is room");
+    assert_eq!(tree.contribute(all[64], SUM, 0, &[0; 8]), Ok(()));
+}
+
+#[test]
+fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    let members =
+        [Members::range(2, 5, Role::BOTH), Members { first: 6, last: 7, stride: 1, role: Role::RECEIVES }];
+    assert_eq!(tree.allocate(77, &members), Ok(()));
+    assert_eq!(tree.allocate(78, &members), Err(InjectError::Pending));
+    tree.flush();
+    let (request, list) = sent(&card).unwrap();
+    assert_eq!((request.kind, request.argument), (Kind::Allocate, 77));
+    assert!(Members::read(&list).unwrap().eq(members));
+    assert_eq!(tree.answer(), None);
+
+    let route = ClassRoute { id: 2, generation: 9 };
+    let opened = Envelope { argument: 77, role: Role::BOTH, ..Envelope::new(Kind::Opened, route, NODE) };
+    deliver(&card, opened, &[]);
+    // Of another node's, which this one only receives on.
+    let others = ClassRoute { id: 5, generation: 1 };
+    deliver(
+        &card,
+        Envelope { argument: 77, role: Role::RECEIVES, ..Envelope::new(Kind::Opened, others, 1) },
+        &[],
+    );
+    let broadcast = Envelope { sequence: 6, ..Envelope::new(Kind::Broadcast, others, 1) };
+    deliver(&card, broadcast, &[1, 2, 3]);
+    tree.advance();
+    assert_eq!((tree.answer(), tree.answer()), (Some(Ok(route)), None));
+    assert_eq!((tree.find(NODE, 77), tree.find(1, 77), tree.find(2, 77)), (Some(route), Some(others), None));
+    assert_eq!(tree.role(others), Some(Role::RECEIVES));
+    assert_eq!(tree.contribute(others, SUM, 0, &[]), Err(InjectError::NoRoute));
+    assert_eq!(tree.broadcast(others, 0, &[]), Ok(()));
+    let arrival = tree.front(others).unwrap();
+    assert_eq!((arrival.broadcast, arrival.sequence, arrival.payload), (Some(1), 6, &[1, 2, 3][..]));
+
+    assert_eq!(tree.release(others), Err(InjectError::NoRoute), "it is node 1's");
+    assert_eq!(tree.release(route), Ok(()));
+    for closed in [route, others, others, WORLD] {
+        deliver(&card, Envelope::new(Kind::Closed, closed, NETWORK), &[]);
+    }
+    deliver(&card, broadcast, &[1, 2, 3]);
+    tree.advance();
+    assert_eq!((tree.role(route), tree.role(others), tree.role(WORLD)), (None, None, Some(Role::BOTH)));
+    assert_eq!(tree.faults(), TreeFaults { no_route: 3, ..TreeFaults::default() });
+    assert_eq!(tree.counters().abandoned, 1);
+    // The same id again, and a refusal.
+    tree.allocate(80, &members).unwrap();
+    let refused =
+        Envelope { argument: 80, status: Status::Exhausted, ..Envelope::new(Kind::Refused, WORLD, NETWORK) };
+    deliver(&card, refused, &[]);
+    tree.advance();
+    assert_eq!(tree.answer(), Some(Err(Status::Exhausted)));
+    assert_eq!(tree.allocate(81, &members), Ok(()));
+}
+
+#[test]
+fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    let good = result(0, 0);
+    let with = |at: usize, byte: u8| {
+        let mut frame = frame(NODE, NETWORK, &good, &[0; 8]);
+        frame[at] = byte;
+        frame
+    };
+    // More than there are buffers of each.
+    for _ in 0..300 {
+        for bytes in [
+            std::vec![1, 2, 3],
+            with(12, 8),
+            with(8, 0),
+            with(5, 1),
+            with(14, 9),
+            with(15, 2),
+            with(36, 200),
+            with(17, 1),
+            with(34, 1),
+        ] {
+            card.receive(&bytes).expect("a buffer");
+        }
+        assert!(tree.advance());
+        tree.flush();
+    }
+    let faults = tree.faults();
+    assert_eq!((faults.runts, faults.foreign, faults.stray), (300, 600, 300));
+    assert_eq!((faults.malformed, faults.no_route, faults.overrun), (900, 300, 300));
+    assert_eq!((faults.total(), tree.front(WORLD)), (2700, None));
+    // Beyond credit: nobody has taken any.
+    for sequence in 0..20 {
+        deliver(&card, result(sequence, 0), &[]);
+    }
+    tree.advance();
+    assert_eq!(tree.faults().overrun, 300 + 20 - u64::from(WINDOW));
+    assert_eq!(tree.front(WORLD).unwrap().sequence, 0);
+}
+
+#[test]
+fn d9_used_entries_that_cannot_be_are_counted() {
+    let card = FakeCard::new(MTU);
+    let mut tree = adapter(&card);
+    for id in [256, u32::MAX, 7, 7] {
+        card.card().queues[0].as_mut().unwrap().put(id, 100_000);
+    }
+    tree.advance();
+    assert_eq!(tree.faults(), TreeFaults { rings: 4, ..TreeFaults::default() });
+}
+
+#[test]
+fn d1_devices_that_cannot_be_used_are_refused_by_name() {
+    let refused = |change: &dyn Fn(&mut crate::virtio::fake::Card)| {
+        let card = FakeCard::new(MTU);
+        change(&mut card.card());
+        TreeAdapter::<HostHal, _>::new(card, 0, 1).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(refused(&|card| card.id = 2), VirtioError::WrongDevice { id: 2 });
+    assert_eq!(refused(&|card| card.queue_max = 128), VirtioError::Queue { index: 0, max: 128 });
+    assert_eq!(refused(&|card| card.config[10..].fill(0)), VirtioError::Mtu(0));
+}
+
+proptest! {
+    #[test]
+    fn d9_whatever_comes_no_buffer_is_lost(
+        frames in proptest::collection::vec((0u8..11, 0u8..18, 0u8..3, any::<u16>(), 0u8..4, any::<u8>(), 0usize..40), 0..300)
+    ) {
+        let card = FakeCard::new(MTU);
+        let mut tree = adapter(&card);
+        let mut held = 0;
+        for (kind, id, generation, taken, role, spoiled, len) in frames {
+            let envelope = Envelope { taken: taken % 12, ..Envelope::new(Kind::Credit, WORLD, NETWORK) };
+            let mut bytes = frame(NODE, NETWORK, &envelope, &std::vec![0; len]);
+            (bytes[15], bytes[16], bytes[17], bytes[33]) = (kind, id, generation, role);
+            if spoiled < 38 {
+                bytes[usize::from(spoiled)] ^= 0x11;
+            }
+            prop_assert!(card.receive(&bytes).is_some(), "{} are held", held);
+            tree.advance();
+            if role == 3 {
+                let route = ClassRoute { id, generation };
+                let _ = (tree.contribute(route, SUM, 0, &[]), tree.front(route));
+                tree.take(route);
+            }
+            tree.flush();
+            while card.transmit().is_some() {}
+            held = tree.routes_hold();
+            prop_assert!(held <= CLASS_ROUTES * usize::from(WINDOW));
+        }
+    }
+}
+
+/// A platform whose harts are numbered by the test.
+struct Bench;
+
+static HART: AtomicU32 = AtomicU32::new(0);
+static WOKEN: AtomicU32 = AtomicU32::new(0);
+
+impl Platform for Bench {
+    fn hart() -> usize {
+        HART.load(Ordering::Relaxed) as usize
+    }
+    fn now_ns() -> u64 {
+        0
+    }
+    fn wake(hart: usize) {
+        WOKEN.fetch_or(1 << hart, Ordering::Relaxed);
+    }
+    fn wait(_: Option<u64>, _: impl FnMut()) {}
+}
+
+#[test]
+fn n8_no_hart_sleeps_through_what_another_took_in() {
+    let card = FakeCard::new(MTU);
+    let unit: TreeUnit<Bench, _> = TreeUnit::new(TreeAdapter::new(card.clone(), NODE, 8).unwrap());
+    let on = |hart: u32| HART.store(hart, Ordering::Relaxed);
+    let woken = || WOKEN.swap(0, Ordering::Relaxed);
+    let waiting = |unit: &TreeUnit<Bench, FakeCard>| unit.with(|tree| tree.front(WORLD).is_none());
+
+    // Hart 1 has looked; then hart 0 takes the result in: hart 1 must look again, once.
+    on(1);
+    assert!(waiting(&unit));
+    on(0);
+    deliver(&card, result(0, 0), &[]);
+    assert!(!waiting(&unit));
+    assert_eq!(woken(), 0, "nobody sleeps");
+    on(1);
+    assert!(unit.fall_asleep());
+    assert!(!unit.fall_asleep());
+    // Now it sleeps, and is woken by an interrupt and by whoever takes something in.
+    assert_eq!(card.receive(&frame(NODE, NETWORK, &result(1, 0), &[])), Some(true));
+    on(2);
+    assert!(!waiting(&unit));
+    assert_eq!(woken(), 1 << 1);
+    on(1);
+    unit.wake_up();
+    assert!(unit.fall_asleep(), "it has not seen the second");
+    // What has come and nobody took in ends the attempt as well.
+    deliver(&card, result(2, 0), &[]);
+    assert!(unit.fall_asleep());
+    assert!(!unit.fall_asleep());
+    on(3);
+    deliver(&card, result(3, 0), &[]);
+    assert!(unit.fall_asleep());
+    assert_eq!(woken(), 1 << 1);
+}

@@ -1,0 +1,205 @@
+//! The tree adapter of a node, shared by its harts (SPEC N-8, P-3).
+//!
+//! All contexts of a node share one tree, so there is a lock around it. It is held for single packets, never while
+//! anybody sleeps; what takes time, the combination, is the network's work.
+//!
+//! **Nobody sleeps through what has come.** The interrupt goes to one hart, and any hart may take the arrivals in. So
+//! every hart has a note of the last arrivals that it has seen; it does not fall asleep before it has seen the latest,
+//! and who takes something in wakes all that sleep. All of that is under the lock.
+
+use super::adapter::{Arrival, InjectError, TreeAdapter, TreeCounters, TreeFaults};
+use crate::unit::Platform;
+use crate::virtio::{Acknowledge, Transport, mmio};
+use pami::combine::{ClassRoute, Members, Operation, Role, Status};
+use spin::Mutex;
+
+/// Harts of a node.
+const HARTS: usize = 32;
+/// Time between two calls to the network while the node joins.
+const HELLO_NS: u64 = 10_000_000;
+/// Longest sleep of a hart that waits for frames to leave.
+const DRAIN_NS: u64 = 1_000_000;
+
+struct Shared<P: Platform, T: Transport> {
+    adapter: TreeAdapter<P, T>,
+    /// Harts that sleep, a bit each.
+    sleeping: u32,
+    /// Times that something came in.
+    epoch: u64,
+    /// The epoch as each hart saw it last.
+    seen: [u64; HARTS],
+}
+
+/// A node's tree.
+pub struct TreeUnit<P: Platform, T: Transport = mmio::Transport> {
+    shared: Mutex<Shared<P, T>>,
+    interrupt: T::Interrupt,
+    payload: usize,
+}
+
+impl<P: Platform, T: Transport> TreeUnit<P, T> {
+    /// The adapter, for all harts.
+    pub fn new(adapter: TreeAdapter<P, T>) -> Self {
+        let (interrupt, payload) = (adapter.interrupt(), adapter.payload());
+        let shared = Shared { adapter, sleeping: 0, epoch: 0, seen: [0; HARTS] };
+        Self { shared: Mutex::new(shared), interrupt, payload }
+    }
+
+    /// Tells the network that this node is up, and waits until it answers.
+    pub fn join(&self) {
+        let mut next = P::now_ns();
+        while !self.with(|adapter| adapter.is_welcome()) {
+            if P::now_ns() >= next {
+                self.with(TreeAdapter::hello);
+                next = P::now_ns() + HELLO_NS;
+            }
+            P::wait(Some(next), || self.acknowledge());
+        }
+    }
+
+    /// Returns when the device has sent everything.
+    pub fn drain(&self) {
+        while !self.with(TreeAdapter::is_drained) {
+            P::wait(Some(P::now_ns() + DRAIN_NS), || self.acknowledge());
+        }
+    }
+
+    /// Takes in what has come, does `what` with the adapter, and sends.
+    pub fn with<R>(&self, what: impl FnOnce(&mut TreeAdapter<P, T>) -> R) -> R {
+        let hart = P::hart() % HARTS;
+        let mut shared = self.shared.lock();
+        let wake = shared.advance(hart);
+        shared.seen[hart] = shared.epoch;
+        let result = what(&mut shared.adapter);
+        shared.adapter.flush();
+        drop(shared);
+        // Whoever wakes up wants the lock.
+        wake_all::<P>(wake);
+        result
+    }
+
+    /// The calling hart is about to sleep. Returns whether it must not: something has come that it has not seen. If it
+    /// may, whatever comes next ends its sleep.
+    pub fn fall_asleep(&self) -> bool {
+        let hart = P::hart() % HARTS;
+        let mut shared = self.shared.lock();
+        let mut wake = shared.advance(hart);
+        while shared.seen[hart] == shared.epoch && shared.adapter.arm() {
+            wake |= shared.advance(hart);
+            // If nothing has come, then there is room again, and anybody may wait for it.
+            shared.epoch += 1;
+            wake |= shared.sleeping & !(1 << hart);
+        }
+        let fresh = shared.seen[hart] != shared.epoch;
+        shared.seen[hart] = shared.epoch;
+        shared.sleeping |= u32::from(!fresh) << hart;
+        shared.adapter.flush();
+        drop(shared);
+        wake_all::<P>(wake);
+        fresh
+    }
+
+    /// The calling hart sleeps no more.
+    pub fn wake_up(&self) {
+        self.shared.lock().sleeping &= !(1 << (P::hart() % HARTS));
+    }
+
+    /// Acknowledges the card's interrupt.
+    pub fn acknowledge(&self) {
+        self.interrupt.acknowledge();
+    }
+
+    /// Most bytes of one contribution or broadcast; a multiple of 8.
+    pub fn payload(&self) -> usize {
+        self.payload
+    }
+
+    /// See [`TreeAdapter::role`].
+    pub fn role(&self, route: ClassRoute) -> Option<Role> {
+        self.with(|adapter| adapter.role(route))
+    }
+
+    /// See [`TreeAdapter::find`].
+    pub fn find(&self, owner: u32, tag: u32) -> Option<ClassRoute> {
+        self.with(|adapter| adapter.find(owner, tag))
+    }
+
+    /// See [`TreeAdapter::contribute`].
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn contribute(
+        &self,
+        route: ClassRoute,
+        operation: Operation,
+        sequence: u32,
+        payload: &[u8],
+    ) -> Result<(), InjectError> {
+        self.with(|adapter| adapter.contribute(route, operation, sequence, payload))
+    }
+
+    /// See [`TreeAdapter::broadcast`].
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn broadcast(&self, route: ClassRoute, sequence: u32, payload: &[u8]) -> Result<(), InjectError> {
+        self.with(|adapter| adapter.broadcast(route, sequence, payload))
+    }
+
+    /// Hands the oldest arrival on `route` to `take`, and frees its buffer if that says so. Returns whether it did.
+    pub fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>) -> bool) -> bool {
+        self.with(|adapter| {
+            let done = adapter.front(route).is_some_and(|arrival| take(&arrival));
+            if done {
+                adapter.take(route);
+            }
+            done
+        })
+    }
+
+    /// See [`TreeAdapter::allocate`].
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn allocate(&self, tag: u32, members: &[Members]) -> Result<(), InjectError> {
+        self.with(|adapter| adapter.allocate(tag, members))
+    }
+
+    /// See [`TreeAdapter::answer`].
+    pub fn answer(&self) -> Option<Result<ClassRoute, Status>> {
+        self.with(TreeAdapter::answer)
+    }
+
+    /// See [`TreeAdapter::release`].
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn release(&self, route: ClassRoute) -> Result<(), InjectError> {
+        self.with(|adapter| adapter.release(route))
+    }
+
+    /// What went through so far, and what went wrong.
+    pub fn statistics(&self) -> (TreeCounters, TreeFaults) {
+        let shared = self.shared.lock();
+        (shared.adapter.counters(), shared.adapter.faults())
+    }
+}
+
+impl<P: Platform, T: Transport> Shared<P, T> {
+    /// Takes in what has come; returns the harts to wake for it.
+    fn advance(&mut self, hart: usize) -> u32 {
+        if !self.adapter.advance() {
+            return 0;
+        }
+        self.epoch += 1;
+        self.sleeping & !(1 << hart)
+    }
+}
+
+/// Wakes the harts of a set.
+fn wake_all<P: Platform>(mut harts: u32) {
+    while harts != 0 {
+        P::wake(harts.trailing_zeros() as usize);
+        harts &= harts - 1;
+    }
+}

@@ -1,0 +1,340 @@
+//! The routers and links of the tree as a pure, deterministic model: no time, no sockets (SPEC D-3, X-4).
+//!
+//! Each router keeps a [`Lane`] for each class route that runs through it: bounded input queues from its own node and
+//! from the routers below, a place for what its ALU has put out, and bounded queues for what goes down and for its
+//! node. A [`step`](Tree::step) moves at most one packet over each link in each direction and one to each node; all
+//! moves of a step are chosen from the state at its beginning. Class routes that want the same link take turns. The ALU
+//! takes no step of its own: a packet that completes a combination and the result lie in the router at the same time.
+//!
+//! # Why it cannot deadlock
+//! Lanes share links and nothing else, so a class route never waits for a place that another holds. Within one, what
+//! goes down waits only for nodes that do not read, and what goes up only for that and for contributions that are yet
+//! to come. Both are the job's matter.
+//!
+//! # Why results are the same each time
+//! A router combines own, left, right, in that order, whichever came first, and only when all are there.
+
+use super::lane::{Input, Lane, OWN, Output, Packet};
+use crate::fabric::statistics::Traffic;
+use pami::combine::tree::CHILDREN;
+use pami::combine::{CLASS_ROUTES, ClassRoute, Role, TreeShape};
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+/// What a router has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Packets that left over the link to the parent.
+    pub up: Traffic,
+    /// Packets that left over the links to the children, left and right.
+    pub down: [Traffic; CHILDREN],
+    /// Packets its node injected.
+    pub injected: Traffic,
+    /// Packets its node took.
+    pub ejected: Traffic,
+    /// Packets that its ALU made of two or more.
+    pub combined: u64,
+}
+
+/// A router: the lanes of the class routes that run through it.
+#[derive(Default)]
+pub(super) struct Router {
+    pub lanes: [Option<Box<Lane>>; CLASS_ROUTES],
+    /// The class route that is served next, for the link up, for those down and for the node.
+    turn: [usize; 1 + CHILDREN + 1],
+    /// Its node has left.
+    dead: bool,
+    counters: Counters,
+}
+
+/// A chosen move: one packet of one lane to one output.
+struct Move {
+    router: usize,
+    id: usize,
+    output: Output,
+}
+
+/// All routers.
+pub struct Tree {
+    pub(super) shape: TreeShape,
+    pub(super) routers: Vec<Router>,
+    pub(super) generations: [u8; CLASS_ROUTES],
+    room: usize,
+    deaths: usize,
+    steps: u64,
+    moves: Vec<Move>,
+}
+
+impl Tree {
+    /// An empty tree over `nodes` nodes whose queues have room for `room` packets each, at least one. It has the class
+    /// route of all nodes.
+    pub fn new(nodes: u32, room: usize) -> Self {
+        let mut tree = Self {
+            shape: TreeShape::new(nodes),
+            routers: (0..nodes).map(|_| Router::default()).collect(),
+            generations: [0; CLASS_ROUTES],
+            room: room.max(1),
+            deaths: 0,
+            steps: 0,
+            moves: Vec::new(),
+        };
+        tree.lay(ClassRoute::WORLD, None, 0, &vec![Role::BOTH; nodes as usize]);
+        tree
+    }
+
+    /// The lane of `route` at `node`, if it is there.
+    pub(super) fn lane(&self, node: u32, route: ClassRoute) -> Option<&Lane> {
+        let lane = self.routers.get(node as usize)?.lanes.get(usize::from(route.id))?.as_deref()?;
+        (lane.generation == route.generation).then_some(lane)
+    }
+
+    fn lane_mut(&mut self, node: u32, route: ClassRoute) -> Option<&mut Lane> {
+        let lane =
+            self.routers.get_mut(node as usize)?.lanes.get_mut(usize::from(route.id))?.as_deref_mut()?;
+        (lane.generation == route.generation).then_some(lane)
+    }
+
+    /// What `node` does on `route`; `None` if the route is not there.
+    pub fn role(&self, node: u32, route: ClassRoute) -> Option<Role> {
+        self.lane(node, route).map(|lane| lane.role)
+    }
+
+    /// Whether `node` may inject a packet on `route` now.
+    pub fn has_room(&self, node: u32, route: ClassRoute) -> bool {
+        self.lane(node, route).is_some_and(|lane| lane.inputs[OWN].len() < self.room)
+    }
+
+    /// Packets that `node` has injected on `route` and the router has not looked at.
+    pub fn waiting(&self, node: u32, route: ClassRoute) -> usize {
+        self.lane(node, route).map_or(0, |lane| lane.inputs[OWN].len())
+    }
+
+    /// Takes a packet in at `node`.
+    ///
+    /// # Errors
+    /// The packet itself, when there is no room or the node has no such part in the route: who contributes must have
+    /// that role, who broadcasts any.
+    pub fn inject(&mut self, node: u32, route: ClassRoute, packet: Packet) -> Result<(), Packet> {
+        let may = self.role(node, route).is_some_and(|role| role.contributes || packet.is_broadcast());
+        if !may || !self.has_room(node, route) {
+            return Err(packet);
+        }
+        self.routers[node as usize].counters.injected.add(packet.frame_bytes());
+        if let Some(lane) = self.lane_mut(node, route) {
+            lane.inputs[OWN].push_back(packet);
+        }
+        self.run_alu(node, usize::from(route.id));
+        Ok(())
+    }
+
+    /// Packets that lie ready for `node` on `route`.
+    pub fn ready(&self, node: u32, route: ClassRoute) -> usize {
+        self.lane(node, route).map_or(0, |lane| lane.ejection.len())
+    }
+
+    /// The next packet for `node` on `route`.
+    pub fn eject(&mut self, node: u32, route: ClassRoute) -> Option<Arc<Packet>> {
+        let packet = self.lane_mut(node, route)?.ejection.pop_front()?;
+        self.routers[node as usize].counters.ejected.add(packet.frame_bytes());
+        Some(packet)
+    }
+
+    /// `node` contributes nothing any more, beyond what is in its queues. Combinations that wait for it have no result.
+    pub fn bury(&mut self, node: u32) {
+        let Some(router) = self.routers.get_mut(node as usize) else { return };
+        if !std::mem::replace(&mut router.dead, true) {
+            self.deaths += 1;
+            self.run_alus();
+        }
+    }
+
+    /// Moves what can move by one place; returns how many packets moved or were combined, 0 if all are blocked or there
+    /// are none.
+    pub fn step(&mut self) -> usize {
+        let mut moves = std::mem::take(&mut self.moves);
+        moves.clear();
+        for router in 0..self.routers.len() {
+            self.choose(router, &mut moves);
+        }
+        for chosen in &moves {
+            self.carry_out(chosen);
+        }
+        let moved = moves.len();
+        self.moves = moves;
+        self.steps += u64::from(moved > 0);
+        moved + self.run_alus()
+    }
+
+    /// Steps in which something moved.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// What each router has counted, by rank.
+    pub fn counters(&self) -> impl Iterator<Item = &Counters> {
+        self.routers.iter().map(|router| &router.counters)
+    }
+
+    /// Packets in queues.
+    pub fn in_flight(&self) -> usize {
+        self.routers.iter().flat_map(|router| router.lanes.iter().flatten()).map(|lane| lane.packets()).sum()
+    }
+
+    /// Writes what `node`'s router holds, such as `route 0: own 8, left 1, up, down 2, node 8`.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn describe(&self, node: u32, out: &mut String) -> fmt::Result {
+        let Some(router) = self.routers.get(node as usize) else { return Ok(()) };
+        let start = out.len();
+        let lanes = router.lanes.iter().enumerate().filter_map(|(id, lane)| Some((id, lane.as_deref()?)));
+        for (id, lane) in lanes.filter(|(_, lane)| lane.packets() > 0) {
+            write!(out, "{}route {id}: {lane}", if out.len() > start { "; " } else { "" })?;
+        }
+        if out.len() == start { write!(out, "empty") } else { Ok(()) }
+    }
+
+    /// Chooses this step's class route for each output of one router.
+    fn choose(&self, router: usize, moves: &mut Vec<Move>) {
+        let from = &self.routers[router];
+        for (output, turn) in Output::ALL.into_iter().zip(from.turn) {
+            let in_turn = (0..CLASS_ROUTES).map(|i| (turn + i) % CLASS_ROUTES);
+            let wants = |&id: &usize| from.lanes[id].as_ref().is_some_and(|lane| lane.wants(output));
+            if let Some(id) = in_turn.filter(wants).find(|&id| self.is_free(router, id, output)) {
+                moves.push(Move { router, id, output });
+            }
+        }
+    }
+
+    /// Whether there is a place behind an output.
+    fn is_free(&self, router: usize, id: usize, output: Output) -> bool {
+        let behind = |router: Option<u32>, queue: fn(&Lane, usize) -> usize, at: usize| {
+            let lane = router.and_then(|router| self.routers[router as usize].lanes[id].as_deref());
+            lane.is_some_and(|lane| queue(lane, at) < self.room)
+        };
+        let rank = router as u32;
+        match output {
+            Output::Up => {
+                let input = 1 + self.shape.side(rank);
+                behind(self.shape.parent(rank), |lane, at| lane.inputs[at].len(), input)
+            }
+            Output::Down(side) => behind(self.shape.child(rank, side), |lane, _| lane.down.len(), 0),
+            Output::Node => behind(Some(rank), |lane, _| lane.ejection.len(), 0),
+        }
+    }
+
+    fn carry_out(&mut self, &Move { router, id, output }: &Move) {
+        let (rank, shape) = (router as u32, self.shape);
+        let from = &mut self.routers[router];
+        from.turn[output.index()] = (id + 1) % CLASS_ROUTES;
+        let Some(lane) = from.lanes[id].as_deref_mut() else { return };
+        match output {
+            Output::Up => {
+                let Some(packet) = lane.up.take() else { return };
+                from.counters.up.add(packet.frame_bytes());
+                let parent =
+                    shape.parent(rank).and_then(|parent| self.routers[parent as usize].lanes[id].as_mut());
+                if let Some(parent) = parent {
+                    parent.inputs[1 + shape.side(rank)].push_back(packet);
+                }
+            }
+            Output::Down(side) => {
+                let Some(packet) = lane.copy_down(output) else { return };
+                from.counters.down[side].add(packet.frame_bytes());
+                let child =
+                    shape.child(rank, side).and_then(|child| self.routers[child as usize].lanes[id].as_mut());
+                if let Some(child) = child {
+                    child.push_down(packet);
+                }
+            }
+            Output::Node => {
+                if let Some(packet) = lane.copy_down(output) {
+                    lane.ejection.push_back(packet);
+                }
+            }
+        }
+    }
+
+    /// Runs all ALUs once; returns how many put something out.
+    fn run_alus(&mut self) -> usize {
+        let mut ran = 0;
+        for rank in 0..self.routers.len() as u32 {
+            for id in 0..CLASS_ROUTES {
+                ran += usize::from(self.run_alu(rank, id));
+            }
+        }
+        ran
+    }
+
+    /// Passes a broadcast on or combines one packet of each input, if there is a place for the result and all are there.
+    fn run_alu(&mut self, rank: u32, id: usize) -> bool {
+        let room = self.room;
+        let Some(lane) = self.routers[rank as usize].lanes[id].as_deref() else { return false };
+        let blocked = if lane.top { lane.down.len() >= room } else { lane.up.is_some() };
+        if blocked || lane.inputs.iter().all(|queue| queue.is_empty()) {
+            return false;
+        }
+        let out = if let Some(input) = lane.next_broadcast() {
+            self.routers[rank as usize].lanes[id].as_deref_mut().and_then(|lane| lane.pass(input))
+        } else {
+            let states = [0, 1, 2].map(|input| self.input(rank, id, input));
+            if states.contains(&Input::Waiting) {
+                return false;
+            }
+            let parts = states.iter().filter(|&&state| state == Input::Ready).count();
+            let missing =
+                states.iter().find_map(|state| if let Input::Dead(who) = state { Some(*who) } else { None });
+            let router = &mut self.routers[rank as usize];
+            router.counters.combined += u64::from(parts > 1);
+            router.lanes[id].as_deref_mut().and_then(|lane| lane.combine(missing))
+        };
+        let (Some(packet), Some(lane)) = (out, self.routers[rank as usize].lanes[id].as_deref_mut()) else {
+            return false;
+        };
+        if lane.top {
+            lane.push_down(Arc::new(packet));
+        } else {
+            lane.up = Some(packet);
+        }
+        true
+    }
+
+    /// What an input of a lane has for the next combination.
+    fn input(&self, rank: u32, id: usize, input: usize) -> Input {
+        let router = &self.routers[rank as usize];
+        let Some(lane) = router.lanes[id].as_deref() else { return Input::Unused };
+        if !lane.contributors[input] {
+            return Input::Unused;
+        }
+        if !lane.inputs[input].is_empty() {
+            return Input::Ready;
+        }
+        let dead = if input == OWN {
+            router.dead.then_some(rank)
+        } else {
+            self.shape.child(rank, input - 1).and_then(|child| self.nobody_below(child, id))
+        };
+        dead.map_or(Input::Waiting, Input::Dead)
+    }
+
+    /// The first node that has left, if nothing will come up from `rank` because all contributors at and below it have.
+    fn nobody_below(&self, rank: u32, id: usize) -> Option<u32> {
+        let lane = self.routers[rank as usize].lanes[id].as_deref().filter(|_| self.deaths > 0)?;
+        if lane.up.is_some() || lane.inputs.iter().any(|queue| !queue.is_empty()) {
+            return None;
+        }
+        let mut first = None;
+        for input in 0..lane.inputs.len() {
+            match self.input(rank, id, input) {
+                Input::Unused => {}
+                Input::Dead(who) => first = first.or(Some(who)),
+                Input::Ready | Input::Waiting => return None,
+            }
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! One node at the tree: its stream, and for each class route that it is on, what is between it and its router.
+
+use super::super::statistics::Traffic;
+use super::super::stream::FrameStream;
+use super::frame;
+use super::lane::Packet;
+use super::statistics::TreeDropped;
+use super::switch::Recorder;
+use pami::combine::{CLASS_ROUTES, ClassRoute, Envelope, Window};
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+/// A class route between a node and its router.
+pub struct Port {
+    /// Its full name.
+    pub route: ClassRoute,
+    /// Who may send how much.
+    pub window: Window,
+    /// What came from the node and is due to go into the tree at a time.
+    pub pending: VecDeque<(Duration, Packet)>,
+}
+
+impl Port {
+    /// Nothing was sent yet.
+    pub fn new(route: ClassRoute) -> Self {
+        Self { route, window: Window::new(), pending: VecDeque::new() }
+    }
+}
+
+/// A node.
+pub struct Station<S> {
+    /// Its frames.
+    pub stream: Option<FrameStream<S>>,
+    /// Why it has left.
+    pub left: Option<String>,
+    /// The tree knows that it has left.
+    pub buried: bool,
+    /// It said Hello.
+    pub joined: bool,
+    /// What it is to be told outside of all windows, in order.
+    pub notices: VecDeque<Envelope>,
+    /// By the class route's id.
+    pub ports: [Option<Port>; CLASS_ROUTES],
+    /// The class route that is served next.
+    pub turn: usize,
+    /// See [`TreeNodeStatistics`](super::statistics::TreeNodeStatistics), as the following.
+    pub delivered: Traffic,
+    /// Frames without data.
+    pub control: u64,
+    /// Packets held back.
+    pub delayed: u64,
+    /// Frames not carried.
+    pub dropped: TreeDropped,
+    /// Complaints about it.
+    pub complaints: u8,
+}
+
+impl<S: Read + Write> Station<S> {
+    /// A node that has not connected, on the class route of all nodes.
+    pub fn new() -> Self {
+        let mut ports = [const { None }; CLASS_ROUTES];
+        ports[usize::from(ClassRoute::WORLD.id)] = Some(Port::new(ClassRoute::WORLD));
+        Self {
+            stream: None,
+            left: None,
+            buried: false,
+            joined: false,
+            notices: VecDeque::new(),
+            ports,
+            turn: 0,
+            delivered: Traffic::default(),
+            control: 0,
+            delayed: 0,
+            dropped: TreeDropped::default(),
+            complaints: 0,
+        }
+    }
+
+    /// Its end of `route`, if it is on it.
+    pub fn port(&mut self, route: ClassRoute) -> Option<&mut Port> {
+        let port = self.ports.get_mut(usize::from(route.id))?.as_mut();
+        port.filter(|port| port.route == route)
+    }
+
+    /// Whether it can be given a frame. Before it has connected, its packets wait; after it has left, they are lost.
+    pub fn takes(&self) -> bool {
+        self.stream.as_ref().map_or(self.left.is_some(), FrameStream::has_room)
+    }
+
+    /// Sends it a frame; returns whether that can still arrive.
+    pub fn send(&mut self, rank: u32, envelope: &Envelope, payload: &[u8], record: Recorder) -> bool {
+        let frame = frame::write(rank, envelope, payload);
+        record(&frame);
+        self.stream.as_mut().is_some_and(|stream| stream.send(&frame))
+    }
+}

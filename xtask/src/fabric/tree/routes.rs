@@ -1,0 +1,110 @@
+//! Class routes: who is on them, through which routers they run, which numbers are free.
+
+use super::lane::Lane;
+use super::model::Tree;
+use pami::combine::{CLASS_ROUTES, ClassRoute, Members, Role, Status};
+
+/// A class route that was set up or given up, and who is to hear of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The route.
+    pub route: ClassRoute,
+    /// The requester's tag.
+    pub tag: u32,
+    /// Its members by rank, with their roles.
+    pub members: Vec<(u32, Role)>,
+}
+
+impl Tree {
+    /// The role of each node by rank, if the members lie in the tree and `owner` is one of them.
+    pub fn roles(&self, owner: u32, members: impl IntoIterator<Item = Members>) -> Option<Vec<Role>> {
+        let mut roles = vec![Role::default(); self.routers.len()];
+        for members in members {
+            if members.last >= self.shape.nodes() || !members.role.is_member() {
+                return None;
+            }
+            for rank in members.ranks() {
+                roles[rank as usize] = roles[rank as usize].or(members.role);
+            }
+        }
+        roles.get(owner as usize).is_some_and(|role| role.is_member()).then_some(roles)
+    }
+
+    /// Sets a class route up on behalf of `owner` for nodes with these roles.
+    ///
+    /// # Errors
+    /// [`Status::BadMembers`] if nobody is on it, [`Status::Exhausted`] if no number is free at all routers between the
+    /// members.
+    pub fn allocate(&mut self, owner: u32, tag: u32, roles: &[Role]) -> Result<Change, Status> {
+        let routers = self.between(roles);
+        if routers.is_empty() {
+            return Err(Status::BadMembers);
+        }
+        let is_free =
+            |id: &usize| routers.iter().all(|&rank| self.routers[rank as usize].lanes[*id].is_none());
+        let id = (0..CLASS_ROUTES).find(is_free).ok_or(Status::Exhausted)?;
+        self.generations[id] = self.generations[id].wrapping_add(1);
+        let route = ClassRoute { id: id as u8, generation: self.generations[id] };
+        self.lay(route, Some(owner), tag, roles);
+        let members = (0..).zip(roles).filter(|(_, role)| role.is_member());
+        Ok(Change { route, tag, members: members.map(|(rank, &role)| (rank, role)).collect() })
+    }
+
+    /// Takes a class route away, with all that is on it; `None` if `owner` has none of this name.
+    pub fn release(&mut self, owner: u32, route: ClassRoute) -> Option<Change> {
+        let lane = self.lane(owner, route).filter(|lane| lane.owner == Some(owner))?;
+        let tag = lane.tag;
+        let mut top = owner;
+        while !self.lane(top, route)?.top {
+            top = self.shape.parent(top)?;
+        }
+        let (mut below, mut members) = (vec![top], Vec::new());
+        while let Some(rank) = below.pop() {
+            let lane = self.routers[rank as usize].lanes[usize::from(route.id)].take();
+            let Some(lane) = lane else { continue };
+            if lane.role.is_member() {
+                members.push((rank, lane.role));
+            }
+            let children = (0..2).filter(|&side| lane.children[side]);
+            below.extend(children.filter_map(|side| self.shape.child(rank, side)));
+        }
+        members.sort_unstable_by_key(|&(rank, _)| rank);
+        Some(Change { route, tag, members })
+    }
+
+    /// The routers of the smallest sub-tree with all members, the highest rank first; its top is the last.
+    fn between(&self, roles: &[Role]) -> Vec<u32> {
+        let members = || (0..).zip(roles).filter(|(_, role)| role.is_member()).map(|(rank, _)| rank);
+        let Some(top) = members().reduce(|a, b| self.shape.meeting(a, b)) else { return Vec::new() };
+        let mut marked = vec![false; roles.len()];
+        for member in members() {
+            let mut rank = member;
+            while !std::mem::replace(&mut marked[rank as usize], true) && rank != top {
+                rank = (rank - 1) / 2;
+            }
+        }
+        (0..roles.len()).rev().filter(|&rank| marked[rank]).map(|rank| rank as u32).collect()
+    }
+
+    /// Lays lanes for a class route whose number is free.
+    pub(super) fn lay(&mut self, route: ClassRoute, owner: Option<u32>, tag: u32, roles: &[Role]) {
+        let id = usize::from(route.id);
+        let routers = self.between(roles);
+        let top = routers.last().copied();
+        // Children come before their parents.
+        for rank in routers {
+            let mut lane = Lane::new(route.generation, owner, tag, roles[rank as usize]);
+            lane.top = Some(rank) == top;
+            for side in 0..2 {
+                let child = self.shape.child(rank, side);
+                let child = child.and_then(|child| self.routers[child as usize].lanes[id].as_deref());
+                // Another route below may have the same number; its top is its own.
+                let child = child.filter(|child| child.generation == route.generation && !child.top);
+                lane.children[side] = child.is_some();
+                lane.contributors[1 + side] =
+                    child.is_some_and(|child| child.contributors.iter().any(|&contributes| contributes));
+            }
+            self.routers[rank as usize].lanes[id] = Some(Box::new(lane));
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! What arrives, moves and leaves in one round: the nodes' streams around the tree.
+
+use super::super::dice::Dice;
+use super::super::faults::Faults;
+use super::super::stream::FrameStream;
+use super::frame::{self, Wrong};
+use super::lane::{Body, Packet};
+use super::model::Tree;
+use super::port::{Port, Station};
+use super::routes::Change;
+use super::statistics::{TreeNodeStatistics, TreeStatistics};
+use pami::combine::packet::NETWORK;
+use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Status};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+/// Complaints kept per node: a hostile one must not fill the memory.
+const MAX_COMPLAINTS: u8 = 8;
+/// Notices that wait for one node; while there are as many, it is on no new class route.
+const MOST_NOTICES: usize = 64;
+
+/// Hears every frame from and to nodes.
+pub type Recorder<'a> = &'a mut dyn FnMut(&[u8]);
+
+/// The tree with a stream at each node.
+pub struct TreeSwitch<S> {
+    tree: Tree,
+    stations: Vec<Station<S>>,
+    delay: Option<(Duration, Duration)>,
+    seed: u64,
+    opened: u64,
+    refused: u64,
+    complaints: Vec<String>,
+}
+
+impl<S: Read + Write> TreeSwitch<S> {
+    /// A tree of `nodes` nodes without any stream yet; its queues have room for `room` packets each.
+    pub fn new(nodes: u32, room: usize, faults: Option<Faults>) -> Self {
+        Self {
+            tree: Tree::new(nodes, room),
+            stations: (0..nodes).map(|_| Station::new()).collect(),
+            delay: faults.and_then(|faults| faults.delay),
+            seed: faults.map_or(0, |faults| faults.seed),
+            opened: 0,
+            refused: 0,
+            complaints: Vec::new(),
+        }
+    }
+
+    /// Attaches the stream of `node`.
+    pub fn connect(&mut self, node: u32, stream: S) {
+        if let Some(station) = self.stations.get_mut(node as usize) {
+            station.stream = Some(FrameStream::new(stream));
+        }
+    }
+
+    /// Notes what the stream of `node` has become ready for.
+    pub fn ready(&mut self, node: usize, readable: bool, writable: bool) {
+        if let Some(stream) = self.stations.get_mut(node).and_then(|station| station.stream.as_mut()) {
+            stream.ready(readable, writable);
+        }
+    }
+
+    /// The first half of a round, as [`Switch::exchange`](super::super::switch::Switch::exchange).
+    pub fn exchange(&mut self, now: Duration, record: Recorder) -> bool {
+        let mut changed = false;
+        for stream in self.stations.iter_mut().filter_map(|station| station.stream.as_mut()) {
+            changed |= stream.fill();
+        }
+        // Ends: each turn takes from finite input buffers or moves packets towards finite output buffers.
+        loop {
+            let mut moved = false;
+            for rank in 0..self.stations.len() as u32 {
+                moved |= self.take_in(rank, now, record);
+                moved |= self.inject(rank, now);
+            }
+            moved |= self.tree.step() > 0;
+            for rank in 0..self.stations.len() as u32 {
+                moved |= self.give_out(rank, record);
+            }
+            changed |= moved;
+            if !moved {
+                return changed;
+            }
+        }
+    }
+
+    /// When a packet that was held back can go into the tree.
+    pub fn due(&self) -> Option<Duration> {
+        self.delay?;
+        let due = |(rank, station): (u32, &Station<S>)| {
+            let routes = station.ports.iter().flatten().filter(|port| self.tree.has_room(rank, port.route));
+            routes.filter_map(|port| port.pending.front()).map(|&(due, _)| due).min()
+        };
+        (0..).zip(&self.stations).filter_map(due).min()
+    }
+
+    /// The second half of a round: writes; returns whether anything changed. A stream that has ended is given to
+    /// `retire`.
+    pub fn deliver(&mut self, mut retire: impl FnMut(S)) -> bool {
+        let mut changed = false;
+        for station in &mut self.stations {
+            let Some(stream) = &mut station.stream else { continue };
+            changed |= stream.flush();
+            if let Some(why) = stream.ended() {
+                station.left = Some(why);
+                station.stream.take().map(FrameStream::into_stream).map(&mut retire);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Takes all whole frames of one node in. None has to wait: what has no credit is dropped.
+    fn take_in(&mut self, rank: u32, now: Duration, record: Recorder) -> bool {
+        let mut taken = false;
+        loop {
+            let station = &mut self.stations[rank as usize];
+            let Some(stream) = &mut station.stream else { return taken };
+            let frame = stream.frame().map(<[u8]>::to_vec);
+            let skipped = stream.take_skipped();
+            let unfit = skipped.short + skipped.long;
+            if frame.is_some() {
+                stream.consume();
+            }
+            station.dropped.unfit += unfit;
+            if unfit > 0 {
+                self.complain(rank, || "it sent a frame of an unfit length".into());
+            }
+            let Some(frame) = frame else { return taken };
+            record(&frame);
+            self.admit(rank, &frame, now);
+            taken = true;
+        }
+    }
+
+    /// Does what a frame asks for, or counts why not.
+    fn admit(&mut self, rank: u32, frame: &[u8], now: Duration) {
+        let dropped = &mut self.stations[rank as usize].dropped;
+        let packet = match frame::read(frame, rank) {
+            Ok(packet) => packet,
+            Err(wrong) => {
+                let (count, why) = match wrong {
+                    Wrong::Foreign => (&mut dropped.foreign, "it sent a frame of another network"),
+                    Wrong::Forged => (&mut dropped.forged, "it sent a frame with another's source address"),
+                    Wrong::Unroutable => {
+                        (&mut dropped.unroutable, "it sent a frame that is not for the network")
+                    }
+                    Wrong::Short => (&mut dropped.unfit, "it sent a frame without a header"),
+                };
+                *count += 1;
+                return self.complain(rank, || why.into());
+            }
+        };
+        let Ok(combine::Packet { envelope, payload }) = combine::Packet::parse(packet) else {
+            dropped.malformed += 1;
+            return self.complain(rank, || "it sent a frame that holds no packet".into());
+        };
+        match envelope.kind {
+            Kind::Hello => self.hello(rank, envelope.argument),
+            Kind::Contribute | Kind::Broadcast | Kind::Credit => self.accept(rank, &envelope, payload, now),
+            Kind::Allocate => self.allocate(rank, envelope.argument, payload),
+            Kind::Release => self.release(rank, envelope.route),
+            Kind::Welcome | Kind::Result | Kind::Opened | Kind::Refused | Kind::Closed => {
+                dropped.malformed += 1;
+                self.complain(rank, || "it sent what only the network sends".into());
+            }
+        }
+    }
+
+    fn hello(&mut self, rank: u32, claimed: u32) {
+        let nodes = self.stations.len();
+        let station = &mut self.stations[rank as usize];
+        station.control += 1;
+        if claimed as usize != nodes {
+            station.dropped.malformed += 1;
+            return self.complain(rank, || format!("it says there are {claimed} nodes, there are {nodes}"));
+        }
+        station.joined = true;
+        // A hurried one gets one answer.
+        if station.notices.iter().all(|notice| notice.kind != Kind::Welcome) {
+            let welcome = Envelope::new(Kind::Welcome, ClassRoute::WORLD, NETWORK);
+            station.notices.push_back(Envelope { argument: claimed, ..welcome });
+        }
+    }
+
+    /// Takes in what counts in a window: credit, and data that waits for its time.
+    fn accept(&mut self, rank: u32, envelope: &Envelope, payload: &[u8], now: Duration) {
+        let role = self.tree.role(rank, envelope.route);
+        let station = &mut self.stations[rank as usize];
+        let number = station.delayed;
+        let may = role.is_some_and(|role| role.contributes || envelope.kind != Kind::Contribute);
+        let Some(port) = station.port(envelope.route).filter(|_| may) else {
+            // The route may have been given up when this was on its way.
+            station.dropped.no_route += 1;
+            return;
+        };
+        let possible = port.window.hear(envelope.taken);
+        if envelope.kind == Kind::Credit {
+            station.control += 1;
+            return;
+        }
+        if !possible || !port.window.arrive() {
+            station.dropped.overrun += 1;
+            return self.complain(rank, || "it sent more than it had credit for".into());
+        }
+        let packet = match envelope.kind {
+            Kind::Broadcast => Packet::broadcast(rank, envelope.sequence, payload.to_vec()),
+            _ => Packet::contribution(envelope.operation, envelope.sequence, payload.to_vec()),
+        };
+        let due = self.delay.map_or(Duration::ZERO, |(from, to)| {
+            let mut dice = Dice::new(self.seed, rank, NETWORK, number);
+            now + from + Duration::from_nanos(dice.below(((to - from).as_nanos() as u64).saturating_add(1)))
+        });
+        // What is held back stays in order.
+        let last = port.pending.back().map_or(Duration::ZERO, |&(due, _)| due);
+        port.pending.push_back((due.max(last), packet));
+        station.delayed += u64::from(self.delay.is_some());
+    }
+
+    fn allocate(&mut self, rank: u32, tag: u32, payload: &[u8]) {
+        self.stations[rank as usize].control += 1;
+        if self.stations[rank as usize].notices.len() >= MOST_NOTICES {
+            self.stations[rank as usize].dropped.overrun += 1;
+            return;
+        }
+        let roles = Members::read(payload).and_then(|members| self.tree.roles(rank, members));
+        let change = roles.ok_or(Status::BadMembers).and_then(|roles| {
+            let mut members = roles.iter().zip(&self.stations).filter(|(role, _)| role.is_member());
+            if members.any(|(_, station)| station.notices.len() >= MOST_NOTICES) {
+                return Err(Status::Busy);
+            }
+            self.tree.allocate(rank, tag, &roles)
+        });
+        match change {
+            Ok(Change { route, tag, members }) => {
+                self.opened += 1;
+                for (member, role) in members {
+                    let station = &mut self.stations[member as usize];
+                    station.ports[usize::from(route.id)] = Some(Port::new(route));
+                    let opened = Envelope::new(Kind::Opened, route, rank);
+                    station.notices.push_back(Envelope { argument: tag, role, ..opened });
+                }
+            }
+            Err(status) => {
+                self.refused += 1;
+                let refused = Envelope::new(Kind::Refused, ClassRoute::WORLD, NETWORK);
+                let refused = Envelope { argument: tag, status, ..refused };
+                self.stations[rank as usize].notices.push_back(refused);
+            }
+        }
+    }
+
+    fn release(&mut self, rank: u32, route: ClassRoute) {
+        self.stations[rank as usize].control += 1;
+        let Some(Change { tag, members, .. }) = self.tree.release(rank, route) else {
+            self.stations[rank as usize].dropped.no_route += 1;
+            return;
+        };
+        for (member, role) in members {
+            let station = &mut self.stations[member as usize];
+            station.ports[usize::from(route.id)] = None;
+            let closed = Envelope::new(Kind::Closed, route, rank);
+            station.notices.push_back(Envelope { argument: tag, role, ..closed });
+        }
+    }
+
+    /// Puts what is due into the tree, as far as there is room.
+    fn inject(&mut self, rank: u32, now: Duration) -> bool {
+        let Self { tree, stations, .. } = self;
+        let station = &mut stations[rank as usize];
+        let (mut moved, mut left) = (false, 0);
+        for port in station.ports.iter_mut().flatten() {
+            while port.pending.front().is_some_and(|&(due, _)| due <= now) && tree.has_room(rank, port.route)
+            {
+                let Some((_, packet)) = port.pending.pop_front() else { break };
+                // There is room, and the role was looked at.
+                moved |= tree.inject(rank, port.route, packet).is_ok();
+            }
+            left += port.pending.len();
+        }
+        if left == 0 && station.left.is_some() && !std::mem::replace(&mut station.buried, true) {
+            tree.bury(rank);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Gives one node its notices, packets and credits while its stream has room for them.
+    fn give_out(&mut self, rank: u32, record: Recorder) -> bool {
+        let Self { tree, stations, .. } = self;
+        let station = &mut stations[rank as usize];
+        let mut given = false;
+        while station.takes()
+            && let Some(notice) = station.notices.pop_front()
+        {
+            station.send(rank, &notice, &[], record);
+            station.control += 1;
+            given = true;
+        }
+        for offset in 0..CLASS_ROUTES {
+            let id = (station.turn + offset) % CLASS_ROUTES;
+            while station.takes()
+                && let Some(port) = &mut station.ports[id]
+                && (station.left.is_some() || port.window.may_send())
+                && let Some(packet) = tree.eject(rank, port.route)
+            {
+                port.window.take_all_but((port.pending.len() + tree.waiting(rank, port.route)) as u16);
+                let kind = if packet.is_broadcast() { Kind::Broadcast } else { Kind::Result };
+                let (operation, status) = match packet.body {
+                    Body::Combine { operation, status } => (operation, status),
+                    Body::Broadcast => Default::default(),
+                };
+                let envelope = Envelope {
+                    sequence: packet.sequence,
+                    operation,
+                    status,
+                    taken: port.window.tell(),
+                    ..Envelope::new(kind, port.route, packet.origin)
+                };
+                port.window.send();
+                station.turn = id + 1;
+                if station.send(rank, &envelope, &packet.payload, record) {
+                    station.delivered.add(packet.frame_bytes());
+                } else {
+                    station.dropped.undelivered += 1;
+                }
+                given = true;
+            }
+        }
+        for id in 0..CLASS_ROUTES {
+            let Some(port) = &mut station.ports[id] else { continue };
+            port.window.take_all_but((port.pending.len() + tree.waiting(rank, port.route)) as u16);
+            let route = port.route;
+            if port.window.owes() && station.stream.is_some() && station.takes() {
+                let taken = station.port(route).map_or(0, |port| port.window.tell());
+                station.send(
+                    rank,
+                    &Envelope { taken, ..Envelope::new(Kind::Credit, route, NETWORK) },
+                    &[],
+                    record,
+                );
+                station.control += 1;
+                given = true;
+            }
+        }
+        given
+    }
+
+    /// Notes what is wrong with a node, unless it is known.
+    pub fn complain(&mut self, rank: u32, why: impl FnOnce() -> String) {
+        let Some(station) = self.stations.get_mut(rank as usize) else { return };
+        if station.complaints == MAX_COMPLAINTS {
+            return;
+        }
+        let text = format!("node {rank}, tree: {}", why());
+        if !self.complaints.contains(&text) {
+            station.complaints += 1;
+            self.complaints.push(text);
+        }
+    }
+
+    /// What went wrong, each with the node's name.
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+
+    /// All counters.
+    pub fn statistics(&self) -> TreeStatistics {
+        let node = |(station, counters): (&Station<S>, &super::model::Counters)| TreeNodeStatistics {
+            joined: station.joined,
+            left: station.left.clone(),
+            injected: counters.injected,
+            delivered: station.delivered,
+            up: counters.up,
+            down: counters.down,
+            combined: counters.combined,
+            control: station.control,
+            delayed: station.delayed,
+            dropped: station.dropped,
+        };
+        TreeStatistics {
+            steps: self.tree.steps(),
+            opened: self.opened,
+            refused: self.refused,
+            nodes: self.stations.iter().zip(self.tree.counters()).map(node).collect(),
+        }
+    }
+
+    /// What every router and stream holds, for people.
+    pub fn dump(&self) -> String {
+        let mut text = format!("tree: {} packets in flight\n", self.tree.in_flight());
+        for (rank, station) in (0..).zip(&self.stations) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "node {rank}: tree router ");
+            let _ = self.tree.describe(rank, &mut text);
+            let pending: usize = station.ports.iter().flatten().map(|port| port.pending.len()).sum();
+            if pending > 0 {
+                let _ = write!(text, "; {pending} packets wait before it");
+            }
+            let _ = match (&station.stream, &station.left) {
+                (Some(stream), _) => {
+                    let (unread, unwritten) = stream.backlog();
+                    let stalled = if stream.is_stalled() { ", the node does not read" } else { "" };
+                    writeln!(text, "; stream {unread} bytes in, {unwritten} bytes out{stalled}")
+                }
+                (None, Some(why)) => writeln!(text, "; left: {why}"),
+                (None, None) => writeln!(text, "; never connected"),
+            };
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+#[path = "switch_tests.rs"]
+mod tests;
