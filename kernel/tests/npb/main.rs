@@ -10,6 +10,13 @@ mod ep {
     pub mod deviates;
 }
 
+#[path = "../../examples/npb-cg"]
+mod cg {
+    pub mod class;
+    pub mod matrix;
+    pub mod solver;
+}
+
 mod threads;
 
 use npb::machine::{Grid, Machine, Tasks};
@@ -56,5 +63,20 @@ fn g3_ep_class_s_verifies_on_any_number_of_tasks() {
         assert!(tallies.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {tallies:?}");
         assert!(class.verifies(tallies[0].sums), "{tasks} tasks: {:?}", tallies[0]);
         assert_eq!(tallies[0].counts.iter().sum::<u64>(), 13_176_389);
+    }
+}
+
+#[test]
+fn g3_cg_class_s_verifies_on_any_number_of_tasks() {
+    let class = cg::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    for tasks in [1, 2, 3, 4, 6, 8, 9, 16] {
+        let steps = on_tasks(tasks, |machine| {
+            let mut solver = cg::solver::Solver::new(machine, class).unwrap();
+            solver.restart();
+            (0..class.iterations).map(|_| solver.step(machine).unwrap()).last().unwrap()
+        });
+        assert!(steps.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {steps:?}");
+        assert!(class.verifies(steps[0].zeta), "{tasks} tasks: {:?}", steps[0]);
+        assert!(steps[0].residual < 1e-12, "{tasks} tasks: {:?}", steps[0]);
     }
 }
