@@ -17,6 +17,15 @@ mod cg {
     pub mod solver;
 }
 
+#[path = "../../examples/npb-mg"]
+mod mg {
+    pub mod charges;
+    pub mod class;
+    pub mod cycle;
+    pub mod grid;
+    pub mod stencil;
+}
+
 mod threads;
 
 use npb::machine::{Grid, Machine, Tasks};
@@ -78,5 +87,24 @@ fn g3_cg_class_s_verifies_on_any_number_of_tasks() {
         assert!(steps.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {steps:?}");
         assert!(class.verifies(steps[0].zeta), "{tasks} tasks: {:?}", steps[0]);
         assert!(steps[0].residual < 1e-12, "{tasks} tasks: {:?}", steps[0]);
+    }
+}
+
+#[test]
+fn g3_mg_class_s_verifies_on_powers_of_two() {
+    let class = mg::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    assert!([3, 6, 1 << 13].iter().all(|&tasks| !mg::cycle::suits(class, tasks)));
+    for tasks in [1, 2, 4, 8, 16, 32, 64] {
+        assert!(mg::cycle::suits(class, tasks));
+        let norms = on_tasks(tasks, |machine| {
+            let mut solver = mg::cycle::Solver::new(machine, class).unwrap();
+            solver.restart(machine).unwrap();
+            for _ in 0..class.iterations {
+                solver.cycle(machine).unwrap();
+            }
+            solver.norm(machine).unwrap()
+        });
+        assert!(norms.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {norms:?}");
+        assert!(class.verifies(norms[0]), "{tasks} tasks: {:?}", norms[0]);
     }
 }
