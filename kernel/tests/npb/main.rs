@@ -26,6 +26,14 @@ mod mg {
     pub mod stencil;
 }
 
+#[path = "../../examples/npb-ft"]
+mod ft {
+    pub mod class;
+    pub mod fourier;
+    pub mod pencils;
+    pub mod solver;
+}
+
 mod threads;
 
 use npb::machine::{Grid, Machine, Tasks};
@@ -106,5 +114,25 @@ fn g3_mg_class_s_verifies_on_powers_of_two() {
         });
         assert!(norms.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {norms:?}");
         assert!(class.verifies(norms[0]), "{tasks} tasks: {:?}", norms[0]);
+    }
+}
+
+#[test]
+fn g3_ft_class_s_verifies_every_step_on_pencils_and_slabs() {
+    let class = ft::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    let unsuitable = [3, 12, 1 << 14].map(|tasks| Grid::square(0, tasks));
+    assert!(unsuitable.iter().all(|grid| !ft::pencils::suits(class, grid)));
+    for (rows, columns) in [(1, 1), (1, 2), (2, 1), (2, 2), (2, 4), (1, 8), (8, 1), (4, 4)] {
+        let checksums = on_tasks(rows * columns, |machine| {
+            let grid = Grid::with_rows(rows, Machine::task(machine), rows * columns);
+            assert!(ft::pencils::suits(class, &grid));
+            let mut solver = ft::solver::Solver::new(machine, class, grid).unwrap();
+            solver.restart(machine).unwrap();
+            [(); ft::class::STEPS].map(|()| solver.step(machine).unwrap())
+        });
+        assert!(checksums.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {checksums:?}");
+        for (step, &checksum) in checksums[0].iter().enumerate() {
+            assert!(class.verifies(step, checksum), "{rows} x {columns}, step {step}: {checksum:?}");
+        }
     }
 }
