@@ -12,11 +12,13 @@ struct Largest([[f64; 2]; CHARGES]);
 
 impl Largest {
     fn offer(&mut self, value: f64, place: f64) {
-        let rank = self.0.partition_point(|[larger, _]| *larger >= value);
-        if rank < CHARGES {
-            self.0.copy_within(rank..CHARGES - 1, rank + 1);
-            self.0[rank] = [value, place];
+        // Most are not even larger than the last.
+        if value <= self.0[CHARGES - 1][0] {
+            return;
         }
+        let rank = self.0.partition_point(|[larger, _]| *larger >= value);
+        self.0.copy_within(rank..CHARGES - 1, rank + 1);
+        self.0[rank] = [value, place];
     }
 }
 
