@@ -1,0 +1,54 @@
+//! NAS Parallel Benchmark FT: the heat equation by 3-D Fourier transforms, with the official verification
+//! (`--class S|W|A`).
+//!
+//! The tasks, a power of two, share the array as pencils; transposes run in rows and in columns of tasks.
+#![no_std]
+#![no_main]
+
+mod class;
+mod fourier;
+#[allow(dead_code, reason = "each benchmark needs a part")]
+#[path = "../npb/mod.rs"]
+mod npb;
+mod pencils;
+mod solver;
+
+use class::{CLASSES, STEPS};
+use kernel::{JobError, Task};
+use npb::job::{class, judge, say, say_time, start_ns};
+use npb::machine::Grid;
+use npb::messages::Messages;
+use solver::Solver;
+
+kernel::entry!(main);
+
+fn main(task: &'static Task) -> Result<(), JobError> {
+    let class = class(task, &CLASSES, |class| class.name)?;
+    let tasks = task.tasks() as usize;
+    let grid = Grid::square(task.number() as usize, tasks);
+    if !pencils::suits(class, &grid) {
+        return Err(JobError::Other(
+            "npb-ft wants a power of two of tasks, no more than the array has pencils each way",
+        ));
+    }
+    let (name, [x, y, z]) = (class.name, class.extents);
+    let Grid { rows, columns, .. } = grid;
+    say(
+        task,
+        format_args!(
+            "NPB FT class {name}: {x} x {y} x {z} points on {tasks} tasks as {rows} x {columns}, {STEPS} steps"
+        ),
+    );
+    let mut machine = Messages::new(task)?;
+    let mut solver = Solver::new(&mut machine, class, grid)?;
+    let start = start_ns(task, &mut machine)?;
+    solver.restart(&mut machine)?;
+    for step in 0..STEPS {
+        let checksum = solver.step(&mut machine)?;
+        let [re, im] = checksum;
+        let good = class.verifies(step, checksum);
+        judge(task, good, format_args!("step {}: checksum {re:.12e} {im:.12e}", step + 1))?;
+    }
+    say_time(task, start);
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! What the jobs say and are told.
+
+use super::machine::{Machine, Tasks};
+use core::fmt::{Arguments, Write};
+use kernel::{JobError, Task};
+
+/// The class that the job's arguments name, by default the first; `name` tells a class's letter.
+pub fn class<C>(
+    task: &'static Task,
+    classes: &'static [C],
+    name: impl Fn(&C) -> &'static str,
+) -> Result<&'static C, JobError> {
+    let mut chosen = classes.first();
+    let mut args = task.args();
+    while let Some(arg) = args.next() {
+        let letter = match (arg, args.next()) {
+            ("--class", Some(letter)) => letter,
+            ("--class", None) => return Err(JobError::Argument(arg, "wants a class: S, W or A")),
+            _ => return Err(JobError::Argument(arg, "is unknown: the job takes --class S, W or A")),
+        };
+        let named = classes.iter().find(|class| name(class).eq_ignore_ascii_case(letter));
+        chosen = Some(named.ok_or(JobError::Argument(letter, "is no class: there are S, W and A"))?);
+    }
+    chosen.ok_or(JobError::Other("the job has no classes"))
+}
+
+/// Prints a line, at task 0.
+pub fn say(task: &Task, text: Arguments) {
+    if task.number() == 0 {
+        let mut line = heapless::String::<160>::new();
+        // A longer line is cut.
+        let _ = line.write_fmt(text);
+        defmt::println!("{=str}", line.as_str());
+    }
+}
+
+/// Prints what was computed and whether it is right.
+///
+/// # Errors
+/// If it is not.
+pub fn judge(task: &Task, good: bool, computed: Arguments) -> Result<(), JobError> {
+    say(task, format_args!("{computed}: {}", if good { "verified" } else { "WRONG" }));
+    if good { Ok(()) } else { Err(JobError::Other("the result is not the official one")) }
+}
+
+/// The time when every task has come here.
+pub fn start_ns<M: Machine>(task: &Task, machine: &mut M) -> Result<u64, M::Error> {
+    let group = machine.group(Tasks::all(machine.tasks()))?;
+    machine.barrier(&group)?;
+    Ok(task.now_ns())
+}
+
+/// Prints the time since `start_ns`, which is that of the host that emulates the nodes.
+pub fn say_time(task: &Task, start_ns: u64) {
+    say(task, format_args!("{} us", (task.now_ns() - start_ns) / 1000));
+}

@@ -1,0 +1,111 @@
+//! What a benchmark needs of the machine: memory, groups of tasks, and collectives over groups.
+
+/// The tasks `first`, `first + stride`, ..., `count` of them. A member's rank is its place in this sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tasks {
+    /// Number of the first task.
+    pub first: usize,
+    /// From one task to the next.
+    pub stride: usize,
+    /// How many; at least 1.
+    pub count: usize,
+}
+
+impl Tasks {
+    /// All of `count` tasks.
+    pub fn all(count: usize) -> Self {
+        Self { first: 0, stride: 1, count }
+    }
+
+    /// The task with this rank.
+    pub fn member(self, rank: usize) -> usize {
+        self.first + rank * self.stride
+    }
+
+    /// The rank of a task that is a member.
+    pub fn rank(self, task: usize) -> usize {
+        (task - self.first) / self.stride
+    }
+}
+
+/// All tasks as a matrix, numbered row by row, and one task's place in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grid {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns, a multiple of the rows where the grid is as square as can be.
+    pub columns: usize,
+    /// The task's row.
+    pub row: usize,
+    /// The task's column.
+    pub column: usize,
+}
+
+impl Grid {
+    /// The grid with this number of rows, which divides `tasks`.
+    pub fn with_rows(rows: usize, task: usize, tasks: usize) -> Self {
+        let columns = tasks / rows;
+        Self { rows, columns, row: task / columns, column: task % columns }
+    }
+
+    /// The most nearly square grid whose number of columns is a multiple of that of its rows.
+    pub fn square(task: usize, tasks: usize) -> Self {
+        let rows = (1..=tasks.isqrt()).rev().find(|rows| tasks.is_multiple_of(rows * rows));
+        Self::with_rows(rows.unwrap_or(1), task, tasks)
+    }
+
+    /// The tasks of the task's row, by column.
+    pub fn row_tasks(&self) -> Tasks {
+        Tasks { first: self.row * self.columns, stride: 1, count: self.columns }
+    }
+
+    /// The tasks of the task's column, by row.
+    pub fn column_tasks(&self) -> Tasks {
+        Tasks { first: self.column, stride: self.columns, count: self.rows }
+    }
+}
+
+/// One task's view of the machine. All members of a group call its collectives in the same order and with slices of
+/// the same lengths; results are the same bits at every member and in every run.
+pub trait Machine {
+    /// A group of tasks, ready for collectives.
+    type Group;
+    /// What can go wrong.
+    type Error;
+
+    /// The task's number.
+    fn task(&self) -> usize;
+
+    /// How many tasks there are.
+    fn tasks(&self) -> usize;
+
+    /// `len` zeros that the benchmark keeps.
+    fn reals(&mut self, len: usize) -> Result<&'static mut [f64], Self::Error>;
+
+    /// `len` zeros that the benchmark keeps.
+    fn indices(&mut self, len: usize) -> Result<&'static mut [u32], Self::Error>;
+
+    /// The group of `tasks`, of which this task is a member; every member calls this.
+    fn group(&mut self, tasks: Tasks) -> Result<Self::Group, Self::Error>;
+
+    /// Returns when every member has called it.
+    fn barrier(&mut self, group: &Self::Group) -> Result<(), Self::Error>;
+
+    /// Replaces `values` by their sums over the group.
+    fn sum(&mut self, group: &Self::Group, values: &mut [f64]) -> Result<(), Self::Error>;
+
+    /// `all` becomes the `mine` of every member, in the order of ranks.
+    fn all_gather(&mut self, group: &Self::Group, mine: &[f64], all: &mut [f64]) -> Result<(), Self::Error>;
+
+    /// `send` is one block for each member, in the order of ranks and all of one length; `received` becomes the
+    /// blocks for this task, in the order of their senders.
+    fn all_to_all(
+        &mut self,
+        group: &Self::Group,
+        send: &[f64],
+        received: &mut [f64],
+    ) -> Result<(), Self::Error>;
+
+    /// Swaps data with a task that names this one as its partner; with itself, copies.
+    fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), Self::Error>;
+}

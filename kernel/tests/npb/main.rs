@@ -1,0 +1,138 @@
+//! The benchmarks' numerics on threads of the host, verified as the jobs verify them on nodes.
+
+#[path = "../../examples/npb/mod.rs"]
+#[allow(dead_code)]
+mod npb;
+
+#[path = "../../examples/npb-ep"]
+mod ep {
+    pub mod class;
+    pub mod deviates;
+}
+
+#[path = "../../examples/npb-cg"]
+mod cg {
+    pub mod class;
+    pub mod matrix;
+    pub mod solver;
+}
+
+#[path = "../../examples/npb-mg"]
+mod mg {
+    pub mod charges;
+    pub mod class;
+    pub mod cycle;
+    pub mod grid;
+    pub mod stencil;
+}
+
+#[path = "../../examples/npb-ft"]
+mod ft {
+    pub mod class;
+    pub mod fourier;
+    pub mod pencils;
+    pub mod solver;
+}
+
+mod threads;
+
+use npb::machine::{Grid, Machine, Tasks};
+use threads::on_tasks;
+
+#[test]
+fn g3_collectives_of_pairwise_swaps_are_right_for_any_number_of_tasks() {
+    for tasks in 1..=9 {
+        on_tasks(tasks, |machine| {
+            // All tasks, and the odd or even ones.
+            let me = Machine::task(machine);
+            let half = Tasks { first: me % 2, stride: 2, count: (tasks - me % 2).div_ceil(2) };
+            for group in [Tasks::all(tasks), half] {
+                let members: Vec<_> = (0..group.count).map(|rank| group.member(rank)).collect();
+                for len in [0, 1, 5, npb::pairwise::CHUNK + 1] {
+                    let word = |from: usize, at: usize| (from * 100_000 + at) as f64;
+                    let mut sums: Vec<_> = (0..len).map(|at| word(me, at)).collect();
+                    machine.sum(&group, &mut sums).unwrap();
+                    let total = |at| members.iter().map(|&from| word(from, at)).sum::<f64>();
+                    assert!(sums.iter().enumerate().all(|(at, &sum)| sum == total(at)));
+
+                    let mine: Vec<_> = (0..len).map(|at| word(me, at)).collect();
+                    let mut all = vec![0.0; len * group.count];
+                    machine.all_gather(&group, &mine, &mut all).unwrap();
+                    let wanted = members.iter().flat_map(|&from| (0..len).map(move |at| word(from, at)));
+                    assert!(all.iter().copied().eq(wanted));
+
+                    let block = |from: usize, to: usize| (0..len).map(move |at| word(from * 16 + to, at));
+                    let send: Vec<_> = members.iter().flat_map(|&to| block(me, to)).collect();
+                    machine.all_to_all(&group, &send, &mut all).unwrap();
+                    assert!(all.iter().copied().eq(members.iter().flat_map(|&from| block(from, me))));
+                }
+                machine.barrier(&group).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn g3_ep_class_s_verifies_on_any_number_of_tasks() {
+    let class = ep::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    for tasks in [1, 2, 3, 4, 8] {
+        let tallies = on_tasks(tasks, |machine| ep::deviates::tally(machine, class).unwrap());
+        assert!(tallies.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {tallies:?}");
+        assert!(class.verifies(tallies[0].sums), "{tasks} tasks: {:?}", tallies[0]);
+        assert_eq!(tallies[0].counts.iter().sum::<u64>(), 13_176_389);
+    }
+}
+
+#[test]
+fn g3_cg_class_s_verifies_on_any_number_of_tasks() {
+    let class = cg::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    for tasks in [1, 2, 3, 4, 6, 8, 9, 16] {
+        let steps = on_tasks(tasks, |machine| {
+            let mut solver = cg::solver::Solver::new(machine, class).unwrap();
+            solver.restart();
+            (0..class.iterations).map(|_| solver.step(machine).unwrap()).last().unwrap()
+        });
+        assert!(steps.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {steps:?}");
+        assert!(class.verifies(steps[0].zeta), "{tasks} tasks: {:?}", steps[0]);
+        assert!(steps[0].residual < 1e-12, "{tasks} tasks: {:?}", steps[0]);
+    }
+}
+
+#[test]
+fn g3_mg_class_s_verifies_on_powers_of_two() {
+    let class = mg::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    assert!([3, 6, 1 << 13].iter().all(|&tasks| !mg::cycle::suits(class, tasks)));
+    for tasks in [1, 2, 4, 8, 16, 32, 64] {
+        assert!(mg::cycle::suits(class, tasks));
+        let norms = on_tasks(tasks, |machine| {
+            let mut solver = mg::cycle::Solver::new(machine, class).unwrap();
+            solver.restart(machine).unwrap();
+            for _ in 0..class.iterations {
+                solver.cycle(machine).unwrap();
+            }
+            solver.norm(machine).unwrap()
+        });
+        assert!(norms.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {norms:?}");
+        assert!(class.verifies(norms[0]), "{tasks} tasks: {:?}", norms[0]);
+    }
+}
+
+#[test]
+fn g3_ft_class_s_verifies_every_step_on_pencils_and_slabs() {
+    let class = ft::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    let unsuitable = [3, 12, 1 << 14].map(|tasks| Grid::square(0, tasks));
+    assert!(unsuitable.iter().all(|grid| !ft::pencils::suits(class, grid)));
+    for (rows, columns) in [(1, 1), (1, 2), (2, 1), (2, 2), (2, 4), (1, 8), (8, 1), (4, 4)] {
+        let checksums = on_tasks(rows * columns, |machine| {
+            let grid = Grid::with_rows(rows, Machine::task(machine), rows * columns);
+            assert!(ft::pencils::suits(class, &grid));
+            let mut solver = ft::solver::Solver::new(machine, class, grid).unwrap();
+            solver.restart(machine).unwrap();
+            [(); ft::class::STEPS].map(|()| solver.step(machine).unwrap())
+        });
+        assert!(checksums.windows(2).all(|pair| pair[0] == pair[1]), "tasks differ: {checksums:?}");
+        for (step, &checksum) in checksums[0].iter().enumerate() {
+            assert!(class.verifies(step, checksum), "{rows} x {columns}, step {step}: {checksum:?}");
+        }
+    }
+}
