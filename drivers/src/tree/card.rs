@@ -128,7 +128,8 @@ impl<H: Hal, T: Transport> Card<H, T> {
         let pointer = NonNull::from(buffer);
         let start = pointer.cast::<u8>().as_ptr().wrapping_add(FRAME_START);
         let piece = Piece { address: H::device_address(start), len: len as u32 };
-        if let Some(head) = self.receive.add(&[piece], true) {
+        // SAFETY: all of the piece lies in the buffer, which is the card's alone until the device has used it.
+        if let Some(head) = unsafe { self.receive.add(&[piece], true) } {
             self.buffers[usize::from(head)] = Some(pointer);
         }
     }
@@ -168,7 +169,8 @@ impl<H: Hal, T: Transport> Card<H, T> {
             bytes[FRONT..len].copy_from_slice(payload);
         }
         let piece = Piece { address: H::device_address(slot.0.get().cast_const().cast()), len: len as u32 };
-        let Some(head) = self.transmit.add(&[piece], false) else { return false };
+        // SAFETY: the piece lies in a slot of the slab, which is not written again before the device has used it.
+        let Some(head) = (unsafe { self.transmit.add(&[piece], false) }) else { return false };
         self.slot_of[usize::from(head)] = number;
         self.free -= 1;
         true

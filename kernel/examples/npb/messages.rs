@@ -168,6 +168,7 @@ impl Link for Messages {
                 dispatch: VALUES,
                 header: &header,
                 payload,
+                layout: kernel::Layout::Contiguous,
                 local_done: None,
                 remote_done: None,
             };

@@ -220,8 +220,8 @@ proptest! {
         for _ in 0..20_000 {
             waiting.retain(|packet| tree.inject(packet.origin, route, packet.clone()).is_err());
             let moved = tree.step();
-            for node in 0..roles.len() {
-                got[node].extend(tree.eject(node as u32, route));
+            for (node, got) in (0..).zip(&mut got) {
+                got.extend(tree.eject(node, route));
             }
             if moved == 0 && waiting.is_empty() && tree.in_flight() == 0 {
                 break;

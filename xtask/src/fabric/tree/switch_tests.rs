@@ -172,10 +172,10 @@ fn d3_windows_let_long_vectors_through_and_never_more_than_a_node_has_places_for
     let mut bench = Bench::new(6, "");
     let (mut sent, mut got) = ([0; 6], [0; 6]);
     while got.iter().any(|&got| got < 100) {
-        for node in 0..6 {
-            while sent[node] < 100 && bench.windows[node][0].may_send() {
-                bench.contribute(node as u32, ClassRoute::WORLD, sent[node], &[1; 8]);
-                sent[node] += 1;
+        for (node, sent) in sent.iter_mut().enumerate() {
+            while *sent < 100 && bench.windows[node][0].may_send() {
+                bench.contribute(node as u32, ClassRoute::WORLD, *sent, &[1; 8]);
+                *sent += 1;
             }
         }
         bench.run();
