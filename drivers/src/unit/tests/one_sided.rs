@@ -104,6 +104,27 @@ fn p7_a_put_of_several_packets_is_answered_once_and_lent_memory_comes_back() {
 }
 
 #[test]
+fn n8_whoever_lent_what_was_got_is_woken_when_nobody_reads_it_any_more() {
+    let net = Net::new(2);
+    let units = units::<0>(&net, 2, 1, None);
+    let (mut a, mut owner, mut other) = (open(units[0], 0), open(units[1], 0), open(units[1], 1));
+    let lease = Buffer::new(std::vec![0; 1200].leak()).unwrap().lend();
+    let region = owner.register(Memory::Lent(lease.source()), Rights::READ).unwrap();
+    let into = shared(&[0; 1000]);
+    let envelope = Envelope { target: endpoint(1, 0), ..request(Kind::Get, 1, 4, 0, 1000) };
+    a.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
+    owner.arm();
+    // The owner's node is driven by another of its contexts.
+    let completed = ended(&mut a, || {
+        other.drive();
+    });
+    assert_eq!(completed.result, Ok(0));
+    owner.deregister(region);
+    assert!(lease.reclaim().is_ok());
+    assert_eq!(owner.station.flag.wake(), None, "somebody has woken it");
+}
+
+#[test]
 fn p10_a_put_is_scattered_to_the_segments_that_it_names() {
     let ((mut a, mut b), _) = ports::<0>(1);
     let (region, memory) = region(&mut b, &[0; 64]);
