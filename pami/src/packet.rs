@@ -134,7 +134,7 @@ pub enum Malformed {
     Kind,
     /// The header length is over the payload length.
     HeaderLength,
-    /// The data of the packet lies outside the message's total.
+    /// The data of the packet lies outside the message's total, or a first packet has none although the message has.
     Range,
 }
 
@@ -240,7 +240,9 @@ impl<'a> Packet<'a> {
             payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
         let carries_data = matches!(envelope.kind, Kind::First | Kind::FirstAcked | Kind::Next);
         let end = u64::from(envelope.offset) + data.len() as u64;
-        if carries_data && end > u64::from(envelope.total) {
+        // No data in front of some is how handlers tell a rendezvous.
+        let empty = data.is_empty() && envelope.total > 0 && envelope.kind != Kind::Next;
+        if carries_data && (empty || end > u64::from(envelope.total)) {
             return Err(Malformed::Range);
         }
         Ok(Self { envelope, header, data })
@@ -297,7 +299,13 @@ mod tests {
             let mut bytes = std::vec::Vec::from(wire.as_bytes());
             bytes.extend(&header);
             bytes.extend(&data);
-            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { envelope, header: &header, data: &data }));
+            let first = matches!(envelope.kind, Kind::First | Kind::FirstAcked);
+            let expected = if first && data.is_empty() {
+                Err(Malformed::Range)
+            } else {
+                Ok(Packet { envelope, header: &header, data: &data })
+            };
+            prop_assert_eq!(Packet::parse(&bytes), expected);
         }
     }
 

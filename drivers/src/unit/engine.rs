@@ -149,7 +149,8 @@ impl<A: Adapter> Engine<A> {
             self.free += 1;
             return false;
         }
-        self.flights[usize::from(cookie)] = Some(Flight { port: None, lender: None, body: Body::inline(node, &[]) });
+        self.flights[usize::from(cookie)] =
+            Some(Flight { port: None, lender: None, body: Body::inline(node, &[]) });
         self.adapter.flush();
         true
     }
