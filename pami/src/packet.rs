@@ -25,6 +25,9 @@ pub const VERSION: u8 = 1;
 /// Bytes of the header on the wire.
 pub const HEADER_BYTES: usize = 32;
 
+/// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
+pub const ENDS: u8 = 1;
+
 /// What a packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -53,7 +56,7 @@ pub enum Kind {
     /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
     /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
     /// [`Segment`](crate::layout::Segment)s of the region, whose lengths add up to the data's; `offset` then means
-    /// nothing.
+    /// nothing. `dispatch` is [`ENDS`] if a `PutLast` of the same number will follow.
     Put = 10,
     /// As `Put`, and the last of a message: its origin wants a [`Reply`](Kind::Reply).
     PutLast = 11,

@@ -4,6 +4,7 @@ use super::*;
 use crate::unit::{INLINE_BYTES, WINDOW};
 use pami::device::Full;
 use pami::layout::Segment;
+use pami::packet::ENDS;
 use zerocopy::IntoBytes;
 
 pub(super) type Ports<const TEST: usize> = (TestPort<TEST>, TestPort<TEST>);
@@ -17,7 +18,8 @@ pub(super) fn ports<const TEST: usize>(task: u32) -> (Ports<TEST>, u32) {
 
 /// Asks of task 0, context 0, to task `task`, context 1.
 pub(super) fn request(kind: Kind, task: u32, message: u32, offset: u32, total: u32) -> Envelope {
-    Envelope { kind, dispatch: 0, origin: endpoint(0, 0), target: endpoint(task, 1), message, offset, total }
+    let dispatch = if kind == Kind::Put { ENDS } else { 0 };
+    Envelope { kind, dispatch, origin: endpoint(0, 0), target: endpoint(task, 1), message, offset, total }
 }
 
 pub(super) fn push_put<P: Port>(
