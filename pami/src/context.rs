@@ -34,6 +34,9 @@ use rings::post::{PostQueue, Slot};
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
 /// Most posts that one call of [`Context::advance`] runs.
 pub const POSTS_PER_ADVANCE: usize = 64;
+/// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
+const FIRST_ORDER: u64 = (1 << u32::BITS) / REQUESTS as u64 - 48;
+
 /// What posted work says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
@@ -154,7 +157,7 @@ impl<P: Port> Active<P> {
             route: None,
             counters: Counters::default(),
             handlers,
-            orders: 0,
+            orders: FIRST_ORDER,
             // Some may have died before, with packets left for this context.
             mourning: true,
             contexts,

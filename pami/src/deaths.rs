@@ -46,6 +46,10 @@ impl<P: Port> Active<P> {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_halves(&mut self) {
+        // Of one that died since the last look more may have come just now.
+        if self.port.deaths() != self.deaths {
+            return;
+        }
         self.mourning = false;
         while let Some(origin) = self.incoming.find_origin(|origin| self.dead_home(origin).is_some()) {
             let Some(node) = self.dead_home(origin) else { break };
@@ -67,8 +71,10 @@ impl<P: Port> Active<P> {
                 }
             }
             _ => {
-                if let Some(node) = dead(operation.target).filter(|_| waits) {
+                let (order, target) = (operation.order, operation.target);
+                if let Some(node) = dead(target).filter(|_| waits) {
                     self.give_up(number, OperationError::NodeDead(node));
+                    self.spoil_fences(order, target, OperationError::NodeDead(node));
                 }
             }
         }

@@ -210,6 +210,20 @@ impl<P: Port> Active<P> {
         !self.operations.iter().any(|older| older.order < order && targets.contains(older.target))
     }
 
+    /// An operation to `target` was given up: the fences behind it say so.
+    #[cold]
+    pub(crate) fn spoil_fences(&mut self, order: u64, target: Endpoint, error: OperationError) {
+        for number in bits(self.operations.fences) {
+            if let Some(operation) = self.operations.get(number)
+                && let Action::Fence(state) = &operation.action
+                && operation.order > order
+                && state.targets.contains(target)
+            {
+                operation.result = Err(error);
+            }
+        }
+    }
+
     /// A fence arrives: a reception that ends with its acknowledgement. Returns `false` if no place is free for it.
     pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) -> bool {
         let origin = envelope.origin;
@@ -224,27 +238,31 @@ impl<P: Port> Active<P> {
         true
     }
 
-    /// Moves on the fences whose origin has no message kept from before them. Returns how many moved.
+    /// Moves on the fences whose origin has no message from before them that is kept, or accepted and not delivered. Returns
+    /// how many moved.
     pub(crate) fn check_arrived_fences(&mut self) -> usize {
         bits(self.receptions.fences).filter(|&number| self.check_arrived_fence(number)).count()
     }
 
     fn check_arrived_fence(&mut self, number: u8) -> bool {
-        let Some(Reception { origin, order, stage: stage @ Stage::FenceWaits, .. }) =
-            self.receptions.get(number)
+        let Some(Reception { origin, order, stage: Stage::FenceWaits, .. }) = self.receptions.get(number)
         else {
             return false;
         };
-        if self.kept.has_older(*origin, *order) {
+        let (origin, order) = (*origin, *order);
+        if self.kept.has_older(origin, order) || self.receptions.delivers_older(origin, order) {
             return false;
         }
-        match self.port.locate(*origin, self.local_paths) {
-            Ok(Path::Torus(_)) => *stage = Stage::FenceAsks,
-            Ok(Path::Local(_)) => *stage = Stage::Answer,
+        let next = match self.port.locate(origin, self.local_paths) {
+            Ok(Path::Torus(_)) => Stage::FenceAsks,
+            Ok(Path::Local(_)) => Stage::Answer,
             Err(_) => {
                 self.receptions.free(number);
                 return true;
             }
+        };
+        if let Some(reception) = self.receptions.get(number) {
+            reception.stage = next;
         }
         // As long as there are receptions.
         let _ = self.receptions.line.push(number);

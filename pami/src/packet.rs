@@ -25,6 +25,9 @@ pub const VERSION: u8 = 1;
 /// Bytes of the header on the wire.
 pub const HEADER_BYTES: usize = 32;
 
+/// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
+pub const ENDS: u8 = 1;
+
 /// What a packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -53,7 +56,7 @@ pub enum Kind {
     /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
     /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
     /// [`Segment`](crate::layout::Segment)s of the region, whose lengths add up to the data's; `offset` then means
-    /// nothing.
+    /// nothing. `dispatch` is [`ENDS`] if a `PutLast` of the same number will follow.
     Put = 10,
     /// As `Put`, and the last of a message: its origin wants a [`Reply`](Kind::Reply).
     PutLast = 11,
@@ -134,7 +137,7 @@ pub enum Malformed {
     Kind,
     /// The header length is over the payload length.
     HeaderLength,
-    /// The data of the packet lies outside the message's total.
+    /// The data of the packet lies outside the message's total, or a first packet has none although the message has.
     Range,
 }
 
@@ -240,7 +243,9 @@ impl<'a> Packet<'a> {
             payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
         let carries_data = matches!(envelope.kind, Kind::First | Kind::FirstAcked | Kind::Next);
         let end = u64::from(envelope.offset) + data.len() as u64;
-        if carries_data && end > u64::from(envelope.total) {
+        // No data in front of some is how handlers tell a rendezvous.
+        let empty = data.is_empty() && envelope.total > 0 && envelope.kind != Kind::Next;
+        if carries_data && (empty || end > u64::from(envelope.total)) {
             return Err(Malformed::Range);
         }
         Ok(Self { envelope, header, data })
@@ -297,7 +302,13 @@ mod tests {
             let mut bytes = std::vec::Vec::from(wire.as_bytes());
             bytes.extend(&header);
             bytes.extend(&data);
-            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { envelope, header: &header, data: &data }));
+            let first = matches!(envelope.kind, Kind::First | Kind::FirstAcked);
+            let expected = if first && data.is_empty() {
+                Err(Malformed::Range)
+            } else {
+                Ok(Packet { envelope, header: &header, data: &data })
+            };
+            prop_assert_eq!(Packet::parse(&bytes), expected);
         }
     }
 

@@ -104,6 +104,16 @@ impl<P: Port> Receptions<P> {
         self.free_place().filter(|_| self.fences.count_ones() < FENCES)
     }
 
+    /// Whether the callback of a message of `origin` is still to be called that came before the arrival with this number.
+    pub(crate) fn delivers_older(&self, origin: Endpoint, order: u64) -> bool {
+        let mut receptions = self.places.iter().flatten();
+        receptions.any(|reception| {
+            reception.origin == origin
+                && reception.order < order
+                && matches!(reception.stage, Stage::Deliver(..))
+        })
+    }
+
     /// Keeps a free place from being taken.
     pub(crate) fn reserve(&mut self, number: u8) {
         self.used |= 1 << number;

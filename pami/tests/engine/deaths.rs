@@ -1,6 +1,6 @@
 //! Nodes that die: what waits for them ends with an error that names them, the rest goes on (SPEC D-8).
 
-use crate::machine::{MTU, TestNode, World, buffer, filled, pattern};
+use crate::machine::{MTU, Step, TestNode, World, buffer, filled, pattern};
 use crate::scene::{Ends, Port, advance_all, clients, context, ends, fetches, leak, message, send};
 use pami::{
     Active, Client, Context, Fetch, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload,
@@ -260,4 +260,57 @@ fn d8_what_is_owed_to_a_dead_node_is_dropped() {
     world.kill(1);
     advance_all(&mut [&mut origin]);
     assert!(clients[0].destroy_context(origin).is_ok());
+}
+
+#[test]
+fn d8_a_fence_whose_target_dies_before_an_older_get_is_done_names_it() {
+    let Scene { world, mut origin, mut dying, .. } = scene();
+    let region = dying.register(buffer(10_000), Rights::READ).ok().unwrap();
+    let (ends, done) = ends();
+    world.stepped();
+    let get = Get {
+        target: dying.endpoint(),
+        region: region.handle(),
+        offset: 0,
+        layout: Layout::Contiguous,
+        into: buffer(10_000).share(),
+        at: 0,
+        into_layout: Layout::Contiguous,
+        len: 10_000,
+        done: done(0),
+    };
+    assert_eq!(origin.get(get), Ok(()));
+    assert_eq!(origin.fence(dying.endpoint(), done(1).unwrap()), Ok(()));
+    // The fence is answered, and the get is not.
+    for _ in 0..20 {
+        let mut state = world.lock();
+        let step = state.steps().into_iter().find(|&step| step != Step::Answer(1, 0));
+        step.into_iter().for_each(|step| state.step(step));
+        drop(state);
+        origin.advance();
+        dying.advance();
+    }
+    assert_eq!(world.count(pami::packet::Kind::FenceAck), 1);
+    assert_eq!(*ends.lock().unwrap(), []);
+    world.kill(1);
+    advance_all(&mut [&mut origin]);
+    assert_eq!(sorted(ends), [(0, None, DEAD), (1, None, DEAD)]);
+}
+
+#[test]
+fn d8_a_message_whose_rest_is_in_the_fifo_when_its_sender_dies_is_received_whole() {
+    let Scene { world, mut origin, mut dying, got, .. } = scene();
+    world.stepped();
+    send(&mut dying, message(origin.endpoint(), pattern(2 * MTU, 0)));
+    let first = world.lock().steps()[0];
+    world.lock().step(first);
+    while origin.advance() > 0 {}
+    assert_eq!(*got.lock().unwrap(), []);
+    // Another node's death has the context look for halves; when it sees its FIFO empty the rest comes, and then the death.
+    world.lock().last_words = Some(1);
+    world.kill(2);
+    for _ in 0..5 {
+        origin.advance();
+    }
+    assert_eq!(*got.lock().unwrap(), [(1, 2 * MTU, 2 * MTU, Ok(()))]);
 }

@@ -249,11 +249,15 @@ impl Port for TestPort {
         self.local_first = !self.local_first;
         let mut state = self.world.lock();
         let port = state.port(self.me);
-        if self.local_first {
+        let pulled = if self.local_first {
             port.local.pop_front().or_else(|| port.reception.pop_front())
         } else {
             port.reception.pop_front().or_else(|| port.local.pop_front())
+        };
+        if pulled.is_none() {
+            state.found_nothing();
         }
+        pulled
     }
 
     fn release(&mut self, _: Packet) {}

@@ -54,6 +54,8 @@ pub struct State {
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
     pub seen: Vec<Seen>,
+    /// A node whose injected packets arrive, and which dies, between a look at a FIFO that finds it empty and the next.
+    pub last_words: Option<u32>,
 }
 
 impl World {
@@ -68,6 +70,7 @@ impl World {
             stepped: false,
             moody: 0,
             seen: Vec::new(),
+            last_words: None,
         };
         Self { per_node, tasks, state: Mutex::new(state) }
     }
@@ -132,6 +135,17 @@ impl State {
 
     pub fn unit(&mut self, node: u32) -> &mut Unit {
         &mut self.units[node as usize]
+    }
+
+    /// A port has seen its FIFOs empty.
+    pub fn found_nothing(&mut self) {
+        let Some(node) = self.last_words.take() else { return };
+        for step in self.steps() {
+            while matches!(step, Step::Send(key) if key.1 / self.per_node == node) && self.can(step) {
+                self.step(step);
+            }
+        }
+        self.dead.insert(node);
     }
 
     /// Whether the next packet is refused for no reason.
