@@ -1,7 +1,7 @@
 //! Messages: every pair, every size, every path, order, back-pressure, garbage.
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, on_both_architectures};
+use tests::{BAD_WIRE, count_lines, expect_clean, on_both_architectures};
 use xtask::{Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
@@ -39,7 +39,7 @@ on_both_architectures! {
 
     fn d8_every_pair_exchanges_every_size_in_order_on_a_bad_wire(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("2x2").timeout(DEADLINE);
-        let outcome = run.faults("drop=2%,corrupt=1%,dup=2%,reorder=10%,seed=7").run().unwrap();
+        let outcome = run.faults(BAD_WIRE).run().unwrap();
         outcome.expect_success();
         assert_eq!(count_lines(&outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
         let lost: u64 = outcome.fabric.nodes.iter().map(|node| node.faults.dropped).sum();
