@@ -9,7 +9,7 @@
 //! | slots | zeros, and what was put |
 
 use crate::meeting::patiently;
-use crate::pattern::{GUARD, LARGEST, SHAPES, Shape, byte, clear, shapes};
+use crate::pattern::{GUARD, LARGEST, Like, SHAPES, Shape, byte, clear, difference, shapes};
 use crate::{EACH, Pairs, endpoint_number};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
@@ -200,7 +200,7 @@ impl<'a> OneSided<'a> {
         for region in &self.regions {
             for from in 0..self.pairs.endpoints() {
                 let slot = self.slot(from);
-                let good = shape.is_in(region.memory(), slot + skew(number, from), number, from);
+                let good = shape.is_in(region.memory(), slot + skew(number, from), self.like(number, from));
                 self.state.count_wrong(!good);
                 if number + 1 < SHAPES {
                     clear(region.memory(), slot, SKEWS + shape.reach());
@@ -237,7 +237,8 @@ impl<'a> OneSided<'a> {
             self.wait(|| state.ended.load(Relaxed) >= begun)?;
             for at in 0..PER_TASK {
                 let from = to as usize * EACH + at % EACH;
-                state.count_wrong(!shape.is_in(&self.landing, place(at), number, from));
+                let like = self.like(number, from);
+                state.count_wrong(!shape.is_in(&self.landing, place(at), like));
             }
         }
         if number + 1 < SHAPES {
@@ -306,6 +307,16 @@ impl<'a> OneSided<'a> {
 
     fn handle(&self, target: Endpoint) -> RegionHandle {
         self.handles[usize::from(target.context().0)][target.task() as usize]
+    }
+
+    /// What the data of endpoint `from` looks like from place `number` on.
+    fn like(&self, number: usize, from: usize) -> Like<'_> {
+        let mine = endpoint_number(self.pairs.contexts[0].endpoint());
+        Like {
+            memory: self.regions[0].memory(),
+            start: self.data() + number,
+            difference: difference(mine, from),
+        }
     }
 
     fn data(&self) -> usize {

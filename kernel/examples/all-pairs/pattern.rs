@@ -3,7 +3,7 @@
 use core::mem::size_of;
 use kernel::{Layout, Shared};
 
-/// Sizes of messages.
+/// Sizes of what is moved.
 pub const SIZES: usize = 8;
 /// The largest of them.
 pub const LARGEST: usize = 1 << 20;
@@ -15,6 +15,11 @@ const PIECE: usize = 512;
 /// Byte `at` of the data of endpoint `from`.
 pub fn byte(at: usize, from: usize) -> u8 {
     (at.wrapping_mul(7) ^ (at >> 9) ^ from.wrapping_mul(31)) as u8
+}
+
+/// By which bits each byte of the data of two endpoints differs.
+pub fn difference(a: usize, b: usize) -> u8 {
+    byte(0, a) ^ byte(0, b)
 }
 
 /// Everything around a packet's size, and a long one. They rise.
@@ -54,42 +59,58 @@ impl Shape {
         self.sink.reach(self.len as u32).unwrap_or(u32::MAX) as usize
     }
 
-    /// Whether `memory` has it from `start` on, read from place `skew` of the data of endpoint `from`, and zeros between
-    /// and behind.
-    pub fn is_in(&self, memory: &Shared, start: usize, skew: usize, from: usize) -> bool {
-        let (mut cursor, mut source) = Default::default();
-        let (mut at, mut left, mut good) = (0, self.len, true);
-        let (mut source_at, mut source_left) = (0, 0);
+    /// Whether `memory` has it from `start` on, as it was read from a place like `like`, and zeros between and behind.
+    pub fn is_in(&self, memory: &Shared, start: usize, like: Like) -> bool {
+        let (mut sink, mut source) = Default::default();
+        let (mut at, mut left) = (0, self.len);
+        let mut good = true;
         while left > 0 {
-            let Some((offset, run)) = self.sink.next_run(&mut cursor, left.min(PIECE) as u32) else {
+            let Some((offset, run)) = self.sink.next_run(&mut sink, left.min(PIECE) as u32) else {
                 return false;
             };
-            let (offset, run) = (offset as usize, run as usize);
-            good &= holds(memory, start + at, offset - at, || 0);
-            good &= holds(memory, start + offset, run, || {
-                if source_left == 0 {
-                    let next = self.source.next_run(&mut source, PIECE as u32).unwrap_or_default();
-                    (source_at, source_left) = (next.0 as usize, next.1);
-                }
-                let value = byte(skew + source_at, from);
-                (source_at, source_left) = (source_at + 1, source_left - 1);
-                value
-            });
-            (at, left) = (offset + run, left - run);
+            let offset = offset as usize;
+            good &= is_zero(memory, start + at, offset - at);
+            (at, left) = (offset, left - run as usize);
+            let mut rest = run;
+            while rest > 0 {
+                let Some((from, len)) = self.source.next_run(&mut source, rest) else { return false };
+                good &= like.is_at(from as usize, memory, start + at, len as usize);
+                at += len as usize;
+                rest -= len;
+            }
         }
-        good && holds(memory, start + at, GUARD, || 0)
+        good && is_zero(memory, start + at, GUARD)
     }
 }
 
-/// Whether `memory` has these bytes.
-fn holds(memory: &Shared, start: usize, len: usize, mut expected: impl FnMut() -> u8) -> bool {
-    let mut good = true;
-    for done in (0..len).step_by(PIECE) {
-        let mut bytes = [0; PIECE];
-        let bytes = &mut bytes[..PIECE.min(len - done)];
-        good &= memory.read(start + done, bytes).is_ok() && bytes.iter().all(|&byte| byte == expected());
+/// Data that differs from some other by the same bits in each byte: that of two endpoints does.
+#[derive(Clone, Copy)]
+pub struct Like<'a> {
+    pub memory: &'a Shared,
+    pub start: usize,
+    pub difference: u8,
+}
+
+impl Like<'_> {
+    /// Whether `len` bytes of `memory` from `start` on are like those from place `from` on; at most [`PIECE`].
+    fn is_at(&self, from: usize, memory: &Shared, start: usize, len: usize) -> bool {
+        let (mut like, mut seen) = ([self.difference; PIECE], [0; PIECE]);
+        let read = self.memory.read(self.start + from, &mut like[..len]);
+        let read = read.and_then(|()| memory.read(start, &mut seen[..len]));
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let words = like.chunks_exact(8).zip(seen.chunks_exact(8));
+        let difference = u64::from_ne_bytes([self.difference; 8]);
+        read.is_ok()
+            && words.map(|(a, b)| word(a) ^ word(b) ^ difference).fold(0, |all, bits| all | bits) == 0
     }
-    good
+}
+
+fn is_zero(memory: &Shared, start: usize, len: usize) -> bool {
+    (0..len).step_by(PIECE).all(|done| {
+        let mut bytes = [0; PIECE];
+        let read = memory.read(start + done, &mut bytes[..PIECE.min(len - done)]);
+        read.is_ok() && bytes.iter().all(|&byte| byte == 0)
+    })
 }
 
 /// Makes zeros of `len` bytes and what follows them up to an aligned place.
