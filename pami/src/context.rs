@@ -34,6 +34,8 @@ use rings::post::{PostQueue, Slot};
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
 /// Most posts that one call of [`Context::advance`] runs.
 pub const POSTS_PER_ADVANCE: usize = 64;
+/// Rounds of a context that never sleeps between two looks at the clock.
+const ROUNDS_PER_WATCH: u32 = 1 << 14;
 /// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
 const FIRST_ORDER: u64 = (1 << u32::BITS) / REQUESTS as u64 - 48;
 
@@ -111,6 +113,10 @@ pub struct Active<P: Port> {
     pub(crate) deaths: u32,
     /// Whether packets of a node that died may still be in the FIFO.
     pub(crate) mourning: bool,
+    /// When to have the network look after nodes that something waits for.
+    pub(crate) watch_at: u64,
+    /// Rounds of [`progress`](Self::progress).
+    rounds: u32,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
     pub(crate) rendezvous_from: usize,
@@ -160,6 +166,8 @@ impl<P: Port> Active<P> {
             orders: FIRST_ORDER,
             // Some may have died before, with packets left for this context.
             mourning: true,
+            watch_at: 0,
+            rounds: 0,
             contexts,
             rendezvous_from,
             operations,
@@ -328,6 +336,10 @@ impl<P: Port> Active<P> {
         events += self.queue_line(&mut blocked);
         events += self.settle_operations();
         events += self.complete_fences();
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(ROUNDS_PER_WATCH) {
+            self.watch_awaited();
+        }
         self.busy = !self.is_idle();
         events
     }

@@ -6,6 +6,9 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::operation::{Action, bits};
 
+/// How often nodes that something waits for are looked after, in nanoseconds.
+const WATCH_NS: u64 = 1_000_000_000;
+
 impl<P: Port> Active<P> {
     /// A node that was declared dead, the one with the lowest rank: a job that waits for a message finds out by this that
     /// it will not come.
@@ -40,6 +43,41 @@ impl<P: Port> Active<P> {
         let port = &self.port;
         let dead = |endpoint: Endpoint| port.node_of(endpoint.task).is_some_and(|node| port.is_dead(node));
         self.acks.forget_dead(dead);
+    }
+
+    /// Has the network find out now and then whether the nodes live that something here waits for.
+    pub(crate) fn watch_awaited(&mut self) {
+        if !self.busy {
+            return;
+        }
+        let now = self.port.now_ns();
+        if now >= self.watch_at {
+            self.watch_at = now.saturating_add(WATCH_NS);
+            self.watch_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn watch_all(&mut self) {
+        let mut last = None;
+        let port = &mut self.port;
+        let mut watch = |endpoint: Endpoint| {
+            let node = port.node_of(endpoint.task);
+            if let Some(node) = node.filter(|_| node != last) {
+                port.watch(node);
+                last = Some(node);
+            }
+        };
+        for operation in self.operations.iter() {
+            match &operation.action {
+                Action::Fence(state) => state.owed().iter().for_each(|&target| watch(target)),
+                _ if operation.awaits => watch(operation.target),
+                _ => {}
+            }
+        }
+        self.receptions.iter().for_each(|reception| watch(reception.origin));
+        self.incoming.iter().for_each(|partial| watch(partial.origin));
     }
 
     /// The FIFO is empty, so nothing more comes from those that died: ends their messages that are half-way.

@@ -197,6 +197,10 @@ pub trait Port: Sized + Send + 'static {
     /// Whether node `node` was declared dead.
     fn is_dead(&self, node: u32) -> bool;
 
+    /// Finds out whether node `node` still lives: if it does not, [`deaths`](Self::deaths) grows in the end. Without this
+    /// a node is not missed that dies after it took all that it was sent.
+    fn watch(&mut self, node: u32);
+
     /// The node that `task` lives on.
     fn node_of(&self, task: u32) -> Option<u32>;
 

@@ -77,6 +77,11 @@ impl FenceState {
         first
     }
 
+    /// Those that were asked and have not answered.
+    pub(crate) fn owed(&self) -> &[Endpoint] {
+        &self.owed
+    }
+
     /// Whether every target was asked and has answered.
     fn all_answered(&self, like: Endpoint) -> bool {
         self.owed.is_empty() && self.targets.get(self.asked, like).is_none()

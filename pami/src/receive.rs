@@ -93,9 +93,13 @@ impl<P: Port> Incoming<P> {
         self.places
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Partial<P>> {
+        self.places.iter().flatten().take(self.used)
+    }
+
     /// An origin that is in the middle of a message and for which `holds` holds.
     pub(crate) fn find_origin(&self, holds: impl Fn(Endpoint) -> bool) -> Option<Endpoint> {
-        self.places.iter().flatten().map(|entry| entry.origin).find(|&origin| holds(origin))
+        self.iter().map(|entry| entry.origin).find(|&origin| holds(origin))
     }
 
     fn home(&self, origin: Endpoint) -> usize {

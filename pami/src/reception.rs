@@ -106,8 +106,7 @@ impl<P: Port> Receptions<P> {
 
     /// Whether the callback of a message of `origin` is still to be called that came before the arrival with this number.
     pub(crate) fn delivers_older(&self, origin: Endpoint, order: u64) -> bool {
-        let mut receptions = self.places.iter().flatten();
-        receptions.any(|reception| {
+        self.iter().any(|reception| {
             reception.origin == origin
                 && reception.order < order
                 && matches!(reception.stage, Stage::Deliver(..))
@@ -121,6 +120,10 @@ impl<P: Port> Receptions<P> {
 
     pub(crate) fn get(&mut self, number: u8) -> Option<&mut Reception<P>> {
         self.places.get_mut(usize::from(number))?.as_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Reception<P>> {
+        self.places.iter().flatten()
     }
 
     fn take(&mut self, number: u8) -> Option<Reception<P>> {

@@ -42,6 +42,19 @@ impl<P: Port> Context<P> {
     }
 }
 
+/// Sleeps until something comes, or until `deadline`. While something is under way, it looks after nodes that may have died
+/// before they answered.
+fn sleep<P: Port>(contexts: &mut [Context<P>], deadline: Option<u64>) {
+    let mut until = deadline;
+    for Context { active } in contexts.iter_mut() {
+        active.watch_awaited();
+        if active.busy {
+            until = Some(until.unwrap_or(u64::MAX).min(active.watch_at));
+        }
+    }
+    contexts[0].active.port.sleep(until);
+}
+
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
 /// nothing to do for any of them (SPEC P-2, N-8). Returns whether `until` held.
 pub fn wait_on<P: Port>(
@@ -71,7 +84,7 @@ pub fn wait_on<P: Port>(
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
         if quiet && !held {
-            contexts[0].active.port.sleep(deadline);
+            sleep(contexts, deadline);
         }
         for context in contexts.iter_mut() {
             context.active.port.disarm();

@@ -159,6 +159,10 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         self.unit.is_dead(node)
     }
 
+    fn watch(&mut self, node: u32) {
+        self.unit.watch(node);
+    }
+
     #[inline]
     fn node_of(&self, task: u32) -> Option<u32> {
         self.unit.map.place(task).map(|place| place.node)

@@ -152,6 +152,18 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
+    /// Finds out whether node `node` lives, if it was not heard of for some time.
+    #[cold]
+    pub(super) fn watch(&self, node: u32) {
+        if node != self.node {
+            let deadline = self.with_engine(|engine| {
+                engine.adapter.watch(node);
+                engine.adapter.deadline()
+            });
+            self.mind(deadline.flatten());
+        }
+    }
+
     /// Wakes the sleeper of a port, or of all ports that share its injection FIFO.
     pub(super) fn wake_port(&self, port: u16) {
         let first = usize::from(port);

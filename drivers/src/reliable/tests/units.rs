@@ -314,3 +314,56 @@ fn d8_what_was_asked_of_a_dead_node_is_forgotten_before_its_death_is_told() {
     b.port.deregister(region);
     assert!(memory.reclaim().is_ok());
 }
+
+#[test]
+fn d8_a_peer_that_took_all_it_was_sent_and_died_is_found_dead_if_it_is_watched() {
+    for slept in [false, true] {
+        super::NOW.set(0);
+        let (wire, [unit, peer]) = units(1, Faults::NONE);
+        let mut talkers = [Talker::new(unit, 0, 0), Talker::new(peer, 1, 0)];
+        for _ in 0..100 {
+            talkers.iter_mut().for_each(|talker| _ = talker.step(3));
+            elapse(100_000);
+        }
+        let [mut a, mut b] = talkers;
+        // It lives: whoever watches it hears of it, and then there is nothing more to do.
+        a.port.watch(1);
+        let mut probes = [0; 2];
+        for probes in &mut probes {
+            for _ in 0..600 {
+                a.port.drive();
+                b.port.drive();
+                elapse(100_000_000);
+            }
+            *probes = unit.statistics().reliability.probes;
+        }
+        assert!(unit.deaths() == 0 && probes[0] > 0 && probes[0] == probes[1], "{probes:?}");
+        a.port.sleep(None);
+        assert_eq!(SLEPT_UNTIL.get(), None);
+        // It is dead: who does not watch it does not find out.
+        wire.network().cut[1] = true;
+        for _ in 0..60 {
+            a.port.drive();
+            elapse(1_000_000_000);
+        }
+        assert_eq!(unit.deaths(), 0);
+        a.port.watch(1);
+        let (start, mut sleeps) = (now(), 0);
+        while unit.deaths() == 0 && now() - start < 15_000_000_000 {
+            a.port.watch(1);
+            if slept {
+                a.port.sleep(None);
+                assert!(SLEPT_UNTIL.get().is_some());
+                sleeps += 1;
+            } else {
+                a.port.drive();
+                elapse(10_000_000);
+            }
+        }
+        assert!(unit.is_dead(1) && now() - start > 10_000_000_000 && sleeps < 100);
+        // Watching the dead, strangers and oneself does nothing.
+        [0, 1, 77].into_iter().for_each(|node| a.port.watch(node));
+        a.port.sleep(None);
+        assert_eq!(SLEPT_UNTIL.get(), None);
+    }
+}

@@ -241,6 +241,10 @@ impl Port for TestPort {
         self.world.lock().dead.contains(&node)
     }
 
+    fn watch(&mut self, node: u32) {
+        self.world.lock().watched.push(node);
+    }
+
     fn node_of(&self, task: u32) -> Option<u32> {
         self.world.node_of(task)
     }
@@ -280,14 +284,18 @@ impl Port for TestPort {
 
     fn arm(&mut self) {}
 
-    fn sleep(&mut self, _: Option<u64>) {
+    /// Until the deadline: nothing comes by itself.
+    fn sleep(&mut self, deadline_ns: Option<u64>) {
+        let mut state = self.world.lock();
+        state.now = state.now.max(deadline_ns.unwrap_or(0));
+        drop(state);
         std::thread::yield_now();
     }
 
     fn disarm(&mut self) {}
 
     fn now_ns(&self) -> u64 {
-        0
+        self.world.lock().now
     }
 }
 

@@ -54,6 +54,10 @@ pub struct State {
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
     pub seen: Vec<Seen>,
+    /// The time, which only passes while somebody sleeps.
+    pub now: u64,
+    /// Nodes that contexts had looked after, in that order.
+    pub watched: Vec<u32>,
     /// A node whose injected packets arrive, and which dies, between a look at a FIFO that finds it empty and the next.
     pub last_words: Option<u32>,
 }
@@ -70,6 +74,8 @@ impl World {
             stepped: false,
             moody: 0,
             seen: Vec::new(),
+            now: 0,
+            watched: Vec::new(),
             last_words: None,
         };
         Self { per_node, tasks, state: Mutex::new(state) }
