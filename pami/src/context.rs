@@ -84,8 +84,9 @@ impl<P: Port> Poster<P> {
     /// [`Busy`] while an earlier post of `slot` has not been run to its end.
     #[inline]
     pub fn post(&self, slot: &'static WorkSlot<P>, work: Work<P>) -> Result<(), Busy> {
-        self.queue.post(slot, work)?;
-        self.waker.wake();
+        if self.queue.post(slot, work)? {
+            self.waker.wake();
+        }
         Ok(())
     }
 }
@@ -227,14 +228,23 @@ impl<P: Port> Active<P> {
         self.has_sent_all() && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
     }
 
-    /// The part of an advance behind the look for anything to do at all. `first` was pulled by that look.
+    /// The part of an advance behind the look whether anything is new.
     #[inline(never)]
-    fn advance_all(&mut self, moved: bool, first: Option<P::Arrival>) -> usize {
-        let mut events = usize::from(moved);
+    fn advance_all(&mut self) -> usize {
+        // What lies in memory needs no engine.
+        let mut events = self.take_arrivals();
+        let moved = self.port.drive();
+        events += usize::from(moved);
+        if self.port.deaths() != self.deaths {
+            self.note_deaths();
+            events += 1;
+        }
         if self.busy {
             events += self.take_ends();
         }
-        events += self.take_arrivals(first);
+        if moved {
+            events += self.take_arrivals();
+        }
         events += self.run_posts();
         if self.busy {
             events += self.progress();
@@ -245,12 +255,9 @@ impl<P: Port> Active<P> {
         events
     }
 
-    /// Deaths, and requests that have ended.
+    /// Requests that have ended.
     #[inline(never)]
     fn take_ends(&mut self) -> usize {
-        if self.port.deaths() != self.deaths {
-            self.note_deaths();
-        }
         let mut events = 0;
         // A callback may ask for more: the bound keeps that from holding the caller.
         while events < REQUESTS
@@ -266,9 +273,9 @@ impl<P: Port> Active<P> {
     }
 
     #[inline]
-    fn take_arrivals(&mut self, first: Option<P::Arrival>) -> usize {
-        let mut next = first;
-        if self.busy && next.is_none() {
+    fn take_arrivals(&mut self) -> usize {
+        let mut next = None;
+        if self.busy {
             // An arrival may owe an acknowledgement; with no place to note one it waits in its FIFO.
             if self.acks.is_full() {
                 return 0;
@@ -276,7 +283,11 @@ impl<P: Port> Active<P> {
             next = self.held.take();
         }
         let mut events = 0;
-        while events < ARRIVALS_PER_ADVANCE {
+        loop {
+            if events == ARRIVALS_PER_ADVANCE {
+                self.port.look();
+                break;
+            }
             let Some(arrival) = next.take().or_else(|| self.port.pull()) else {
                 if self.mourning {
                     self.end_halves();
@@ -362,16 +373,9 @@ impl<P: Port> Context<P> {
     #[inline]
     pub fn advance(&mut self) -> usize {
         let active = &mut self.active;
-        let moved = active.port.drive();
-        if active.busy {
-            return active.advance_all(moved, None);
+        if !active.busy && active.port.is_quiet() {
+            return 0;
         }
-        if let Some(arrival) = active.port.pull() {
-            return active.advance_all(moved, Some(arrival));
-        }
-        if active.port.posted().peek().is_some() {
-            return active.advance_all(moved, None);
-        }
-        usize::from(moved)
+        active.advance_all()
     }
 }

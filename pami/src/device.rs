@@ -63,7 +63,7 @@ pub trait Arrival {
     fn data(&self) -> &[u8];
 }
 
-/// Ends the sleep of whichever hart sleeps on a port; costs a fence and a load when none does (SPEC N-8).
+/// Ends the sleep of whichever hart sleeps on a port (SPEC N-8).
 pub trait Wake: Copy + Send + Sync + 'static {
     /// To be called after the work that the sleeper is to find was published.
     fn wake(&self);
@@ -200,13 +200,24 @@ pub trait Port: Sized + Send + 'static {
     /// The node that `task` lives on.
     fn node_of(&self, task: u32) -> Option<u32>;
 
+    /// Whether nothing is new: nothing that a pull would find, no post, nothing for the message unit to do. It may overlook
+    /// what it will not overlook for long. A port that cannot tell is never quiet.
+    #[inline]
+    fn is_quiet(&mut self) -> bool {
+        false
+    }
+
+    /// There may be something to pull although nobody said so: the next pulls look everywhere, and until one found nothing
+    /// the port is not quiet.
+    fn look(&mut self) {}
+
     /// The next packet for this port, in order for each origin. At most one arrival is unreleased at a time.
     fn pull(&mut self) -> Option<Self::Arrival>;
 
     /// Gives a packet's memory back to the FIFO or ring that it came in.
     fn release(&mut self, arrival: Self::Arrival);
 
-    /// Lets the message unit make progress, if no other hart is at it. Returns whether anything moved.
+    /// Lets the message unit make progress, if it may have something to do and no other hart is at it. Returns whether anything moved.
     fn drive(&mut self) -> bool;
 
     /// The queue that other threads post this context's work to.
@@ -219,8 +230,9 @@ pub trait Port: Sized + Send + 'static {
     fn posted(&mut self) -> &mut Consumer<Work<Self>>;
 
     /// Announces that this hart is about to sleep on this port; anything that arrives from here on ends the
-    /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8).
-    fn arm(&mut self);
+    /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8). Returns `false` if it
+    /// must not sleep, as a post is under way.
+    fn arm(&mut self) -> bool;
 
     /// Sleeps until something arrives on an armed port of this hart, or `deadline_ns` on [`now_ns`](Self::now_ns)'s
     /// clock. May return early.

@@ -125,6 +125,13 @@ impl<W: Copy + Send> PostQueue<W> {
         last.is_null() || last == asleep()
     }
 
+    /// As [`is_empty`](Self::is_empty), for one that looks again soon: a post of a moment ago may not be seen yet.
+    #[inline]
+    pub fn seems_empty(&self) -> bool {
+        // Null or `asleep`.
+        self.last.0.load(Ordering::Relaxed).addr() <= asleep::<W>().addr()
+    }
+
     /// The end to take from; `None` while another is alive.
     pub fn consumer(&'static self) -> Option<Consumer<W>> {
         // Acquire: what the last consumer left in `front`.

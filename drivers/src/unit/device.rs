@@ -165,13 +165,31 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     #[inline]
+    fn is_quiet(&mut self) -> bool {
+        self.engine_rests() && self.station.bell.is_quiet() && self.station.posts.seems_empty()
+    }
+
+    fn look(&mut self) {
+        self.look_everywhere();
+        // The hart is awake.
+        self.station.bell.ring();
+    }
+
+    #[inline]
     fn pull(&mut self) -> Option<NodeArrival> {
+        if !self.may_pull() {
+            return None;
+        }
         self.local_first = !self.local_first;
-        if self.local_first {
+        let pulled = if self.local_first {
             self.pull_local().or_else(|| self.pull_torus())
         } else {
             self.pull_torus().or_else(|| self.pull_local())
+        };
+        if pulled.is_none() {
+            self.found_nothing();
         }
+        pulled
     }
 
     #[inline]
@@ -188,7 +206,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
 
     #[inline]
     fn drive(&mut self) -> bool {
-        self.unit.drive()
+        self.run_engine()
     }
 
     fn posts(&self) -> &'static PostQueue<Work<Self>> {
@@ -196,7 +214,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     fn waker(&self) -> NodeWaker<P> {
-        NodeWaker { flag: &self.station.flag, platform: core::marker::PhantomData }
+        NodeWaker { bell: &self.station.bell, platform: core::marker::PhantomData }
     }
 
     #[inline]
@@ -204,8 +222,10 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         &mut self.posted
     }
 
-    fn arm(&mut self) {
-        self.station.flag.arm(P::hart());
+    fn arm(&mut self) -> bool {
+        self.look_everywhere();
+        self.station.bell.arm(P::hart());
+        self.posted.sleep()
     }
 
     fn sleep(&mut self, deadline_ns: Option<u64>) {
@@ -213,7 +233,9 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     fn disarm(&mut self) {
-        self.station.flag.disarm();
+        self.posted.awake();
+        self.station.bell.disarm();
+        self.look_everywhere();
         // Packets that were refused are tried again before the next sleep.
         if self.station.listens.load(Ordering::Relaxed) && self.shm.is_settled() {
             self.station.listens.store(false, Ordering::Relaxed);

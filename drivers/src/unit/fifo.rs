@@ -10,10 +10,10 @@ use pami::context::Work;
 use pami::device::{self, Completed, Full, Port, REQUESTS};
 use pami::packet::{Envelope, HEADER_BYTES, Header, Kind};
 use pami::region::RegionId;
+use rings::bell::Bell;
 use rings::buffer::Source;
 use rings::post::PostQueue;
 use rings::shared::Shared;
-use rings::sleep::SleepFlag;
 use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
 
@@ -218,8 +218,8 @@ impl Injector {
 /// What others reach of a port, and what it leaves here while it is closed.
 pub(crate) struct Station<P: Port> {
     pub(crate) record: &'static FifoRecord,
-    /// Of the hart that sleeps on the port.
-    pub(crate) flag: SleepFlag,
+    /// Whoever has something new for the port rings it.
+    pub(crate) bell: Bell,
     /// Whether the port wants to hear when a peer in the node released a packet of its.
     pub(crate) listens: AtomicBool,
     /// Packets that the port sent through shared memory.
@@ -243,7 +243,7 @@ impl<P: Port> Station<P> {
     pub(crate) fn new(record: &'static FifoRecord) -> Self {
         Self {
             record,
-            flag: SleepFlag::new(),
+            bell: Bell::new(),
             listens: AtomicBool::new(false),
             local_packets: AtomicU64::new(0),
             posts: PostQueue::new(),

@@ -2,18 +2,25 @@
 
 use super::fifo::{Arrived, Injector, Reception, Station};
 use super::platform::Platform;
+use super::running::Ran;
 use super::{MessageUnit, OpenError, Sharing};
 use crate::Torus;
 use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicU16, Ordering, fence};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
 use pami::packet::Envelope;
+use rings::bell::Bell;
 use rings::post::Consumer;
-use rings::sleep::SleepFlag;
+
+/// Looks at which nothing was new, after which a port also looks whether anything else is for the engine to do: a
+/// timer that has run out, a packet of a port whose hart does not come.
+const QUIET_LOOKS: u32 = 32;
+/// What is watched where nothing comes in, or an agent looks after it.
+static NEVER: AtomicU16 = AtomicU16::new(0);
 
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
@@ -33,6 +40,13 @@ pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     pub(super) local_first: bool,
     /// Whether the unit knows that the port waits for room.
     starved: bool,
+    /// Whether something may have arrived since a pull found nothing.
+    fresh: bool,
+    /// Looks at which the engine may rest, and one; none if it has something to do for this port.
+    rest: u32,
+    /// Changes when something comes in, and its value when the engine last had nothing to do.
+    watched: &'static AtomicU16,
+    seen: u16,
     pub(super) me: Endpoint,
 }
 
@@ -72,7 +86,7 @@ impl Arrival for NodeArrival {
 
 /// Wakes the sleeper of one port.
 pub struct NodeWaker<P> {
-    pub(super) flag: &'static SleepFlag,
+    pub(super) bell: &'static Bell,
     pub(super) platform: core::marker::PhantomData<fn() -> P>,
 }
 
@@ -87,7 +101,7 @@ impl<P> Copy for NodeWaker<P> {}
 impl<P: Platform> Wake for NodeWaker<P> {
     #[inline]
     fn wake(&self) {
-        if let Some(hart) = self.flag.wake() {
+        if let Some(hart) = self.bell.ring() {
             P::wake(hart);
         }
     }
@@ -122,6 +136,10 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             posted,
             local_first: false,
             starved: false,
+            fresh: true,
+            rest: 0,
+            watched: unit.watch().map_or(&NEVER, |watch| watch.received),
+            seen: 0,
             me,
         })
     }
@@ -143,6 +161,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
         };
         if pushed.is_ok() {
             self.unit.ring(self.injection);
+            self.rest = 0;
         }
         if pushed.is_err() != self.starved {
             self.note_starved(pushed.is_err());
@@ -158,6 +177,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             self.unit.starved.ring(self.number);
             // An agent that sleeps asked for no interrupt when packets have been sent.
             self.unit.ring(self.number);
+            self.rest = 0;
         } else {
             self.unit.starved.clear(self.number);
         }
@@ -173,7 +193,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
         let sent = &self.station.local_packets;
         sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if let Some(target) = self.unit.stations.get(usize::from(target))
-            && let Some(hart) = target.flag.wake()
+            && let Some(hart) = target.bell.ring()
         {
             P::wake(hart);
         }
@@ -198,6 +218,63 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             let _ = reception.returned.push(buffer);
             count(&self.station.record.consumed);
             self.unit.ring(self.number);
+            self.rest = 0;
+        }
+    }
+
+    /// Whether anything may have arrived, as far as the port has heard.
+    #[inline]
+    pub(super) fn may_pull(&mut self) -> bool {
+        self.fresh |= self.station.bell.take();
+        self.fresh
+    }
+
+    /// A pull looked everywhere and found nothing.
+    #[inline]
+    pub(super) fn found_nothing(&mut self) {
+        self.fresh = false;
+    }
+
+    /// The next look is to be everywhere.
+    pub(super) fn look_everywhere(&mut self) {
+        (self.fresh, self.rest) = (true, 0);
+    }
+
+    /// Whether the engine has nothing to do that this port knows of: nothing has come in, nothing was given to it.
+    #[inline]
+    pub(super) fn engine_rests(&mut self) -> bool {
+        if self.rest <= 1 && !self.may_rest_on() {
+            return false;
+        }
+        self.rest -= 1;
+        self.watched.load(Ordering::Relaxed) == self.seen
+    }
+
+    /// A longer look at what the engine may have to do.
+    #[cold]
+    #[inline(never)]
+    fn may_rest_on(&mut self) -> bool {
+        let rests = self.rest == 1 && self.unit.engine_rests();
+        self.rest = if rests { QUIET_LOOKS + 1 } else { 0 };
+        rests
+    }
+
+    /// Runs the engine, unless it is known that it has nothing to do. Returns whether anything moved.
+    pub(super) fn run_engine(&mut self) -> bool {
+        if self.engine_rests() && self.unit.has_all_sent() {
+            return false;
+        }
+        let seen = self.watched.load(Ordering::Relaxed);
+        match self.unit.drive() {
+            Ran::Moved => true,
+            Ran::Quiet => {
+                (self.rest, self.seen) = (QUIET_LOOKS + 1, seen);
+                false
+            }
+            Ran::NotAllDone => {
+                self.rest = 0;
+                false
+            }
         }
     }
 
@@ -213,7 +290,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
         // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
         fence(Ordering::SeqCst);
         if station.listens.load(Ordering::Relaxed)
-            && let Some(hart) = station.flag.wake()
+            && let Some(hart) = station.bell.ring()
         {
             P::wake(hart);
         }

@@ -274,7 +274,9 @@ impl Port for TestPort {
         &mut self.posted
     }
 
-    fn arm(&mut self) {}
+    fn arm(&mut self) -> bool {
+        true
+    }
 
     fn sleep(&mut self, _: Option<u64>) {
         std::thread::yield_now();
