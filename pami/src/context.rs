@@ -17,7 +17,7 @@
 
 use crate::acks::Acks;
 use crate::client::Counters;
-use crate::device::{Arrival, Path, Port, REQUESTS, Unreachable, Wake};
+use crate::device::{Path, Port, REQUESTS, Unreachable, Wake};
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -92,17 +92,20 @@ impl<P: Port> Poster<P> {
 }
 
 /// A context without its `advance`: what handlers, callbacks and posted work are handed.
+#[repr(C)]
 pub struct Active<P: Port> {
-    pub(crate) port: P,
+    // What every call looks at lies in front, in reach of short instructions.
     /// Whether anything is under way: an operation, a reception, half a message, an acknowledgement that is owed, an arrival
     /// that waits. If not, an advance has only to look for what is new.
     pub(crate) busy: bool,
+    pub(crate) port: P,
+    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
+    pub(crate) route: Option<Route<P>>,
+    pub(crate) counters: Counters,
+    pub(crate) operations: Operations<P>,
+    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     pub(crate) local_paths: bool,
     pub(crate) me: Endpoint,
-    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
-    route: Option<Route>,
-    pub(crate) counters: Counters,
-    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     /// Counts operations and arrivals.
     pub(crate) orders: u64,
     /// Deaths that this context has taken note of.
@@ -112,19 +115,19 @@ pub struct Active<P: Port> {
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
     pub(crate) rendezvous_from: usize,
-    pub(crate) operations: Operations<P>,
-    pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
-    pub(crate) acks: Acks,
-    pub(crate) kept: KeptPlaces,
     /// An arrival that found no place. Nothing else is pulled before it.
     held: Option<P::Arrival>,
+    pub(crate) receptions: Receptions<P>,
+    pub(crate) kept: KeptPlaces,
+    pub(crate) acks: Acks,
     not_sync: PhantomData<Cell<()>>,
 }
 
-#[derive(Clone, Copy)]
-struct Route {
-    target: Endpoint,
+/// The way to an endpoint.
+pub(crate) struct Route<P: Port> {
+    pub(crate) target: Endpoint,
+    pub(crate) way: P::Route,
     path: Path,
     deaths: u32,
 }
@@ -193,7 +196,7 @@ impl<P: Port> Active<P> {
     /// The path to an endpoint of this client.
     #[inline]
     pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        match self.route {
+        match &self.route {
             Some(route) if route.target == target && route.deaths == self.port.deaths() => Ok(route.path),
             _ => self.find_path(target),
         }
@@ -201,7 +204,7 @@ impl<P: Port> Active<P> {
 
     #[inline(never)]
     fn find_path(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        if target.client != self.me.client {
+        if target.client() != self.me.client() {
             return Err(SendError::ForeignClient);
         }
         // Before the look: a death behind it makes the route useless.
@@ -210,7 +213,7 @@ impl<P: Port> Active<P> {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
             Unreachable::Dead(node) => SendError::Dead(node),
         })?;
-        self.route = Some(Route { target, path, deaths });
+        self.route = self.port.route(target, path).map(|way| Route { target, way, path, deaths });
         Ok(path)
     }
 
@@ -228,11 +231,42 @@ impl<P: Port> Active<P> {
         self.has_sent_all() && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
     }
 
-    /// The part of an advance behind the look whether anything is new.
+    /// Whole messages that lie ready in memory, while nothing is under way: the shortest way to a handler. Returns how many
+    /// there were.
     #[inline(never)]
-    fn advance_all(&mut self) -> usize {
+    fn take_ready(&mut self) -> usize {
+        let mut events = 0;
+        while events < ARRIVALS_PER_ADVANCE
+            && !self.busy
+            && let Some(arrival) = self.port.pull_ready()
+        {
+            let taken = match self.receive_ready(&arrival) {
+                Some(taken) => taken,
+                None => self.receive(&arrival),
+            };
+            if !taken {
+                self.hold(arrival);
+                break;
+            }
+            self.port.release(arrival);
+            events += 1;
+        }
+        events
+    }
+
+    /// Keeps an arrival that has to wait.
+    #[cold]
+    #[inline(never)]
+    fn hold(&mut self, arrival: P::Arrival) {
+        self.held = Some(arrival);
+        self.busy = true;
+    }
+
+    /// The part of an advance behind what lay ready, which was `ready` messages.
+    #[inline(never)]
+    fn advance_all(&mut self, ready: usize) -> usize {
         // What lies in memory needs no engine.
-        let mut events = self.take_arrivals();
+        let mut events = ready + self.take_arrivals();
         let moved = self.port.drive();
         events += usize::from(moved);
         if self.port.deaths() != self.deaths {
@@ -288,15 +322,14 @@ impl<P: Port> Active<P> {
                 self.port.look();
                 break;
             }
-            let Some(arrival) = next.take().or_else(|| self.port.pull()) else {
+            let Some(arrival): Option<P::Arrival> = next.take().or_else(|| self.port.pull()) else {
                 if self.mourning {
                     self.end_halves();
                 }
                 break;
             };
-            if !self.receive(arrival.envelope(), arrival.header(), arrival.data()) {
-                self.held = Some(arrival);
-                self.busy = true;
+            if !self.receive(&arrival) {
+                self.hold(arrival);
                 break;
             }
             self.port.release(arrival);
@@ -373,9 +406,13 @@ impl<P: Port> Context<P> {
     #[inline]
     pub fn advance(&mut self) -> usize {
         let active = &mut self.active;
-        if !active.busy && active.port.is_quiet() {
-            return 0;
+        let mut events = 0;
+        if !active.busy {
+            if active.port.is_quiet() {
+                return 0;
+            }
+            events = active.take_ready();
         }
-        active.advance_all()
+        active.advance_all(events)
     }
 }

@@ -56,11 +56,30 @@ pub struct NoRegionLeft {
 /// A packet that lies in a reception FIFO or ring, borrowed from it until it is released.
 pub trait Arrival {
     /// Who, whom, what.
-    fn envelope(&self) -> &Envelope;
-    /// The active message's header; empty but in first packets.
-    fn header(&self) -> &[u8];
-    /// The packet's data: over the torus at most an MTU, through shared memory up to the whole message.
-    fn data(&self) -> &[u8];
+    fn envelope(&self) -> Envelope;
+
+    /// The active message's header, empty but in first packets, and the packet's data: over the torus at most an MTU,
+    /// through shared memory up to the whole message.
+    fn parts(&self) -> (&[u8], &[u8]);
+
+    /// If the packet is all of a message that wants no answer: the id of its handler, which its sender knows to be one, and
+    /// who sent it. A device that has that at hand saves the context the rest of the envelope.
+    #[inline]
+    fn whole(&self) -> Option<(u8, Endpoint)> {
+        None
+    }
+
+    /// The first of the [`parts`](Self::parts).
+    #[inline]
+    fn header(&self) -> &[u8] {
+        self.parts().0
+    }
+
+    /// The second of the [`parts`](Self::parts).
+    #[inline]
+    fn data(&self) -> &[u8] {
+        self.parts().1
+    }
 }
 
 /// Ends the sleep of whichever hart sleeps on a port (SPEC N-8).
@@ -75,6 +94,8 @@ pub trait Port: Sized + Send + 'static {
     type Arrival: Arrival;
     /// Wakes the hart that sleeps on this port.
     type Waker: Wake;
+    /// What makes it quick to send to an endpoint again.
+    type Route: Copy + Send;
 
     /// The path from here to `target`. `local` false sends by the network's loop-back what could stay inside
     /// the node.
@@ -82,6 +103,23 @@ pub trait Port: Sized + Send + 'static {
     /// # Errors
     /// [`Unreachable`], which no retry mends.
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable>;
+
+    /// A quicker way to `target`, which [`locate`](Self::locate) said `path` leads to. It is of no use any more once another
+    /// node was declared dead.
+    fn route(&self, target: Endpoint, path: Path) -> Option<Self::Route>;
+
+    /// Queues a message of one packet that wants no answer, copying `header` and `data`.
+    ///
+    /// # Errors
+    /// [`Full`]; nothing was queued. It may also be that the message is too long for this way: then
+    /// [`push_copy`](Self::push_copy) queues it.
+    fn push_whole(
+        &mut self,
+        route: &Self::Route,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full>;
 
     /// Most bytes of header and data together in one packet over the torus, and in one
     /// [`push_copy`](Self::push_copy) over any path.
@@ -213,6 +251,12 @@ pub trait Port: Sized + Send + 'static {
 
     /// The next packet for this port, in order for each origin. At most one arrival is unreleased at a time.
     fn pull(&mut self) -> Option<Self::Arrival>;
+
+    /// The next packet of one peer that can be had at little cost, if there is one; [`pull`](Self::pull) finds all others.
+    #[inline]
+    fn pull_ready(&mut self) -> Option<Self::Arrival> {
+        None
+    }
 
     /// Gives a packet's memory back to the FIFO or ring that it came in.
     fn release(&mut self, arrival: Self::Arrival);

@@ -260,7 +260,7 @@ fn n8_no_line_is_slept_through() {
         let interrupt = Arc::new(Notify::new());
         let notifier = interrupt.clone();
         let sending = thread::spawn(move || {
-            sender.push_copy(&[5; 5], &[], &[]).unwrap();
+            sender.push_copy(&[5; 4], &[], &[]).unwrap();
             if flag.wake().is_some() {
                 notifier.notify();
             }
@@ -272,7 +272,7 @@ fn n8_no_line_is_slept_through() {
             }
             interrupt.wait();
         };
-        assert_eq!(arrival.tag(), [5; 5]);
+        assert_eq!(arrival.tag(), [5; 4]);
         sending.join().unwrap();
     });
 }
@@ -305,8 +305,8 @@ fn lines_and_back(lines: usize, tries: u32, hold: bool) {
             for _ in 0..tries {
                 senders.step();
                 let pushed = match sent % 2 {
-                    0 => sender.push_copy(&[sent; 5], &[1], &[sent as u8; 48]),
-                    _ => sender.push_lend(&[sent; 5], &[2], &source),
+                    0 => sender.push_copy(&[sent; 4], &[1], &[sent as u8; 48]),
+                    _ => sender.push_lend(&[sent; 4], &[2], &source),
                 };
                 sent += u32::from(pushed.is_ok());
             }
@@ -316,7 +316,7 @@ fn lines_and_back(lines: usize, tries: u32, hold: bool) {
         let mut received = 0;
         let mut check = |arrival: Option<Arrival>| {
             if let Some(arrival) = &arrival {
-                assert_eq!(arrival.tag(), [received; 5]);
+                assert_eq!(arrival.tag(), [received; 4]);
                 assert_eq!(arrival.header(), [1 + received as u8 % 2]);
                 let data = arrival.data();
                 assert!(if received % 2 == 0 { data == [received as u8; 48] } else { data[0] == 9 });
@@ -368,7 +368,7 @@ fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
             let mut sent = 0;
             for _ in 0..3 {
                 senders.step();
-                sent += u32::from(sender.push_copy(&[sent; 5], &[], &[sent as u8; 50]).is_ok());
+                sent += u32::from(sender.push_copy(&[sent; 4], &[], &[sent as u8; 50]).is_ok());
             }
             sent
         });
@@ -377,7 +377,7 @@ fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
             let arrival = receiver.pull();
             if let Some(arrival) = &arrival {
                 steps.step();
-                assert_eq!((arrival.tag(), arrival.data()), ([received; 5], &[received as u8; 50][..]));
+                assert_eq!((arrival.tag(), arrival.data()), ([received; 4], &[received as u8; 50][..]));
                 received += 1;
             }
             steps.step();

@@ -1,13 +1,13 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
 use super::platform::Platform;
-use super::port::{NodeArrival, NodePort, NodeWaker};
+use super::port::{NodeArrival, NodePort, NodeRoute, NodeWaker};
 use crate::adapter::Adapter;
 use core::sync::atomic::Ordering;
 use pami::context::Work;
-use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable};
+use pami::device::{Completed, Full, NoRegionLeft, Path, Port, Unreachable};
 use pami::endpoint::Endpoint;
-use pami::packet::Envelope;
+use pami::packet::{Envelope, Front};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use rings::buffer::Source;
 use rings::post::{Consumer, PostQueue};
@@ -16,6 +16,7 @@ use rings::shared::Shared;
 impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     type Arrival = NodeArrival;
     type Waker = NodeWaker<P>;
+    type Route = NodeRoute;
 
     #[inline]
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
@@ -32,6 +33,33 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
             Ok(Path::Torus(place.node))
         } else {
             Err(Unreachable::NoSuchEndpoint)
+        }
+    }
+
+    fn route(&self, target: Endpoint, path: Path) -> Option<NodeRoute> {
+        Some(match path {
+            Path::Torus(node) => NodeRoute::Torus(node, Front::new(self.me, target)),
+            Path::Local(port) => NodeRoute::Local(port, &self.unit.stations.get(usize::from(port))?.bell),
+        })
+    }
+
+    #[inline]
+    fn push_whole(
+        &mut self,
+        route: &NodeRoute,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full> {
+        match *route {
+            NodeRoute::Torus(node, ref front) => {
+                self.inject(|fifo| fifo.push_whole(node, front, dispatch, header, data))
+            }
+            NodeRoute::Local(port, bell) => {
+                self.shm.push_whole(port, dispatch, header, data).map_err(|_| Full)?;
+                self.ring_locally(bell);
+                Ok(())
+            }
         }
     }
 
@@ -166,7 +194,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
 
     #[inline]
     fn is_quiet(&mut self) -> bool {
-        self.engine_rests() && self.station.bell.is_quiet() && self.station.posts.seems_empty()
+        self.station.bell.is_quiet() && self.station.posts.seems_idle() && self.engine_rests()
     }
 
     fn look(&mut self) {
@@ -180,7 +208,6 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         if !self.may_pull() {
             return None;
         }
-        self.local_first = !self.local_first;
         let pulled = if self.local_first {
             self.pull_local().or_else(|| self.pull_torus())
         } else {
@@ -193,13 +220,22 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     #[inline]
+    fn pull_ready(&mut self) -> Option<NodeArrival> {
+        self.shm.pull_ready().map(NodeArrival::Local)
+    }
+
+    #[inline]
     fn release(&mut self, arrival: NodeArrival) {
         match arrival {
-            NodeArrival::Torus(arrived) => self.give_back(arrived.buffer),
+            NodeArrival::Torus(arrived) => {
+                self.local_first = true;
+                self.give_back(arrived.buffer);
+            }
             NodeArrival::Local(arrival) => {
-                let origin = arrival.envelope().origin;
+                self.local_first = false;
+                let sender = arrival.port();
                 drop(arrival);
-                self.tell_origin(origin);
+                self.tell_sender(sender);
             }
         }
     }

@@ -20,13 +20,11 @@ pub(super) enum Ran {
 }
 
 impl<P: Platform, A: Adapter> MessageUnit<P, A> {
-    /// Lets whoever runs the engine know that `port` has descriptors or returned buffers for it.
-    #[inline]
-    pub(super) fn ring(&self, port: u16) {
-        self.doorbells.ring(port);
-        if self.agent.is_some()
-            && let Some(hart) = self.agent_flag.wake()
-        {
+    /// Ends the agent's sleep: a doorbell was rung.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wake_agent(&self) {
+        if let Some(hart) = self.agent_flag.wake() {
             P::wake(hart);
         }
     }
