@@ -18,7 +18,7 @@ impl<P: Port> Active<P> {
 
     /// The node of `endpoint`, if it is dead.
     pub(crate) fn dead_home(&self, endpoint: Endpoint) -> Option<u32> {
-        self.port.node_of(endpoint.task).filter(|&node| self.port.is_dead(node))
+        self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))
     }
 
     /// Ends all that waits for nodes that died since the last call: operations to them, fences that they have not answered,
@@ -29,6 +29,8 @@ impl<P: Port> Active<P> {
         // Before the looks: a death behind them makes for another round.
         self.deaths = self.port.deaths();
         self.mourning = true;
+        self.route = None;
+        self.port.look();
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);
         }
@@ -41,7 +43,7 @@ impl<P: Port> Active<P> {
             }
         }
         let port = &self.port;
-        let dead = |endpoint: Endpoint| port.node_of(endpoint.task).is_some_and(|node| port.is_dead(node));
+        let dead = |endpoint: Endpoint| port.node_of(endpoint.task()).is_some_and(|node| port.is_dead(node));
         self.acks.forget_dead(dead);
     }
 
@@ -98,7 +100,7 @@ impl<P: Port> Active<P> {
 
     fn end_if_dead(&mut self, number: u8) {
         let port = &self.port;
-        let dead = |endpoint: Endpoint| port.node_of(endpoint.task).filter(|&node| port.is_dead(node));
+        let dead = |endpoint: Endpoint| port.node_of(endpoint.task()).filter(|&node| port.is_dead(node));
         let Some(operation) = self.operations.get(number) else { return };
         let waits = operation.awaits || !operation.queued || operation.lease.is_some();
         match &mut operation.action {

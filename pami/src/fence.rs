@@ -56,7 +56,7 @@ impl Targets {
             Self::Contexts(tasks, contexts) => {
                 let each = usize::from(*contexts).max(1);
                 let task = tasks.get(index / each)?;
-                Some(Endpoint { task, context: ContextOffset((index % each) as u8), ..like })
+                Some(Endpoint::from_parts(like.client(), task, ContextOffset((index % each) as u8)))
             }
         }
     }
@@ -64,7 +64,7 @@ impl Targets {
     fn contains(&self, target: Endpoint) -> bool {
         match self {
             Self::One(one) => *one == target,
-            Self::Contexts(tasks, _) => tasks.contains(target.task),
+            Self::Contexts(tasks, _) => tasks.contains(target.task()),
         }
     }
 }
@@ -232,7 +232,7 @@ impl<P: Port> Active<P> {
     /// A fence arrives: a reception that ends with its acknowledgement. Returns `false` if no place is free for it.
     pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) -> bool {
         let origin = envelope.origin;
-        if self.port.node_of(origin.task).is_none() {
+        if self.port.node_of(origin.task()).is_none() {
             self.counters.strays += 1;
             return true;
         }

@@ -17,7 +17,7 @@
 //! | 30..32 | reserved | 0 |
 
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
-use zerocopy::byteorder::little_endian::{U16, U32};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version of the layout; a packet with another one is dropped.
@@ -172,18 +172,49 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
 }
 
+/// What the headers of all messages of one packet from one endpoint to another have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Front {
+    /// Bytes 0 to 8, with dispatch 0, and 8 to 16, with an empty header, as the machine reads them.
+    words: [u64; 2],
+}
+
+impl Front {
+    /// For messages from `origin` to `target`, of the same client.
+    pub fn new(origin: Endpoint, target: Endpoint) -> Self {
+        let envelope =
+            Envelope { kind: Kind::First, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
+        let [first, second, _, _]: [U64; 4] = zerocopy::transmute!(Header::new(&envelope, 0, 0));
+        Self { words: [first.get(), second.get()] }
+    }
+
+    /// The header of a message for handler `dispatch`, with so many bytes of header and data, together at most a `u16`. Its
+    /// number is 0: no answer comes.
+    #[inline]
+    pub fn header(&self, dispatch: u8, header_len: u16, data_len: u16) -> Header {
+        let [first, second] = self.words;
+        let words: [U64; 4] = [
+            (first | u64::from(dispatch) << 24).into(),
+            (second | u64::from(header_len) << 48).into(),
+            0.into(),
+            (u64::from(data_len) | u64::from(header_len + data_len) << 32).into(),
+        ];
+        zerocopy::transmute!(words)
+    }
+}
+
 impl Header {
     /// The wire form of `envelope` in front of `header_len` and `data_len` bytes, which together fit in a `u16`.
     pub fn new(envelope: &Envelope, header_len: u16, data_len: u16) -> Self {
         Self {
             version: VERSION,
             kind: envelope.kind as u8,
-            client: envelope.origin.client.0,
+            client: envelope.origin.client().0,
             dispatch: envelope.dispatch,
-            origin_task: envelope.origin.task.into(),
-            target_task: envelope.target.task.into(),
-            origin_context: envelope.origin.context.0,
-            target_context: envelope.target.context.0,
+            origin_task: envelope.origin.task().into(),
+            target_task: envelope.target.task().into(),
+            origin_context: envelope.origin.context().0,
+            target_context: envelope.target.context().0,
             header_len: header_len.into(),
             message: envelope.message.into(),
             offset: envelope.offset.into(),
@@ -203,8 +234,7 @@ impl Header {
     #[inline]
     pub fn envelope(&self) -> Option<Envelope> {
         let client = ClientId(self.client);
-        let endpoint =
-            |task: U32, context| Endpoint { client, context: ContextOffset(context), task: task.get() };
+        let endpoint = |task: U32, context| Endpoint::from_parts(client, task.get(), ContextOffset(context));
         Some(Envelope {
             kind: self.kind()?,
             dispatch: self.dispatch,
@@ -217,11 +247,33 @@ impl Header {
     }
 
     /// Bytes of the message's header at the front of the payload.
+    #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.header_len.get())
     }
 
+    /// Whether the packet is all of a message that wants no answer.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        let data_len = self.payload_len.get().wrapping_sub(self.header_len.get());
+        self.kind == Kind::First as u8 && self.offset.get() == 0 && self.total.get() == u32::from(data_len)
+    }
+
+    /// Id of the handler at the target.
+    #[inline]
+    pub fn dispatch(&self) -> u8 {
+        self.dispatch
+    }
+
+    /// Who sent the message.
+    #[inline]
+    pub fn origin(&self) -> Endpoint {
+        let (client, context) = (ClientId(self.client), ContextOffset(self.origin_context));
+        Endpoint::from_parts(client, self.origin_task.get(), context)
+    }
+
     /// Bytes behind this header that belong to the packet.
+    #[inline]
     pub fn payload_len(&self) -> usize {
         usize::from(self.payload_len.get())
     }
@@ -265,8 +317,8 @@ mod tests {
             |(kind, dispatch, client, (task, context), (task2, context2), message, offset)| Envelope {
                 kind,
                 dispatch,
-                origin: Endpoint { client: ClientId(client), context: ContextOffset(context), task },
-                target: Endpoint { client: ClientId(client), context: ContextOffset(context2), task: task2 },
+                origin: Endpoint::from_parts(ClientId(client), task, ContextOffset(context)),
+                target: Endpoint::from_parts(ClientId(client), task2, ContextOffset(context2)),
                 message,
                 offset,
                 total: u32::MAX,
@@ -309,6 +361,29 @@ mod tests {
                 Ok(Packet { envelope, header: &header, data: &data })
             };
             prop_assert_eq!(Packet::parse(&bytes), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn d9_the_front_of_a_message_of_one_packet_is_that_of_any(
+            envelope in envelopes(), header_len in any::<u8>(), data_len in any::<u8>()
+        ) {
+            let (header_len, data_len) = (u16::from(header_len), u16::from(data_len));
+            let Envelope { origin, target, dispatch, .. } = envelope;
+            let total = u32::from(data_len);
+            let whole = Envelope { kind: Kind::First, message: 0, offset: 0, total, ..envelope };
+            let header = Header::new(&whole, header_len, data_len);
+            let made = Front::new(origin, target).header(dispatch, header_len, data_len);
+            prop_assert_eq!(made.as_bytes(), header.as_bytes());
+            prop_assert!(header.is_whole() && (header.dispatch(), header.origin()) == (dispatch, origin));
+            for other in [
+                Envelope { kind: Kind::FirstAcked, ..whole },
+                Envelope { total: total + 1, ..whole },
+                Envelope { offset: 1, ..whole },
+            ] {
+                prop_assert!(!Header::new(&other, header_len, data_len).is_whole());
+            }
         }
     }
 

@@ -135,7 +135,7 @@ impl<P: Port> Active<P> {
         let path = self.path_to(put.target)?;
         let total = measure(&put.payload, &put.payload_layout)?;
         let reach = put.layout.reach(total).ok_or(SendError::Layout)?;
-        put.region.check(put.target.task, put.offset, reach).map_err(SendError::Region)?;
+        put.region.check(put.target.task(), put.offset, reach).map_err(SendError::Region)?;
         let number = self.operations.free_place().ok_or(SendError::Again)?;
         Ok((path, total, number))
     }

@@ -4,8 +4,8 @@
 //! of messages in flight is one entry for each origin that is in the middle of one, found by hashing the origin.
 
 use crate::context::Active;
-use crate::device::Port;
-use crate::dispatch::{Handler, Message, OnPart, OnReceived, Part, Receive, Received};
+use crate::device::{Arrival, Port};
+use crate::dispatch::{DISPATCH_IDS, Handler, Message, OnPart, OnReceived, Part, Receive, Received};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::layout::{Cursor, Layout};
@@ -103,7 +103,7 @@ impl<P: Port> Incoming<P> {
     }
 
     fn home(&self, origin: Endpoint) -> usize {
-        let key = origin.task ^ (u32::from(origin.context.0) << 24);
+        let key = origin.task() ^ (u32::from(origin.context().0) << 24);
         (key.wrapping_mul(0x9e37_79b9) >> 7) as usize & (self.places.len() - 1)
     }
 
@@ -149,15 +149,46 @@ impl<P: Port> Incoming<P> {
 
 impl<P: Port> Active<P> {
     /// Does with a packet what its kind says. Returns `false` if it has to wait; nothing was done then.
+    #[inline(never)]
+    pub(crate) fn receive(&mut self, arrival: &P::Arrival) -> bool {
+        let (header, data) = arrival.parts();
+        // Most messages: nothing of them, nor of another of their origin, is anywhere else.
+        if let Some((dispatch, origin)) = arrival.whole()
+            && self.incoming.is_idle()
+            && let Some(handler) = self.handler(dispatch)
+        {
+            let received = handler(self, &Message { origin, header, data, total: data.len() });
+            if matches!(received, Receive::Done) {
+                self.counters.received += 1;
+                return true;
+            }
+            return self.begin_reception(&arrival.envelope(), header, data, received);
+        }
+        self.receive_any(&arrival.envelope(), header, data)
+    }
+
+    /// As [`receive`](Self::receive), of a whole message for a handler; `None` if it is not that. It comes from a context of
+    /// this node, which sends one message after the other, to ids of handlers.
     #[inline]
-    pub(crate) fn receive(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+    pub(crate) fn receive_ready(&mut self, arrival: &P::Arrival) -> Option<bool> {
+        let (dispatch, origin) = arrival.whole()?;
+        let handler = self.handlers[usize::from(dispatch) % DISPATCH_IDS]?;
+        let (header, data) = arrival.parts();
+        let received = handler(self, &Message { origin, header, data, total: data.len() });
+        if matches!(received, Receive::Done) {
+            self.counters.received += 1;
+            return Some(true);
+        }
+        Some(self.begin_reception(&arrival.envelope(), header, data, received))
+    }
+
+    fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         match envelope.kind {
             Kind::First | Kind::FirstAcked => self.first(envelope, header, data),
             _ => self.receive_later(envelope, header, data),
         }
     }
 
-    #[inline(never)]
     fn receive_later(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         match envelope.kind {
             Kind::Next => self.next(envelope, data),
@@ -178,7 +209,6 @@ impl<P: Port> Active<P> {
         self.handlers.get(usize::from(dispatch)).copied().flatten()
     }
 
-    #[inline]
     fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope) {
             return true;

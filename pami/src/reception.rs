@@ -197,7 +197,7 @@ impl<P: Port> Active<P> {
         let origin = reception.origin;
         let path = match reception.stage {
             Stage::Answer => self.port.locate(origin, self.local_paths).ok(),
-            _ => self.port.node_of(origin.task).map(Path::Torus),
+            _ => self.port.node_of(origin.task()).map(Path::Torus),
         };
         let Some(path) = path else {
             // It died, or never was.

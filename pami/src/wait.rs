@@ -7,7 +7,7 @@ use core::slice;
 
 /// Rounds that [`Context::wait`] polls before it sleeps: long enough to catch an answer of a neighbour, short
 /// enough that nodes which share a host core do not steal each other's time.
-pub const POLLS_BEFORE_SLEEP: usize = 64;
+pub const POLLS_BEFORE_SLEEP: usize = 2048;
 
 /// Longest sleep of [`Context::retry`] between two attempts.
 const RETRY_NS: u64 = 1_000_000;
@@ -77,13 +77,14 @@ pub fn wait_on<P: Port>(
         if deadline.is_some_and(|deadline| contexts[0].now_ns() >= deadline) {
             return false;
         }
+        let mut may_sleep = true;
         for context in contexts.iter_mut() {
-            context.active.port.arm();
+            may_sleep &= context.active.port.arm();
         }
         // What came before the ports were armed wakes nobody: look once more.
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
-        if quiet && !held {
+        if may_sleep && quiet && !held {
             sleep(contexts, deadline);
         }
         for context in contexts.iter_mut() {

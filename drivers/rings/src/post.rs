@@ -99,7 +99,10 @@ impl<W: Copy + Send> PostQueue<W> {
     pub fn post(&self, slot: &'static Slot<W>, work: W) -> Result<bool, Busy> {
         let this = ptr::from_ref(slot).cast_mut();
         // Acquire: the consumer that freed the slot has read its last work.
-        if slot.next.compare_exchange(ptr::null_mut(), this, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        let taken = slot.next.compare_exchange(ptr::null_mut(), this, Ordering::Acquire, Ordering::Relaxed);
+        // What was found says it all, and costs less than to say whether it was what was wanted.
+        let (Ok(next) | Err(next)) = taken;
+        if !next.is_null() {
             return Err(Busy);
         }
         // SAFETY: taking `next` from null made the slot ours until it is linked.
@@ -110,11 +113,18 @@ impl<W: Copy + Send> PostQueue<W> {
             self.first.store(this, Ordering::Release);
             return Ok(false);
         }
+        Ok(self.link(before, this))
+    }
+
+    /// Links a slot behind what was last before it. Returns whether that was the consumer's sleep.
+    #[cold]
+    #[inline(never)]
+    fn link(&self, before: *mut Slot<W>, this: *mut Slot<W>) -> bool {
         let sleeps = before == asleep();
-        // SAFETY: neither null nor `asleep`, so a slot, all of which are 'static.
+        // SAFETY: neither null, the caller looked, nor `asleep`: so a slot, all of which are 'static.
         let link = if sleeps { &self.first } else { unsafe { &(*before).next } };
         link.store(this, Ordering::Release);
-        Ok(sleeps)
+        sleeps
     }
 
     /// Whether nothing is queued. After an arm of a [`SleepFlag`](crate::sleep::SleepFlag) it is safe to sleep
@@ -123,6 +133,13 @@ impl<W: Copy + Send> PostQueue<W> {
     pub fn is_empty(&self) -> bool {
         let last = self.last.0.load(Ordering::Acquire);
         last.is_null() || last == asleep()
+    }
+
+    /// Whether nothing is queued and the consumer is awake, for one that looks again soon: a post of a moment ago may not
+    /// be seen yet.
+    #[inline]
+    pub fn seems_idle(&self) -> bool {
+        self.last.0.load(Ordering::Relaxed).is_null()
     }
 
     /// The end to take from; `None` while another is alive.

@@ -48,7 +48,7 @@ pub use sequence::Seq;
 pub use wire::{Damaged, Flags, LINK_BYTES, Link};
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer,
+    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer, Watch,
 };
 use crate::unit::Platform;
 use credit::Pool;
@@ -293,6 +293,22 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
     fn settle(&mut self) {
         self.tell_owing(true);
         self.inner.flush();
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        self.inner.watch()
+    }
+
+    fn is_settled(&self) -> bool {
+        !self.news && self.draining.is_none() && !self.flights.has_done()
+    }
+
+    fn due(&mut self) -> Option<u64> {
+        if self.owing.is_empty() {
+            return self.deadline();
+        }
+        // Acknowledgements that wait for a packet to travel with; the sleep sends them, and so does a poll in time.
+        Some(self.timer.min(self.now() + receiver::ACK_DELAY_NS / 2))
     }
 
     fn deadline(&self) -> Option<u64> {

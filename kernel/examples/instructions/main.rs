@@ -37,7 +37,7 @@ mod pair;
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use count::Count;
-use kernel::{Active, Context, JobError, Message, Receive, SendError, Task};
+use kernel::{Active, Context, JobError, Message, Receive, Task};
 
 kernel::entry!(main);
 
@@ -99,14 +99,5 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         None => {
             Err(JobError::Other("which rows? alone, bare or pair; `cargo xtask bench instructions` runs all"))
         }
-    }
-}
-
-/// Passes by what only means that there is no room yet.
-fn room(sent: Result<(), SendError>) -> Result<bool, JobError> {
-    match sent {
-        Ok(()) => Ok(true),
-        Err(SendError::Again) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

@@ -220,7 +220,7 @@ fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
         let arrival = next(&mut a, || {
             b.drive();
         });
-        let envelope = *arrival.envelope();
+        let envelope = arrival.envelope();
         assert_eq!((envelope.message, envelope.offset as usize), (6, 100 + received.len()));
         assert_eq!((envelope.origin, envelope.target, envelope.total), (endpoint(1, 1), endpoint(0, 0), 900));
         received.extend_from_slice(arrival.data());
@@ -234,7 +234,7 @@ fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
     let arrival = next(&mut a, || {
         b.drive();
     });
-    let envelope = *arrival.envelope();
+    let envelope = arrival.envelope();
     assert_eq!((envelope.kind, envelope.dispatch), (Kind::GetLast, RegionFault::Bounds as u8));
     a.release(arrival);
 }

@@ -257,7 +257,7 @@ impl State {
         let own = from.1 / self.per_node;
         let Some(port) = self.ports.get_mut(&from) else { return };
         let Some(injected) = port.injection.pop_front() else { return };
-        let (node, envelope) = (injected.node, *injected.packet.envelope());
+        let (node, envelope) = (injected.node, injected.packet.envelope());
         if self.dead.contains(&node) {
             return;
         }
