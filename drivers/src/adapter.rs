@@ -237,7 +237,7 @@ pub trait Adapter: Send + 'static {
 
     /// Finds out whether node `node` lives, unless packets on the way to it do: in the end it is heard of, or
     /// [`take_dead`](Self::take_dead) names it.
-    fn watch(&mut self, _node: u32) {}
+    fn probe(&mut self, _node: u32) {}
 
     /// A node that was declared dead, each once.
     fn take_dead(&mut self) -> Option<u32> {

@@ -65,7 +65,7 @@ impl<P: Port> Active<P> {
         let mut last = None;
         let port = &mut self.port;
         let mut watch = |endpoint: Endpoint| {
-            let node = port.node_of(endpoint.task);
+            let node = port.node_of(endpoint.task());
             if let Some(node) = node.filter(|_| node != last) {
                 port.watch(node);
                 last = Some(node);

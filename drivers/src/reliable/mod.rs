@@ -25,7 +25,7 @@
 //!   and less often; who got no credit is told when there is some.
 //! - *Death.* A peer that was asked often and for long and said nothing at all is dead: its packets come back as
 //!   [`Outcome::Failed`], further ones are refused. It is asked while packets to it are not acknowledged, and by itself if
-//!   somebody [watches](Adapter::watch) it: who took all that it was sent may owe an answer. Whoever is dead to a node hears so when it says something, and
+//!   somebody [probes](Adapter::probe) it: who took all that it was sent may owe an answer. Whoever is dead to a node hears so when it says something, and
 //!   so is dead to it as well: both agree.
 //!
 //! Frames of the network itself go through as they are.
@@ -319,7 +319,7 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
         self.last_packet.map_or(0, |at| at + LINGER_NS)
     }
 
-    fn watch(&mut self, node: u32) {
+    fn probe(&mut self, node: u32) {
         // Whom this node never said anything to owes it nothing.
         let Some(peer) = self.peers.find(node).and_then(|index| self.peers.get(index)) else { return };
         if !peer.dead && peer.sender.watch(C::now_ns()) {

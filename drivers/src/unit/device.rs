@@ -188,7 +188,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     fn watch(&mut self, node: u32) {
-        self.unit.watch(node);
+        self.unit.probe(node);
     }
 
     #[inline]

@@ -202,10 +202,10 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
 
     /// Finds out whether node `node` lives, if it was not heard of for some time.
     #[cold]
-    pub(super) fn watch(&self, node: u32) {
+    pub(super) fn probe(&self, node: u32) {
         if node != self.node {
             let deadline = self.with_engine(|engine| {
-                engine.adapter.watch(node);
+                engine.adapter.probe(node);
                 engine.adapter.deadline()
             });
             self.mind(deadline.flatten());

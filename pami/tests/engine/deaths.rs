@@ -350,7 +350,8 @@ fn d8_nodes_that_owe_an_answer_are_looked_after_whoever_waits_and_others_are_not
         assert_eq!(origin.get(get), Ok(()));
     };
     let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
-    let asks: [&dyn Fn(&mut Context<Port>); 5] = [
+    type Ask<'a> = &'a dyn Fn(&mut Context<Port>);
+    let asks: [Ask; 5] = [
         &get,
         &|origin| {
             let fetch = Fetch { target: to, region: handle, offset: 0, rmw, done: fetched(0) };

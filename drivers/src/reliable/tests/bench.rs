@@ -168,7 +168,7 @@ impl Bench {
         let mut moved = false;
         if self.dice.per_mille(30) {
             let [one, other] = [0; 2].map(|_| self.dice.below(self.nodes.len() as u64));
-            self.nodes[one as usize].link.watch(other as u32);
+            self.nodes[one as usize].link.probe(other as u32);
         }
         let start = self.dice.below(self.nodes.len() as u64) as usize;
         for step in 0..self.nodes.len() {

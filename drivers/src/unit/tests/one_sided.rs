@@ -123,7 +123,7 @@ fn n8_whoever_lent_what_was_got_is_woken_when_nobody_reads_it_any_more() {
     assert_eq!(completed.result, Ok(0));
     owner.deregister(region);
     assert!(lease.reclaim().is_ok());
-    assert_eq!(owner.station.flag.wake(), None, "somebody has woken it");
+    assert_eq!(owner.station.bell.ring(), None, "somebody has woken it");
 }
 
 #[test]
