@@ -15,9 +15,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::OnceCell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use pami::device;
-use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Kind};
 use rings::buffer::Source;
 use rings::lines::{self, BadStorage, Line, Receiver, Refused, Sender, Tag};
@@ -59,11 +59,26 @@ impl From<Refused> for PushError {
     }
 }
 
-/// The receiving end of a pair's ring, and who is at the other.
+/// The receiving end of a pair's ring.
 struct Inbound {
     receiver: Receiver,
-    origin: Endpoint,
-    port: u16,
+    ends: &'static Ends,
+}
+
+/// Who has the two ends of a pair's ring, as bits of endpoints, and the sender's port. Written once, before anything is
+/// taken from the ring.
+#[derive(Default)]
+struct Ends {
+    origin: AtomicU64,
+    target: AtomicU64,
+    port: AtomicU16,
+}
+
+impl Ends {
+    #[inline]
+    fn origin(&self) -> Endpoint {
+        Endpoint::from_bits(self.origin.load(Ordering::Relaxed))
+    }
 }
 
 /// What a port owns while it is open, and leaves to its next opening.
@@ -115,8 +130,8 @@ impl Shm {
             let ring: Vec<Line> = (0..LINES_PER_RING).map(|_| Line::new()).collect();
             let copies = alloc::vec![0; COPIES_PER_RING * copy_bytes];
             let (sender, receiver) = lines::ring(ring.leak(), copies.leak(), copy_bytes)?;
-            let nobody = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
-            Ok((Box::new(sender), Box::new(Inbound { receiver, origin: nobody, port: 0 })))
+            let ends = Box::leak(Box::default());
+            Ok((Box::new(sender), Box::new(Inbound { receiver, ends })))
         };
         let station = |_| Station {
             closed: Mutex::new(Some(Share {
@@ -190,8 +205,9 @@ impl ShmPort {
     #[cold]
     fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), PushError> {
         let station = self.shm.stations.get(usize::from(target)).ok_or(PushError::Unreachable)?;
-        let (sender, mut inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
-        (inbound.origin, inbound.port) = (self.me, self.port);
+        let (sender, inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
+        inbound.ends.origin.store(self.me.to_bits(), Ordering::Relaxed);
+        inbound.ends.port.store(self.port, Ordering::Relaxed);
         let mut announced = station.announced.lock();
         announced.push(inbound);
         station.announcements.fetch_add(1, Ordering::Release);
@@ -216,7 +232,7 @@ impl ShmPort {
     ///
     /// # Errors
     /// [`PushError`]; nothing was queued.
-    #[inline]
+    #[inline(always)]
     pub fn push_whole(
         &mut self,
         target: u16,
@@ -289,7 +305,7 @@ impl ShmPort {
             && self.share.until.wrapping_sub(current.receiver.received()).cast_signed() > 0
             && let Some(line) = current.receiver.pull()
         {
-            return Some(Arrival { line, origin: current.origin, target: self.me, port: current.port });
+            return Some(Arrival { line, ends: current.ends });
         }
         self.pull_next()
     }
@@ -299,7 +315,7 @@ impl ShmPort {
     pub fn pull_ready(&mut self) -> Option<Arrival> {
         let current = self.share.current.as_mut()?;
         let line = current.receiver.pull()?;
-        Some(Arrival { line, origin: current.origin, target: self.me, port: current.port })
+        Some(Arrival { line, ends: current.ends })
     }
 
     /// The next packet, when the ring whose turn it was has none or its turn is over.
@@ -318,7 +334,7 @@ impl ShmPort {
             share.next = if share.next + 1 < share.waiting.len() { share.next + 1 } else { 0 };
             share.until = current.receiver.received().wrapping_add(BURST);
             if let Some(line) = current.receiver.pull() {
-                return Some(Arrival { line, origin: current.origin, target: self.me, port: current.port });
+                return Some(Arrival { line, ends: current.ends });
             }
         }
         None
@@ -328,6 +344,9 @@ impl ShmPort {
     #[cold]
     fn heed(&mut self) {
         let mut announced = self.station.announced.lock();
+        for inbound in announced.iter() {
+            inbound.ends.target.store(self.me.to_bits(), Ordering::Relaxed);
+        }
         self.share.waiting.append(&mut announced);
         self.share.heeded = self.station.announcements.load(Ordering::Relaxed);
         if self.share.current.is_none() {
@@ -346,16 +365,14 @@ impl Drop for ShmPort {
 /// A packet in a ring. Dropping it frees its line and ends the loan of its data.
 pub struct Arrival {
     line: lines::Arrival,
-    origin: Endpoint,
-    target: Endpoint,
-    port: u16,
+    ends: &'static Ends,
 }
 
 impl Arrival {
     /// The port that sent it.
     #[inline]
     pub fn port(&self) -> u16 {
-        self.port
+        self.ends.port.load(Ordering::Relaxed)
     }
 }
 
@@ -367,7 +384,8 @@ impl device::Arrival for Arrival {
         let kind = Kind::from_byte(what as u8).unwrap_or(Kind::Hello);
         let whole = (0, 0, self.line.data().len() as u32);
         let (message, offset, total) = if what & BARE != 0 { whole } else { (message, offset, total) };
-        let Self { origin, target, .. } = *self;
+        let origin = self.ends.origin();
+        let target = Endpoint::from_bits(self.ends.target.load(Ordering::Relaxed));
         Envelope { kind, dispatch: (what >> 8) as u8, origin, target, message, offset, total }
     }
 
@@ -379,7 +397,7 @@ impl device::Arrival for Arrival {
     #[inline]
     fn whole(&self) -> Option<(u8, Endpoint)> {
         let what = self.line.word();
-        (what & WHOLE != 0).then_some(((what >> 8) as u8, self.origin))
+        (what & WHOLE != 0).then(|| ((what >> 8) as u8, self.ends.origin()))
     }
 }
 

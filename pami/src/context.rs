@@ -242,33 +242,10 @@ impl<P: Port> Active<P> {
         self.has_sent_all() && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
     }
 
-    /// Whole messages that lie ready in memory, while nothing is under way: the shortest way to a handler. Returns how many
-    /// there were.
-    #[inline(never)]
-    fn take_ready(&mut self) -> usize {
-        let mut events = 0;
-        while events < ARRIVALS_PER_ADVANCE
-            && !self.busy
-            && let Some(arrival) = self.port.pull_ready()
-        {
-            let taken = match self.receive_ready(&arrival) {
-                Some(taken) => taken,
-                None => self.receive(&arrival),
-            };
-            if !taken {
-                self.hold(arrival);
-                break;
-            }
-            self.port.release(arrival);
-            events += 1;
-        }
-        events
-    }
-
     /// Keeps an arrival that has to wait.
     #[cold]
     #[inline(never)]
-    fn hold(&mut self, arrival: P::Arrival) {
+    pub(crate) fn hold(&mut self, arrival: P::Arrival) {
         self.held = Some(arrival);
         self.busy = true;
     }
@@ -426,7 +403,9 @@ impl<P: Port> Context<P> {
             if active.port.is_quiet() {
                 return 0;
             }
-            events = active.take_ready();
+            while events < ARRIVALS_PER_ADVANCE && !active.busy && active.take_ready() {
+                events += 1;
+            }
         }
         active.advance_all(events)
     }

@@ -32,6 +32,18 @@ impl Endpoint {
         Self { parts: u64::from(task) | u64::from(context.0) << 32 | u64::from(client.0) << 40 }
     }
 
+    /// One word that says all: for devices to keep.
+    #[inline]
+    pub fn to_bits(self) -> u64 {
+        self.parts
+    }
+
+    /// The endpoint of [`to_bits`](Self::to_bits).
+    #[inline]
+    pub fn from_bits(bits: u64) -> Self {
+        Self { parts: bits }
+    }
+
     /// The client it belongs to.
     #[inline]
     pub fn client(self) -> ClientId {

@@ -167,19 +167,48 @@ impl<P: Port> Active<P> {
         self.receive_any(&arrival.envelope(), header, data)
     }
 
-    /// As [`receive`](Self::receive), of a whole message for a handler; `None` if it is not that. It comes from a context of
-    /// this node, which sends one message after the other, to ids of handlers.
-    #[inline]
-    pub(crate) fn receive_ready(&mut self, arrival: &P::Arrival) -> Option<bool> {
-        let (dispatch, origin) = arrival.whole()?;
-        let handler = self.handlers[usize::from(dispatch) % DISPATCH_IDS]?;
+    /// A packet that lies ready in memory, while nothing is under way: if it is a whole message, the shortest way to its
+    /// handler. It comes from a context of this node, which sends one message after the other, to ids of handlers. Returns
+    /// whether there was one that does not have to wait.
+    #[inline(never)]
+    pub(crate) fn take_ready(&mut self) -> bool {
+        let Some(arrival) = self.port.pull_ready() else { return false };
+        let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
+        let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
+            return self.take_other(arrival);
+        };
         let (header, data) = arrival.parts();
         let received = handler(self, &Message { origin, header, data, total: data.len() });
-        if matches!(received, Receive::Done) {
-            self.counters.received += 1;
-            return Some(true);
+        if !matches!(received, Receive::Done) {
+            return self.take_more(arrival, received);
         }
-        Some(self.begin_reception(&arrival.envelope(), header, data, received))
+        self.counters.received += 1;
+        self.port.release(arrival);
+        true
+    }
+
+    /// One that is not a whole message for a handler.
+    #[inline(never)]
+    fn take_other(&mut self, arrival: P::Arrival) -> bool {
+        let taken = self.receive(&arrival);
+        self.let_go(arrival, taken)
+    }
+
+    /// A whole message whose handler wants more than to have seen it.
+    #[inline(never)]
+    fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) -> bool {
+        let (header, data) = arrival.parts();
+        let taken = self.begin_reception(&arrival.envelope(), header, data, received);
+        self.let_go(arrival, taken)
+    }
+
+    fn let_go(&mut self, arrival: P::Arrival, taken: bool) -> bool {
+        if taken {
+            self.port.release(arrival);
+        } else {
+            self.hold(arrival);
+        }
+        taken
     }
 
     fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {

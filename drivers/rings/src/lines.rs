@@ -15,7 +15,7 @@
 //!
 //! There is no shared head or tail and no atomic read-modify-write (but the count of a lent source): the sender
 //! knows that a line is free because its mark is clear, the receiver that one is there because it has the number that
-//! comes next, modulo 2^31; one that an [`Arrival`] still holds from the lap before has another. A copy slot is free
+//! comes next, modulo 2^32; one that an [`Arrival`] still holds from the lap before has another. A copy slot is free
 //! again when the line that used it is.
 
 mod receiver;
@@ -50,10 +50,10 @@ const fn mark(form: u8, data_len: usize, header_len: usize) -> u64 {
     form as u64 | (data_len as u64) << 8 | (header_len as u64) << 16
 }
 
-/// The number of line `index` since the start, as marks have it: that of a free one is no line's.
+/// The line's number in a mark, that of line `index` since the start being `index` modulo 2^32.
 #[inline]
-const fn number(index: usize) -> u64 {
-    (index as u32 | 1 << 31) as u64
+const fn number(mark: u64) -> u32 {
+    (mark >> 32) as u32
 }
 
 #[derive(Clone, Copy)]
@@ -233,7 +233,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`Refused`]; nothing was queued.
-    #[inline]
+    #[inline(always)]
     pub fn push_inline(&mut self, word: u32, header: &[u8], data: &[u8]) -> Result<(), Refused> {
         if header.len() + data.len() > INLINE_BYTES {
             return Err(Refused::TooLong);
@@ -364,7 +364,7 @@ impl Sender {
     /// Gives the line at the tail to the receiver.
     #[inline]
     fn fill(&mut self, line: &Line, mark: u64) {
-        line.mark.store(mark | number(self.tail) << 32, Ordering::Release);
+        line.mark.store(mark | (self.tail as u64) << 32, Ordering::Release);
         self.tail = self.tail.wrapping_add(1);
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use pami::device::Arrival as _;
+use pami::endpoint::{ClientId, ContextOffset};
 use rings::buffer::Buffer;
 use std::thread;
 use std::vec;

@@ -43,7 +43,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_whole(
         &mut self,
         route: &NodeRoute,
@@ -53,7 +53,11 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     ) -> Result<(), Full> {
         match *route {
             NodeRoute::Torus(node, ref front) => {
-                self.inject(|fifo| fifo.push_whole(node, front, dispatch, header, data))
+                // A FIFO that is shared has a lock to be taken first: the longer way does.
+                let own = self.injector.as_mut().ok_or(Full)?;
+                own.push_whole(node, front, dispatch, header, data)?;
+                self.injected();
+                Ok(())
             }
             NodeRoute::Local(port, bell) => {
                 self.shm.push_whole(port, dispatch, header, data).map_err(|_| Full)?;

@@ -126,7 +126,7 @@ fn ring<T: Send>(entries: usize) -> (Producer<T>, Consumer<T>) {
 impl Injector {
     /// Queues a message of one packet for `node`, if it fits in a descriptor. A longer one is refused as if there were no
     /// room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_whole(
         &mut self,
         node: u32,

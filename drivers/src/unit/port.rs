@@ -37,7 +37,7 @@ pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     /// Whether an agent runs the engine.
     agent: bool,
     /// The injection FIFO, if it is exclusive.
-    injector: Option<Injector>,
+    pub(super) injector: Option<Injector>,
     /// `None` without an adapter, and once the port is closed.
     pub(super) reception: Option<Reception>,
     pub(super) shm: ShmPort,
@@ -172,13 +172,21 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             Some(own) => push(own),
             None => self.inject_shared(push),
         };
-        if pushed.is_ok() {
-            self.ring(self.injection_bell);
-        }
-        if pushed.is_err() != self.starved {
-            self.note_starved(pushed.is_err());
+        match pushed {
+            Ok(()) => self.injected(),
+            Err(Full) if !self.starved => self.note_starved(true),
+            Err(Full) => {}
         }
         pushed
+    }
+
+    /// A packet was put into the injection FIFO.
+    #[inline]
+    pub(super) fn injected(&mut self) {
+        self.ring(self.injection_bell);
+        if self.starved {
+            self.note_starved(false);
+        }
     }
 
     /// With the lock.

@@ -52,6 +52,9 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         if self.agent.is_some() || self.engine.is_none() {
             return true;
         }
+        if self.watch.is_none() {
+            return false;
+        }
         let due = self.due.load(Ordering::Relaxed);
         self.doorbells.is_empty() && self.has_all_sent() && (due == u64::MAX || P::now_ns() < due)
     }

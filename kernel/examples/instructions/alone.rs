@@ -1,7 +1,7 @@
 //! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
 
 use crate::count::{Count, noise, row, slow_row};
-use crate::{Arrivals, COUNTED, EIGHT};
+use crate::{Arrivals, COUNTED, WORD};
 use core::hint::black_box;
 use kernel::{
     Active, Client, Context, Endpoint, JobError, Payload, Port, Poster, Progress, Send, SendError, Sharing,
@@ -72,7 +72,7 @@ impl Contexts {
 
     /// `send_immediate` of 8 bytes from the first context, counted; the message is still under way.
     fn send(&mut self, target: Endpoint) -> Result<u32, JobError> {
-        Ok(self.count.between(send_immediate(self.count, &mut self.first, target)?))
+        Ok(self.count.between(send_immediate(self.count, &mut self.first, target, black_box(WORD))?))
     }
 
     /// `send` of 512 bytes from the first context, counted, and its reception.
@@ -133,7 +133,7 @@ fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> 
     let slot: &'static WorkSlot = task.memory().place(WorkSlot::new())?;
     let run: Run = &|_, _| Progress::Done;
     row("post", || {
-        let readings = post(count, poster, slot, run, 0).ok_or(JobError::Other("a free slot was refused"))?;
+        let readings = post(count, poster, slot, run, 0);
         near.second.advance();
         Ok(count.between(readings))
     })?;
@@ -207,8 +207,10 @@ fn wait(turns: u32) -> u32 {
 // What is counted stands in functions of its own: what is around it must not change how it is compiled.
 
 #[inline(never)]
-fn post(count: Count, poster: Poster, slot: &'static WorkSlot, run: Run, cookie: usize) -> Option<Readings> {
-    count.around(|| poster.post(slot, Work { run, cookie })).ok()
+fn post(count: Count, poster: Poster, slot: &'static WorkSlot, run: Run, cookie: usize) -> Readings {
+    let from = count.now();
+    poster.post(slot, Work { run, cookie }).expect("the slot is free");
+    (from, count.now())
 }
 
 /// `None` if there was something to do.
@@ -218,8 +220,13 @@ fn advance(count: Count, context: &mut Context) -> Option<Readings> {
 }
 
 #[inline(never)]
-fn send_immediate(count: Count, context: &mut Context, target: Endpoint) -> Result<Readings, SendError> {
-    count.around(|| context.send_immediate(target, COUNTED, &[], &EIGHT))
+fn send_immediate(
+    count: Count,
+    context: &mut Context,
+    target: Endpoint,
+    word: u64,
+) -> Result<Readings, SendError> {
+    count.around(|| context.send_immediate(target, COUNTED, &[], &word.to_ne_bytes()))
 }
 
 #[inline(never)]
@@ -230,7 +237,7 @@ fn send_and_drive(
     engine: &mut Port,
 ) -> Result<Readings, SendError> {
     count.around(|| {
-        context.send_immediate(target, COUNTED, &[], &EIGHT)?;
+        context.send_immediate(target, COUNTED, &[], &WORD.to_ne_bytes())?;
         engine.drive();
         Ok(())
     })

@@ -44,7 +44,7 @@ kernel::entry!(main);
 /// Dispatch id of the messages whose reception is counted.
 const COUNTED: u8 = 0;
 /// What they carry.
-static EIGHT: [u8; 8] = [0x55; 8];
+const WORD: u64 = 0x5555_5555_5555_5555;
 
 /// What their handler leaves.
 struct Arrivals {

@@ -23,18 +23,18 @@ impl Receiver {
     pub fn pull(&mut self) -> Option<Arrival> {
         let line = self.storage.line(self.head);
         let mark = line.mark.load(Ordering::Acquire);
-        if mark >> 32 != number(self.head) {
+        if number(mark) != self.head as u32 || mark == FREE {
             return None;
         }
         self.head = self.head.wrapping_add(1);
-        Some(Arrival { line, mark: mark as u32 })
+        Some(Arrival { line, mark })
     }
 
     /// Whether a pull would find a message now.
     #[inline]
     pub fn is_ready(&self) -> bool {
         let mark = self.storage.line(self.head).mark.load(Ordering::Relaxed);
-        mark >> 32 == number(self.head)
+        number(mark) == self.head as u32 && mark != FREE
     }
 
     /// Lines taken since the start.
@@ -47,8 +47,8 @@ impl Receiver {
 /// A message, in its line until this is dropped.
 pub struct Arrival {
     line: &'static Line,
-    /// What its mark says but for the number: it stays so.
-    mark: u32,
+    /// Its mark, which stays so.
+    mark: u64,
 }
 
 // SAFETY: an arrival only reads, and clears a mark that is its own to clear; sources may end on any thread.
@@ -74,22 +74,38 @@ impl Arrival {
     /// Header and data.
     #[inline]
     pub fn parts(&self) -> (&[u8], &[u8]) {
-        let mark = self.mark;
-        let header_len = usize::from((mark >> 16) as u16);
+        if self.mark as u8 != INLINE {
+            return self.distant_parts();
+        }
+        let (header_len, data_len) = self.inline_lens();
+        self.line.payload.with(|payload| {
+            let header = payload.cast::<u8>();
+            // SAFETY: the mark says that the sender wrote header and data into the line, which it leaves as it is until the
+            // arrival clears the mark. They fit, by the checks of the pushes.
+            unsafe {
+                let data = header.add(header_len);
+                (slice::from_raw_parts(header, header_len), slice::from_raw_parts(data, data_len))
+            }
+        })
+    }
+
+    /// Header and data of which one or both lie elsewhere.
+    #[inline(never)]
+    fn distant_parts(&self) -> (&[u8], &[u8]) {
+        let (header_len, _) = self.inline_lens();
         self.line.payload.with(|payload| {
             // SAFETY: the mark is set, so the sender wrote the payload in the form that it names before, and leaves it
             // until the arrival clears the mark. Header and data lie in bounds by the checks of the pushes, in the line, in
             // the copy slot that the sender used, or in a source that the line keeps alive.
             unsafe {
-                let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
-                let (header, data, data_len) = match mark as u8 {
-                    INLINE => (inline, inline.add(header_len), usize::from((mark >> 8) as u8)),
+                let (header, data, data_len) = match self.mark as u8 {
                     COPIED => {
                         let copied = (*payload).copied;
                         (copied.place, copied.place.add(header_len), copied.data_len)
                     }
                     form => {
                         let (data, len) = (*payload).lent.source.bytes();
+                        let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
                         (if form == LENT { inline } else { (*payload).copied.place }, data, len)
                     }
                 };
@@ -97,6 +113,12 @@ impl Arrival {
                 (header, slice::from_raw_parts(data.as_ptr(), data_len))
             }
         })
+    }
+
+    /// Bytes of header, and of data that lie in the line.
+    #[inline]
+    fn inline_lens(&self) -> (usize, usize) {
+        (usize::from((self.mark >> 16) as u16), usize::from((self.mark >> 8) as u8))
     }
 
     /// The header.
