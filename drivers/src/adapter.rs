@@ -3,6 +3,7 @@
 
 use crate::reliable::LINK_BYTES;
 use crate::virtio::Acknowledge;
+use core::sync::atomic::AtomicU16;
 
 /// Packets that the message unit may have in flight at once; its cookies are below it.
 pub const IN_FLIGHT: usize = 256;
@@ -140,6 +141,15 @@ impl Reliability {
     }
 }
 
+/// Words that the device changes when there is something for the adapter to do. Anybody may look at them.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// When something came in.
+    pub received: &'static AtomicU16,
+    /// When something was sent.
+    pub sent: &'static AtomicU16,
+}
+
 /// A network adapter. All methods are called with the message unit's token held.
 pub trait Adapter: Send + 'static {
     /// Whether the network delivers everything once, in order and intact, and holds senders back rather than
@@ -200,6 +210,21 @@ pub trait Adapter: Send + 'static {
     /// Sends what would have waited a little longer: no hart may run the engine for a while.
     fn settle(&mut self) {}
 
+    /// What changes when there is something to receive or to reclaim. Without it the adapter is asked all the time.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
+
+    /// Whether the round that ends left nothing to the next that could be done without news from the device.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// By when to run the next round of a hart that does not sleep, if the device has no news.
+    fn due(&mut self) -> Option<u64> {
+        self.deadline()
+    }
+
     /// When the adapter wants to be flushed again, if nothing else happens, in nanoseconds since the node started.
     fn deadline(&self) -> Option<u64> {
         None
@@ -209,6 +234,10 @@ pub trait Adapter: Send + 'static {
     fn linger_until(&self) -> u64 {
         0
     }
+
+    /// Finds out whether node `node` lives, unless packets on the way to it do: in the end it is heard of, or
+    /// [`take_dead`](Self::take_dead) names it.
+    fn probe(&mut self, _node: u32) {}
 
     /// A node that was declared dead, each once.
     fn take_dead(&mut self) -> Option<u32> {

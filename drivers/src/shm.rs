@@ -15,9 +15,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::OnceCell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use pami::device;
-use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Kind};
 use rings::buffer::Source;
 use rings::lines::{self, BadStorage, Line, Receiver, Refused, Sender, Tag};
@@ -59,24 +59,42 @@ impl From<Refused> for PushError {
     }
 }
 
-/// The receiving end of a pair's ring, and who is at the other.
+/// The receiving end of a pair's ring.
 struct Inbound {
     receiver: Receiver,
-    origin: Endpoint,
+    ends: &'static Ends,
+}
+
+/// Who has the two ends of a pair's ring, as bits of endpoints, and the sender's port. Written once, before anything is
+/// taken from the ring.
+#[derive(Default)]
+struct Ends {
+    origin: AtomicU64,
+    target: AtomicU64,
+    port: AtomicU16,
+}
+
+impl Ends {
+    #[inline]
+    fn origin(&self) -> Endpoint {
+        Endpoint::from_bits(self.origin.load(Ordering::Relaxed))
+    }
 }
 
 /// What a port owns while it is open, and leaves to its next opening.
 struct Share {
     /// The rings out, by the target's port.
     out: Box<[OnceCell<Box<Sender>>]>,
-    /// The rings in, in the order of the first words. Has room for one from every port.
+    /// The ring in whose turn it is, and the number of its message that ends the turn.
+    current: Option<Box<Inbound>>,
+    until: usize,
+    /// The other rings in. Has room for one from every port.
     #[expect(clippy::vec_box, reason = "a pointer for every pair that could be, not a ring's whole end")]
-    inbound: Vec<Box<Inbound>>,
+    waiting: Vec<Box<Inbound>>,
+    /// Which of them is the next.
+    next: usize,
     /// Announcements heeded.
     heeded: usize,
-    /// Which of the rings in has its turn, and how many messages it delivered in sequence.
-    turn: usize,
-    burst: usize,
 }
 
 /// What others reach of a port.
@@ -112,16 +130,17 @@ impl Shm {
             let ring: Vec<Line> = (0..LINES_PER_RING).map(|_| Line::new()).collect();
             let copies = alloc::vec![0; COPIES_PER_RING * copy_bytes];
             let (sender, receiver) = lines::ring(ring.leak(), copies.leak(), copy_bytes)?;
-            let nobody = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
-            Ok((Box::new(sender), Box::new(Inbound { receiver, origin: nobody })))
+            let ends = Box::leak(Box::default());
+            Ok((Box::new(sender), Box::new(Inbound { receiver, ends })))
         };
         let station = |_| Station {
             closed: Mutex::new(Some(Share {
                 out: (0..ports).map(|_| OnceCell::new()).collect(),
-                inbound: Vec::with_capacity(ports),
+                current: None,
+                until: 0,
+                waiting: Vec::with_capacity(ports),
+                next: 0,
                 heeded: 0,
-                turn: 0,
-                burst: 0,
             })),
             announced: Mutex::new(Vec::with_capacity(ports)),
             announcements: AtomicUsize::new(0),
@@ -151,7 +170,7 @@ impl Shm {
 impl Share {
     /// What is left in a port that closes; allocates nothing.
     fn nothing() -> Self {
-        Self { out: Box::new([]), inbound: Vec::new(), heeded: 0, turn: 0, burst: 0 }
+        Self { out: Box::new([]), current: None, until: 0, waiting: Vec::new(), next: 0, heeded: 0 }
     }
 }
 
@@ -186,8 +205,9 @@ impl ShmPort {
     #[cold]
     fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), PushError> {
         let station = self.shm.stations.get(usize::from(target)).ok_or(PushError::Unreachable)?;
-        let (sender, mut inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
-        inbound.origin = self.me;
+        let (sender, inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
+        inbound.ends.origin.store(self.me.to_bits(), Ordering::Relaxed);
+        inbound.ends.port.store(self.port, Ordering::Relaxed);
         let mut announced = station.announced.lock();
         announced.push(inbound);
         station.announcements.fetch_add(1, Ordering::Release);
@@ -198,8 +218,29 @@ impl ShmPort {
     #[inline]
     fn sender(&mut self, target: u16) -> Result<&mut Sender, PushError> {
         self.connect(target)?;
+        self.connected(target)
+    }
+
+    #[inline]
+    fn connected(&mut self, target: u16) -> Result<&mut Sender, PushError> {
         let out = self.share.out.get_mut(usize::from(target)).and_then(OnceCell::get_mut);
         out.map(|sender| &mut **sender).ok_or(PushError::Unreachable)
+    }
+
+    /// Queues a message of one packet for the port `target`, with which it is [connected](Self::connect), if it fits in a
+    /// line.
+    ///
+    /// # Errors
+    /// [`PushError`]; nothing was queued.
+    #[inline(always)]
+    pub fn push_whole(
+        &mut self,
+        target: u16,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), PushError> {
+        Ok(self.connected(target)?.push_inline(what(Kind::First, dispatch) | WHOLE | BARE, header, data)?)
     }
 
     /// Queues one packet for the port `target`, copying `header` and `data`. The envelope's origin is this
@@ -215,7 +256,7 @@ impl ShmPort {
         header: &[u8],
         data: &[u8],
     ) -> Result<(), PushError> {
-        Ok(self.sender(target)?.push_copy(&tag(envelope), header, data)?)
+        Ok(self.sender(target)?.push_copy(&tag(envelope, data.len()), header, data)?)
     }
 
     /// As [`push_copy`](Self::push_copy), but `data`, of any length, is read where it lies. The clone of `data`
@@ -231,7 +272,7 @@ impl ShmPort {
         header: &[u8],
         data: &Source,
     ) -> Result<(), PushError> {
-        Ok(self.sender(target)?.push_lend(&tag(envelope), header, data)?)
+        Ok(self.sender(target)?.push_lend(&tag(envelope, data.len()), header, data)?)
     }
 
     /// As [`push_copy`](Self::push_copy), with `len` bytes of data that `fill` writes; it is not called if nothing is
@@ -248,7 +289,7 @@ impl ShmPort {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PushError> {
-        Ok(self.sender(target)?.push_filled(&tag(envelope), header, len, fill)?)
+        Ok(self.sender(target)?.push_filled(&tag(envelope, len), header, len, fill)?)
     }
 
     /// Whether receivers have released all that this port lent.
@@ -260,22 +301,41 @@ impl ShmPort {
     /// gives its memory back to the ring.
     #[inline]
     pub fn pull(&mut self) -> Option<Arrival> {
+        if let Some(current) = &mut self.share.current
+            && self.share.until.wrapping_sub(current.receiver.received()).cast_signed() > 0
+            && let Some(line) = current.receiver.pull()
+        {
+            return Some(Arrival { line, ends: current.ends });
+        }
+        self.pull_next()
+    }
+
+    /// The next packet in the ring whose turn it is, even if its turn is over: the next [`pull`](Self::pull) sees that.
+    #[inline]
+    pub fn pull_ready(&mut self) -> Option<Arrival> {
+        let current = self.share.current.as_mut()?;
+        let line = current.receiver.pull()?;
+        Some(Arrival { line, ends: current.ends })
+    }
+
+    /// The next packet, when the ring whose turn it was has none or its turn is over.
+    #[inline(never)]
+    fn pull_next(&mut self) -> Option<Arrival> {
         if self.station.announcements.load(Ordering::Acquire) != self.share.heeded {
             self.heed();
         }
         let share = &mut self.share;
-        // Once more than there are rings: the first may only be passed because its burst is over.
-        for _ in 0..=share.inbound.len() {
-            if share.burst < BURST
-                && let Some(inbound) = share.inbound.get_mut(share.turn)
-                && let Some(line) = inbound.receiver.pull()
-            {
-                share.burst += 1;
-                let envelope = envelope(&line.tag(), inbound.origin, self.me);
-                return Some(Arrival { line, envelope });
+        // One more than wait: the first may only be passed because its turn is over.
+        for _ in 0..=share.waiting.len() {
+            let current = share.current.as_mut()?;
+            if let Some(next) = share.waiting.get_mut(share.next) {
+                core::mem::swap(current, next);
             }
-            share.burst = 0;
-            share.turn = if share.turn + 1 < share.inbound.len() { share.turn + 1 } else { 0 };
+            share.next = if share.next + 1 < share.waiting.len() { share.next + 1 } else { 0 };
+            share.until = current.receiver.received().wrapping_add(BURST);
+            if let Some(line) = current.receiver.pull() {
+                return Some(Arrival { line, ends: current.ends });
+            }
         }
         None
     }
@@ -284,8 +344,14 @@ impl ShmPort {
     #[cold]
     fn heed(&mut self) {
         let mut announced = self.station.announced.lock();
-        self.share.inbound.append(&mut announced);
+        for inbound in announced.iter() {
+            inbound.ends.target.store(self.me.to_bits(), Ordering::Relaxed);
+        }
+        self.share.waiting.append(&mut announced);
         self.share.heeded = self.station.announcements.load(Ordering::Relaxed);
+        if self.share.current.is_none() {
+            self.share.current = self.share.waiting.pop();
+        }
     }
 }
 
@@ -299,40 +365,58 @@ impl Drop for ShmPort {
 /// A packet in a ring. Dropping it frees its line and ends the loan of its data.
 pub struct Arrival {
     line: lines::Arrival,
-    envelope: Envelope,
+    ends: &'static Ends,
+}
+
+impl Arrival {
+    /// The port that sent it.
+    #[inline]
+    pub fn port(&self) -> u16 {
+        self.ends.port.load(Ordering::Relaxed)
+    }
 }
 
 impl device::Arrival for Arrival {
     #[inline]
-    fn envelope(&self) -> &Envelope {
-        &self.envelope
+    fn envelope(&self) -> Envelope {
+        let [what, message, offset, total] = self.line.tag();
+        // None is never written; hello is a kind that no context heeds.
+        let kind = Kind::from_byte(what as u8).unwrap_or(Kind::Hello);
+        let whole = (0, 0, self.line.data().len() as u32);
+        let (message, offset, total) = if what & BARE != 0 { whole } else { (message, offset, total) };
+        let origin = self.ends.origin();
+        let target = Endpoint::from_bits(self.ends.target.load(Ordering::Relaxed));
+        Envelope { kind, dispatch: (what >> 8) as u8, origin, target, message, offset, total }
     }
 
     #[inline]
-    fn header(&self) -> &[u8] {
-        self.line.header()
+    fn parts(&self) -> (&[u8], &[u8]) {
+        self.line.parts()
     }
 
     #[inline]
-    fn data(&self) -> &[u8] {
-        self.line.data()
+    fn whole(&self) -> Option<(u8, Endpoint)> {
+        let what = self.line.word();
+        (what & WHOLE != 0).then(|| ((what >> 8) as u8, self.ends.origin()))
     }
+}
+
+/// In the first word of a tag: the packet is all of a message that wants no answer.
+const WHOLE: u32 = 1 << 16;
+/// In the first word of a tag: the others say nothing.
+const BARE: u32 = 1 << 17;
+
+#[inline]
+const fn what(kind: Kind, dispatch: u8) -> u32 {
+    kind as u32 | (dispatch as u32) << 8
 }
 
 /// What travels of an envelope.
 #[inline]
-fn tag(envelope: &Envelope) -> Tag {
-    let what = u32::from(envelope.kind as u8) | u32::from(envelope.dispatch) << 8;
-    [what, envelope.message, envelope.offset, envelope.total, 0]
-}
-
-/// An envelope again. The tag was written by [`tag`], in this program.
-#[inline]
-fn envelope(tag: &Tag, origin: Endpoint, target: Endpoint) -> Envelope {
-    let [what, message, offset, total, _] = *tag;
-    // None is never written; hello is a kind that no context heeds.
-    let kind = Kind::from_byte(what as u8).unwrap_or(Kind::Hello);
-    Envelope { kind, dispatch: (what >> 8) as u8, origin, target, message, offset, total }
+fn tag(envelope: &Envelope, data_len: usize) -> Tag {
+    let Envelope { kind, dispatch, message, offset, total, .. } = *envelope;
+    let whole = kind == Kind::First && offset == 0 && total as usize == data_len;
+    [what(kind, dispatch) | if whole { WHOLE } else { 0 }, message, offset, total]
 }
 
 #[cfg(test)]

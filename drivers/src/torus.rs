@@ -17,6 +17,7 @@
 
 use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, Outcome, RX_BUFFERS, Reliability, RxBuffer,
+    Watch,
 };
 use crate::reliable::LINK_BYTES;
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
@@ -281,6 +282,10 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> Adapter for TorusAdapter<H, T, 
         let received = self.receive.arm();
         // Both are armed, whatever the first says.
         (sent && self.transmit.arm()) || received
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        Some(Watch { received: self.receive.progress(), sent: self.transmit.progress() })
     }
 
     fn interrupt(&self) -> T::Interrupt {

@@ -4,7 +4,7 @@ use crate::task::{SpawnError, Task};
 use crate::{Unit, arch, wakeup};
 use boot::HARTS;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use rings::sleep::SleepFlag;
+use rings::sleep::SleepSet;
 use spin::Mutex;
 
 /// The code of a task's additional thread.
@@ -28,7 +28,7 @@ struct Hart {
     busy: AtomicBool,
     work: Mutex<Option<Work>>,
     /// Whoever waits for `up` or for the end of the work.
-    waiting: SleepFlag,
+    waiting: SleepSet,
 }
 
 static ALL: [Hart; HARTS] = [const {
@@ -36,7 +36,7 @@ static ALL: [Hart; HARTS] = [const {
         up: AtomicBool::new(false),
         busy: AtomicBool::new(false),
         work: Mutex::new(None),
-        waiting: SleepFlag::new(),
+        waiting: SleepSet::new(),
     }
 }; HARTS];
 
@@ -60,9 +60,7 @@ pub(crate) fn serve(hart: usize) -> ! {
 }
 
 fn wake_waiting(hart: &Hart) {
-    if let Some(waiting) = hart.waiting.wake() {
-        arch::interrupt_hart(waiting);
-    }
+    hart.waiting.wake().for_each(arch::interrupt_hart);
 }
 
 fn run(work: Work) {
@@ -128,7 +126,7 @@ fn wait_for(hart: &Hart, is_done: impl Fn() -> bool, deadline: u64) -> bool {
         arch::set_timer(timed.then_some(deadline));
         wakeup::idle();
     }
-    hart.waiting.disarm();
+    hart.waiting.disarm(arch::hart());
     if timed {
         arch::set_timer(None);
     }

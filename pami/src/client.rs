@@ -200,7 +200,7 @@ impl<N: Node> Client<N> {
         if context >= self.contexts {
             return Err(ClientError::UnknownContext(context));
         }
-        Ok(Endpoint { client: self.id, context: ContextOffset(context), task })
+        Ok(Endpoint::from_parts(self.id, task, ContextOffset(context)))
     }
 
     /// What the client is and may.
@@ -235,7 +235,7 @@ impl<N: Node> Client<N> {
         let context = ContextOffset(offset);
         let port = self.node.open(self.id, context, self.sharing)?;
         self.alive += 1;
-        let me = Endpoint { client: self.id, context, task: self.node.task() };
+        let me = Endpoint::from_parts(self.id, self.node.task(), context);
         let setup = Setup {
             me,
             contexts: self.contexts,
@@ -261,8 +261,8 @@ impl<N: Node> Client<N> {
         context: Context<N::Port>,
     ) -> Result<ContextMemory<N::Port>, Refused<Context<N::Port>>> {
         let me = context.endpoint();
-        if (me.client, me.task) != (self.id, self.node.task()) {
-            return Err((ClientError::UnknownContext(me.context.0), context));
+        if (me.client(), me.task()) != (self.id, self.node.task()) {
+            return Err((ClientError::UnknownContext(me.context().0), context));
         }
         if !context.has_sent_all() {
             return Err((ClientError::SendsUnderWay, context));

@@ -17,7 +17,7 @@
 
 use crate::acks::Acks;
 use crate::client::Counters;
-use crate::device::{Arrival, Path, Port, REQUESTS, Unreachable, Wake};
+use crate::device::{Path, Port, REQUESTS, Unreachable, Wake};
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -34,6 +34,11 @@ use rings::post::{PostQueue, Slot};
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
 /// Most posts that one call of [`Context::advance`] runs.
 pub const POSTS_PER_ADVANCE: usize = 64;
+/// Rounds of a context that never sleeps between two looks at the clock.
+const ROUNDS_PER_WATCH: u32 = 1 << 14;
+/// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
+const FIRST_ORDER: u64 = (1 << u32::BITS) / REQUESTS as u64 - 48;
+
 /// What posted work says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
@@ -84,46 +89,54 @@ impl<P: Port> Poster<P> {
     /// [`Busy`] while an earlier post of `slot` has not been run to its end.
     #[inline]
     pub fn post(&self, slot: &'static WorkSlot<P>, work: Work<P>) -> Result<(), Busy> {
-        self.queue.post(slot, work)?;
-        self.waker.wake();
+        if self.queue.post(slot, work)? {
+            self.waker.wake();
+        }
         Ok(())
     }
 }
 
 /// A context without its `advance`: what handlers, callbacks and posted work are handed.
+#[repr(C)]
 pub struct Active<P: Port> {
-    pub(crate) port: P,
+    // What every call looks at lies in front, in reach of short instructions.
     /// Whether anything is under way: an operation, a reception, half a message, an acknowledgement that is owed, an arrival
     /// that waits. If not, an advance has only to look for what is new.
     pub(crate) busy: bool,
+    pub(crate) port: P,
+    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
+    pub(crate) route: Option<Route<P>>,
+    pub(crate) counters: Counters,
+    pub(crate) operations: Operations<P>,
+    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     pub(crate) local_paths: bool,
     pub(crate) me: Endpoint,
-    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
-    route: Option<Route>,
-    pub(crate) counters: Counters,
-    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     /// Counts operations and arrivals.
     pub(crate) orders: u64,
     /// Deaths that this context has taken note of.
     pub(crate) deaths: u32,
     /// Whether packets of a node that died may still be in the FIFO.
     pub(crate) mourning: bool,
+    /// When to have the network look after nodes that something waits for.
+    pub(crate) watch_at: u64,
+    /// Rounds of [`progress`](Self::progress).
+    rounds: u32,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
     pub(crate) rendezvous_from: usize,
-    pub(crate) operations: Operations<P>,
-    pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
-    pub(crate) acks: Acks,
-    pub(crate) kept: KeptPlaces,
     /// An arrival that found no place. Nothing else is pulled before it.
     held: Option<P::Arrival>,
+    pub(crate) receptions: Receptions<P>,
+    pub(crate) kept: KeptPlaces,
+    pub(crate) acks: Acks,
     not_sync: PhantomData<Cell<()>>,
 }
 
-#[derive(Clone, Copy)]
-struct Route {
-    target: Endpoint,
+/// The way to an endpoint.
+pub(crate) struct Route<P: Port> {
+    pub(crate) target: Endpoint,
+    pub(crate) way: P::Route,
     path: Path,
     deaths: u32,
 }
@@ -154,9 +167,11 @@ impl<P: Port> Active<P> {
             route: None,
             counters: Counters::default(),
             handlers,
-            orders: 0,
+            orders: FIRST_ORDER,
             // Some may have died before, with packets left for this context.
             mourning: true,
+            watch_at: 0,
+            rounds: 0,
             contexts,
             rendezvous_from,
             operations,
@@ -192,7 +207,7 @@ impl<P: Port> Active<P> {
     /// The path to an endpoint of this client.
     #[inline]
     pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        match self.route {
+        match &self.route {
             Some(route) if route.target == target && route.deaths == self.port.deaths() => Ok(route.path),
             _ => self.find_path(target),
         }
@@ -200,7 +215,7 @@ impl<P: Port> Active<P> {
 
     #[inline(never)]
     fn find_path(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        if target.client != self.me.client {
+        if target.client() != self.me.client() {
             return Err(SendError::ForeignClient);
         }
         // Before the look: a death behind it makes the route useless.
@@ -209,7 +224,7 @@ impl<P: Port> Active<P> {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
             Unreachable::Dead(node) => SendError::Dead(node),
         })?;
-        self.route = Some(Route { target, path, deaths });
+        self.route = self.port.route(target, path).map(|way| Route { target, way, path, deaths });
         Ok(path)
     }
 
@@ -227,14 +242,31 @@ impl<P: Port> Active<P> {
         self.has_sent_all() && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
     }
 
-    /// The part of an advance behind the look for anything to do at all. `first` was pulled by that look.
+    /// Keeps an arrival that has to wait.
+    #[cold]
     #[inline(never)]
-    fn advance_all(&mut self, moved: bool, first: Option<P::Arrival>) -> usize {
-        let mut events = usize::from(moved);
+    pub(crate) fn hold(&mut self, arrival: P::Arrival) {
+        self.held = Some(arrival);
+        self.busy = true;
+    }
+
+    /// The part of an advance behind what lay ready, which was `ready` messages.
+    #[inline(never)]
+    fn advance_all(&mut self, ready: usize) -> usize {
+        // What lies in memory needs no engine.
+        let mut events = ready + self.take_arrivals();
+        let moved = self.port.drive();
+        events += usize::from(moved);
+        if self.port.deaths() != self.deaths {
+            self.note_deaths();
+            events += 1;
+        }
         if self.busy {
             events += self.take_ends();
         }
-        events += self.take_arrivals(first);
+        if moved {
+            events += self.take_arrivals();
+        }
         events += self.run_posts();
         if self.busy {
             events += self.progress();
@@ -245,12 +277,9 @@ impl<P: Port> Active<P> {
         events
     }
 
-    /// Deaths, and requests that have ended.
+    /// Requests that have ended.
     #[inline(never)]
     fn take_ends(&mut self) -> usize {
-        if self.port.deaths() != self.deaths {
-            self.note_deaths();
-        }
         let mut events = 0;
         // A callback may ask for more: the bound keeps that from holding the caller.
         while events < REQUESTS
@@ -266,9 +295,9 @@ impl<P: Port> Active<P> {
     }
 
     #[inline]
-    fn take_arrivals(&mut self, first: Option<P::Arrival>) -> usize {
-        let mut next = first;
-        if self.busy && next.is_none() {
+    fn take_arrivals(&mut self) -> usize {
+        let mut next = None;
+        if self.busy {
             // An arrival may owe an acknowledgement; with no place to note one it waits in its FIFO.
             if self.acks.is_full() {
                 return 0;
@@ -276,16 +305,19 @@ impl<P: Port> Active<P> {
             next = self.held.take();
         }
         let mut events = 0;
-        while events < ARRIVALS_PER_ADVANCE {
-            let Some(arrival) = next.take().or_else(|| self.port.pull()) else {
+        loop {
+            if events == ARRIVALS_PER_ADVANCE {
+                self.port.look();
+                break;
+            }
+            let Some(arrival): Option<P::Arrival> = next.take().or_else(|| self.port.pull()) else {
                 if self.mourning {
                     self.end_halves();
                 }
                 break;
             };
-            if !self.receive(arrival.envelope(), arrival.header(), arrival.data()) {
-                self.held = Some(arrival);
-                self.busy = true;
+            if !self.receive(&arrival) {
+                self.hold(arrival);
                 break;
             }
             self.port.release(arrival);
@@ -325,6 +357,10 @@ impl<P: Port> Active<P> {
         events += self.queue_line(&mut blocked);
         events += self.settle_operations();
         events += self.complete_fences();
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(ROUNDS_PER_WATCH) {
+            self.watch_awaited();
+        }
         self.busy = !self.is_idle();
         events
     }
@@ -362,16 +398,15 @@ impl<P: Port> Context<P> {
     #[inline]
     pub fn advance(&mut self) -> usize {
         let active = &mut self.active;
-        let moved = active.port.drive();
-        if active.busy {
-            return active.advance_all(moved, None);
+        let mut events = 0;
+        if !active.busy {
+            if active.port.is_quiet() {
+                return 0;
+            }
+            while events < ARRIVALS_PER_ADVANCE && !active.busy && active.take_ready() {
+                events += 1;
+            }
         }
-        if let Some(arrival) = active.port.pull() {
-            return active.advance_all(moved, Some(arrival));
-        }
-        if active.port.posted().peek().is_some() {
-            return active.advance_all(moved, None);
-        }
-        usize::from(moved)
+        active.advance_all(events)
     }
 }

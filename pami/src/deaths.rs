@@ -6,6 +6,9 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::operation::{Action, bits};
 
+/// How often nodes that something waits for are looked after, in nanoseconds.
+const WATCH_NS: u64 = 1_000_000_000;
+
 impl<P: Port> Active<P> {
     /// A node that was declared dead, the one with the lowest rank: a job that waits for a message finds out by this that
     /// it will not come.
@@ -15,7 +18,7 @@ impl<P: Port> Active<P> {
 
     /// The node of `endpoint`, if it is dead.
     pub(crate) fn dead_home(&self, endpoint: Endpoint) -> Option<u32> {
-        self.port.node_of(endpoint.task).filter(|&node| self.port.is_dead(node))
+        self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))
     }
 
     /// Ends all that waits for nodes that died since the last call: operations to them, fences that they have not answered,
@@ -26,6 +29,8 @@ impl<P: Port> Active<P> {
         // Before the looks: a death behind them makes for another round.
         self.deaths = self.port.deaths();
         self.mourning = true;
+        self.route = None;
+        self.port.look();
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);
         }
@@ -38,14 +43,53 @@ impl<P: Port> Active<P> {
             }
         }
         let port = &self.port;
-        let dead = |endpoint: Endpoint| port.node_of(endpoint.task).is_some_and(|node| port.is_dead(node));
+        let dead = |endpoint: Endpoint| port.node_of(endpoint.task()).is_some_and(|node| port.is_dead(node));
         self.acks.forget_dead(dead);
+    }
+
+    /// Has the network find out now and then whether the nodes live that something here waits for.
+    pub(crate) fn watch_awaited(&mut self) {
+        if !self.busy {
+            return;
+        }
+        let now = self.port.now_ns();
+        if now >= self.watch_at {
+            self.watch_at = now.saturating_add(WATCH_NS);
+            self.watch_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn watch_all(&mut self) {
+        let mut last = None;
+        let port = &mut self.port;
+        let mut watch = |endpoint: Endpoint| {
+            let node = port.node_of(endpoint.task());
+            if let Some(node) = node.filter(|_| node != last) {
+                port.watch(node);
+                last = Some(node);
+            }
+        };
+        for operation in self.operations.iter() {
+            match &operation.action {
+                Action::Fence(state) => state.owed().iter().for_each(|&target| watch(target)),
+                _ if operation.awaits => watch(operation.target),
+                _ => {}
+            }
+        }
+        self.receptions.iter().for_each(|reception| watch(reception.origin));
+        self.incoming.iter().for_each(|partial| watch(partial.origin));
     }
 
     /// The FIFO is empty, so nothing more comes from those that died: ends their messages that are half-way.
     #[cold]
     #[inline(never)]
     pub(crate) fn end_halves(&mut self) {
+        // Of one that died since the last look more may have come just now.
+        if self.port.deaths() != self.deaths {
+            return;
+        }
         self.mourning = false;
         while let Some(origin) = self.incoming.find_origin(|origin| self.dead_home(origin).is_some()) {
             let Some(node) = self.dead_home(origin) else { break };
@@ -56,7 +100,7 @@ impl<P: Port> Active<P> {
 
     fn end_if_dead(&mut self, number: u8) {
         let port = &self.port;
-        let dead = |endpoint: Endpoint| port.node_of(endpoint.task).filter(|&node| port.is_dead(node));
+        let dead = |endpoint: Endpoint| port.node_of(endpoint.task()).filter(|&node| port.is_dead(node));
         let Some(operation) = self.operations.get(number) else { return };
         let waits = operation.awaits || !operation.queued || operation.lease.is_some();
         match &mut operation.action {
@@ -67,8 +111,10 @@ impl<P: Port> Active<P> {
                 }
             }
             _ => {
-                if let Some(node) = dead(operation.target).filter(|_| waits) {
+                let (order, target) = (operation.order, operation.target);
+                if let Some(node) = dead(target).filter(|_| waits) {
                     self.give_up(number, OperationError::NodeDead(node));
+                    self.spoil_fences(order, target, OperationError::NodeDead(node));
                 }
             }
         }

@@ -56,14 +56,33 @@ pub struct NoRegionLeft {
 /// A packet that lies in a reception FIFO or ring, borrowed from it until it is released.
 pub trait Arrival {
     /// Who, whom, what.
-    fn envelope(&self) -> &Envelope;
-    /// The active message's header; empty but in first packets.
-    fn header(&self) -> &[u8];
-    /// The packet's data: over the torus at most an MTU, through shared memory up to the whole message.
-    fn data(&self) -> &[u8];
+    fn envelope(&self) -> Envelope;
+
+    /// The active message's header, empty but in first packets, and the packet's data: over the torus at most an MTU,
+    /// through shared memory up to the whole message.
+    fn parts(&self) -> (&[u8], &[u8]);
+
+    /// If the packet is all of a message that wants no answer: the id of its handler, which its sender knows to be one, and
+    /// who sent it. A device that has that at hand saves the context the rest of the envelope.
+    #[inline]
+    fn whole(&self) -> Option<(u8, Endpoint)> {
+        None
+    }
+
+    /// The first of the [`parts`](Self::parts).
+    #[inline]
+    fn header(&self) -> &[u8] {
+        self.parts().0
+    }
+
+    /// The second of the [`parts`](Self::parts).
+    #[inline]
+    fn data(&self) -> &[u8] {
+        self.parts().1
+    }
 }
 
-/// Ends the sleep of whichever hart sleeps on a port; costs a fence and a load when none does (SPEC N-8).
+/// Ends the sleep of whichever hart sleeps on a port (SPEC N-8).
 pub trait Wake: Copy + Send + Sync + 'static {
     /// To be called after the work that the sleeper is to find was published.
     fn wake(&self);
@@ -75,6 +94,8 @@ pub trait Port: Sized + Send + 'static {
     type Arrival: Arrival;
     /// Wakes the hart that sleeps on this port.
     type Waker: Wake;
+    /// What makes it quick to send to an endpoint again.
+    type Route: Copy + Send;
 
     /// The path from here to `target`. `local` false sends by the network's loop-back what could stay inside
     /// the node.
@@ -82,6 +103,23 @@ pub trait Port: Sized + Send + 'static {
     /// # Errors
     /// [`Unreachable`], which no retry mends.
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable>;
+
+    /// A quicker way to `target`, which [`locate`](Self::locate) said `path` leads to. It is of no use any more once another
+    /// node was declared dead.
+    fn route(&self, target: Endpoint, path: Path) -> Option<Self::Route>;
+
+    /// Queues a message of one packet that wants no answer, copying `header` and `data`.
+    ///
+    /// # Errors
+    /// [`Full`]; nothing was queued. It may also be that the message is too long for this way: then
+    /// [`push_copy`](Self::push_copy) queues it.
+    fn push_whole(
+        &mut self,
+        route: &Self::Route,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full>;
 
     /// Most bytes of header and data together in one packet over the torus, and in one
     /// [`push_copy`](Self::push_copy) over any path.
@@ -197,16 +235,37 @@ pub trait Port: Sized + Send + 'static {
     /// Whether node `node` was declared dead.
     fn is_dead(&self, node: u32) -> bool;
 
+    /// Finds out whether node `node` still lives: if it does not, [`deaths`](Self::deaths) grows in the end. Without this
+    /// a node is not missed that dies after it took all that it was sent.
+    fn watch(&mut self, node: u32);
+
     /// The node that `task` lives on.
     fn node_of(&self, task: u32) -> Option<u32>;
+
+    /// Whether nothing is new: nothing that a pull would find, no post, nothing for the message unit to do. It may overlook
+    /// what it will not overlook for long. A port that cannot tell is never quiet.
+    #[inline]
+    fn is_quiet(&mut self) -> bool {
+        false
+    }
+
+    /// There may be something to pull although nobody said so: the next pulls look everywhere, and until one found nothing
+    /// the port is not quiet.
+    fn look(&mut self) {}
 
     /// The next packet for this port, in order for each origin. At most one arrival is unreleased at a time.
     fn pull(&mut self) -> Option<Self::Arrival>;
 
+    /// The next packet of one peer that can be had at little cost, if there is one; [`pull`](Self::pull) finds all others.
+    #[inline]
+    fn pull_ready(&mut self) -> Option<Self::Arrival> {
+        None
+    }
+
     /// Gives a packet's memory back to the FIFO or ring that it came in.
     fn release(&mut self, arrival: Self::Arrival);
 
-    /// Lets the message unit make progress, if no other hart is at it. Returns whether anything moved.
+    /// Lets the message unit make progress, if it may have something to do and no other hart is at it. Returns whether anything moved.
     fn drive(&mut self) -> bool;
 
     /// The queue that other threads post this context's work to.
@@ -219,8 +278,9 @@ pub trait Port: Sized + Send + 'static {
     fn posted(&mut self) -> &mut Consumer<Work<Self>>;
 
     /// Announces that this hart is about to sleep on this port; anything that arrives from here on ends the
-    /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8).
-    fn arm(&mut self);
+    /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8). Returns `false` if it
+    /// must not sleep, as a post is under way.
+    fn arm(&mut self) -> bool;
 
     /// Sleeps until something arrives on an armed port of this hart, or `deadline_ns` on [`now_ns`](Self::now_ns)'s
     /// clock. May return early.

@@ -19,7 +19,8 @@ pub const DISPATCH_IDS: usize = 32;
 /// handed does not have that.
 pub type Handler<P> = &'static (dyn Fn(&mut Active<P>, &Message<'_>) -> Receive<P> + Sync);
 
-/// An arriving message, at its first packet. Of a rendezvous there is no data yet, only its length.
+/// An arriving message, at its first packet. Of a rendezvous there is no data yet, only its length; an eager message that
+/// has data comes with some.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// Who sent it.
@@ -52,8 +53,8 @@ pub enum Receive<P: Port> {
     Packets(OnPart<P>),
     /// Nobody wants it yet: it is kept until [`Active::accept`] or [`Active::discard`] (SPEC P-6). An eager message takes
     /// one of the context's kept places with its data, a rendezvous one without. If none is free, or the data is longer
-    /// than a place, the message stays in front of its FIFO with all that is behind it, and each advance asks the handler
-    /// again.
+    /// than a place (see [`Active::can_keep`]), the message stays in front of its FIFO with all that is behind it, and each
+    /// advance asks the handler again.
     Later,
 }
 

@@ -1,5 +1,6 @@
 //! Who a message is from and for (SPEC P-4).
 
+use core::fmt;
 use core::ops::Range;
 
 /// Number of a client, the same at every task: clients are numbered in the order of their creation.
@@ -11,32 +12,54 @@ pub struct ClientId(pub u8);
 pub struct ContextOffset(pub u8);
 
 /// The address of a message: a context of a task, within a client. Eight bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    pub(crate) client: ClientId,
-    pub(crate) context: ContextOffset,
-    pub(crate) task: u32,
+    /// Bits 0 to 32 the task, 32 to 40 the context, 40 to 48 the client: one word, compared as one.
+    parts: u64,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (client, task, context) = (self.client().0, self.task(), self.context().0);
+        write!(f, "Endpoint {{ client: {client}, task: {task}, context: {context} }}")
+    }
 }
 
 impl Endpoint {
     /// The endpoint with these parts, unchecked: a device makes it from a packet. Jobs ask their client.
+    #[inline]
     pub fn from_parts(client: ClientId, task: u32, context: ContextOffset) -> Self {
-        Self { client, context, task }
+        Self { parts: u64::from(task) | u64::from(context.0) << 32 | u64::from(client.0) << 40 }
+    }
+
+    /// One word that says all: for devices to keep.
+    #[inline]
+    pub fn to_bits(self) -> u64 {
+        self.parts
+    }
+
+    /// The endpoint of [`to_bits`](Self::to_bits).
+    #[inline]
+    pub fn from_bits(bits: u64) -> Self {
+        Self { parts: bits }
     }
 
     /// The client it belongs to.
+    #[inline]
     pub fn client(self) -> ClientId {
-        self.client
+        ClientId((self.parts >> 40) as u8)
     }
 
     /// The task it belongs to.
+    #[inline]
     pub fn task(self) -> u32 {
-        self.task
+        self.parts as u32
     }
 
     /// The context of the task.
+    #[inline]
     pub fn context(self) -> ContextOffset {
-        self.context
+        ContextOffset((self.parts >> 32) as u8)
     }
 }
 

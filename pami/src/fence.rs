@@ -56,7 +56,7 @@ impl Targets {
             Self::Contexts(tasks, contexts) => {
                 let each = usize::from(*contexts).max(1);
                 let task = tasks.get(index / each)?;
-                Some(Endpoint { task, context: ContextOffset((index % each) as u8), ..like })
+                Some(Endpoint::from_parts(like.client(), task, ContextOffset((index % each) as u8)))
             }
         }
     }
@@ -64,7 +64,7 @@ impl Targets {
     fn contains(&self, target: Endpoint) -> bool {
         match self {
             Self::One(one) => *one == target,
-            Self::Contexts(tasks, _) => tasks.contains(target.task),
+            Self::Contexts(tasks, _) => tasks.contains(target.task()),
         }
     }
 }
@@ -75,6 +75,11 @@ impl FenceState {
         let first = self.owed.iter().find_map(|&target| dead(target));
         self.owed.retain(|&target| dead(target).is_none());
         first
+    }
+
+    /// Those that were asked and have not answered.
+    pub(crate) fn owed(&self) -> &[Endpoint] {
+        &self.owed
     }
 
     /// Whether every target was asked and has answered.
@@ -210,10 +215,24 @@ impl<P: Port> Active<P> {
         !self.operations.iter().any(|older| older.order < order && targets.contains(older.target))
     }
 
+    /// An operation to `target` was given up: the fences behind it say so.
+    #[cold]
+    pub(crate) fn spoil_fences(&mut self, order: u64, target: Endpoint, error: OperationError) {
+        for number in bits(self.operations.fences) {
+            if let Some(operation) = self.operations.get(number)
+                && let Action::Fence(state) = &operation.action
+                && operation.order > order
+                && state.targets.contains(target)
+            {
+                operation.result = Err(error);
+            }
+        }
+    }
+
     /// A fence arrives: a reception that ends with its acknowledgement. Returns `false` if no place is free for it.
     pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) -> bool {
         let origin = envelope.origin;
-        if self.port.node_of(origin.task).is_none() {
+        if self.port.node_of(origin.task()).is_none() {
             self.counters.strays += 1;
             return true;
         }
@@ -224,27 +243,31 @@ impl<P: Port> Active<P> {
         true
     }
 
-    /// Moves on the fences whose origin has no message kept from before them. Returns how many moved.
+    /// Moves on the fences whose origin has no message from before them that is kept, or accepted and not delivered. Returns
+    /// how many moved.
     pub(crate) fn check_arrived_fences(&mut self) -> usize {
         bits(self.receptions.fences).filter(|&number| self.check_arrived_fence(number)).count()
     }
 
     fn check_arrived_fence(&mut self, number: u8) -> bool {
-        let Some(Reception { origin, order, stage: stage @ Stage::FenceWaits, .. }) =
-            self.receptions.get(number)
+        let Some(Reception { origin, order, stage: Stage::FenceWaits, .. }) = self.receptions.get(number)
         else {
             return false;
         };
-        if self.kept.has_older(*origin, *order) {
+        let (origin, order) = (*origin, *order);
+        if self.kept.has_older(origin, order) || self.receptions.delivers_older(origin, order) {
             return false;
         }
-        match self.port.locate(*origin, self.local_paths) {
-            Ok(Path::Torus(_)) => *stage = Stage::FenceAsks,
-            Ok(Path::Local(_)) => *stage = Stage::Answer,
+        let next = match self.port.locate(origin, self.local_paths) {
+            Ok(Path::Torus(_)) => Stage::FenceAsks,
+            Ok(Path::Local(_)) => Stage::Answer,
             Err(_) => {
                 self.receptions.free(number);
                 return true;
             }
+        };
+        if let Some(reception) = self.receptions.get(number) {
+            reception.stage = next;
         }
         // As long as there are receptions.
         let _ = self.receptions.line.push(number);

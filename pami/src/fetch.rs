@@ -47,7 +47,7 @@ impl<P: Port> Active<P> {
         let Fetch { target, region, offset, rmw, done } = fetch;
         let path = self.path_to(target)?;
         let size = if rmw.width == Width::Eight { 8 } else { 4 };
-        region.check(target.task, offset, size).map_err(SendError::Region)?;
+        region.check(target.task(), offset, size).map_err(SendError::Region)?;
         if !offset.is_multiple_of(size) {
             return Err(SendError::Region(RegionFault::Unaligned));
         }

@@ -72,7 +72,7 @@ impl<P: Port> Active<P> {
         let Get { target, region, offset, layout, into, at, into_layout, len, done } = get;
         let path = self.path_to(target)?;
         let reach = layout.reach(len).ok_or(SendError::Layout)?;
-        region.check(target.task, offset, reach).map_err(SendError::Region)?;
+        region.check(target.task(), offset, reach).map_err(SendError::Region)?;
         let fills = into_layout.reach(len).ok_or(SendError::Layout)?;
         let end = at.checked_add(fills).ok_or(SendError::Range)?;
         if end as usize > into.len() {

@@ -6,7 +6,7 @@
 
 use crate::context::Active;
 use crate::device::Port;
-use crate::dispatch::{OnReceived, Receive, Received};
+use crate::dispatch::{Message, OnReceived, Receive, Received};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::packet::{Envelope, Kind};
@@ -97,6 +97,11 @@ impl KeptPlaces {
         self.waiting().any(|waiting| waiting.origin == origin && waiting.order < order)
     }
 
+    /// Whether there are places, with room for `len` bytes each.
+    fn have_room(&self, len: usize) -> bool {
+        self.places.iter().flatten().any(|place| len <= place.buffer.len())
+    }
+
     /// A free place whose buffer has room for `len` bytes.
     fn free(&mut self, len: usize) -> Option<(u8, &mut KeptPlace)> {
         let mut places = self.places.iter_mut().zip(0u8..);
@@ -138,6 +143,13 @@ impl KeptPlaces {
 }
 
 impl<P: Port> Active<P> {
+    /// Whether [`Receive::Later`] can do for `message` once a place is free: for a rendezvous, and for an eager message that
+    /// is no longer than a place. Any other waits until its handler does something else with it, whoever sent it.
+    pub fn can_keep(&self, message: &Message<'_>) -> bool {
+        let rendezvous = message.data.is_empty();
+        self.kept.have_room(if rendezvous { 0 } else { message.total })
+    }
+
     /// The messages that are kept, in the order of their arrival.
     pub fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
         let mut waiting: Vec<&Waiting, KEPT_LIMIT> = self.kept.waiting().take(KEPT_LIMIT).collect();

@@ -98,8 +98,11 @@ impl Layout {
             Self::Contiguous => Some(len),
             Self::Strided { block, stride } => {
                 let Some(last) = len.checked_sub(1) else { return Some(0) };
-                (block > 0).then_some(())?;
-                (last / block).checked_mul(stride)?.checked_add(last % block)?.checked_add(1)
+                let (blocks, part) = (last.checked_div(block)?, last % block);
+                let end = blocks.checked_mul(stride)?.checked_add(part)?.checked_add(1)?;
+                // Where blocks overlap the last whole one may reach further.
+                let Some(whole) = blocks.checked_sub(1) else { return Some(end) };
+                Some(whole.checked_mul(stride)?.checked_add(block)?.max(end))
             }
             Self::Indexed(runs) => {
                 let (mut left, mut end) = (len, 0);
@@ -191,5 +194,16 @@ mod tests {
         assert_eq!(Layout::Strided { block: 0, stride: 5 }.reach(8), None);
         assert_eq!(Layout::Strided { block: 1, stride: u32::MAX }.reach(8), None);
         assert_eq!(Layout::Contiguous.reach(7), Some(7));
+        // Also where blocks overlap.
+        for (block, stride, len) in [(10, 1, 15), (10, 0, 11), (4, 3, 4), (4, 3, 5), (4, 3, 12)] {
+            let layout = Layout::Strided { block, stride };
+            let furthest = walk(layout, len, len).into_iter().max().unwrap();
+            assert_eq!(layout.reach(len), Some(furthest + 1), "{len} bytes of {layout:?}");
+        }
+        let far = Layout::Strided { block: u32::MAX, stride: 1 };
+        assert_eq!(
+            (far.reach(u32::MAX), Layout::Strided { block: u32::MAX - 1, stride: 2 }.reach(u32::MAX)),
+            (Some(u32::MAX), Some(u32::MAX - 1))
+        );
     }
 }

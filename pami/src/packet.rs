@@ -17,13 +17,16 @@
 //! | 30..32 | reserved | 0 |
 
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
-use zerocopy::byteorder::little_endian::{U16, U32};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version of the layout; a packet with another one is dropped.
 pub const VERSION: u8 = 1;
 /// Bytes of the header on the wire.
 pub const HEADER_BYTES: usize = 32;
+
+/// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
+pub const ENDS: u8 = 1;
 
 /// What a packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +56,7 @@ pub enum Kind {
     /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
     /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
     /// [`Segment`](crate::layout::Segment)s of the region, whose lengths add up to the data's; `offset` then means
-    /// nothing.
+    /// nothing. `dispatch` is [`ENDS`] if a `PutLast` of the same number will follow.
     Put = 10,
     /// As `Put`, and the last of a message: its origin wants a [`Reply`](Kind::Reply).
     PutLast = 11,
@@ -134,7 +137,7 @@ pub enum Malformed {
     Kind,
     /// The header length is over the payload length.
     HeaderLength,
-    /// The data of the packet lies outside the message's total.
+    /// The data of the packet lies outside the message's total, or a first packet has none although the message has.
     Range,
 }
 
@@ -169,18 +172,49 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
 }
 
+/// What the headers of all messages of one packet from one endpoint to another have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Front {
+    /// Bytes 0 to 8, with dispatch 0, and 8 to 16, with an empty header, as the machine reads them.
+    words: [u64; 2],
+}
+
+impl Front {
+    /// For messages from `origin` to `target`, of the same client.
+    pub fn new(origin: Endpoint, target: Endpoint) -> Self {
+        let envelope =
+            Envelope { kind: Kind::First, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
+        let [first, second, _, _]: [U64; 4] = zerocopy::transmute!(Header::new(&envelope, 0, 0));
+        Self { words: [first.get(), second.get()] }
+    }
+
+    /// The header of a message for handler `dispatch`, with so many bytes of header and data, together at most a `u16`. Its
+    /// number is 0: no answer comes.
+    #[inline]
+    pub fn header(&self, dispatch: u8, header_len: u16, data_len: u16) -> Header {
+        let [first, second] = self.words;
+        let words: [U64; 4] = [
+            (first | u64::from(dispatch) << 24).into(),
+            (second | u64::from(header_len) << 48).into(),
+            0.into(),
+            (u64::from(data_len) | u64::from(header_len + data_len) << 32).into(),
+        ];
+        zerocopy::transmute!(words)
+    }
+}
+
 impl Header {
     /// The wire form of `envelope` in front of `header_len` and `data_len` bytes, which together fit in a `u16`.
     pub fn new(envelope: &Envelope, header_len: u16, data_len: u16) -> Self {
         Self {
             version: VERSION,
             kind: envelope.kind as u8,
-            client: envelope.origin.client.0,
+            client: envelope.origin.client().0,
             dispatch: envelope.dispatch,
-            origin_task: envelope.origin.task.into(),
-            target_task: envelope.target.task.into(),
-            origin_context: envelope.origin.context.0,
-            target_context: envelope.target.context.0,
+            origin_task: envelope.origin.task().into(),
+            target_task: envelope.target.task().into(),
+            origin_context: envelope.origin.context().0,
+            target_context: envelope.target.context().0,
             header_len: header_len.into(),
             message: envelope.message.into(),
             offset: envelope.offset.into(),
@@ -200,8 +234,7 @@ impl Header {
     #[inline]
     pub fn envelope(&self) -> Option<Envelope> {
         let client = ClientId(self.client);
-        let endpoint =
-            |task: U32, context| Endpoint { client, context: ContextOffset(context), task: task.get() };
+        let endpoint = |task: U32, context| Endpoint::from_parts(client, task.get(), ContextOffset(context));
         Some(Envelope {
             kind: self.kind()?,
             dispatch: self.dispatch,
@@ -214,11 +247,33 @@ impl Header {
     }
 
     /// Bytes of the message's header at the front of the payload.
+    #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.header_len.get())
     }
 
+    /// Whether the packet is all of a message that wants no answer.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        let data_len = self.payload_len.get().wrapping_sub(self.header_len.get());
+        self.kind == Kind::First as u8 && self.offset.get() == 0 && self.total.get() == u32::from(data_len)
+    }
+
+    /// Id of the handler at the target.
+    #[inline]
+    pub fn dispatch(&self) -> u8 {
+        self.dispatch
+    }
+
+    /// Who sent the message.
+    #[inline]
+    pub fn origin(&self) -> Endpoint {
+        let (client, context) = (ClientId(self.client), ContextOffset(self.origin_context));
+        Endpoint::from_parts(client, self.origin_task.get(), context)
+    }
+
     /// Bytes behind this header that belong to the packet.
+    #[inline]
     pub fn payload_len(&self) -> usize {
         usize::from(self.payload_len.get())
     }
@@ -240,7 +295,9 @@ impl<'a> Packet<'a> {
             payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
         let carries_data = matches!(envelope.kind, Kind::First | Kind::FirstAcked | Kind::Next);
         let end = u64::from(envelope.offset) + data.len() as u64;
-        if carries_data && end > u64::from(envelope.total) {
+        // No data in front of some is how handlers tell a rendezvous.
+        let empty = data.is_empty() && envelope.total > 0 && envelope.kind != Kind::Next;
+        if carries_data && (empty || end > u64::from(envelope.total)) {
             return Err(Malformed::Range);
         }
         Ok(Self { envelope, header, data })
@@ -260,8 +317,8 @@ mod tests {
             |(kind, dispatch, client, (task, context), (task2, context2), message, offset)| Envelope {
                 kind,
                 dispatch,
-                origin: Endpoint { client: ClientId(client), context: ContextOffset(context), task },
-                target: Endpoint { client: ClientId(client), context: ContextOffset(context2), task: task2 },
+                origin: Endpoint::from_parts(ClientId(client), task, ContextOffset(context)),
+                target: Endpoint::from_parts(ClientId(client), task2, ContextOffset(context2)),
                 message,
                 offset,
                 total: u32::MAX,
@@ -297,7 +354,36 @@ mod tests {
             let mut bytes = std::vec::Vec::from(wire.as_bytes());
             bytes.extend(&header);
             bytes.extend(&data);
-            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { envelope, header: &header, data: &data }));
+            let first = matches!(envelope.kind, Kind::First | Kind::FirstAcked);
+            let expected = if first && data.is_empty() {
+                Err(Malformed::Range)
+            } else {
+                Ok(Packet { envelope, header: &header, data: &data })
+            };
+            prop_assert_eq!(Packet::parse(&bytes), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn d9_the_front_of_a_message_of_one_packet_is_that_of_any(
+            envelope in envelopes(), header_len in any::<u8>(), data_len in any::<u8>()
+        ) {
+            let (header_len, data_len) = (u16::from(header_len), u16::from(data_len));
+            let Envelope { origin, target, dispatch, .. } = envelope;
+            let total = u32::from(data_len);
+            let whole = Envelope { kind: Kind::First, message: 0, offset: 0, total, ..envelope };
+            let header = Header::new(&whole, header_len, data_len);
+            let made = Front::new(origin, target).header(dispatch, header_len, data_len);
+            prop_assert_eq!(made.as_bytes(), header.as_bytes());
+            prop_assert!(header.is_whole() && (header.dispatch(), header.origin()) == (dispatch, origin));
+            for other in [
+                Envelope { kind: Kind::FirstAcked, ..whole },
+                Envelope { total: total + 1, ..whole },
+                Envelope { offset: 1, ..whole },
+            ] {
+                prop_assert!(!Header::new(&other, header_len, data_len).is_whole());
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use crate::error::{OperationError, SendError};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
 use crate::operation::{Action, Operation, Queued, message_number};
-use crate::packet::{Envelope, Kind};
+use crate::packet::{ENDS, Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use crate::send::{HEADER_LIMIT, Payload};
 use heapless::Vec;
@@ -135,7 +135,7 @@ impl<P: Port> Active<P> {
         let path = self.path_to(put.target)?;
         let total = measure(&put.payload, &put.payload_layout)?;
         let reach = put.layout.reach(total).ok_or(SendError::Layout)?;
-        put.region.check(put.target.task, put.offset, reach).map_err(SendError::Region)?;
+        put.region.check(put.target.task(), put.offset, reach).map_err(SendError::Region)?;
         let number = self.operations.free_place().ok_or(SendError::Again)?;
         Ok((path, total, number))
     }
@@ -157,9 +157,13 @@ impl<P: Port> Active<P> {
                 // The layout was seen to reach far enough.
                 return Queued::All;
             }
-            let kind = if last && wants_reply { Kind::PutLast } else { Kind::Put };
+            let (kind, dispatch) = match (wants_reply, last) {
+                (true, true) => (Kind::PutLast, 0),
+                (true, false) => (Kind::Put, ENDS),
+                (false, _) => (Kind::Put, 0),
+            };
             let (origin, total) = (self.me, state.data.total());
-            let envelope = Envelope { kind, dispatch: 0, origin, target, message, offset, total };
+            let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
             if state.data.push(&mut self.port, path, &envelope, &header, len).is_err() {
                 return Queued::stopped(some);
             }

@@ -4,8 +4,8 @@
 //! of messages in flight is one entry for each origin that is in the middle of one, found by hashing the origin.
 
 use crate::context::Active;
-use crate::device::Port;
-use crate::dispatch::{Handler, Message, OnPart, OnReceived, Part, Receive, Received};
+use crate::device::{Arrival, Port};
+use crate::dispatch::{DISPATCH_IDS, Handler, Message, OnPart, OnReceived, Part, Receive, Received};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::layout::{Cursor, Layout};
@@ -93,13 +93,17 @@ impl<P: Port> Incoming<P> {
         self.places
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Partial<P>> {
+        self.places.iter().flatten().take(self.used)
+    }
+
     /// An origin that is in the middle of a message and for which `holds` holds.
     pub(crate) fn find_origin(&self, holds: impl Fn(Endpoint) -> bool) -> Option<Endpoint> {
-        self.places.iter().flatten().map(|entry| entry.origin).find(|&origin| holds(origin))
+        self.iter().map(|entry| entry.origin).find(|&origin| holds(origin))
     }
 
     fn home(&self, origin: Endpoint) -> usize {
-        let key = origin.task ^ (u32::from(origin.context.0) << 24);
+        let key = origin.task() ^ (u32::from(origin.context().0) << 24);
         (key.wrapping_mul(0x9e37_79b9) >> 7) as usize & (self.places.len() - 1)
     }
 
@@ -145,15 +149,75 @@ impl<P: Port> Incoming<P> {
 
 impl<P: Port> Active<P> {
     /// Does with a packet what its kind says. Returns `false` if it has to wait; nothing was done then.
-    #[inline]
-    pub(crate) fn receive(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+    #[inline(never)]
+    pub(crate) fn receive(&mut self, arrival: &P::Arrival) -> bool {
+        let (header, data) = arrival.parts();
+        // Most messages: nothing of them, nor of another of their origin, is anywhere else.
+        if let Some((dispatch, origin)) = arrival.whole()
+            && self.incoming.is_idle()
+            && let Some(handler) = self.handler(dispatch)
+        {
+            let received = handler(self, &Message { origin, header, data, total: data.len() });
+            if matches!(received, Receive::Done) {
+                self.counters.received += 1;
+                return true;
+            }
+            return self.begin_reception(&arrival.envelope(), header, data, received);
+        }
+        self.receive_any(&arrival.envelope(), header, data)
+    }
+
+    /// A packet that lies ready in memory, while nothing is under way: if it is a whole message, the shortest way to its
+    /// handler. It comes from a context of this node, which sends one message after the other, to ids of handlers. Returns
+    /// whether there was one that does not have to wait.
+    #[inline(never)]
+    pub(crate) fn take_ready(&mut self) -> bool {
+        let Some(arrival) = self.port.pull_ready() else { return false };
+        let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
+        let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
+            return self.take_other(arrival);
+        };
+        let (header, data) = arrival.parts();
+        let received = handler(self, &Message { origin, header, data, total: data.len() });
+        if !matches!(received, Receive::Done) {
+            return self.take_more(arrival, received);
+        }
+        self.counters.received += 1;
+        self.port.release(arrival);
+        true
+    }
+
+    /// One that is not a whole message for a handler.
+    #[inline(never)]
+    fn take_other(&mut self, arrival: P::Arrival) -> bool {
+        let taken = self.receive(&arrival);
+        self.let_go(arrival, taken)
+    }
+
+    /// A whole message whose handler wants more than to have seen it.
+    #[inline(never)]
+    fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) -> bool {
+        let (header, data) = arrival.parts();
+        let taken = self.begin_reception(&arrival.envelope(), header, data, received);
+        self.let_go(arrival, taken)
+    }
+
+    fn let_go(&mut self, arrival: P::Arrival, taken: bool) -> bool {
+        if taken {
+            self.port.release(arrival);
+        } else {
+            self.hold(arrival);
+        }
+        taken
+    }
+
+    fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         match envelope.kind {
             Kind::First | Kind::FirstAcked => self.first(envelope, header, data),
             _ => self.receive_later(envelope, header, data),
         }
     }
 
-    #[inline(never)]
     fn receive_later(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         match envelope.kind {
             Kind::Next => self.next(envelope, data),
@@ -174,7 +238,6 @@ impl<P: Port> Active<P> {
         self.handlers.get(usize::from(dispatch)).copied().flatten()
     }
 
-    #[inline]
     fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope) {
             return true;

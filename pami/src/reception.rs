@@ -104,6 +104,15 @@ impl<P: Port> Receptions<P> {
         self.free_place().filter(|_| self.fences.count_ones() < FENCES)
     }
 
+    /// Whether the callback of a message of `origin` is still to be called that came before the arrival with this number.
+    pub(crate) fn delivers_older(&self, origin: Endpoint, order: u64) -> bool {
+        self.iter().any(|reception| {
+            reception.origin == origin
+                && reception.order < order
+                && matches!(reception.stage, Stage::Deliver(..))
+        })
+    }
+
     /// Keeps a free place from being taken.
     pub(crate) fn reserve(&mut self, number: u8) {
         self.used |= 1 << number;
@@ -111,6 +120,10 @@ impl<P: Port> Receptions<P> {
 
     pub(crate) fn get(&mut self, number: u8) -> Option<&mut Reception<P>> {
         self.places.get_mut(usize::from(number))?.as_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Reception<P>> {
+        self.places.iter().flatten()
     }
 
     fn take(&mut self, number: u8) -> Option<Reception<P>> {
@@ -184,7 +197,7 @@ impl<P: Port> Active<P> {
         let origin = reception.origin;
         let path = match reception.stage {
             Stage::Answer => self.port.locate(origin, self.local_paths).ok(),
-            _ => self.port.node_of(origin.task).map(Path::Torus),
+            _ => self.port.node_of(origin.task()).map(Path::Torus),
         };
         let Some(path) = path else {
             // It died, or never was.

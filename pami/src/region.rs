@@ -112,7 +112,7 @@ impl<P: Port> Active<P> {
         let mut memory = buffer.share();
         match self.port.register(Memory::Shared(memory.clone()), rights) {
             Ok(id) => {
-                let handle = RegionHandle { task: self.me.task.into(), id, len: len.into() };
+                let handle = RegionHandle { task: self.me.task().into(), id, len: len.into() };
                 Ok(Region { handle, memory })
             }
             Err(NoRegionLeft { limit }) => loop {

@@ -23,7 +23,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn rendezvous_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         let Envelope { origin, dispatch, total, .. } = *envelope;
         let region = RegionId::read_from_bytes(data).ok().filter(|_| header.len() <= HEADER_LIMIT);
-        let (Some(region), Some(_)) = (region, self.port.node_of(origin.task)) else {
+        let (Some(region), Some(_)) = (region, self.port.node_of(origin.task())) else {
             self.counters.strays += 1;
             return true;
         };

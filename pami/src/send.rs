@@ -101,8 +101,32 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// [`SendError::Again`] if the packet could not be queued at once; the message was not sent then.
-    #[inline]
+    #[inline(always)]
     pub fn send_immediate(
+        &mut self,
+        target: Endpoint,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        // Where the last message went, nothing waits, and what fits in a descriptor or a line: the rest is for others to
+        // look at.
+        if let Some(route) = &self.route
+            && route.target == target
+            && usize::from(dispatch) < DISPATCH_IDS
+            && self.operations.line.is_empty()
+            && self.port.push_whole(&route.way, dispatch, header, data).is_ok()
+        {
+            self.counters.sent += 1;
+            return Ok(());
+        }
+        self.send_packet(target, dispatch, header, data)
+    }
+
+    /// As [`send_immediate`](Self::send_immediate), for any message of one packet.
+    #[cold]
+    #[inline(never)]
+    fn send_packet(
         &mut self,
         target: Endpoint,
         dispatch: u8,

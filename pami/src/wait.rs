@@ -7,7 +7,7 @@ use core::slice;
 
 /// Rounds that [`Context::wait`] polls before it sleeps: long enough to catch an answer of a neighbour, short
 /// enough that nodes which share a host core do not steal each other's time.
-pub const POLLS_BEFORE_SLEEP: usize = 64;
+pub const POLLS_BEFORE_SLEEP: usize = 2048;
 
 /// Longest sleep of [`Context::retry`] between two attempts.
 const RETRY_NS: u64 = 1_000_000;
@@ -42,6 +42,19 @@ impl<P: Port> Context<P> {
     }
 }
 
+/// Sleeps until something comes, or until `deadline`. While something is under way, it looks after nodes that may have died
+/// before they answered.
+fn sleep<P: Port>(contexts: &mut [Context<P>], deadline: Option<u64>) {
+    let mut until = deadline;
+    for Context { active } in contexts.iter_mut() {
+        active.watch_awaited();
+        if active.busy {
+            until = Some(until.unwrap_or(u64::MAX).min(active.watch_at));
+        }
+    }
+    contexts[0].active.port.sleep(until);
+}
+
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
 /// nothing to do for any of them (SPEC P-2, N-8). Returns whether `until` held.
 pub fn wait_on<P: Port>(
@@ -64,14 +77,15 @@ pub fn wait_on<P: Port>(
         if deadline.is_some_and(|deadline| contexts[0].now_ns() >= deadline) {
             return false;
         }
+        let mut may_sleep = true;
         for context in contexts.iter_mut() {
-            context.active.port.arm();
+            may_sleep &= context.active.port.arm();
         }
         // What came before the ports were armed wakes nobody: look once more.
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
-        if quiet && !held {
-            contexts[0].active.port.sleep(deadline);
+        if may_sleep && quiet && !held {
+            sleep(contexts, deadline);
         }
         for context in contexts.iter_mut() {
             context.active.port.disarm();

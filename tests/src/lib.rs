@@ -3,6 +3,9 @@
 
 use xtask::Outcome;
 
+/// What a bad wire does to packets, always to the same ones.
+pub const BAD_WIRE: &str = "drop=2%,corrupt=1%,dup=2%,reorder=10%,seed=7";
+
 /// Makes of each function a module with one test for each architecture, `aarch64` and `riscv64`.
 #[macro_export]
 macro_rules! on_both_architectures {
@@ -39,6 +42,17 @@ pub fn expect_clean(outcome: &Outcome) {
         assert_eq!(end.number("allocations"), Some(0), "node {rank} allocated: {}", outcome.explain());
         assert_eq!(end.number("dropped"), Some(0), "node {rank} dropped packets: {}", outcome.explain());
     }
+}
+
+/// Every node ended well, and the wire did lose packets.
+///
+/// # Panics
+/// With the whole story, if not so.
+#[track_caller]
+pub fn expect_success_despite_losses(outcome: &Outcome) {
+    outcome.expect_success();
+    let lost: u64 = outcome.fabric.nodes.iter().map(|node| node.faults.dropped).sum();
+    assert!(lost > 0, "no packet was lost: {}", outcome.explain());
 }
 
 /// The number of log lines, over all nodes, that contain `text`.

@@ -1,10 +1,16 @@
 //! The jobs that a newcomer runs, and the network's own books.
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, on_both_architectures};
-use xtask::{Mode, Run};
+use tests::{BAD_WIRE, count_lines, expect_clean, expect_success_despite_losses, on_both_architectures};
+use xtask::{Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
+
+/// Both grids of `halo3d` and the order of the method.
+fn halo3d_verified(outcome: &Outcome) {
+    assert_eq!(count_lines(outcome, ": verified"), 3, "{}", outcome.explain());
+    assert_eq!(count_lines(outcome, "WRONG"), 0);
+}
 
 on_both_architectures! {
     fn p12_hello_greets_from_every_task(arch) {
@@ -25,6 +31,26 @@ on_both_architectures! {
         let outcome = run.run().unwrap();
         expect_clean(&outcome);
         assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
+    }
+
+    fn d8_npb_is_verifies_every_iteration_on_a_bad_wire(arch) {
+        let run = Run::new("npb-is").arch(arch).torus("2x2x2").faults(BAD_WIRE).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_success_despite_losses(&outcome);
+        assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
+    }
+
+    fn p7_f5_halo3d_converges_to_the_analytic_solution_by_puts_and_fences(arch) {
+        let outcome = Run::new("halo3d").arch(arch).torus("2x2x2").timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        halo3d_verified(&outcome);
+    }
+
+    fn d8_halo3d_converges_on_a_bad_wire_in_virtual_node_mode(arch) {
+        let run = Run::new("halo3d").arch(arch).torus("2x2x2").mode(Mode::Vn).args(["--size", "11"]);
+        let outcome = run.faults(BAD_WIRE).timeout(DEADLINE).run().unwrap();
+        expect_success_despite_losses(&outcome);
+        halo3d_verified(&outcome);
     }
 
     fn x1_ping_prints_a_row_per_path_and_size(arch) {

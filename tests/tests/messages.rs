@@ -1,26 +1,38 @@
 //! Messages: every pair, every size, every path, order, back-pressure, garbage.
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, on_both_architectures};
+use tests::{BAD_WIRE, count_lines, expect_clean, expect_success_despite_losses, on_both_architectures};
 use xtask::{Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
 
+/// Sends, and puts, gets and updates.
 fn all_pairs_are_right(outcome: &Outcome) {
-    expect_clean(outcome);
     assert_eq!(count_lines(outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+    assert_eq!(count_lines(outcome, " endpoints, 0 wrong"), 2, "{}", outcome.explain());
 }
 
 on_both_architectures! {
     fn p4_p6_p9_every_pair_of_endpoints_exchanges_every_size_in_order(arch) {
-        let outcome = Run::new("all-pairs").arch(arch).torus("2x2x2").timeout(DEADLINE).run().unwrap();
-        all_pairs_are_right(&outcome);
+        let run = Run::new("all-pairs").arch(arch).torus("2x2x2").args(["--only", "sends"]);
+        let outcome = run.timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
         assert_eq!(count_lines(&outcome, "256 messages from 16 endpoints"), 1, "{}", outcome.explain());
+    }
+
+    fn p7_p10_every_pair_puts_gets_and_updates_every_size_and_shape(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("2x2").args(["--only", "one-sided"]);
+        let outcome = run.timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        let line = "704 puts and gets, 1536 updates between 8 endpoints, 0 wrong";
+        assert_eq!(count_lines(&outcome, line), 1, "{}", outcome.explain());
     }
 
     fn p9_tasks_of_one_node_exchange_every_size_through_shared_memory(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("1").harts(4).mode(Mode::Vn).timeout(DEADLINE);
         let outcome = run.run().unwrap();
+        expect_clean(&outcome);
         all_pairs_are_right(&outcome);
         assert_eq!(outcome.fabric.nodes[0].injected.packets, 0, "a local message went over the torus");
     }
@@ -28,27 +40,39 @@ on_both_architectures! {
     fn p9_the_networks_loop_back_carries_every_size(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("1").harts(2).mode(Mode::Vn).args(["--loop-back"]);
         let outcome = run.timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
         all_pairs_are_right(&outcome);
         assert!(outcome.fabric.nodes[0].injected.packets > 4000, "the messages stayed in the node");
     }
 
     fn p3_contexts_may_share_an_injection_fifo(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("2").args(["--shared"]).timeout(DEADLINE);
-        all_pairs_are_right(&run.run().unwrap());
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        all_pairs_are_right(&outcome);
     }
 
-    fn d8_every_pair_exchanges_every_size_in_order_on_a_bad_wire(arch) {
-        let run = Run::new("all-pairs").arch(arch).torus("2x2").timeout(DEADLINE);
-        let outcome = run.faults("drop=2%,corrupt=1%,dup=2%,reorder=10%,seed=7").run().unwrap();
+    fn d8_every_pair_sends_puts_gets_and_updates_every_size_in_order_on_a_bad_wire(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("2x2").faults(BAD_WIRE).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
         outcome.expect_success();
-        assert_eq!(count_lines(&outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+        all_pairs_are_right(&outcome);
         let lost: u64 = outcome.fabric.nodes.iter().map(|node| node.faults.dropped).sum();
         assert!(lost > 100, "only {lost} packets were lost");
     }
 
+    fn d8_p6_every_pair_sends_every_size_by_rendezvous_on_a_bad_wire(arch) {
+        let run = Run::new("all-pairs").arch(arch).torus("2x2").faults(BAD_WIRE).timeout(DEADLINE);
+        let outcome = run.args(["--only", "sends", "--rendezvous-from", "1"]).run().unwrap();
+        expect_success_despite_losses(&outcome);
+        assert_eq!(count_lines(&outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+    }
+
     fn d7_an_agent_core_may_run_the_message_unit(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("3").harts(2).agent_core(true).timeout(DEADLINE);
-        all_pairs_are_right(&run.run().unwrap());
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        all_pairs_are_right(&outcome);
     }
 
     fn p11_a_million_posts_to_a_stalled_receiver_all_arrive_in_order(arch) {

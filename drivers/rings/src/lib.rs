@@ -10,6 +10,7 @@
 //! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
 //! | [`table`] | entries that are found by key while others come and go (SPEC P-8) | any number, any number |
 //! | [`sleep`] | flag of a sleeping hart (SPEC N-8) | one sleeper, any number of wakers |
+//! | [`bell`] | says that something is new, and whom to wake for it (SPEC N-8) | any number, one |
 //!
 //! Built with `--cfg loom`, atomics and cells are those of `loom`, and `cargo test` explores the interleavings:
 //!
@@ -23,6 +24,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod bell;
 pub mod buffer;
 pub mod lines;
 pub mod post;

@@ -2,28 +2,28 @@
 //!
 //! | bytes of a line | what |
 //! |---|---|
-//! | 0..4 | mark: 0 = free, else the form and the lengths; written last by the sender, cleared by the receiver |
-//! | 4..24 | tag: five words of the user's |
+//! | 0..8 | mark: 0 = free, else the form, the lengths and the line's number; written last by the sender, cleared by the receiver |
+//! | 8..24 | tag: four words of the user's |
 //! | 24..64 | payload |
 //!
 //! | form | payload |
 //! |---|---|
 //! | inline | header and data, 40 bytes together |
-//! | copied | number of bytes of data; header and data lie in a copy slot of the ring |
+//! | copied | where header and data lie, in a copy slot of the ring, and number of bytes of data |
 //! | lent | 16 bytes for the header; a [`RawSource`] whose bytes the receiver reads where they are |
-//! | lent, long header | the same, with the header in a copy slot |
+//! | lent, long header | the same, with the place of the header in a copy slot instead of the header |
 //!
 //! There is no shared head or tail and no atomic read-modify-write (but the count of a lent source): the sender
-//! knows that a line is free because its mark is clear, the receiver that one is there because it is set. Bit 7
-//! of the mark is the lap's parity, by which the receiver tells a new line from one that an [`Arrival`] still
-//! holds from the lap before. A copy slot is free again when the line that used it is.
+//! knows that a line is free because its mark is clear, the receiver that one is there because it has the number that
+//! comes next, modulo 2^32; one that an [`Arrival`] still holds from the lap before has another. A copy slot is free
+//! again when the line that used it is.
 
 mod receiver;
 
 pub use receiver::{Arrival, Receiver};
 
 use crate::buffer::{RawSource, Source};
-use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
+use crate::sync::{AtomicU64, Ordering, UnsafeCell, const_fn};
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
@@ -36,19 +36,24 @@ pub const INLINE_HEADER_BYTES: usize = 16;
 pub const COPY_SLOTS: usize = 8;
 
 /// What the user says of a message in a line.
-pub type Tag = [u32; 5];
+pub type Tag = [u32; 4];
 
-const FREE: u32 = 0;
-const INLINE: u32 = 1;
-const COPIED: u32 = 2;
-const LENT: u32 = 3;
-const LENT_LONG: u32 = 4;
-const FORM: u32 = 0x7f;
-const LAP: u32 = 0x80;
+const FREE: u64 = 0;
+const INLINE: u8 = 1;
+const COPIED: u8 = 2;
+const LENT: u8 = 3;
+const LENT_LONG: u8 = 4;
 
-/// Mark: form, lap parity, a small number (bytes of inline data, or the copy slot), bytes of header.
-fn mark(form: u32, lap: u32, small: usize, header_len: usize) -> u32 {
-    form | lap | (small as u32) << 8 | (header_len as u32) << 16
+/// What a mark says but for the line's number: form, bytes of inline data, bytes of header.
+#[inline]
+const fn mark(form: u8, data_len: usize, header_len: usize) -> u64 {
+    form as u64 | (data_len as u64) << 8 | (header_len as u64) << 16
+}
+
+/// The line's number in a mark, that of line `index` since the start being `index` modulo 2^32.
+#[inline]
+const fn number(mark: u64) -> u32 {
+    (mark >> 32) as u32
 }
 
 #[derive(Clone, Copy)]
@@ -61,14 +66,21 @@ struct Lent {
 #[repr(C)]
 union Payload {
     bytes: [MaybeUninit<u8>; INLINE_BYTES],
-    copied: usize,
+    copied: Copied,
     lent: Lent,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Copied {
+    place: NonNull<u8>,
+    data_len: usize,
 }
 
 /// One line of a ring.
 #[repr(C, align(64))]
 pub struct Line {
-    mark: AtomicU32,
+    mark: AtomicU64,
     tag: UnsafeCell<Tag>,
     payload: UnsafeCell<Payload>,
 }
@@ -86,7 +98,7 @@ impl Line {
         /// A free line.
         pub fn new() -> Self {
             let payload = Payload { bytes: [MaybeUninit::uninit(); INLINE_BYTES] };
-            Self { mark: AtomicU32::new(FREE), tag: UnsafeCell::new([0; 5]), payload: UnsafeCell::new(payload) }
+            Self { mark: AtomicU64::new(FREE), tag: UnsafeCell::new([0; 4]), payload: UnsafeCell::new(payload) }
         }
     }
 }
@@ -123,13 +135,11 @@ struct Storage {
 }
 
 impl Storage {
-    /// Line number `index` since the start, and the lap's parity as the mark has it.
+    /// Line number `index` since the start.
     #[inline]
-    fn line(&self, index: usize) -> (&'static Line, u32) {
-        let count = self.lines.len();
+    fn line(&self, index: usize) -> &'static Line {
         // SAFETY: masked by the number of lines, a power of two, less one.
-        let line = unsafe { self.lines.get_unchecked(index & (count - 1)) };
-        (line, if index & count == 0 { 0 } else { LAP })
+        unsafe { self.lines.get_unchecked(index & (self.lines.len() - 1)) }
     }
 
     /// # Safety
@@ -201,19 +211,39 @@ impl Sender {
     /// [`Refused`]; nothing was queued.
     #[inline]
     pub fn push_copy(&mut self, tag: &Tag, header: &[u8], data: &[u8]) -> Result<(), Refused> {
-        let (line, lap) = self.free_line()?;
+        let line = self.free_line()?;
         if header.len() + data.len() <= INLINE_BYTES {
             // SAFETY: a line whose mark is clear is the sender's; both parts fit.
             line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
-            self.publish(line, tag, mark(INLINE, lap, data.len(), header.len()));
+            self.publish(line, tag, mark(INLINE, data.len(), header.len()));
             return Ok(());
         }
-        let slot = self.free_slot(header.len() + data.len())?;
+        let place = self.free_slot(header.len() + data.len())?;
         // SAFETY: the slot is free, so nobody reads it, and both parts fit.
-        unsafe { write(self.storage.copy(slot).as_ptr(), header, data) };
+        unsafe { write(place.as_ptr(), header, data) };
         // SAFETY: as above.
-        line.payload.with_mut(|payload| unsafe { (*payload).copied = data.len() });
-        self.publish(line, tag, mark(COPIED, lap, slot, header.len()));
+        line.payload
+            .with_mut(|payload| unsafe { (*payload).copied = Copied { place, data_len: data.len() } });
+        self.publish(line, tag, mark(COPIED, 0, header.len()));
+        Ok(())
+    }
+
+    /// As [`push_copy`](Self::push_copy) with `word` as the first of the tag and nothing said of the others, for header
+    /// and data that are together at most [`INLINE_BYTES`]; longer ones are [`Refused::TooLong`].
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing was queued.
+    #[inline(always)]
+    pub fn push_inline(&mut self, word: u32, header: &[u8], data: &[u8]) -> Result<(), Refused> {
+        if header.len() + data.len() > INLINE_BYTES {
+            return Err(Refused::TooLong);
+        }
+        let line = self.free_line()?;
+        // SAFETY: a line whose mark is clear is the sender's; both parts fit.
+        line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
+        // SAFETY: as above.
+        line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
+        self.fill(line, mark(INLINE, data.len(), header.len()));
         Ok(())
     }
 
@@ -237,17 +267,17 @@ impl Sender {
             fill(&mut data[..len]);
             return self.push_copy(tag, header, &data[..len]);
         }
-        let (line, lap) = self.free_line()?;
-        let slot = self.free_slot(whole)?;
+        let line = self.free_line()?;
+        let place = self.free_slot(whole)?;
         // SAFETY: the slot is free, so nobody else reaches it, and has room for `whole` bytes; all memory of the slots
         // was initialised when it was given to the ring.
-        let bytes = unsafe { slice::from_raw_parts_mut(self.storage.copy(slot).as_ptr(), whole) };
+        let bytes = unsafe { slice::from_raw_parts_mut(place.as_ptr(), whole) };
         let (front, data) = bytes.split_at_mut(header.len());
         front.copy_from_slice(header);
         fill(data);
         // SAFETY: a line whose mark is clear is the sender's.
-        line.payload.with_mut(|payload| unsafe { (*payload).copied = len });
-        self.publish(line, tag, mark(COPIED, lap, slot, header.len()));
+        line.payload.with_mut(|payload| unsafe { (*payload).copied = Copied { place, data_len: len } });
+        self.publish(line, tag, mark(COPIED, 0, header.len()));
         Ok(())
     }
 
@@ -261,16 +291,18 @@ impl Sender {
         if header.len() + data.len() <= INLINE_BYTES {
             return self.push_copy(tag, header, data.as_slice());
         }
-        let (line, lap) = self.free_line()?;
+        let line = self.free_line()?;
         let mark = if header.len() <= INLINE_HEADER_BYTES {
             // SAFETY: a line whose mark is clear is the sender's, and the header fits in front of the source.
             line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, &[]) });
-            mark(LENT, lap, 0, header.len())
+            mark(LENT, 0, header.len())
         } else {
-            let slot = self.free_slot(header.len())?;
+            let place = self.free_slot(header.len())?;
             // SAFETY: the slot is free, so nobody reads it, and the header fits.
-            unsafe { write(self.storage.copy(slot).as_ptr(), header, &[]) };
-            mark(LENT_LONG, lap, slot, header.len())
+            unsafe { write(place.as_ptr(), header, &[]) };
+            // SAFETY: a line whose mark is clear is the sender's. The source is not in this part of it.
+            line.payload.with_mut(|payload| unsafe { (*payload).copied.place = place });
+            mark(LENT_LONG, 0, header.len())
         };
         let source = data.clone().into_raw();
         // SAFETY: the line is the sender's.
@@ -288,7 +320,7 @@ impl Sender {
     /// Whether the receiver may still use line number `line`, which was filled.
     fn holds(&self, line: usize) -> bool {
         self.tail.wrapping_sub(line) <= self.storage.lines.len()
-            && self.storage.line(line).0.mark.load(Ordering::Acquire) != FREE
+            && self.storage.line(line).mark.load(Ordering::Acquire) != FREE
     }
 
     /// Lines filled since the start.
@@ -297,14 +329,14 @@ impl Sender {
     }
 
     #[inline]
-    fn free_line(&self) -> Result<(&'static Line, u32), Refused> {
-        let (line, lap) = self.storage.line(self.tail);
+    fn free_line(&self) -> Result<&'static Line, Refused> {
+        let line = self.storage.line(self.tail);
         // Acquire: the receiver has read what was in the line and in its copy slot.
-        if line.mark.load(Ordering::Acquire) == FREE { Ok((line, lap)) } else { Err(Refused::Full) }
+        if line.mark.load(Ordering::Acquire) == FREE { Ok(line) } else { Err(Refused::Full) }
     }
 
     /// The next copy slot, marked as used by the line at the tail.
-    fn free_slot(&mut self, len: usize) -> Result<usize, Refused> {
+    fn free_slot(&mut self, len: usize) -> Result<NonNull<u8>, Refused> {
         if len > self.storage.copy_bytes || self.slots == 0 {
             return Err(Refused::TooLong);
         }
@@ -312,20 +344,27 @@ impl Sender {
         let Some(used_by) = self.used_by.get_mut(slot) else { return Err(Refused::Full) };
         if let Some(user) = *used_by
             && self.tail.wrapping_sub(user) < self.storage.lines.len()
-            && self.storage.line(user).0.mark.load(Ordering::Acquire) != FREE
+            && self.storage.line(user).mark.load(Ordering::Acquire) != FREE
         {
             return Err(Refused::Full);
         }
         *used_by = Some(self.tail);
         self.next_slot = if slot + 1 < self.slots { slot + 1 } else { 0 };
-        Ok(slot)
+        // SAFETY: less than `slots`, as many as there are.
+        Ok(unsafe { self.storage.copy(slot) })
     }
 
     #[inline]
-    fn publish(&mut self, line: &Line, tag: &Tag, mark: u32) {
+    fn publish(&mut self, line: &Line, tag: &Tag, mark: u64) {
         // SAFETY: the line is the sender's until its mark is set below.
         line.tag.with_mut(|cell| unsafe { *cell = *tag });
-        line.mark.store(mark, Ordering::Release);
+        self.fill(line, mark);
+    }
+
+    /// Gives the line at the tail to the receiver.
+    #[inline]
+    fn fill(&mut self, line: &Line, mark: u64) {
+        line.mark.store(mark | (self.tail as u64) << 32, Ordering::Release);
         self.tail = self.tail.wrapping_add(1);
     }
 }

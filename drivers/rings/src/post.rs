@@ -18,13 +18,15 @@ pub struct Busy;
 
 /// Room for one post. Free at first and again once the consumer popped it.
 pub struct Slot<W> {
-    /// Null when in no queue; this slot itself when last; else the slot behind it.
+    /// The slot behind it; null when there is none, or it has not been linked yet.
     next: AtomicPtr<Slot<W>>,
+    /// Null when in no queue, else this slot itself, which costs nothing to write.
+    taken: AtomicPtr<Slot<W>>,
     work: UnsafeCell<MaybeUninit<W>>,
 }
 
-// SAFETY: `work` is written only by the poster that took `next` from null, and read only by the one
-// consumer, which has it from that poster; `next` is atomic.
+// SAFETY: `work` is written only by the poster that took `taken` from null, and read only by the one
+// consumer, which has it from that poster; the others are atomic.
 unsafe impl<W: Copy + Send> Sync for Slot<W> {}
 // SAFETY: a slot holds nothing but a `W` and a link to other slots, which are `Sync`.
 unsafe impl<W: Copy + Send> Send for Slot<W> {}
@@ -38,13 +40,14 @@ impl<W> Slot<W> {
     const_fn! {
         /// A free slot.
         pub fn new() -> Self {
-            Self { next: AtomicPtr::new(ptr::null_mut()), work: UnsafeCell::new(MaybeUninit::uninit()) }
+            let (next, taken) = (AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut()));
+            Self { next, taken, work: UnsafeCell::new(MaybeUninit::uninit()) }
         }
     }
 
     /// Whether the slot is in a queue. A moment later it may be otherwise.
     pub fn is_busy(&self) -> bool {
-        !self.next.load(Ordering::Acquire).is_null()
+        !self.taken.load(Ordering::Acquire).is_null()
     }
 }
 
@@ -99,10 +102,10 @@ impl<W: Copy + Send> PostQueue<W> {
     pub fn post(&self, slot: &'static Slot<W>, work: W) -> Result<bool, Busy> {
         let this = ptr::from_ref(slot).cast_mut();
         // Acquire: the consumer that freed the slot has read its last work.
-        if slot.next.compare_exchange(ptr::null_mut(), this, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if !slot.taken.swap(this, Ordering::Acquire).is_null() {
             return Err(Busy);
         }
-        // SAFETY: taking `next` from null made the slot ours until it is linked.
+        // SAFETY: taking `taken` from null made the slot ours until it is linked.
         slot.work.with_mut(|cell| unsafe { (*cell).write(work) });
         let before = self.last.0.swap(this, Ordering::AcqRel);
         // One comparison tells the common case, an idle queue whose consumer is awake.
@@ -110,11 +113,18 @@ impl<W: Copy + Send> PostQueue<W> {
             self.first.store(this, Ordering::Release);
             return Ok(false);
         }
+        Ok(self.link(before, this))
+    }
+
+    /// Links a slot behind what was last before it. Returns whether that was the consumer's sleep.
+    #[cold]
+    #[inline(never)]
+    fn link(&self, before: *mut Slot<W>, this: *mut Slot<W>) -> bool {
         let sleeps = before == asleep();
-        // SAFETY: neither null nor `asleep`, so a slot, all of which are 'static.
+        // SAFETY: neither null, the caller looked, nor `asleep`: so a slot, all of which are 'static.
         let link = if sleeps { &self.first } else { unsafe { &(*before).next } };
         link.store(this, Ordering::Release);
-        Ok(sleeps)
+        sleeps
     }
 
     /// Whether nothing is queued. After an arm of a [`SleepFlag`](crate::sleep::SleepFlag) it is safe to sleep
@@ -123,6 +133,13 @@ impl<W: Copy + Send> PostQueue<W> {
     pub fn is_empty(&self) -> bool {
         let last = self.last.0.load(Ordering::Acquire);
         last.is_null() || last == asleep()
+    }
+
+    /// Whether nothing is queued and the consumer is awake, for one that looks again soon: a post of a moment ago may not
+    /// be seen yet.
+    #[inline]
+    pub fn seems_idle(&self) -> bool {
+        self.last.0.load(Ordering::Relaxed).is_null()
     }
 
     /// The end to take from; `None` while another is alive.
@@ -209,16 +226,14 @@ fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
     // SAFETY: the front slot is queued, so 'static.
     let slot = unsafe { &*front.slot };
     let mut next = slot.next.load(Ordering::Acquire);
-    if next == front.slot {
+    if next.is_null() {
         // Release: whoever posts to the now empty queue writes `first` after we cleared it.
         let emptied =
             queue.last.0.compare_exchange(front.slot, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
-        if emptied.is_ok() {
-            next = ptr::null_mut();
-        } else {
+        if emptied.is_err() {
             // Somebody is behind us; the link may have come meanwhile.
             next = slot.next.load(Ordering::Acquire);
-            if next == front.slot {
+            if next.is_null() {
                 return false;
             }
         }
@@ -226,7 +241,8 @@ fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
     front.slot = next;
     front.spent = false;
     // Nobody else knows the slot any more. Release: its work was read before it is written again.
-    slot.next.store(ptr::null_mut(), Ordering::Release);
+    slot.next.store(ptr::null_mut(), Ordering::Relaxed);
+    slot.taken.store(ptr::null_mut(), Ordering::Release);
     true
 }
 

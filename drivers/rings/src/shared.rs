@@ -145,8 +145,12 @@ impl Shared {
                 let word =
                     unsafe { AtomicU64::from_ptr(address.cast()) }.load(Ordering::Relaxed).to_ne_bytes();
                 let (now, later) = core::mem::take(&mut rest).split_at_mut(len);
-                now.copy_from_slice(&word[skip..skip + len]);
                 rest = later;
+                // Most words are whole, and of known size cheap to copy.
+                match <&mut [u8; WORD]>::try_from(&mut *now) {
+                    Ok(whole) => *whole = word,
+                    Err(_) => now.copy_from_slice(&word[skip..skip + len]),
+                }
             }
             Piece::Byte { address } => {
                 // SAFETY: a byte of the broken word, only ever accessed as an atomic of this size.

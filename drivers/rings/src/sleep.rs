@@ -49,6 +49,50 @@ impl SleepFlag {
     }
 }
 
+/// Says which harts sleep, where several may wait for the same thing. Used as [`SleepFlag`] is.
+pub struct SleepSet {
+    /// A bit for each hart below 32.
+    sleepers: AtomicU32,
+}
+
+impl SleepSet {
+    const_fn! {
+        /// A set of nobody asleep.
+        pub fn new() -> Self {
+            Self { sleepers: AtomicU32::new(0) }
+        }
+    }
+
+    /// Announces that `hart`, below 32, is about to sleep; see [`SleepFlag::arm`].
+    pub fn arm(&self, hart: usize) {
+        self.sleepers.fetch_or(1 << (hart % 32), Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes the announcement of `hart` back.
+    pub fn disarm(&self, hart: usize) {
+        self.sleepers.fetch_and(!(1 << (hart % 32)), Ordering::Relaxed);
+    }
+
+    /// To be called after work was published: the harts to interrupt, each told to one waker only.
+    pub fn wake(&self) -> impl Iterator<Item = usize> + use<> {
+        fence(Ordering::SeqCst);
+        let asleep = self.sleepers.load(Ordering::Relaxed) != 0;
+        let mut left = if asleep { self.sleepers.swap(0, Ordering::AcqRel) } else { 0 };
+        core::iter::from_fn(move || {
+            let hart = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(hart)
+        })
+    }
+}
+
+impl Default for SleepSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Default for SleepFlag {
     fn default() -> Self {
         Self::new()

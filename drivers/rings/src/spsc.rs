@@ -68,7 +68,8 @@ impl<T: Send> Ring<T> {
         // Acquire: what the last ends did to the entries.
         self.ends.compare_exchange(0, 2, Ordering::Acquire, Ordering::Relaxed).ok()?;
         let (tail, head) = (self.tail(), self.head());
-        Some((Producer { ring: self, tail, head }, Consumer { ring: self, head, tail }))
+        let limit = head.wrapping_add(self.capacity());
+        Some((Producer { ring: self, tail, limit }, Consumer { ring: self, head, tail }))
     }
 
     /// Most elements the ring holds.
@@ -109,8 +110,24 @@ impl<T: Send> Ring<T> {
 pub struct Producer<T: Send + 'static> {
     ring: &'static Ring<T>,
     tail: usize,
-    /// The head when last looked at: never ahead of the real one.
-    head: usize,
+    /// The tail at which the ring was full when last looked at: never ahead of the real one.
+    limit: usize,
+}
+
+/// The entry at the tail of a ring that is not full.
+pub struct Vacant<'a, T: Send + 'static>(&'a mut Producer<T>);
+
+impl<T: Send> Vacant<'_, T> {
+    /// Appends `element`.
+    #[inline]
+    pub fn fill(self, element: T) {
+        let Producer { ring, tail, .. } = self.0;
+        // SAFETY: the entry at the tail of a ring that is not full is the producer's, which is borrowed mutably since it
+        // was seen not to be.
+        ring.entry(*tail).with_mut(|entry| unsafe { (*entry).write(element) });
+        *tail = tail.wrapping_add(1);
+        ring.tail.0.store(*tail, Ordering::Release);
+    }
 }
 
 /// The end that pops.
@@ -128,31 +145,46 @@ impl<T: Send> Producer<T> {
     /// The element, when the ring is full.
     #[inline]
     pub fn push(&mut self, element: T) -> Result<(), T> {
-        if self.is_full() {
-            return Err(element);
+        match self.vacant() {
+            Some(vacant) => {
+                vacant.fill(element);
+                Ok(())
+            }
+            None => Err(element),
         }
-        // SAFETY: the entry at the tail of a ring that is not full is the producer's.
-        self.ring.entry(self.tail).with_mut(|entry| unsafe { (*entry).write(element) });
-        self.tail = self.tail.wrapping_add(1);
-        self.ring.tail.0.store(self.tail, Ordering::Release);
-        Ok(())
+    }
+
+    /// The entry of the next push; `None` when the ring is full. An element that is made where it is filled in need not
+    /// be moved there.
+    #[inline]
+    pub fn vacant(&mut self) -> Option<Vacant<'_, T>> {
+        if self.is_full() { None } else { Some(Vacant(self)) }
     }
 
     /// Whether a push would fail now.
     #[inline]
     pub fn is_full(&mut self) -> bool {
-        let capacity = self.ring.capacity();
-        if self.tail.wrapping_sub(self.head) < capacity {
-            return false;
-        }
-        self.head = self.ring.head();
-        self.tail.wrapping_sub(self.head) >= capacity
+        self.tail == self.limit && !self.has_more_room()
+    }
+
+    /// Looks how far the consumer has come.
+    #[cold]
+    #[inline(never)]
+    fn has_more_room(&mut self) -> bool {
+        self.limit = self.ring.head().wrapping_add(self.ring.capacity());
+        self.tail != self.limit
     }
 
     /// Pushes that are sure to succeed from now on.
     pub fn room(&mut self) -> usize {
-        self.head = self.ring.head();
-        self.ring.capacity() - self.tail.wrapping_sub(self.head)
+        self.has_more_room();
+        self.limit.wrapping_sub(self.tail)
+    }
+
+    /// Elements pushed since the start, modulo 2^64.
+    #[inline]
+    pub fn pushed(&self) -> usize {
+        self.tail
     }
 
     /// The ring, for its counters.

@@ -10,7 +10,9 @@
 //! | 0..32 | lookers, and those who are about to find that they came too late |
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell, const_fn, spin_loop};
+use core::marker::PhantomData;
 use core::ops::Deref;
+use core::ptr::NonNull;
 
 const GENERATION: u64 = 1 << 32;
 /// No place, in the list of free ones.
@@ -103,7 +105,7 @@ impl<T: Send + Sync> Table<T> {
         // SAFETY: the generation is that of an entry, and this looker was counted while it was: it stays until the
         // count has fallen, which `looker` sees to.
         let entry = place.entry.with(|cell| unsafe { (*cell).as_ref() })?;
-        Some(Guard { entry, cell: &place.entry, _looker: looker })
+        Some(Guard { entry: NonNull::from(entry), cell: &place.entry, _looker: looker, _shared: PhantomData })
     }
 
     /// Takes an entry out, once nobody looks at it any more; nobody finds it from when this is called. A thread that
@@ -184,10 +186,12 @@ impl Drop for Looker<'_> {
 
 /// An entry that stays while this lives.
 pub struct Guard<'a, T> {
-    entry: &'a T,
+    /// No reference: one would be valid until the end of a function that drops the guard, and the entry may go before.
+    entry: NonNull<T>,
     /// Shows loom who looks at the entry, and when.
     cell: &'a UnsafeCell<Option<T>>,
     _looker: Looker<'a>,
+    _shared: PhantomData<&'a T>,
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -196,7 +200,8 @@ impl<T> Deref for Guard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         self.cell.with(|_| ());
-        self.entry
+        // SAFETY: the entry stays while this looker is counted, and is only shared.
+        unsafe { self.entry.as_ref() }
     }
 }
 

@@ -6,10 +6,11 @@ use loom::sync::Arc;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
+use rings::bell::Bell;
 use rings::buffer::{Buffer, Source};
 use rings::lines::{Arrival, Line};
 use rings::post::{PostQueue, Slot};
-use rings::sleep::SleepFlag;
+use rings::sleep::{SleepFlag, SleepSet};
 use rings::table::{Key, Place, Table};
 use rings::{lines, spsc};
 
@@ -144,6 +145,31 @@ fn n8_no_post_is_slept_through() {
 }
 
 #[test]
+fn n8_nobody_of_two_who_wait_for_the_same_end_sleeps_through_it() {
+    explore(3, || {
+        let set = forever(SleepSet::new());
+        let done = forever(AtomicUsize::new(0));
+        let interrupts = [0, 1].map(|_| Arc::new(Notify::new()));
+        let waiters = [0, 1].map(|hart| {
+            let interrupt = interrupts[hart].clone();
+            thread::spawn(move || {
+                loop {
+                    set.arm(hart);
+                    if done.load(Ordering::Acquire) == 1 {
+                        break;
+                    }
+                    interrupt.wait();
+                }
+                set.disarm(hart);
+            })
+        });
+        done.store(1, Ordering::Release);
+        set.wake().for_each(|hart| interrupts[hart].notify());
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+#[test]
 fn n8_one_poster_hears_of_a_consumer_that_sleeps() {
     explore(3, || {
         let queue: &PostQueue<u32> = forever(PostQueue::new());
@@ -199,6 +225,59 @@ fn n8_a_consumer_that_woke_by_itself_takes_back_that_it_sleeps() {
 }
 
 #[test]
+fn n8_nothing_that_was_rung_for_is_overlooked_or_slept_through() {
+    explore(4, || {
+        let bell = forever(Bell::new());
+        let published = forever([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let interrupt = Arc::new(Notify::new());
+        let ringers = [0, 1].map(|number| {
+            let interrupt = interrupt.clone();
+            thread::spawn(move || {
+                published[number].store(1, Ordering::Relaxed);
+                if let Some(hart) = bell.ring() {
+                    assert_eq!(hart, 3);
+                    interrupt.notify();
+                }
+            })
+        });
+        let seen = || published.iter().map(|word| word.load(Ordering::Relaxed)).sum::<usize>();
+        // One that looks only when it heard the bell.
+        let mut found = if bell.take() { seen() } else { 0 };
+        while found < 2 {
+            bell.arm(3);
+            if seen() == found {
+                // Loom reports a deadlock when nobody notifies.
+                interrupt.wait();
+            }
+            bell.disarm();
+            found = seen();
+        }
+        ringers.into_iter().for_each(|ringer| ringer.join().unwrap());
+    });
+}
+
+#[test]
+fn n8_a_bell_that_is_quiet_hides_nothing() {
+    explore(4, || {
+        let bell = forever(Bell::new());
+        let published = forever([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let ringers = [0, 1].map(|number| {
+            thread::spawn(move || {
+                published[number].store(1, Ordering::Relaxed);
+                bell.ring();
+            })
+        });
+        let seen = || published.iter().map(|word| word.load(Ordering::Relaxed)).sum::<usize>();
+        let early = if bell.take() { seen() } else { 0 };
+        ringers.into_iter().for_each(|ringer| ringer.join().unwrap());
+        // What an earlier look did not see rings again.
+        assert!(early == 2 || !bell.is_quiet() || seen() == early);
+        let late = if bell.take() { seen() } else { early };
+        assert_eq!(late, 2);
+    });
+}
+
+#[test]
 fn n8_no_line_is_slept_through() {
     explore(4, || {
         let (mut sender, mut receiver) = lines::ring(vec![Line::new()].leak(), &mut [], 0).unwrap();
@@ -206,7 +285,7 @@ fn n8_no_line_is_slept_through() {
         let interrupt = Arc::new(Notify::new());
         let notifier = interrupt.clone();
         let sending = thread::spawn(move || {
-            sender.push_copy(&[5; 5], &[], &[]).unwrap();
+            sender.push_copy(&[5; 4], &[], &[]).unwrap();
             if flag.wake().is_some() {
                 notifier.notify();
             }
@@ -218,7 +297,7 @@ fn n8_no_line_is_slept_through() {
             }
             interrupt.wait();
         };
-        assert_eq!(arrival.tag(), [5; 5]);
+        assert_eq!(arrival.tag(), [5; 4]);
         sending.join().unwrap();
     });
 }
@@ -251,8 +330,8 @@ fn lines_and_back(lines: usize, tries: u32, hold: bool) {
             for _ in 0..tries {
                 senders.step();
                 let pushed = match sent % 2 {
-                    0 => sender.push_copy(&[sent; 5], &[1], &[sent as u8; 48]),
-                    _ => sender.push_lend(&[sent; 5], &[2], &source),
+                    0 => sender.push_copy(&[sent; 4], &[1], &[sent as u8; 48]),
+                    _ => sender.push_lend(&[sent; 4], &[2], &source),
                 };
                 sent += u32::from(pushed.is_ok());
             }
@@ -262,7 +341,7 @@ fn lines_and_back(lines: usize, tries: u32, hold: bool) {
         let mut received = 0;
         let mut check = |arrival: Option<Arrival>| {
             if let Some(arrival) = &arrival {
-                assert_eq!(arrival.tag(), [received; 5]);
+                assert_eq!(arrival.tag(), [received; 4]);
                 assert_eq!(arrival.header(), [1 + received as u8 % 2]);
                 let data = arrival.data();
                 assert!(if received % 2 == 0 { data == [received as u8; 48] } else { data[0] == 9 });
@@ -314,7 +393,7 @@ fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
             let mut sent = 0;
             for _ in 0..3 {
                 senders.step();
-                sent += u32::from(sender.push_copy(&[sent; 5], &[], &[sent as u8; 50]).is_ok());
+                sent += u32::from(sender.push_copy(&[sent; 4], &[], &[sent as u8; 50]).is_ok());
             }
             sent
         });
@@ -323,7 +402,7 @@ fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
             let arrival = receiver.pull();
             if let Some(arrival) = &arrival {
                 steps.step();
-                assert_eq!((arrival.tag(), arrival.data()), ([received; 5], &[received as u8; 50][..]));
+                assert_eq!((arrival.tag(), arrival.data()), ([received; 4], &[received as u8; 50][..]));
                 received += 1;
             }
             steps.step();

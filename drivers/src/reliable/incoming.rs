@@ -54,6 +54,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             return Some(buffer);
         }
         peer.sender.hear(now);
+        self.watched -= u32::from(peer.sender.unwatch());
         let before = peer.sender.outstanding();
         match peer.sender.acknowledge(link, &mut self.flights, now) {
             Ok(progress) => {
@@ -71,7 +72,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
                 return Some(buffer);
             }
         }
-        if self.outstanding == 0 {
+        if self.outstanding == 0 && self.watched == 0 {
             self.timer = u64::MAX;
         }
         if link.flags.contains(Flags::PROBE) {

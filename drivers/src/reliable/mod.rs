@@ -24,7 +24,8 @@
 //! - *Credit.* A peer sends what it was allowed to and no more, see [`credit`](self). Without credit it asks, less
 //!   and less often; who got no credit is told when there is some.
 //! - *Death.* A peer that was asked often and for long and said nothing at all is dead: its packets come back as
-//!   [`Outcome::Failed`], further ones are refused. Whoever is dead to a node hears so when it says something, and
+//!   [`Outcome::Failed`], further ones are refused. It is asked while packets to it are not acknowledged, and by itself if
+//!   somebody [probes](Adapter::probe) it: who took all that it was sent may owe an answer. Whoever is dead to a node hears so when it says something, and
 //!   so is dead to it as well: both agree.
 //!
 //! Frames of the network itself go through as they are.
@@ -47,7 +48,7 @@ pub use sequence::Seq;
 pub use wire::{Damaged, Flags, LINK_BYTES, Link};
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer,
+    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer, Watch,
 };
 use crate::unit::Platform;
 use credit::Pool;
@@ -56,6 +57,8 @@ use peers::{PeerSet, Peers};
 
 /// A peer that says nothing for this long while it is asked is dead.
 pub const SILENCE_NS: u64 = 10_000_000_000;
+/// How long a peer that is watched may say nothing before it is asked.
+pub const WATCH_NS: u64 = 1_000_000_000;
 /// How long a node stays after a packet came in, to acknowledge it again if that was lost.
 pub const LINGER_NS: u64 = 200_000_000;
 /// About how many bytes of heap it takes.
@@ -101,6 +104,8 @@ pub struct Reliable<A, C> {
     outstanding: u32,
     /// Peers that have not acknowledged all.
     busy: u32,
+    /// Peers that are watched.
+    watched: u32,
     /// No later than the first of the peers' timers.
     timer: u64,
     /// When the last packet came in.
@@ -138,6 +143,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             draining: None,
             outstanding: 0,
             busy: 0,
+            watched: 0,
             timer: u64::MAX,
             last_packet: None,
             now: None,
@@ -168,6 +174,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let outstanding = peer.sender.give_up(&mut self.flights);
         self.outstanding -= outstanding;
         self.busy -= u32::from(outstanding > 0);
+        self.watched -= u32::from(peer.sender.unwatch());
         while let Some(buffer) = peer.receiver.give_up() {
             self.inner.recycle(buffer);
         }
@@ -288,12 +295,37 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
         self.inner.flush();
     }
 
+    fn watch(&self) -> Option<Watch> {
+        self.inner.watch()
+    }
+
+    fn is_settled(&self) -> bool {
+        !self.news && self.draining.is_none() && !self.flights.has_done()
+    }
+
+    fn due(&mut self) -> Option<u64> {
+        if self.owing.is_empty() {
+            return self.deadline();
+        }
+        // Acknowledgements that wait for a packet to travel with; the sleep sends them, and so does a poll in time.
+        Some(self.timer.min(self.now() + receiver::ACK_DELAY_NS / 2))
+    }
+
     fn deadline(&self) -> Option<u64> {
         (self.timer != u64::MAX).then_some(self.timer)
     }
 
     fn linger_until(&self) -> u64 {
         self.last_packet.map_or(0, |at| at + LINGER_NS)
+    }
+
+    fn probe(&mut self, node: u32) {
+        // Whom this node never said anything to owes it nothing.
+        let Some(peer) = self.peers.find(node).and_then(|index| self.peers.get(index)) else { return };
+        if !peer.dead && peer.sender.watch(C::now_ns()) {
+            self.watched += 1;
+            self.timer = self.timer.min(peer.sender.timer);
+        }
     }
 
     fn take_dead(&mut self) -> Option<u32> {

@@ -42,6 +42,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             return false;
         }
         self.busy += u32::from(peer.sender.outstanding() == 0);
+        self.watched -= u32::from(peer.sender.unwatch());
         peer.sender.queue(cookie, now);
         self.outstanding += 1;
         if peer.sender.sendable().is_none() {
@@ -212,7 +213,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
                     self.bury(index);
                     continue;
                 }
-                let (stalled, burst) = (sender.is_stalled(), sender.burst());
+                let (stalled, burst) = (sender.is_stalled() || sender.is_watched(), sender.burst());
                 sender.timed_out(now);
                 if stalled {
                     self.counters.probes += 1;

@@ -7,7 +7,7 @@ use crate::adapter::RxBuffer;
 /// Packets after which an acknowledgement waits no longer: a quarter of the window, so that the peer need not stop.
 const ACK_EVERY: u32 = WINDOW / 4;
 /// How long an acknowledgement waits for a packet to travel with.
-const ACK_DELAY_NS: u64 = 500_000;
+pub(super) const ACK_DELAY_NS: u64 = 500_000;
 
 /// What to do with a packet.
 pub(super) enum Verdict {

@@ -1,5 +1,6 @@
 //! What a node knows of its packets to one peer.
 
+use super::WATCH_NS;
 use super::credit::WINDOW;
 use super::flights::Flights;
 use super::round_trip::RoundTrip;
@@ -30,6 +31,8 @@ pub(super) struct Sender {
     /// Timeouts since anything was heard of the peer, and when that was.
     pub(super) tries: u32,
     pub(super) heard: u64,
+    /// Nothing is outstanding, and the peer is to be heard of all the same.
+    watched: bool,
     /// When to do something if nothing is heard; `u64::MAX` if nothing waits.
     pub(super) timer: u64,
 }
@@ -57,6 +60,7 @@ impl Sender {
             backoff: 0,
             tries: 0,
             heard: 0,
+            watched: false,
             timer: u64::MAX,
         }
     }
@@ -126,7 +130,7 @@ impl Sender {
 
     /// Starts the timer anew if anything waits for it.
     fn restart_timer(&mut self, now: u64) {
-        let waits = self.outstanding() > 0;
+        let waits = self.outstanding() > 0 || self.watched;
         self.timer = if waits { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
     }
 
@@ -140,6 +144,29 @@ impl Sender {
     /// How many packets to send again after so many timeouts: few, if it does not help.
     pub(super) fn burst(&self) -> u32 {
         (8 >> self.backoff.min(3)).max(1)
+    }
+
+    /// Asks the peer in a while whether it is there, and goes on asking until it says something. False if it is asked
+    /// anyhow.
+    pub(super) fn watch(&mut self, now: u64) -> bool {
+        if self.watched || self.outstanding() > 0 {
+            return false;
+        }
+        (self.heard, self.tries, self.watched) = (now, 0, true);
+        self.timer = now.saturating_add(WATCH_NS);
+        true
+    }
+
+    /// Ends that: the peer was heard, or there is something else to ask it. Returns whether it was watched.
+    pub(super) fn unwatch(&mut self) -> bool {
+        if self.watched {
+            (self.backoff, self.timer) = (0, u64::MAX);
+        }
+        core::mem::take(&mut self.watched)
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched
     }
 
     /// Anything was heard of the peer.

@@ -1,5 +1,6 @@
 use super::*;
 use pami::device::Arrival as _;
+use pami::endpoint::{ClientId, ContextOffset};
 use rings::buffer::Buffer;
 use std::thread;
 use std::vec;
@@ -57,7 +58,7 @@ fn p9_every_size_reaches_the_sender_itself() {
                 }
             }
             let arrival = port.pull().unwrap();
-            assert_eq!(*arrival.envelope(), sent);
+            assert_eq!(arrival.envelope(), sent);
             assert_eq!((arrival.header(), arrival.data()), (&header[..], &data[..]));
         }
     }
@@ -79,7 +80,7 @@ fn p9_every_kind_and_field_of_an_envelope_arrives() {
             total: u32::MAX - 2,
         };
         near.push_copy(2, &sent, &[], &[]).unwrap();
-        assert_eq!(*far.pull().unwrap().envelope(), sent);
+        assert_eq!(far.pull().unwrap().envelope(), sent);
     }
 }
 
@@ -144,7 +145,7 @@ fn p9_all_pairs_of_eight_ports_exchange_every_size_in_order() {
                     let envelope = arrival.envelope();
                     let from = (0..PORTS).find(|&from| endpoint(from) == envelope.origin).unwrap();
                     let message = received[usize::from(from)];
-                    assert_eq!(*envelope, first(from, me, message, lengths(message)));
+                    assert_eq!(envelope, first(from, me, message, lengths(message)));
                     assert_eq!(arrival.header().len(), if message / 7 % 2 == 0 { 0 } else { 6 });
                     assert!(arrival.data() == bytes(u32::from(from), lengths(message)));
                     received[usize::from(from)] += 1;

@@ -9,6 +9,21 @@ const WORDS: usize = MOST_PORTS / 64;
 /// A set of ports that any hart adds to and one takes from.
 pub(crate) struct Doorbells([AtomicU64; WORDS]);
 
+/// One of them, quickly rung.
+#[derive(Clone, Copy)]
+pub(crate) struct Doorbell {
+    word: &'static AtomicU64,
+    bit: u64,
+}
+
+impl Doorbell {
+    /// As [`Doorbells::ring`].
+    #[inline]
+    pub(crate) fn ring(self) {
+        self.word.fetch_or(self.bit, Ordering::Release);
+    }
+}
+
 impl Doorbells {
     pub(crate) const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; WORDS])
@@ -19,6 +34,12 @@ impl Doorbells {
     pub(crate) fn ring(&self, port: u16) {
         let port = usize::from(port) % MOST_PORTS;
         self.0[port / 64].fetch_or(1 << (port % 64), Ordering::Release);
+    }
+
+    /// The doorbell of `port`.
+    pub(crate) fn of(&'static self, port: u16) -> Doorbell {
+        let port = usize::from(port) % MOST_PORTS;
+        Doorbell { word: &self.0[port / 64], bit: 1 << (port % 64) }
     }
 
     /// Takes `port` out.

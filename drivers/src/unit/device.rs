@@ -1,13 +1,13 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
 use super::platform::Platform;
-use super::port::{NodeArrival, NodePort, NodeWaker};
+use super::port::{NodeArrival, NodePort, NodeRoute, NodeWaker};
 use crate::adapter::Adapter;
 use core::sync::atomic::Ordering;
 use pami::context::Work;
-use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable};
+use pami::device::{Completed, Full, NoRegionLeft, Path, Port, Unreachable};
 use pami::endpoint::Endpoint;
-use pami::packet::Envelope;
+use pami::packet::{Envelope, Front};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use rings::buffer::Source;
 use rings::post::{Consumer, PostQueue};
@@ -16,6 +16,7 @@ use rings::shared::Shared;
 impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     type Arrival = NodeArrival;
     type Waker = NodeWaker<P>;
+    type Route = NodeRoute;
 
     #[inline]
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
@@ -32,6 +33,37 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
             Ok(Path::Torus(place.node))
         } else {
             Err(Unreachable::NoSuchEndpoint)
+        }
+    }
+
+    fn route(&self, target: Endpoint, path: Path) -> Option<NodeRoute> {
+        Some(match path {
+            Path::Torus(node) => NodeRoute::Torus(node, Front::new(self.me, target)),
+            Path::Local(port) => NodeRoute::Local(port, &self.unit.stations.get(usize::from(port))?.bell),
+        })
+    }
+
+    #[inline(always)]
+    fn push_whole(
+        &mut self,
+        route: &NodeRoute,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full> {
+        match *route {
+            NodeRoute::Torus(node, ref front) => {
+                // A FIFO that is shared has a lock to be taken first: the longer way does.
+                let own = self.injector.as_mut().ok_or(Full)?;
+                own.push_whole(node, front, dispatch, header, data)?;
+                self.injected();
+                Ok(())
+            }
+            NodeRoute::Local(port, bell) => {
+                self.shm.push_whole(port, dispatch, header, data).map_err(|_| Full)?;
+                self.ring_locally(bell);
+                Ok(())
+            }
         }
     }
 
@@ -159,36 +191,66 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         self.unit.is_dead(node)
     }
 
+    fn watch(&mut self, node: u32) {
+        self.unit.probe(node);
+    }
+
     #[inline]
     fn node_of(&self, task: u32) -> Option<u32> {
         self.unit.map.place(task).map(|place| place.node)
     }
 
     #[inline]
+    fn is_quiet(&mut self) -> bool {
+        self.station.bell.is_quiet() && self.station.posts.seems_idle() && self.engine_rests()
+    }
+
+    fn look(&mut self) {
+        self.look_everywhere();
+        // The hart is awake.
+        self.station.bell.ring();
+    }
+
+    #[inline]
     fn pull(&mut self) -> Option<NodeArrival> {
-        self.local_first = !self.local_first;
-        if self.local_first {
+        if !self.may_pull() {
+            return None;
+        }
+        let pulled = if self.local_first {
             self.pull_local().or_else(|| self.pull_torus())
         } else {
             self.pull_torus().or_else(|| self.pull_local())
+        };
+        if pulled.is_none() {
+            self.found_nothing();
         }
+        pulled
+    }
+
+    #[inline]
+    fn pull_ready(&mut self) -> Option<NodeArrival> {
+        self.shm.pull_ready().map(NodeArrival::Local)
     }
 
     #[inline]
     fn release(&mut self, arrival: NodeArrival) {
         match arrival {
-            NodeArrival::Torus(arrived) => self.give_back(arrived.buffer),
+            NodeArrival::Torus(arrived) => {
+                self.local_first = true;
+                self.give_back(arrived.buffer);
+            }
             NodeArrival::Local(arrival) => {
-                let origin = arrival.envelope().origin;
+                self.local_first = false;
+                let sender = arrival.port();
                 drop(arrival);
-                self.tell_origin(origin);
+                self.tell_sender(sender);
             }
         }
     }
 
     #[inline]
     fn drive(&mut self) -> bool {
-        self.unit.drive()
+        self.run_engine()
     }
 
     fn posts(&self) -> &'static PostQueue<Work<Self>> {
@@ -196,7 +258,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     fn waker(&self) -> NodeWaker<P> {
-        NodeWaker { flag: &self.station.flag, platform: core::marker::PhantomData }
+        NodeWaker { bell: &self.station.bell, platform: core::marker::PhantomData }
     }
 
     #[inline]
@@ -204,8 +266,10 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         &mut self.posted
     }
 
-    fn arm(&mut self) {
-        self.station.flag.arm(P::hart());
+    fn arm(&mut self) -> bool {
+        self.look_everywhere();
+        self.station.bell.arm(P::hart());
+        self.posted.sleep()
     }
 
     fn sleep(&mut self, deadline_ns: Option<u64>) {
@@ -213,7 +277,9 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     fn disarm(&mut self) {
-        self.station.flag.disarm();
+        self.posted.awake();
+        self.station.bell.disarm();
+        self.look_everywhere();
         // Packets that were refused are tried again before the next sleep.
         if self.station.listens.load(Ordering::Relaxed) && self.shm.is_settled() {
             self.station.listens.store(false, Ordering::Relaxed);

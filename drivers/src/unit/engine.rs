@@ -22,6 +22,8 @@ use pami::packet::{Envelope, Header};
 pub(super) struct Flight {
     /// `None`: the unit's own packet.
     pub(super) port: Option<u16>,
+    /// Who waits for lent memory to be free.
+    pub(super) lender: Option<u16>,
     pub(super) body: Body,
 }
 
@@ -127,7 +129,7 @@ impl<A: Adapter> Engine<A> {
     pub(crate) fn send_to_fabric(&mut self, envelope: &Envelope) {
         if self.has_room() {
             let header = Header::new(envelope, 0, 0);
-            if let Some(refused) = self.transmit(None, &header, Body::inline(FABRIC, &[])) {
+            if let Some(refused) = self.transmit(None, None, &header, Body::inline(FABRIC, &[])) {
                 let mut nobody = PortSet::EMPTY;
                 self.retire(refused, false, &mut nobody);
             }
@@ -147,7 +149,8 @@ impl<A: Adapter> Engine<A> {
             self.free += 1;
             return false;
         }
-        self.flights[usize::from(cookie)] = Some(Flight { port: None, body: Body::inline(node, &[]) });
+        self.flights[usize::from(cookie)] =
+            Some(Flight { port: None, lender: None, body: Body::inline(node, &[]) });
         self.adapter.flush();
         true
     }

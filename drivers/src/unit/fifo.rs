@@ -3,55 +3,67 @@
 use super::descriptor::{Body, Descriptor, INLINE_BYTES};
 use super::slots::{CopySlots, Slot};
 use crate::adapter::RxBuffer;
-use crate::state::{FifoRecord, count};
+use crate::state::FifoRecord;
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pami::context::Work;
 use pami::device::{self, Completed, Full, Port, REQUESTS};
-use pami::packet::{Envelope, HEADER_BYTES, Header, Kind};
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::packet::{Envelope, Front, Header, Kind};
 use pami::region::RegionId;
+use rings::bell::Bell;
 use rings::buffer::Source;
 use rings::post::PostQueue;
 use rings::shared::Shared;
-use rings::sleep::SleepFlag;
 use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
+use zerocopy::FromBytes;
 
 /// Descriptors of an injection FIFO.
 pub const INJECTION_ENTRIES: usize = 64;
 /// Packets of a port that may lie in copy slots at once.
 pub const COPY_SLOTS: usize = 16;
 
-/// A packet in a reception FIFO.
+/// A packet in a reception FIFO: the engine has found it to be one.
 pub struct Arrived {
-    pub(crate) envelope: Envelope,
-    pub(crate) header_len: u16,
-    pub(crate) data_len: u16,
     pub(crate) buffer: RxBuffer,
 }
 
 impl Arrived {
     #[inline]
-    fn payload(&self, from: usize, len: u16) -> &[u8] {
-        let from = HEADER_BYTES + from;
-        self.buffer.packet().get(from..from + usize::from(len)).unwrap_or(&[])
+    fn split(&self) -> Option<(&Header, &[u8])> {
+        Header::ref_from_prefix(self.buffer.packet()).ok()
     }
 }
 
 impl device::Arrival for Arrived {
-    #[inline]
-    fn envelope(&self) -> &Envelope {
-        &self.envelope
+    fn envelope(&self) -> Envelope {
+        // No context heeds a hello; nothing else that is no packet gets here.
+        let nobody = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
+        let nothing = Envelope {
+            kind: Kind::Hello,
+            dispatch: 0,
+            origin: nobody,
+            target: nobody,
+            message: 0,
+            offset: 0,
+            total: 0,
+        };
+        self.split().and_then(|(header, _)| header.envelope()).unwrap_or(nothing)
     }
 
     #[inline]
-    fn header(&self) -> &[u8] {
-        self.payload(0, self.header_len)
+    fn parts(&self) -> (&[u8], &[u8]) {
+        let parts = self.split().and_then(|(header, rest)| {
+            rest.get(..header.payload_len())?.split_at_checked(header.header_len())
+        });
+        parts.unwrap_or((&[], &[]))
     }
 
     #[inline]
-    fn data(&self) -> &[u8] {
-        self.payload(usize::from(self.header_len), self.data_len)
+    fn whole(&self) -> Option<(u8, Endpoint)> {
+        let (header, _) = self.split()?;
+        header.is_whole().then(|| (header.dispatch(), header.origin()))
     }
 }
 
@@ -112,6 +124,39 @@ fn ring<T: Send>(entries: usize) -> (Producer<T>, Consumer<T>) {
 }
 
 impl Injector {
+    /// Queues a message of one packet for `node`, if it fits in a descriptor. A longer one is refused as if there were no
+    /// room.
+    #[inline(always)]
+    pub(crate) fn push_whole(
+        &mut self,
+        node: u32,
+        front: &Front,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full> {
+        let end = header.len() + data.len();
+        if end > INLINE_BYTES {
+            return Err(Full);
+        }
+        let vacant = self.descriptors.vacant().ok_or(Full)?;
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..header.len()].copy_from_slice(header);
+        bytes[header.len()..end].copy_from_slice(data);
+        vacant.fill(Descriptor {
+            header: front.header(dispatch, header.len() as u16, data.len() as u16),
+            body: Body::Inline { node, len: end as u8, bytes },
+        });
+        self.count();
+        Ok(())
+    }
+
+    /// Lets the host know how many packets were put in.
+    #[inline]
+    fn count(&self) {
+        self.record.injected.store(self.descriptors.pushed() as u32, Ordering::Relaxed);
+    }
+
     /// Queues a packet for `node`, copying `header` and `data`.
     #[inline]
     pub(crate) fn push_copy(
@@ -210,7 +255,7 @@ impl Injector {
     #[inline]
     fn push(&mut self, header: Header, body: Body) -> Result<(), Full> {
         self.descriptors.push(Descriptor { header, body }).map_err(|_| Full)?;
-        count(&self.record.injected);
+        self.count();
         Ok(())
     }
 }
@@ -218,8 +263,8 @@ impl Injector {
 /// What others reach of a port, and what it leaves here while it is closed.
 pub(crate) struct Station<P: Port> {
     pub(crate) record: &'static FifoRecord,
-    /// Of the hart that sleeps on the port.
-    pub(crate) flag: SleepFlag,
+    /// Whoever has something new for the port rings it.
+    pub(crate) bell: Bell,
     /// Whether the port wants to hear when a peer in the node released a packet of its.
     pub(crate) listens: AtomicBool,
     /// Packets that the port sent through shared memory.
@@ -243,7 +288,7 @@ impl<P: Port> Station<P> {
     pub(crate) fn new(record: &'static FifoRecord) -> Self {
         Self {
             record,
-            flag: SleepFlag::new(),
+            bell: Bell::new(),
             listens: AtomicBool::new(false),
             local_packets: AtomicU64::new(0),
             posts: PostQueue::new(),

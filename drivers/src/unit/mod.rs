@@ -46,7 +46,7 @@ pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
-use crate::adapter::{Adapter, RX_BUFFERS};
+use crate::adapter::{Adapter, RX_BUFFERS, Watch};
 use crate::ranks::MOST_NODES;
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
@@ -55,7 +55,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use asks::Asks;
 use bits::{Doorbells, MOST_PORTS};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
 use engine::Engine;
 use fifo::Station;
@@ -65,6 +65,7 @@ use pami::mapping::{Place, TaskMap};
 use pami::packet::{Envelope, Kind};
 use regions::Regions;
 use rings::sleep::SleepFlag;
+use running::Ran;
 use slots::CopySlots;
 use spin::Mutex;
 use statistics::Counters;
@@ -91,6 +92,11 @@ pub struct MessageUnit<P: Platform, A: Adapter = Torus<P>> {
     agent: Option<usize>,
     mtu: usize,
     interrupt: Option<A::Interrupt>,
+    /// Where to see that the device has news.
+    watch: Option<Watch>,
+    /// What the device had sent before the last round, and when the next is due without news; 0 at once.
+    sent_seen: AtomicU16,
+    due: AtomicU64,
     /// The token.
     engine: Option<Mutex<Engine<A>>>,
     stations: Box<[Station<NodePort<P, A>>]>,
@@ -143,6 +149,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let records = state::publish(records.collect());
         let stations: Box<[_]> = records.iter().map(Station::new).collect();
         let interrupt = adapter.as_ref().map(Adapter::interrupt);
+        let watch = adapter.as_ref().and_then(Adapter::watch);
         let nodes = map.tasks().div_ceil(tasks);
         let engine = adapter.map(|adapter| Mutex::new(engine(adapter, &stations, mtu, nodes)));
         Ok(Box::leak(Box::new(Self {
@@ -152,6 +159,9 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             agent,
             mtu,
             interrupt,
+            watch,
+            sent_seen: AtomicU16::new(0),
+            due: AtomicU64::new(0),
             engine,
             stations,
             shm,
@@ -247,7 +257,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     fn poll_agent(&self) {
         let mut idle = 0;
         while idle < AGENT_POLLS {
-            idle = if self.run_engine() { 0 } else { idle + 1 };
+            idle = if self.run_engine() == Ran::Moved { 0 } else { idle + 1 };
             core::hint::spin_loop();
         }
     }

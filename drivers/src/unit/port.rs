@@ -1,19 +1,27 @@
 //! A context's port: its FIFOs on the torus and its end of the node's shared memory.
 
+use super::bits::Doorbell;
 use super::fifo::{Arrived, Injector, Reception, Station};
 use super::platform::Platform;
+use super::running::Ran;
 use super::{MessageUnit, OpenError, Sharing};
 use crate::Torus;
 use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicU16, Ordering, fence};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
-use pami::packet::Envelope;
+use pami::packet::{Envelope, Front};
+use rings::bell::Bell;
 use rings::post::Consumer;
-use rings::sleep::SleepFlag;
+
+/// Looks at which nothing was new, after which a port also looks whether anything else is for the engine to do: a
+/// timer that has run out, a packet of a port whose hart does not come.
+const QUIET_LOOKS: u32 = 32;
+/// What is watched where nothing comes in, or an agent looks after it.
+static NEVER: AtomicU16 = AtomicU16::new(0);
 
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
@@ -23,16 +31,28 @@ pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     number: u16,
     /// Whose injection FIFO the port uses: its own, or that of context 0.
     injection: u16,
+    /// Of the injection FIFO that the port uses, and of its own.
+    injection_bell: Doorbell,
+    doorbell: Doorbell,
+    /// Whether an agent runs the engine.
+    agent: bool,
     /// The injection FIFO, if it is exclusive.
-    injector: Option<Injector>,
+    pub(super) injector: Option<Injector>,
     /// `None` without an adapter, and once the port is closed.
     pub(super) reception: Option<Reception>,
     pub(super) shm: ShmPort,
     pub(super) posted: Consumer<Work<Self>>,
-    /// Whether shared memory is looked at first next time.
+    /// Whether shared memory is looked at first: it and the network have turns while there is something.
     pub(super) local_first: bool,
     /// Whether the unit knows that the port waits for room.
     starved: bool,
+    /// Whether something may have arrived since a pull found nothing.
+    fresh: bool,
+    /// Looks at which the engine may rest, before a longer one.
+    rest: u32,
+    /// Changes when something comes in, and its value when the engine last had nothing to do.
+    watched: &'static AtomicU16,
+    seen: u16,
     pub(super) me: Endpoint,
 }
 
@@ -46,7 +66,7 @@ pub enum NodeArrival {
 
 impl Arrival for NodeArrival {
     #[inline]
-    fn envelope(&self) -> &Envelope {
+    fn envelope(&self) -> Envelope {
         match self {
             Self::Torus(arrived) => arrived.envelope(),
             Self::Local(arrival) => arrival.envelope(),
@@ -54,25 +74,34 @@ impl Arrival for NodeArrival {
     }
 
     #[inline]
-    fn header(&self) -> &[u8] {
+    fn parts(&self) -> (&[u8], &[u8]) {
         match self {
-            Self::Torus(arrived) => arrived.header(),
-            Self::Local(arrival) => arrival.header(),
+            Self::Torus(arrived) => arrived.parts(),
+            Self::Local(arrival) => arrival.parts(),
         }
     }
 
     #[inline]
-    fn data(&self) -> &[u8] {
+    fn whole(&self) -> Option<(u8, Endpoint)> {
         match self {
-            Self::Torus(arrived) => arrived.data(),
-            Self::Local(arrival) => arrival.data(),
+            Self::Torus(arrived) => arrived.whole(),
+            Self::Local(arrival) => arrival.whole(),
         }
     }
 }
 
+/// A way that messages go from one port.
+#[derive(Clone, Copy)]
+pub enum NodeRoute {
+    /// To a node, with what their headers have in common.
+    Torus(u32, Front),
+    /// To a port of the node, and its bell.
+    Local(u16, &'static Bell),
+}
+
 /// Wakes the sleeper of one port.
 pub struct NodeWaker<P> {
-    pub(super) flag: &'static SleepFlag,
+    pub(super) bell: &'static Bell,
     pub(super) platform: core::marker::PhantomData<fn() -> P>,
 }
 
@@ -87,7 +116,7 @@ impl<P> Copy for NodeWaker<P> {}
 impl<P: Platform> Wake for NodeWaker<P> {
     #[inline]
     fn wake(&self) {
-        if let Some(hart) = self.flag.wake() {
+        if let Some(hart) = self.bell.ring() {
             P::wake(hart);
         }
     }
@@ -116,12 +145,19 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             station,
             number,
             injection,
+            injection_bell: unit.doorbells.of(injection),
+            doorbell: unit.doorbells.of(number),
+            agent: unit.agent.is_some(),
             injector,
             reception: station.reception.lock().take(),
             shm,
             posted,
-            local_first: false,
+            local_first: true,
             starved: false,
+            fresh: true,
+            rest: 0,
+            watched: unit.watch().map_or(&NEVER, |watch| watch.received),
+            seen: 0,
             me,
         })
     }
@@ -134,20 +170,41 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     ) -> Result<(), Full> {
         let pushed = match &mut self.injector {
             Some(own) => push(own),
-            None => self.unit.stations[usize::from(self.injection)]
-                .injection
-                .lock()
-                .injector
-                .as_mut()
-                .map_or(Err(Full), push),
+            None => self.inject_shared(push),
         };
-        if pushed.is_ok() {
-            self.unit.ring(self.injection);
-        }
-        if pushed.is_err() != self.starved {
-            self.note_starved(pushed.is_err());
+        match pushed {
+            Ok(()) => self.injected(),
+            Err(Full) if !self.starved => self.note_starved(true),
+            Err(Full) => {}
         }
         pushed
+    }
+
+    /// A packet was put into the injection FIFO.
+    #[inline]
+    pub(super) fn injected(&mut self) {
+        self.ring(self.injection_bell);
+        if self.starved {
+            self.note_starved(false);
+        }
+    }
+
+    /// With the lock.
+    #[cold]
+    #[inline(never)]
+    fn inject_shared(&self, push: impl FnOnce(&mut Injector) -> Result<(), Full>) -> Result<(), Full> {
+        let station = self.unit.stations.get(usize::from(self.injection)).ok_or(Full)?;
+        station.injection.lock().injector.as_mut().map_or(Err(Full), push)
+    }
+
+    /// Lets the engine know of new descriptors or returned buffers.
+    #[inline]
+    fn ring(&mut self, doorbell: Doorbell) {
+        doorbell.ring();
+        self.rest = 0;
+        if self.agent {
+            self.unit.wake_agent();
+        }
     }
 
     /// Lets the engine know whether the port waits for room.
@@ -157,7 +214,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
         if starved {
             self.unit.starved.ring(self.number);
             // An agent that sleeps asked for no interrupt when packets have been sent.
-            self.unit.ring(self.number);
+            self.ring(self.doorbell);
         } else {
             self.unit.starved.clear(self.number);
         }
@@ -170,14 +227,20 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             self.station.listens.store(true, Ordering::Relaxed);
             return Err(Full);
         };
-        let sent = &self.station.local_packets;
-        sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        if let Some(target) = self.unit.stations.get(usize::from(target))
-            && let Some(hart) = target.flag.wake()
-        {
-            P::wake(hart);
+        if let Some(target) = self.unit.stations.get(usize::from(target)) {
+            self.ring_locally(&target.bell);
         }
         Ok(())
+    }
+
+    /// Lets a port of this node know that there is a packet for it.
+    #[inline]
+    pub(super) fn ring_locally(&self, bell: &Bell) {
+        let sent = &self.station.local_packets;
+        sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if let Some(hart) = bell.ring() {
+            P::wake(hart);
+        }
     }
 
     #[inline]
@@ -197,23 +260,74 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             // There is room: the ring is as long as there are buffers.
             let _ = reception.returned.push(buffer);
             count(&self.station.record.consumed);
-            self.unit.ring(self.number);
+            self.ring(self.doorbell);
+        }
+    }
+
+    /// Whether anything may have arrived, as far as the port has heard.
+    #[inline]
+    pub(super) fn may_pull(&mut self) -> bool {
+        self.fresh |= self.station.bell.take();
+        self.fresh
+    }
+
+    /// A pull looked everywhere and found nothing.
+    #[inline]
+    pub(super) fn found_nothing(&mut self) {
+        (self.fresh, self.local_first) = (false, true);
+    }
+
+    /// The next look is to be everywhere.
+    pub(super) fn look_everywhere(&mut self) {
+        (self.fresh, self.rest) = (true, 0);
+    }
+
+    /// Whether the engine has nothing to do that this port knows of: nothing has come in, nothing was given to it.
+    #[inline]
+    pub(super) fn engine_rests(&mut self) -> bool {
+        if self.rest == 0 && !self.may_rest_on() {
+            return false;
+        }
+        self.rest -= 1;
+        self.watched.load(Ordering::Relaxed) == self.seen
+    }
+
+    /// A longer look at what the engine may have to do.
+    #[cold]
+    #[inline(never)]
+    fn may_rest_on(&mut self) -> bool {
+        let rests = self.unit.engine_rests();
+        self.rest = if rests { QUIET_LOOKS } else { 0 };
+        rests
+    }
+
+    /// Runs the engine, unless it is known that it has nothing to do. Returns whether anything moved.
+    pub(super) fn run_engine(&mut self) -> bool {
+        if self.engine_rests() && self.unit.has_all_sent() {
+            return false;
+        }
+        let seen = self.watched.load(Ordering::Relaxed);
+        match self.unit.drive() {
+            Ran::Moved => true,
+            Ran::Quiet => {
+                (self.rest, self.seen) = (QUIET_LOOKS, seen);
+                false
+            }
+            Ran::NotAllDone => {
+                self.rest = 0;
+                false
+            }
         }
     }
 
     /// Tells a sender in this node that a packet of its was released, if it cares.
     #[inline]
-    pub(super) fn tell_origin(&self, origin: Endpoint) {
-        let port = self
-            .unit
-            .map
-            .place(origin.task())
-            .and_then(|place| self.unit.port_number(origin.client().0, place.local, origin.context().0));
-        let Some(station) = port.and_then(|port| self.unit.stations.get(usize::from(port))) else { return };
+    pub(super) fn tell_sender(&self, port: u16) {
+        let Some(station) = self.unit.stations.get(usize::from(port)) else { return };
         // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
         fence(Ordering::SeqCst);
         if station.listens.load(Ordering::Relaxed)
-            && let Some(hart) = station.flag.wake()
+            && let Some(hart) = station.bell.ring()
         {
             P::wake(hart);
         }

@@ -82,9 +82,7 @@ impl<A: Adapter> Engine<A> {
         }
         let (header_len, data_len) = (packet.header.len() as u16, packet.data.len() as u16);
         let lane = &mut self.lanes[usize::from(port)];
-        if let Err(Arrived { buffer, .. }) =
-            lane.arrived.push(Arrived { envelope, header_len, data_len, buffer })
-        {
+        if let Err(Arrived { buffer }) = lane.arrived.push(Arrived { buffer }) {
             counters.overflow.add(1);
             return Err(buffer);
         }

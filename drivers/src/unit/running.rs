@@ -3,32 +3,76 @@
 use super::MessageUnit;
 use super::engine::Engine;
 use super::platform::Platform;
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Watch};
 use crate::virtio::Acknowledge;
 use core::sync::atomic::{Ordering, fence};
 use spin::MutexGuard;
 
+/// What came of running the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ran {
+    /// Something moved.
+    Moved,
+    /// There is nothing to do until the device has news, a doorbell rings, or the engine is due.
+    Quiet,
+    /// Nothing moved now; or another hart is at it, and may have looked before there was something.
+    NotAllDone,
+}
+
 impl<P: Platform, A: Adapter> MessageUnit<P, A> {
-    /// Lets whoever runs the engine know that `port` has descriptors or returned buffers for it.
-    #[inline]
-    pub(super) fn ring(&self, port: u16) {
-        self.doorbells.ring(port);
-        if self.agent.is_some()
-            && let Some(hart) = self.agent_flag.wake()
-        {
+    /// Ends the agent's sleep: a doorbell was rung.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wake_agent(&self) {
+        if let Some(hart) = self.agent_flag.wake() {
             P::wake(hart);
         }
     }
 
     /// A port's share of running the engine: none if an agent does.
     #[inline]
-    pub(super) fn drive(&self) -> bool {
-        self.agent.is_none() && self.run_engine()
+    pub(super) fn drive(&self) -> Ran {
+        if self.agent.is_none() { self.run_engine() } else { Ran::Quiet }
     }
 
-    /// Runs the engine, unless another hart does. Returns whether anything moved.
-    pub(super) fn run_engine(&self) -> bool {
-        let Some(engine) = &self.engine else { return false };
+    /// What to watch for a port's share of running the engine.
+    pub(super) fn watch(&self) -> Option<Watch> {
+        self.watch.filter(|_| self.agent.is_none())
+    }
+
+    /// Whether the device has not sent anything since the engine last ran.
+    #[inline]
+    pub(super) fn has_all_sent(&self) -> bool {
+        self.watch
+            .is_none_or(|watch| watch.sent.load(Ordering::Relaxed) == self.sent_seen.load(Ordering::Relaxed))
+    }
+
+    /// Whether the engine has nothing to do but for what may have come in.
+    pub(super) fn engine_rests(&self) -> bool {
+        if self.agent.is_some() || self.engine.is_none() {
+            return true;
+        }
+        if self.watch.is_none() {
+            return false;
+        }
+        let due = self.due.load(Ordering::Relaxed);
+        self.doorbells.is_empty() && self.has_all_sent() && (due == u64::MAX || P::now_ns() < due)
+    }
+
+    /// One round of the engine, and what others are to know of when the next is needed. Returns whether anything moved.
+    fn round(&self, engine: &mut Engine<A>) -> bool {
+        let sent = self.watch.map_or(0, |watch| watch.sent.load(Ordering::Relaxed));
+        let moved = engine.pass(self);
+        let settled = !moved && engine.adapter.is_settled();
+        let due = if settled { engine.adapter.due().unwrap_or(u64::MAX) } else { 0 };
+        self.sent_seen.store(sent, Ordering::Relaxed);
+        self.due.store(due, Ordering::Relaxed);
+        moved
+    }
+
+    /// Runs the engine, unless another hart does.
+    pub(super) fn run_engine(&self) -> Ran {
+        let Some(engine) = &self.engine else { return Ran::Quiet };
         let mut moved = false;
         loop {
             let token = engine.try_lock().or_else(|| {
@@ -36,11 +80,14 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
                 fence(Ordering::SeqCst);
                 engine.try_lock()
             });
-            let Some(mut engine) = token else { return moved };
+            let Some(mut engine) = token else {
+                return if moved { Ran::Moved } else { Ran::NotAllDone };
+            };
             let asked =
                 self.arm_asked.load(Ordering::Relaxed) && self.arm_asked.swap(false, Ordering::AcqRel);
-            let now = engine.pass(self);
+            let now = self.round(&mut engine);
             moved |= now;
+            let quiet = self.watch.is_some() && self.due.load(Ordering::Relaxed) != 0;
             // The interrupt that a sleeper armed may be spent on what was just taken.
             let arm = asked || (now && self.sleeping.load(Ordering::Relaxed) != 0);
             let more = arm && engine.arm(self);
@@ -48,7 +95,11 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             self.let_go(engine);
             self.mind(deadline);
             if !more && !self.was_asked() {
-                return moved;
+                return match (moved, quiet) {
+                    (true, _) => Ran::Moved,
+                    (false, true) => Ran::Quiet,
+                    (false, false) => Ran::NotAllDone,
+                };
             }
         }
     }
@@ -130,7 +181,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         fence(Ordering::SeqCst);
         let Some(mut engine) = engine.try_lock() else { return Some(u64::MAX) };
         self.arm_asked.swap(false, Ordering::AcqRel);
-        let busy = engine.pass(self) || engine.arm_settled(self);
+        let busy = self.round(&mut engine) || engine.arm_settled(self);
         let deadline = engine.adapter.deadline().unwrap_or(u64::MAX);
         self.let_go(engine);
         if busy || self.was_asked() {
@@ -152,13 +203,25 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
+    /// Finds out whether node `node` lives, if it was not heard of for some time.
+    #[cold]
+    pub(super) fn probe(&self, node: u32) {
+        if node != self.node {
+            let deadline = self.with_engine(|engine| {
+                engine.adapter.probe(node);
+                engine.adapter.deadline()
+            });
+            self.mind(deadline.flatten());
+        }
+    }
+
     /// Wakes the sleeper of a port, or of all ports that share its injection FIFO.
     pub(super) fn wake_port(&self, port: u16) {
         let first = usize::from(port);
         let Some(station) = self.stations.get(first) else { return };
         let group = if station.shared.load(Ordering::Relaxed) { usize::from(self.contexts) } else { 1 };
         for station in self.stations.iter().skip(first).take(group) {
-            if let Some(hart) = station.flag.wake() {
+            if let Some(hart) = station.bell.ring() {
                 P::wake(hart);
             }
         }
@@ -176,7 +239,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     #[cold]
     pub(super) fn note_death(&self, node: u32) {
         self.dead.add(node);
-        for hart in self.stations.iter().filter_map(|station| station.flag.wake()) {
+        for hart in self.stations.iter().filter_map(|station| station.bell.ring()) {
             P::wake(hart);
         }
     }

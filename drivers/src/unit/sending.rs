@@ -45,8 +45,8 @@ impl<A: Adapter> Engine<A> {
             Body::Copied { slot, .. } => Some(slot),
             Body::Lent { header, data, .. } => {
                 self.lent -= 1;
-                if let Some(port) = flight.port {
-                    wake.insert(port);
+                if let Some(lender) = flight.lender {
+                    wake.insert(lender);
                 }
                 drop(data);
                 header
@@ -85,9 +85,9 @@ impl<A: Adapter> Engine<A> {
         wake: &mut PortSet,
     ) -> bool {
         self.answers_first = !self.answers_first;
-        let mut moved = self.answers_first && self.send_answers(unit);
+        let mut moved = self.answers_first && self.send_answers(unit, wake);
         moved |= self.send_pending(unit, starved, wake);
-        moved | (!self.answers_first && self.send_answers(unit))
+        moved | (!self.answers_first && self.send_answers(unit, wake))
     }
 
     /// Gives the adapter what it takes of the ports' packets, the ports taking turns.
@@ -118,11 +118,13 @@ impl<A: Adapter> Engine<A> {
                 };
                 moved = true;
                 let (body, ask) = if asks { unit.ask(port, &header, body) } else { (body, None) };
-                if let Some(refused) = self.transmit(Some(port), &header, body) {
+                if let Some(refused) = self.transmit(Some(port), Some(port), &header, body) {
                     unit.counters.failed_packets.add(1);
                     self.retire(refused, starved, wake);
                     if let Some(ask) = ask {
                         self.asks.forget(&ask);
+                        // It may wait for the memory that the request held.
+                        wake.insert(ask.port);
                     }
                     continue;
                 }
@@ -152,7 +154,7 @@ impl<A: Adapter> Engine<A> {
     }
 
     /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
-    fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
         let mut moved = false;
         let mut ready = self.target.owed;
         while let Some(node) = ready.next(self.target.turn) {
@@ -177,10 +179,11 @@ impl<A: Adapter> Engine<A> {
                 moved = true;
                 unit.counters.sent_packets.add(1);
                 unit.counters.sent_bytes.add(header.payload_len() as u64);
-                if let Some(refused) = self.transmit(None, &header, body) {
+                let lends = matches!(body, Body::Lent { .. });
+                let lender = if lends { unit.port_of(&header) } else { None };
+                if let Some(refused) = self.transmit(None, lender, &header, body) {
                     unit.counters.failed_packets.add(1);
-                    let mut nobody = PortSet::EMPTY;
-                    self.retire(refused, false, &mut nobody);
+                    self.retire(refused, false, wake);
                 }
             }
             self.target.turn = node + 1;
@@ -195,7 +198,13 @@ impl<A: Adapter> Engine<A> {
     /// Gives the adapter one packet; there is room for it. Returns the packet's cookie if it was refused: its node
     /// is dead.
     #[must_use]
-    pub(super) fn transmit(&mut self, port: Option<u16>, header: &Header, body: Body) -> Option<u16> {
+    pub(super) fn transmit(
+        &mut self,
+        port: Option<u16>,
+        lender: Option<u16>,
+        header: &Header,
+        body: Body,
+    ) -> Option<u16> {
         self.free -= 1;
         let cookie = self.cookies[self.free];
         let (node, inline, lent) = match &body {
@@ -216,12 +225,19 @@ impl<A: Adapter> Engine<A> {
         // SAFETY: the body owns the slot and the source that are lent; it stays in `flights` under this cookie,
         // which is nobody else's, until the adapter gives the cookie back.
         let taken = unsafe { self.adapter.transmit(node, header.as_bytes(), inline, lent, cookie) };
-        self.flights[usize::from(cookie)] = Some(Flight { port, body });
+        self.flights[usize::from(cookie)] = Some(Flight { port, lender, body });
         (!taken).then_some(cookie)
     }
 }
 
 impl<P: Platform, A: Adapter> MessageUnit<P, A> {
+    /// The port of this node that a packet comes from.
+    fn port_of(&self, header: &Header) -> Option<u16> {
+        let origin = header.envelope()?.origin;
+        let place = self.map.place(origin.task())?;
+        self.port_number(origin.client().0, place.local, origin.context().0)
+    }
+
     /// Splits a request from injection FIFO `injection` into what goes over the wire and what is kept of it.
     fn ask(&self, injection: u16, header: &Header, body: Body) -> (Body, Option<Ask>) {
         let Some(envelope) = header.envelope() else { return (body, None) };

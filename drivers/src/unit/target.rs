@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use heapless::Deque;
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
-use pami::packet::{Envelope, Header, Kind, Packet};
+use pami::packet::{ENDS, Envelope, Header, Kind, Packet};
 use pami::region::{Memory, RegionFault, RegionId, Rmw};
 use zerocopy::FromBytes;
 
@@ -145,7 +145,8 @@ impl Target {
                 let put = put(regions, target, region, envelope.offset, segments, data)?;
                 let torn = peer.torn.iter().position(|torn| torn.route == route);
                 if envelope.kind == Kind::Put {
-                    if let (Err(fault), None) = (put, torn) {
+                    // Without an end a note would wait for another message of this number.
+                    if let (Err(fault), None, ENDS) = (put, torn, envelope.dispatch) {
                         if peer.torn.is_full() {
                             peer.torn.pop_front();
                         }

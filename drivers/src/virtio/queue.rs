@@ -192,6 +192,11 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
         }
     }
 
+    /// Where the device counts the chains that it is done with: a look whether there may be new ones.
+    pub fn progress(&self) -> &'static AtomicU16 {
+        &self.rings.used.idx
+    }
+
     /// Descriptors that no chain uses.
     pub fn room(&self) -> u16 {
         self.free

@@ -15,6 +15,7 @@
 mod meeting;
 mod random;
 
+use core::slice;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
     Active, Client, Context, Done, Endpoint, Fetch, Fetched, JobError, Message, OnFetched, Receive, Region,
@@ -112,7 +113,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let buffer = memory.buffer((part * WORD) as usize)?;
     let region = context.register(buffer, Rights::UPDATE).map_err(|(error, _)| error)?;
     state.part.call_once(|| region.memory().clone());
-    let handles = meeting.handles(&client, &mut context, region.handle())?;
+    let handles = meeting.handles(&client, slice::from_mut(&mut context), region.handle())?;
     let mut gups = Gups {
         task,
         client,
@@ -227,7 +228,7 @@ impl Gups {
             let value = u64::from(self.task.number()) * part + place;
             let _ = self.region.memory().write((place * WORD) as usize, &value.to_ne_bytes());
         }
-        self.meeting.meet(&self.client, &mut self.context, [0; 2]).map(drop)
+        self.meeting.meet(&self.client, slice::from_mut(&mut self.context), [0; 2]).map(drop)
     }
 
     /// Words of all parts that are not their numbers.
@@ -240,7 +241,11 @@ impl Gups {
             let value = u64::from(self.task.number()) * part + place;
             wrong += u64::from(read.is_err() || u64::from_ne_bytes(bytes) != value);
         }
-        Ok(self.meeting.meet(&self.client, &mut self.context, [wrong, 0])?.map(|words| words[0]).sum())
+        Ok(self
+            .meeting
+            .meet(&self.client, slice::from_mut(&mut self.context), [wrong, 0])?
+            .map(|words| words[0])
+            .sum())
     }
 
     /// This task's share of the updates, until all tasks' are done.
@@ -275,7 +280,7 @@ impl Gups {
                 self.wait(|_| Ok(state.fences.load(Relaxed) >= wanted))?;
             }
         }
-        self.meeting.meet(&self.client, &mut self.context, [0; 2]).map(drop)
+        self.meeting.meet(&self.client, slice::from_mut(&mut self.context), [0; 2]).map(drop)
     }
 
     fn fetch(&mut self, target: Endpoint, place: u64, value: u64) -> Result<(), JobError> {
@@ -309,10 +314,10 @@ impl Gups {
 
     fn wait(&mut self, mut until: impl FnMut(&mut Active) -> Result<bool, JobError>) -> Result<(), JobError> {
         let lost = &self.state.lost;
-        patiently(self.task, &self.client, &mut self.context, |active| {
+        patiently(self.task, &self.client, slice::from_mut(&mut self.context), |contexts| {
             match lost.load(Relaxed).checked_sub(1) {
                 Some(node) => Err(JobError::Dead(node)),
-                None => until(active),
+                None => until(&mut contexts[0]),
             }
         })
     }

@@ -1,6 +1,7 @@
 //! A task's block of the field, with one layer of points around it.
 
 use crate::grid::{Blocks, FACES};
+use core::f64::consts::PI;
 use core::ops::Range;
 use kernel::{OutOfMemory, Task};
 
@@ -14,15 +15,19 @@ pub fn exact([x, y, z]: [f64; 3]) -> f64 {
 /// of this, and nothing more, as sixth derivatives are 0.
 pub const FOURTH_DERIVATIVES: f64 = 144.0;
 
-/// Two states of a block: that of the last step and the one that becomes of it.
+/// Two states of a block: that after the last step and the one before it.
 pub struct Field {
     /// Points along each dimension, all around included.
     sizes: [usize; 3],
     /// The first point's place in the cube along each dimension.
     first: [usize; 3],
     spacing: f64,
+    /// Of the next step: how far it goes from the state before last towards the mean.
+    weight: f64,
+    steps: u32,
     now: &'static mut [f64],
-    next: &'static mut [f64],
+    /// What a step leaves of it is the state that the step started from.
+    other: &'static mut [f64],
 }
 
 impl Field {
@@ -32,9 +37,10 @@ impl Field {
         let sizes = parts.each_ref().map(|part| part.len() + 2);
         let places = sizes.iter().product();
         let memory = task.memory();
-        let (now, next) = (memory.slice(places)?, memory.slice(places)?);
+        let (now, other) = (memory.slice(places)?, memory.slice(places)?);
         let first = parts.map(|part| part.start);
-        let field = Self { sizes, first, spacing: 1.0 / (points + 1) as f64, now, next };
+        let spacing = 1.0 / (points + 1) as f64;
+        let field = Self { sizes, first, spacing, weight: 1.0, steps: 0, now, other };
         let [x, y, z] = sizes;
         for (i, j, k) in (0..z).flat_map(|k| (0..y).flat_map(move |j| (0..x).map(move |i| (i, j, k)))) {
             let place = [i, j, k];
@@ -42,7 +48,7 @@ impl Field {
             if (0..3).any(|d| [0, points + 1].contains(&(field.first[d] + place[d]))) {
                 let at = field.index(place);
                 let value = exact(field.point(place));
-                (field.now[at], field.next[at]) = (value, value);
+                (field.now[at], field.other[at]) = (value, value);
             }
         }
         Ok(field)
@@ -92,7 +98,9 @@ impl Field {
         }
     }
 
-    /// One step of Jacobi: every point becomes the mean of its six neighbours. Returns the largest change.
+    /// One step of Jacobi with Chebyshev's weights, which save most of the steps: every point goes from where it was a
+    /// step ago towards, and beyond, the mean of its six neighbours. Returns the largest difference of a point from that mean,
+    /// before the step.
     pub fn step(&mut self) -> f64 {
         let [x, y, z] = self.sizes;
         let mut largest: f64 = 0.0;
@@ -109,19 +117,30 @@ impl Field {
                         + now[at + x * y];
                     let mean = sum / 6.0;
                     largest = largest.max((mean - now[at]).abs());
-                    self.next[at] = mean;
+                    self.other[at] += self.weight * (mean - self.other[at]);
                 }
             }
         }
-        core::mem::swap(&mut self.now, &mut self.next);
+        core::mem::swap(&mut self.now, &mut self.other);
+        self.steps += 1;
+        self.weight = self.next_weight();
         largest
     }
 
-    /// The largest difference from the analytic solution.
+    /// Chebyshev's weights for a spectral radius of cos(pi h).
+    fn next_weight(&self) -> f64 {
+        let angle_squared = PI * PI * self.spacing * self.spacing;
+        // The cosine's series; a little too large is safe.
+        let radius = 1.0 - angle_squared / 2.0 + angle_squared * angle_squared / 24.0;
+        let halves = if self.steps == 1 { 2.0 } else { self.weight };
+        1.0 / (1.0 - radius * radius * halves / 4.0)
+    }
+
+    /// The largest difference from the analytic solution, before the last step.
     pub fn error(&self) -> f64 {
         let inside = self.sizes.map(|size| 1..size - 1);
-        let differences =
-            Self::places(inside).map(|place| (self.now[self.index(place)] - exact(self.point(place))).abs());
+        let differences = Self::places(inside)
+            .map(|place| (self.other[self.index(place)] - exact(self.point(place))).abs());
         differences.fold(0.0, f64::max)
     }
 }

@@ -6,6 +6,7 @@
 use crate::field::Field;
 use crate::grid::{Blocks, FACES};
 use crate::meeting::{Meeting, patiently};
+use core::slice;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Client, Completion, Context, Done, JobError, Layout, Message, OperationError, Payload, Put,
@@ -85,7 +86,7 @@ impl Halo {
         let region =
             context.register(memory.buffer(2 * FACES * slot)?, Rights::WRITE).map_err(|(error, _)| error)?;
         let out = memory.buffer(2 * FACES * slot)?.share();
-        let handles = meeting.handles(&client, &mut context, region.handle())?;
+        let handles = meeting.handles(&client, slice::from_mut(&mut context), region.handle())?;
         Ok(Self {
             task,
             client,
@@ -173,7 +174,8 @@ impl Halo {
 
     /// The largest of everybody's values, none of which is negative.
     pub fn largest(&mut self, value: f64) -> Result<f64, JobError> {
-        let all = self.meeting.meet(&self.client, &mut self.context, [value.to_bits(), 0])?;
+        let all =
+            self.meeting.meet(&self.client, slice::from_mut(&mut self.context), [value.to_bits(), 0])?;
         Ok(all.map(|words| f64::from_bits(words[0])).fold(0.0, f64::max))
     }
 
@@ -194,9 +196,11 @@ impl Halo {
 
     fn wait(&mut self, mut until: impl FnMut(&mut Active) -> bool) -> Result<(), JobError> {
         let failed = &self.state.failed;
-        patiently(self.task, &self.client, &mut self.context, |active| match *failed.lock() {
-            Some(error) => Err(error.into()),
-            None => Ok(until(active)),
+        patiently(self.task, &self.client, slice::from_mut(&mut self.context), |contexts| {
+            match *failed.lock() {
+                Some(error) => Err(error.into()),
+                None => Ok(until(&mut contexts[0])),
+            }
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
 
 use crate::count::{Count, noise, row, slow_row};
-use crate::{Arrivals, COUNTED, EIGHT, room};
+use crate::{Arrivals, COUNTED, WORD};
 use core::hint::black_box;
 use kernel::{
     Active, Client, Context, Endpoint, JobError, Payload, Port, Poster, Progress, Send, SendError, Sharing,
@@ -19,8 +19,6 @@ const REST_PACES: u64 = 4;
 const MOST_PACES: u64 = 16;
 /// The client whose port only runs the engine; the job's clients have lower numbers.
 const ENGINE_CLIENT: u8 = 3;
-/// Each row begins with an idle context.
-const FULL: JobError = JobError::Other("an idle context has no room for a message");
 /// Bytes of an eager message.
 static EAGER: [u8; 512] = [0xaa; 512];
 
@@ -74,20 +72,13 @@ impl Contexts {
 
     /// `send_immediate` of 8 bytes from the first context, counted; the message is still under way.
     fn send(&mut self, target: Endpoint) -> Result<u32, JobError> {
-        let (readings, sent) = send_immediate(self.count, &mut self.first, target);
-        if !room(sent)? {
-            return Err(FULL);
-        }
-        Ok(self.count.between(readings))
+        Ok(self.count.between(send_immediate(self.count, &mut self.first, target, black_box(WORD))?))
     }
 
     /// `send` of 512 bytes from the first context, counted, and its reception.
     fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
         let number = self.arrivals.number();
-        let (readings, sent) = send_eager(self.count, &mut self.first, target);
-        if !room(sent)? {
-            return Err(FULL);
-        }
+        let readings = send_eager(self.count, &mut self.first, target)?;
         self.settle(number + 1);
         Ok(self.count.between(readings))
     }
@@ -106,8 +97,7 @@ impl Contexts {
 
     fn advance_empty(&mut self) -> Result<u32, JobError> {
         loop {
-            let (readings, events) = advance(self.count, &mut self.second);
-            if events == 0 {
+            if let Some(readings) = advance(self.count, &mut self.second) {
                 return Ok(self.count.between(readings));
             }
         }
@@ -129,7 +119,11 @@ pub fn with_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
     let mut engine = engine.map_err(|_| JobError::Other("no port is left to run the engine with"))?;
     quiet_rows(task, &mut near)?;
     torus_rows(task, &mut far, &mut engine)?;
-    noise("fixed-loop-noise", || count.between(count.around(|| wait(TURNS)).0))
+    noise("fixed-loop-noise", || {
+        let from = count.now();
+        black_box(wait(TURNS));
+        count.between((from, count.now()))
+    })
 }
 
 /// The rows in which no packet moves.
@@ -139,10 +133,7 @@ fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> 
     let slot: &'static WorkSlot = task.memory().place(WorkSlot::new())?;
     let run: Run = &|_, _| Progress::Done;
     row("post", || {
-        let (readings, posted) = post(count, poster, slot, run, 0);
-        if !posted {
-            return Err(JobError::Other("a free slot was refused"));
-        }
+        let readings = post(count, poster, slot, run, 0);
         near.second.advance();
         Ok(count.between(readings))
     })?;
@@ -171,10 +162,7 @@ fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), 
     slow_row("send-immediate-8-kick", || {
         far.rest()?;
         let number = far.arrivals.number();
-        let (readings, sent) = send_and_drive(far.count, &mut far.first, target, engine);
-        if !room(sent)? {
-            return Err(FULL);
-        }
+        let readings = send_and_drive(far.count, &mut far.first, target, engine)?;
         far.settle(number + 1);
         Ok(far.count.between(readings))
     })?;
@@ -219,14 +207,16 @@ fn wait(turns: u32) -> u32 {
 // What is counted stands in functions of its own: what is around it must not change how it is compiled.
 
 #[inline(never)]
-fn post(count: Count, poster: Poster, slot: &'static WorkSlot, run: Run, cookie: usize) -> (Readings, bool) {
-    let (readings, posted) = count.around(|| poster.post(slot, Work { run, cookie }));
-    (readings, posted.is_ok())
+fn post(count: Count, poster: Poster, slot: &'static WorkSlot, run: Run, cookie: usize) -> Readings {
+    let from = count.now();
+    poster.post(slot, Work { run, cookie }).expect("the slot is free");
+    (from, count.now())
 }
 
+/// `None` if there was something to do.
 #[inline(never)]
-fn advance(count: Count, context: &mut Context) -> (Readings, usize) {
-    count.around(|| context.advance())
+fn advance(count: Count, context: &mut Context) -> Option<Readings> {
+    count.around(|| if context.advance() == 0 { Ok(()) } else { Err(()) }).ok()
 }
 
 #[inline(never)]
@@ -234,8 +224,9 @@ fn send_immediate(
     count: Count,
     context: &mut Context,
     target: Endpoint,
-) -> (Readings, Result<(), SendError>) {
-    count.around(|| context.send_immediate(target, COUNTED, &[], &EIGHT))
+    word: u64,
+) -> Result<Readings, SendError> {
+    count.around(|| context.send_immediate(target, COUNTED, &[], &word.to_ne_bytes()))
 }
 
 #[inline(never)]
@@ -244,16 +235,16 @@ fn send_and_drive(
     context: &mut Context,
     target: Endpoint,
     engine: &mut Port,
-) -> (Readings, Result<(), SendError>) {
+) -> Result<Readings, SendError> {
     count.around(|| {
-        let sent = context.send_immediate(target, COUNTED, &[], &EIGHT);
+        context.send_immediate(target, COUNTED, &[], &WORD.to_ne_bytes())?;
         engine.drive();
-        sent
+        Ok(())
     })
 }
 
 #[inline(never)]
-fn send_eager(count: Count, context: &mut Context, target: Endpoint) -> (Readings, Result<(), SendError>) {
+fn send_eager(count: Count, context: &mut Context, target: Endpoint) -> Result<Readings, SendError> {
     count.around(|| {
         let payload = Payload::Static(&EAGER);
         let send = Send {

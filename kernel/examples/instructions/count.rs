@@ -50,13 +50,13 @@ impl Count {
         to.wrapping_sub(from).wrapping_sub(self.own)
     }
 
-    /// The readings before and after `what`, and its result. Their difference is left to the caller: its arithmetic
+    /// The readings before and after `what`, if it went well. Their difference is left to the caller: its arithmetic
     /// is not to be counted.
     #[inline(always)]
-    pub fn around<T>(self, what: impl FnOnce() -> T) -> ((u32, u32), T) {
+    pub fn around<E>(self, what: impl FnOnce() -> Result<(), E>) -> Result<(u32, u32), E> {
         let from = self.now();
-        let result = what();
-        ((from, self.now()), result)
+        what()?;
+        Ok((from, self.now()))
     }
 }
 

@@ -37,14 +37,14 @@ mod pair;
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use count::Count;
-use kernel::{Active, Context, JobError, Message, Receive, SendError, Task};
+use kernel::{Active, Context, JobError, Message, Receive, Task};
 
 kernel::entry!(main);
 
 /// Dispatch id of the messages whose reception is counted.
 const COUNTED: u8 = 0;
 /// What they carry.
-static EIGHT: [u8; 8] = [0x55; 8];
+const WORD: u64 = 0x5555_5555_5555_5555;
 
 /// What their handler leaves.
 struct Arrivals {
@@ -99,14 +99,5 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         None => {
             Err(JobError::Other("which rows? alone, bare or pair; `cargo xtask bench instructions` runs all"))
         }
-    }
-}
-
-/// Passes by what only means that there is no room yet.
-fn room(sent: Result<(), SendError>) -> Result<bool, JobError> {
-    match sent {
-        Ok(()) => Ok(true),
-        Err(SendError::Again) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

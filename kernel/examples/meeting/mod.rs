@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
     Active, Client, ClientBuilder, Context, JobError, Message, Receive, RegionHandle, SendError, Task,
+    wait_on,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -33,7 +34,8 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Adds what meetings need to the client that they are to be held through, by its context 0.
+    /// Adds what meetings need to the client that they are to be held through, by its context 0. The task's other contexts,
+    /// where they are handed over as well, are advanced meanwhile.
     pub fn prepare(task: &'static Task, builder: ClientBuilder) -> Result<(Self, ClientBuilder), JobError> {
         let memory = task.memory();
         let zero = || AtomicU64::new(0);
@@ -55,7 +57,7 @@ impl Meeting {
     pub fn meet(
         &mut self,
         client: &Client,
-        context: &mut Context,
+        contexts: &mut [Context],
         words: Words,
     ) -> Result<impl Iterator<Item = Words> + use<>, JobError> {
         self.held += 1;
@@ -67,14 +69,14 @@ impl Meeting {
             // Everyone starts with the task behind it, so that no task is everybody's first.
             let target = client.endpoint((me + step) % tasks, 0)?;
             let (header, data) = (held.to_le_bytes(), words);
-            patiently(self.task, client, context, |active| {
-                match active.send_immediate(target, BRING, &header, data.as_bytes()) {
+            patiently(self.task, client, contexts, |contexts| {
+                match contexts[0].send_immediate(target, BRING, &header, data.as_bytes()) {
                     Err(SendError::Again) => Ok(false),
                     outcome => Ok(outcome.map(|()| true)?),
                 }
             })?;
         }
-        patiently(self.task, client, context, |_| {
+        patiently(self.task, client, contexts, |_| {
             Ok(places.iter().all(|place| place[parity].meeting.load(Relaxed) == held))
         })?;
         Ok(places.iter().map(move |place| place[parity].words.each_ref().map(|word| word.load(Relaxed))))
@@ -84,11 +86,11 @@ impl Meeting {
     pub fn handles(
         &mut self,
         client: &Client,
-        context: &mut Context,
+        contexts: &mut [Context],
         mine: RegionHandle,
     ) -> Result<&'static [RegionHandle], JobError> {
         let words = Words::read_from_bytes(mine.as_bytes()).unwrap_or([0; 2]);
-        let all = self.meet(client, context, words)?;
+        let all = self.meet(client, contexts, words)?;
         let mut all = all.flat_map(|words| RegionHandle::read_from_bytes(words.as_bytes()).ok());
         Ok(self.task.memory().fill(self.task.tasks() as usize, || all.next().unwrap_or(mine))?)
     }
@@ -102,22 +104,22 @@ fn put(place: &Place, words: Words, meeting: u32) {
     place.meeting.store(meeting, Relaxed);
 }
 
-/// Advances until `until` says so; asks everybody every now and then whether they are there.
+/// Advances `contexts` until `until` says so; by the first, asks everybody every now and then whether they are there.
 ///
 /// # Errors
 /// What `until` finds wrong, or [`JobError::Dead`] with a node that is.
 pub fn patiently(
     task: &'static Task,
     client: &Client,
-    context: &mut Context,
-    mut until: impl FnMut(&mut Active) -> Result<bool, JobError>,
+    contexts: &mut [Context],
+    mut until: impl FnMut(&mut [Context]) -> Result<bool, JobError>,
 ) -> Result<(), JobError> {
     loop {
         let mut outcome = Ok(false);
-        context.wait_for(PATIENCE_NS, |active| {
-            outcome = match active.dead_node() {
+        wait_on(contexts, PATIENCE_NS, |contexts| {
+            outcome = match contexts[0].dead_node() {
                 Some(node) => Err(JobError::Dead(node)),
-                None => until(active),
+                None => until(contexts),
             };
             !matches!(outcome, Ok(false))
         });
@@ -126,7 +128,7 @@ pub fn patiently(
         }
         for other in (0..task.tasks()).filter(|&other| other != task.number()) {
             // One question under way is enough; a dead node is named by the next look.
-            let _ = context.send_immediate(client.endpoint(other, 0)?, ASK, &[], &[]);
+            let _ = contexts[0].send_immediate(client.endpoint(other, 0)?, ASK, &[], &[]);
         }
     }
 }

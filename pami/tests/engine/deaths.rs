@@ -1,6 +1,6 @@
 //! Nodes that die: what waits for them ends with an error that names them, the rest goes on (SPEC D-8).
 
-use crate::machine::{MTU, TestNode, World, buffer, filled, pattern};
+use crate::machine::{MTU, Step, TestNode, World, buffer, filled, pattern};
 use crate::scene::{Ends, Port, advance_all, clients, context, ends, fetches, leak, message, send};
 use pami::{
     Active, Client, Context, Fetch, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload,
@@ -260,4 +260,132 @@ fn d8_what_is_owed_to_a_dead_node_is_dropped() {
     world.kill(1);
     advance_all(&mut [&mut origin]);
     assert!(clients[0].destroy_context(origin).is_ok());
+}
+
+#[test]
+fn d8_a_fence_whose_target_dies_before_an_older_get_is_done_names_it() {
+    let Scene { world, mut origin, mut dying, .. } = scene();
+    let region = dying.register(buffer(10_000), Rights::READ).ok().unwrap();
+    let (ends, done) = ends();
+    world.stepped();
+    let get = Get {
+        target: dying.endpoint(),
+        region: region.handle(),
+        offset: 0,
+        layout: Layout::Contiguous,
+        into: buffer(10_000).share(),
+        at: 0,
+        into_layout: Layout::Contiguous,
+        len: 10_000,
+        done: done(0),
+    };
+    assert_eq!(origin.get(get), Ok(()));
+    assert_eq!(origin.fence(dying.endpoint(), done(1).unwrap()), Ok(()));
+    // The fence is answered, and the get is not.
+    for _ in 0..20 {
+        let mut state = world.lock();
+        let step = state.steps().into_iter().find(|&step| step != Step::Answer(1, 0));
+        step.into_iter().for_each(|step| state.step(step));
+        drop(state);
+        origin.advance();
+        dying.advance();
+    }
+    assert_eq!(world.count(pami::packet::Kind::FenceAck), 1);
+    assert_eq!(*ends.lock().unwrap(), []);
+    world.kill(1);
+    advance_all(&mut [&mut origin]);
+    assert_eq!(sorted(ends), [(0, None, DEAD), (1, None, DEAD)]);
+}
+
+#[test]
+fn d8_a_message_whose_rest_is_in_the_fifo_when_its_sender_dies_is_received_whole() {
+    let Scene { world, mut origin, mut dying, got, .. } = scene();
+    world.stepped();
+    send(&mut dying, message(origin.endpoint(), pattern(2 * MTU, 0)));
+    let first = world.lock().steps()[0];
+    world.lock().step(first);
+    while origin.advance() > 0 {}
+    assert_eq!(*got.lock().unwrap(), []);
+    // Another node's death has the context look for halves; when it sees its FIFO empty the rest comes, and then the death.
+    world.lock().last_words = Some(1);
+    world.kill(2);
+    for _ in 0..5 {
+        origin.advance();
+    }
+    assert_eq!(*got.lock().unwrap(), [(1, 2 * MTU, 2 * MTU, Ok(()))]);
+}
+
+#[test]
+fn d8_nodes_that_owe_an_answer_are_looked_after_whoever_waits_and_others_are_not() {
+    const SECOND: u64 = 1_000_000_000;
+    let Scene { world, mut origin, mut dying, mut other, .. } = scene();
+    let region = dying.register(buffer(1000), Rights::all()).ok().unwrap();
+    let (ends, done) = ends();
+    let (_, fetched) = fetches();
+    let (to, handle) = (dying.endpoint(), region.handle());
+    let watched = |context: &mut Context<Port>| {
+        world.lock().watched.clear();
+        assert!(!context.wait_for(10 * SECOND + SECOND / 2, |_| false));
+        let mut watched = std::mem::take(&mut world.lock().watched);
+        assert!(watched.is_empty() || (10..=11).contains(&watched.len()), "once a second: {watched:?}");
+        watched.dedup();
+        watched
+    };
+    assert_eq!(watched(&mut origin), [0; 0], "for nothing nobody is woken");
+    world.stepped();
+    let get = |origin: &mut Context<Port>| {
+        let (layout, into_layout) = (Layout::Contiguous, Layout::Contiguous);
+        let into = buffer(1000).share();
+        let get = Get {
+            target: to,
+            region: handle,
+            offset: 0,
+            layout,
+            into,
+            at: 0,
+            into_layout,
+            len: 1000,
+            done: done(0),
+        };
+        assert_eq!(origin.get(get), Ok(()));
+    };
+    let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+    type Ask<'a> = &'a dyn Fn(&mut Context<Port>);
+    let asks: [Ask; 5] = [
+        &get,
+        &|origin| {
+            let fetch = Fetch { target: to, region: handle, offset: 0, rmw, done: fetched(0) };
+            assert_eq!(origin.fetch(fetch), Ok(()));
+        },
+        &|origin| assert_eq!(origin.fence(to, done(0).unwrap()), Ok(())),
+        &|origin| send(origin, Send { remote_done: done(0), ..message(to, vec![1; 10]) }),
+        &|origin| send(origin, message(to, vec![1; SWITCH])),
+    ];
+    for ask in asks {
+        ask(&mut origin);
+        assert_eq!(watched(&mut origin), [1]);
+        world.free_running();
+        advance_all(&mut [&mut origin, &mut dying]);
+        world.stepped();
+    }
+    assert_eq!(ends.lock().unwrap().len(), 3);
+    // Nor does a message stop in the middle unnoticed, whether its sender was to bring the rest or to be asked for it.
+    for len in [2 * MTU, SWITCH] {
+        send(&mut dying, message(other.endpoint(), pattern(len, 0)));
+        let first = world.lock().steps()[0];
+        world.lock().step(first);
+        while other.advance() > 0 {}
+        assert_eq!(watched(&mut other), [1]);
+        world.free_running();
+        advance_all(&mut [&mut dying, &mut other]);
+        world.stepped();
+    }
+    assert_eq!((watched(&mut other), watched(&mut origin)), (vec![], vec![]));
+    // Who never sleeps asks all the same, as time goes by.
+    world.lock().now += SECOND;
+    get(&mut origin);
+    for _ in 0..100_000 {
+        origin.advance();
+    }
+    assert_eq!(world.lock().watched, [1]);
 }

@@ -3,7 +3,9 @@
 use crate::machine::{MTU, buffer, pattern};
 use crate::scene::{Port, advance_all, context, ends, leak, message, pair, send};
 use pami::packet::Kind;
-use pami::{Active, ClientError, KeptId, Message, OnReceived, Receive, Received, Send, SendError};
+use pami::{
+    Active, ClientError, Completion, Done, KeptId, Message, OnReceived, Receive, Received, Send, SendError,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -132,7 +134,8 @@ fn p6_with_every_place_full_messages_wait_in_their_fifo_and_none_is_lost() {
 fn p6_an_eager_message_longer_than_a_place_waits_until_its_handler_has_a_buffer() {
     let (got, then) = receiver();
     let ready: &'static AtomicUsize = leak(AtomicUsize::new(0));
-    let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+    let handler = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+        assert_eq!(active.can_keep(message), message.total <= SWITCH);
         if ready.load(Relaxed) == 0 {
             return Receive::Later;
         }
@@ -205,4 +208,34 @@ fn p6_a_message_may_be_accepted_while_it_arrives() {
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!(ends.lock().unwrap().last(), Some(&(2, None, Ok(()))));
     assert_eq!(got.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn f1_a_fence_waits_for_the_callback_of_a_message_that_another_callback_accepted() {
+    for local in [true, false] {
+        let log: &'static Mutex<Vec<&str>> = leak(Mutex::default());
+        let second = leak(move |_: &mut Active<Port>, _: Received| log.lock().unwrap().push("second"));
+        let first = leak(move |active: &mut Active<Port>, _: Received| {
+            log.lock().unwrap().push("first");
+            let id = active.kept().next().unwrap().id;
+            assert!(active.accept(id, buffer(10), OnReceived { call: second, cookie: 0 }).is_ok());
+        });
+        let fenced = leak(move |_: &mut Active<Port>, _: Completion| log.lock().unwrap().push("fenced"));
+        let (_, handler) = later();
+        let [mut a, mut b] = pair(local, |client| client.dispatch(0, handler));
+        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        for seed in 0..2 {
+            send(&mut origin, message(target.endpoint(), pattern(10, seed)));
+        }
+        assert_eq!(origin.fence(target.endpoint(), Done { call: fenced, cookie: 0 }), Ok(()));
+        advance_all(&mut [&mut origin, &mut target]);
+        assert_eq!(*log.lock().unwrap(), [""; 0]);
+        let id = target.kept().next().unwrap().id;
+        assert!(target.accept(id, buffer(10), OnReceived { call: first, cookie: 0 }).is_ok());
+        while !log.lock().unwrap().contains(&"fenced") {
+            target.advance();
+            while origin.advance() > 0 {}
+        }
+        assert_eq!(*log.lock().unwrap(), ["first", "second", "fenced"]);
+    }
 }

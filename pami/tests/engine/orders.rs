@@ -107,13 +107,12 @@ fn handler(
         }
         let on = OnReceived { call: then, cookie: number as usize };
         let room = || buffer(message.total);
-        let fits = message.total <= SWITCH || message.data.is_empty();
         let received = match again {
             0 => Receive::Done,
             1 => Receive::Scatter(room(), Layout::Contiguous, on),
             2 => Receive::Packets(OnPart { call: part, cookie: number as usize }),
             // What no place has room for would be offered for ever.
-            3 if fits && active.kept().count() < KEPT => Receive::Later,
+            3 if active.can_keep(message) && active.kept().count() < KEPT => Receive::Later,
             _ => Receive::Into(room(), on),
         };
         book.expected[from][to] += 1;

@@ -1,6 +1,6 @@
 //! The receiving end of a ring of lines.
 
-use super::{COPIED, FORM, FREE, INLINE, LAP, LENT, Line, Storage, Tag};
+use super::{COPIED, FREE, INLINE, LENT, Line, Storage, Tag, number};
 use crate::buffer::Source;
 use crate::sync::Ordering;
 use core::ptr::NonNull;
@@ -13,7 +13,7 @@ pub struct Receiver {
     pub(super) head: usize,
 }
 
-// SAFETY: the copy slots that the pointer leads to are only read, under the marks of their lines.
+// SAFETY: the copy slots that the storage leads to are only read, under the marks of their lines.
 unsafe impl Send for Receiver {}
 
 impl Receiver {
@@ -21,45 +21,24 @@ impl Receiver {
     /// their lines again, one after the other, once they are dropped.
     #[inline]
     pub fn pull(&mut self) -> Option<Arrival> {
-        let (line, lap) = self.storage.line(self.head);
+        let line = self.storage.line(self.head);
         let mark = line.mark.load(Ordering::Acquire);
-        if mark == FREE || mark & LAP != lap {
+        if number(mark) != self.head as u32 || mark == FREE {
             return None;
         }
         self.head = self.head.wrapping_add(1);
-        let header_len = (mark >> 16) as usize;
-        let small = (mark >> 8 & 0xff) as usize;
-        let (header, data, data_len) = line.payload.with(|payload| {
-            // SAFETY: the mark is set and of this lap: sender wrote the payload in the form it names before it set
-            // the mark, and leaves it until the arrival clears it. Header and data lie in bounds by the checks of
-            // the pushes; the slot is the one the sender used.
-            unsafe {
-                let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
-                match mark & FORM {
-                    INLINE => (inline, inline.add(header_len), small),
-                    COPIED => {
-                        let copy = self.storage.copy(small);
-                        (copy, copy.add(header_len), (*payload).copied)
-                    }
-                    form => {
-                        let (data, len) = (*payload).lent.source.bytes();
-                        (if form == LENT { inline } else { self.storage.copy(small) }, data, len)
-                    }
-                }
-            }
-        });
-        Some(Arrival { line, header, header_len, data, data_len })
+        Some(Arrival { line, mark })
     }
 
     /// Whether a pull would find a message now.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        let (line, lap) = self.storage.line(self.head);
-        let mark = line.mark.load(Ordering::Relaxed);
-        mark != FREE && mark & LAP == lap
+        let mark = self.storage.line(self.head).mark.load(Ordering::Relaxed);
+        number(mark) == self.head as u32 && mark != FREE
     }
 
     /// Lines taken since the start.
+    #[inline]
     pub fn received(&self) -> usize {
         self.head
     }
@@ -68,10 +47,8 @@ impl Receiver {
 /// A message, in its line until this is dropped.
 pub struct Arrival {
     line: &'static Line,
-    header: NonNull<u8>,
-    header_len: usize,
-    data: NonNull<u8>,
-    data_len: usize,
+    /// Its mark, which stays so.
+    mark: u64,
 }
 
 // SAFETY: an arrival only reads, and clears a mark that is its own to clear; sources may end on any thread.
@@ -87,28 +64,80 @@ impl Arrival {
         self.line.tag.with(|tag| unsafe { *tag })
     }
 
+    /// The first word of the tag.
+    #[inline]
+    pub fn word(&self) -> u32 {
+        // SAFETY: as in `tag`.
+        self.line.tag.with(|tag| unsafe { (*tag)[0] })
+    }
+
+    /// Header and data.
+    #[inline]
+    pub fn parts(&self) -> (&[u8], &[u8]) {
+        if self.mark as u8 != INLINE {
+            return self.distant_parts();
+        }
+        let (header_len, data_len) = self.inline_lens();
+        self.line.payload.with(|payload| {
+            let header = payload.cast::<u8>();
+            // SAFETY: the mark says that the sender wrote header and data into the line, which it leaves as it is until the
+            // arrival clears the mark. They fit, by the checks of the pushes.
+            unsafe {
+                let data = header.add(header_len);
+                (slice::from_raw_parts(header, header_len), slice::from_raw_parts(data, data_len))
+            }
+        })
+    }
+
+    /// Header and data of which one or both lie elsewhere.
+    #[inline(never)]
+    fn distant_parts(&self) -> (&[u8], &[u8]) {
+        let (header_len, _) = self.inline_lens();
+        self.line.payload.with(|payload| {
+            // SAFETY: the mark is set, so the sender wrote the payload in the form that it names before, and leaves it
+            // until the arrival clears the mark. Header and data lie in bounds by the checks of the pushes, in the line, in
+            // the copy slot that the sender used, or in a source that the line keeps alive.
+            unsafe {
+                let (header, data, data_len) = match self.mark as u8 {
+                    COPIED => {
+                        let copied = (*payload).copied;
+                        (copied.place, copied.place.add(header_len), copied.data_len)
+                    }
+                    form => {
+                        let (data, len) = (*payload).lent.source.bytes();
+                        let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
+                        (if form == LENT { inline } else { (*payload).copied.place }, data, len)
+                    }
+                };
+                let header = slice::from_raw_parts(header.as_ptr(), header_len);
+                (header, slice::from_raw_parts(data.as_ptr(), data_len))
+            }
+        })
+    }
+
+    /// Bytes of header, and of data that lie in the line.
+    #[inline]
+    fn inline_lens(&self) -> (usize, usize) {
+        (usize::from((self.mark >> 16) as u16), usize::from((self.mark >> 8) as u8))
+    }
+
     /// The header.
     #[inline]
     pub fn header(&self) -> &[u8] {
-        self.line.payload.with(|_| ());
-        // SAFETY: in the line or in its copy slot, written before the mark was set and left until it is cleared.
-        unsafe { slice::from_raw_parts(self.header.as_ptr(), self.header_len) }
+        self.parts().0
     }
 
     /// The data.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        self.line.payload.with(|_| ());
-        // SAFETY: as in `header`, or the bytes of a source that the line keeps alive.
-        unsafe { slice::from_raw_parts(self.data.as_ptr(), self.data_len) }
+        self.parts().1
     }
 }
 
 impl Drop for Arrival {
     #[inline]
     fn drop(&mut self) {
-        let form = self.line.mark.load(Ordering::Relaxed) & FORM;
-        if form >= LENT {
+        if self.mark as u8 >= LENT {
             // SAFETY: the form says that the payload holds a source, which `push_lend` took apart; this is the
             // only arrival of the line, so it is put together once.
             drop(self.line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));

@@ -23,7 +23,7 @@ fn p9_every_length_of_header_and_data_arrives_by_copy_or_loan() {
     for header_len in (0..=headers).step_by(step) {
         for data_len in (0..=COPY_BYTES + 1).step_by(step) {
             let (header, data) = (bytes(2, header_len), source.slice(3..3 + data_len).unwrap());
-            let tag = [header_len as u32, data_len as u32, 2, 3, u32::MAX];
+            let tag = [header_len as u32, data_len as u32, 2, u32::MAX];
             let copied = sender.push_copy(&tag, &header, data.as_slice());
             assert_eq!(copied.is_ok(), header_len + data_len <= COPY_BYTES);
             let lent = copied.is_err();
@@ -68,7 +68,7 @@ fn d4_rings_of_any_size_wrap_at_any_index_and_arrivals_may_be_dropped_in_any_ord
                 match step.wrapping_mul(2_654_435_761) >> 30 {
                     0 | 1 => {
                         let data = bytes(sent, if sent.is_multiple_of(3) { 41 } else { 8 });
-                        if sender.push_copy(&[sent; 5], &[], &data).is_ok() {
+                        if sender.push_copy(&[sent; 4], &[], &data).is_ok() {
                             sent += 1;
                         } else {
                             assert!(sent > received || !held.is_empty());
@@ -76,7 +76,7 @@ fn d4_rings_of_any_size_wrap_at_any_index_and_arrivals_may_be_dropped_in_any_ord
                     }
                     2 => match receiver.pull() {
                         Some(arrival) => {
-                            assert_eq!(arrival.tag(), [received; 5]);
+                            assert_eq!(arrival.tag(), [received; 4]);
                             held.push_back((received, arrival));
                             received += 1;
                         }
@@ -103,9 +103,9 @@ fn p9_a_loan_ends_when_the_arrival_is_dropped() {
     let (mut sender, mut receiver) = make(2, 0, 0);
     let lease = Buffer::new(vec![5; 300].leak()).unwrap().lend();
     let source = lease.source();
-    sender.push_lend(&[0; 5], &[1], &source).unwrap();
-    sender.push_lend(&[0; 5], &[2], &source).unwrap();
-    assert_eq!(sender.push_lend(&[0; 5], &[3], &source), Err(Refused::Full));
+    sender.push_lend(&[0; 4], &[1], &source).unwrap();
+    sender.push_lend(&[0; 4], &[2], &source).unwrap();
+    assert_eq!(sender.push_lend(&[0; 4], &[3], &source), Err(Refused::Full));
     drop(source);
     let arrivals = [receiver.pull().unwrap(), receiver.pull().unwrap()];
     assert!(!lease.is_idle() && !sender.is_settled());
@@ -113,11 +113,11 @@ fn p9_a_loan_ends_when_the_arrival_is_dropped() {
     drop(arrivals);
     assert!(lease.is_idle() && sender.is_settled());
     for number in 0..3 {
-        sender.push_copy(&[number; 5], &[], &[]).unwrap();
+        sender.push_copy(&[number; 4], &[], &[]).unwrap();
         assert!(sender.is_settled(), "a copy is no loan");
         drop(receiver.pull().unwrap());
     }
-    assert_eq!(sender.push_copy(&[0; 5], &[], &[0; 41]), Err(Refused::TooLong));
+    assert_eq!(sender.push_copy(&[0; 4], &[], &[0; 41]), Err(Refused::TooLong));
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn p9_two_threads_exchange_all_forms() {
             let source = lease.source().slice(0..len(number)).unwrap();
             loop {
                 let pushed = match number % 4 {
-                    0 => sender.push_copy(&[number; 5], &[], &copy),
+                    0 => sender.push_copy(&[number; 4], &[], &copy),
                     2 => {
-                        sender.push_filled(&[number; 5], &[], copy.len(), |data| data.copy_from_slice(&copy))
+                        sender.push_filled(&[number; 4], &[], copy.len(), |data| data.copy_from_slice(&copy))
                     }
-                    _ => sender.push_lend(&[number; 5], &[7; 17], &source),
+                    _ => sender.push_lend(&[number; 4], &[7; 17], &source),
                 };
                 match pushed {
                     Ok(()) => break,
@@ -154,7 +154,7 @@ fn p9_two_threads_exchange_all_forms() {
                 None => thread::yield_now(),
             }
         };
-        assert_eq!((arrival.tag(), arrival.data().len()), ([number; 5], len(number)));
+        assert_eq!((arrival.tag(), arrival.data().len()), ([number; 4], len(number)));
         if number % 2 == 0 {
             assert_eq!(arrival.data(), bytes(number, len(number)));
         } else {

@@ -166,6 +166,10 @@ impl Bench {
     /// One round of each node of `running`. Returns whether anything moved.
     pub fn round(&mut self, running: impl Fn(u32) -> bool) -> bool {
         let mut moved = false;
+        if self.dice.per_mille(30) {
+            let [one, other] = [0; 2].map(|_| self.dice.below(self.nodes.len() as u64));
+            self.nodes[one as usize].link.probe(other as u32);
+        }
         let start = self.dice.below(self.nodes.len() as u64) as usize;
         for step in 0..self.nodes.len() {
             let rank = (start + step) % self.nodes.len();

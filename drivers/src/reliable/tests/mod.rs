@@ -8,6 +8,7 @@ mod hostile;
 mod random;
 mod seeds;
 mod units;
+mod whole;
 mod wire;
 
 use super::Clock;

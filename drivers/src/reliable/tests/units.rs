@@ -21,9 +21,10 @@ use zerocopy::IntoBytes;
 
 std::thread_local! {
     static SLEPT_UNTIL: core::cell::Cell<Option<u64>> = const { core::cell::Cell::new(None) };
+    static WOKEN: core::cell::Cell<u32> = const { core::cell::Cell::new(0) };
 }
 
-/// One hart, which is never woken and sleeps no longer than it is told.
+/// One hart, which counts its wake-ups and sleeps no longer than it is told.
 pub struct Hart;
 
 impl Platform for Hart {
@@ -35,7 +36,9 @@ impl Platform for Hart {
         now()
     }
 
-    fn wake(_hart: usize) {}
+    fn wake(_hart: usize) {
+        WOKEN.set(WOKEN.get() + 1);
+    }
 
     fn wait(deadline_ns: Option<u64>, _acknowledge: impl FnMut()) {
         SLEPT_UNTIL.set(deadline_ns);
@@ -62,7 +65,7 @@ fn endpoint(task: u32, context: u8) -> Endpoint {
 }
 
 fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
-    Envelope { kind: Kind::First, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
+    Envelope { kind: Kind::Next, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
 }
 
 fn pattern(message: u32, len: usize) -> Vec<u8> {
@@ -270,6 +273,7 @@ fn d8_what_was_asked_of_a_dead_node_is_forgotten_before_its_death_is_told() {
     let own = a.port.register(Reachable::Shared(memory.clone()), Rights::all()).unwrap();
     let into = shared(&[0; 50_000]);
     let get = |me, peer, message| Envelope { kind: Kind::Get, total: 50_000, ..envelope(me, peer, message) };
+    let mut other = Talker::new(unit, 0, 1);
     // More than the window takes, so that some wait in the injection FIFO; and the peer asks this node as well.
     for message in 0..40 {
         a.port.push_get(1, &get(a.me, a.peer, message), region, Some((&into, 0)), true).unwrap();
@@ -288,7 +292,13 @@ fn d8_what_was_asked_of_a_dead_node_is_forgotten_before_its_death_is_told() {
         elapse(10_000_000);
     }
     assert_eq!((a.port.first_dead(), a.port.is_dead(1)), (Some(1), true));
-    // Those under way are forgotten already; those that still wait are with the next rounds.
+    // Those under way are forgotten already; those that still wait are with the next rounds, and whose memory they held is
+    // woken, whoever runs the engine.
+    a.port.arm();
+    let woken = WOKEN.get();
+    other.port.drive();
+    assert_eq!(WOKEN.get(), woken + 1);
+    a.port.disarm();
     while b.port.deaths() == 0 {
         b.port.drive();
         elapse(10_000_000);
@@ -303,4 +313,57 @@ fn d8_what_was_asked_of_a_dead_node_is_forgotten_before_its_death_is_told() {
     a.port.deregister(own);
     b.port.deregister(region);
     assert!(memory.reclaim().is_ok());
+}
+
+#[test]
+fn d8_a_peer_that_took_all_it_was_sent_and_died_is_found_dead_if_it_is_watched() {
+    for slept in [false, true] {
+        super::NOW.set(0);
+        let (wire, [unit, peer]) = units(1, Faults::NONE);
+        let mut talkers = [Talker::new(unit, 0, 0), Talker::new(peer, 1, 0)];
+        for _ in 0..100 {
+            talkers.iter_mut().for_each(|talker| _ = talker.step(3));
+            elapse(100_000);
+        }
+        let [mut a, mut b] = talkers;
+        // It lives: whoever watches it hears of it, and then there is nothing more to do.
+        a.port.watch(1);
+        let mut probes = [0; 2];
+        for probes in &mut probes {
+            for _ in 0..600 {
+                a.port.drive();
+                b.port.drive();
+                elapse(100_000_000);
+            }
+            *probes = unit.statistics().reliability.probes;
+        }
+        assert!(unit.deaths() == 0 && probes[0] > 0 && probes[0] == probes[1], "{probes:?}");
+        a.port.sleep(None);
+        assert_eq!(SLEPT_UNTIL.get(), None);
+        // It is dead: who does not watch it does not find out.
+        wire.network().cut[1] = true;
+        for _ in 0..60 {
+            a.port.drive();
+            elapse(1_000_000_000);
+        }
+        assert_eq!(unit.deaths(), 0);
+        a.port.watch(1);
+        let (start, mut sleeps) = (now(), 0);
+        while unit.deaths() == 0 && now() - start < 15_000_000_000 {
+            a.port.watch(1);
+            if slept {
+                a.port.sleep(None);
+                assert!(SLEPT_UNTIL.get().is_some());
+                sleeps += 1;
+            } else {
+                a.port.drive();
+                elapse(10_000_000);
+            }
+        }
+        assert!(unit.is_dead(1) && now() - start > 10_000_000_000 && sleeps < 100);
+        // Watching the dead, strangers and oneself does nothing.
+        [0, 1, 77].into_iter().for_each(|node| a.port.watch(node));
+        a.port.sleep(None);
+        assert_eq!(SLEPT_UNTIL.get(), None);
+    }
 }

@@ -44,7 +44,7 @@ fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again
     let dropped = unit.statistics().dropped;
     assert_eq!((dropped.foreign, dropped.stray, dropped.runts), (300, 300, 600));
     card.receive(&frame(1, 0, ETHERTYPE, packet)).unwrap();
-    assert_eq!(*next(&mut port, || ()).envelope(), good);
+    assert_eq!(next(&mut port, || ()).envelope(), good);
 }
 
 #[test]

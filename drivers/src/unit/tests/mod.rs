@@ -46,7 +46,7 @@ fn endpoint(task: u32, context: u8) -> Endpoint {
 }
 
 fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
-    Envelope { kind: Kind::First, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
+    Envelope { kind: Kind::Next, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
 }
 
 /// Bytes that tell message and place.

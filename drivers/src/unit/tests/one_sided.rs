@@ -4,6 +4,7 @@ use super::*;
 use crate::unit::{INLINE_BYTES, WINDOW};
 use pami::device::Full;
 use pami::layout::Segment;
+use pami::packet::ENDS;
 use zerocopy::IntoBytes;
 
 pub(super) type Ports<const TEST: usize> = (TestPort<TEST>, TestPort<TEST>);
@@ -17,7 +18,8 @@ pub(super) fn ports<const TEST: usize>(task: u32) -> (Ports<TEST>, u32) {
 
 /// Asks of task 0, context 0, to task `task`, context 1.
 pub(super) fn request(kind: Kind, task: u32, message: u32, offset: u32, total: u32) -> Envelope {
-    Envelope { kind, dispatch: 0, origin: endpoint(0, 0), target: endpoint(task, 1), message, offset, total }
+    let dispatch = if kind == Kind::Put { ENDS } else { 0 };
+    Envelope { kind, dispatch, origin: endpoint(0, 0), target: endpoint(task, 1), message, offset, total }
 }
 
 pub(super) fn push_put<P: Port>(
@@ -101,6 +103,27 @@ fn p7_a_put_of_several_packets_is_answered_once_and_lent_memory_comes_back() {
     assert_eq!(completed, Completed { message: 3, result: Ok(0) });
     assert!(bytes(&memory) == data && a.completed().is_none());
     assert!(lease.reclaim().is_ok());
+}
+
+#[test]
+fn n8_whoever_lent_what_was_got_is_woken_when_nobody_reads_it_any_more() {
+    let net = Net::new(2);
+    let units = units::<0>(&net, 2, 1, None);
+    let (mut a, mut owner, mut other) = (open(units[0], 0), open(units[1], 0), open(units[1], 1));
+    let lease = Buffer::new(std::vec![0; 1200].leak()).unwrap().lend();
+    let region = owner.register(Memory::Lent(lease.source()), Rights::READ).unwrap();
+    let into = shared(&[0; 1000]);
+    let envelope = Envelope { target: endpoint(1, 0), ..request(Kind::Get, 1, 4, 0, 1000) };
+    a.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
+    owner.arm();
+    // The owner's node is driven by another of its contexts.
+    let completed = ended(&mut a, || {
+        other.drive();
+    });
+    assert_eq!(completed.result, Ok(0));
+    owner.deregister(region);
+    assert!(lease.reclaim().is_ok());
+    assert_eq!(owner.station.bell.ring(), None, "somebody has woken it");
 }
 
 #[test]
@@ -197,7 +220,7 @@ fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
         let arrival = next(&mut a, || {
             b.drive();
         });
-        let envelope = *arrival.envelope();
+        let envelope = arrival.envelope();
         assert_eq!((envelope.message, envelope.offset as usize), (6, 100 + received.len()));
         assert_eq!((envelope.origin, envelope.target, envelope.total), (endpoint(1, 1), endpoint(0, 0), 900));
         received.extend_from_slice(arrival.data());
@@ -211,7 +234,7 @@ fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
     let arrival = next(&mut a, || {
         b.drive();
     });
-    let envelope = *arrival.envelope();
+    let envelope = arrival.envelope();
     assert_eq!((envelope.kind, envelope.dispatch), (Kind::GetLast, RegionFault::Bounds as u8));
     a.release(arrival);
 }

@@ -4,6 +4,7 @@ use super::one_sided::{add, ports, push_put, push_rmw, request, statistics};
 use super::*;
 use crate::unit::REGIONS;
 use pami::device::NoRegionLeft;
+use pami::packet::ENDS;
 use zerocopy::IntoBytes;
 
 #[test]
@@ -145,6 +146,29 @@ fn p8_a_put_whose_middle_is_refused_fails_although_its_end_is_not() {
         });
         assert_eq!(completed, Completed { message, result });
     }
+}
+
+#[test]
+fn p8_a_refused_put_that_nobody_is_told_of_spoils_no_other() {
+    let ((mut a, mut b), _) = ports::<0>(1);
+    let (region, _) = region(&mut b, &[0; 100]);
+    let put = |a: &mut TestPort<0>, kind, dispatch, message, offset| {
+        let envelope = Envelope { dispatch, ..request(kind, 1, message, offset, 20) };
+        a.push_copy(torus(1), &envelope, region.as_bytes(), &[1; 10]).unwrap();
+    };
+    put(&mut a, Kind::Put, ENDS, 1, 95);
+    for message in 2..12 {
+        put(&mut a, Kind::Put, 0, message, 95);
+    }
+    // Numbers come again in time.
+    for (message, result) in [(2, Ok(0)), (11, Ok(0)), (1, Err(RegionFault::Bounds))] {
+        put(&mut a, Kind::PutLast, 0, message, 0);
+        let completed = ended(&mut a, || {
+            b.drive();
+        });
+        assert_eq!(completed, Completed { message, result });
+    }
+    assert_eq!(statistics(&b).refused, 12);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn d4_packets_of_all_sizes_arrive_as_they_were_sent() {
                 let arrival = next(&mut b, || {
                     a.drive();
                 });
-                assert_eq!(*arrival.envelope(), envelope);
+                assert_eq!(arrival.envelope(), envelope);
                 assert_eq!((arrival.header(), arrival.data()), (&header[..], &data[..]));
                 b.release(arrival);
             }
@@ -153,7 +153,7 @@ fn d9_hostile_packets_are_counted_by_reason_and_dropped() {
     }
     net.inject(1, &bytes(&good));
     let arrival = next(&mut port, || ());
-    assert_eq!(*arrival.envelope(), good);
+    assert_eq!(arrival.envelope(), good);
     port.release(arrival);
     let dropped = units[1].statistics().dropped;
     assert_eq!(dropped.malformed, 3 + 1 + 2 + 1);

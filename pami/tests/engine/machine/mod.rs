@@ -11,7 +11,7 @@ use pami::client::{ClientError, Node, Sharing};
 use pami::context::Work;
 use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable, Wake};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
-use pami::packet::Envelope;
+use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
@@ -48,17 +48,19 @@ impl Packet {
 }
 
 impl Arrival for Packet {
-    fn envelope(&self) -> &Envelope {
-        &self.envelope
+    fn envelope(&self) -> Envelope {
+        self.envelope
     }
-    fn header(&self) -> &[u8] {
-        &self.header
-    }
-    fn data(&self) -> &[u8] {
+    fn parts(&self) -> (&[u8], &[u8]) {
         match &self.data {
-            Data::Copied(bytes) => bytes,
-            Data::Lent(source) => source.as_slice(),
+            Data::Copied(bytes) => (&self.header, bytes),
+            Data::Lent(source) => (&self.header, source.as_slice()),
         }
+    }
+    fn whole(&self) -> Option<(u8, Endpoint)> {
+        let Envelope { kind, dispatch, origin, offset, total, .. } = self.envelope;
+        let whole = kind == Kind::First && offset == 0 && total as usize == self.data().len();
+        whole.then_some((dispatch, origin))
     }
 }
 
@@ -113,6 +115,7 @@ impl TestPort {
 impl Port for TestPort {
     type Arrival = Packet;
     type Waker = NobodySleeps;
+    type Route = (Path, Endpoint);
 
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
         let node = self.node_of(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
@@ -124,6 +127,26 @@ impl Port for TestPort {
             return Ok(Path::Local(number as u16));
         }
         if self.is_dead(node) { Err(Unreachable::Dead(node)) } else { Ok(Path::Torus(node)) }
+    }
+
+    fn route(&self, target: Endpoint, path: Path) -> Option<Self::Route> {
+        Some((path, target))
+    }
+
+    fn push_whole(
+        &mut self,
+        &(path, target): &Self::Route,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full> {
+        // As much as a descriptor has room for.
+        if header.len() + data.len() > 24 {
+            return Err(Full);
+        }
+        let (kind, total) = (Kind::First, data.len() as u32);
+        let envelope = Envelope { kind, dispatch, origin: self.me, target, message: 0, offset: 0, total };
+        self.push_unless_refused(path, Packet::new(envelope, header, data))
     }
 
     fn mtu(&self) -> usize {
@@ -241,6 +264,10 @@ impl Port for TestPort {
         self.world.lock().dead.contains(&node)
     }
 
+    fn watch(&mut self, node: u32) {
+        self.world.lock().watched.push(node);
+    }
+
     fn node_of(&self, task: u32) -> Option<u32> {
         self.world.node_of(task)
     }
@@ -249,11 +276,15 @@ impl Port for TestPort {
         self.local_first = !self.local_first;
         let mut state = self.world.lock();
         let port = state.port(self.me);
-        if self.local_first {
+        let pulled = if self.local_first {
             port.local.pop_front().or_else(|| port.reception.pop_front())
         } else {
             port.reception.pop_front().or_else(|| port.local.pop_front())
+        };
+        if pulled.is_none() {
+            state.found_nothing();
         }
+        pulled
     }
 
     fn release(&mut self, _: Packet) {}
@@ -274,16 +305,22 @@ impl Port for TestPort {
         &mut self.posted
     }
 
-    fn arm(&mut self) {}
+    fn arm(&mut self) -> bool {
+        true
+    }
 
-    fn sleep(&mut self, _: Option<u64>) {
+    /// Until the deadline: nothing comes by itself.
+    fn sleep(&mut self, deadline_ns: Option<u64>) {
+        let mut state = self.world.lock();
+        state.now = state.now.max(deadline_ns.unwrap_or(0));
+        drop(state);
         std::thread::yield_now();
     }
 
     fn disarm(&mut self) {}
 
     fn now_ns(&self) -> u64 {
-        0
+        self.world.lock().now
     }
 }
 

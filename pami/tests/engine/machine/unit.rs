@@ -177,7 +177,7 @@ impl Unit {
     /// Carries out a request that arrived from a port of `node`.
     pub fn serve(&mut self, node: u32, injected: Injected) {
         let Injected { packet, into, .. } = injected;
-        let Envelope { kind, origin: to, target, message, offset, total, dispatch, .. } = *packet.envelope();
+        let Envelope { kind, origin: to, target, message, offset, total, dispatch, .. } = packet.envelope();
         let (name, segments) = packet.header().split_at(size_of::<RegionId>());
         let id = RegionId::read_from_bytes(name).unwrap();
         let answer = match kind {

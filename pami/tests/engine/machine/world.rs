@@ -54,6 +54,12 @@ pub struct State {
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
     pub seen: Vec<Seen>,
+    /// The time, which only passes while somebody sleeps.
+    pub now: u64,
+    /// Nodes that contexts had looked after, in that order.
+    pub watched: Vec<u32>,
+    /// A node whose injected packets arrive, and which dies, between a look at a FIFO that finds it empty and the next.
+    pub last_words: Option<u32>,
 }
 
 impl World {
@@ -68,6 +74,9 @@ impl World {
             stepped: false,
             moody: 0,
             seen: Vec::new(),
+            now: 0,
+            watched: Vec::new(),
+            last_words: None,
         };
         Self { per_node, tasks, state: Mutex::new(state) }
     }
@@ -132,6 +141,17 @@ impl State {
 
     pub fn unit(&mut self, node: u32) -> &mut Unit {
         &mut self.units[node as usize]
+    }
+
+    /// A port has seen its FIFOs empty.
+    pub fn found_nothing(&mut self) {
+        let Some(node) = self.last_words.take() else { return };
+        for step in self.steps() {
+            while matches!(step, Step::Send(key) if key.1 / self.per_node == node) && self.can(step) {
+                self.step(step);
+            }
+        }
+        self.dead.insert(node);
     }
 
     /// Whether the next packet is refused for no reason.
@@ -237,7 +257,7 @@ impl State {
         let own = from.1 / self.per_node;
         let Some(port) = self.ports.get_mut(&from) else { return };
         let Some(injected) = port.injection.pop_front() else { return };
-        let (node, envelope) = (injected.node, *injected.packet.envelope());
+        let (node, envelope) = (injected.node, injected.packet.envelope());
         if self.dead.contains(&node) {
             return;
         }

@@ -130,7 +130,7 @@ impl Actor {
         }
         while let Some(arrival) = self.port.pull() {
             moved = true;
-            let (envelope, data) = (*arrival.envelope(), arrival.data().to_vec());
+            let (envelope, data) = (arrival.envelope(), arrival.data().to_vec());
             assert!(arrival.header().is_empty());
             self.port.release(arrival);
             self.arrived(&envelope, &data);

@@ -248,7 +248,8 @@ impl World {
             let mut header = name(region);
             if packet == torn {
                 let outside = (STRIPE * ACTORS) as u32 + 1;
-                let envelope = self.actors[from].envelope(kind, endpoint(to), message, outside, len);
+                let mut envelope = self.actors[from].envelope(kind, endpoint(to), message, outside, len);
+                envelope.dispatch = u8::from(kind == Kind::Put);
                 self.push(from, to, Push::Copy(envelope, header, data));
                 continue;
             }

@@ -1,0 +1,56 @@
+//! The whole engine: contexts of three nodes over their message units, over reliable layers, over bad wires. Messages of all
+//! kinds, puts, gets, updates and fences at once; each is checked byte for byte, and that it ends, once, and when it may.
+//!
+//! `PAMIR_SEEDS=n` tries that many seeds, `PAMIR_SEED=n` only seed `n`.
+
+mod book;
+mod node;
+mod orders;
+mod world;
+
+use super::seeds;
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use std::boxed::Box;
+use world::{Trouble, World};
+
+const SEEDS: u64 = 10_000;
+/// Seeds that the same nodes go through one after the other: message units are never freed.
+const BATCH: u64 = 500;
+const NODES: usize = 3;
+const CONTEXTS: usize = 2;
+const ACTORS: usize = NODES * CONTEXTS;
+/// Most bytes of a message.
+const MOST: usize = 1500;
+/// From here on messages to other nodes go by rendezvous.
+const SWITCH: usize = 700;
+const KEPT: usize = 3;
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+fn endpoint(actor: usize) -> Endpoint {
+    let context = ContextOffset((actor % CONTEXTS) as u8);
+    Endpoint::from_parts(ClientId(0), (actor / CONTEXTS) as u32, context)
+}
+
+/// The number of a context among all.
+fn place_of(endpoint: Endpoint) -> usize {
+    endpoint.task() as usize * CONTEXTS + usize::from(endpoint.context().0)
+}
+
+#[test]
+fn d8_the_engine_is_exact_under_random_faults() {
+    let mended = seeds::run(SEEDS, BATCH, || World::new(Trouble::None), World::run);
+    assert!(mended > 0, "the wires were too good");
+}
+
+#[test]
+fn d8_what_waits_for_a_node_that_dies_at_any_moment_ends_and_the_rest_is_exact() {
+    seeds::run(100, 1, || World::new(Trouble::Death), World::run);
+}
+
+#[test]
+fn d9_a_hostile_node_disturbs_nothing_between_others() {
+    seeds::run(500, 100, || World::new(Trouble::Garbage), World::run);
+}

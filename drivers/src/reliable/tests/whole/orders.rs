@@ -1,0 +1,185 @@
+//! The operations that contexts start.
+
+use super::book::content;
+use super::world::{COUNTER, Reading, SOURCE, STRIPE, Trouble, World};
+use super::{ACTORS, CONTEXTS, NODES, endpoint};
+use crate::reliable::tests::dice::Dice;
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::packet::{Envelope, Header, Kind};
+use pami::{Fetch, Get, Layout, Payload, Put, Rmw, Send, Update, Width};
+use std::vec::Vec;
+use zerocopy::IntoBytes;
+
+/// Lengths of messages: none, inline, one packet, a few, by rendezvous, that again in pieces.
+const LENGTHS: [usize; 7] = [0, 9, 200, 500, 699, 700, 1500];
+
+impl World {
+    pub fn send(&mut self, from: usize, to: usize, dice: &mut Dice) {
+        let number = self.sent[from][to];
+        let len = LENGTHS[dice.below(7) as usize];
+        let mut header = number.to_le_bytes().to_vec();
+        header.push(dice.below(5) as u8);
+        let target = endpoint(to);
+        if len <= 200 && dice.per_mille(500) {
+            let data: Vec<u8> = content(from, to, number, len).collect();
+            let sent = self.contexts[from].send_immediate(target, 0, &header, &data);
+            self.sent[from][to] += u32::from(sent.is_ok());
+            return;
+        }
+        let mut buffer = self.book.notes().buffer();
+        for (place, byte) in buffer.as_mut_slice().iter_mut().zip(content(from, to, number, len)) {
+            *place = byte;
+        }
+        let (local, remote) = (self.open(from, to), self.open(from, to));
+        let send = Send {
+            target,
+            dispatch: 0,
+            header: &header,
+            payload: Payload::Buffer(buffer, 0..len),
+            layout: Layout::Contiguous,
+            local_done: self.book.done(local),
+            remote_done: self.book.done(remote),
+        };
+        match self.contexts[from].send(send) {
+            Ok(()) => self.sent[from][to] += 1,
+            Err((_, payload)) => {
+                self.refused(local);
+                self.refused(remote);
+                if let Payload::Buffer(buffer, _) = payload {
+                    self.book.notes().free(buffer);
+                }
+            }
+        }
+    }
+
+    /// Puts into the context's own stripe, if no put is under way there.
+    pub fn put(&mut self, from: usize, to: usize, dice: &mut Dice) {
+        let node = to / CONTEXTS;
+        if self.writing.iter().any(|&(stripe, _)| stripe == node * ACTORS + from) {
+            return;
+        }
+        let len = dice.below(120) as usize;
+        let layout = match dice.below(3) {
+            0 => Layout::Contiguous,
+            1 => Layout::Strided { block: 5, stride: 9 },
+            _ => Layout::Indexed(&[(100, 60), (0, 70), (255, 0), (200, 50)]),
+        };
+        let data: &'static [u8] =
+            DATA.get(dice.below(100) as usize..).and_then(|data| data.get(..len)).unwrap();
+        let number = self.open(from, to);
+        let put = Put {
+            target: endpoint(to),
+            region: self.regions[node].handle(),
+            offset: (COUNTER + SOURCE + from * STRIPE) as u32,
+            layout,
+            payload: Payload::Static(data),
+            payload_layout: Layout::Contiguous,
+            local_done: None,
+            remote_done: self.book.done(number),
+        };
+        if self.contexts[from].put(put).is_err() {
+            return self.refused(number);
+        }
+        self.writing.push((node * ACTORS + from, number));
+        let stripe = &mut self.stripes[node][from * STRIPE..][..STRIPE];
+        let (mut cursor, mut rest) = (Default::default(), data);
+        while !rest.is_empty() {
+            let (at, run) = layout.next_run(&mut cursor, rest.len() as u32).unwrap();
+            let (now, later) = rest.split_at(run as usize);
+            stripe[at as usize..][..now.len()].copy_from_slice(now);
+            rest = later;
+        }
+    }
+
+    /// Gets of what never changes.
+    pub fn get(&mut self, from: usize, to: usize, dice: &mut Dice) {
+        let node = to / CONTEXTS;
+        let len = dice.below(900) as usize;
+        let offset = dice.below(100) as usize;
+        let (layout, content): (_, Vec<u8>) = if dice.per_mille(500) {
+            (Layout::Contiguous, super::world::source(node).skip(offset).take(len).collect())
+        } else {
+            let strided = |at: &usize| (at - offset) % 101 < 100;
+            let places = (offset..).filter(strided).take(len);
+            let source: Vec<u8> = super::world::source(node).collect();
+            (Layout::Strided { block: 100, stride: 101 }, places.map(|at| source[at]).collect())
+        };
+        let into = self.book.notes().buffer().share();
+        let number = self.open(from, to);
+        let get = Get {
+            target: endpoint(to),
+            region: self.regions[node].handle(),
+            offset: (COUNTER + offset) as u32,
+            layout,
+            into: into.clone(),
+            at: 0,
+            into_layout: Layout::Contiguous,
+            len: len as u32,
+            done: self.book.done(number),
+        };
+        if self.contexts[from].get(get).is_err() {
+            return self.refused(number);
+        }
+        self.readings.push(Reading { number, into, content });
+    }
+
+    pub fn count(&mut self, from: usize, to: usize) {
+        let number = self.open(from, to);
+        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+        let (region, done) = (self.regions[to / CONTEXTS].handle(), self.book.fetched(number));
+        let fetch = Fetch { target: endpoint(to), region, offset: 0, rmw, done };
+        if self.contexts[from].fetch(fetch).is_err() {
+            self.refused(number);
+        }
+    }
+
+    pub fn fence(&mut self, from: usize, to: usize, dice: &mut Dice) {
+        let all = dice.per_mille(300);
+        let number = self.open(from, if all { ACTORS } else { to });
+        let done = self.book.done(number).unwrap();
+        let context = &mut self.contexts[from];
+        let taken =
+            if all { context.fence_tasks(0..NODES as u32, done) } else { context.fence(endpoint(to), done) };
+        if taken.is_err() {
+            return self.refused(number);
+        }
+        self.book.notes().fence(number, from, (!all).then_some(to));
+    }
+
+    /// A packet of the last node's that is well-formed and means anything.
+    pub fn throw(&mut self, dice: &mut Dice) {
+        debug_assert!(self.trouble == Trouble::Garbage);
+        let kinds = (0..=u8::MAX).map_while(Kind::from_byte).count() as u64;
+        let victim = dice.below(NODES as u64 - 1) as u32;
+        let end = |dice: &mut Dice, task| {
+            Endpoint::from_parts(ClientId(0), task, ContextOffset(dice.below(CONTEXTS as u64) as u8))
+        };
+        let small =
+            |dice: &mut Dice| if dice.per_mille(700) { dice.below(200) as u32 } else { dice.next() as u32 };
+        let header_len = [0, 5, 8, 16, 24][dice.below(5) as usize];
+        let len = header_len + dice.below(65 - header_len as u64) as usize;
+        let envelope = Envelope {
+            kind: Kind::from_byte(dice.below(kinds) as u8).unwrap(),
+            dispatch: if dice.per_mille(700) { 0 } else { dice.next() as u8 },
+            origin: end(dice, NODES as u32 - 1),
+            target: end(dice, victim),
+            message: small(dice),
+            offset: if dice.per_mille(500) { 0 } else { small(dice) },
+            total: if dice.per_mille(500) { (len - header_len) as u32 } else { small(dice) },
+        };
+        let payload: Vec<u8> = (0..len).map(|_| dice.next() as u8).collect();
+        let header = Header::new(&envelope, header_len as u16, (len - header_len) as u16);
+        let _ = self.units[NODES - 1].send_raw(victim, &[header.as_bytes(), &payload].concat());
+    }
+}
+
+/// Bytes to put.
+static DATA: [u8; 256] = {
+    let mut data = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        data[at] = (at * 7 + 1) as u8;
+        at += 1;
+    }
+    data
+};

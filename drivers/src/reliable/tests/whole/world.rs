@@ -1,0 +1,316 @@
+//! The nodes, and what their contexts do to each other.
+
+use super::book::Book;
+use super::node::{Port, TestNode, Unit};
+use super::{ACTORS, CONTEXTS, KEPT, NODES, SWITCH, leak};
+use crate::reliable::Reliable;
+use crate::reliable::tests::dice::Dice;
+use crate::reliable::tests::random::faults;
+use crate::reliable::tests::wire::{Faults, Lossy, Memory, Wire};
+use crate::reliable::tests::{elapse, now};
+use crate::unit::{MessageUnit, Setup};
+use pami::client::Sharing;
+use pami::mapping::{MapOrder, TaskMap};
+use pami::{Active, Client, ClientBuilder, Context, Message, Region, Rights, Shared};
+use std::boxed::Box;
+use std::vec::Vec;
+
+const MTU: usize = 300;
+const BUFFERS: usize = 64;
+/// No run may take longer, in virtual time.
+const LIMIT_NS: u64 = 600_000_000_000;
+/// However bad the wires, whoever lives is heard of more often.
+const SILENCE_NS: u64 = 60_000_000_000;
+/// A region is a word to count with, then bytes that never change, then a stripe for each context to put into.
+pub const COUNTER: usize = 64;
+pub const SOURCE: usize = 1024;
+pub const STRIPE: usize = 256;
+const REGION: usize = COUNTER + SOURCE + ACTORS * STRIPE;
+
+/// What happens besides the wires' faults.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    None,
+    /// The last node dies at some moment of the first run.
+    Death,
+    /// The last node sends packets that no honest one does.
+    Garbage,
+}
+
+/// A get under way, and what it has to bring.
+pub struct Reading {
+    pub number: u64,
+    pub into: Shared,
+    pub content: Vec<u8>,
+}
+
+pub struct World {
+    pub(super) wire: Wire,
+    pub(super) units: Vec<&'static Unit>,
+    pub(super) clients: Vec<Client<TestNode>>,
+    pub(super) contexts: Vec<Context<Port>>,
+    pub(super) regions: Vec<Region>,
+    /// What the stripes have to hold, by node.
+    pub(super) stripes: Vec<Vec<u8>>,
+    /// Puts under way into each stripe.
+    pub(super) writing: Vec<(usize, u64)>,
+    pub(super) readings: Vec<Reading>,
+    pub(super) book: Book,
+    pub(super) trouble: Trouble,
+    pub(super) operations: u64,
+    /// By origin and target.
+    pub(super) sent: [[u32; ACTORS]; ACTORS],
+    pub(super) mended: u64,
+}
+
+pub fn source(node: usize) -> impl Iterator<Item = u8> {
+    (0..SOURCE).map(move |at| (at * 7 + at / 256 + node * 91) as u8)
+}
+
+impl World {
+    pub fn new(trouble: Trouble) -> Self {
+        crate::reliable::tests::NOW.set(0);
+        let wire = Wire::new(NODES, 0, Faults::NONE);
+        let memory = Box::leak(Box::new(Memory::new()));
+        let map = TaskMap::new(NODES as u32, 1, MapOrder::NodesFirst).unwrap();
+        let book = Book::new(NODES);
+        book.notes().hostile = (trouble == Trouble::Garbage).then_some(NODES as u32 - 1);
+        let handler =
+            leak(move |active: &mut Active<Port>, message: &Message<'_>| book.handle(active, message));
+        let units: Vec<&'static Unit> = (0..NODES as u32)
+            .map(|node| {
+                let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
+                let adapter = Some(Reliable::new(device, node, NODES as u32).with_silence(SILENCE_NS));
+                let contexts = CONTEXTS as u8;
+                MessageUnit::start(Setup { adapter, node, map, contexts, harts: 1, agent: None }).unwrap()
+            })
+            .collect();
+        let (mut clients, mut contexts, mut regions) = (Vec::new(), Vec::new(), Vec::new());
+        for (task, unit) in (0..).zip(&units) {
+            let node = leak(TestNode { unit, task, tasks: NODES as u32, contexts: CONTEXTS as u8 });
+            // The last node's contexts share an injection FIFO and use no shared memory.
+            let last = task as usize + 1 == NODES;
+            let builder = ClientBuilder::new(node, "test").contexts(CONTEXTS as u8).dispatch(0, handler);
+            let builder = builder.rendezvous_from(SWITCH).kept(KEPT).local_paths(!last);
+            let sharing = if last { Sharing::Shared } else { Sharing::Exclusive };
+            let mut client = builder.sharing(sharing).create().unwrap();
+            for offset in 0..CONTEXTS as u8 {
+                let memory = client.context_memory().unwrap();
+                contexts.push(client.create_context(offset, memory).ok().unwrap());
+            }
+            clients.push(client);
+            let node = task as usize;
+            let memory = std::vec![0; REGION + 256].leak();
+            let mut buffer = pami::Buffer::new(memory).unwrap();
+            for (place, byte) in buffer.as_mut_slice()[COUNTER..].iter_mut().zip(source(node)) {
+                *place = byte;
+            }
+            regions.push(contexts[node * CONTEXTS].register(buffer, Rights::all()).ok().unwrap());
+        }
+        Self {
+            wire,
+            units,
+            clients,
+            contexts,
+            regions,
+            stripes: std::vec![std::vec![0; ACTORS * STRIPE]; NODES],
+            writing: Vec::new(),
+            readings: Vec::new(),
+            book,
+            trouble,
+            operations: 0,
+            sent: Default::default(),
+            mended: 0,
+        }
+    }
+
+    /// One seed's wire and work. Returns how much had to be mended.
+    pub fn run(&mut self, seed: u64) -> u64 {
+        let mut dice = Dice::new(seed);
+        self.wire.turn(seed, faults(&mut dice));
+        let mut orders = 4 + dice.below(50);
+        let death = (self.trouble == Trouble::Death).then(|| dice.below(orders));
+        let end = now() + LIMIT_NS;
+        while orders > 0 || !self.is_idle() {
+            assert!(now() < end, "not done in time: {:?}", self.book.notes().open);
+            for _ in 0..dice.below(6).min(orders) {
+                orders -= 1;
+                self.order(&mut dice);
+                if death == Some(orders) {
+                    self.book.notes().killed = Some(NODES as u32 - 1);
+                    self.wire.network().cut[NODES - 1] = true;
+                }
+            }
+            let moved = self.round(&mut dice);
+            if orders == 0 && self.is_dying() {
+                // Nobody but those who wait, and sleep, will find out.
+                for actor in 0..ACTORS - CONTEXTS {
+                    self.contexts[actor].wait_for(500_000_000, |_| false);
+                }
+            } else if moved || dice.per_mille(400) {
+                elapse(1_000 + dice.below(50_000));
+            } else {
+                let next = self.wire.network().next_arrival().unwrap_or(u64::MAX);
+                elapse(next.saturating_sub(now()).clamp(1_000, 500_000));
+            }
+        }
+        self.check();
+        if self.trouble == Trouble::Death {
+            self.close();
+        }
+        let before = self.mended;
+        let counts = self.units.iter().map(|unit| unit.statistics().reliability);
+        self.mended = counts.map(|counts| counts.retransmitted + counts.duplicates + counts.corrupt).sum();
+        self.mended - before
+    }
+
+    /// Ends the contexts that live: nothing is left of what they did.
+    fn close(&mut self) {
+        let contexts = core::mem::take(&mut self.contexts).into_iter().zip(0..ACTORS);
+        for (mut context, actor) in contexts {
+            if !self.is_honest(actor / CONTEXTS) {
+                continue;
+            }
+            let end = now() + LIMIT_NS;
+            loop {
+                let kept: Vec<_> = context.kept().map(|kept| kept.id).collect();
+                kept.into_iter().for_each(|id| context.discard(id).unwrap());
+                match self.clients[actor / CONTEXTS].destroy_context(context) {
+                    Ok(_) => break,
+                    Err((error, _)) if now() > end => panic!("context {actor}: {error}"),
+                    // Halves of the dead node's messages end when its death is found.
+                    Err((_, back)) => context = back,
+                }
+                context.wait_for(500_000_000, |_| false);
+            }
+        }
+    }
+
+    fn is_dying(&self) -> bool {
+        self.book.notes().killed.is_some()
+    }
+
+    /// Whether a node neither is dead nor sends garbage.
+    fn is_honest(&self, node: usize) -> bool {
+        node + 1 < NODES || (self.trouble != Trouble::Garbage && !self.is_dying())
+    }
+
+    fn round(&mut self, dice: &mut Dice) -> bool {
+        let mut events = 0;
+        let start = dice.below(ACTORS as u64) as usize;
+        for actor in (0..ACTORS).map(|step| (start + step) % ACTORS) {
+            if self.is_dying() && actor / CONTEXTS + 1 == NODES {
+                continue;
+            }
+            if dice.per_mille(700) {
+                events += self.contexts[actor].advance();
+            }
+            if dice.per_mille(300) {
+                self.take_kept(actor, dice);
+            }
+        }
+        if self.trouble == Trouble::Garbage && dice.per_mille(500) {
+            self.throw(dice);
+        }
+        self.take_read();
+        events > 0
+    }
+
+    /// Accepts a message that a context keeps, or drops one of a hostile node.
+    fn take_kept(&mut self, actor: usize, dice: &mut Dice) {
+        let context = &mut self.contexts[actor];
+        let count = context.kept().count() as u64;
+        let Some(kept) = context.kept().nth(dice.below(count) as usize) else { return };
+        let (id, then) = (kept.id, self.book.received(kept.header));
+        if self.book.notes().hostile == Some(kept.origin.task()) && dice.per_mille(500) {
+            let _ = context.discard(id);
+            return;
+        }
+        let buffer = self.book.notes().buffer();
+        if let Err((_, buffer)) = context.accept(id, buffer, then) {
+            self.book.notes().free(buffer);
+        }
+    }
+
+    /// Looks at what gets have brought.
+    fn take_read(&mut self) {
+        let mut notes = self.book.notes();
+        let mut left = Vec::new();
+        for reading in self.readings.drain(..) {
+            if notes.open.iter().any(|open| open.0 == reading.number) {
+                left.push(reading);
+                continue;
+            }
+            let buffer = reading.into.reclaim().ok().expect("the engine keeps no memory");
+            let brought = &buffer.as_slice()[..reading.content.len()];
+            assert!(brought == reading.content || notes.killed.is_some(), "get {}", reading.number);
+            notes.free(buffer);
+        }
+        self.readings = left;
+        self.writing.retain(|&(_, number)| notes.open.iter().any(|open| open.0 == number));
+    }
+
+    fn is_idle(&self) -> bool {
+        let notes = self.book.notes();
+        let dead = |actor: usize| notes.killed == Some((actor / CONTEXTS) as u32);
+        let whole = |from: usize, to: usize| notes.whole[to][from] == self.sent[from][to];
+        notes.open.iter().all(|&(_, from, _)| dead(from))
+            && (0..ACTORS).all(|from| (0..ACTORS).all(|to| dead(from) || dead(to) || whole(from, to)))
+    }
+
+    /// Compares all memory with what was put there.
+    fn check(&mut self) {
+        self.take_read();
+        for node in (0..NODES).filter(|&node| self.is_honest(node)) {
+            let memory = self.regions[node].memory();
+            let mut bytes = std::vec![0; REGION];
+            memory.read(0, &mut bytes).unwrap();
+            let (source_now, stripes) = bytes[COUNTER..].split_at(SOURCE);
+            assert!(source(node).eq(source_now.iter().copied()));
+            let count = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+            let living = ACTORS - if self.is_dying() { CONTEXTS } else { 0 };
+            let exact = living * STRIPE;
+            assert!(stripes[..exact] == self.stripes[node][..exact], "the stripes of node {node}");
+            let notes = self.book.notes();
+            let tickets = &notes.tickets[node];
+            // A dead node's updates may have been carried out, and it does not tell.
+            assert!(
+                notes.killed.is_some() || tickets.iter().copied().eq(0..count),
+                "the tickets of node {node}"
+            );
+            assert!(tickets.iter().all(|&ticket| ticket < count));
+        }
+        if self.trouble == Trouble::None {
+            for (unit, node) in self.units.iter().zip(0..) {
+                let dropped = unit.statistics().dropped;
+                assert_eq!(dropped.total(), 0, "node {node}: {dropped:?}");
+            }
+            assert!(self.contexts.iter().all(|context| context.counters().strays == 0));
+        }
+    }
+
+    pub fn open(&mut self, from: usize, to: usize) -> u64 {
+        self.operations += 1;
+        self.book.notes().open.insert((self.operations, from, to));
+        self.operations
+    }
+
+    /// Takes an operation back that was refused.
+    pub fn refused(&mut self, number: u64) {
+        self.book.notes().open.retain(|open| open.0 != number);
+    }
+
+    /// Has a context of an honest node do something to another.
+    fn order(&mut self, dice: &mut Dice) {
+        let actors = ACTORS - if self.trouble == Trouble::Garbage || self.is_dying() { CONTEXTS } else { 0 };
+        let (from, to) = (dice.below(actors as u64) as usize, dice.below(ACTORS as u64) as usize);
+        match dice.below(10) {
+            0..=3 if self.is_honest(to / CONTEXTS) || self.is_dying() => self.send(from, to, dice),
+            4 | 5 => self.put(from, to, dice),
+            6 => self.get(from, to, dice),
+            7 => self.count(from, to),
+            8 => self.fence(from, to, dice),
+            _ => {}
+        }
+    }
+}

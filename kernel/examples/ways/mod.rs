@@ -1,0 +1,165 @@
+//! The ways from a task to what it can reach: to itself, through its node's shared memory, over the network's loop-back,
+//! over the torus (SPEC D-6, P-9).
+//!
+//! Two clients: of the second nothing stays in the node. Each has two contexts and one region in every task.
+
+use crate::meeting::{Meeting, patiently};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use kernel::{
+    Active, Client, ClientBuilder, Context, Endpoint, JobError, Message, Receive, Region, RegionHandle,
+    Rights, SendError, Task,
+};
+use pami::mapping::Place;
+
+/// Clients: that of all paths, that of the network alone.
+pub const SIDES: usize = 2;
+/// Dispatch id of the end, behind those of meetings.
+const END: u8 = 29;
+/// Contexts of each client.
+pub const CONTEXTS: usize = 2;
+
+/// One task's end of all ways.
+pub struct Ways {
+    pub task: &'static Task,
+    pub clients: [Client; SIDES],
+    /// Those of the first client, then those of the second.
+    pub contexts: [Context; SIDES * CONTEXTS],
+    /// By client.
+    pub regions: [Region; SIDES],
+    /// By client, then by task.
+    handles: [&'static [RegionHandle]; SIDES],
+    meeting: Meeting,
+    /// Whether task 0 has said that it is done.
+    ended: &'static AtomicBool,
+}
+
+/// A way to a task.
+#[derive(Clone, Copy)]
+pub struct Way {
+    pub name: &'static str,
+    /// The number of the context here that goes this way.
+    pub context: usize,
+    pub target: Endpoint,
+    /// The target's region.
+    pub region: RegionHandle,
+    /// Whether packets leave by the adapter.
+    pub network: bool,
+}
+
+fn collect<T, const N: usize>(
+    mut make: impl FnMut(usize) -> Result<T, JobError>,
+) -> Result<[T; N], JobError> {
+    let mut all = heapless::Vec::<T, N>::new();
+    for number in 0..N {
+        let _ = all.push(make(number)?);
+    }
+    all.into_array().map_err(|_| JobError::Other("a collection is not full"))
+}
+
+impl Ways {
+    /// Sets both clients up as `settings` says, with regions of `bytes` bytes. Every task of the job calls it.
+    pub fn new(
+        task: &'static Task,
+        bytes: usize,
+        settings: impl Fn(ClientBuilder) -> ClientBuilder,
+    ) -> Result<Self, JobError> {
+        let builder = |name| settings(task.client(name)).contexts(CONTEXTS as u8);
+        let ended: &'static AtomicBool = task.memory().place(AtomicBool::new(false))?;
+        let end = task.memory().place(|_: &mut Active, _: &Message| {
+            ended.store(true, Relaxed);
+            Receive::Done
+        })?;
+        let (mut meeting, near) = Meeting::prepare(task, builder("near").dispatch(END, end))?;
+        let mut clients = [near.create()?, builder("far").local_paths(false).create()?];
+        let mut contexts = collect(|number| {
+            Ok(kernel::context(&mut clients[number / CONTEXTS], (number % CONTEXTS) as u8)?)
+        })?;
+        let contexts_of: &mut [Context; SIDES * CONTEXTS] = &mut contexts;
+        let regions: [Region; SIDES] = collect(|side| {
+            let rights = Rights::READ | Rights::WRITE | Rights::UPDATE;
+            let buffer = task.memory().buffer(bytes)?;
+            Ok(contexts_of[side * CONTEXTS].register(buffer, rights).map_err(|(error, _)| error)?)
+        })?;
+        let handles = collect(|side| meeting.handles(&clients[0], contexts_of, regions[side].handle()))?;
+        Ok(Self { task, clients, contexts, regions, handles, meeting, ended })
+    }
+
+    /// A way to a context of a task.
+    pub fn way(
+        &self,
+        name: &'static str,
+        side: usize,
+        task: u32,
+        context: u8,
+        network: bool,
+    ) -> Result<Way, JobError> {
+        let target = self.clients[side].endpoint(task, context)?;
+        let region = self.handles[side][task as usize];
+        Ok(Way { name, context: side * CONTEXTS, target, region, network })
+    }
+
+    /// One way of each kind that there is.
+    pub fn list(&self) -> Result<heapless::Vec<Way, 4>, JobError> {
+        let (task, me) = (self.task, self.task.number());
+        let map = task.map();
+        let lives_here = |&other: &u32| map.place(other).is_some_and(|place| place.node == task.node());
+        let neighbour = (0..task.tasks()).filter(|&other| other != me).find(lives_here);
+        let distance =
+            |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
+        let near = (0..task.shape().nodes()).find(|&node| distance(node) == 1);
+        let far = near.and_then(|node| map.task(Place { node, local: 0 }));
+        let mut ways = heapless::Vec::new();
+        let mut add = |way| _ = ways.push(way);
+        add(self.way("self", 0, me, 0, false)?);
+        // With no other task in the node, to the other context of this one.
+        add(self.way("shared memory", 0, neighbour.unwrap_or(me), neighbour.is_none().into(), false)?);
+        add(self.way("loop-back", 1, neighbour.unwrap_or(me), 0, true)?);
+        if let Some(far) = far {
+            add(self.way("torus", 0, far, 0, true)?);
+        }
+        Ok(ways)
+    }
+
+    /// Waits for all tasks.
+    pub fn meet(&mut self) -> Result<(), JobError> {
+        self.meeting.meet(&self.clients[0], &mut self.contexts, [0; 2]).map(drop)
+    }
+
+    /// What all tasks but 0 do while that one is at work: nothing but what it asks of them.
+    pub fn serve(&mut self) -> Result<(), JobError> {
+        let ended = self.ended;
+        self.wait(|| ended.load(Relaxed))
+    }
+
+    /// Task 0 is done: the others need not serve any longer.
+    pub fn end(&mut self) -> Result<(), JobError> {
+        for task in 1..self.task.tasks() {
+            let target = self.clients[0].endpoint(task, 0)?;
+            self.attempt(0, |active| active.send_immediate(target, END, &[], &[]))?;
+        }
+        Ok(())
+    }
+
+    /// Tries until there is room.
+    pub fn attempt(
+        &mut self,
+        context: usize,
+        mut attempt: impl FnMut(&mut Active) -> Result<(), SendError>,
+    ) -> Result<(), JobError> {
+        match attempt(&mut self.contexts[context]) {
+            Err(SendError::Again) => {}
+            outcome => return Ok(outcome?),
+        }
+        patiently(self.task, &self.clients[0], &mut self.contexts, |contexts| {
+            match attempt(&mut contexts[context]) {
+                Err(SendError::Again) => Ok(false),
+                outcome => Ok(outcome.map(|()| true)?),
+            }
+        })
+    }
+
+    /// Advances all contexts until `until` holds.
+    pub fn wait(&mut self, until: impl Fn() -> bool) -> Result<(), JobError> {
+        patiently(self.task, &self.clients[0], &mut self.contexts, |_| Ok(until()))
+    }
+}
