@@ -74,7 +74,12 @@ impl<P: Port> Active<P> {
             let dies = matches!(error, OperationError::NodeDead(_)) && geometry == Some(slot.geometry.into());
             let named = (slot.key.geometry, slot.key.sequence) == (label.key.geometry, label.key.sequence);
             if dies || named {
-                slot.end(error);
+                // Who does not agree on the members does not tell all of them.
+                if slot.creates {
+                    slot.fail(error)
+                } else {
+                    slot.end(error)
+                }
                 found |= named;
             }
         }

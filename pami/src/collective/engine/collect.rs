@@ -333,6 +333,7 @@ impl<P: Port> Active<P> {
         let slot = Slot {
             geometry,
             key: Key { geometry: entry.id.0, sequence, part: 0 },
+            creates: agreed.is_some(),
             digest: agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len)),
             gated: sequence % WINDOW == WINDOW - 1 && !synchronises(&call),
             call,

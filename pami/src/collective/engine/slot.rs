@@ -49,6 +49,8 @@ pub(crate) struct Slot<P: Port> {
     pub(super) key: Key,
     pub(super) digest: u32,
     pub(super) call: Call<'static>,
+    /// It is the barrier that creates the geometry.
+    pub(super) creates: bool,
     /// Begins with a barrier.
     pub(super) gated: bool,
     pub(super) phase: Phase,
