@@ -17,6 +17,8 @@
 
 use crate::acks::Acks;
 use crate::client::Counters;
+use crate::collective::cost::Terrain;
+use crate::collective::engine::Engine;
 use crate::device::{Path, Port, REQUESTS, Unreachable, Wake};
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::Endpoint;
@@ -123,8 +125,13 @@ pub struct Active<P: Port> {
     rounds: u32,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
+    /// Tasks of the job.
+    pub(crate) tasks: u32,
+    /// Where they are.
+    pub(crate) terrain: Terrain,
     pub(crate) rendezvous_from: usize,
     pub(crate) incoming: Incoming<P>,
+    pub(crate) collectives: Engine<P>,
     /// An arrival that found no place. Nothing else is pulled before it.
     held: Option<P::Arrival>,
     pub(crate) receptions: Receptions<P>,
@@ -145,6 +152,8 @@ pub(crate) struct Route<P: Port> {
 pub(crate) struct Setup<P: Port> {
     pub(crate) me: Endpoint,
     pub(crate) contexts: u8,
+    pub(crate) tasks: u32,
+    pub(crate) terrain: Terrain,
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
@@ -152,12 +161,13 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
     pub(crate) kept: KeptPlaces,
+    pub(crate) collectives: Engine<P>,
 }
 
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
-        let Setup { me, contexts, local_paths, rendezvous_from, handlers, .. } = setup;
-        let Setup { operations, receptions, incoming, kept, .. } = setup;
+        let Setup { me, contexts, tasks, terrain, local_paths, rendezvous_from, handlers, .. } = setup;
+        let Setup { operations, receptions, incoming, kept, collectives, .. } = setup;
         Self {
             deaths: port.deaths(),
             port,
@@ -173,12 +183,15 @@ impl<P: Port> Active<P> {
             watch_at: 0,
             rounds: 0,
             contexts,
+            tasks,
+            terrain,
             rendezvous_from,
             operations,
             receptions,
             incoming,
             acks: Acks::new(),
             kept,
+            collectives,
             held: None,
             not_sync: PhantomData,
         }
@@ -230,7 +243,7 @@ impl<P: Port> Active<P> {
 
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
-        self.operations.is_idle() && self.acks.is_empty()
+        self.operations.is_idle() && self.acks.is_empty() && self.collectives.is_idle()
     }
 
     /// Whether nothing is under way from others, and no message kept.
@@ -239,7 +252,11 @@ impl<P: Port> Active<P> {
     }
 
     fn is_idle(&self) -> bool {
-        self.has_sent_all() && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
+        self.collectives.rests()
+            && self.has_sent_all()
+            && self.receptions.is_idle()
+            && self.incoming.is_idle()
+            && self.held.is_none()
     }
 
     /// Keeps an arrival that has to wait.
@@ -360,6 +377,9 @@ impl<P: Port> Active<P> {
         self.rounds = self.rounds.wrapping_add(1);
         if self.rounds.is_multiple_of(ROUNDS_PER_WATCH) {
             self.watch_awaited();
+        }
+        if !self.collectives.rests() {
+            events += self.run_collectives();
         }
         self.busy = !self.is_idle();
         events

@@ -45,6 +45,7 @@ impl<P: Port> Active<P> {
         let port = &self.port;
         let dead = |endpoint: Endpoint| port.node_of(endpoint.task()).is_some_and(|node| port.is_dead(node));
         self.acks.forget_dead(dead);
+        self.end_collectives_of_dead();
     }
 
     /// Has the network find out now and then whether the nodes live that something here waits for.

@@ -67,6 +67,10 @@ pub mod wait;
 
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
+pub use collective::engine::{
+    Announcement, Collect, CollectError, Geometry, GeometryError, GeometryId, Limits, NewGeometry,
+    OnAnnounced, WORLD,
+};
 pub use context::{Active, Context, Poster, Progress, Work, WorkSlot};
 pub use dispatch::{
     Completion, Done, Fetched, Message, OnFetched, OnPart, OnReceived, Part, Receive, Received,

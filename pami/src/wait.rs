@@ -85,7 +85,9 @@ pub fn wait_on<P: Port>(
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
         if may_sleep && quiet && !held {
-            sleep(contexts, deadline);
+            let looks = contexts.iter().filter_map(|context| context.active.collectives.look_ns());
+            let until = looks.chain(deadline).min();
+            sleep(contexts, until);
         }
         for context in contexts.iter_mut() {
             context.active.port.disarm();

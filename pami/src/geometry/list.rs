@@ -82,7 +82,7 @@ pub(super) struct EndpointList<'a> {
 }
 
 fn key(endpoint: Endpoint) -> (u32, u8) {
-    (endpoint.task, endpoint.context.0)
+    (endpoint.task(), endpoint.context().0)
 }
 
 fn check(population: Population, endpoints: &[Endpoint]) -> Result<(), MembersError> {
@@ -93,10 +93,10 @@ fn check(population: Population, endpoints: &[Endpoint]) -> Result<(), MembersEr
         return Err(MembersError::TooMany);
     }
     let mistake = endpoints.iter().enumerate().find_map(|(place, endpoint)| match endpoint {
-        _ if endpoint.client != population.client => Some(MembersError::ForeignClient(place)),
-        _ if endpoint.task >= population.tasks => Some(MembersError::UnknownTask(endpoint.task)),
-        _ if endpoint.context.0 >= population.contexts => {
-            Some(MembersError::UnknownContext(endpoint.context.0))
+        _ if endpoint.client() != population.client => Some(MembersError::ForeignClient(place)),
+        _ if endpoint.task() >= population.tasks => Some(MembersError::UnknownTask(endpoint.task())),
+        _ if endpoint.context().0 >= population.contexts => {
+            Some(MembersError::UnknownContext(endpoint.context().0))
         }
         _ => None,
     });
@@ -115,7 +115,7 @@ impl<'a> EndpointList<'a> {
         let (index, groups) = memory.split_at_mut(endpoints.len());
         let mut count = 0;
         for (rank, endpoint) in endpoints.iter().enumerate() {
-            if rank == 0 || endpoints[rank - 1].task != endpoint.task {
+            if rank == 0 || endpoints[rank - 1].task() != endpoint.task() {
                 groups[count] = rank as u32;
                 count += 1;
             }
@@ -137,7 +137,7 @@ impl<'a> EndpointList<'a> {
         let index = index.get_mut(..endpoints.len()).ok_or(MembersError::IndexMemory(endpoints.len()))?;
         sort(index, |place| key(endpoints[place]))?;
         let list = Self { endpoints, groups, index };
-        let owner = |group: usize| endpoints[groups[group] as usize].task;
+        let owner = |group: usize| endpoints[groups[group] as usize].task();
         let scattered = (0..groups.len()).find(|&group| list.task_index(owner(group)) != Some(group as u32));
         scattered.map_or(Ok(list), |group| Err(MembersError::Scattered(owner(group))))
     }
@@ -170,7 +170,7 @@ impl<'a> EndpointList<'a> {
     }
 
     pub(super) fn task_index(&self, task: u32) -> Option<u32> {
-        let task_at = |&rank: &u32| self.endpoints[rank as usize].task;
+        let task_at = |&rank: &u32| self.endpoints[rank as usize].task();
         let from = self.index.partition_point(|rank| task_at(rank) < task);
         // Its endpoints that serve other tasks are no first of a group.
         let own = self.index[from..].iter().take_while(|rank| task_at(rank) == task);

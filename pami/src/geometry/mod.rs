@@ -236,7 +236,7 @@ impl<'a> Members<'a> {
             Set::Uniform { tasks, first, per_task } => {
                 let (index, context) = (rank / u32::from(*per_task), rank % u32::from(*per_task));
                 let context = ContextOffset(first + context as u8);
-                Some(Endpoint { client: self.client, context, task: tasks.task(index)? })
+                Some(Endpoint::from_parts(self.client, tasks.task(index)?, context))
             }
             Set::Endpoints(list) => list.endpoint(rank),
         }
@@ -245,10 +245,11 @@ impl<'a> Members<'a> {
     /// The rank of an endpoint, or `None` if it is no member.
     pub fn rank(&self, endpoint: Endpoint) -> Option<u32> {
         match &self.set {
-            _ if endpoint.client != self.client => None,
+            _ if endpoint.client() != self.client => None,
             Set::Uniform { tasks, first, per_task } => {
-                let context = endpoint.context.0.checked_sub(*first).filter(|context| context < per_task)?;
-                Some(tasks.index(endpoint.task)? * u32::from(*per_task) + u32::from(context))
+                let context =
+                    endpoint.context().0.checked_sub(*first).filter(|context| context < per_task)?;
+                Some(tasks.index(endpoint.task())? * u32::from(*per_task) + u32::from(context))
             }
             Set::Endpoints(list) => list.rank(endpoint),
         }
@@ -258,7 +259,7 @@ impl<'a> Members<'a> {
     pub fn task(&self, index: u32) -> Option<u32> {
         match &self.set {
             Set::Uniform { tasks, .. } => tasks.task(index),
-            Set::Endpoints(list) => Some(list.endpoint(list.ranks(index)?.start)?.task),
+            Set::Endpoints(list) => Some(list.endpoint(list.ranks(index)?.start)?.task()),
         }
     }
 
