@@ -114,6 +114,7 @@ fn g3_ft_class_s_verifies_every_step_on_pencils_and_slabs() {
 fn g3_is_class_s_verifies_every_iteration_and_sorts_on_any_number_of_tasks() {
     let class = is::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
     for tasks in [1, 2, 3, 5, 8, 16, 33] {
+        assert!(tasks <= is::ranker::TASKS);
         let sorted = on_tasks(tasks, |machine| {
             let mut ranker = is::ranker::Ranker::new(machine, class).unwrap();
             for iteration in 1..=is::class::ITERATIONS {
