@@ -3,6 +3,7 @@
 use super::class::Class;
 use crate::npb::machine::{Machine, Tasks};
 use crate::npb::random::Random;
+use core::ops::Range;
 
 const SEED: u64 = 271_828_183;
 
@@ -18,18 +19,21 @@ pub struct Tally {
     pub counts: [u64; ANNULI],
 }
 
-/// The tally of all pairs of a class, each task's share of them counted there. Any number of tasks.
+/// The tally of all pairs of a class, each task's share of them counted there by its threads. Any number of tasks.
 pub fn tally<M: Machine>(machine: &mut M, class: &Class) -> Result<Tally, M::Error> {
-    let (task, tasks) = (machine.task() as u64, machine.tasks() as u64);
-    let share = class.pairs() * task / tasks..class.pairs() * (task + 1) / tasks;
-    let mine = tally_of(share);
+    let mine = part(0..class.pairs(), machine.task(), machine.tasks());
     // Counts are far below 2^53: exact as reals.
     let mut words = [0.0; 2 + ANNULI];
-    words[..2].copy_from_slice(&mine.sums);
-    for (word, count) in words[2..].iter_mut().zip(mine.counts) {
-        *word = count as f64;
-    }
-    let group = machine.group(Tasks::all(tasks as usize))?;
+    machine.on_threads(
+        move |thread, threads| tally_of(part(mine.clone(), thread, threads)),
+        |tally| {
+            let counts = tally.counts.map(|count| count as f64);
+            for (word, more) in words.iter_mut().zip(tally.sums.into_iter().chain(counts)) {
+                *word += more;
+            }
+        },
+    )?;
+    let group = machine.group(Tasks::all(machine.tasks()))?;
     machine.sum(&group, &mut words)?;
     let mut all = Tally { sums: [words[0], words[1]], counts: [0; ANNULI] };
     for (count, word) in all.counts.iter_mut().zip(&words[2..]) {
@@ -38,7 +42,13 @@ pub fn tally<M: Machine>(machine: &mut M, class: &Class) -> Result<Tally, M::Err
     Ok(all)
 }
 
-fn tally_of(pairs: core::ops::Range<u64>) -> Tally {
+/// Share `number` of `count` about equal ones.
+fn part(pairs: Range<u64>, number: usize, count: usize) -> Range<u64> {
+    let bound = |number: usize| pairs.start + (pairs.end - pairs.start) * number as u64 / count as u64;
+    bound(number)..bound(number + 1)
+}
+
+fn tally_of(pairs: Range<u64>) -> Tally {
     let mut random = Random::after(SEED, 2 * pairs.start);
     let mut tally = Tally { sums: [0.0; 2], counts: [0; ANNULI] };
     for _ in pairs {

@@ -1,6 +1,7 @@
 //! NAS Parallel Benchmark EP: tallies Gaussian deviates, with the official verification (`--class S|W|A`).
 //!
-//! Any number of tasks share the pairs of random numbers evenly; one sum over all tasks brings the tallies together.
+//! Any number of tasks share the pairs of random numbers evenly, each task's harts its share; one sum over all tasks
+//! brings the tallies together.
 #![no_std]
 #![no_main]
 
@@ -12,8 +13,8 @@ mod npb;
 
 use class::CLASSES;
 use kernel::{JobError, Task};
+use npb::collectives::Collectives;
 use npb::job::{class, judge, say, say_time, start_ns};
-use npb::messages::Messages;
 
 kernel::entry!(main);
 
@@ -21,7 +22,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let class = class(task, &CLASSES, |class| class.name)?;
     let (name, log2, tasks) = (class.name, class.pairs_log2, task.tasks());
     say(task, format_args!("NPB EP class {name}: 2^{log2} pairs on {tasks} tasks"));
-    let mut machine = Messages::new(task)?;
+    let mut machine = Collectives::new(task)?;
     let start = start_ns(task, &mut machine)?;
     let tally = deviates::tally(&mut machine, class)?;
     say_time(task, start);

@@ -2,6 +2,7 @@
 //! (`--class S|W|A`).
 //!
 //! The tasks, a power of two, share the array as pencils; transposes run in rows and in columns of tasks.
+//! One hart of each task works: its work between two collectives is too short to share.
 #![no_std]
 #![no_main]
 
@@ -15,9 +16,9 @@ mod solver;
 
 use class::{CLASSES, STEPS};
 use kernel::{JobError, Task};
+use npb::collectives::Collectives;
 use npb::job::{class, judge, say, say_time, start_ns};
 use npb::machine::Grid;
-use npb::messages::Messages;
 use solver::Solver;
 
 kernel::entry!(main);
@@ -39,7 +40,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             "NPB FT class {name}: {x} x {y} x {z} points on {tasks} tasks as {rows} x {columns}, {STEPS} steps"
         ),
     );
-    let mut machine = Messages::new(task)?;
+    let mut machine = Collectives::new(task)?;
     let mut solver = Solver::new(&mut machine, class, grid)?;
     let start = start_ns(task, &mut machine)?;
     solver.restart(&mut machine)?;

@@ -25,7 +25,8 @@ pub struct Class {
     falling_from: i64,
 }
 
-const CLASSES: [Class; 3] = [
+/// The classes, smallest first.
+pub const CLASSES: [Class; 3] = [
     Class {
         name: "S",
         keys_log2: 16,
@@ -59,11 +60,6 @@ const CLASSES: [Class; 3] = [
 ];
 
 impl Class {
-    /// The class with this letter.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        CLASSES.iter().find(|class| class.name.eq_ignore_ascii_case(name))
-    }
-
     /// Number of keys.
     pub fn keys(&self) -> usize {
         1 << self.keys_log2
@@ -79,8 +75,19 @@ impl Class {
         self.places[test]
     }
 
+    /// The two keys that an iteration, counted from 1, changes: places in the sequence, and new values.
+    pub fn changed(&self, iteration: u32) -> [(usize, u32); 2] {
+        let place = iteration as usize;
+        [(place, iteration), (place + ITERATIONS as usize, self.values() - iteration)]
+    }
+
+    /// Whether the test keys have their official ranks in an iteration, counted from 1.
+    pub fn verifies(&self, iteration: u32, ranks: [u32; TEST_KEYS]) -> bool {
+        ranks.iter().enumerate().all(|(test, &rank)| i64::from(rank) == self.official_rank(test, iteration))
+    }
+
     /// The official rank of a test key in an iteration, counted from 1.
-    pub fn official_rank(&self, test: usize, iteration: u32) -> i64 {
+    fn official_rank(&self, test: usize, iteration: u32) -> i64 {
         let iteration = i64::from(iteration);
         if test < self.rising {
             self.ranks[test] + iteration - self.rising_from

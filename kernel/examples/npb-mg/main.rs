@@ -1,6 +1,7 @@
 //! NAS Parallel Benchmark MG: V-cycles of a multigrid solver, with the official verification (`--class S|W|A`).
 //!
 //! The tasks, a power of two, share the grid as a box of blocks.
+//! One hart of each task works: its work between two collectives is too short to share.
 #![no_std]
 #![no_main]
 
@@ -17,8 +18,8 @@ use class::CLASSES;
 use cycle::Solver;
 use grid::TaskBox;
 use kernel::{JobError, Task};
+use npb::collectives::Collectives;
 use npb::job::{class, judge, say, say_time, start_ns};
-use npb::messages::Messages;
 
 kernel::entry!(main);
 
@@ -38,7 +39,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             "NPB MG class {name}: {extent}^3 points on {tasks} tasks as {x} x {y} x {z}, {iterations} iterations"
         ),
     );
-    let mut machine = Messages::new(task)?;
+    let mut machine = Collectives::new(task)?;
     let mut solver = Solver::new(&mut machine, class)?;
     solver.restart(&mut machine)?;
     solver.cycle(&mut machine)?; // untimed, as the benchmark has it: touches all memory once

@@ -66,7 +66,7 @@ impl Grid {
 }
 
 /// One task's view of the machine. All members of a group call its collectives in the same order and with slices of
-/// the same lengths; results are the same bits at every member and in every run.
+/// the same lengths, unless it says otherwise; results are the same bits at every member and in every run.
 pub trait Machine {
     /// A group of tasks, ready for collectives.
     type Group;
@@ -85,7 +85,16 @@ pub trait Machine {
     /// `len` zeros that the benchmark keeps.
     fn indices(&mut self, len: usize) -> Result<&'static mut [u32], Self::Error>;
 
-    /// The group of `tasks`, of which this task is a member; every member calls this.
+    /// Calls `work` on each of the task's threads at the same time, with the thread's number and how many there are,
+    /// and hands what they return to `take`, in the order of threads.
+    fn on_threads<T: Send + 'static>(
+        &mut self,
+        work: impl Fn(usize, usize) -> T + Send + Sync + 'static,
+        take: impl FnMut(T),
+    ) -> Result<(), Self::Error>;
+
+    /// The group of `tasks`, of which this task is a member; every member calls this. Tasks that make groups which
+    /// do not meet, such as the rows of a grid, do so in the same order.
     fn group(&mut self, tasks: Tasks) -> Result<Self::Group, Self::Error>;
 
     /// Returns when every member has called it.
@@ -93,6 +102,9 @@ pub trait Machine {
 
     /// Replaces `values` by their sums over the group.
     fn sum(&mut self, group: &Self::Group, values: &mut [f64]) -> Result<(), Self::Error>;
+
+    /// Replaces `values` by their sums over the group.
+    fn sum_indices(&mut self, group: &Self::Group, values: &mut [u32]) -> Result<(), Self::Error>;
 
     /// `all` becomes the `mine` of every member, in the order of ranks.
     fn all_gather(&mut self, group: &Self::Group, mine: &[f64], all: &mut [f64]) -> Result<(), Self::Error>;
@@ -105,6 +117,19 @@ pub trait Machine {
         send: &[f64],
         received: &mut [f64],
     ) -> Result<(), Self::Error>;
+
+    /// As [`all_to_all`](Self::all_to_all), with blocks of any lengths, which differ from task to task: the one for
+    /// rank `r` is `send[starts[r]..starts[r + 1]]`. Returns how many values came.
+    ///
+    /// # Errors
+    /// Among others, that more came than there is room for.
+    fn all_to_all_indices(
+        &mut self,
+        group: &Self::Group,
+        send: &[u32],
+        starts: &[usize],
+        received: &mut [u32],
+    ) -> Result<usize, Self::Error>;
 
     /// Swaps data with a task that names this one as its partner; with itself, copies.
     fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), Self::Error>;

@@ -34,43 +34,16 @@ mod ft {
     pub mod solver;
 }
 
+#[path = "../../examples/npb-is"]
+mod is {
+    pub mod class;
+    pub mod ranker;
+}
+
 mod threads;
 
-use npb::machine::{Grid, Machine, Tasks};
+use npb::machine::{Grid, Machine};
 use threads::on_tasks;
-
-#[test]
-fn g3_collectives_of_pairwise_swaps_are_right_for_any_number_of_tasks() {
-    for tasks in 1..=9 {
-        on_tasks(tasks, |machine| {
-            // All tasks, and the odd or even ones.
-            let me = Machine::task(machine);
-            let half = Tasks { first: me % 2, stride: 2, count: (tasks - me % 2).div_ceil(2) };
-            for group in [Tasks::all(tasks), half] {
-                let members: Vec<_> = (0..group.count).map(|rank| group.member(rank)).collect();
-                for len in [0, 1, 5, npb::pairwise::CHUNK + 1] {
-                    let word = |from: usize, at: usize| (from * 100_000 + at) as f64;
-                    let mut sums: Vec<_> = (0..len).map(|at| word(me, at)).collect();
-                    machine.sum(&group, &mut sums).unwrap();
-                    let total = |at| members.iter().map(|&from| word(from, at)).sum::<f64>();
-                    assert!(sums.iter().enumerate().all(|(at, &sum)| sum == total(at)));
-
-                    let mine: Vec<_> = (0..len).map(|at| word(me, at)).collect();
-                    let mut all = vec![0.0; len * group.count];
-                    machine.all_gather(&group, &mine, &mut all).unwrap();
-                    let wanted = members.iter().flat_map(|&from| (0..len).map(move |at| word(from, at)));
-                    assert!(all.iter().copied().eq(wanted));
-
-                    let block = |from: usize, to: usize| (0..len).map(move |at| word(from * 16 + to, at));
-                    let send: Vec<_> = members.iter().flat_map(|&to| block(me, to)).collect();
-                    machine.all_to_all(&group, &send, &mut all).unwrap();
-                    assert!(all.iter().copied().eq(members.iter().flat_map(|&from| block(from, me))));
-                }
-                machine.barrier(&group).unwrap();
-            }
-        });
-    }
-}
 
 #[test]
 fn g3_ep_class_s_verifies_on_any_number_of_tasks() {
@@ -134,5 +107,22 @@ fn g3_ft_class_s_verifies_every_step_on_pencils_and_slabs() {
         for (step, &checksum) in checksums[0].iter().enumerate() {
             assert!(class.verifies(step, checksum), "{rows} x {columns}, step {step}: {checksum:?}");
         }
+    }
+}
+
+#[test]
+fn g3_is_class_s_verifies_every_iteration_and_sorts_on_any_number_of_tasks() {
+    let class = is::class::CLASSES.iter().find(|class| class.name == "S").unwrap();
+    for tasks in [1, 2, 3, 5, 8, 16, 33] {
+        assert!(tasks <= is::ranker::TASKS);
+        let sorted = on_tasks(tasks, |machine| {
+            let mut ranker = is::ranker::Ranker::new(machine, class).unwrap();
+            for iteration in 1..=is::class::ITERATIONS {
+                let ranks = ranker.rank(machine, iteration).unwrap();
+                assert!(class.verifies(iteration, ranks), "{tasks} tasks, iteration {iteration}: {ranks:?}");
+            }
+            ranker.sort(machine).unwrap()
+        });
+        assert!(sorted.iter().all(|&sorted| sorted), "{tasks} tasks: {sorted:?}");
     }
 }

@@ -1,0 +1,281 @@
+//! The machine of the jobs: groups are geometries, and what groups do are their collectives, one at a time.
+//!
+//! Collectives work on memory in shared use, so data is copied there and back. The task's first hart communicates; the
+//! others work when a benchmark calls [`Machine::on_threads`].
+
+use super::machine::{Machine, Tasks};
+use super::swap::Swap;
+use kernel::{
+    Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
+    OperationError, Shared, Task, WORLD,
+};
+use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
+use spin::Mutex;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// How what is waited for ended.
+type Ended = Mutex<Option<Result<(), OperationError>>>;
+
+/// Memory that collectives work on; grows until it is as large as the largest needs.
+struct Area(Shared);
+
+impl Area {
+    fn new(task: &Task) -> Result<Self, JobError> {
+        Ok(Self(task.memory().buffer(0)?.share()))
+    }
+
+    /// Sees to room for so many bytes; what it holds is lost if there was less.
+    fn grow(&mut self, task: &Task, bytes: usize) -> Result<(), JobError> {
+        if self.0.len() < bytes {
+            self.0 = task.memory().buffer(bytes.next_power_of_two())?.share();
+        }
+        Ok(())
+    }
+
+    /// Puts values at its start.
+    fn put<T: IntoBytes + Immutable>(&mut self, task: &Task, values: &[T]) -> Result<(), JobError> {
+        self.grow(task, size_of_val(values))?;
+        self.0.write(0, values.as_bytes()).map_err(|_| JobError::Other("values outside their memory"))
+    }
+
+    /// Takes values from its start.
+    fn take<T: IntoBytes + FromBytes>(&self, values: &mut [T]) -> Result<(), JobError> {
+        self.0.read(0, values.as_mut_bytes()).map_err(|_| JobError::Other("values outside their memory"))
+    }
+
+    fn place(&self) -> Option<(Shared, usize)> {
+        Some((self.0.clone(), 0))
+    }
+}
+
+/// A geometry.
+pub struct Group {
+    id: GeometryId,
+    size: usize,
+}
+
+/// One task's end of all collectives.
+pub struct Collectives {
+    task: &'static Task,
+    client: Client,
+    context: Context,
+    swap: Swap,
+    ended: &'static Ended,
+    done: Done,
+    input: Area,
+    output: Area,
+    scratch: Area,
+    /// Geometries made so far.
+    made: u32,
+}
+
+impl Collectives {
+    /// One task's end, with the world as its first geometry.
+    pub fn new(task: &'static Task) -> Result<Self, JobError> {
+        let memory = task.memory();
+        let (swap, builder) = Swap::prepare(task, task.client("npb"))?;
+        let mut client = builder.collectives(Limits::default()).create()?;
+        let context = kernel::context(&mut client, 0)?;
+        let ended: &'static Ended = memory.place(Mutex::new(None))?;
+        let call = memory.place(move |_: &mut Active, completion: Completion| {
+            *ended.lock() = Some(completion.result);
+        })?;
+        Ok(Self {
+            task,
+            client,
+            context,
+            swap,
+            ended,
+            done: Done { call, cookie: 0 },
+            input: Area::new(task)?,
+            output: Area::new(task)?,
+            scratch: Area::new(task)?,
+            made: 0,
+        })
+    }
+
+    fn wait(&mut self) -> Result<(), JobError> {
+        let ended = self.ended;
+        self.context.wait(|_| ended.lock().is_some());
+        Ok(ended.lock().take().unwrap_or(Ok(()))?)
+    }
+
+    fn collect(&mut self, collect: Collect) -> Result<(), JobError> {
+        self.scratch.grow(self.task, self.context.scratch_len(&collect)?)?;
+        let scratch = self.scratch.place();
+        // One is in flight at a time: there is room for it.
+        self.context.collect(Collect { scratch, ..collect })?;
+        self.wait()
+    }
+
+    fn call(&self, group: &Group, what: Collective) -> Collect {
+        Collect::new(group.id, what, self.done)
+    }
+
+    fn sum_of<T>(&mut self, group: &Group, element: Element, values: &mut [T]) -> Result<(), JobError>
+    where
+        T: IntoBytes + FromBytes + Immutable,
+    {
+        let sum =
+            Reducer::new(Operator::Sum, element).map_err(|_| JobError::Other("there is no such sum"))?;
+        self.output.put(self.task, values)?;
+        self.collect(Collect {
+            output: self.output.place(),
+            in_place: true,
+            blocks: Blocks::equal(values.len()),
+            reducer: Some(sum),
+            ..self.call(group, Collective::Allreduce)
+        })?;
+        self.output.take(values)
+    }
+
+    /// A collective of blocks of `block` bytes.
+    fn blockwise<T>(
+        &mut self,
+        group: &Group,
+        what: Collective,
+        block: usize,
+        send: &[T],
+        received: &mut [T],
+    ) -> Result<(), JobError>
+    where
+        T: IntoBytes + FromBytes + Immutable,
+    {
+        self.input.put(self.task, send)?;
+        self.output.grow(self.task, size_of_val(received))?;
+        self.collect(Collect {
+            input: self.input.place(),
+            output: self.output.place(),
+            blocks: Blocks::equal(block),
+            sources: Blocks::equal(block),
+            ..self.call(group, what)
+        })?;
+        self.output.take(received)
+    }
+
+    /// Blocks of so many words. The list of their bounds stays in the task's memory.
+    fn listed(&self, lens: &[u32]) -> Result<Blocks<'static>, JobError> {
+        let (mut lens, places) = (lens.iter(), lens.len() + 1);
+        let mut next = 0;
+        let bounds = self.task.memory().fill(places, || {
+            let bound = next;
+            next += lens.next().map_or(0, |&len| len as usize * size_of::<u32>());
+            bound
+        })?;
+        Blocks::listed(bounds).map_err(|_| JobError::Other("blocks do not follow each other"))
+    }
+}
+
+impl Machine for Collectives {
+    type Group = Group;
+    type Error = JobError;
+
+    fn task(&self) -> usize {
+        self.task.number() as usize
+    }
+
+    fn tasks(&self) -> usize {
+        self.task.tasks() as usize
+    }
+
+    fn reals(&mut self, len: usize) -> Result<&'static mut [f64], JobError> {
+        Ok(self.task.memory().slice(len)?)
+    }
+
+    fn indices(&mut self, len: usize) -> Result<&'static mut [u32], JobError> {
+        Ok(self.task.memory().slice(len)?)
+    }
+
+    fn on_threads<T: Send + 'static>(
+        &mut self,
+        work: impl Fn(usize, usize) -> T + Send + Sync + 'static,
+        mut take: impl FnMut(T),
+    ) -> Result<(), JobError> {
+        let (task, memory, threads) = (self.task, self.task.memory(), self.task.harts());
+        let work = &*memory.place(work)?;
+        let results = &*memory.fill(threads, || Mutex::new(None))?;
+        for (number, result) in results.iter().enumerate().skip(1) {
+            let thread =
+                memory.place(move |_: &'static Task| *result.lock() = Some(work(number, threads)))?;
+            task.spawn(number, thread)?;
+        }
+        take(work(0, threads));
+        for (number, result) in results.iter().enumerate().skip(1) {
+            task.join(number);
+            result.lock().take().into_iter().for_each(&mut take);
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, tasks: Tasks) -> Result<Group, JobError> {
+        if tasks == Tasks::all(Machine::tasks(self)) {
+            return Ok(Group { id: WORLD, size: tasks.count });
+        }
+        let Tasks { first, stride, count } = tasks;
+        let population = self.context.population();
+        let members = Members::range(population, 0..1, first as u32, count as u32, stride as u32)?;
+        self.made += 1;
+        let id = GeometryId(self.made);
+        self.context.create_geometry(NewGeometry { id, members, domains: None, done: self.done })?;
+        self.wait()?;
+        Ok(Group { id, size: count })
+    }
+
+    fn barrier(&mut self, group: &Group) -> Result<(), JobError> {
+        self.collect(self.call(group, Collective::Barrier))
+    }
+
+    fn sum(&mut self, group: &Group, values: &mut [f64]) -> Result<(), JobError> {
+        self.sum_of(group, Element::F64, values)
+    }
+
+    fn sum_indices(&mut self, group: &Group, values: &mut [u32]) -> Result<(), JobError> {
+        self.sum_of(group, Element::U32, values)
+    }
+
+    fn all_gather(&mut self, group: &Group, mine: &[f64], all: &mut [f64]) -> Result<(), JobError> {
+        self.blockwise(group, Collective::Allgather, size_of_val(mine), mine, all)
+    }
+
+    fn all_to_all(&mut self, group: &Group, send: &[f64], received: &mut [f64]) -> Result<(), JobError> {
+        self.blockwise(group, Collective::Alltoall, size_of_val(send) / group.size, send, received)
+    }
+
+    fn all_to_all_indices(
+        &mut self,
+        group: &Group,
+        send: &[u32],
+        starts: &[usize],
+        received: &mut [u32],
+    ) -> Result<usize, JobError> {
+        // First everybody is told how much comes.
+        let mut lens = starts.windows(2).map(|pair| (pair[1] - pair[0]) as u32);
+        let going = self.task.memory().fill(group.size, || lens.next().unwrap_or(0))?;
+        let coming = self.indices(group.size)?;
+        self.blockwise(group, Collective::Alltoall, size_of::<u32>(), going, coming)?;
+        let total = coming.iter().sum::<u32>() as usize;
+        let room = received.get_mut(..total);
+        let room = room.ok_or(JobError::Other("more values came than a task has room for"))?;
+        self.input.put(self.task, &send[starts[0]..starts[group.size]])?;
+        self.output.grow(self.task, size_of_val(room))?;
+        self.collect(Collect {
+            input: self.input.place(),
+            output: self.output.place(),
+            blocks: self.listed(going)?,
+            sources: self.listed(coming)?,
+            known_blocks: false,
+            ..self.call(group, Collective::Alltoall)
+        })?;
+        self.output.take(room)?;
+        Ok(total)
+    }
+
+    fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), JobError> {
+        if partner == Machine::task(self) {
+            received.copy_from_slice(send);
+            return Ok(());
+        }
+        let partner = self.client.endpoint(partner as u32, 0)?;
+        self.swap.swap(&mut self.context, partner, send.as_bytes(), received.as_mut_bytes())
+    }
+}
