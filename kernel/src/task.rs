@@ -7,6 +7,7 @@ use crate::personality::{Mode, Personality};
 use crate::{Instructions, Tree, Unit, arch, clock, collective};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
+use pami::affinity::HartPlace;
 use pami::mapping::TaskMap;
 use pami::topology::{TorusCoord, TorusShape};
 use spin::Mutex;
@@ -22,6 +23,8 @@ pub struct Task {
     pub(crate) local: u32,
     pub(crate) coord: TorusCoord,
     pub(crate) harts: usize,
+    /// Of the node's harts, by number.
+    pub(crate) places: &'static [HartPlace],
     pub(crate) memory: Arena,
     pub(crate) unit: &'static Unit,
     pub(crate) client_names: Mutex<[Option<&'static str>; CLIENTS]>,
@@ -86,6 +89,18 @@ impl Task {
     /// Number of harts that it may run threads on, its first included.
     pub fn harts(&self) -> usize {
         self.harts
+    }
+
+    /// Where the node's harts are that tasks run on, by number: the same in all nodes (SPEC A-1). With one task per
+    /// node, its thread `n` runs at the `n`-th place; with one per hart, its task `n` does.
+    pub fn places(&self) -> &'static [HartPlace] {
+        let tasks = self.map.tasks_per_node() as usize;
+        self.places.get(..tasks * self.harts).unwrap_or(self.places)
+    }
+
+    /// Where the thread runs that asks.
+    pub fn place(&self) -> HartPlace {
+        self.places.get(arch::hart()).copied().unwrap_or_default()
     }
 
     /// How harts make tasks.
