@@ -67,7 +67,7 @@
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
 //! along; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and `scan` are the others. `schedule`
 //! puts them together, [`catalogue`] lists them, [`selection`] chooses by [`cost`], [`division`] shares work among
-//! the endpoints of a task, [`operator`] combines.
+//! the endpoints of a task, [`operator`] combines. [`engine`] runs schedules.
 
 pub mod blocks;
 mod bruck;
@@ -77,6 +77,7 @@ pub mod cost;
 mod dissemination;
 pub mod division;
 mod doubling;
+pub mod engine;
 mod fan;
 mod gather;
 pub mod grid;
