@@ -7,7 +7,7 @@ use crate::personality::{Mode, Personality};
 use crate::{Instructions, Tree, Unit, arch, clock, collective};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
-use pami::affinity::HartPlace;
+use pami::affinity::{Affinities, HartPlace};
 use pami::mapping::TaskMap;
 use pami::topology::{TorusCoord, TorusShape};
 use spin::Mutex;
@@ -91,11 +91,11 @@ impl Task {
         self.harts
     }
 
-    /// Where the node's harts are that tasks run on, by number: the same in all nodes (SPEC A-1). With one task per
-    /// node, its thread `n` runs at the `n`-th place; with one per hart, its task `n` does.
-    pub fn places(&self) -> &'static [HartPlace] {
-        let tasks = self.map.tasks_per_node() as usize;
-        self.places.get(..tasks * self.harts).unwrap_or(self.places)
+    /// Where the job's threads run (SPEC A-1), provided that a thread on hart `n` of a task that has its node to itself
+    /// drives context `n`.
+    pub fn affinities(&self) -> Affinities {
+        let harts = self.map.tasks_per_node() as usize * self.harts;
+        Affinities { map: self.map, harts: self.places.get(..harts).unwrap_or(self.places) }
     }
 
     /// Where the thread runs that asks.
