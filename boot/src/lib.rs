@@ -1,6 +1,6 @@
 //! From reset to Rust, per architecture (SPEC N-1). The only assembly of the project that is more than one instruction.
 //!
-//! The first hart enters at `_start`: it clears `.bss`, takes hart number 0 and calls `kernel_primary(tree, id)`.
+//! The first hart enters at `_start`: it clears `.bss`, takes number 0 and calls `kernel_primary(tree, id)`.
 //! The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]): they turn on the MMU with the
 //! table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
 //! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack. The kernel provides these three symbols; none of them

@@ -3,7 +3,7 @@
 #![no_main]
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use kernel::{JobError, Task};
+use kernel::{HartPlace, JobError, Task};
 
 kernel::entry!(main);
 
@@ -36,5 +36,15 @@ fn say(task: &Task, hart: usize) {
         node,
         hart,
         left
+    );
+    let HartPlace { socket, cluster, core, thread } = task.place();
+    defmt::println!(
+        "task {=u32}, hart {=usize}: socket {=u16}, cluster {=u16}, core {=u16}, thread {=u16}",
+        task.number(),
+        hart,
+        socket,
+        cluster,
+        core,
+        thread
     );
 }

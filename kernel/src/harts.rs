@@ -1,5 +1,6 @@
 //! Who runs what: one kernel thread per hart, which waits for work and does it (SPEC N-1).
 
+use crate::node::Job;
 use crate::task::{SpawnError, Task};
 use crate::{Unit, arch, wakeup};
 use boot::HARTS;
@@ -17,6 +18,8 @@ pub(crate) enum Work {
     Main(&'static Task),
     /// Be another thread of a task.
     Thread(&'static Task, &'static Thread),
+    /// Start the job and end the node.
+    Job(&'static Job),
     /// Run the message unit for good (SPEC D-7).
     Agent(&'static Unit),
 }
@@ -67,6 +70,7 @@ fn run(work: Work) {
     match work {
         Work::Main(task) => run_main(task),
         Work::Thread(task, thread) => thread(task),
+        Work::Job(job) => job.run(),
         Work::Agent(unit) => unit.run_agent(),
     }
 }

@@ -5,7 +5,7 @@
 //! | [`personality`] | what the node is told at boot; shared with the host tool |
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
-//! | `tree` | what the device tree says of the machine |
+//! | `tree`, [`cpu_map`] | what the device tree says of the machine, and of where its harts are |
 //! | `collective` | the collective network, if the node is on it |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
 //! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
@@ -16,6 +16,7 @@
 //! Off bare metal only those with links here are built: they need no hardware and are tested on the host.
 #![cfg_attr(not(test), no_std)]
 
+pub mod cpu_map;
 pub mod layout;
 pub mod paging;
 pub mod personality;
@@ -40,6 +41,7 @@ pub use {
     firmware::{Port, Tree, Unit},
     instructions::Instructions,
     messaging::*,
+    pami::affinity::HartPlace,
     task::{Arena, OutOfMemory, SpawnError, Task},
 };
 

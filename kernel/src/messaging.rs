@@ -3,6 +3,7 @@
 use crate::Port;
 use crate::task::{OutOfMemory, SpawnError, Task};
 use core::fmt;
+use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
@@ -186,6 +187,10 @@ impl Node for Task {
 
     fn clock_hz(&self) -> u64 {
         self.clock_hz()
+    }
+
+    fn affinities(&self) -> Option<Affinities> {
+        Some(self.affinities())
     }
 
     fn claim_client(&self, name: &'static str) -> Result<ClientId, ClientError> {

@@ -19,6 +19,7 @@ use drivers::torus::TorusAdapter;
 use drivers::tree::TreeAdapter;
 use drivers::virtio::{Transport as _, VirtioError, mmio};
 use flat_device_tree::Fdt;
+use pami::affinity::HartPlace;
 use pami::mapping::Place;
 use spin::{Mutex, Once};
 
@@ -41,7 +42,10 @@ pub(crate) fn machine() -> Option<&'static Machine> {
 /// Runs the node on its first hart, with translation, console and everything else still to come.
 pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64) -> ! {
     let machine = match tree.and_then(|tree| Machine::read(&tree, arch::image().start, booted)) {
-        Ok(machine) => MACHINE.call_once(|| machine),
+        Ok(machine) => {
+            arch::set_booted(machine.booted);
+            MACHINE.call_once(|| machine)
+        }
         Err(error) => report::refused(Exit::Machine, error),
     };
     let free = free_memory(machine);
@@ -80,8 +84,13 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64) -> ! {
     if personality.tree {
         start_tree(&mut cards, personality);
     }
-    let tasks = make_tasks(personality, &division, unit, rest);
-    run_job(tasks, &division, unit, personality)
+    let places = places(machine, personality);
+    let tasks = make_tasks(personality, &division, unit, rest, places);
+    let job = Job { tasks, agent: division.agent, unit, nodes: personality.shape.nodes() };
+    match arch::hart() {
+        0 => job.run(),
+        booted => hand_over(Box::leak(Box::new(job)), booted),
+    }
 }
 
 fn free_memory(machine: &Machine) -> Region {
@@ -117,13 +126,14 @@ fn start_harts(machine: &'static Machine) {
     if let Err(error) = arch::start_interrupts(machine) {
         report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
     }
-    for hart in 1..machine.harts.len() {
+    let others = || (0..machine.harts.len()).filter(|&hart| hart != arch::hart());
+    for hart in others() {
         if let Err(error) = arch::start_hart(machine, hart) {
             report::refused(Exit::Machine, format_args!("the firmware did not start hart {hart}: {error}"));
         }
     }
     let deadline = arch::counter() + START_SECONDS * arch::counter_hz();
-    for hart in 1..machine.harts.len() {
+    for hart in others() {
         if !harts::wait_until_up(hart, deadline) {
             report::refused(
                 Exit::Machine,
@@ -216,6 +226,7 @@ fn make_tasks(
     division: &Division,
     unit: &'static Unit,
     memory: &'static mut [u8],
+    places: &'static [HartPlace],
 ) -> &'static [Task] {
     let share = (memory.len() / division.tasks) & !(crate::paging::PAGE - 1);
     let tasks: Vec<Task> = memory
@@ -230,6 +241,7 @@ fn make_tasks(
                 local,
                 coord: personality.shape.coord(personality.node)?,
                 harts: division.harts_per_task(),
+                places,
                 memory: Arena::new(memory),
                 unit,
                 client_names: Mutex::new([None; drivers::CLIENTS]),
@@ -243,26 +255,58 @@ fn make_tasks(
     tasks
 }
 
-fn run_job(tasks: &'static [Task], division: &Division, unit: &'static Unit, personality: &Personality) -> ! {
-    let given = division.agent.map_or(Ok(()), |agent| harts::give(agent, Work::Agent(unit)));
-    unit.join(personality.shape.nodes());
-    heap::seal();
-    let others = || tasks.iter().enumerate().skip(1);
-    let given = others().fold(given, |given, (hart, task)| given.and(harts::give(hart, Work::Main(task))));
-    if given.is_err() {
-        report::refused(Exit::Machine, "a hart has work before the job starts");
+/// Where the harts are that run tasks and their threads, by number.
+fn places(machine: &Machine, personality: &Personality) -> &'static [HartPlace] {
+    if let Some(problem) = machine.map_problem {
+        defmt::warn!("all harts count as cores of one chip: {}", defmt::Display2Format(&problem));
     }
-    if let Some(task) = tasks.first() {
-        harts::run_main(task);
+    let told = |hart: usize| personality.topology.map(|topology| topology.place(hart as u16));
+    let places = machine.harts.iter().enumerate().map(|(number, hart)| told(number).unwrap_or(hart.place));
+    places.collect::<Vec<_>>().leak()
+}
+
+/// The job, ready to start.
+pub(crate) struct Job {
+    tasks: &'static [Task],
+    agent: Option<usize>,
+    unit: &'static Unit,
+    /// Nodes of the torus.
+    nodes: u32,
+}
+
+impl Job {
+    /// Runs it from hart 0 and ends the node.
+    pub(crate) fn run(&self) -> ! {
+        let &Self { tasks, agent, unit, nodes } = self;
+        let given = agent.map_or(Ok(()), |agent| harts::give(agent, Work::Agent(unit)));
+        unit.join(nodes);
+        heap::seal();
+        let others = || tasks.iter().enumerate().skip(1);
+        let given =
+            others().fold(given, |given, (hart, task)| given.and(harts::give(hart, Work::Main(task))));
+        if given.is_err() {
+            report::refused(Exit::Machine, "a hart has work before the job starts");
+        }
+        if let Some(task) = tasks.first() {
+            harts::run_main(task);
+        }
+        for (hart, _) in others() {
+            harts::join(hart);
+        }
+        if let Some(tree) = collective::tree() {
+            tree.drain();
+        }
+        unit.drain();
+        status::end_job(harts::status(), Counters(unit))
     }
-    for (hart, _) in others() {
-        harts::join(hart);
+}
+
+/// Leaves the job to hart 0; this hart, which booted, is like any other from now on.
+fn hand_over(job: &'static Job, booted: usize) -> ! {
+    if harts::give(0, Work::Job(job)).is_err() {
+        report::refused(Exit::Machine, "hart 0 has work before the job starts");
     }
-    if let Some(tree) = collective::tree() {
-        tree.drain();
-    }
-    unit.drain();
-    status::end_job(harts::status(), Counters(unit))
+    harts::serve(booted)
 }
 
 /// What the message unit and the tree counted, for the end status.

@@ -7,6 +7,7 @@ use crate::personality::{Mode, Personality};
 use crate::{Instructions, Tree, Unit, arch, clock, collective};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
+use pami::affinity::{Affinities, HartPlace};
 use pami::mapping::TaskMap;
 use pami::topology::{TorusCoord, TorusShape};
 use spin::Mutex;
@@ -22,6 +23,8 @@ pub struct Task {
     pub(crate) local: u32,
     pub(crate) coord: TorusCoord,
     pub(crate) harts: usize,
+    /// Of the node's harts, by number.
+    pub(crate) places: &'static [HartPlace],
     pub(crate) memory: Arena,
     pub(crate) unit: &'static Unit,
     pub(crate) client_names: Mutex<[Option<&'static str>; CLIENTS]>,
@@ -86,6 +89,18 @@ impl Task {
     /// Number of harts that it may run threads on, its first included.
     pub fn harts(&self) -> usize {
         self.harts
+    }
+
+    /// Where the job's threads run (SPEC A-1), provided that a thread on hart `n` of a task that has its node to itself
+    /// drives context `n`.
+    pub fn affinities(&self) -> Affinities {
+        let harts = self.map.tasks_per_node() as usize * self.harts;
+        Affinities { map: self.map, harts: self.places.get(..harts).unwrap_or(self.places) }
+    }
+
+    /// Where the thread runs that asks.
+    pub fn place(&self) -> HartPlace {
+        self.places.get(arch::hart()).copied().unwrap_or_default()
     }
 
     /// How harts make tasks.

@@ -6,7 +6,9 @@ use flat_device_tree::Fdt;
 use flat_device_tree::node::FdtNode;
 use heapless::Vec;
 
+use crate::cpu_map::{self, MapError};
 use crate::layout::Region;
+use pami::affinity::HartPlace;
 
 /// Most virtio slots that are looked at.
 pub const MAX_SLOTS: usize = 32;
@@ -21,6 +23,8 @@ pub struct Hart {
     /// Its context at a PLIC.
     #[allow(dead_code, reason = "one architecture has no use for it")]
     pub plic_context: u32,
+    /// Where it is in the node: one core of a chip each, if the tree does not tell.
+    pub place: HartPlace,
 }
 
 /// The kind of serial line.
@@ -101,8 +105,13 @@ pub struct Machine {
     pub tree: Region,
     /// Parts of RAM that are not for us.
     pub reserved: Vec<Region, MAX_RESERVED>,
-    /// The harts by number; the first is the one that booted.
+    /// The harts by number, which goes by place, or as the tree lists them where it has no map of them. So harts of
+    /// equal numbers have equal places in all nodes.
     pub harts: Vec<Hart, HARTS>,
+    /// The number of the one that booted.
+    pub booted: usize,
+    /// Why the tree's map of the harts is not used, if so.
+    pub map_problem: Option<MapError>,
     /// The serial line.
     pub uart: Uart,
     /// The interrupt controller, if the kernel knows it.
@@ -161,10 +170,11 @@ impl Machine {
     }
 }
 
-/// A cpu node and the phandle of its interrupt controller.
+/// A cpu node, with its phandle and its interrupt controller's.
 #[derive(Clone, Copy)]
 struct Cpu {
     id: u64,
+    phandle: Option<u32>,
     intc: Option<u32>,
 }
 
@@ -232,7 +242,7 @@ impl Builder {
         let id = node.property("reg").and_then(|reg| reg.as_usize()).ok_or(TreeError("a cpu without reg"))?;
         let intc = node.children().find_map(|child| cell(child, "phandle"));
         self.cpus
-            .push(Cpu { id: id as u64 & AFFINITY, intc })
+            .push(Cpu { id: id as u64 & AFFINITY, phandle: cell(node, "phandle"), intc })
             .map_err(|_| TreeError("more than 8 harts; a node has 1 to 8"))
     }
 
@@ -296,9 +306,9 @@ impl Builder {
     }
 
     fn finish(mut self, tree: &Fdt<'static>) -> Result<Machine, TreeError> {
-        if let Some(first) = self.cpus.iter().position(|cpu| cpu.id == self.booted) {
-            self.cpus[..=first].rotate_right(1);
-        } else {
+        let (harts, map_problem) = self.harts(tree);
+        let booted = harts.iter().position(|hart| hart.id == self.booted);
+        if booted.is_none() {
             self.note(Err(TreeError("no cpu node for the hart that booted")));
         }
         if self.memory.is_none() {
@@ -307,8 +317,6 @@ impl Builder {
         if self.controller.is_none() {
             self.note(Err(TreeError("no interrupt controller: neither GICv3 nor PLIC")));
         }
-        let harts =
-            self.cpus.iter().map(|cpu| Hart { id: cpu.id, plic_context: self.plic_context(cpu) }).collect();
         self.slots.sort_unstable_by_key(|slot| slot.registers.start);
         let tree_bytes = tree.raw_data();
         Ok(Machine {
@@ -316,6 +324,8 @@ impl Builder {
             tree: Region { start: tree_bytes.as_ptr() as usize, bytes: tree_bytes.len() },
             reserved: self.reserved,
             harts,
+            booted: booted.unwrap_or(0),
+            map_problem,
             uart: self.uart.ok_or(TreeError("no uart: neither arm,pl011 nor ns16550a"))?,
             controller: self.controller,
             timer_interrupt: self.timer_interrupt,
@@ -326,6 +336,27 @@ impl Builder {
             bootargs: tree.chosen().ok().and_then(|chosen| chosen.bootargs()).unwrap_or(""),
             problem: self.problem,
         })
+    }
+
+    /// The harts by their places.
+    fn harts(&self, tree: &Fdt<'static>) -> (Vec<Hart, HARTS>, Option<MapError>) {
+        let phandles: Vec<_, HARTS> = self.cpus.iter().map(|cpu| cpu.phandle).collect();
+        let (places, problem) = match cpu_map::places(tree, &phandles) {
+            Ok(places) => (places, None),
+            Err(error) => {
+                let flat =
+                    (0..self.cpus.len()).map(|hart| HartPlace { core: hart as u16, ..HartPlace::default() });
+                (flat.collect(), Some(error).filter(|&error| error != MapError::Missing))
+            }
+        };
+        let hart = |(cpu, place): (&Cpu, HartPlace)| Hart {
+            id: cpu.id,
+            plic_context: self.plic_context(cpu),
+            place,
+        };
+        let mut harts: Vec<_, HARTS> = self.cpus.iter().zip(places).map(hart).collect();
+        harts.sort_unstable_by_key(|hart| hart.place);
+        (harts, problem)
     }
 
     /// The node's interrupts. At a GIC each takes three cells, (shared or private, number, trigger), at a PLIC one.

@@ -1,5 +1,6 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
+use crate::affinity::Affinities;
 use crate::collective::engine::{Engine, Limits, geometry};
 use crate::context::{Active, Context, Setup};
 use crate::device::Port;
@@ -50,6 +51,10 @@ pub trait Node: Sync + 'static {
     fn torus(&self) -> (TorusShape, TorusCoord);
     /// Ticks of the clock a second.
     fn clock_hz(&self) -> u64;
+    /// Where threads run, if that is known (SPEC A-1).
+    fn affinities(&self) -> Option<Affinities> {
+        None
+    }
     /// Takes a client's resources.
     ///
     /// # Errors
@@ -246,12 +251,15 @@ impl<N: Node> Client<N> {
         let me = Endpoint::from_parts(self.id, self.node.task(), context);
         let terrain = geometry::terrain(&self.attributes());
         let mut collectives = Engine::new(memory.collectives);
-        collectives.make_world(me, self.population(), &self.tasks, self.collectives.domains, terrain);
+        let affinities = self.node.affinities();
+        let affinity = (self.collectives.domains, affinities);
+        collectives.make_world(me, self.population(), &self.tasks, affinity, terrain);
         let setup = Setup {
             me,
             contexts: self.contexts,
             tasks: self.node.tasks(),
             terrain,
+            affinities,
             collectives,
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,

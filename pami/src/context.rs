@@ -16,6 +16,7 @@
 //! ```
 
 use crate::acks::Acks;
+use crate::affinity::Affinities;
 use crate::client::Counters;
 use crate::collective::cost::Terrain;
 use crate::collective::engine::Engine;
@@ -129,6 +130,8 @@ pub struct Active<P: Port> {
     pub(crate) tasks: u32,
     /// Where they are.
     pub(crate) terrain: Terrain,
+    /// Where threads run.
+    pub(crate) affinities: Option<Affinities>,
     pub(crate) rendezvous_from: usize,
     pub(crate) incoming: Incoming<P>,
     pub(crate) collectives: Engine<P>,
@@ -154,6 +157,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) contexts: u8,
     pub(crate) tasks: u32,
     pub(crate) terrain: Terrain,
+    pub(crate) affinities: Option<Affinities>,
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
@@ -166,7 +170,9 @@ pub(crate) struct Setup<P: Port> {
 
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
-        let Setup { me, contexts, tasks, terrain, local_paths, rendezvous_from, handlers, .. } = setup;
+        let Setup {
+            me, contexts, tasks, terrain, affinities, local_paths, rendezvous_from, handlers, ..
+        } = setup;
         let Setup { operations, receptions, incoming, kept, collectives, .. } = setup;
         Self {
             deaths: port.deaths(),
@@ -185,6 +191,7 @@ impl<P: Port> Active<P> {
             contexts,
             tasks,
             terrain,
+            affinities,
             rendezvous_from,
             operations,
             receptions,

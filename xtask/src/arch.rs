@@ -63,6 +63,14 @@ impl Arch {
     }
 }
 
+impl Arch {
+    /// Whether the board's device tree says how many sockets, clusters, cores and threads it was given. Riscv64's
+    /// `virt` has one cluster of cores always (QEMU 7.2 makes clusters of NUMA nodes only).
+    pub fn tree_tells_topology(self) -> bool {
+        self == Self::Aarch64
+    }
+}
+
 impl std::fmt::Display for Arch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())

@@ -74,9 +74,12 @@ struct Qemu {
     /// Shape of the torus: 1 to 5 extents; an `m` makes a dimension a mesh, as in 4x2m
     #[arg(long, value_name = "SHAPE", default_value = "2x2x2")]
     torus: String,
-    /// Hardware threads per node
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
-    harts: u8,
+    /// Hardware threads per node [default: 2, or as many as the topology has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
+    harts: Option<u8>,
+    /// How they make up a node: sockets x cores x threads, as in 2x2x2, or sockets x clusters x cores x threads
+    #[arg(long, value_name = "SHAPE")]
+    topology: Option<String>,
     /// One task per node (smp) or one per hart (vn)
     #[arg(long, value_enum, default_value = "smp")]
     mode: Mode,
@@ -250,7 +253,6 @@ impl Qemu {
         let mut run = Run::new(self.job)
             .arch(self.arch)
             .torus(self.torus)
-            .harts(self.harts)
             .mode(self.mode)
             .map(self.map)
             .memory(self.memory)
@@ -259,6 +261,8 @@ impl Qemu {
             .tree(!self.no_tree)
             .log(level)
             .args(self.arguments);
+        run = self.harts.into_iter().fold(run, Run::harts);
+        run = self.topology.into_iter().fold(run, Run::topology);
         run = match self.timeout {
             Some(seconds) => run.timeout(Duration::from_secs(seconds)),
             None if !self.gdb.is_empty() => run.without_timeout(),

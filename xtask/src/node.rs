@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use crate::arch::Arch;
+use crate::personality::HartTopology;
 
 /// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 4096 behind the
 /// packet's header of 32 and the link header of 24.
@@ -33,8 +34,10 @@ pub struct Machine {
     pub arch: Arch,
     /// The firmware, if the emulator is a real one.
     pub image: Option<PathBuf>,
-    /// The value of `-smp`.
-    pub smp: String,
+    /// Number of harts.
+    pub harts: u8,
+    /// How they make up a node, if the emulator is to be told.
+    pub topology: Option<HartTopology>,
     /// Memory in MiB.
     pub memory: u32,
     /// Whether instructions are counted.
@@ -67,13 +70,22 @@ fn value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
+/// The value of `-smp`.
+fn smp(machine: &Machine) -> String {
+    let harts = machine.harts;
+    machine.topology.map_or(harts.to_string(), |topology| {
+        let HartTopology { sockets, clusters, cores, threads } = topology;
+        format!("{harts},sockets={sockets},clusters={clusters},cores={cores},threads={threads}")
+    })
+}
+
 /// The emulator's arguments.
 pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
     let mut words: Vec<String> = machine.arch.board().iter().map(|&word| word.to_owned()).collect();
     let mut add = |option: &str, argument: String| words.extend([option.to_owned(), argument]);
     // Many guests share the host: a small cache of translated code each.
     add("-accel", "tcg,tb-size=64".into());
-    add("-smp", machine.smp.clone());
+    add("-smp", smp(machine));
     add("-m", machine.memory.to_string());
     add("-display", "none".into());
     add("-chardev", "stdio,id=console,signal=off".into());

@@ -30,13 +30,15 @@ use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
 use crate::node::{self, Guest, Machine, Place};
-use crate::personality::{Personality, arguments};
+use crate::personality::{HartTopology, Personality, arguments};
 use crate::{dump, setup};
 use faults::Plan;
 use settings::Image;
 use watch::Watch;
 use watched::{Firmware, Watched};
 
+/// Harts of a node, if nothing is said of them.
+const DEFAULT_HARTS: u8 = 2;
 /// The port of the first debugger.
 const GDB_PORT: u16 = 1234;
 
@@ -47,11 +49,12 @@ impl Run {
             .torus
             .parse()
             .map_err(|error| anyhow::anyhow!("the torus {:?} cannot be: {error}", self.torus))?;
-        self.check(shape)?;
+        let (harts, topology) = self.node_harts()?;
+        self.check(shape, harts)?;
         let plan = Plan::new(&self, shape)?;
-        let machine = self.machine()?;
+        let machine = self.machine(harts, topology)?;
         let firmware = machine.image.as_deref().map(Firmware::load).transpose()?;
-        let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(self.harts));
+        let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
         let folder = Folder::create(self.logs.as_deref())?;
         let sockets = short_folder()?;
         let mut config = fabric::Config::new(shape, sockets.path());
@@ -64,7 +67,8 @@ impl Run {
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
         let begun = Instant::now();
-        let (nodes, consoles, controls) = self.start(shape, &machine, &folder, &fabric, sockets.path())?;
+        let (nodes, consoles, controls) =
+            self.start(shape, topology, &machine, &folder, &fabric, sockets.path())?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
         let mut watch = Watch {
             nodes,
@@ -108,11 +112,23 @@ impl Run {
         Ok(outcome)
     }
 
-    fn check(&self, shape: TorusShape) -> Result<()> {
-        if self.harts == 0 || self.harts > MAX_HARTS {
-            bail!("a node has 1 to {MAX_HARTS} harts, not {}", self.harts);
+    /// How many harts a node has, and how they make it up, if that was said.
+    fn node_harts(&self) -> Result<(u8, Option<HartTopology>)> {
+        let Some(words) = &self.topology else { return Ok((self.harts.unwrap_or(DEFAULT_HARTS), None)) };
+        let topology: HartTopology =
+            words.parse().map_err(|error| anyhow::anyhow!("the topology {words:?} cannot be: {error}"))?;
+        let harts = topology.harts() as u8;
+        match self.harts {
+            Some(other) if other != harts => bail!("the topology {words} has {harts} harts, not {other}"),
+            _ => Ok((harts, Some(topology))),
         }
-        if self.agent && self.harts < 2 {
+    }
+
+    fn check(&self, shape: TorusShape, harts: u8) -> Result<()> {
+        if harts == 0 || harts > MAX_HARTS {
+            bail!("a node has 1 to {MAX_HARTS} harts, not {harts}");
+        }
+        if self.agent && harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
         }
         if !self.adapter && shape.nodes() > 1 {
@@ -126,7 +142,7 @@ impl Run {
         Ok(())
     }
 
-    fn machine(&self) -> Result<Machine> {
+    fn machine(&self, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
         let emulator = match &self.emulator {
             Some(program) => program.clone(),
             None => setup::emulator(self.arch, &self.voice)?,
@@ -144,7 +160,8 @@ impl Run {
             setpriv: setup::setpriv(&self.voice)?,
             arch: self.arch,
             image,
-            smp: self.smp.clone().unwrap_or_else(|| self.harts.to_string()),
+            harts,
+            topology: topology.filter(|_| self.arch.tree_tells_topology()),
             memory: self.memory,
             icount: self.icount,
             adapter: self.adapter,
@@ -155,6 +172,7 @@ impl Run {
     fn start(
         &self,
         shape: TorusShape,
+        topology: Option<HartTopology>,
         machine: &Machine,
         folder: &Folder,
         fabric: &FabricHandle,
@@ -167,6 +185,7 @@ impl Run {
             agent: self.agent,
             contexts: self.contexts,
             tree: self.tree,
+            topology: topology.filter(|_| !self.arch.tree_tells_topology()),
             job: &self.job,
             arguments: &arguments,
             ..Personality::new(0, shape)

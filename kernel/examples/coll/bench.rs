@@ -7,7 +7,6 @@ use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
     OperationError, Rectangle, Shared, Task,
 };
-use pami::affinity::{Domains, HartPlace};
 use pami::collective::selection::Candidate;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Query, Reducer, Tuning, cost};
 use pami::topology::{MAX_DIMENSIONS, TorusCoord};
@@ -85,27 +84,11 @@ impl Bench {
         }
         let rectangle = Rectangle::new(task.shape(), *task.map(), TorusCoord::default(), extents)?;
         let members = Members::rectangle(self.context.population(), 0..1, rectangle)?;
-        let domains = self.domains(&members)?;
-        let new = NewGeometry { id: GEOMETRY, members, domains, done: self.done };
+        let new = NewGeometry { id: GEOMETRY, members, domains: None, done: self.done };
         self.context.create_geometry(new)?;
         self.wait()?;
         self.rank = self.context.geometry(GEOMETRY).map_or(0, |geometry| geometry.rank);
         Ok(())
-    }
-
-    /// The tasks of a node are one affinity domain, if it has several.
-    fn domains(&self, members: &Members<'static>) -> Result<Option<&'static Domains<'static>>, JobError> {
-        let Some(map) = members.placement(self.task.map()) else { return Ok(None) };
-        let tasks = map.tasks_per_node();
-        if tasks < 2 {
-            return Ok(None);
-        }
-        let place = |core| HartPlace { core, ..HartPlace::default() };
-        let mut cores = 0..tasks as u16;
-        let harts = self.task.memory().fill(tasks as usize, || place(cores.next().unwrap_or_default()))?;
-        let domains = Domains::new(map, harts, [2; 5]);
-        let domains = domains.map_err(|_| JobError::Other("the harts of a node make no domains"))?;
-        Ok(Some(self.task.memory().place(domains)?))
     }
 
     /// Takes memory for the largest case.

@@ -1,7 +1,7 @@
 //! Return addresses along the frame pointers.
 
 use super::image;
-use super::this::{FRAME, RETURN, hart};
+use super::this::{FRAME, RETURN, boot_number};
 use boot::{Stack, emergency_stack, stack};
 
 /// The return addresses of a hart's calls, the innermost first. Looks only at the hart's own stacks, so a broken chain
@@ -14,7 +14,7 @@ pub(crate) struct Backtrace {
 impl Backtrace {
     /// Those of this hart from the frame pointer `frame`.
     pub(crate) fn from(frame: usize) -> Self {
-        Self { frame, stacks: [stack(hart()), emergency_stack(hart())] }
+        Self { frame, stacks: [stack(boot_number()), emergency_stack(boot_number())] }
     }
 
     fn load(&self, address: usize) -> Option<usize> {

@@ -19,8 +19,8 @@ extern "C" fn kernel_primary(tree: usize, id: u64) -> ! {
 
 // SAFETY: `boot` calls this by name, once on each other hart.
 #[unsafe(no_mangle)]
-extern "C" fn kernel_secondary(hart: usize) -> ! {
-    node::run_secondary(hart)
+extern "C" fn kernel_secondary(number: usize) -> ! {
+    node::run_secondary(super::numbers::boot_number(number))
 }
 
 // SAFETY: `boot` calls this by name, with what it saved of the fault.

@@ -58,5 +58,6 @@ pub(crate) fn is_memory(address: usize) -> bool {
 
 /// Whether `address` lies in the page below a stack of `hart`.
 pub(crate) fn in_guard(hart: usize, address: usize) -> bool {
-    hart < HARTS && boot::guard_pages(hart).into_iter().any(|page| (page..page + PAGE).contains(&address))
+    let number = super::numbers::boot_number(hart);
+    number < HARTS && boot::guard_pages(number).into_iter().any(|page| (page..page + PAGE).contains(&address))
 }

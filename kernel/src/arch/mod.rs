@@ -18,6 +18,7 @@ pub mod heap;
 mod image;
 mod logger;
 pub mod memory;
+mod numbers;
 #[doc(hidden)]
 pub mod provoke;
 mod translation;
@@ -26,6 +27,7 @@ pub(crate) use backtrace::Backtrace;
 pub(crate) use devices::{console, network_card};
 pub(crate) use entry::job_main;
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
+pub(crate) use numbers::{hart, set_booted};
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{
@@ -33,8 +35,7 @@ pub(crate) use this::interrupt::{
     start_interrupts_here,
 };
 pub(crate) use this::{
-    counter, counter_hz, exit, frame_pointer, hart, io_barrier, park, set_timer, start_hart,
-    wait_for_interrupt,
+    counter, counter_hz, exit, frame_pointer, io_barrier, park, set_timer, start_hart, wait_for_interrupt,
 };
 pub(crate) use translation::translate;
 

@@ -1,6 +1,6 @@
 //! What a node is told at boot: the words of `/chosen/bootargs` (SPEC N-4).
 //!
-//! `node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 job=npb-is -- --class W`
+//! `node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x1x2x2 job=npb-is -- --class W`
 //!
 //! | word | value | without it |
 //! |---|---|---|
@@ -11,13 +11,16 @@
 //! | `agent` | 1: the last hart runs the message unit only | 0 |
 //! | `contexts` | most contexts per client and task, 1 to 8 | 4 |
 //! | `tree` | 1: the second network card is on the collective network | 0 |
+//! | `topology` | the node's harts, as a [`HartTopology`] | the device tree's |
 //! | `job` | the job's name | empty |
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
 
 mod refusal;
+mod topology;
 
 pub use refusal::{BadPersonality, Reason};
+pub use topology::{HartTopology, TopologyError};
 
 use core::fmt;
 use core::str::{FromStr, SplitAsciiWhitespace};
@@ -77,6 +80,8 @@ pub struct Personality<'a> {
     pub contexts: u8,
     /// Whether the second network card is on the collective network.
     pub tree: bool,
+    /// Where the node's harts are, if the device tree is not to be believed.
+    pub topology: Option<HartTopology>,
     /// The job's name; may be empty.
     pub job: &'a str,
     /// The job's arguments, separated by blanks.
@@ -87,7 +92,18 @@ impl<'a> Personality<'a> {
     /// The personality of node `node` with the defaults for the rest.
     pub fn new(node: u32, shape: TorusShape) -> Self {
         let (mode, map) = (Mode::Smp, MapOrder::NodesFirst);
-        Self { node, shape, mode, map, agent: false, contexts: 4, tree: false, job: "", arguments: "" }
+        Self {
+            node,
+            shape,
+            mode,
+            map,
+            agent: false,
+            contexts: 4,
+            tree: false,
+            topology: None,
+            job: "",
+            arguments: "",
+        }
     }
 
     /// Reads boot arguments.
@@ -97,7 +113,7 @@ impl<'a> Personality<'a> {
     pub fn parse(text: &'a str) -> Result<Self, BadPersonality<'a>> {
         let (words, arguments) = split_arguments(text);
         let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
-        let (mut agent, mut contexts, mut tree, mut job) = (None, None, None, None);
+        let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -109,6 +125,9 @@ impl<'a> Personality<'a> {
                 "agent" => agent.replace(flag(value).ok_or(bad(Reason::Agent))?).is_none(),
                 "contexts" => contexts.replace(context_count(value).ok_or(bad(Reason::Contexts))?).is_none(),
                 "tree" => tree.replace(flag(value).ok_or(bad(Reason::Tree))?).is_none(),
+                "topology" => {
+                    topology.replace(value.parse().map_err(|error| bad(Reason::Topology(error)))?).is_none()
+                }
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
             };
@@ -128,6 +147,7 @@ impl<'a> Personality<'a> {
             agent: agent.unwrap_or(defaults.agent),
             contexts: contexts.unwrap_or(defaults.contexts),
             tree: tree.unwrap_or(defaults.tree),
+            topology,
             job: job.unwrap_or(defaults.job),
             arguments,
             ..defaults
@@ -144,6 +164,9 @@ impl<'a> Personality<'a> {
     /// # Errors
     /// The personality asks for more than the node has.
     pub fn divide(&self, harts: usize) -> Result<Division, BadPersonality<'static>> {
+        if let Some(topology) = self.topology.filter(|topology| topology.harts() != harts) {
+            return Err(BadPersonality { word: "topology", reason: Reason::OtherHarts(topology, harts) });
+        }
         let application = harts.saturating_sub(usize::from(self.agent));
         if application == 0 {
             return Err(BadPersonality { word: "agent=1", reason: Reason::NoHartLeft });
@@ -180,11 +203,14 @@ impl Division {
 
 impl fmt::Display for Personality<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, shape, mode, map, agent, contexts, tree, job, arguments } = self;
+        let Self { node, shape, mode, map, agent, contexts, tree, topology, job, arguments } = self;
         let agent = u8::from(*agent);
         write!(f, "node={node} torus={shape} mode={mode} map={map} agent={agent} contexts={contexts}")?;
         if *tree {
             write!(f, " tree=1")?;
+        }
+        if let Some(topology) = topology {
+            write!(f, " topology={topology}")?;
         }
         if !job.is_empty() {
             write!(f, " job={job}")?;

@@ -1,6 +1,6 @@
 //! Why a personality was refused, in words for a person.
 
-use super::MAX_CONTEXTS;
+use super::{HartTopology, MAX_CONTEXTS, TopologyError};
 use core::fmt;
 use pami::topology::{ShapeError, TorusShape};
 
@@ -38,6 +38,10 @@ pub enum Reason {
     Contexts,
     /// Neither 0 nor 1.
     Tree,
+    /// No topology.
+    Topology(TopologyError),
+    /// A topology of another number of harts than this.
+    OtherHarts(HartTopology, usize),
     /// The agent takes the node's only hart.
     NoHartLeft,
     /// More tasks than numbers for them.
@@ -53,7 +57,7 @@ impl fmt::Display for BadPersonality<'_> {
         }
         match reason {
             Reason::Unknown => f.write_str(
-                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, job=, then -- and the job's arguments",
+                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, job=, then -- and the job's arguments",
             ),
             Reason::Twice => f.write_str("each word comes once"),
             Reason::Missing if *word == "torus" => f.write_str("say the machine's shape, as in torus=2x2x2"),
@@ -70,6 +74,8 @@ impl fmt::Display for BadPersonality<'_> {
                 write!(f, "a task has 1 to {MAX_CONTEXTS} contexts per client, as in contexts=4")
             }
             Reason::Tree => f.write_str("tree is 0, or 1 for nodes on the collective network as well"),
+            Reason::Topology(error) => error.fmt(f),
+            Reason::OtherHarts(topology, harts) => write!(f, "the node has {harts} harts, which {topology} is not"),
             Reason::NoHartLeft => f.write_str("an agent needs a second hart, so that one is left for the job"),
             Reason::TooManyTasks => f.write_str("the machine would have more than 4294967295 tasks"),
         }

@@ -8,7 +8,7 @@ fn refusal(text: &str) -> std::string::String {
 #[test]
 fn n4_all_words_are_read() {
     let personality = Personality::parse(
-        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 job=npb-is -- --class W -- x",
+        "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=2 tree=1 topology=2x2x1x2 job=npb-is -- --class W -- x",
     )
     .unwrap();
     assert_eq!(personality.node, 3);
@@ -17,6 +17,8 @@ fn n4_all_words_are_read() {
     assert_eq!(personality.map, MapOrder::TasksFirst);
     assert!(personality.agent && personality.tree);
     assert_eq!(personality.contexts, 2);
+    let topology = HartTopology { sockets: 2, clusters: 2, cores: 1, threads: 2 };
+    assert_eq!(personality.topology, Some(topology));
     assert_eq!(personality.job, "npb-is");
     assert!(personality.arguments().eq(["--class", "W", "--", "x"]));
 }
@@ -25,7 +27,7 @@ fn n4_all_words_are_read() {
 fn n4_what_is_displayed_reads_back() {
     for text in [
         "node=3 torus=2x2x2 mode=vn map=txyz agent=1 contexts=8 tree=1 job=npb-is -- --class W",
-        "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4",
+        "node=0 torus=1 mode=smp map=xyzt agent=0 contexts=4 topology=1x1x4x2",
         "node=5 torus=3x2m mode=smp map=xyzt agent=0 contexts=1 job=a -- b",
     ] {
         assert_eq!(Personality::parse(text).unwrap().to_string(), text);
@@ -54,6 +56,11 @@ fn n4_a_bad_word_is_named_with_what_would_be_right() {
         ("node=0 torus=2 map=zyx", "`map=zyx`", "txyz"),
         ("node=0 torus=2 agent=yes", "`agent=yes`", "0, or 1"),
         ("node=0 torus=2 tree=yes", "`tree=yes`", "0, or 1"),
+        ("node=0 torus=2 topology=2x2", "`topology=2x2`", "2x2x2"),
+        ("node=0 torus=2 topology=2x0x2", "`topology=2x0x2`", "2x2x2"),
+        ("node=0 torus=2 topology=2x1x1x1x1", "`topology=2x1x1x1x1`", "2x2x2"),
+        ("node=0 torus=2 topology=3x3x1", "`topology=3x3x1`", "1 to 8"),
+        ("node=0 torus=2 topology=70000x70000x1", "`topology=70000x70000x1`", "1 to 8"),
         ("node=0 torus=2 contexts=0", "`contexts=0`", "1 to 8"),
         ("node=0 torus=2 contexts=9", "`contexts=9`", "1 to 8"),
         ("torus=2", "`node=`", "node=0"),
@@ -79,4 +86,34 @@ fn n6_harts_are_divided_by_the_mode() {
 fn d7_an_agent_needs_a_second_hart() {
     let refused = Personality::parse("node=0 torus=1 agent=1").unwrap().divide(1).unwrap_err();
     assert!(refused.to_string().contains("`agent=1`"));
+}
+
+#[test]
+fn a2_three_numbers_are_a_topology_of_one_cluster_a_socket() {
+    let read = |text: &str| text.parse::<HartTopology>().unwrap();
+    assert_eq!(read("2x3x1"), read("2x1x3x1"));
+    assert_eq!(read("2x2x1x2").harts(), 8);
+    let places = |text: &str| {
+        let topology = read(text);
+        (0..topology.harts() as u16).map(|hart| topology.place(hart)).collect::<std::vec::Vec<_>>()
+    };
+    let of = |[socket, cluster, core, thread]: [u16; 4]| pami::affinity::HartPlace {
+        socket,
+        cluster,
+        core,
+        thread,
+    };
+    assert_eq!(places("2x1x2"), [[0, 0, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0], [1, 0, 0, 1]].map(of));
+    assert_eq!(places("1x2x2x1"), [[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 1, 0]].map(of));
+}
+
+#[test]
+fn a2_a_topology_of_other_harts_is_refused() {
+    let personality = Personality::parse("node=0 torus=1 topology=2x2x2").unwrap();
+    assert!(personality.divide(8).is_ok());
+    let refused = personality.divide(4).unwrap_err().to_string();
+    assert!(
+        refused.contains("`topology`") && refused.contains("2x1x2x2") && refused.contains("4 harts"),
+        "{refused}"
+    );
 }

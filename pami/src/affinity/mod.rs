@@ -20,12 +20,16 @@
 //! Nothing is stored but the list of one node's harts; where a rank is in the tree is worked out from it in time
 //! linear in the harts of a node.
 
+mod crossings;
+mod threads;
 mod tree;
 
 use crate::mapping::{Place, TaskMap};
 use core::fmt;
 use core::ops::Range;
 
+pub use crossings::Crossings;
+pub use threads::{Affinities, RADIX};
 pub(crate) use tree::DomainTree;
 
 /// Where a hart is in its node.
@@ -132,6 +136,11 @@ impl<'a> Domains<'a> {
         self.map.tasks() / self.map.tasks_per_node()
     }
 
+    /// Ranks of each node.
+    pub fn per_node(&self) -> u32 {
+        self.map.tasks_per_node()
+    }
+
     /// Most children of a member in a domain of `level`.
     pub fn radix(&self, level: Level) -> u32 {
         self.radix[level as usize]
@@ -150,16 +159,23 @@ impl<'a> Domains<'a> {
 
     /// Whether two ranks are in one domain of `level`. Ranks that do not exist are in none.
     pub fn together(&self, level: Level, a: u32, b: u32) -> bool {
-        let (Some(a), Some(b)) = (self.map.place(a), self.map.place(b)) else { return false };
-        level == Level::Machine
-            || a.node == b.node
-                && key(level, self.harts[a.local as usize]) == key(level, self.harts[b.local as usize])
+        self.meet(a, b).is_some_and(|met| met <= level)
     }
 
     /// The innermost level with a domain that has both ranks: a message between them crosses the boundaries of
     /// every level further in. `None` if one does not exist.
     pub fn meet(&self, a: u32, b: u32) -> Option<Level> {
-        LEVELS.into_iter().find(|&level| self.together(level, a, b))
+        let (a, b) = (self.map.place(a)?, self.map.place(b)?);
+        if a.node != b.node {
+            return Some(Level::Machine);
+        }
+        let (a, b) = (self.harts[a.local as usize], self.harts[b.local as usize]);
+        Some(match (a.socket == b.socket, a.cluster == b.cluster, a.core == b.core) {
+            (false, ..) => Level::Node,
+            (true, false, _) => Level::Processor,
+            (true, true, false) => Level::Chip,
+            (true, true, true) => Level::Core,
+        })
     }
 
     /// Number of domains of `level` in all nodes.

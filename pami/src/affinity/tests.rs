@@ -48,7 +48,7 @@ fn perform(domains: &Domains, collective: Collective, algorithm: Algorithm, root
         commutative: true,
         tuning: Tuning { radix: 2, chunk: 1 },
         grid: None,
-        domains: Some(domains),
+        domains: Some(*domains),
     };
     let calls: Vec<_> = (0..domains.size()).map(call).collect();
     run(&calls, |call| memory(call, values), u64::wrapping_add, 1)
@@ -63,7 +63,7 @@ fn crossings(domains: &Domains, outcome: &Outcome, level: Level) -> usize {
 fn a3_the_trees_of_all_domains_are_one_tree_below_the_root() {
     for_all_shapes(|domains| {
         for root in [0, domains.size() / 2, domains.size() - 1] {
-            let tree = |rank| DomainTree::new(domains, root, rank);
+            let tree = |rank| DomainTree::new(*domains, root, rank);
             let mut parents: Vec<_> = (0..domains.size()).map(|_| None).collect();
             for rank in 0..domains.size() {
                 for index in 0..tree(rank).children() {
@@ -83,7 +83,7 @@ fn a3_the_trees_of_all_domains_are_one_tree_below_the_root() {
 fn a3_a_member_has_at_most_as_many_children_at_a_level_as_the_radix() {
     for_all_shapes(|domains| {
         for rank in 0..domains.size() {
-            let tree = DomainTree::new(domains, 0, rank);
+            let tree = DomainTree::new(*domains, 0, rank);
             let met = |index| domains.meet(rank, tree.child(index));
             for level in LEVELS {
                 let children = (0..tree.children()).filter(|&index| met(index) == Some(level)).count();
@@ -97,11 +97,11 @@ fn a3_a_member_has_at_most_as_many_children_at_a_level_as_the_radix() {
 fn a3_a_subtree_of_ordered_domains_is_a_range_of_ranks() {
     for_all_shapes(|domains| {
         for rank in (0..domains.size()).filter(|_| domains.are_ranges()) {
-            let tree = DomainTree::new(domains, 0, rank);
+            let tree = DomainTree::new(*domains, 0, rank);
             let mut next = rank + 1;
             for index in 0..tree.children() {
                 assert_eq!(tree.child(index), next);
-                next += DomainTree::new(domains, 0, next).extent();
+                next += DomainTree::new(*domains, 0, next).extent();
             }
             assert_eq!(next, rank + tree.extent());
         }
@@ -170,10 +170,62 @@ fn a3_a_million_ranks_need_no_more_memory_than_one_node() {
     let map = TaskMap::new(1 << 17, 8, MapOrder::TasksFirst).unwrap();
     let domains = Domains::new(map, &harts, [2; 5]).unwrap();
     let (mut rank, mut depth) = (domains.size() - 1, 0);
-    while let Some(parent) = DomainTree::new(&domains, 12_345, rank).parent() {
+    while let Some(parent) = DomainTree::new(domains, 12_345, rank).parent() {
         (rank, depth) = (parent, depth + 1);
     }
     assert_eq!(rank, 12_345);
     // 17 levels of nodes, and at most one of sockets, clusters and cores each.
     assert!(depth <= 20, "{depth} levels");
+}
+
+#[test]
+fn a1_a2_domains_are_made_of_the_affinities_of_threads() {
+    use crate::endpoint::ClientId;
+    use crate::geometry::{Members, Population, Rectangle};
+    let harts = || &*harts([2, 1, 2, 2]).leak();
+    let population = |tasks, contexts| Population { client: ClientId(0), tasks, contexts };
+    // A task for each hart of three nodes, however they are numbered.
+    for order in [MapOrder::TasksFirst, MapOrder::NodesFirst] {
+        let map = TaskMap::new(3, 8, order).unwrap();
+        let affinities = Affinities { map, harts: harts() };
+        let world = Members::world(population(24, 2), 0..1).unwrap();
+        let domains = affinities.domains(&world, [3; 5]).unwrap();
+        assert_eq!(domains, Domains::new(map, harts(), [3; 5]).unwrap());
+        // Two ranks at one hart have no places of their own.
+        let twice = Members::world(population(24, 2), 0..2).unwrap();
+        assert_eq!(affinities.domains(&twice, RADIX), None);
+        let some = Members::range(population(24, 2), 0..1, 0, 12, 1).unwrap();
+        assert_eq!(affinities.domains(&some, RADIX), None);
+        let shape: crate::topology::TorusShape = "3".parse().unwrap();
+        let rectangle = Rectangle::new(shape, map, shape.coord(1).unwrap(), [2, 1, 1, 1, 1]).unwrap();
+        let members = Members::rectangle(population(24, 2), 1..2, rectangle).unwrap();
+        let domains = affinities.domains(&members, RADIX).unwrap();
+        assert_eq!((domains.size(), domains.nodes(), domains.per_node()), (16, 2, 8));
+        assert_eq!(domains.meet(0, 8), Some(Level::Machine));
+    }
+    // A task for each node, a context for each of its threads.
+    let affinities = Affinities { map: TaskMap::new(3, 1, MapOrder::NodesFirst).unwrap(), harts: harts() };
+    let threads = Members::world(population(3, 8), 0..8).unwrap();
+    let domains = affinities.domains(&threads, RADIX).unwrap();
+    assert_eq!(LEVELS.map(|level| domains.count(level)), [12, 6, 6, 3, 1]);
+    assert_eq!(domains.meet(9, 11), Some(Level::Chip));
+    let upper = Members::world(population(3, 8), 4..8).unwrap();
+    assert_eq!(affinities.domains(&upper, RADIX).unwrap().count(Level::Processor), 3);
+    let many = Members::world(population(3, 12), 0..12).unwrap();
+    assert_eq!(affinities.domains(&many, RADIX), None);
+    let one = Members::world(population(3, 8), 2..3).unwrap();
+    assert!(!affinities.domains(&one, RADIX).unwrap().matter());
+}
+
+#[test]
+fn a6_crossings_are_counted_by_where_ends_meet() {
+    let mut crossings = Crossings::default();
+    for level in [Level::Core, Level::Chip, Level::Chip, Level::Machine] {
+        crossings.count(level);
+    }
+    assert_eq!(LEVELS.map(|level| crossings.met(level)), [1, 2, 0, 0, 1]);
+    assert_eq!(LEVELS.map(|level| crossings.across(level)), [3, 1, 1, 1, 0]);
+    let earlier = crossings;
+    crossings.count(Level::Node);
+    assert_eq!(LEVELS.map(|level| crossings.since(&earlier).across(level)), [1, 1, 1, 0, 0]);
 }

@@ -17,7 +17,7 @@ struct Member {
 
 /// A rank's place in the tree over all domains, from a root on.
 pub(crate) struct DomainTree<'a> {
-    domains: &'a Domains<'a>,
+    domains: Domains<'a>,
     root: Place,
     own: Place,
     rank: u32,
@@ -29,7 +29,7 @@ pub(crate) struct DomainTree<'a> {
 
 impl<'a> DomainTree<'a> {
     /// The place of `rank` in the tree from `root`. Both are below the number of ranks.
-    pub(crate) fn new(domains: &'a Domains<'a>, root: u32, rank: u32) -> Self {
+    pub(crate) fn new(domains: Domains<'a>, root: u32, rank: u32) -> Self {
         let place = |rank| domains.map.place(rank).unwrap_or(Place { node: 0, local: 0 });
         let mut tree =
             Self { domains, root: place(root), own: place(rank), rank, places: [None; LEVELS.len()], top: 0 };

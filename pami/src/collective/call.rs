@@ -185,7 +185,7 @@ pub struct Call<'a> {
     /// The ranks as a box of the torus, if they are one.
     pub grid: Option<Grid>,
     /// The ranks' affinity domains, if they are known.
-    pub domains: Option<&'a Domains<'a>>,
+    pub domains: Option<Domains<'a>>,
 }
 
 /// Why a call has no schedule. The caller is at fault.

@@ -14,7 +14,7 @@ pub(super) enum Shape<'a> {
     /// Along the links of a box of the torus.
     Grid(Grid),
     /// Within affinity domains first.
-    Domains(&'a Domains<'a>),
+    Domains(Domains<'a>),
 }
 
 /// As many children as there are ranks.

@@ -230,6 +230,14 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// The contexts of each task, where all have the same.
+    pub fn contexts(&self) -> Option<Range<u8>> {
+        match &self.set {
+            Set::Uniform { first, per_task, .. } => Some(*first..first + per_task),
+            Set::Endpoints(_) => None,
+        }
+    }
+
     /// The endpoint with this rank.
     pub fn endpoint(&self, rank: u32) -> Option<Endpoint> {
         match &self.set {

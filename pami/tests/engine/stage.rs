@@ -1,7 +1,7 @@
 //! What the collectives' tests play on: contexts that are advanced, and packets that move, in random order.
 
 use crate::machine::{TestNode, World, buffer, machine_of};
-use crate::scene::{Ends, Port, context, ends, leak};
+use crate::scene::{Ends, Port, context, ends};
 use pami::affinity::{Domains, HartPlace};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
 use pami::geometry::{Members, Population};
@@ -103,7 +103,7 @@ impl Stage {
         &mut self,
         id: u32,
         members: Members<'static>,
-        domains: Option<&'static Domains<'static>>,
+        domains: Option<Domains<'static>>,
     ) -> GeometryId {
         let (ended, done) = ends();
         for rank in 0..members.size() {
@@ -376,10 +376,10 @@ pub fn results(ends: &Ends) -> Vec<(usize, Result<(), OperationError>)> {
 }
 
 /// Domains of tasks that are numbered node by node: two chips of two cores, or what there is of them.
-pub fn domains(nodes: u32, per_node: u32) -> &'static Domains<'static> {
+pub fn domains(nodes: u32, per_node: u32) -> Domains<'static> {
     let harts: Vec<HartPlace> = (0..per_node as u16)
         .map(|hart| HartPlace { socket: 0, cluster: hart / 2, core: hart % 2, thread: 0 })
         .collect();
     let map = TaskMap::new(nodes, per_node, MapOrder::TasksFirst).unwrap();
-    leak(Domains::new(map, harts.leak(), [2; 5]).unwrap())
+    Domains::new(map, harts.leak(), [2; 5]).unwrap()
 }

@@ -28,7 +28,8 @@ pub struct Run {
     pub(super) job: String,
     pub(super) arch: Arch,
     pub(super) torus: String,
-    pub(super) harts: u8,
+    pub(super) harts: Option<u8>,
+    pub(super) topology: Option<String>,
     pub(super) mode: Mode,
     pub(super) map: Map,
     pub(super) memory: u32,
@@ -42,7 +43,6 @@ pub struct Run {
     pub(super) gdb: Vec<u32>,
     pub(super) logs: Option<PathBuf>,
     pub(super) options: Vec<String>,
-    pub(super) smp: Option<String>,
     pub(super) icount: bool,
     pub(super) adapter: bool,
     pub(super) bootargs: HashMap<u32, String>,
@@ -64,7 +64,8 @@ impl Run {
             job: job.into(),
             arch: Arch::Aarch64,
             torus: "2x2x2".into(),
-            harts: 2,
+            harts: None,
+            topology: None,
             mode: Mode::default(),
             map: Map::default(),
             memory: 256,
@@ -78,7 +79,6 @@ impl Run {
             gdb: Vec::new(),
             logs: None,
             options: Vec::new(),
-            smp: None,
             icount: false,
             adapter: true,
             bootargs: HashMap::new(),
@@ -106,9 +106,16 @@ impl Run {
         self
     }
 
-    /// Harts per node, 1 to 8.
+    /// Harts per node, 1 to 8; 2 if neither they nor their topology are said.
     pub fn harts(mut self, harts: u8) -> Self {
-        self.harts = harts;
+        self.harts = Some(harts);
+        self
+    }
+
+    /// How the harts make up a node: sockets x cores x threads, as in `2x2x2`, or sockets x clusters x cores x
+    /// threads; see [`HartTopology`].
+    pub fn topology(mut self, topology: impl Into<String>) -> Self {
+        self.topology = Some(topology.into());
         self
     }
 
@@ -206,12 +213,6 @@ impl Run {
     /// Whether nodes have a network adapter; only a node that is alone can do without.
     pub fn adapter(mut self, adapter: bool) -> Self {
         self.adapter = adapter;
-        self
-    }
-
-    /// QEMU's `-smp` in full, in place of the number of harts.
-    pub fn smp(mut self, topology: impl Into<String>) -> Self {
-        self.smp = Some(topology.into());
         self
     }
 

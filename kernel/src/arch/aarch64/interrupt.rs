@@ -1,6 +1,6 @@
 //! GICv3: the harts' own interfaces are system registers, the rest is `drivers::irq::gic`.
 
-use crate::arch::{ADAPTERS, Claim};
+use crate::arch::{self, ADAPTERS, Claim};
 use crate::layout::Region;
 use crate::node;
 use crate::tree::{Controller, Interrupt, Machine};
@@ -45,7 +45,7 @@ pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static
 
 /// Lets wake-ups and the timer through to this hart.
 pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'static str> {
-    let id = machine.harts.get(super::hart()).ok_or("no such hart")?.id;
+    let id = machine.harts.get(arch::hart()).ok_or("no such hart")?.id;
     let timer = machine.timer_interrupt.and_then(|number| number.checked_sub(FIRST_PRIVATE));
     let timer = timer.filter(|&number| number < IntId::PPI_COUNT).ok_or("the tree names no virtual timer")?;
     GicCpuInterface::enable_system_register_el1();

@@ -20,9 +20,9 @@ pub(crate) const FRAME: isize = 0;
 /// See [`FRAME`].
 pub(crate) const RETURN: isize = 8;
 
-/// The number of this hart.
+/// What `boot` calls this hart.
 #[inline]
-pub(crate) fn hart() -> usize {
+pub(super) fn boot_number() -> usize {
     TPIDR_EL1.get() as usize
 }
 
@@ -90,9 +90,10 @@ pub(crate) fn frame_pointer() -> usize {
 pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static str> {
     let target = machine.harts.get(hart).ok_or("no such hart")?.id;
     let entry = boot::secondary_entry() as u64;
+    let number = super::numbers::boot_number(hart) as u64;
     let started = match machine.firmware {
-        Firmware::PsciHvc => psci::cpu_on::<Hvc>(target, entry, hart as u64),
-        Firmware::PsciSmc => psci::cpu_on::<Smc>(target, entry, hart as u64),
+        Firmware::PsciHvc => psci::cpu_on::<Hvc>(target, entry, number),
+        Firmware::PsciSmc => psci::cpu_on::<Smc>(target, entry, number),
         Firmware::Sbi => return Err("the tree has no psci node"),
     };
     started.map_err(|error| match error {

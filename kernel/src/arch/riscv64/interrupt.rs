@@ -1,6 +1,6 @@
 //! PLIC for devices, SBI for wake-ups and the timer.
 
-use crate::arch::{ADAPTERS, Claim};
+use crate::arch::{self, ADAPTERS, Claim};
 use crate::node;
 use crate::tree::{Controller, Hart, Interrupt, Machine};
 use core::ptr::{self, NonNull};
@@ -19,7 +19,7 @@ static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
 const SOFTWARE: u32 = 0;
 
 fn here() -> Option<&'static Hart> {
-    node::machine()?.harts.get(super::hart())
+    node::machine()?.harts.get(arch::hart())
 }
 
 /// Takes the controller over and starts this hart's part of it.
@@ -34,7 +34,7 @@ pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static
 
 /// Lets wake-ups, the timer and devices through to this hart.
 pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'static str> {
-    let hart = machine.harts.get(super::hart()).ok_or("no such hart")?;
+    let hart = machine.harts.get(arch::hart()).ok_or("no such hart")?;
     let mut plic = *PLIC.get().ok_or("it is not started")?;
     // Each hart for itself: the firmware closes a hart's context when it starts the hart.
     plic.start_context(hart.plic_context);

@@ -18,13 +18,13 @@ pub(crate) const RETURN: isize = -8;
 /// Rate of the counter where the tree does not tell; every tree of the platform tells.
 const COUNTER_HZ: u64 = 10_000_000;
 
-/// The number of this hart.
+/// What `boot` calls this hart.
 #[inline]
-pub(crate) fn hart() -> usize {
-    let hart;
+pub(super) fn boot_number() -> usize {
+    let number;
     // SAFETY: reads a register that compiled code leaves alone.
-    unsafe { asm!("mv {}, tp", out(reg) hart, options(nomem, nostack, preserves_flags)) }
-    hart
+    unsafe { asm!("mv {}, tp", out(reg) number, options(nomem, nostack, preserves_flags)) }
+    number
 }
 
 /// The tree's address: the firmware tells.
@@ -82,8 +82,9 @@ pub(crate) fn frame_pointer() -> usize {
 /// Starts hart `hart` through the SBI.
 pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static str> {
     let id = machine.harts.get(hart).ok_or("no such hart")?.id;
-    boot::set_hart_id(hart, id);
-    let started = sbi_rt::hart_start(id as usize, boot::secondary_entry(), hart);
+    let number = super::numbers::boot_number(hart);
+    boot::set_hart_id(number, id);
+    let started = sbi_rt::hart_start(id as usize, boot::secondary_entry(), number);
     if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
 }
 

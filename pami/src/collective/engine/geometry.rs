@@ -7,7 +7,7 @@
 
 use super::wire::Key;
 use super::{Collect, Engine, early};
-use crate::affinity::Domains;
+use crate::affinity::{Affinities, Crossings, Domains, RADIX};
 use crate::client::Attributes;
 use crate::collective::cost::Terrain;
 use crate::collective::{Algorithm, Collective, Grid, Tuning};
@@ -16,6 +16,7 @@ use crate::device::Port;
 use crate::dispatch::Done;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::geometry::{Members, Population};
+use core::cell::Cell;
 use core::fmt;
 
 /// Number of a geometry, the same at all its members. No two that are in use at an endpoint have the same.
@@ -31,8 +32,9 @@ pub struct NewGeometry<P: Port> {
     pub id: GeometryId,
     /// Who takes part; the same at all of them.
     pub members: Members<'static>,
-    /// The affinity domains of its ranks, if they are known.
-    pub domains: Option<&'static Domains<'static>>,
+    /// The affinity domains of its ranks, the same at all of them. `None`: those of the kernel's [`Affinities`], with
+    /// the default [`RADIX`].
+    pub domains: Option<Domains<'static>>,
     /// Called when all members have created it.
     pub done: Done<P>,
 }
@@ -91,8 +93,9 @@ pub(crate) struct Entry {
     /// A node of its members that died.
     pub(super) dead: Option<u32>,
     pub(super) grid: Option<Grid>,
-    pub(super) domains: Option<&'static Domains<'static>>,
+    pub(super) domains: Option<Domains<'static>>,
     pub(super) terrain: Terrain,
+    crossings: Cell<Crossings>,
 }
 
 impl Entry {
@@ -100,14 +103,25 @@ impl Entry {
         id: GeometryId,
         members: Members<'static>,
         me: Endpoint,
-        domains: Option<&'static Domains<'static>>,
+        domains: Option<Domains<'static>>,
         terrain: Terrain,
     ) -> Option<Self> {
         let (rank, size) = (members.rank(me)?, members.size());
         let grid = members.grid().filter(|grid| grid.size() == size);
         let domains = domains.filter(|domains| domains.size() == size);
-        let terrain = Terrain { size, ..terrain };
-        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain })
+        let per_node = domains.map_or(terrain.per_node, |domains| domains.per_node());
+        let terrain = Terrain { size, per_node, ..terrain };
+        let crossings = Cell::default();
+        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain, crossings })
+    }
+
+    /// A message of a collective goes to a rank.
+    pub(super) fn count(&self, to: u32) {
+        if let Some(level) = self.domains.as_ref().and_then(|domains| domains.meet(self.rank, to)) {
+            let mut crossings = self.crossings.get();
+            crossings.count(level);
+            self.crossings.set(crossings);
+        }
     }
 
     /// Takes the number of the next collective.
@@ -166,6 +180,10 @@ pub struct Geometry<'a> {
     pub started: u32,
     /// A node of its members that died.
     pub dead: Option<u32>,
+    /// The affinity domains of its ranks, if they are known.
+    pub domains: Option<&'a Domains<'static>>,
+    /// What this endpoint's collectives in it sent, not counting the barriers that the engine puts between them.
+    pub crossings: Crossings,
 }
 
 /// Where a client's tasks are, as far as one context knows.
@@ -185,6 +203,15 @@ pub(crate) fn terrain(attributes: &Attributes) -> Terrain {
     }
 }
 
+/// The domains that the caller gives, or those that the kernel knows.
+fn domains_of(
+    members: &Members<'static>,
+    given: Option<Domains<'static>>,
+    affinities: Option<Affinities>,
+) -> Option<Domains<'static>> {
+    given.or_else(|| affinities?.domains(members, RADIX))
+}
+
 impl<P: Port> Engine<P> {
     /// Makes the world, if there is room and this context is in it.
     pub(crate) fn make_world(
@@ -192,7 +219,7 @@ impl<P: Port> Engine<P> {
         me: Endpoint,
         population: Population,
         tasks: &TaskList,
-        domains: Option<&'static Domains<'static>>,
+        affinity: (Option<Domains<'static>>, Option<Affinities>),
         terrain: Terrain,
     ) {
         let members = match tasks {
@@ -200,7 +227,8 @@ impl<P: Port> Engine<P> {
             TaskList::Listed(list) => Members::tasks(population, 0..1, list, &mut []),
         };
         if let (Ok(members), Some(place)) = (members, self.geometries.first_mut()) {
-            *place = Entry::new(WORLD, members, me, domains, terrain);
+            let (given, affinities) = affinity;
+            *place = Entry::new(WORLD, members, me, domains_of(&members, given, affinities), terrain);
         }
     }
 
@@ -234,6 +262,7 @@ impl<P: Port> Active<P> {
         // The first place is the world's.
         let free = |&index: &usize| self.collectives.geometries[index].is_none();
         let index = (1..self.collectives.geometries.len()).find(free).ok_or(full)?;
+        let domains = domains_of(&members, domains, self.affinities);
         let entry = Entry::new(id, members, self.me, domains, self.terrain);
         let entry = entry.ok_or(GeometryError::NotMember)?;
         let digest = entry.digest();
@@ -279,6 +308,8 @@ impl<P: Port> Active<P> {
             size: entry.members.size(),
             started: entry.next,
             dead: entry.dead,
+            domains: entry.domains.as_ref(),
+            crossings: entry.crossings.get(),
         })
     }
 }

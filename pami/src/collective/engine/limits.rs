@@ -14,8 +14,8 @@ pub struct Limits {
     /// Messages that may come before their collective. Enough for all cases: twice [`WINDOW`](super::WINDOW) times the
     /// messages of a collective to one member, for each geometry whose members are out of step.
     pub early: usize,
-    /// The affinity domains of all tasks, if they are known.
-    pub domains: Option<&'static Domains<'static>>,
+    /// The affinity domains of all tasks; `None`: those of the kernel's affinities.
+    pub domains: Option<Domains<'static>>,
 }
 
 impl Default for Limits {

@@ -177,7 +177,13 @@ impl<P: Port> Slot<P> {
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         match step {
-            Step::Send { to, tag, span } => self.send((to, tag, span), entry, wire),
+            Step::Send { to, tag, span } => {
+                let carried = self.send((to, tag, span), entry, wire);
+                if matches!((&carried, &self.phase), (Carried::Done, Phase::Runs(_))) && !self.creates {
+                    entry.count(to);
+                }
+                carried
+            }
             Step::Receive { from, tag, span } => self.receive((from, tag, span), entry, early),
             Step::Wait => {
                 self.waiting = true;

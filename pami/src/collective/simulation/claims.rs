@@ -66,7 +66,7 @@ impl World {
             commutative: false,
             tuning: Tuning { radix: 3, chunk: 3 },
             grid: Some(self.grid),
-            domains: Some(domains),
+            domains: Some(*domains),
         };
         (0..self.size).map(call).collect()
     }

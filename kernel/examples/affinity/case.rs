@@ -1,0 +1,87 @@
+//! What is done, and what each rank must get.
+
+use pami::affinity::{Crossings, Domains, LEVELS, Level};
+use pami::collective::{Algorithm, Collective};
+
+/// A collective by an algorithm, from rank 0.
+pub struct Case {
+    pub what: Collective,
+    pub algorithm: Algorithm,
+}
+
+const fn case(what: Collective, algorithm: Algorithm) -> Case {
+    Case { what, algorithm }
+}
+
+/// All cases; those of a collective stand together.
+pub const CASES: [Case; 17] = {
+    use Algorithm as A;
+    use Collective as C;
+    [
+        case(C::Barrier, A::Dissemination),
+        case(C::Barrier, A::Nary),
+        case(C::Barrier, A::Affinity),
+        case(C::Broadcast, A::Flat),
+        case(C::Broadcast, A::Binomial),
+        case(C::Broadcast, A::Affinity),
+        case(C::Reduce, A::Binomial),
+        case(C::Reduce, A::Affinity),
+        case(C::Allreduce, A::RecursiveDoubling),
+        case(C::Allreduce, A::Binomial),
+        case(C::Allreduce, A::Affinity),
+        case(C::Gather, A::Binomial),
+        case(C::Gather, A::Affinity),
+        case(C::Scatter, A::Binomial),
+        case(C::Scatter, A::Affinity),
+        case(C::Allgather, A::GatherBroadcast),
+        case(C::Allgather, A::Affinity),
+    ]
+};
+
+impl Case {
+    /// Phases of a tree: up, down, or both.
+    fn phases(&self) -> u32 {
+        match self.what {
+            Collective::Barrier | Collective::Allreduce | Collective::Allgather => 2,
+            _ => 1,
+        }
+    }
+
+    /// The fewest messages from one domain of `level` to another.
+    pub fn least(&self, domains: &Domains, level: Level) -> u32 {
+        self.phases() * (domains.count(level) - 1)
+    }
+
+    /// Whether that is what was counted, at every level.
+    pub fn is_least(&self, domains: &Domains, crossings: &Crossings) -> bool {
+        LEVELS.into_iter().all(|level| crossings.across(level) == self.least(domains, level))
+    }
+
+    /// The word that a rank brings.
+    pub fn word(&self, rank: u32) -> u64 {
+        u64::from(rank + 1).pow(2) + (self.what as u64) * 10_000
+    }
+
+    /// What a rank must get: words of the output, by place.
+    pub fn expected(&self, size: u32, rank: u32, place: u32) -> Option<u64> {
+        use Collective as C;
+        match self.what {
+            C::Broadcast => Some(self.word(0)),
+            C::Reduce | C::Gather if rank > 0 => None,
+            C::Reduce | C::Allreduce => Some((0..size).map(|rank| self.word(rank)).sum()),
+            C::Gather | C::Allgather => Some(self.word(place)),
+            // Of the root's block for this rank.
+            C::Scatter => Some(self.word(rank)),
+            _ => None,
+        }
+    }
+
+    /// Words that a rank of `size` gets.
+    pub fn output_len(&self, size: u32) -> u32 {
+        match self.what {
+            Collective::Barrier => 0,
+            Collective::Gather | Collective::Allgather => size,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Where each hart is in its node, by the device tree's `/cpus/cpu-map` (SPEC A-2; Devicetree Specification and its
+//! CPU topology binding).
+//!
+//! The map is a tree of nodes `socketN`, `clusterN`, `coreN` and `threadN`, in this order from the outside in. Any
+//! kind but cores may be left out, and clusters may hold clusters: the innermost are the chips. Cores without
+//! threads, and threads, have the phandle of a cpu node. Members of a node are numbered as they come in the tree.
+
+use crate::personality::MAX_HARTS;
+use core::fmt;
+use flat_device_tree::Fdt;
+use flat_device_tree::node::FdtNode;
+use heapless::Vec;
+use pami::affinity::HartPlace;
+
+/// Clusters within clusters, and all the rest.
+const MAX_DEPTH: usize = 8;
+
+/// Why a map places no harts. Whoever wrote the tree is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapError {
+    /// There is no map.
+    Missing,
+    /// Nodes of different kinds side by side, in the wrong order, too deep, or too many.
+    Nodes,
+    /// A socket or a cluster has a cpu, or a core with threads has one.
+    Inner,
+    /// No cpu, or a second place for one.
+    Cpu(u32),
+    /// The hart with this index is in no place.
+    Unplaced(usize),
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("the device tree has no cpu-map"),
+            Self::Nodes => f.write_str(
+                "the cpu-map's nodes must be sockets of clusters of cores of threads, one kind a node",
+            ),
+            Self::Inner => f.write_str("only the innermost nodes of the cpu-map may have a cpu"),
+            Self::Cpu(phandle) => write!(f, "the cpu-map's phandle {phandle:#x} is no cpu's, or there twice"),
+            Self::Unplaced(hart) => write!(f, "cpu node {hart} is not in the cpu-map"),
+        }
+    }
+}
+
+impl core::error::Error for MapError {}
+
+/// What a node of the map is, from the outside in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Socket,
+    Cluster,
+    Core,
+    Thread,
+}
+
+impl Kind {
+    /// The kind that a node's name says, if it is one of the map's.
+    fn of(name: &str) -> Option<Self> {
+        let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        Some(match kind {
+            "socket" => Self::Socket,
+            "cluster" => Self::Cluster,
+            "core" => Self::Core,
+            "thread" => Self::Thread,
+            _ => return None,
+        })
+    }
+
+    fn may_hold(self, inner: Self) -> bool {
+        self < inner || (self, inner) == (Self::Cluster, Self::Cluster)
+    }
+}
+
+/// The places of the cpu nodes with these phandles, in their order. All are different.
+///
+/// # Errors
+/// The map's first mistake. Such a map is of no use for any hart.
+pub fn places(tree: &Fdt<'_>, cpus: &[Option<u32>]) -> Result<Vec<HartPlace, MAX_HARTS>, MapError> {
+    let map = tree.find_node("/cpus/cpu-map").ok_or(MapError::Missing)?;
+    let mut walk = Walk { cpus, places: [None; MAX_HARTS], clusters: 0 };
+    walk.visit(map, None, HartPlace::default(), MAX_DEPTH)?;
+    let placed = walk.places.iter().take(cpus.len()).enumerate();
+    placed.map(|(hart, place)| place.ok_or(MapError::Unplaced(hart))).collect()
+}
+
+struct Walk<'a> {
+    cpus: &'a [Option<u32>],
+    places: [Option<HartPlace>; MAX_HARTS],
+    /// Innermost clusters of the socket so far.
+    clusters: u16,
+}
+
+impl Walk<'_> {
+    /// Places what is inside a node at `place`; the map itself has no kind.
+    fn visit(
+        &mut self,
+        node: FdtNode<'_, '_>,
+        kind: Option<Kind>,
+        mut place: HartPlace,
+        depth: usize,
+    ) -> Result<(), MapError> {
+        let mut children =
+            node.children().filter_map(|child| Some((child, Kind::of(child.name)?))).peekable();
+        let Some(&(_, inner)) = children.peek() else { return self.innermost(node, kind, place) };
+        if depth == 0 || kind.is_some_and(|kind| !kind.may_hold(inner)) {
+            return Err(MapError::Nodes);
+        }
+        if phandle(node).is_some() {
+            return Err(MapError::Inner);
+        }
+        if (kind, inner) == (Some(Kind::Cluster), Kind::Core) {
+            place.cluster = self.clusters;
+            self.clusters = self.clusters.checked_add(1).ok_or(MapError::Nodes)?;
+        }
+        for (index, (child, found)) in children.enumerate() {
+            let index = u16::try_from(index).map_err(|_| MapError::Nodes)?;
+            match found {
+                _ if found != inner => return Err(MapError::Nodes),
+                Kind::Socket => (place.socket, self.clusters) = (index, 0),
+                Kind::Cluster => {}
+                Kind::Core => place.core = index,
+                Kind::Thread => place.thread = index,
+            }
+            self.visit(child, Some(found), place, depth - 1)?;
+        }
+        Ok(())
+    }
+
+    fn innermost(
+        &mut self,
+        node: FdtNode<'_, '_>,
+        kind: Option<Kind>,
+        place: HartPlace,
+    ) -> Result<(), MapError> {
+        let Some(phandle) = phandle(node) else { return Ok(()) };
+        if !matches!(kind, Some(Kind::Core | Kind::Thread)) {
+            return Err(MapError::Inner);
+        }
+        let hart = self.cpus.iter().position(|&cpu| cpu == Some(phandle));
+        let free = hart.and_then(|hart| self.places.get_mut(hart)).filter(|free| free.is_none());
+        *free.ok_or(MapError::Cpu(phandle))? = Some(place);
+        Ok(())
+    }
+}
+
+/// What a node of the map names as its cpu.
+fn phandle(node: FdtNode<'_, '_>) -> Option<u32> {
+    node.property("cpu")?.value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Collectives at run time that know where their ranks are, and how often their messages cross boundaries.
+
+use crate::scene::ends;
+use crate::stage::{Case, Play, Stage};
+use pami::affinity::{Crossings, Domains, HartPlace, LEVELS, Level};
+use pami::collective::{Algorithm, Collective, Element, Operator, Reducer};
+use pami::geometry::Members;
+use pami::mapping::{MapOrder, TaskMap};
+use pami::{Collect, GeometryId};
+
+/// Domains of tasks on nodes of so many sockets, clusters, cores and threads.
+fn domains(nodes: u32, shape: [u16; 4], order: MapOrder, radix: u32) -> Domains<'static> {
+    let [sockets, clusters, cores, threads] = shape;
+    let place = |hart: u16| HartPlace {
+        socket: hart / threads / cores / clusters,
+        cluster: hart / threads / cores % clusters,
+        core: hart / threads % cores,
+        thread: hart % threads,
+    };
+    let harts: Vec<_> = (0..sockets * clusters * cores * threads).map(place).collect();
+    let map = TaskMap::new(nodes, harts.len() as u32, order).unwrap();
+    Domains::new(map, harts.leak(), [radix; 5]).unwrap()
+}
+
+/// All tasks, each a rank, in a geometry with these domains.
+fn stage(domains: Domains<'static>) -> (Stage, GeometryId, Members<'static>) {
+    let mut stage = Stage::new(domains.size(), domains.per_node(), 1, 7);
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    let id = stage.create(1, members, Some(domains));
+    (stage, id, members)
+}
+
+/// What all ranks counted so far.
+fn crossings(stage: &Stage, id: GeometryId) -> Vec<Crossings> {
+    stage.contexts.iter().map(|context| context.geometry(id).unwrap().crossings).collect()
+}
+
+/// Messages from one domain of each level to another that a collective sends.
+fn count(
+    stage: &mut Stage,
+    id: GeometryId,
+    members: Members<'static>,
+    (what, algorithm, root): (Collective, Option<Algorithm>, u32),
+) -> [u32; LEVELS.len()] {
+    let before = crossings(stage, id);
+    let size = members.size();
+    let case = Case { geometry: id, what, algorithm, size, root, len: 3, in_place: false, salt: 1 };
+    Play::new(stage, vec![(case, members)]).run(stage);
+    let after = crossings(stage, id);
+    let all = || after.iter().zip(&before).map(|(after, before)| after.since(before));
+    LEVELS.map(|level| all().map(|crossings| crossings.across(level)).sum())
+}
+
+const SHAPES: [[u16; 4]; 3] = [[2, 1, 2, 2], [1, 1, 4, 2], [2, 2, 2, 1]];
+
+#[test]
+fn a6_each_phase_crosses_the_boundaries_of_a_level_once_for_each_domain_but_one() {
+    use Collective::{Allreduce, Barrier, Broadcast, Reduce};
+    for shape in SHAPES {
+        for (nodes, order, radix) in
+            [(1, MapOrder::TasksFirst, 2), (2, MapOrder::TasksFirst, 4), (3, MapOrder::NodesFirst, 1)]
+        {
+            let domains = domains(nodes, shape, order, radix);
+            let (mut stage, id, members) = stage(domains);
+            for (what, phases) in [(Reduce, 1), (Broadcast, 1), (Barrier, 2), (Allreduce, 2)] {
+                let root = if what.is_rooted() { domains.size() - 2 } else { 0 };
+                let counted = count(&mut stage, id, members, (what, Some(Algorithm::Affinity), root));
+                let least = LEVELS.map(|level| phases * (domains.count(level) - 1));
+                assert_eq!(counted, least, "{what:?} on {nodes} nodes of {shape:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a6_what_does_not_know_of_domains_crosses_more_boundaries() {
+    let (mut stage, id, members) = stage(domains(1, [2, 1, 2, 2], MapOrder::TasksFirst, 2));
+    let mut count = |what, algorithm| count(&mut stage, id, members, (what, Some(algorithm), 0));
+    // With radix 3, each of eight ranks signals to those 1, 2, 3 and 6 on.
+    assert_eq!(count(Collective::Barrier, Algorithm::Dissemination), [28, 16, 16, 0, 0]);
+    assert_eq!(count(Collective::Broadcast, Algorithm::Flat), [6, 4, 4, 0, 0]);
+    assert_eq!(count(Collective::Broadcast, Algorithm::Affinity), [3, 1, 1, 0, 0]);
+}
+
+#[test]
+fn a5_ranks_that_share_a_node_use_their_domains_by_default() {
+    for shape in SHAPES {
+        let (mut stage, id, members) = stage(domains(2, shape, MapOrder::TasksFirst, 2));
+        use Collective::{Allreduce, Barrier, Broadcast, Reduce};
+        for what in [Barrier, Broadcast, Reduce, Allreduce] {
+            let (_, done) = ends();
+            let mut collect = Collect::new(id, what, done(0).unwrap());
+            collect.reducer = what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap());
+            let chosen = stage.contexts[0].query(&collect).unwrap().choose(None).unwrap();
+            assert_eq!(chosen.algorithm, Algorithm::Affinity, "{what:?}");
+            let by_default = count(&mut stage, id, members, (what, None, 0));
+            assert_eq!(by_default, count(&mut stage, id, members, (what, Some(Algorithm::Affinity), 0)));
+        }
+    }
+}
+
+#[test]
+fn a3_every_radix_gives_the_same_result_with_as_many_crossings() {
+    for radix in [1, 2, 3, 8] {
+        let domains = domains(2, [2, 1, 2, 2], MapOrder::TasksFirst, radix);
+        let (mut stage, id, members) = stage(domains);
+        let case = (Collective::Allreduce, Some(Algorithm::Affinity), 0);
+        let counted = count(&mut stage, id, members, case);
+        assert_eq!(counted, LEVELS.map(|level| 2 * (domains.count(level) - 1)), "radix {radix}");
+    }
+}
+
+/// The engine's own barriers, which keep members together, are not the collective's messages.
+#[test]
+fn a6_only_the_collectives_own_messages_are_counted() {
+    let (mut stage, id, members) = stage(domains(1, [1, 1, 4, 1], MapOrder::TasksFirst, 2));
+    assert_eq!(crossings(&stage, id), [Crossings::default(); 4]);
+    let mut all = 0;
+    for _ in 0..20 {
+        let counted = count(&mut stage, id, members, (Collective::Broadcast, Some(Algorithm::Affinity), 0));
+        all += counted[Level::Core as usize];
+    }
+    assert_eq!(all, 20 * 3);
+}
