@@ -18,6 +18,9 @@ const COLLECTIVES: [Collective; 11] = [
     Collective::Exscan,
 ];
 
+/// Makes a condition false.
+type TakeAway = fn(&mut Metadata);
+
 /// A query of which only what is always so holds.
 fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
     let metadata = Metadata {
@@ -85,7 +88,7 @@ fn g2_lists_have_the_always_valid_ones_first_and_every_algorithm_once() {
 
 #[test]
 fn g2_each_condition_shuts_out_who_needs_it_and_nobody_else() {
-    let shut: [(Need, fn(&mut Metadata)); 8] = [
+    let shut: [(Need, TakeAway); 8] = [
         (Need::Commutative, |metadata| metadata.commutative = false),
         (Need::PowerOfTwo, |metadata| metadata.size = 12),
         (Need::EqualBlocks, |metadata| metadata.equal_blocks = false),
