@@ -182,7 +182,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
         if !self.role(route).is_some_and(|role| role.contributes) {
             return Err(InjectError::NoRoute);
         }
-        if !payload.len().is_multiple_of(operation.element.bytes()) {
+        if !payload.len().is_multiple_of(operation.element_len()) {
             return Err(InjectError::Length);
         }
         self.inject(

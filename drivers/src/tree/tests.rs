@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 
 const MTU: u16 = 1024 + 24;
 const NODE: u32 = 3;
-const SUM: Operation = Operation { operator: Operator::Add, element: Element::F64 };
+const SUM: Operation = Operation::new(Operator::Sum, Element::F64).unwrap();
 const WORLD: ClassRoute = ClassRoute::WORLD;
 
 fn adapter(card: &FakeCard) -> TreeAdapter<HostHal, FakeCard> {
