@@ -94,6 +94,9 @@ pub fn estimate(
     let nary = |radix| tree(rounds(terrain.size, radix), radix.max(2).into(), bytes);
     let chunk = (chunk.max(1) as u128).min(bytes.max(1));
     let chunks = bytes.div_ceil(chunk);
+    // A tree within each node.
+    let local = wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
+    let within = rounds(terrain.per_node, 2) * local;
     // All but the own part of what all ranks have.
     let rest = |total: u128| total * others / size.max(1);
     let total = size * bytes;
@@ -107,14 +110,15 @@ pub fn estimate(
         }
         (_, A::Affinity) => {
             let nodes = terrain.size.div_ceil(terrain.per_node.max(1));
-            let local = wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
-            let within = rounds(terrain.per_node, 2) * local;
             match collective {
                 C::Gather | C::Scatter => within + rounds(nodes, 2) * far + rest(total) * byte,
                 _ => both * (within + tree(rounds(nodes, 2), 1, bytes)),
             }
         }
-        (_, A::TreeNetwork) => near + 2 * (log + 1) * wide(costs.tree_stage) + bytes * wide(costs.tree_byte),
+        (_, A::TreeNetwork) => {
+            let stages = rounds(terrain.size.div_ceil(terrain.per_node.max(1)), 2) + 1;
+            near + both * within + 2 * stages * wide(costs.tree_stage) + bytes * wide(costs.tree_byte)
+        }
         (C::Gather | C::Scatter, A::Binomial) => log * far + rest(total) * byte,
         (C::Gather | C::Scatter, _) | (_, A::Flat) => far + others * (overhead + bytes * byte),
         (_, A::Binomial) => both * tree(log, 1, bytes),
