@@ -42,10 +42,16 @@ pub type Put = put::Put<Port>;
 pub type Get = get::Get<Port>;
 /// An update of a word of a region.
 pub type Fetch = fetch::Fetch<Port>;
+/// A collective to be started.
+pub type Collect = pami::Collect<Port>;
+/// A geometry to be created.
+pub type NewGeometry = pami::NewGeometry<Port>;
+pub use pami::geometry::{Members, MembersError, Population, Rectangle};
 pub use pami::{
-    Buffer, Completion, Endpoint, Fetched, Kept, KeptId, Layout, Lease, Message, OperationError, Part,
-    Payload, Progress, Received, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, SendError,
-    Shared, Sharing, Source, TaskList, Update, Width, wait_on,
+    Buffer, CollectError, Completion, Endpoint, Fetched, Geometry, GeometryError, GeometryId, Kept, KeptId,
+    Layout, Lease, Limits, Message, OperationError, Part, Payload, Progress, Received, Region, RegionFault,
+    RegionHandle, RegisterError, Rights, Rmw, SendError, Shared, Sharing, Source, TaskList, Update, WORLD,
+    Width, wait_on,
 };
 
 /// Why a job failed.
@@ -59,6 +65,14 @@ pub enum JobError {
     Register(RegisterError),
     /// The node that owns a region refused an operation.
     Region(RegionFault),
+    /// A collective could not be started.
+    Collect(CollectError),
+    /// A geometry could not be created.
+    Geometry(GeometryError),
+    /// A geometry has no such members.
+    Members(MembersError),
+    /// A collective did not end well.
+    Operation(OperationError),
     /// A node that the job cannot do without is dead.
     Dead(u32),
     /// The task's memory is used up.
@@ -78,6 +92,10 @@ impl fmt::Display for JobError {
             Self::Send(error) => error.fmt(f),
             Self::Register(error) => error.fmt(f),
             Self::Region(fault) => fault.fmt(f),
+            Self::Collect(error) => error.fmt(f),
+            Self::Geometry(error) => error.fmt(f),
+            Self::Members(error) => error.fmt(f),
+            Self::Operation(error) => error.fmt(f),
             Self::Dead(node) => write!(f, "node {node} is dead: the job cannot be done without it"),
             Self::Memory(error) => error.fmt(f),
             Self::Spawn(error) => error.fmt(f),
@@ -97,6 +115,13 @@ macro_rules! from {
     )*};
 }
 from!(ClientError => Client, RegisterError => Register, OutOfMemory => Memory, SpawnError => Spawn);
+from!(GeometryError => Geometry, MembersError => Members);
+
+impl From<CollectError> for JobError {
+    fn from(error: CollectError) -> Self {
+        if let CollectError::Dead(node) = error { Self::Dead(node) } else { Self::Collect(error) }
+    }
+}
 
 impl From<SendError> for JobError {
     fn from(error: SendError) -> Self {
@@ -109,6 +134,7 @@ impl From<OperationError> for JobError {
         match error {
             OperationError::NodeDead(node) => Self::Dead(node),
             OperationError::Region(fault) => Self::Region(fault),
+            other => Self::Operation(other),
         }
     }
 }

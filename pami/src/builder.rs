@@ -1,6 +1,7 @@
 //! Setting a client up: its settings, with their defaults, and its handlers.
 
 use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
+use crate::collective::engine::Limits;
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::TaskList;
 use crate::kept::KEPT_LIMIT;
@@ -17,6 +18,7 @@ pub struct ClientBuilder<N: Node> {
     local_paths: bool,
     rendezvous_from: usize,
     kept: usize,
+    collectives: Limits,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
     mistake: Option<ClientError>,
 }
@@ -34,6 +36,7 @@ impl<N: Node> ClientBuilder<N> {
             local_paths: true,
             rendezvous_from: RENDEZVOUS_FROM,
             kept: KEPT_PLACES,
+            collectives: Limits::NONE,
             handlers: [None; DISPATCH_IDS],
             mistake: None,
         }
@@ -96,13 +99,23 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// What each context has for collectives; without this the client has none.
+    pub fn collectives(mut self, limits: Limits) -> Self {
+        self.collectives = limits;
+        if limits.geometries > usize::from(u8::MAX) {
+            let exhausted = ClientError::Exhausted { what: "geometries", limit: u8::MAX.into() };
+            self.mistake = self.mistake.or(Some(exhausted));
+        }
+        self
+    }
+
     /// Takes the resources.
     ///
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
-        let Self { handlers, mistake, .. } = self;
+        let Self { handlers, collectives, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -126,6 +139,7 @@ impl<N: Node> ClientBuilder<N> {
             local_paths,
             rendezvous_from,
             kept,
+            collectives,
             handlers,
         })
     }

@@ -1,9 +1,11 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
+use crate::collective::engine::{Engine, Limits, geometry};
 use crate::context::{Active, Context, Setup};
 use crate::device::Port;
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::{ClientId, ContextOffset, Endpoint, TaskList};
+use crate::geometry::Population;
 use crate::kept::KeptPlaces;
 use crate::memory::ContextMemory;
 use crate::operation::Operations;
@@ -170,6 +172,7 @@ pub struct Client<N: Node> {
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) kept: usize,
+    pub(crate) collectives: Limits,
     pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
 }
 
@@ -201,6 +204,11 @@ impl<N: Node> Client<N> {
             return Err(ClientError::UnknownContext(context));
         }
         Ok(Endpoint { client: self.id, context: ContextOffset(context), task })
+    }
+
+    /// The endpoints that it has, to make [`Members`](crate::geometry::Members) of.
+    pub fn population(&self) -> Population {
+        Population { client: self.id, tasks: self.node.tasks(), contexts: self.contexts }
     }
 
     /// What the client is and may.
@@ -236,9 +244,15 @@ impl<N: Node> Client<N> {
         let port = self.node.open(self.id, context, self.sharing)?;
         self.alive += 1;
         let me = Endpoint { client: self.id, context, task: self.node.task() };
+        let terrain = geometry::terrain(&self.attributes());
+        let mut collectives = Engine::new(memory.collectives);
+        collectives.make_world(me, self.population(), &self.tasks, self.collectives.domains, terrain);
         let setup = Setup {
             me,
             contexts: self.contexts,
+            tasks: self.node.tasks(),
+            terrain,
+            collectives,
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,
             handlers: self.handlers,
@@ -270,7 +284,7 @@ impl<N: Node> Client<N> {
         if !context.has_received_all() {
             return Err((ClientError::ReceivesUnderWay, context));
         }
-        let Active { operations, receptions, incoming, kept, .. } = context.into_active();
+        let Active { operations, receptions, incoming, kept, collectives, .. } = context.into_active();
         self.alive -= 1;
         let (receptions, landing) = receptions.into_parts();
         Ok(ContextMemory {
@@ -279,6 +293,7 @@ impl<N: Node> Client<N> {
             incoming: incoming.into_places(),
             kept: kept.into_places(),
             landing,
+            collectives: collectives.into_memory(),
         })
     }
 

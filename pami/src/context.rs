@@ -17,6 +17,8 @@
 
 use crate::acks::Acks;
 use crate::client::Counters;
+use crate::collective::cost::Terrain;
+use crate::collective::engine::Engine;
 use crate::device::{Arrival, Path, Port, REQUESTS, Unreachable, Wake};
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::Endpoint;
@@ -110,12 +112,17 @@ pub struct Active<P: Port> {
     pub(crate) mourning: bool,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
+    /// Tasks of the job.
+    pub(crate) tasks: u32,
+    /// Where they are.
+    pub(crate) terrain: Terrain,
     pub(crate) rendezvous_from: usize,
     pub(crate) operations: Operations<P>,
     pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
     pub(crate) acks: Acks,
     pub(crate) kept: KeptPlaces,
+    pub(crate) collectives: Engine<P>,
     /// An arrival that found no place. Nothing else is pulled before it.
     held: Option<P::Arrival>,
     not_sync: PhantomData<Cell<()>>,
@@ -132,6 +139,8 @@ struct Route {
 pub(crate) struct Setup<P: Port> {
     pub(crate) me: Endpoint,
     pub(crate) contexts: u8,
+    pub(crate) tasks: u32,
+    pub(crate) terrain: Terrain,
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
@@ -139,12 +148,13 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
     pub(crate) kept: KeptPlaces,
+    pub(crate) collectives: Engine<P>,
 }
 
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
-        let Setup { me, contexts, local_paths, rendezvous_from, handlers, .. } = setup;
-        let Setup { operations, receptions, incoming, kept, .. } = setup;
+        let Setup { me, contexts, tasks, terrain, local_paths, rendezvous_from, handlers, .. } = setup;
+        let Setup { operations, receptions, incoming, kept, collectives, .. } = setup;
         Self {
             deaths: port.deaths(),
             port,
@@ -158,12 +168,15 @@ impl<P: Port> Active<P> {
             // Some may have died before, with packets left for this context.
             mourning: true,
             contexts,
+            tasks,
+            terrain,
             rendezvous_from,
             operations,
             receptions,
             incoming,
             acks: Acks::new(),
             kept,
+            collectives,
             held: None,
             not_sync: PhantomData,
         }
@@ -215,7 +228,7 @@ impl<P: Port> Active<P> {
 
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
-        self.operations.is_idle() && self.acks.is_empty()
+        self.operations.is_idle() && self.acks.is_empty() && self.collectives.is_idle()
     }
 
     /// Whether nothing is under way from others, and no message kept.
@@ -325,6 +338,9 @@ impl<P: Port> Active<P> {
         events += self.queue_line(&mut blocked);
         events += self.settle_operations();
         events += self.complete_fences();
+        if !self.collectives.is_idle() {
+            events += self.run_collectives();
+        }
         self.busy = !self.is_idle();
         events
     }

@@ -40,6 +40,7 @@ impl<P: Port> Active<P> {
         let port = &self.port;
         let dead = |endpoint: Endpoint| port.node_of(endpoint.task).is_some_and(|node| port.is_dead(node));
         self.acks.forget_dead(dead);
+        self.end_collectives_of_dead();
     }
 
     /// The FIFO is empty, so nothing more comes from those that died: ends their messages that are half-way.

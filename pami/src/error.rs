@@ -57,12 +57,24 @@ pub enum OperationError {
     NodeDead(u32),
     /// The node that owns the region refused. Parts of a long operation may have been carried out before.
     Region(RegionFault),
+    /// In a collective, the member with this rank called another one, or with another root, operator, algorithm or length;
+    /// or it is another geometry there.
+    Mismatch(u32),
+    /// The member with this rank gave the collective up.
+    Abandoned(u32),
+    /// No path leads from here to the member with this rank.
+    Unreachable(u32),
 }
 
 impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodeDead(node) => write!(f, "node {node} is dead"),
+            Self::Mismatch(rank) => {
+                write!(f, "rank {rank} called another collective, or with other arguments: all must agree")
+            }
+            Self::Abandoned(rank) => write!(f, "rank {rank} gave the collective up"),
+            Self::Unreachable(rank) => write!(f, "no path leads to the endpoint with rank {rank}"),
             Self::Region(fault) => fault.fmt(f),
         }
     }

@@ -67,6 +67,9 @@ pub mod wait;
 
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
+pub use collective::engine::{
+    Collect, CollectError, Geometry, GeometryError, GeometryId, Limits, NewGeometry, WORLD,
+};
 pub use context::{Active, Context, Poster, Progress, Work, WorkSlot};
 pub use dispatch::{
     Completion, Done, Fetched, Message, OnFetched, OnPart, OnReceived, Part, Receive, Received,

@@ -1,6 +1,7 @@
 //! What a context takes of its node's memory: all of it when it is made, and never more (DESIGN decision 3).
 
 use crate::client::{Client, ClientError, KEPT_BYTES, Node};
+use crate::collective::engine;
 use crate::context::Context;
 use crate::device::Port;
 use crate::kept::KeptPlace;
@@ -32,18 +33,21 @@ pub struct Footprint {
     pub kept_places: usize,
     /// Memory that data which is pulled in pieces lands in.
     pub landing: usize,
+    /// Geometries, collectives in flight and their early messages.
+    pub collectives: usize,
 }
 
 impl Footprint {
     /// The sum.
     pub fn bytes(&self) -> usize {
-        let Self { context, operation, reception, origin, endpoints, kept, kept_places, landing } = *self;
+        let Self { context, operation, reception, origin, endpoints, kept, kept_places, .. } = *self;
         context
             + OPERATIONS * operation
             + RECEPTIONS * reception
             + endpoints * origin
             + kept_places * kept
-            + landing
+            + self.landing
+            + self.collectives
     }
 }
 
@@ -54,6 +58,7 @@ pub struct ContextMemory<P: Port> {
     pub(crate) incoming: &'static mut [receive::Place<P>],
     pub(crate) kept: &'static mut [Option<KeptPlace>],
     pub(crate) landing: Option<Shared>,
+    pub(crate) collectives: engine::Memory<P>,
 }
 
 impl<N: Node> Client<N> {
@@ -68,6 +73,7 @@ impl<N: Node> Client<N> {
             kept: size_of::<Option<KeptPlace>>() + self.kept_bytes() + BUFFER_EXTRA,
             kept_places: self.kept,
             landing: LANDING_BYTES + BUFFER_EXTRA,
+            collectives: self.collectives.bytes::<N::Port>(),
         }
     }
 
@@ -103,6 +109,11 @@ impl<N: Node> Client<N> {
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
             kept,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
+            collectives: engine::Memory::new(
+                self.node.memory(self.collectives.in_flight, || None).ok_or(exhausted)?,
+                self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
+                self.node.memory(self.collectives.early, || None).ok_or(exhausted)?,
+            ),
         })
     }
 

@@ -71,12 +71,15 @@ pub enum Kind {
     /// The answer to `PutLast` and `Rmw`: `dispatch` is 0 or a [`RegionFault`](crate::region::RegionFault), data the old
     /// value of the word in eight bytes, or nothing.
     Reply = 16,
+    /// One message of a collective, or a piece of one: `dispatch`, header and data are the engine's of collectives
+    /// ([`crate::collective::engine`]).
+    Collective = 17,
 }
 
 impl Kind {
     /// The kind that a byte stands for.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [Kind; 17] = [
+        const KINDS: [Kind; 18] = [
             Kind::Hello,
             Kind::Go,
             Kind::First,
@@ -94,6 +97,7 @@ impl Kind {
             Kind::GetLast,
             Kind::Rmw,
             Kind::Reply,
+            Kind::Collective,
         ];
         KINDS.get(usize::from(byte)).copied()
     }

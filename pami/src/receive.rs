@@ -162,6 +162,7 @@ impl<P: Port> Active<P> {
             Kind::Pulled => self.pulled(envelope.origin, envelope.message),
             Kind::Fence => return self.fence_arrived(envelope),
             Kind::FenceAck => self.fence_acked(envelope.origin, envelope.message),
+            Kind::Collective => return self.collective_arrived(envelope, header, data),
             // The rest is the message unit's.
             _ => self.counters.strays += 1,
         }

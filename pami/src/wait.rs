@@ -71,7 +71,8 @@ pub fn wait_on<P: Port>(
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
         if quiet && !held {
-            contexts[0].active.port.sleep(deadline);
+            let looks = contexts.iter().filter_map(|context| context.active.collectives.look_ns());
+            contexts[0].active.port.sleep(looks.chain(deadline).min());
         }
         for context in contexts.iter_mut() {
             context.active.port.disarm();

@@ -66,10 +66,10 @@
 //!
 //! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, `nary`, `grid` and
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
-//! along; `network` goes through the routers;
-//! `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and `scan` are the others. `schedule`
-//! puts them together, [`catalogue`] lists them, `names` names them, [`selection`] chooses by [`cost`], [`division`] shares work among
-//! the endpoints of a task, [`operator`] combines.
+//! along; `network` goes through the routers; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
+//! `scan` are the others. `schedule` puts them together, [`catalogue`] lists them, `names` names them, [`selection`]
+//! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`] combines. [`engine`] runs
+//! schedules.
 
 pub mod blocks;
 mod bruck;
@@ -79,6 +79,7 @@ pub mod cost;
 mod dissemination;
 pub mod division;
 mod doubling;
+pub mod engine;
 mod fan;
 mod gather;
 pub mod grid;

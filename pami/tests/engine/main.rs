@@ -1,8 +1,10 @@
 //! The engine over an in-process machine: every claim that needs no hardware.
 
 mod clients;
+mod collectives;
 mod deaths;
 mod fences;
+mod geometries;
 mod hostile;
 mod kept;
 mod machine;
@@ -12,3 +14,4 @@ mod rendezvous;
 mod scene;
 mod sends;
 mod shapes;
+mod stage;

@@ -155,6 +155,14 @@ impl Reducer {
         }
     }
 
+    /// A number of the operator and the type; users' operators all have the same.
+    pub(crate) fn code(&self) -> u32 {
+        match self.0 {
+            Kind::Known(operator, element) => 1 + (operator as u32) * 16 + element as u32,
+            Kind::User(_) => u32::MAX,
+        }
+    }
+
     /// Whether operands may change places.
     pub fn commutes(&self) -> bool {
         match self.0 {

@@ -1,0 +1,243 @@
+//! The geometry, the memory and the clock.
+
+use crate::arguments::Arguments;
+use crate::case::{Case, WORD};
+use heapless::Vec;
+use kernel::{
+    Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
+    OperationError, Rectangle, Shared, Task,
+};
+use pami::affinity::{Domains, HartPlace};
+use pami::collective::selection::Candidate;
+use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Query, Reducer, Tuning, cost};
+use pami::topology::{MAX_DIMENSIONS, TorusCoord};
+use spin::Mutex;
+
+const GEOMETRY: GeometryId = GeometryId(1);
+/// Rounds before those that count.
+const WARM_UP: u32 = 2;
+
+/// How the collective that is waited for ended.
+type Ended = Mutex<Option<Result<(), OperationError>>>;
+
+/// One rank's end of the benchmark.
+pub struct Bench {
+    task: &'static Task,
+    context: Context,
+    /// Contexts are the client's.
+    _client: Client,
+    ended: &'static Ended,
+    done: Done,
+    rank: u32,
+    size: u32,
+    input: Shared,
+    output: Shared,
+    scratch: Shared,
+    /// For results of the benchmark itself.
+    verdict: [Shared; 3],
+}
+
+/// A line of the table.
+pub struct Row {
+    pub average_ns: u64,
+    pub least_ns: u64,
+    pub greatest_ns: u64,
+    /// Ranks with a wrong result.
+    pub wrong: u64,
+}
+
+impl Bench {
+    pub fn new(task: &'static Task, arguments: &Arguments) -> Result<Self, JobError> {
+        let memory = task.memory();
+        let mut client = task.client("coll").collectives(Limits::default()).create()?;
+        let context = kernel::context(&mut client, 0)?;
+        let ended: &'static Ended = memory.place(Mutex::new(None))?;
+        let call = memory.place(move |_: &mut Active, completion: Completion| {
+            *ended.lock() = Some(completion.result);
+        })?;
+        let none = || Ok::<_, JobError>(memory.buffer(0)?.share());
+        let verdict =
+            [memory.buffer(WORD)?.share(), memory.buffer(WORD)?.share(), memory.buffer(WORD)?.share()];
+        let mut bench = Self {
+            task,
+            context,
+            _client: client,
+            ended,
+            done: Done { call, cookie: 0 },
+            rank: 0,
+            size: task.tasks(),
+            input: none()?,
+            output: none()?,
+            scratch: none()?,
+            verdict,
+        };
+        bench.create()?;
+        bench.provide(arguments)?;
+        Ok(bench)
+    }
+
+    /// Makes all tasks a rectangle: the whole torus.
+    fn create(&mut self) -> Result<(), JobError> {
+        let task = self.task;
+        let mut extents = [1; MAX_DIMENSIONS];
+        for (d, extent) in extents.iter_mut().enumerate() {
+            *extent = task.shape().extent(d);
+        }
+        let rectangle = Rectangle::new(task.shape(), *task.map(), TorusCoord::default(), extents)?;
+        let members = Members::rectangle(self.context.population(), 0..1, rectangle)?;
+        let domains = self.domains(&members)?;
+        let new = NewGeometry { id: GEOMETRY, members, domains, done: self.done };
+        self.context.create_geometry(new)?;
+        self.wait()?;
+        self.rank = self.context.geometry(GEOMETRY).map_or(0, |geometry| geometry.rank);
+        Ok(())
+    }
+
+    /// The tasks of a node are one affinity domain, if it has several.
+    fn domains(&self, members: &Members<'static>) -> Result<Option<&'static Domains<'static>>, JobError> {
+        let Some(map) = members.placement(self.task.map()) else { return Ok(None) };
+        let tasks = map.tasks_per_node();
+        if tasks < 2 {
+            return Ok(None);
+        }
+        let place = |core| HartPlace { core, ..HartPlace::default() };
+        let mut cores = 0..tasks as u16;
+        let harts = self.task.memory().fill(tasks as usize, || place(cores.next().unwrap_or_default()))?;
+        let domains = Domains::new(map, harts, [2; 5]);
+        let domains = domains.map_err(|_| JobError::Other("the harts of a node make no domains"))?;
+        Ok(Some(self.task.memory().place(domains)?))
+    }
+
+    /// Takes memory for the largest case.
+    fn provide(&mut self, arguments: &Arguments) -> Result<(), JobError> {
+        let (mut input, mut output, mut scratch) = (0, 0, 0);
+        for &what in &arguments.collectives {
+            for &bytes in &arguments.sizes {
+                let case = Case { what, bytes, root: arguments.root, ..self.case() };
+                for algorithm in self.valid(&case)? {
+                    let collect = self.collect(&Case { algorithm: Some(algorithm), ..case })?;
+                    scratch = scratch.max(self.context.scratch_len(&collect)?);
+                }
+                input = input.max(case.input_len() * WORD);
+                output = output.max(case.output_len() * WORD);
+            }
+        }
+        let memory = self.task.memory();
+        self.input = memory.buffer(input)?.share();
+        self.output = memory.buffer(output)?.share();
+        self.scratch = memory.buffer(scratch)?.share();
+        Ok(())
+    }
+
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// A case, to be changed.
+    pub fn case(&self) -> Case {
+        let (size, rank) = (self.size, self.rank);
+        Case { what: Collective::Barrier, algorithm: None, bytes: 0, root: 0, size, rank, round: 0 }
+    }
+
+    fn collect(&self, case: &Case) -> Result<Collect, JobError> {
+        let reduces = case.what.reduces();
+        let sum = Reducer::new(Operator::Sum, Element::U64);
+        let sum = sum.map_err(|_| JobError::Other("there is no sum of words"))?;
+        let blocks = Blocks::equal(if reduces { case.words() } else { case.bytes });
+        let tuning = cost::tuning(&cost::COSTS, if reduces { WORD } else { 1 });
+        let rooted = case.what.is_rooted();
+        Ok(Collect {
+            root: if rooted { case.root } else { 0 },
+            input: Some((self.input.clone(), 0)),
+            output: Some((self.output.clone(), 0)),
+            scratch: Some((self.scratch.clone(), 0)),
+            blocks,
+            sources: blocks,
+            reducer: reduces.then_some(sum),
+            algorithm: case.algorithm.map(|algorithm| (algorithm, tuning)),
+            ..Collect::new(GEOMETRY, case.what, self.done)
+        })
+    }
+
+    /// What is known of a case before it starts.
+    pub fn query(&self, case: &Case) -> Result<Query<'static>, JobError> {
+        Ok(self.context.query(&self.collect(case)?)?)
+    }
+
+    /// The algorithms that are valid.
+    pub fn valid(&self, case: &Case) -> Result<Vec<Algorithm, 16>, JobError> {
+        let query = self.query(case)?;
+        let valid = query.candidates().filter(|candidate: &Candidate| candidate.valid.is_ok());
+        Ok(valid.map(|candidate| candidate.entry.algorithm).collect())
+    }
+
+    fn wait(&mut self) -> Result<(), JobError> {
+        let ended = self.ended;
+        self.context.wait(|_| ended.lock().is_some());
+        let result = ended.lock().take();
+        Ok(result.unwrap_or(Ok(()))?)
+    }
+
+    fn run(&mut self, case: &Case) -> Result<(), JobError> {
+        let collect = self.collect(case)?;
+        self.context.collect(collect)?;
+        self.wait()
+    }
+
+    /// Measures a case.
+    pub fn row(&mut self, case: &Case, rounds: u32) -> Result<Row, JobError> {
+        let barrier = self.case();
+        let (mut elapsed, mut wrong) = (0, 0);
+        for round in 0..WARM_UP + rounds {
+            let case = Case { round, ..*case };
+            // The first result and the last are looked at.
+            let checks = round == 0 || round + 1 == WARM_UP + rounds;
+            if checks {
+                case.fill(&self.input, &self.output);
+            }
+            self.run(&barrier)?;
+            let start = self.task.now_ns();
+            self.run(&case)?;
+            if round >= WARM_UP {
+                elapsed += self.task.now_ns() - start;
+            }
+            if checks && !case.holds(&self.output) {
+                wrong = 1;
+            }
+        }
+        let mean = elapsed / u64::from(rounds);
+        Ok(Row {
+            average_ns: self.over_all(Operator::Sum, mean)? / u64::from(self.size),
+            least_ns: self.over_all(Operator::Min, mean)?,
+            greatest_ns: self.over_all(Operator::Max, mean)?,
+            wrong: self.over_all(Operator::Sum, wrong)?,
+        })
+    }
+
+    /// Combines a word over all ranks.
+    fn over_all(&mut self, operator: Operator, word: u64) -> Result<u64, JobError> {
+        let reducer = Reducer::new(operator, Element::U64);
+        let reducer = reducer.map_err(|_| JobError::Other("there is no such operator of words"))?;
+        let [input, output, scratch] = &self.verdict;
+        // One word was made room for.
+        let _ = input.write(0, &word.to_ne_bytes());
+        let collect = Collect {
+            input: Some((input.clone(), 0)),
+            output: Some((output.clone(), 0)),
+            scratch: Some((scratch.clone(), 0)),
+            blocks: Blocks::equal(1),
+            reducer: Some(reducer),
+            algorithm: Some((Algorithm::RecursiveDoubling, Tuning { radix: 2, chunk: 1 })),
+            ..Collect::new(GEOMETRY, Collective::Allreduce, self.done)
+        };
+        self.context.collect(collect)?;
+        self.wait()?;
+        let mut result = [0; WORD];
+        let _ = self.verdict[1].read(0, &mut result);
+        Ok(u64::from_ne_bytes(result))
+    }
+}

@@ -1,0 +1,55 @@
+//! The lists of a geometry: which algorithms there are, which are valid, which is chosen (SPEC G-2).
+
+use crate::arguments::Arguments;
+use crate::bench::Bench;
+use crate::case::Case;
+use core::fmt::Write;
+use heapless::String;
+use kernel::JobError;
+use pami::collective::Collective;
+
+pub fn print(bench: &Bench, arguments: &Arguments) -> Result<(), JobError> {
+    let first = bench.query(&Case { bytes: 8, ..bench.case() })?;
+    let (metadata, terrain) = (first.metadata, first.terrain);
+    let mut line = String::<200>::new();
+    let _ = write!(
+        line,
+        "{} ranks, {} of a node, {} links at most between two",
+        terrain.size, terrain.per_node, terrain.diameter
+    );
+    for (holds, name) in [
+        (metadata.size.is_power_of_two(), "a power of two"),
+        (metadata.rectangle, "a rectangle"),
+        (metadata.domains, "affinity domains known"),
+        (metadata.ordered_domains, "in order"),
+        (metadata.class_route, "a class route"),
+    ] {
+        let _ = write!(line, "; {}{name}", if holds { "" } else { "not " });
+    }
+    defmt::println!("{=str}", line.as_str());
+    for &what in &arguments.collectives {
+        let case = Case { what, bytes: 8, root: arguments.root, ..bench.case() };
+        let query = bench.query(&case)?;
+        for always in [true, false] {
+            line.clear();
+            let _ = write!(line, "{what:<14} {}", if always { "always valid:" } else { "must be asked:" });
+            for candidate in query.candidates().filter(|it| it.entry.is_always_valid() == always) {
+                let _ = write!(line, " {}", candidate.entry.algorithm);
+                if let Err(unmet) = candidate.valid {
+                    let _ = write!(line, " (no: {unmet})");
+                }
+            }
+            defmt::println!("{=str}", line.as_str());
+        }
+        line.clear();
+        let _ = write!(line, "{what:<14} chosen:");
+        let sizes = if what == Collective::Barrier { &[0][..] } else { &arguments.sizes };
+        for &bytes in sizes {
+            let chosen = bench.query(&Case { bytes, ..case })?.choose(None);
+            let chosen = chosen.map_err(|_| JobError::Other("nothing is valid"))?;
+            let _ = write!(line, " {bytes} B {};", chosen.algorithm);
+        }
+        defmt::println!("{=str}", line.as_str());
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Packets of collectives as they come in, and deaths.
+
+use super::early::{self, Early};
+use super::run::before;
+use super::slot::Taken;
+use super::wire::{Label, Word};
+use super::{Engine, SHORT_LIMIT};
+use crate::context::Active;
+use crate::device::Port;
+use crate::endpoint::Endpoint;
+use crate::error::OperationError;
+use crate::packet::Envelope;
+use heapless::Vec;
+
+impl<P: Port> Active<P> {
+    /// A packet of a collective. Returns `false` if it has to wait; nothing was done then.
+    pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+        let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), Label::parse(header)) else {
+            self.counters.strays += 1;
+            return true;
+        };
+        match word {
+            Word::Ask => return true,
+            Word::Abort => return self.abort_arrived(envelope.origin, label),
+            Word::Short if data.len() != envelope.total as usize || data.len() > SHORT_LIMIT => {
+                self.counters.strays += 1;
+                return true;
+            }
+            _ => {}
+        }
+        let Engine { slots, geometries, .. } = &mut self.collectives;
+        let slot = slots.iter_mut().flatten().find(|slot| slot.key() == label.key);
+        let taken = slot.and_then(|slot| {
+            let entry = geometries[usize::from(slot.geometry)].as_ref()?;
+            let measures = (envelope.offset, envelope.total);
+            Some(slot.take(entry, (envelope.origin, word, &label), measures, data))
+        });
+        match taken {
+            Some(Taken::Yes) => true,
+            None | Some(Taken::Early)
+                if matches!(word, Word::Short | Word::Request) && !self.collectives.is_past(&label) =>
+            {
+                let data = if word == Word::Short { data } else { &[] };
+                self.collectives.keep(envelope.origin, word, label, envelope.total, data)
+            }
+            _ => {
+                self.counters.strays += 1;
+                true
+            }
+        }
+    }
+
+    /// Another member says that a collective ended badly.
+    #[cold]
+    fn abort_arrived(&mut self, origin: Endpoint, label: Label) -> bool {
+        let Some(error) = label.reason() else {
+            self.counters.strays += 1;
+            return true;
+        };
+        let engine = &mut self.collectives;
+        let geometry = engine.geometries.iter_mut().position(|entry| {
+            let known = entry.as_mut().filter(|entry| entry.id.0 == label.key.geometry);
+            known.is_some_and(|entry| {
+                if let OperationError::NodeDead(node) = error
+                    && entry.members.rank(origin).is_some()
+                {
+                    entry.dead = entry.dead.or(Some(node));
+                }
+                true
+            })
+        });
+        let mut found = false;
+        for slot in engine.slots.iter_mut().flatten() {
+            let dies = matches!(error, OperationError::NodeDead(_)) && geometry == Some(slot.geometry.into());
+            let named = (slot.key.geometry, slot.key.sequence) == (label.key.geometry, label.key.sequence);
+            if dies || named {
+                // Who does not agree on the members does not tell all of them.
+                if slot.creates {
+                    slot.fail(error)
+                } else {
+                    slot.end(error)
+                }
+                found |= named;
+            }
+        }
+        if found || engine.is_past(&label) || engine.has_abort(&label) {
+            return true;
+        }
+        engine.keep(origin, Word::Abort, label, 0, &[])
+    }
+
+    /// Ends the collectives of geometries that have members on nodes that died.
+    #[cold]
+    pub(crate) fn end_collectives_of_dead(&mut self) {
+        for index in 0..self.collectives.geometries.len() {
+            self.mark_dead(index);
+        }
+        let Engine { slots, geometries, early, .. } = &mut self.collectives;
+        for slot in slots.iter_mut().flatten() {
+            let entry = geometries[usize::from(slot.geometry)].as_ref();
+            if let Some(node) = entry.and_then(|entry| entry.dead) {
+                slot.fail(OperationError::NodeDead(node));
+            }
+        }
+        let gone =
+            |id: u32| geometries.iter().flatten().any(|entry| entry.id.0 == id && entry.dead.is_some());
+        early::forget(early, |key| gone(key.geometry));
+    }
+
+    /// Notes a node of a geometry's members that is dead.
+    pub(super) fn mark_dead(&mut self, index: usize) {
+        if self.port.deaths() == 0 {
+            return;
+        }
+        let port = &self.port;
+        let Some(entry) = self.collectives.geometries[index].as_mut().filter(|entry| entry.dead.is_none())
+        else {
+            return;
+        };
+        let node = |rank| port.node_of(entry.members.endpoint(rank)?.task);
+        entry.dead = (0..entry.members.size()).filter_map(node).find(|&node| port.is_dead(node));
+    }
+}
+
+impl<P: Port> Engine<P> {
+    /// Whether the collective is one that was started here.
+    fn is_past(&self, label: &Label) -> bool {
+        let key = label.key;
+        let started =
+            |slot: &super::Slot<P>| (slot.key.geometry, slot.key.sequence) == (key.geometry, key.sequence);
+        let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
+        entry.is_some_and(|entry| before(key.sequence, entry.next))
+            && !self.slots.iter().flatten().any(started)
+    }
+
+    fn has_abort(&self, label: &Label) -> bool {
+        let kept = self.early.iter().flatten();
+        kept.into_iter().any(|early| early.word == Word::Abort && early.label.key == label.key)
+    }
+
+    /// Keeps a message for later. Returns `false` if there is no place.
+    fn keep(&mut self, origin: Endpoint, word: Word, label: Label, total: u32, data: &[u8]) -> bool {
+        if self.early.is_empty() {
+            // Without an engine nobody will ask for it.
+            return true;
+        }
+        let Some(place) = self.early.iter_mut().find(|place| place.is_none()) else { return false };
+        let data = Vec::from_slice(data).unwrap_or_default();
+        *place = Some(Early { origin, word, label, total, data });
+        true
+    }
+}

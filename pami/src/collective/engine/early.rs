@@ -1,0 +1,47 @@
+//! Messages that came before their collective, or before its round.
+
+use super::SHORT_LIMIT;
+use super::wire::{Key, Label, Word};
+use crate::endpoint::Endpoint;
+use heapless::Vec;
+
+/// A short message, a request or an abort.
+pub(crate) struct Early {
+    pub(super) origin: Endpoint,
+    pub(super) word: Word,
+    pub(super) label: Label,
+    pub(super) total: u32,
+    pub(super) data: Vec<u8, SHORT_LIMIT>,
+}
+
+/// A place for one.
+pub(crate) type EarlyPlace = Option<Early>;
+
+/// Takes the message for a receive out.
+pub(super) fn take(places: &mut [EarlyPlace], key: Key, origin: Endpoint, tag: u32) -> Option<Early> {
+    let wanted = |early: &Early| {
+        early.label.key == key
+            && early.origin == origin
+            && early.label.tag == tag
+            && early.word != Word::Abort
+    };
+    places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
+}
+
+/// Takes an abort of a collective out.
+pub(super) fn take_abort(places: &mut [EarlyPlace], geometry: u32, sequence: u32) -> Option<Early> {
+    let wanted = |early: &Early| {
+        let key = early.label.key;
+        early.word == Word::Abort && (key.geometry, key.sequence) == (geometry, sequence)
+    };
+    places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
+}
+
+/// Drops the messages of collectives that nobody will ask for.
+pub(super) fn forget(places: &mut [EarlyPlace], dropped: impl Fn(Key) -> bool) {
+    for place in places {
+        if place.as_ref().is_some_and(|early| dropped(early.label.key)) {
+            *place = None;
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Geometries at run time: created, asked, destroyed (SPEC G-1).
+//!
+//! A geometry has a number, which the application chooses and which is the same at all members. Every member's context
+//! creates it; the creation is itself a collective, a barrier that also compares what the members think it is. Each context
+//! has an entry of fixed size for it, whatever the number of members, if they are a range or a rectangle; lists are the
+//! caller's.
+
+use super::wire::Key;
+use super::{Collect, Engine, early};
+use crate::affinity::Domains;
+use crate::client::Attributes;
+use crate::collective::cost::Terrain;
+use crate::collective::{Algorithm, Collective, Grid, Tuning};
+use crate::context::Active;
+use crate::device::Port;
+use crate::dispatch::Done;
+use crate::endpoint::{Endpoint, TaskList};
+use crate::geometry::{Members, Population};
+use core::fmt;
+
+/// Number of a geometry, the same at all its members. No two that are in use at an endpoint have the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct GeometryId(pub u32);
+
+/// All tasks of the client, each with its context 0. It is there from the start.
+pub const WORLD: GeometryId = GeometryId(0);
+
+/// A geometry to be created.
+pub struct NewGeometry<P: Port> {
+    /// Its number, not 0.
+    pub id: GeometryId,
+    /// Who takes part; the same at all of them.
+    pub members: Members<'static>,
+    /// The affinity domains of its ranks, if they are known.
+    pub domains: Option<&'static Domains<'static>>,
+    /// Called when all members have created it.
+    pub done: Done<P>,
+}
+
+/// Why a geometry was not created or destroyed. The caller is at fault, but for `Again`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GeometryError {
+    /// The client was made without [`Limits`](super::Limits).
+    NotSetUp,
+    /// So many collectives are in flight that none can start: advance, then try again.
+    Again,
+    /// The context has no room for more geometries than this many.
+    Full {
+        /// How many.
+        limit: usize,
+    },
+    /// The number is that of a geometry in use here.
+    Taken(GeometryId),
+    /// This endpoint is not one of the members.
+    NotMember,
+    /// No geometry here has that number.
+    Unknown(GeometryId),
+    /// Collectives of the geometry are in flight.
+    Busy(GeometryId),
+    /// The world lasts as long as its context.
+    World,
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSetUp => {
+                f.write_str("the client has no limits for collectives: set them in its builder")
+            }
+            Self::Again => f.write_str("too many collectives are in flight: advance, then try again"),
+            Self::Full { limit } => write!(f, "the context has {limit} geometries: destroy one"),
+            Self::Taken(id) => write!(f, "geometry {} is in use: take another number", id.0),
+            Self::NotMember => f.write_str("this endpoint is not a member: only members create a geometry"),
+            Self::Unknown(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
+            Self::Busy(id) => write!(f, "collectives of geometry {} are in flight: wait for them", id.0),
+            Self::World => f.write_str("the world cannot be destroyed"),
+        }
+    }
+}
+
+impl core::error::Error for GeometryError {}
+
+/// A geometry as one context has it.
+pub(crate) struct Entry {
+    pub(super) id: GeometryId,
+    pub(super) members: Members<'static>,
+    /// This endpoint's.
+    pub(super) rank: u32,
+    /// Number of its next collective.
+    pub(super) next: u32,
+    /// A node of its members that died.
+    pub(super) dead: Option<u32>,
+    pub(super) grid: Option<Grid>,
+    pub(super) domains: Option<&'static Domains<'static>>,
+    pub(super) terrain: Terrain,
+}
+
+impl Entry {
+    fn new(
+        id: GeometryId,
+        members: Members<'static>,
+        me: Endpoint,
+        domains: Option<&'static Domains<'static>>,
+        terrain: Terrain,
+    ) -> Option<Self> {
+        let (rank, size) = (members.rank(me)?, members.size());
+        let grid = members.grid().filter(|grid| grid.size() == size);
+        let domains = domains.filter(|domains| domains.size() == size);
+        let terrain = Terrain { size, ..terrain };
+        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain })
+    }
+
+    /// Takes the number of the next collective.
+    pub(super) fn number(&mut self) -> u32 {
+        let sequence = self.next;
+        self.next = sequence.wrapping_add(1);
+        sequence
+    }
+
+    /// What members compare when they create it.
+    pub(super) fn digest(&self) -> u32 {
+        let mut digest = Digest::new();
+        let size = self.members.size();
+        digest.add(size);
+        // A few of them: time must not grow with their number.
+        for rank in [0, 1, size / 2, size.saturating_sub(1)] {
+            let endpoint = self.members.endpoint(rank);
+            digest.add(endpoint.map_or(u32::MAX, |endpoint| endpoint.task));
+            digest.add(endpoint.map_or(u32::MAX, |endpoint| endpoint.context.0.into()));
+        }
+        digest.value()
+    }
+}
+
+/// A checksum of what members must agree in (Fowler, Noll, Vo: FNV-1a).
+pub(super) struct Digest(u32);
+
+impl Digest {
+    pub(super) fn new() -> Self {
+        Self(0x811c_9dc5)
+    }
+
+    pub(super) fn add(&mut self, word: u32) {
+        for byte in word.to_le_bytes() {
+            self.0 = (self.0 ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        }
+    }
+
+    pub(super) fn value(&self) -> u32 {
+        self.0
+    }
+}
+
+/// What can be asked of a geometry.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometry<'a> {
+    /// Its number.
+    pub id: GeometryId,
+    /// Who takes part.
+    pub members: &'a Members<'static>,
+    /// This endpoint's rank.
+    pub rank: u32,
+    /// Number of ranks.
+    pub size: u32,
+    /// Collectives started here so far, its creation included.
+    pub started: u32,
+    /// A node of its members that died.
+    pub dead: Option<u32>,
+}
+
+/// Where a client's tasks are, as far as one context knows.
+pub(crate) fn terrain(attributes: &Attributes) -> Terrain {
+    let torus = attributes.torus;
+    let nodes = torus.nodes().max(1);
+    let across = |d: usize| {
+        let extent = u32::from(torus.extent(d));
+        if torus.wraps(d) { extent / 2 } else { extent - 1 }
+    };
+    let diameter = (0..crate::topology::MAX_DIMENSIONS).map(across).sum::<u32>();
+    Terrain {
+        size: attributes.tasks,
+        per_node: (attributes.tasks / nodes).max(1),
+        hops: diameter.div_ceil(2).max(1),
+        diameter,
+    }
+}
+
+impl<P: Port> Engine<P> {
+    /// Makes the world, if there is room and this context is in it.
+    pub(crate) fn make_world(
+        &mut self,
+        me: Endpoint,
+        population: Population,
+        tasks: &TaskList,
+        domains: Option<&'static Domains<'static>>,
+        terrain: Terrain,
+    ) {
+        let members = match tasks {
+            TaskList::Range(range) => Members::range(population, 0..1, range.start, range.len() as u32, 1),
+            TaskList::Listed(list) => Members::tasks(population, 0..1, list, &mut []),
+        };
+        if let (Ok(members), Some(place)) = (members, self.geometries.first_mut()) {
+            *place = Entry::new(WORLD, members, me, domains, terrain);
+        }
+    }
+
+    pub(super) fn entry(&self, id: GeometryId) -> Option<(usize, &Entry)> {
+        let mut entries = self.geometries.iter().enumerate();
+        entries.find_map(|(index, entry)| Some((index, entry.as_ref().filter(|entry| entry.id == id)?)))
+    }
+}
+
+impl<P: Port> Active<P> {
+    /// What endpoints this context's client has, to make [`Members`] of.
+    pub fn population(&self) -> Population {
+        Population { client: self.me.client, tasks: self.tasks, contexts: self.contexts }
+    }
+
+    /// Creates a geometry, of which this context's endpoint must be a member; all members do, in any order among other
+    /// geometries. Its collectives may be started at once. The callback is not called before the next advance; it hears
+    /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member named others.
+    ///
+    /// # Errors
+    /// See [`GeometryError`].
+    pub fn create_geometry(&mut self, new: NewGeometry<P>) -> Result<(), GeometryError> {
+        let NewGeometry { id, members, domains, done } = new;
+        if self.collectives.geometries.is_empty() {
+            return Err(GeometryError::NotSetUp);
+        }
+        if id == WORLD || self.collectives.entry(id).is_some() {
+            return Err(GeometryError::Taken(id));
+        }
+        let full = GeometryError::Full { limit: self.collectives.geometries.len() };
+        // The first place is the world's.
+        let free = |&index: &usize| self.collectives.geometries[index].is_none();
+        let index = (1..self.collectives.geometries.len()).find(free).ok_or(full)?;
+        let entry = Entry::new(id, members, self.me, domains, self.terrain);
+        let entry = entry.ok_or(GeometryError::NotMember)?;
+        let digest = entry.digest();
+        self.collectives.geometries[index] = Some(entry);
+        self.mark_dead(index);
+        let barrier = Collect {
+            algorithm: Some((Algorithm::Dissemination, Tuning { radix: 2, chunk: 1 })),
+            ..Collect::new(id, Collective::Barrier, done)
+        };
+        if self.start(barrier, Some(digest)).is_err() {
+            self.collectives.geometries[index] = None;
+            return Err(GeometryError::Again);
+        }
+        Ok(())
+    }
+
+    /// Forgets a geometry here. Every member does so for itself, after its last collective of the geometry. Its number may
+    /// be used again when all have.
+    ///
+    /// # Errors
+    /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`].
+    pub fn destroy_geometry(&mut self, id: GeometryId) -> Result<(), GeometryError> {
+        if id == WORLD {
+            return Err(GeometryError::World);
+        }
+        let (index, _) = self.collectives.entry(id).ok_or(GeometryError::Unknown(id))?;
+        let busy = |slot: &super::Slot<P>| usize::from(slot.geometry) == index;
+        if self.collectives.slots.iter().flatten().any(busy) {
+            return Err(GeometryError::Busy(id));
+        }
+        self.collectives.geometries[index] = None;
+        early::forget(self.collectives.early, |key: Key| key.geometry == id.0);
+        Ok(())
+    }
+
+    /// A geometry of this context.
+    pub fn geometry(&self, id: GeometryId) -> Option<Geometry<'_>> {
+        let (_, entry) = self.collectives.entry(id)?;
+        Some(Geometry {
+            id,
+            members: &entry.members,
+            rank: entry.rank,
+            size: entry.members.size(),
+            started: entry.next,
+            dead: entry.dead,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! How much a context has for collectives.
+
+use super::{EarlyPlace, Entry, Slot};
+use crate::affinity::Domains;
+use crate::device::Port;
+
+/// What each context of a client has for collectives. Without it a client has none, and they take no memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Geometries at a time, the world among them.
+    pub geometries: usize,
+    /// Collectives in flight, of all geometries together.
+    pub in_flight: usize,
+    /// Messages that may come before their collective. Enough for all cases: twice [`WINDOW`](super::WINDOW) times the
+    /// messages of a collective to one member, for each geometry whose members are out of step.
+    pub early: usize,
+    /// The affinity domains of all tasks, if they are known.
+    pub domains: Option<&'static Domains<'static>>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { geometries: 8, in_flight: 16, early: 128, domains: None }
+    }
+}
+
+/// The memory of one context's engine.
+pub struct Memory<P: Port> {
+    pub(super) slots: &'static mut [Option<Slot<P>>],
+    pub(super) geometries: &'static mut [Option<Entry>],
+    pub(super) early: &'static mut [EarlyPlace],
+}
+
+impl Limits {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { geometries: 0, in_flight: 0, early: 0, domains: None };
+
+    /// Bytes that a context takes for it.
+    pub fn bytes<P: Port>(&self) -> usize {
+        self.in_flight * size_of::<Option<Slot<P>>>()
+            + self.geometries * size_of::<Option<Entry>>()
+            + self.early * size_of::<EarlyPlace>()
+    }
+}
+
+impl<P: Port> Memory<P> {
+    pub(crate) fn new(
+        slots: &'static mut [Option<Slot<P>>],
+        geometries: &'static mut [Option<Entry>],
+        early: &'static mut [EarlyPlace],
+    ) -> Self {
+        Self { slots, geometries, early }
+    }
+}

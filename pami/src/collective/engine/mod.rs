@@ -1,0 +1,94 @@
+//! Runs schedules inside `advance`: collectives at run time (SPEC G-1 to G-3, G-9).
+//!
+//! Each context that has [`Limits`] has an engine: a table of [geometries](geometry), a fixed pool of slots for
+//! collectives in flight, and a pool for messages that come before their collective. Nothing is allocated.
+//!
+//! # Messages
+//!
+//! Every message is one packet of kind [`Collective`](crate::packet::Kind::Collective); see `wire`. It names the geometry, the
+//! number of the collective in it and the tag, so it finds its receive whatever order things come in.
+//!
+//! | message | when | what the target does |
+//! |---|---|---|
+//! | short | the data fits [`SHORT_LIMIT`] | puts it in place, or keeps it |
+//! | request | longer data | clears it once the receive is there, or keeps the request |
+//! | clear | | the data goes |
+//! | data | | puts it in place |
+//! | abort | the collective ends badly | ends it as well |
+//! | ask | nothing was heard for [`PATIENCE_NS`] | nothing: a node that died is found out by those that ask |
+//!
+//! So data of more than one packet never waits anywhere but in the memory that it is of, and only short messages and
+//! requests are kept early, in [`Limits::early`] places. When those are full the arrival stays in front of its FIFO (SPEC
+//! P-11), and with it all that is behind it. To keep that from happening, members cannot run far ahead of each other:
+//! a collective begins when all but [`WINDOW`] before it in its geometry are done here, and after [`WINDOW`] collectives in
+//! a row that some member may leave before another has begun, such as broadcasts, the next begins with a barrier. A member
+//! thus gets at most the messages of twice as many collectives early.
+//!
+//! # Errors
+//!
+//! A call that is wrong by itself is refused. One that differs from another member's, where a message can show it, ends
+//! with an error at the member that sees it, which tells all others. A node that dies ends the collectives of all its
+//! geometries at all members, with its name.
+
+mod arrive;
+mod collect;
+mod early;
+pub mod geometry;
+mod limits;
+mod run;
+mod slot;
+mod transfer;
+mod wire;
+
+pub use collect::{Collect, CollectError};
+pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
+pub use limits::{Limits, Memory};
+
+pub(crate) use early::EarlyPlace;
+pub(crate) use geometry::Entry;
+pub(crate) use slot::Slot;
+
+use crate::device::Port;
+
+/// Most bytes of data that a message carries before its receive is there.
+pub const SHORT_LIMIT: usize = 512;
+/// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
+pub const WINDOW: u32 = 8;
+/// A collective that has not moved for so long asks those that it waits for whether they are there.
+pub const PATIENCE_NS: u64 = 500_000_000;
+
+/// The collectives of one context.
+pub(crate) struct Engine<P: Port> {
+    pub(super) slots: &'static mut [Option<Slot<P>>],
+    pub(super) geometries: &'static mut [Option<Entry>],
+    pub(super) early: &'static mut [EarlyPlace],
+    /// Slots in use.
+    pub(super) used: usize,
+    /// When the slots were last looked over for those that do not move.
+    pub(super) looked_ns: u64,
+}
+
+impl<P: Port> Engine<P> {
+    pub(crate) fn new(memory: Memory<P>) -> Self {
+        let Memory { slots, geometries, early } = memory;
+        Self { slots, geometries, early, used: 0, looked_ns: 0 }
+    }
+
+    pub(crate) fn into_memory(self) -> Memory<P> {
+        let Self { slots, geometries, early, .. } = self;
+        geometries.fill_with(|| None);
+        early.fill_with(|| None);
+        Memory { slots, geometries, early }
+    }
+
+    /// Whether no collective is in flight.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.used == 0
+    }
+
+    /// When a sleeper has to look again.
+    pub(crate) fn look_ns(&self) -> Option<u64> {
+        (self.used > 0).then(|| self.looked_ns.saturating_add(PATIENCE_NS))
+    }
+}

@@ -1,0 +1,347 @@
+//! Steps, carried out in an advance.
+
+use super::early::{self, EarlyPlace};
+use super::geometry::Entry;
+use super::slot::{Phase, Slot};
+use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
+use super::wire::{Label, Stop, Wire, Word};
+use super::{Engine, PATIENCE_NS, SHORT_LIMIT, WINDOW};
+use crate::collective::{Algorithm, Call, Collective, Schedule, Span, Step, Tuning};
+use crate::context::Active;
+use crate::device::Port;
+use crate::dispatch::Completion;
+use crate::error::OperationError;
+
+/// Steps of one collective that an advance carries out.
+const STEPS_PER_ADVANCE: usize = 64;
+/// Packets of one message that an advance sends.
+const PACKETS_PER_ADVANCE: usize = 64;
+
+/// What became of a step.
+enum Carried {
+    Done,
+    /// Some of it is done.
+    Part,
+    /// It has to wait.
+    Blocked,
+}
+
+/// Whether sequence number `a` comes before `b`.
+pub(super) fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+impl<P: Port> Engine<P> {
+    /// Whether no collective of the geometry is in flight that is so much older that this one has to wait.
+    fn may_begin(&self, number: usize) -> bool {
+        let Some(slot) = &self.slots[number] else { return false };
+        let holds = |other: &Slot<P>| {
+            other.geometry == slot.geometry
+                && before(other.key.sequence.wrapping_add(WINDOW - 1), slot.key.sequence)
+        };
+        !self.slots.iter().flatten().any(holds)
+    }
+}
+
+impl<P: Port> Active<P> {
+    /// Goes on with every collective in flight, and ends those that are done. Returns how many moved.
+    #[inline(never)]
+    pub(crate) fn run_collectives(&mut self) -> usize {
+        let mut events = 0;
+        // A callback may start others, which find their turn here or in the next advance.
+        for number in 0..self.collectives.slots.len() {
+            if self.collectives.slots[number].is_some() {
+                events += usize::from(self.run_slot(number)) + usize::from(self.end_slot(number));
+            }
+        }
+        if !self.collectives.is_idle() {
+            self.ask_the_awaited();
+        }
+        events
+    }
+
+    fn run_slot(&mut self, number: usize) -> bool {
+        let waits = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Waits, .. }));
+        let begins = waits && self.collectives.may_begin(number);
+        let Self { collectives: Engine { slots, geometries, early, .. }, port, me, local_paths, .. } = self;
+        let Some(slot) = &mut slots[number] else { return false };
+        let Some(entry) = &geometries[usize::from(slot.geometry)] else { return false };
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths };
+        if begins {
+            slot.begin(early);
+        }
+        slot.run(entry, early, &mut wire)
+    }
+
+    /// Lets a collective that is over go, and tells its caller.
+    fn end_slot(&mut self, number: usize) -> bool {
+        let over = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Over, .. }));
+        let Some(slot) = self.collectives.slots[number].take_if(|_| over) else { return false };
+        self.collectives.used -= 1;
+        let Slot { result, done, areas, .. } = slot;
+        // The caller may want to have its memory to itself.
+        drop(areas);
+        let completion = Completion { target: self.me, buffer: None, result, cookie: done.cookie };
+        (done.call)(self, completion);
+        true
+    }
+
+    /// Asks those that a collective waits for which has not moved for long: a dead node is found out by those that ask.
+    fn ask_the_awaited(&mut self) {
+        let now = self.port.now_ns();
+        let Self { collectives: engine, port, me, local_paths, .. } = self;
+        if now < engine.looked_ns.saturating_add(PATIENCE_NS) {
+            return;
+        }
+        engine.looked_ns = now;
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths };
+        for slot in engine.slots.iter_mut().flatten() {
+            if !core::mem::take(&mut slot.moved) {
+                let label = slot.label(0);
+                for receive in &slot.receives {
+                    // One question is enough: nothing is lost if it finds no room.
+                    let _ = wire.push(receive.from, Word::Ask, &label, (0, 0, 0), |_| {});
+                }
+            }
+        }
+    }
+}
+
+impl<P: Port> Slot<P> {
+    /// Its turn has come.
+    fn begin(&mut self, early: &mut [EarlyPlace]) {
+        let gate = Call {
+            collective: Collective::Barrier,
+            algorithm: Algorithm::Dissemination,
+            root: 0,
+            tuning: Tuning { radix: 2, chunk: 1 },
+            ..self.call
+        };
+        let abort = early::take_abort(early, self.key.geometry, self.key.sequence);
+        if let Some(error) = abort.and_then(|early| early.label.reason()) {
+            self.end(error);
+        } else if self.gated {
+            // Every size has a dissemination barrier.
+            self.phase = Schedule::new(&gate).map_or(Phase::Over, Phase::Gate);
+        } else {
+            self.enter();
+        }
+    }
+
+    fn enter(&mut self) {
+        // The call was checked when it was made.
+        self.phase = Schedule::new(&self.call).map_or(Phase::Over, Phase::Runs);
+    }
+
+    fn next_step(&mut self) -> Option<Step> {
+        loop {
+            match &mut self.phase {
+                Phase::Gate(schedule) => match schedule.next_step() {
+                    Some(step) => return Some(step),
+                    None => self.enter(),
+                },
+                Phase::Runs(schedule) => match schedule.next_step() {
+                    Some(step) => return Some(step),
+                    None => self.phase = Phase::Over,
+                },
+                _ => return None,
+            }
+        }
+    }
+
+    /// Goes on as far as it can. Returns whether anything moved.
+    fn run(&mut self, entry: &Entry, early: &mut [EarlyPlace], wire: &mut Wire<'_, P>) -> bool {
+        let mut moved = self.pump(wire);
+        for _ in 0..STEPS_PER_ADVANCE {
+            if self.waiting && !(self.sends.is_empty() && self.receives.is_empty()) {
+                break;
+            }
+            self.waiting = false;
+            let Some(step) = self.step.take().or_else(|| self.next_step()) else { break };
+            match self.carry_out(step, entry, early, wire) {
+                Carried::Done => moved = true,
+                Carried::Part => {
+                    self.step = Some(step);
+                    moved = true;
+                    break;
+                }
+                Carried::Blocked => {
+                    self.step = Some(step);
+                    break;
+                }
+            }
+        }
+        moved |= self.pump(wire);
+        moved |= self.tell(entry, wire);
+        self.moved |= moved;
+        moved
+    }
+
+    fn carry_out(
+        &mut self,
+        step: Step,
+        entry: &Entry,
+        early: &mut [EarlyPlace],
+        wire: &mut Wire<'_, P>,
+    ) -> Carried {
+        match step {
+            Step::Send { to, tag, span } => self.send((to, tag, span), entry, wire),
+            Step::Receive { from, tag, span } => self.receive((from, tag, span), entry, early),
+            Step::Wait => {
+                self.waiting = true;
+                Carried::Done
+            }
+            Step::Reduce { into, from, order } => {
+                if self.reduce(into, from, order) {
+                    Carried::Done
+                } else {
+                    Carried::Part
+                }
+            }
+            Step::Copy { into, from } => {
+                if self.copy(into, from) {
+                    Carried::Done
+                } else {
+                    Carried::Part
+                }
+            }
+            // No call is taken whose algorithm needs the tree network.
+            Step::Combine { .. } | Step::Spread { .. } => Carried::Done,
+        }
+    }
+
+    fn send(
+        &mut self,
+        (rank, tag, span): (u32, u32, Span),
+        entry: &Entry,
+        wire: &mut Wire<'_, P>,
+    ) -> Carried {
+        let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
+        let piece = self.piece(span);
+        if piece.len > SHORT_LIMIT.min(wire.room()) {
+            let outgoing = Outgoing { to, rank, tag, piece, stage: SendStage::Ask };
+            return if self.sends.push(outgoing).is_ok() { Carried::Done } else { Carried::Blocked };
+        }
+        let measures = (0, piece.len, piece.len);
+        let label = self.label(tag);
+        match wire.push(to, Word::Short, &label, measures, |into| self.read(piece, 0, into)) {
+            Ok(()) => Carried::Done,
+            Err(Stop::Full) => Carried::Blocked,
+            Err(stop) => {
+                self.stopped(stop, rank);
+                Carried::Done
+            }
+        }
+    }
+
+    fn receive(
+        &mut self,
+        (rank, tag, span): (u32, u32, Span),
+        entry: &Entry,
+        early: &mut [EarlyPlace],
+    ) -> Carried {
+        let Some(from) = entry.members.endpoint(rank) else { return Carried::Done };
+        let incoming = Incoming { from, rank, tag, piece: self.piece(span), stage: ReceiveStage::Open };
+        if self.receives.push(incoming).is_err() {
+            return Carried::Blocked;
+        }
+        if let Some(early) = early::take(early, self.key(), from, tag) {
+            self.take(entry, (from, early.word, &early.label), (0, early.total), &early.data);
+        }
+        Carried::Done
+    }
+
+    /// A packet cannot go, now or ever.
+    fn stopped(&mut self, stop: Stop, rank: u32) {
+        match stop {
+            Stop::Full => {}
+            Stop::Dead(node) => self.fail(OperationError::NodeDead(node)),
+            Stop::Unreachable => self.fail(OperationError::Unreachable(rank)),
+        }
+    }
+
+    /// Sends what long messages have to send. Returns whether anything went.
+    fn pump(&mut self, wire: &mut Wire<'_, P>) -> bool {
+        let mut moved = false;
+        let mut index = 0;
+        while let Some(&incoming) = self.receives.get(index) {
+            index += 1;
+            if incoming.stage == ReceiveStage::Requested {
+                let label = self.label(incoming.tag);
+                match wire.push(incoming.from, Word::Clear, &label, (0, 0, 0), |_| {}) {
+                    Ok(()) => {
+                        self.receives[index - 1].stage = ReceiveStage::Cleared(0);
+                        moved = true;
+                    }
+                    Err(stop) => self.stopped(stop, incoming.rank),
+                }
+            }
+        }
+        let mut index = 0;
+        while let Some(&outgoing) = self.sends.get(index) {
+            match self.pump_out(outgoing, wire) {
+                Ok(stage) if stage == SendStage::Clear(outgoing.piece.len) => {
+                    self.sends.swap_remove(index);
+                    moved = true;
+                }
+                Ok(stage) => {
+                    moved |= stage != outgoing.stage;
+                    self.sends[index].stage = stage;
+                    index += 1;
+                }
+                Err(stop) => {
+                    self.stopped(stop, outgoing.rank);
+                    return true;
+                }
+            }
+        }
+        moved
+    }
+
+    /// Sends what one long message has to send now. Returns how far it is.
+    fn pump_out(&self, outgoing: Outgoing, wire: &mut Wire<'_, P>) -> Result<SendStage, Stop> {
+        let Outgoing { to, tag, piece, stage, .. } = outgoing;
+        let label = self.label(tag);
+        let full = |stop, stage| if stop == Stop::Full { Ok(stage) } else { Err(stop) };
+        let mut gone = match stage {
+            SendStage::Ask => {
+                let pushed = wire.push(to, Word::Request, &label, (0, 0, piece.len), |_| {});
+                return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Asked));
+            }
+            SendStage::Asked => return Ok(stage),
+            SendStage::Clear(gone) => gone,
+        };
+        // Whole words, so that the target writes whole words.
+        let room = (wire.room() & !7).max(1);
+        for _ in 0..PACKETS_PER_ADVANCE {
+            let len = room.min(piece.len - gone);
+            if len == 0 {
+                break;
+            }
+            let measures = (gone, len, piece.len);
+            if let Err(stop) =
+                wire.push(to, Word::Data, &label, measures, |into| self.read(piece, gone, into))
+            {
+                return full(stop, SendStage::Clear(gone));
+            }
+            gone += len;
+        }
+        Ok(SendStage::Clear(gone))
+    }
+
+    /// Tells the members that are left to tell how it ended.
+    fn tell(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
+        let (Phase::Tells(first), Err(error)) = (&self.phase, self.result) else { return false };
+        let (first, size) = (*first, entry.members.size());
+        let label = Label::abort(self.key, error);
+        for rank in first..size {
+            let Some(to) = entry.members.endpoint(rank).filter(|_| rank != entry.rank) else { continue };
+            if wire.push(to, Word::Abort, &label, (0, 0, 0), |_| {}) == Err(Stop::Full) {
+                self.phase = Phase::Tells(rank);
+                return rank != first;
+            }
+        }
+        self.phase = Phase::Over;
+        true
+    }
+}

@@ -1,0 +1,245 @@
+//! A collective in flight at one member.
+
+use super::geometry::Entry;
+use super::transfer::{Incoming, Outgoing, ReceiveStage};
+use super::wire::{Key, Label, Word};
+use crate::collective::{Area, Call, Order, Reducer, Schedule, Span, Step};
+use crate::device::Port;
+use crate::dispatch::Done;
+use crate::endpoint::Endpoint;
+use crate::error::OperationError;
+use heapless::Vec;
+use rings::shared::Shared;
+use zerocopy::IntoBytes;
+
+/// Messages each way that a round has under way at once; further ones are started when some are done.
+const TRANSFERS: usize = 16;
+/// Bytes that are reduced at a time, on the stack; an element is at most as long.
+pub(super) const REDUCED_AT_ONCE: usize = 1024;
+/// Bytes that one call of an advance reduces or copies: an advance stays short.
+const BYTES_PER_ADVANCE: usize = 64 << 10;
+/// The part of barriers that the engine itself puts in front of a collective.
+pub(super) const GATE: u32 = u32::MAX;
+
+/// Bytes of an area: from the start of its memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) area: Area,
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// Where a collective is.
+pub(super) enum Phase {
+    /// It has to wait for older ones.
+    Waits,
+    /// Its barrier.
+    Gate(Schedule<'static>),
+    /// Itself.
+    Runs(Schedule<'static>),
+    /// It failed, and the members from this rank on are to be told.
+    Tells(u32),
+    Over,
+}
+
+/// A collective in flight.
+pub(crate) struct Slot<P: Port> {
+    /// Place of its geometry in the table.
+    pub(super) geometry: u8,
+    pub(super) key: Key,
+    pub(super) digest: u32,
+    pub(super) call: Call<'static>,
+    /// It is the barrier that creates the geometry.
+    pub(super) creates: bool,
+    /// Begins with a barrier.
+    pub(super) gated: bool,
+    pub(super) phase: Phase,
+    pub(super) areas: [Option<(Shared, usize)>; 3],
+    pub(super) element_len: usize,
+    pub(super) reducer: Option<Reducer>,
+    /// The step in hand, and how many bytes of it are done.
+    pub(super) step: Option<Step>,
+    pub(super) position: usize,
+    /// The round ends when nothing is under way.
+    pub(super) waiting: bool,
+    pub(super) sends: Vec<Outgoing, TRANSFERS>,
+    pub(super) receives: Vec<Incoming, TRANSFERS>,
+    /// Whether anything became of it since it was last looked at.
+    pub(super) moved: bool,
+    pub(super) result: Result<(), OperationError>,
+    pub(super) done: Done<P>,
+}
+
+/// What an arrival is to a slot.
+pub(super) enum Taken {
+    Yes,
+    /// Its receive is not there yet.
+    Early,
+    /// It makes no sense.
+    Stray,
+}
+
+impl<P: Port> Slot<P> {
+    /// The key of the messages that it now sends and takes.
+    pub(super) fn key(&self) -> Key {
+        let part = if matches!(self.phase, Phase::Gate(_)) { GATE } else { self.key.part };
+        Key { part, ..self.key }
+    }
+
+    pub(super) fn label(&self, tag: u32) -> Label {
+        Label { key: self.key(), tag, digest: self.digest }
+    }
+
+    pub(super) fn piece(&self, span: Span) -> Piece {
+        let base = self.areas[span.area as usize].as_ref().map_or(0, |(_, base)| *base);
+        let start = base + span.offset * self.element_len;
+        Piece { area: span.area, start, len: span.len * self.element_len }
+    }
+
+    /// Reads bytes of a piece. What areas there must be, and of what length, was checked before.
+    pub(super) fn read(&self, piece: Piece, offset: usize, into: &mut [u8]) {
+        if let Some((memory, _)) = &self.areas[piece.area as usize] {
+            let _ = memory.read(piece.start + offset, into);
+        }
+    }
+
+    fn write(&self, piece: Piece, offset: usize, bytes: &[u8]) {
+        if let Some((memory, _)) = &self.areas[piece.area as usize] {
+            let _ = memory.write(piece.start + offset, bytes);
+        }
+    }
+
+    /// Ends it, and tells the others.
+    pub(super) fn fail(&mut self, error: OperationError) {
+        if !matches!(self.phase, Phase::Tells(_) | Phase::Over) {
+            self.end(error);
+            self.phase = Phase::Tells(0);
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn end(&mut self, error: OperationError) {
+        if matches!(self.phase, Phase::Over) {
+            return;
+        }
+        if self.result.is_ok() {
+            self.result = Err(error);
+        }
+        self.phase = Phase::Over;
+        self.step = None;
+        self.waiting = false;
+        self.sends.clear();
+        self.receives.clear();
+        self.moved = true;
+    }
+
+    /// A message for it.
+    pub(super) fn take(
+        &mut self,
+        entry: &Entry,
+        (origin, word, label): (Endpoint, Word, &Label),
+        (offset, total): (u32, u32),
+        data: &[u8],
+    ) -> Taken {
+        if matches!(self.phase, Phase::Tells(_) | Phase::Over) {
+            return Taken::Yes;
+        }
+        let stage = match word {
+            Word::Short => ReceiveStage::Cleared(0),
+            Word::Request => ReceiveStage::Requested,
+            Word::Clear => return self.cleared(origin, label.tag),
+            Word::Data => return self.data(origin, label.tag, offset as usize, data),
+            Word::Abort | Word::Ask => return Taken::Stray,
+        };
+        let open = |receive: &Incoming| {
+            receive.from == origin && receive.tag == label.tag && receive.stage == ReceiveStage::Open
+        };
+        let Some(index) = self.receives.iter().position(open) else { return Taken::Early };
+        let receive = self.receives[index];
+        if entry.members.endpoint(receive.rank) != Some(origin) {
+            return Taken::Stray;
+        }
+        self.moved = true;
+        if label.digest != self.digest || total as usize != receive.piece.len {
+            self.fail(OperationError::Mismatch(receive.rank));
+        } else if word == Word::Short {
+            self.write(receive.piece, 0, data);
+            self.receives.swap_remove(index);
+        } else {
+            self.receives[index].stage = stage;
+        }
+        Taken::Yes
+    }
+
+    /// The target of a long message is ready for it.
+    fn cleared(&mut self, origin: Endpoint, tag: u32) -> Taken {
+        use super::transfer::SendStage::{Asked, Clear};
+        let asked = |send: &&mut Outgoing| send.to == origin && send.tag == tag && send.stage == Asked;
+        let Some(send) = self.sends.iter_mut().find(asked) else { return Taken::Stray };
+        send.stage = Clear(0);
+        self.moved = true;
+        Taken::Yes
+    }
+
+    /// Part of a long message.
+    fn data(&mut self, origin: Endpoint, tag: u32, offset: usize, data: &[u8]) -> Taken {
+        let stage = ReceiveStage::Cleared(offset);
+        let wanted =
+            |receive: &Incoming| receive.from == origin && receive.tag == tag && receive.stage == stage;
+        let Some(index) = self.receives.iter().position(wanted) else { return Taken::Stray };
+        let piece = self.receives[index].piece;
+        let end = offset + data.len();
+        if end > piece.len || data.is_empty() {
+            return Taken::Stray;
+        }
+        self.write(piece, offset, data);
+        self.moved = true;
+        if end == piece.len {
+            self.receives.swap_remove(index);
+        } else {
+            self.receives[index].stage = ReceiveStage::Cleared(end);
+        }
+        Taken::Yes
+    }
+
+    /// Goes on with a reduction, from `position`. Returns whether it is done.
+    pub(super) fn reduce(&mut self, into: Span, from: Span, order: Order) -> bool {
+        let (into, from) = (self.piece(into), self.piece(from));
+        let Some(reducer) = self.reducer else { return true };
+        // Aligned for every type.
+        let (mut left, mut right) = ([0u128; REDUCED_AT_ONCE / 16], [0u128; REDUCED_AT_ONCE / 16]);
+        let most = REDUCED_AT_ONCE - REDUCED_AT_ONCE % self.element_len;
+        let end = into.len.min(self.position + BYTES_PER_ADVANCE);
+        while self.position < end {
+            let len = most.min(into.len - self.position);
+            let (left, right) = (&mut left.as_mut_bytes()[..len], &mut right.as_mut_bytes()[..len]);
+            self.read(into, self.position, left);
+            self.read(from, self.position, right);
+            // Whole elements, aligned: nothing is left to go wrong.
+            let _ = reducer.reduce(left, right, order);
+            self.write(into, self.position, left);
+            self.position += len;
+        }
+        self.ends(into.len)
+    }
+
+    /// Goes on with a copy, from `position`. Returns whether it is done.
+    pub(super) fn copy(&mut self, into: Span, from: Span) -> bool {
+        let (into, from) = (self.piece(into), self.piece(from));
+        let len = (into.len - self.position).min(BYTES_PER_ADVANCE);
+        let [to, source] = [into.area, from.area].map(|area| self.areas[area as usize].as_ref());
+        if let (Some((to, _)), Some((source, _))) = (to, source) {
+            let _ = source.copy(from.start + self.position, to, into.start + self.position, len);
+        }
+        self.position += len;
+        self.ends(into.len)
+    }
+
+    fn ends(&mut self, len: usize) -> bool {
+        let ends = self.position >= len;
+        if ends {
+            self.position = 0;
+        }
+        ends
+    }
+}

@@ -1,0 +1,163 @@
+//! The packets of collectives.
+//!
+//! The envelope's dispatch byte is the [`Word`]; `offset` and `total` are bytes of the message that the packet is of. The
+//! header is 20 bytes, little-endian: geometry, sequence, part, tag, digest, four each. An abort's tag is the reason
+//! and its digest the rank or node that it is about.
+
+use crate::device::{Full, Port, Unreachable};
+use crate::endpoint::Endpoint;
+use crate::error::OperationError;
+use crate::packet::{Envelope, Kind};
+use zerocopy::byteorder::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// What a packet says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Word {
+    Short = 0,
+    Request = 1,
+    Clear = 2,
+    Data = 3,
+    Abort = 4,
+    Ask = 5,
+}
+
+impl Word {
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Short, Self::Request, Self::Clear, Self::Data, Self::Abort, Self::Ask]
+            .get(usize::from(byte))
+            .copied()
+    }
+}
+
+/// The collective that a message is of, at any member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Key {
+    pub(super) geometry: u32,
+    pub(super) sequence: u32,
+    /// 0, or which of several schedules of the collective.
+    pub(super) part: u32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(C)]
+struct Header {
+    geometry: U32,
+    sequence: U32,
+    part: U32,
+    tag: U32,
+    digest: U32,
+}
+
+/// Bytes of a packet's header.
+pub(super) const HEADER_BYTES: usize = size_of::<Header>();
+
+/// What a packet's header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Label {
+    pub(super) key: Key,
+    pub(super) tag: u32,
+    /// Of the call, the same at all members that mean the same.
+    pub(super) digest: u32,
+}
+
+impl Label {
+    pub(super) fn parse(header: &[u8]) -> Option<Self> {
+        let header = Header::read_from_bytes(header).ok()?;
+        let key =
+            Key { geometry: header.geometry.get(), sequence: header.sequence.get(), part: header.part.get() };
+        Some(Self { key, tag: header.tag.get(), digest: header.digest.get() })
+    }
+
+    fn wire(&self) -> Header {
+        let Key { geometry, sequence, part } = self.key;
+        Header {
+            geometry: geometry.into(),
+            sequence: sequence.into(),
+            part: part.into(),
+            tag: self.tag.into(),
+            digest: self.digest.into(),
+        }
+    }
+
+    /// The abort of a collective that ended with an error.
+    pub(super) fn abort(key: Key, error: OperationError) -> Self {
+        let (tag, digest) = match error {
+            OperationError::NodeDead(node) => (0, node),
+            OperationError::Mismatch(rank) => (1, rank),
+            OperationError::Abandoned(rank) => (2, rank),
+            OperationError::Unreachable(rank) => (3, rank),
+            // No region takes part.
+            OperationError::Region(_) => (2, 0),
+        };
+        Self { key, tag, digest }
+    }
+
+    /// Why the collective was aborted.
+    pub(super) fn reason(&self) -> Option<OperationError> {
+        match self.tag {
+            0 => Some(OperationError::NodeDead(self.digest)),
+            1 => Some(OperationError::Mismatch(self.digest)),
+            2 => Some(OperationError::Abandoned(self.digest)),
+            3 => Some(OperationError::Unreachable(self.digest)),
+            _ => None,
+        }
+    }
+}
+
+/// Why a packet did not go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// No room now.
+    Full,
+    /// The target's node is dead.
+    Dead(u32),
+    /// Nobody can reach it.
+    Unreachable,
+}
+
+/// Where packets go out.
+pub(super) struct Wire<'a, P: Port> {
+    pub(super) port: &'a mut P,
+    pub(super) me: Endpoint,
+    pub(super) local_paths: bool,
+}
+
+impl<P: Port> Wire<'_, P> {
+    /// Bytes of data that a packet has room for.
+    pub(super) fn room(&self) -> usize {
+        self.port.mtu().saturating_sub(HEADER_BYTES)
+    }
+
+    /// Queues a packet whose `len` bytes of data `fill` writes.
+    pub(super) fn push(
+        &mut self,
+        target: Endpoint,
+        word: Word,
+        label: &Label,
+        (offset, len, total): (usize, usize, usize),
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Stop> {
+        let path = self.port.locate(target, self.local_paths).map_err(|error| match error {
+            Unreachable::NoSuchEndpoint => Stop::Unreachable,
+            Unreachable::Dead(node) => Stop::Dead(node),
+        })?;
+        let envelope = Envelope {
+            kind: Kind::Collective,
+            dispatch: word as u8,
+            origin: self.me,
+            target,
+            message: 0,
+            offset: offset as u32,
+            total: total as u32,
+        };
+        let header = label.wire();
+        let pushed = if len == 0 {
+            self.port.push_copy(path, &envelope, header.as_bytes(), &[])
+        } else {
+            self.port.push_filled(path, &envelope, header.as_bytes(), len, fill)
+        };
+        pushed.map_err(|Full| Stop::Full)
+    }
+}

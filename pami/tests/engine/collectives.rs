@@ -1,0 +1,192 @@
+//! Collectives at run time: every algorithm gives what a plain loop gives, whatever the order of things (SPEC G-3).
+
+use crate::scene::ends;
+use crate::stage::{Case, LIMITS, Play, Stage, domains};
+use pami::collective::{Algorithm, Collective};
+use pami::geometry::{Members, Rectangle};
+use pami::mapping::{MapOrder, TaskMap};
+use pami::topology::TorusShape;
+use pami::{Collect, GeometryId, Limits, WORLD};
+
+pub const COLLECTIVES: [Collective; 11] = [
+    Collective::Barrier,
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::Allreduce,
+    Collective::ReduceScatter,
+    Collective::Gather,
+    Collective::Scatter,
+    Collective::Allgather,
+    Collective::Alltoall,
+    Collective::Scan,
+    Collective::Exscan,
+];
+
+/// The algorithms of a collective that are valid in a geometry.
+fn valid(stage: &Stage, context: usize, geometry: GeometryId, what: Collective, root: u32) -> Vec<Algorithm> {
+    let (_, done) = ends();
+    let mut collect = Collect { root, ..Collect::new(geometry, what, done(0).unwrap()) };
+    if what.reduces() {
+        use pami::collective::{Element, Operator, Reducer};
+        collect.reducer = Some(Reducer::new(Operator::Sum, Element::U64).unwrap());
+    }
+    let query = stage.contexts[context].query(&collect).unwrap();
+    query.candidates().filter(|it| it.valid.is_ok()).map(|it| it.entry.algorithm).collect()
+}
+
+/// Every valid algorithm of every collective, from some roots.
+fn all_algorithms(
+    stage: &mut Stage,
+    geometry: GeometryId,
+    members: Members<'static>,
+    lens: &[usize],
+) -> usize {
+    let size = members.size();
+    let first = stage.member(&members, 0);
+    let mut runs = 0;
+    for what in COLLECTIVES {
+        let mut roots = if what.is_rooted() { vec![0, size / 2, size - 1] } else { vec![0] };
+        roots.dedup();
+        for root in roots {
+            for algorithm in valid(stage, first, geometry, what, root) {
+                for &len in lens {
+                    for in_place in [false, true] {
+                        let salt = runs as u64;
+                        let algorithm = Some(algorithm);
+                        let case = Case { geometry, what, algorithm, size, root, len, in_place, salt };
+                        Play::new(stage, vec![(case, members)]).run(stage);
+                        runs += 1;
+                    }
+                }
+            }
+        }
+    }
+    runs
+}
+
+#[test]
+fn g3_every_algorithm_of_every_collective_gives_what_a_plain_loop_gives() {
+    for size in [1, 2, 3, 5, 8] {
+        let mut stage = Stage::new(size, 1, 1, u64::from(size));
+        let members = Members::world(stage.population(), 0..1).unwrap();
+        let runs = all_algorithms(&mut stage, WORLD, members, &[0, 1, 7, 130]);
+        // 32 algorithms need neither tree network, torus nor domains.
+        assert!(runs >= 32 * 4 * 2, "{runs} runs");
+    }
+}
+
+#[test]
+fn g3_long_vectors_go_in_many_packets() {
+    let mut stage = Stage::new(4, 1, 1, 1);
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    all_algorithms(&mut stage, WORLD, members, &[2500]);
+}
+
+#[test]
+fn g3_rectangles_and_affinity_domains_have_their_own_algorithms() {
+    let mut stage = Stage::new(8, 2, 1, 2);
+    let shape: TorusShape = "2x2".parse().unwrap();
+    let map = TaskMap::new(4, 2, MapOrder::TasksFirst).unwrap();
+    let rectangle = Rectangle::new(shape, map, shape.coord(0).unwrap(), [2, 2, 1, 1, 1]).unwrap();
+    let members = Members::rectangle(stage.population(), 0..1, rectangle).unwrap();
+    let id = stage.create(7, members, Some(domains(4, 2)));
+    for what in [Collective::Barrier, Collective::Broadcast, Collective::Allreduce] {
+        assert!(valid(&stage, 0, id, what, 0).contains(&Algorithm::Affinity));
+    }
+    assert!(valid(&stage, 0, id, Collective::Broadcast, 0).contains(&Algorithm::Rectangle));
+    all_algorithms(&mut stage, id, members, &[1, 130]);
+}
+
+#[test]
+fn g1_several_endpoints_of_a_task_take_part_each_on_its_context() {
+    let mut stage = Stage::new(3, 1, 3, 3);
+    let members = Members::range(stage.population(), 1..3, 0, 3, 1).unwrap();
+    let id = stage.create(1, members, None);
+    assert_eq!(members.size(), 6);
+    all_algorithms(&mut stage, id, members, &[1, 130]);
+}
+
+#[test]
+fn g3_what_finds_no_room_goes_on_later() {
+    let mut stage = Stage::new(5, 1, 1, 4);
+    stage.world.lock().moody = 99;
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    all_algorithms(&mut stage, WORLD, members, &[3, 200]);
+}
+
+/// Collectives of random kinds on overlapping geometries, all in flight together.
+fn many_at_once(seed: u64, limits: Limits, count: usize) {
+    let mut stage = Stage::with(6, 2, 1, seed, limits);
+    let population = stage.population();
+    let range = |first, count, stride| Members::range(population, 0..1, first, count, stride).unwrap();
+    let listed = Members::tasks(population, 0..1, &[4, 0, 3], vec![0; 3].leak()).unwrap();
+    let members = [range(0, 6, 1), range(0, 3, 2), range(2, 4, 1), listed];
+    for (members, id) in members.iter().zip(0..) {
+        if id > 0 {
+            stage.create(id, *members, None);
+        }
+    }
+    let cases = (0..count).map(|number| {
+        let which = stage.random.below(members.len());
+        let size = members[which].size();
+        let case = Case {
+            geometry: GeometryId(which as u32),
+            what: COLLECTIVES[stage.random.below(COLLECTIVES.len())],
+            algorithm: None,
+            size,
+            root: stage.random.below(size as usize) as u32,
+            len: [0, 1, 5, 60, 61, 300][stage.random.below(6)],
+            in_place: stage.random.below(2) == 0,
+            salt: number as u64,
+        };
+        // Members must agree in the root even where it means nothing.
+        let root = if case.what.is_rooted() { case.root } else { 0 };
+        (Case { root, ..case }, members[which])
+    });
+    let cases = cases.collect();
+    Play::new(&stage, cases).run(&mut stage);
+}
+
+#[test]
+fn g3_a_hundred_collectives_on_four_overlapping_geometries_in_any_order_of_arrival() {
+    for seed in 0..12 {
+        many_at_once(seed, Limits { in_flight: 128, early: 512, ..LIMITS }, 100);
+    }
+}
+
+#[test]
+fn g3_a_member_may_be_far_behind_the_others() {
+    // The root is done with each at once; the last task starts none before all the others have started all they can.
+    let mut stage = Stage::with(4, 1, 1, 5, Limits { early: 24, in_flight: 8, ..LIMITS });
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    let (ended, done) = ends();
+    let count = 60;
+    let case = |number: usize| Case {
+        geometry: WORLD,
+        what: [Collective::Broadcast, Collective::Gather][number % 2],
+        algorithm: None,
+        size: 4,
+        root: 0,
+        len: 3,
+        in_place: false,
+        salt: number as u64,
+    };
+    let mut started = [0; 4];
+    let mut patience = 0;
+    while started.iter().any(|&started| started < count) {
+        let rank = stage.random.below(4);
+        patience += 1;
+        if started[rank] < count && (rank < 3 || patience > 5000) {
+            let active = &mut stage.contexts[rank];
+            let done = done(rank).unwrap();
+            let (collect, _) = case(started[rank]).collect(active, rank as u32, done).unwrap();
+            started[rank] += usize::from(active.collect(collect).is_ok());
+        }
+        stage.tick();
+        // Nobody gets away from the one that has not begun.
+        assert!(patience > 5000 || started.iter().all(|&started| started < 30), "{started:?}");
+    }
+    stage.settle("catching up", || ended.lock().unwrap().len() == 4 * count);
+    assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
+    let _ = members;
+}

@@ -1,0 +1,284 @@
+//! Geometries at run time, and collectives that go wrong (SPEC G-1, D-8).
+
+use crate::machine::buffer;
+use crate::scene::ends;
+use crate::stage::{Case, LIMITS, Play, Stage, results};
+use pami::collective::{Algorithm, Area, Blocks, CallError, Collective, Element, Operator, Reducer};
+use pami::geometry::{Members, MembersError};
+use pami::{
+    ClientError, Collect, CollectError, Endpoint, GeometryError, GeometryId, Limits, NewGeometry,
+    OperationError, WORLD,
+};
+
+fn allreduce(geometry: GeometryId, size: u32, len: usize) -> Case {
+    let what = Collective::Allreduce;
+    Case { geometry, what, algorithm: None, size, root: 0, len, in_place: false, salt: 1 }
+}
+
+#[test]
+fn g1_geometries_can_be_created_at_the_same_time_in_any_order() {
+    for seed in 0..10 {
+        let mut stage = Stage::new(4, 2, 1, seed);
+        let population = stage.population();
+        let all = Members::range(population, 0..1, 0, 4, 1).unwrap();
+        let odd = Members::range(population, 0..1, 1, 2, 2).unwrap();
+        let high = Members::range(population, 0..1, 1, 3, 1).unwrap();
+        let (ended, done) = ends();
+        let mut wanted: Vec<(u32, Members<'static>, u32)> = Vec::new();
+        for (id, members) in [(3, all), (4, odd), (9, high)] {
+            wanted.extend((0..members.size()).map(|rank| (id, members, rank)));
+        }
+        let total = wanted.len();
+        while !wanted.is_empty() {
+            let (id, members, rank) = wanted.swap_remove(stage.random.below(wanted.len()));
+            let context = stage.member(&members, rank);
+            let done = done(id as usize * 10 + rank as usize).unwrap();
+            let new = NewGeometry { id: GeometryId(id), members, domains: None, done };
+            stage.contexts[context].create_geometry(new).unwrap();
+            stage.tick();
+        }
+        stage.settle("creation", || ended.lock().unwrap().len() == total);
+        assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
+        let geometry = stage.contexts[3].geometry(GeometryId(4)).unwrap();
+        assert_eq!((geometry.rank, geometry.size, geometry.started), (1, 2, 1));
+        let cases = [(3, all), (4, odd), (9, high)];
+        let cases = cases.map(|(id, members)| (allreduce(GeometryId(id), members.size(), 9), members));
+        Play::new(&stage, cases.to_vec()).run(&mut stage);
+    }
+}
+
+#[test]
+fn g1_wrong_geometries_are_refused_where_they_are_made() {
+    let mut stage = Stage::new(3, 1, 1, 1);
+    let population = stage.population();
+    let (_, done) = ends();
+    let done = done(0).unwrap();
+    let two = Members::range(population, 0..1, 0, 2, 1).unwrap();
+    let new = |id, members| NewGeometry { id: GeometryId(id), members, domains: None, done };
+    assert_eq!(stage.contexts[2].create_geometry(new(1, two)), Err(GeometryError::NotMember));
+    assert_eq!(stage.contexts[0].create_geometry(new(0, two)), Err(GeometryError::Taken(WORLD)));
+    assert_eq!(stage.contexts[0].create_geometry(new(1, two)), Ok(()));
+    assert_eq!(stage.contexts[0].create_geometry(new(1, two)), Err(GeometryError::Taken(GeometryId(1))));
+    assert_eq!(stage.contexts[0].destroy_geometry(GeometryId(1)), Err(GeometryError::Busy(GeometryId(1))));
+    assert_eq!(stage.contexts[0].destroy_geometry(GeometryId(5)), Err(GeometryError::Unknown(GeometryId(5))));
+    assert_eq!(stage.contexts[0].destroy_geometry(WORLD), Err(GeometryError::World));
+    for id in 2..8 {
+        assert_eq!(stage.contexts[0].create_geometry(new(id, two)), Ok(()));
+    }
+    let full = Err(GeometryError::Full { limit: LIMITS.geometries });
+    assert_eq!(stage.contexts[0].create_geometry(new(8, two)), full);
+    // Another client's endpoints, and one that is named twice.
+    let own = stage.contexts[0].endpoint();
+    let foreign = Endpoint::from_parts(pami::endpoint::ClientId(1), 1, own.context());
+    let index = || vec![0; 4].leak();
+    let list = |list: &[Endpoint]| Members::endpoints(population, list.to_vec().leak(), index()).err();
+    assert_eq!(list(&[own, foreign]), Some(MembersError::ForeignClient(1)));
+    assert_eq!(list(&[own, own]), Some(MembersError::Duplicate(1)));
+    let mut bare = Stage::with(1, 1, 1, 1, Limits { geometries: 0, in_flight: 0, early: 0, domains: None });
+    assert_eq!(bare.contexts[0].create_geometry(new(1, two)), Err(GeometryError::NotSetUp));
+}
+
+#[test]
+fn g1_a_destroyed_geometry_leaves_room_for_another() {
+    let mut stage = Stage::new(3, 1, 1, 6);
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    for round in 0..20 {
+        let id = stage.create(1 + round, members, None);
+        Play::new(&stage, vec![(allreduce(id, 3, 70), members)]).run(&mut stage);
+        for context in &mut stage.contexts {
+            assert_eq!(context.destroy_geometry(id), Ok(()));
+            assert!(context.geometry(id).is_none());
+        }
+    }
+}
+
+#[test]
+fn g1_members_that_mean_different_geometries_all_hear_of_it() {
+    let mut stage = Stage::new(4, 1, 1, 7);
+    let population = stage.population();
+    let four = Members::range(population, 0..1, 0, 4, 1).unwrap();
+    let three = Members::range(population, 0..1, 0, 3, 1).unwrap();
+    let (ended, done) = ends();
+    for (task, members) in [four, four, three, four].into_iter().enumerate() {
+        let done = done(task).unwrap();
+        let new = NewGeometry { id: GeometryId(2), members, domains: None, done };
+        stage.contexts[task].create_geometry(new).unwrap();
+    }
+    stage.settle("creation", || ended.lock().unwrap().len() == 4);
+    let mismatch = |result| matches!(result, Err(OperationError::Mismatch(_)));
+    assert!(results(ended).into_iter().all(|(_, result)| mismatch(result)), "{:?}", results(ended));
+}
+
+#[test]
+fn g1_a_context_with_collectives_in_flight_is_not_destroyed() {
+    let mut stage = Stage::new(2, 1, 1, 8);
+    let (_, done) = ends();
+    let barrier = Collect::new(WORLD, Collective::Barrier, done(0).unwrap());
+    stage.contexts[0].collect(barrier).unwrap();
+    let context = stage.contexts.swap_remove(0);
+    let Err((error, _)) = stage.clients[0].destroy_context(context) else { panic!("it is in use") };
+    assert_eq!(error, ClientError::SendsUnderWay);
+}
+
+fn collect(what: Collective) -> Collect<crate::scene::Port> {
+    let (_, done) = ends();
+    Collect::new(WORLD, what, done(0).unwrap())
+}
+
+#[test]
+fn g3_wrong_arguments_are_refused_at_the_caller() {
+    let mut stage = Stage::new(2, 1, 1, 9);
+    let memory = || Some((buffer(64).share(), 0));
+    let context = &mut stage.contexts[0];
+    let mut refused = |wrong| context.collect(wrong).err().unwrap();
+    let eight = Blocks::equal(8);
+    let wrong = Collect { geometry: GeometryId(3), ..collect(Collective::Barrier) };
+    assert_eq!(refused(wrong), CollectError::UnknownGeometry(GeometryId(3)));
+    let wrong = Collect {
+        root: 2,
+        input: memory(),
+        output: memory(),
+        blocks: eight,
+        ..collect(Collective::Broadcast)
+    };
+    assert_eq!(refused(wrong), CollectError::Call(CallError::Root(2)));
+    let wrong = Collect { input: memory(), blocks: eight, ..collect(Collective::Allreduce) };
+    assert_eq!(refused(wrong), CollectError::NoReducer(Collective::Allreduce));
+    let sum = Reducer::new(Operator::Sum, Element::F64).ok();
+    let wrong = Collect { input: memory(), blocks: eight, reducer: sum, ..collect(Collective::Allreduce) };
+    assert_eq!(refused(wrong), CollectError::TooSmall { area: Area::Output, bytes: 64 });
+    let long = Collect {
+        input: memory(),
+        output: memory(),
+        blocks: Blocks::equal(9),
+        reducer: sum,
+        ..collect(Collective::Allreduce)
+    };
+    assert_eq!(refused(long), CollectError::TooSmall { area: Area::Input, bytes: 72 });
+    let wrong =
+        Collect { input: memory(), output: memory(), blocks: eight, ..collect(Collective::Allgather) };
+    let forced = pami::collective::Tuning { radix: 2, chunk: 1 };
+    let wrong = Collect { algorithm: Some((Algorithm::Rabenseifner, forced)), ..wrong };
+    assert!(matches!(refused(wrong), CollectError::Selection(_)));
+    let wrong = Collect { blocks: Blocks::equal(usize::MAX / 2), ..collect(Collective::Allgather) };
+    assert_eq!(refused(wrong), CollectError::TooLong);
+    // Nothing was started.
+    assert_eq!(stage.contexts[0].geometry(WORLD).unwrap().started, 0);
+    assert!(Reducer::new(Operator::BitAnd, Element::F32).is_err());
+}
+
+#[test]
+fn g3_members_that_disagree_all_get_an_error() {
+    for seed in 0..6 {
+        let mut stage = Stage::new(4, 1, 1, seed);
+        let (ended, done) = ends();
+        for rank in 0..4u32 {
+            let case = Case { len: if rank == 1 { 80 } else { 81 }, ..allreduce(WORLD, 4, 0) };
+            let active = &mut stage.contexts[rank as usize];
+            let (collect, _) = case.collect(active, rank, done(rank as usize).unwrap()).unwrap();
+            active.collect(collect).unwrap();
+        }
+        stage.settle("disagreement", || ended.lock().unwrap().len() == 4);
+        let mismatch = |result| matches!(result, Err(OperationError::Mismatch(_)));
+        assert!(results(ended).into_iter().all(|(_, result)| mismatch(result)), "{:?}", results(ended));
+        // The next one is right again.
+        stage.rest();
+        let members = Members::world(stage.population(), 0..1).unwrap();
+        Play::new(&stage, vec![(allreduce(WORLD, 4, 20), members)]).run(&mut stage);
+    }
+}
+
+#[test]
+fn g3_a_member_that_gives_up_ends_the_collective_for_all() {
+    for seed in 0..6 {
+        let mut stage = Stage::new(4, 1, 1, seed);
+        let (ended, done) = ends();
+        for rank in [2, 0, 1, 3] {
+            let active = &mut stage.contexts[rank];
+            if rank == 2 {
+                active.abandon(WORLD, done(rank).unwrap()).unwrap();
+            } else {
+                let case = allreduce(WORLD, 4, 100);
+                let (collect, _) = case.collect(active, rank as u32, done(rank).unwrap()).unwrap();
+                active.collect(collect).unwrap();
+            }
+            for _ in 0..stage.random.below(40) {
+                stage.tick();
+            }
+        }
+        stage.settle("abandoned", || ended.lock().unwrap().len() == 4);
+        let abandoned = Err(OperationError::Abandoned(2));
+        assert!(results(ended).into_iter().all(|(_, result)| result == abandoned), "{:?}", results(ended));
+        stage.rest();
+        let members = Members::world(stage.population(), 0..1).unwrap();
+        Play::new(&stage, vec![(allreduce(WORLD, 4, 20), members)]).run(&mut stage);
+    }
+}
+
+#[test]
+fn d8_a_dead_member_ends_collectives_with_its_node_and_the_rest_goes_on() {
+    for seed in 0..12 {
+        let mut stage = Stage::new(5, 1, 1, seed);
+        let population = stage.population();
+        let alive = Members::range(population, 0..1, 1, 4, 1).unwrap();
+        let id = stage.create(1, alive, None);
+        let (ended, done) = ends();
+        let what = [Collective::Reduce, Collective::Broadcast, Collective::Alltoall][seed as usize % 3];
+        let case = Case { what, len: 200, ..allreduce(WORLD, 5, 0) };
+        // The dying one has begun, or not.
+        for rank in (seed as u32 % 2)..5 {
+            let active = &mut stage.contexts[rank as usize];
+            let (collect, _) = case.collect(active, rank, done(rank as usize).unwrap()).unwrap();
+            active.collect(collect).unwrap();
+        }
+        for _ in 0..stage.random.below(100) {
+            stage.tick();
+        }
+        stage.world.kill(0);
+        let before = ended.lock().unwrap().len();
+        // Rank 0 hangs with its node; those that were done before stay done.
+        stage.settle("deaths", || (1..5).all(|rank| ended.lock().unwrap().iter().any(|end| end.0 == rank)));
+        for (place, end) in ended.lock().unwrap().iter().enumerate() {
+            assert!(place < before || end.2 == Err(OperationError::NodeDead(0)), "{end:?}");
+        }
+        for context in &mut stage.contexts[1..] {
+            let barrier = Collect::new(WORLD, Collective::Barrier, done(9).unwrap());
+            assert_eq!(context.collect(barrier), Err(CollectError::Dead(0)));
+            assert_eq!(context.geometry(WORLD).unwrap().dead, Some(0));
+        }
+        Play::new(&stage, vec![(allreduce(id, 4, 150), alive)]).run(&mut stage);
+    }
+}
+
+#[test]
+fn d9_packets_that_make_no_sense_are_counted_and_change_nothing() {
+    use crate::machine::Packet;
+    use pami::packet::{Envelope, Kind};
+    let mut stage = Stage::new(3, 1, 1, 10);
+    let (origin, target) = (stage.contexts[1].endpoint(), stage.contexts[0].endpoint());
+    let mut envelope =
+        Envelope { kind: Kind::Collective, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
+    let (_, done) = ends();
+    stage.contexts[0].collect(Collect::new(WORLD, Collective::Barrier, done(0).unwrap())).unwrap();
+    stage.contexts[0].advance();
+    let header = [0u8; 20];
+    // No header, no such word, data and clears that nobody waits for, a length that lies, a reason that is none.
+    let mut forged = vec![(0, 0, vec![0; 19], vec![]), (9, 0, header.to_vec(), vec![])];
+    forged.extend([2, 3].map(|word| (word, 4, header.to_vec(), vec![1; 4])));
+    forged.push((0, 4, header.to_vec(), vec![1; 5]));
+    forged.push((4, 0, [[0u8; 12].as_slice(), &[77; 8]].concat(), vec![]));
+    let count = forged.len() as u64;
+    for (word, total, header, data) in forged {
+        (envelope.dispatch, envelope.total) = (word, total);
+        stage.world.forge(Packet::new(envelope, &header, &data));
+        stage.contexts[0].advance();
+    }
+    assert_eq!(stage.contexts[0].counters().strays, count);
+    let (ended, done) = ends();
+    for rank in 1..3 {
+        let barrier = Collect::new(WORLD, Collective::Barrier, done(rank).unwrap());
+        stage.contexts[rank].collect(barrier).unwrap();
+    }
+    stage.settle("the barrier", || ended.lock().unwrap().len() == 2);
+    assert!(results(ended).iter().all(|(_, result)| result.is_ok()));
+}

@@ -1,0 +1,370 @@
+//! What the collectives' tests play on: contexts that are advanced, and packets that move, in random order.
+
+use crate::machine::{TestNode, World, buffer, machine_of};
+use crate::scene::{Ends, Port, context, ends, leak};
+use pami::affinity::{Domains, HartPlace};
+use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
+use pami::geometry::{Members, Population};
+use pami::mapping::{MapOrder, TaskMap};
+use pami::{
+    Active, Client, ClientBuilder, Collect, CollectError, Context, Done, GeometryId, Limits, NewGeometry,
+    OperationError, Shared,
+};
+use std::sync::Arc;
+
+/// What untouched memory holds.
+pub const POISON: u64 = 0xdead_beef_dead_beef;
+pub const TUNING: Tuning = Tuning { radix: 3, chunk: 40 };
+
+/// xorshift64*.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize) % bound
+    }
+}
+
+/// Tasks with some contexts each.
+pub struct Stage {
+    pub clients: Vec<Client<TestNode>>,
+    /// Those of task 0, then those of task 1, and so on.
+    pub contexts: Vec<Context<Port>>,
+    pub per_task: usize,
+    pub world: Arc<World>,
+    pub random: Random,
+}
+
+pub const LIMITS: Limits = Limits { geometries: 8, in_flight: 32, early: 128, domains: None };
+
+impl Stage {
+    pub fn new(tasks: u32, per_node: u32, per_task: u8, seed: u64) -> Self {
+        Self::with(tasks, per_node, per_task, seed, LIMITS)
+    }
+
+    pub fn with(tasks: u32, per_node: u32, per_task: u8, seed: u64, limits: Limits) -> Self {
+        let nodes = machine_of(tasks, per_node);
+        let create = |node| ClientBuilder::new(node, "stage").contexts(per_task).collectives(limits).create();
+        let mut clients: Vec<_> = nodes.into_iter().map(|node| create(node).unwrap()).collect();
+        let mut contexts = Vec::new();
+        for client in &mut clients {
+            contexts.extend((0..per_task).map(|offset| context(client, offset)));
+        }
+        let world = clients[0].node().world.clone();
+        world.stepped();
+        Self { clients, contexts, per_task: per_task.into(), world, random: Random::new(seed) }
+    }
+
+    pub fn population(&self) -> Population {
+        self.clients[0].population()
+    }
+
+    /// Something happens.
+    pub fn tick(&mut self) {
+        if self.random.below(3) == 0 {
+            let which = self.random.below(self.contexts.len());
+            self.contexts[which].advance();
+            return;
+        }
+        let mut state = self.world.lock();
+        let steps = state.steps();
+        if !steps.is_empty() {
+            state.step(steps[self.random.below(steps.len())]);
+        }
+    }
+
+    /// Things happen until `until` holds.
+    pub fn settle(&mut self, what: &str, mut until: impl FnMut() -> bool) {
+        for _ in 0..2_000_000 {
+            if until() {
+                return;
+            }
+            self.tick();
+        }
+        panic!("{what}: nothing happens any more");
+    }
+
+    /// Lets everything happen that can.
+    pub fn rest(&mut self) {
+        for _ in 0..20_000 {
+            self.tick();
+        }
+    }
+
+    /// A geometry at all its members.
+    pub fn create(
+        &mut self,
+        id: u32,
+        members: Members<'static>,
+        domains: Option<&'static Domains<'static>>,
+    ) -> GeometryId {
+        let (ended, done) = ends();
+        for rank in 0..members.size() {
+            let context = self.member(&members, rank);
+            let done = done(rank as usize).unwrap();
+            let new = NewGeometry { id: GeometryId(id), members, domains, done };
+            self.contexts[context].create_geometry(new).unwrap();
+        }
+        self.settle("creation", || ended.lock().unwrap().len() == members.size() as usize);
+        assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
+        GeometryId(id)
+    }
+
+    /// Place among the contexts of a rank.
+    pub fn member(&self, members: &Members, rank: u32) -> usize {
+        let endpoint = members.endpoint(rank).unwrap();
+        endpoint.task() as usize * self.per_task + usize::from(endpoint.context().0)
+    }
+}
+
+/// Memory that holds these words.
+pub fn shared(words: &[u64]) -> Shared {
+    let memory = buffer(words.len() * 8).share();
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    memory.write(0, &bytes).unwrap();
+    memory
+}
+
+pub fn words(memory: &Shared) -> Vec<u64> {
+    let mut bytes = vec![0; memory.len()];
+    memory.read(0, &mut bytes).unwrap();
+    bytes.chunks(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+}
+
+/// One collective, at all ranks of a geometry. Blocks are `len` words each.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub geometry: GeometryId,
+    pub what: Collective,
+    pub algorithm: Option<Algorithm>,
+    pub size: u32,
+    pub root: u32,
+    pub len: usize,
+    pub in_place: bool,
+    pub salt: u64,
+}
+
+impl Case {
+    fn word(&self, rank: u32, at: usize) -> u64 {
+        (u64::from(rank) * 1009 + at as u64 * 31 + self.salt * 7919 + 3).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn total(&self) -> usize {
+        self.size as usize * self.len
+    }
+
+    /// Words of the input that rank contributes.
+    fn contribution(&self, rank: u32) -> Vec<u64> {
+        use Collective as C;
+        let len = match self.what {
+            C::Barrier => 0,
+            C::Broadcast if rank != self.root => 0,
+            C::Scatter => {
+                if rank == self.root {
+                    self.total()
+                } else {
+                    0
+                }
+            }
+            C::ReduceScatter | C::Alltoall => self.total(),
+            _ => self.len,
+        };
+        (0..len).map(|at| self.word(rank, at)).collect()
+    }
+
+    fn output_len(&self, rank: u32) -> usize {
+        use Collective as C;
+        match self.what {
+            C::Barrier => 0,
+            C::Reduce if rank != self.root => 0,
+            C::Gather => {
+                if rank == self.root {
+                    self.total()
+                } else {
+                    0
+                }
+            }
+            C::Allgather | C::Alltoall => self.total(),
+            C::ReduceScatter if self.in_place => self.total(),
+            _ => self.len,
+        }
+    }
+
+    fn works_in_place(&self, rank: u32) -> bool {
+        self.in_place && (!self.what.is_rooted() || rank == self.root)
+    }
+
+    /// What a plain loop makes of the contributions.
+    fn expected(&self, rank: u32) -> Option<Vec<u64>> {
+        use Collective as C;
+        let sum = |ranks: std::ops::Range<u32>, at: usize| {
+            ranks.map(|rank| self.word(rank, at)).fold(0u64, u64::wrapping_add)
+        };
+        let sums = |ranks: std::ops::Range<u32>, from: usize| {
+            (from..from + self.len).map(|at| sum(ranks.clone(), at)).collect::<Vec<_>>()
+        };
+        let own = rank as usize * self.len;
+        Some(match self.what {
+            C::Barrier => return None,
+            C::Broadcast => self.contribution(self.root),
+            C::Reduce | C::Gather if rank != self.root => return None,
+            C::Scatter if self.works_in_place(rank) => return None,
+            C::Reduce | C::Allreduce => sums(0..self.size, 0),
+            C::ReduceScatter => sums(0..self.size, own),
+            C::Gather | C::Allgather => (0..self.size).flat_map(|rank| self.contribution(rank)).collect(),
+            C::Scatter => self.contribution(self.root)[own..own + self.len].to_vec(),
+            C::Alltoall => (0..self.size)
+                .flat_map(|from| self.contribution(from)[own..own + self.len].to_vec())
+                .collect(),
+            C::Scan => sums(0..rank + 1, 0),
+            C::Exscan if rank == 0 => return None,
+            C::Exscan => sums(0..rank, 0),
+        })
+    }
+
+    /// Where the contribution lies in the output of a rank that works in place.
+    fn own_place(&self, rank: u32) -> usize {
+        match self.what {
+            Collective::Gather | Collective::Allgather => rank as usize * self.len,
+            _ => 0,
+        }
+    }
+
+    /// What one rank calls, and its output.
+    pub fn collect(
+        &self,
+        active: &Active<Port>,
+        rank: u32,
+        done: Done<Port>,
+    ) -> Result<(Collect<Port>, Option<Shared>), CollectError> {
+        let contribution = self.contribution(rank);
+        let mut output = vec![POISON; self.output_len(rank)];
+        let in_place = self.works_in_place(rank);
+        let stays = self.what == Collective::Scatter;
+        if in_place && !stays {
+            let at = self.own_place(rank);
+            output[at..at + contribution.len()].copy_from_slice(&contribution);
+        }
+        let output = (!(in_place && stays)).then(|| shared(&output));
+        let input = (!in_place || stays).then(|| (shared(&contribution), 0));
+        let element = if self.what.reduces() { 1 } else { 8 };
+        let blocks = Blocks::equal(self.len * element);
+        let mut collect = Collect {
+            root: self.root,
+            input,
+            output: output.clone().map(|output| (output, 0)),
+            blocks,
+            sources: blocks,
+            reducer: self.what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap()),
+            in_place: self.in_place,
+            algorithm: self.algorithm.map(|algorithm| (algorithm, TUNING)),
+            ..Collect::new(self.geometry, self.what, done)
+        };
+        let scratch = active.scratch_len(&collect)?;
+        collect.scratch = Some((buffer(scratch).share(), 0));
+        Ok((collect, output))
+    }
+
+    fn check(&self, rank: u32, output: Option<&Shared>) {
+        let Some(expected) = self.expected(rank) else { return };
+        let output = words(output.expect("an output"));
+        assert_eq!(output[..expected.len()], expected, "rank {rank} of {self:?}");
+    }
+}
+
+/// Cases that run at once.
+pub struct Play {
+    cases: Vec<(Case, Members<'static>)>,
+    outputs: Vec<Vec<Option<Shared>>>,
+    pub ended: &'static Ends,
+    /// For each member that is still to start some: its context, rank and the cases in order.
+    waiting: Vec<(usize, u32, Vec<usize>)>,
+    done: Box<dyn Fn(usize) -> Option<Done<Port>>>,
+}
+
+impl Play {
+    pub fn new(stage: &Stage, cases: Vec<(Case, Members<'static>)>) -> Self {
+        let (ended, done) = ends();
+        let mut waiting = Vec::new();
+        let mut geometries: Vec<GeometryId> = cases.iter().map(|(case, _)| case.geometry).collect();
+        geometries.sort_unstable();
+        geometries.dedup();
+        for geometry in geometries {
+            let ours = |&index: &usize| cases[index].0.geometry == geometry;
+            let order: Vec<usize> = (0..cases.len()).filter(ours).collect();
+            let members = cases[order[0]].1;
+            for rank in 0..members.size() {
+                waiting.push((stage.member(&members, rank), rank, order.iter().rev().copied().collect()));
+            }
+        }
+        let outputs = cases.iter().map(|(case, _)| vec![None; case.size as usize]).collect();
+        Self { cases, outputs, ended, waiting, done: Box::new(done) }
+    }
+
+    /// Some member starts its next collective, if there is room.
+    pub fn start_one(&mut self, stage: &mut Stage) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let which = stage.random.below(self.waiting.len());
+        let (context, rank, order) = &mut self.waiting[which];
+        let index = *order.last().unwrap();
+        let case = self.cases[index].0;
+        let active = &mut stage.contexts[*context];
+        let done = (self.done)(index * 1000 + *rank as usize).unwrap();
+        let (collect, output) = case.collect(active, *rank, done).unwrap();
+        match active.collect(collect) {
+            Err(CollectError::Again) => return true,
+            started => started.unwrap_or_else(|error| panic!("{case:?}: {error}")),
+        }
+        self.outputs[index][*rank as usize] = output;
+        order.pop();
+        if order.is_empty() {
+            self.waiting.swap_remove(which);
+        }
+        true
+    }
+
+    /// All members start all, in random order; the results are checked.
+    pub fn run(mut self, stage: &mut Stage) {
+        while self.start_one(stage) {
+            for _ in 0..stage.random.below(8) {
+                stage.tick();
+            }
+        }
+        let total: usize = self.cases.iter().map(|(case, _)| case.size as usize).sum();
+        let (ended, cases) = (self.ended, format!("{:?}", self.cases.last().map(|case| case.0)));
+        stage.settle(&cases, || ended.lock().unwrap().len() == total);
+        for (cookie, _, result) in ended.lock().unwrap().iter() {
+            assert_eq!(*result, Ok(()), "rank {} of {:?}", cookie % 1000, self.cases[cookie / 1000].0);
+        }
+        for ((case, _), outputs) in self.cases.iter().zip(&self.outputs) {
+            for (rank, output) in outputs.iter().enumerate() {
+                case.check(rank as u32, output.as_ref());
+            }
+        }
+    }
+}
+
+/// Results by cookie.
+pub fn results(ends: &Ends) -> Vec<(usize, Result<(), OperationError>)> {
+    let mut results: Vec<_> = ends.lock().unwrap().iter().map(|end| (end.0, end.2)).collect();
+    results.sort_by_key(|end| end.0);
+    results
+}
+
+/// Domains of tasks that are numbered node by node: two chips of two cores, or what there is of them.
+pub fn domains(nodes: u32, per_node: u32) -> &'static Domains<'static> {
+    let harts: Vec<HartPlace> = (0..per_node as u16)
+        .map(|hart| HartPlace { socket: 0, cluster: hart / 2, core: hart % 2, thread: 0 })
+        .collect();
+    let map = TaskMap::new(nodes, per_node, MapOrder::TasksFirst).unwrap();
+    leak(Domains::new(map, harts.leak(), [2; 5]).unwrap())
+}
