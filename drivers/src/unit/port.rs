@@ -7,6 +7,7 @@ use crate::Torus;
 use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
+use crate::tree::TreeUnit;
 use core::sync::atomic::{Ordering, fence};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
@@ -34,6 +35,8 @@ pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     /// Whether the unit knows that the port waits for room.
     starved: bool,
     pub(super) me: Endpoint,
+    /// The collective network, if the node is on it.
+    pub(super) tree: Option<&'static TreeUnit<P>>,
 }
 
 /// A packet from either side.
@@ -123,7 +126,15 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             local_first: false,
             starved: false,
             me,
+            tree: None,
         })
+    }
+
+    /// This port, on a node that is on the collective network.
+    #[must_use]
+    pub fn on_tree(mut self, tree: Option<&'static TreeUnit<P>>) -> Self {
+        self.tree = tree;
+        self
     }
 
     /// Puts one packet into the injection FIFO, with or without its lock.
