@@ -216,7 +216,8 @@ impl Node for Task {
             Sharing::Exclusive => drivers::Sharing::Exclusive,
             Sharing::Shared => drivers::Sharing::Shared,
         };
-        self.unit().open(id.0, self.local(), context.0, sharing).map_err(|_| ClientError::ContextTaken)
+        let port = self.unit().open(id.0, self.local(), context.0, sharing);
+        port.map(|port| port.on_tree(self.tree())).map_err(|_| ClientError::ContextTaken)
     }
 
     fn memory<T: core::marker::Send>(

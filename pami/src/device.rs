@@ -4,6 +4,8 @@
 //! FIFO, a reception FIFO, the rings from and to its peers in the node, and the post queue. Every method takes
 //! `&mut self` or only looks, so a port needs no lock: whoever owns the context owns the port.
 
+mod collective_network;
+
 use crate::context::Work;
 use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
@@ -11,6 +13,8 @@ use crate::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use rings::buffer::Source;
 use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
+
+pub use collective_network::CollectiveNetwork;
 
 /// How packets reach an endpoint from here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +100,8 @@ pub trait Port: Sized + Send + 'static {
     type Waker: Wake;
     /// What makes it quick to send to an endpoint again.
     type Route: Copy + Send;
+    /// The node's way to the collective network.
+    type Network: CollectiveNetwork;
 
     /// The path from here to `target`. `local` false sends by the network's loop-back what could stay inside
     /// the node.
@@ -291,4 +297,8 @@ pub trait Port: Sized + Send + 'static {
 
     /// Nanoseconds since the node started.
     fn now_ns(&self) -> u64;
+
+    /// The collective network, if the node is on it: then all nodes of the job are. What arrives there ends a sleep on
+    /// this port.
+    fn network(&self) -> Option<Self::Network>;
 }

@@ -19,7 +19,7 @@ fn tree(outcome: &Outcome) -> &TreeStatistics {
 fn all_is_right(outcome: &Outcome) {
     expect_clean(outcome);
     for line in [
-        "144 combinations of all operators and types, all right",
+        "120 combinations of all operators and types, all right",
         "a vector of 262144 bytes, all right",
         "broadcasts, all right",
         "class routes ran out after 15 more, and came back",

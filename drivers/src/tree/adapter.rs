@@ -4,56 +4,12 @@ use super::card::Card;
 use super::route::Route;
 use crate::adapter::RxBuffer;
 use crate::virtio::{Hal, Transport, VirtioError, mmio};
-use core::fmt;
 use pami::combine::packet::NETWORK;
-use pami::combine::{CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Packet, Role, Status};
+use pami::combine::{
+    Arrival, CLASS_ROUTES, ClassRoute, Envelope, InjectError, Kind, MOST_MEMBERS, Members, Operation, Packet,
+    Role, Status,
+};
 use zerocopy::IntoBytes;
-
-/// Most lists of members in a request for a class route.
-pub const MOST_MEMBERS: usize = 64;
-
-/// Why nothing was sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InjectError {
-    /// No credit or no room now: take what has arrived and try again.
-    Full,
-    /// The class route is not open at this node (any more), or the node has no such part in it: the caller is at fault.
-    NoRoute,
-    /// More bytes than a packet carries, or a part of an element: the caller is at fault.
-    Length,
-    /// An earlier request for a class route has no answer yet: try again when it has.
-    Pending,
-}
-
-impl fmt::Display for InjectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "no credit or no room on the tree now: take what has arrived and try again",
-            Self::NoRoute => "the class route is not open at this node, or the node has no such part in it",
-            Self::Length => "more bytes than a packet of the tree carries, or a part of an element",
-            Self::Pending => "an earlier request for a class route has no answer yet",
-        })
-    }
-}
-
-impl core::error::Error for InjectError {}
-
-/// What has arrived on a class route. Borrows its receive buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival<'a> {
-    /// Who broadcast it; `None` for a result.
-    pub broadcast: Option<u32>,
-    /// The contributors' or the broadcaster's number.
-    pub sequence: u32,
-    /// How a result was combined.
-    pub operation: Operation,
-    /// Whether there is a result; if a node is to blame for that, `blame` says which.
-    pub status: Status,
-    /// The node that has left, with [`Status::Dead`].
-    pub blame: u32,
-    /// The result or what was broadcast. Aligned to 64 bytes.
-    pub payload: &'a [u8],
-}
 
 /// What an adapter caught its device or its network at (SPEC D-9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -148,7 +104,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     /// be sent before.
     pub fn hello(&mut self) {
         let hello = Envelope::new(Kind::Hello, ClassRoute::WORLD, self.node);
-        self.send(Envelope { argument: self.nodes, ..hello }, &[]);
+        self.send(Envelope { argument: self.nodes, ..hello }, 0, |_| {});
     }
 
     /// Whether the network has answered.
@@ -167,8 +123,8 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
         open.find(|it| (it.owner, it.tag) == (owner, tag)).map(|it| it.route)
     }
 
-    /// Contributes `payload`, whole elements, to the next combination on `route`. `sequence`, operation and length must
-    /// be the same at all contributors, else all get [`Status::Mismatch`].
+    /// Contributes `len` bytes, whole elements, which `fill` writes, to the next combination on `route`. `sequence`,
+    /// operation and length must be the same at all contributors, else all get [`Status::Mismatch`].
     ///
     /// # Errors
     /// [`InjectError`] but `Pending`.
@@ -177,26 +133,31 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
         route: ClassRoute,
         operation: Operation,
         sequence: u32,
-        payload: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), InjectError> {
         if !self.role(route).is_some_and(|role| role.contributes) {
             return Err(InjectError::NoRoute);
         }
-        if !payload.len().is_multiple_of(operation.element.bytes()) {
+        if !len.is_multiple_of(operation.element_len()) {
             return Err(InjectError::Length);
         }
-        self.inject(
-            Envelope { sequence, operation, ..Envelope::new(Kind::Contribute, route, self.node) },
-            payload,
-        )
+        let contribution = Envelope::new(Kind::Contribute, route, self.node);
+        self.inject(Envelope { sequence, operation, ..contribution }, len, fill)
     }
 
-    /// Sends `payload` to all that receive on `route`; any member may.
+    /// Sends `len` bytes, which `fill` writes, to all that receive on `route`; any member may.
     ///
     /// # Errors
     /// [`InjectError`] but `Pending`.
-    pub fn broadcast(&mut self, route: ClassRoute, sequence: u32, payload: &[u8]) -> Result<(), InjectError> {
-        self.inject(Envelope { sequence, ..Envelope::new(Kind::Broadcast, route, self.node) }, payload)
+    pub fn broadcast(
+        &mut self,
+        route: ClassRoute,
+        sequence: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), InjectError> {
+        self.inject(Envelope { sequence, ..Envelope::new(Kind::Broadcast, route, self.node) }, len, fill)
     }
 
     /// The oldest arrival on `route`. It stays until it is [taken](Self::take).
@@ -224,9 +185,10 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     /// Asks for a class route for `members`, of which this node is one; they find it under this node's rank and `tag`.
     ///
     /// # Errors
-    /// `Full`, `Pending`; `Length` if the list is longer than [`MOST_MEMBERS`].
+    /// `Full`; `Pending` until the last request's answer was taken; `Length` if the list is longer than
+    /// [`MOST_MEMBERS`].
     pub fn allocate(&mut self, tag: u32, members: &[Members]) -> Result<(), InjectError> {
-        if matches!(self.request, Request::Pending(_)) {
+        if !matches!(self.request, Request::None) {
             return Err(InjectError::Pending);
         }
         let mut wire = [Members::range(0, 0, Role::BOTH).to_wire(); MOST_MEMBERS];
@@ -239,7 +201,8 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
         }
         let request =
             Envelope { argument: tag, ..Envelope::new(Kind::Allocate, ClassRoute::WORLD, self.node) };
-        if !self.send(request, list.as_bytes()) {
+        let list = list.as_bytes();
+        if !self.send(request, list.len(), |into| into.copy_from_slice(list)) {
             return Err(InjectError::Full);
         }
         self.request = Request::Pending(tag);
@@ -262,7 +225,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
         if self.route(route).is_none_or(|open| open.owner != self.node) {
             return Err(InjectError::NoRoute);
         }
-        let sent = self.send(Envelope::new(Kind::Release, route, self.node), &[]);
+        let sent = self.send(Envelope::new(Kind::Release, route, self.node), 0, |_| {});
         if sent { Ok(()) } else { Err(InjectError::Full) }
     }
 
@@ -284,7 +247,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
             let Some(open) = self.routes[id].as_mut().filter(|open| open.window.owes()) else { continue };
             let (route, mut window) = (open.route, open.window);
             let credit = Envelope { taken: window.tell(), ..Envelope::new(Kind::Credit, route, self.node) };
-            if self.send(credit, &[]) {
+            if self.send(credit, 0, |_| {}) {
                 self.counters.credits += 1;
                 if let Some(open) = self.route_mut(route) {
                     open.window = window;
@@ -333,13 +296,18 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     }
 
     /// Sends what counts in a window.
-    fn inject(&mut self, envelope: Envelope, payload: &[u8]) -> Result<(), InjectError> {
-        if payload.len() > self.payload() {
+    fn inject(
+        &mut self,
+        envelope: Envelope,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), InjectError> {
+        if len > self.payload() {
             return Err(InjectError::Length);
         }
         let open = self.route(envelope.route).ok_or(InjectError::NoRoute)?;
         let mut window = open.window;
-        if !window.may_send() || !self.send(Envelope { taken: window.tell(), ..envelope }, payload) {
+        if !window.may_send() || !self.send(Envelope { taken: window.tell(), ..envelope }, len, fill) {
             return Err(InjectError::Full);
         }
         window.send();
@@ -350,8 +318,8 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
         Ok(())
     }
 
-    fn send(&mut self, envelope: Envelope, payload: &[u8]) -> bool {
-        let sent = self.card.send(&envelope, payload);
+    fn send(&mut self, envelope: Envelope, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+        let sent = self.card.send(&envelope, len, fill);
         self.starved |= !sent;
         sent
     }

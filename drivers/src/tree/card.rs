@@ -7,7 +7,7 @@
 //! | 24..26 | [`ETHER_TYPE`], big-endian |
 //! | 26.. | the packet ([`pami::combine::packet`]) |
 //!
-//! A frame that leaves is copied to a slot of the adapter's own, so that the caller's bytes are its own again at once:
+//! A frame that leaves is written to a slot of the adapter's own, so that the caller's bytes are its own again at once:
 //! packets are small, and results come back into another place anyway. A frame that arrives lies in one buffer, placed
 //! so that the payload is aligned to 64 bytes.
 
@@ -150,23 +150,23 @@ impl<H: Hal, T: Transport> Card<H, T> {
         }
     }
 
-    /// Queues a packet to the network. Returns whether it did; if not, there was no room or too much payload.
-    pub(super) fn send(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
-        if payload.len() > self.payload || !self.has_room() {
+    /// Queues a packet to the network, with `payload` bytes that `fill` writes. Returns whether it did; if not, there was
+    /// no room or too much payload.
+    pub(super) fn send(&mut self, envelope: &Envelope, payload: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+        if payload > self.payload || !self.has_room() {
             return false;
         }
         let number = self.stack[self.free - 1];
         let slot = &self.slots[usize::from(number)];
-        let len = FRONT + payload.len();
+        let len = FRONT + payload;
         {
             // SAFETY: the slot is free, so the device does not read it, and `&mut self` keeps everybody else away.
             let bytes = unsafe { &mut *slot.0.get() };
             bytes[VIRTIO_HEADER..][..6].copy_from_slice(&mac(NETWORK));
             bytes[VIRTIO_HEADER + 6..][..6].copy_from_slice(&self.own);
             bytes[FRAME_HEADER - 2..FRAME_HEADER].copy_from_slice(&ETHER_TYPE.to_be_bytes());
-            bytes[FRAME_HEADER..FRONT]
-                .copy_from_slice(Header::new(envelope, payload.len() as u16).as_bytes());
-            bytes[FRONT..len].copy_from_slice(payload);
+            bytes[FRAME_HEADER..FRONT].copy_from_slice(Header::new(envelope, payload as u16).as_bytes());
+            fill(&mut bytes[FRONT..len]);
         }
         let piece = Piece { address: H::device_address(slot.0.get().cast_const().cast()), len: len as u32 };
         // SAFETY: the piece lies in a slot of the slab, which is not written again before the device has used it.

@@ -22,24 +22,8 @@
 //! credits, which go along with data. A node that dies shows as a result with [`Status::Dead`](pami::combine::Status),
 //! to all that receive.
 //!
-//! # What an engine in `pami` needs of it
-//! One trait, which [`TreeUnit`] fulfils as it is; `&self`, since all contexts of a node share the network (SPEC P-3):
-//!
-//! ```text
-//! pub trait CollectiveNetwork: Copy + 'static {
-//!     fn payload(&self) -> usize;
-//!     fn role(&self, route: ClassRoute) -> Option<Role>;
-//!     fn contribute(&self, route: ClassRoute, operation: Operation, sequence: u32, bytes: &[u8])
-//!         -> Result<(), InjectError>;
-//!     fn broadcast(&self, route: ClassRoute, sequence: u32, bytes: &[u8]) -> Result<(), InjectError>;
-//!     /// Hands the oldest arrival of the route to `take` and frees its buffer, if `take` says so.
-//!     fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>) -> bool) -> bool;
-//!     fn allocate(&self, tag: u32, members: &[Members]) -> Result<(), InjectError>;
-//!     fn answer(&self) -> Option<Result<ClassRoute, Status>>;
-//!     fn find(&self, owner: u32, tag: u32) -> Option<ClassRoute>;
-//!     fn release(&self, route: ClassRoute) -> Result<(), InjectError>;
-//! }
-//! ```
+//! # Who uses it
+//! Engines in `pami`, by [`CollectiveNetwork`](pami::device::CollectiveNetwork), and jobs that want it bare.
 //!
 //! A geometry is on the tree if its nodes are the members of a class route: the world's, or one that its lowest node
 //! asked for under a tag that all agree on. Nodes with several endpoints combine among them first.
@@ -52,5 +36,6 @@ pub mod unit;
 #[cfg(test)]
 mod tests;
 
-pub use adapter::{Arrival, InjectError, MOST_MEMBERS, TreeAdapter, TreeCounters, TreeFaults};
+pub use adapter::{TreeAdapter, TreeCounters, TreeFaults};
+pub use pami::combine::{Arrival, InjectError};
 pub use unit::TreeUnit;

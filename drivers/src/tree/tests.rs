@@ -7,8 +7,8 @@ use crate::virtio::fake::{FakeCard, HostHal};
 use core::sync::atomic::{AtomicU32, Ordering};
 use pami::combine::packet::{ETHER_TYPE, Header, NETWORK, mac};
 use pami::combine::{
-    CLASS_ROUTES, ClassRoute, Element, Envelope, Kind, Members, Operation, Operator, Packet, Role, Status,
-    WINDOW,
+    CLASS_ROUTES, ClassRoute, Element, Envelope, Kind, MOST_MEMBERS, Members, Operation, Operator, Packet,
+    Role, Status, WINDOW,
 };
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 
 const MTU: u16 = 1024 + 24;
 const NODE: u32 = 3;
-const SUM: Operation = Operation { operator: Operator::Add, element: Element::F64 };
+const SUM: Operation = Operation::new(Operator::Sum, Element::F64).unwrap();
 const WORLD: ClassRoute = ClassRoute::WORLD;
 
 fn adapter(card: &FakeCard) -> TreeAdapter<HostHal, FakeCard> {
@@ -35,6 +35,25 @@ fn deliver(card: &FakeCard, envelope: Envelope, payload: &[u8]) {
 
 fn result(sequence: u32, taken: u16) -> Envelope {
     Envelope { sequence, taken, operation: SUM, ..Envelope::new(Kind::Result, WORLD, 0) }
+}
+
+fn contribute(
+    tree: &mut TreeAdapter<HostHal, FakeCard>,
+    route: ClassRoute,
+    operation: Operation,
+    sequence: u32,
+    payload: &[u8],
+) -> Result<(), InjectError> {
+    tree.contribute(route, operation, sequence, payload.len(), |into| into.copy_from_slice(payload))
+}
+
+fn broadcast(
+    tree: &mut TreeAdapter<HostHal, FakeCard>,
+    route: ClassRoute,
+    sequence: u32,
+    payload: &[u8],
+) -> Result<(), InjectError> {
+    tree.broadcast(route, sequence, payload.len(), |into| into.copy_from_slice(payload))
 }
 
 /// The next packet that the node sent.
@@ -61,7 +80,7 @@ fn d3_a_contribution_goes_out_and_its_result_comes_in_aligned() {
     assert!(tree.advance() && tree.is_welcome() && !tree.advance());
 
     let mine = [1.5f64.to_le_bytes(), 2.5f64.to_le_bytes()].concat();
-    tree.contribute(WORLD, SUM, 41, &mine).unwrap();
+    contribute(&mut tree, WORLD, SUM, 41, &mine).unwrap();
     tree.flush();
     let (envelope, payload) = sent(&card).unwrap();
     assert_eq!((envelope.kind, envelope.sequence, envelope.operation), (Kind::Contribute, 41, SUM));
@@ -85,15 +104,15 @@ fn d3_a_window_of_contributions_is_out_at_once_and_credit_lets_more_go() {
     let card = FakeCard::new(MTU);
     let mut tree = adapter(&card);
     for sequence in 0..u32::from(WINDOW) {
-        tree.contribute(WORLD, SUM, sequence, &[0; 1024]).unwrap();
+        contribute(&mut tree, WORLD, SUM, sequence, &[0; 1024]).unwrap();
     }
-    assert_eq!(tree.contribute(WORLD, SUM, 8, &[]), Err(InjectError::Full));
-    assert_eq!(tree.broadcast(WORLD, 8, &[]), Err(InjectError::Full));
+    assert_eq!(contribute(&mut tree, WORLD, SUM, 8, &[]), Err(InjectError::Full));
+    assert_eq!(broadcast(&mut tree, WORLD, 8, &[]), Err(InjectError::Full));
     deliver(&card, Envelope { taken: 2, ..Envelope::new(Kind::Credit, WORLD, NETWORK) }, &[]);
     tree.advance();
-    assert_eq!(tree.contribute(WORLD, SUM, 8, &[]), Ok(()));
-    assert_eq!(tree.broadcast(WORLD, 9, &[5; 3]), Ok(()));
-    assert_eq!(tree.contribute(WORLD, SUM, 9, &[]), Err(InjectError::Full));
+    assert_eq!(contribute(&mut tree, WORLD, SUM, 8, &[]), Ok(()));
+    assert_eq!(broadcast(&mut tree, WORLD, 9, &[5; 3]), Ok(()));
+    assert_eq!(contribute(&mut tree, WORLD, SUM, 9, &[]), Err(InjectError::Full));
     tree.flush();
     assert_eq!(core::iter::from_fn(|| sent(&card)).count(), 10);
     // Who takes results and has nothing to send tells so every half window.
@@ -112,7 +131,7 @@ fn d3_a_window_of_contributions_is_out_at_once_and_credit_lets_more_go() {
     deliver(&card, result(8, 10), &[]);
     tree.advance();
     tree.take(WORLD);
-    tree.contribute(WORLD, SUM, 10, &[]).unwrap();
+    contribute(&mut tree, WORLD, SUM, 10, &[]).unwrap();
     tree.flush();
     assert_eq!(sent(&card).unwrap().0.taken, 9);
 }
@@ -122,11 +141,17 @@ fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
     let card = FakeCard::new(MTU);
     let mut tree = adapter(&card);
     let other = ClassRoute { id: 4, generation: 1 };
-    assert_eq!(tree.contribute(other, SUM, 0, &[]), Err(InjectError::NoRoute));
-    assert_eq!(tree.contribute(ClassRoute { id: 0, generation: 1 }, SUM, 0, &[]), Err(InjectError::NoRoute));
-    assert_eq!(tree.broadcast(ClassRoute { id: 200, generation: 0 }, 0, &[]), Err(InjectError::NoRoute));
-    assert_eq!(tree.contribute(WORLD, SUM, 0, &[0; 12]), Err(InjectError::Length));
-    assert_eq!(tree.contribute(WORLD, SUM, 0, &[0; 1032]), Err(InjectError::Length));
+    assert_eq!(contribute(&mut tree, other, SUM, 0, &[]), Err(InjectError::NoRoute));
+    assert_eq!(
+        contribute(&mut tree, ClassRoute { id: 0, generation: 1 }, SUM, 0, &[]),
+        Err(InjectError::NoRoute)
+    );
+    assert_eq!(
+        broadcast(&mut tree, ClassRoute { id: 200, generation: 0 }, 0, &[]),
+        Err(InjectError::NoRoute)
+    );
+    assert_eq!(contribute(&mut tree, WORLD, SUM, 0, &[0; 12]), Err(InjectError::Length));
+    assert_eq!(contribute(&mut tree, WORLD, SUM, 0, &[0; 1032]), Err(InjectError::Length));
     assert_eq!(tree.release(WORLD), Err(InjectError::NoRoute));
     let members = [Members::range(0, 7, Role::BOTH); MOST_MEMBERS + 1];
     assert_eq!(tree.allocate(1, &members), Err(InjectError::Length));
@@ -138,7 +163,7 @@ fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
     tree.advance();
     let routes = (1..CLASS_ROUTES as u8).map(|id| ClassRoute { id, generation: 1 });
     let all: Vec<_> = routes.flat_map(|route| [route; WINDOW as usize]).collect();
-    let done = all.iter().take_while(|&&route| tree.contribute(route, SUM, 0, &[0; 8]).is_ok()).count();
+    let done = all.iter().take_while(|&&route| contribute(&mut tree, route, SUM, 0, &[0; 8]).is_ok()).count();
     assert_eq!(done, 64);
     tree.flush();
     assert!(!tree.is_drained());
@@ -146,7 +171,7 @@ fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
     let interrupts = core::iter::from_fn(|| card.transmit()).filter(|(_, interrupt)| *interrupt).count();
     assert_eq!(interrupts, 1, "for the first place that comes free");
     assert!(tree.arm(), "there is room");
-    assert_eq!(tree.contribute(all[64], SUM, 0, &[0; 8]), Ok(()));
+    assert_eq!(contribute(&mut tree, all[64], SUM, 0, &[0; 8]), Ok(()));
 }
 
 #[test]
@@ -173,14 +198,14 @@ fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
         Envelope { argument: 77, role: Role::RECEIVES, ..Envelope::new(Kind::Opened, others, 1) },
         &[],
     );
-    let broadcast = Envelope { sequence: 6, ..Envelope::new(Kind::Broadcast, others, 1) };
-    deliver(&card, broadcast, &[1, 2, 3]);
+    let six = Envelope { sequence: 6, ..Envelope::new(Kind::Broadcast, others, 1) };
+    deliver(&card, six, &[1, 2, 3]);
     tree.advance();
     assert_eq!((tree.answer(), tree.answer()), (Some(Ok(route)), None));
     assert_eq!((tree.find(NODE, 77), tree.find(1, 77), tree.find(2, 77)), (Some(route), Some(others), None));
     assert_eq!(tree.role(others), Some(Role::RECEIVES));
-    assert_eq!(tree.contribute(others, SUM, 0, &[]), Err(InjectError::NoRoute));
-    assert_eq!(tree.broadcast(others, 0, &[]), Ok(()));
+    assert_eq!(contribute(&mut tree, others, SUM, 0, &[]), Err(InjectError::NoRoute));
+    assert_eq!(broadcast(&mut tree, others, 0, &[]), Ok(()));
     let arrival = tree.front(others).unwrap();
     assert_eq!((arrival.broadcast, arrival.sequence, arrival.payload), (Some(1), 6, &[1, 2, 3][..]));
 
@@ -189,7 +214,7 @@ fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
     for closed in [route, others, others, WORLD] {
         deliver(&card, Envelope::new(Kind::Closed, closed, NETWORK), &[]);
     }
-    deliver(&card, broadcast, &[1, 2, 3]);
+    deliver(&card, six, &[1, 2, 3]);
     tree.advance();
     assert_eq!((tree.role(route), tree.role(others), tree.role(WORLD)), (None, None, Some(Role::BOTH)));
     assert_eq!(tree.faults(), TreeFaults { no_route: 3, ..TreeFaults::default() });
@@ -287,7 +312,7 @@ proptest! {
             tree.advance();
             if role == 3 {
                 let route = ClassRoute { id, generation };
-                let _ = (tree.contribute(route, SUM, 0, &[]), tree.front(route));
+                let _ = (contribute(&mut tree, route, SUM, 0, &[]), tree.front(route));
                 tree.take(route);
             }
             tree.flush();

@@ -7,16 +7,19 @@
 //! every hart has a note of the last arrivals that it has seen; it does not fall asleep before it has seen the latest,
 //! and who takes something in wakes all that sleep. All of that is under the lock.
 
-use super::adapter::{Arrival, InjectError, TreeAdapter, TreeCounters, TreeFaults};
+use super::adapter::{TreeAdapter, TreeCounters, TreeFaults};
 use crate::unit::Platform;
 use crate::virtio::{Acknowledge, Transport, mmio};
-use pami::combine::{ClassRoute, Members, Operation, Role, Status};
+use pami::combine::{Arrival, ClassRoute, InjectError, Members, Operation, Role, Status};
+use pami::device::CollectiveNetwork;
 use spin::Mutex;
 
 /// Harts of a node.
 const HARTS: usize = 32;
 /// Time between two calls to the network while the node joins.
 const HELLO_NS: u64 = 10_000_000;
+/// Tag of requests whose owner tells the others which route they got.
+const UNTAGGED: u32 = u32::MAX;
 /// Longest sleep of a hart that waits for frames to leave.
 const DRAIN_NS: u64 = 1_000_000;
 
@@ -135,7 +138,8 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
         sequence: u32,
         payload: &[u8],
     ) -> Result<(), InjectError> {
-        self.with(|adapter| adapter.contribute(route, operation, sequence, payload))
+        let (len, fill) = (payload.len(), |into: &mut [u8]| into.copy_from_slice(payload));
+        self.with(|adapter| adapter.contribute(route, operation, sequence, len, fill))
     }
 
     /// See [`TreeAdapter::broadcast`].
@@ -143,7 +147,8 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
     /// # Errors
     /// Likewise.
     pub fn broadcast(&self, route: ClassRoute, sequence: u32, payload: &[u8]) -> Result<(), InjectError> {
-        self.with(|adapter| adapter.broadcast(route, sequence, payload))
+        let (len, fill) = (payload.len(), |into: &mut [u8]| into.copy_from_slice(payload));
+        self.with(|adapter| adapter.broadcast(route, sequence, len, fill))
     }
 
     /// Hands the oldest arrival on `route` to `take`, and frees its buffer if that says so. Returns whether it did.
@@ -182,6 +187,60 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
     pub fn statistics(&self) -> (TreeCounters, TreeFaults) {
         let shared = self.shared.lock();
         (shared.adapter.counters(), shared.adapter.faults())
+    }
+}
+
+impl<P: Platform, T: Transport + Send> CollectiveNetwork for &'static TreeUnit<P, T>
+where
+    T::Interrupt: Send + Sync,
+{
+    fn payload(&self) -> usize {
+        self.payload
+    }
+
+    fn role(&self, route: ClassRoute) -> Option<Role> {
+        TreeUnit::role(self, route)
+    }
+
+    fn contribute(
+        &self,
+        route: ClassRoute,
+        operation: Operation,
+        sequence: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), InjectError> {
+        self.with(|adapter| adapter.contribute(route, operation, sequence, len, fill))
+    }
+
+    fn broadcast(
+        &self,
+        route: ClassRoute,
+        sequence: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), InjectError> {
+        self.with(|adapter| adapter.broadcast(route, sequence, len, fill))
+    }
+
+    fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>)) -> bool {
+        TreeUnit::receive(self, route, |arrival| {
+            take(arrival);
+            true
+        })
+    }
+
+    fn allocate(&self, members: &[Members]) -> Result<(), InjectError> {
+        // Geometries tell their members which route it is; tags are for those that find it by themselves.
+        TreeUnit::allocate(self, UNTAGGED, members)
+    }
+
+    fn answer(&self) -> Option<Result<ClassRoute, Status>> {
+        TreeUnit::answer(self)
+    }
+
+    fn release(&self, route: ClassRoute) -> Result<(), InjectError> {
+        TreeUnit::release(self, route)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::platform::Platform;
 use super::port::{NodeArrival, NodePort, NodeRoute, NodeWaker};
 use crate::adapter::Adapter;
+use crate::tree::TreeUnit;
 use core::sync::atomic::Ordering;
 use pami::context::Work;
 use pami::device::{Completed, Full, NoRegionLeft, Path, Port, Unreachable};
@@ -17,6 +18,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     type Arrival = NodeArrival;
     type Waker = NodeWaker<P>;
     type Route = NodeRoute;
+    type Network = &'static TreeUnit<P>;
 
     #[inline]
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
@@ -288,5 +290,9 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
 
     fn now_ns(&self) -> u64 {
         P::now_ns()
+    }
+
+    fn network(&self) -> Option<&'static TreeUnit<P>> {
+        self.tree
     }
 }

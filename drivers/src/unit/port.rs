@@ -9,6 +9,7 @@ use crate::Torus;
 use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
+use crate::tree::TreeUnit;
 use core::sync::atomic::{AtomicU16, Ordering, fence};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
@@ -54,6 +55,8 @@ pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     watched: &'static AtomicU16,
     seen: u16,
     pub(super) me: Endpoint,
+    /// The collective network, if the node is on it.
+    pub(super) tree: Option<&'static TreeUnit<P>>,
 }
 
 /// A packet from either side.
@@ -159,7 +162,15 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             watched: unit.watch().map_or(&NEVER, |watch| watch.received),
             seen: 0,
             me,
+            tree: None,
         })
+    }
+
+    /// This port, on a node that is on the collective network.
+    #[must_use]
+    pub fn on_tree(mut self, tree: Option<&'static TreeUnit<P>>) -> Self {
+        self.tree = tree;
+        self
     }
 
     /// Puts one packet into the injection FIFO, with or without its lock.

@@ -23,7 +23,7 @@ impl Arguments {
     pub fn parse(task: &'static Task) -> Result<Self, JobError> {
         let mut arguments = Self {
             list: false,
-            collectives: Collective::all().collect(),
+            collectives: Collective::ALL.into_iter().collect(),
             algorithms: Vec::new(),
             sizes: SIZES.into_iter().collect(),
             rounds: ROUNDS,

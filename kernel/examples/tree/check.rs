@@ -17,7 +17,7 @@ pub struct Plain<'a> {
 /// A type of element.
 trait Number: Copy {
     fn of(seed: i64) -> Self;
-    fn combine(operator: Operator, left: Self, right: Self) -> Self;
+    fn combine(operator: Operator, left: Self, right: Self) -> Option<Self>;
     fn bits(self) -> u64;
 }
 
@@ -27,15 +27,16 @@ macro_rules! integers {
             fn of(seed: i64) -> Self {
                 (seed * 1_234_567) as $type
             }
-            fn combine(operator: Operator, left: Self, right: Self) -> Self {
-                match operator {
-                    Operator::Add => left.wrapping_add(right),
+            fn combine(operator: Operator, left: Self, right: Self) -> Option<Self> {
+                Some(match operator {
+                    Operator::Sum => left.wrapping_add(right),
                     Operator::Min => left.min(right),
                     Operator::Max => left.max(right),
-                    Operator::And => left & right,
-                    Operator::Or => left | right,
-                    Operator::Xor => left ^ right,
-                }
+                    Operator::BitAnd => left & right,
+                    Operator::BitOr => left | right,
+                    Operator::BitXor => left ^ right,
+                    _ => return None,
+                })
             }
             fn bits(self) -> u64 {
                 self as u64
@@ -52,15 +53,13 @@ macro_rules! floats {
                 // No two orders of adding these up give the same.
                 1.0 / (seed as $type + 0.5)
             }
-            fn combine(operator: Operator, left: Self, right: Self) -> Self {
-                match operator {
-                    Operator::Add => left + right,
+            fn combine(operator: Operator, left: Self, right: Self) -> Option<Self> {
+                Some(match operator {
+                    Operator::Sum => left + right,
                     Operator::Min => left.min(right),
                     Operator::Max => left.max(right),
-                    Operator::And => <$type>::from_bits(left.to_bits() & right.to_bits()),
-                    Operator::Or => <$type>::from_bits(left.to_bits() | right.to_bits()),
-                    Operator::Xor => <$type>::from_bits(left.to_bits() ^ right.to_bits()),
-                }
+                    _ => return None,
+                })
             }
             fn bits(self) -> u64 {
                 self.to_bits().into()
@@ -93,7 +92,8 @@ impl<'a> Plain<'a> {
                 Element::U32 => u32::of(seed).bits(),
                 Element::U64 => u64::of(seed).bits(),
                 Element::F32 => f32::of(seed).bits(),
-                Element::F64 => f64::of(seed).bits(),
+                // The network has no others.
+                _ => f64::of(seed).bits(),
             };
             // The caller keeps to a packet's length.
             let _ = part.extend_from_slice(&bits.to_le_bytes()[..element.bytes()]);
@@ -103,17 +103,18 @@ impl<'a> Plain<'a> {
 
     /// Whether `bytes` is the combination of all contributions to round `round`.
     pub fn is_result(&self, operation: Operation, round: u32, bytes: &[u8]) -> bool {
-        let Operation { operator, element } = operation;
-        bytes.chunks(element.bytes()).enumerate().all(|(at, seen)| {
-            let bits = match element {
+        let (operator, len) = (operation.operator(), operation.element_len());
+        bytes.chunks(len).enumerate().all(|(at, seen)| {
+            let bits = match operation.element() {
                 Element::I32 => self.combine::<i32>(operator, round, at, 0).map(Number::bits),
                 Element::I64 => self.combine::<i64>(operator, round, at, 0).map(Number::bits),
                 Element::U32 => self.combine::<u32>(operator, round, at, 0).map(Number::bits),
                 Element::U64 => self.combine::<u64>(operator, round, at, 0).map(Number::bits),
                 Element::F32 => self.combine::<f32>(operator, round, at, 0).map(Number::bits),
                 Element::F64 => self.combine::<f64>(operator, round, at, 0).map(Number::bits),
+                _ => None,
             };
-            bits.is_some_and(|bits| bits.to_le_bytes()[..element.bytes()] == *seen)
+            bits.is_some_and(|bits| bits.to_le_bytes()[..len] == *seen)
         })
     }
 
@@ -121,10 +122,9 @@ impl<'a> Plain<'a> {
     fn combine<T: Number>(&self, operator: Operator, round: u32, at: usize, rank: u32) -> Option<T> {
         let own = self.role(rank).contributes.then(|| T::of(seed(rank, round, at)));
         let below = |side| self.combine(operator, round, at, self.tree.child(rank, side)?);
-        [own, below(0), below(1)]
-            .into_iter()
-            .flatten()
-            .reduce(|left, right| T::combine(operator, left, right))
+        let mut parts = [own, below(0), below(1)].into_iter().flatten();
+        let first = parts.next()?;
+        parts.try_fold(first, |left, right| T::combine(operator, left, right))
     }
 }
 

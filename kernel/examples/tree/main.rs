@@ -19,7 +19,7 @@ kernel::entry!(main);
 const WORLD: ClassRoute = ClassRoute::WORLD;
 /// Packets of the long vector.
 const PIECES: u32 = 64;
-const SUM: Operation = Operation { operator: Operator::Add, element: Element::F64 };
+const SUM: Operation = Operation::new(Operator::Sum, Element::F64).unwrap();
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     let mut client = task.client("tree").create()?;
@@ -95,23 +95,17 @@ fn every_operation(network: &mut Network) -> Result<u32, JobError> {
     let (members, node) = (world(network), network.node);
     let plain = Plain::new(network.nodes, &members);
     let mut count = 0;
-    for (operator, element) in
-        Operator::ALL.iter().flat_map(|&operator| Element::ALL.map(|it| (operator, it)))
-    {
-        let operation = Operation { operator, element };
-        for elements in [0, 1, 3, network.payload() / element.bytes()] {
+    for operation in Operation::all() {
+        let len = operation.element_len();
+        for elements in [0, 1, 3, network.payload() / len] {
             let round = count;
-            let part = |_| plain.part(element, node, round, elements);
+            let part = |_| plain.part(operation.element(), node, round, elements);
             let good = network.pipeline(WORLD, operation, 1, part, |_, result| {
-                result.len() == elements * element.bytes() && plain.is_result(operation, round, result)
+                result.len() == elements * len && plain.is_result(operation, round, result)
             })?;
             if !good {
-                defmt::error!(
-                    "{=u8} on type {=u8}, {=usize} elements",
-                    operator as u8,
-                    element as u8,
-                    elements
-                );
+                let (operator, element) = operation.to_wire();
+                defmt::error!("{=u8} on type {=u8}, {=usize} elements", operator, element, elements);
                 return Err(wrong("a combination is wrong"));
             }
             count += 1;
@@ -177,16 +171,17 @@ fn sums_on(network: &mut Network, tag: u32, owner: u32, members: &[Members]) -> 
     if network.role(route) != Some(role) {
         return Err(wrong("a node was given another role"));
     }
-    for element in Element::ALL {
-        let operation = Operation { operator: Operator::Add, element };
-        let part = |round| plain.part(element, node, round, 4);
+    let mut rounds = 0;
+    for operation in Operation::all().filter(|operation| operation.operator() == Operator::Sum) {
+        rounds += EACH;
+        let part = |round| plain.part(operation.element(), node, round, 4);
         let is_right = |round, result: &[u8]| plain.is_result(operation, round, result);
         if !network.pipeline(route, operation, EACH, part, is_right)? {
             return Err(wrong("a sum on a sub-tree is wrong"));
         }
     }
     network.leave(owner, route)?;
-    Ok(if role.receives { EACH * Element::ALL.len() as u32 } else { 0 })
+    Ok(if role.receives { rounds } else { 0 })
 }
 
 /// Node 0 asks for class routes of all nodes until there are no more, twice; returns how many there were.
@@ -215,8 +210,9 @@ fn exhaustion(network: &mut Network) -> Result<usize, JobError> {
 /// The last node contributes another operation than the others.
 fn mismatch(network: &mut Network) -> Result<(), JobError> {
     let odd = network.node == network.nodes - 1 && network.nodes > 1;
-    let operator = if odd { Operator::Max } else { Operator::Add };
-    let status = network.status_of(WORLD, Operation { operator, element: Element::U32 }, &[1; 4])?;
+    let operator = if odd { Operator::Max } else { Operator::Sum };
+    let operation = Operation::new(operator, Element::U32).unwrap_or(Operation::NOTHING);
+    let status = network.status_of(WORLD, operation, &[1; 4])?;
     let expected = if network.nodes > 1 { Status::Mismatch } else { Status::Good };
     if status == expected { Ok(()) } else { Err(wrong("contributions that differ were combined")) }
 }

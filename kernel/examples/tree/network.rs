@@ -99,7 +99,7 @@ impl Network {
 
     /// Waits until all nodes have come here.
     pub fn barrier(&mut self) -> Result<(), JobError> {
-        self.status_of(ClassRoute::WORLD, Operation::default(), &[]).map(|_| ())
+        self.status_of(ClassRoute::WORLD, Operation::NOTHING, &[]).map(|_| ())
     }
 
     /// Contributes once and says how that went.
@@ -171,7 +171,7 @@ impl Network {
     /// All have done with a class route: its owner, which receives, gives it up when all have said so; the others wait
     /// for that. What they say has a result for them too, which they do not look at.
     pub fn leave(&mut self, owner: u32, route: ClassRoute) -> Result<(), JobError> {
-        let done = Operation { operator: Operator::Or, element: Element::U32 };
+        let done = Operation::new(Operator::BitOr, Element::U32).unwrap();
         if self.node == owner {
             self.status_of(route, done, &[])?;
             self.release(route)?;

@@ -141,6 +141,12 @@ impl<'a> Domains<'a> {
         self.map.tasks_per_node()
     }
 
+    /// The lowest hart of the node of `rank`, as a rank. A rank that does not exist leads itself.
+    pub fn leader(&self, rank: u32) -> u32 {
+        let place = self.map.place(rank).map(|place| Place { local: 0, ..place });
+        place.and_then(|place| self.map.task(place)).unwrap_or(rank)
+    }
+
     /// Most children of a member in a domain of `level`.
     pub fn radix(&self, level: Level) -> u32 {
         self.radix[level as usize]

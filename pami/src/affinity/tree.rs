@@ -30,10 +30,20 @@ pub(crate) struct DomainTree<'a> {
 impl<'a> DomainTree<'a> {
     /// The place of `rank` in the tree from `root`. Both are below the number of ranks.
     pub(crate) fn new(domains: Domains<'a>, root: u32, rank: u32) -> Self {
+        Self::within(domains, root, rank, Level::Machine)
+    }
+
+    /// The place of `rank` in the tree over its node's domains alone, from the node's leader on.
+    pub(crate) fn of_node(domains: Domains<'a>, rank: u32) -> Self {
+        Self::within(domains, domains.leader(rank), rank, Level::Node)
+    }
+
+    /// The place of `rank` in the tree from `root` over the domains up to those of `highest`.
+    fn within(domains: Domains<'a>, root: u32, rank: u32, highest: Level) -> Self {
         let place = |rank| domains.map.place(rank).unwrap_or(Place { node: 0, local: 0 });
         let mut tree =
             Self { domains, root: place(root), own: place(rank), rank, places: [None; LEVELS.len()], top: 0 };
-        for (index, &level) in LEVELS.iter().enumerate() {
+        for (index, &level) in LEVELS[..=highest as usize].iter().enumerate() {
             let (own, leader, members) = tree.member(level);
             let turned = if own >= leader { own - leader } else { members - leader + own };
             let nary = Nary::new(members, domains.radix[index], turned);

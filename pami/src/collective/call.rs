@@ -6,7 +6,6 @@ use super::grid::Grid;
 use super::step::{Area, Span, TAG_LIMIT};
 use crate::affinity::Domains;
 use core::fmt;
-use core::str::FromStr;
 
 /// A collective operation. The v forms are the same with blocks of different lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,54 +34,7 @@ pub enum Collective {
     Exscan,
 }
 
-/// Every collective with its name.
-const NAMES: [(Collective, &str); 11] = [
-    (Collective::Barrier, "barrier"),
-    (Collective::Broadcast, "broadcast"),
-    (Collective::Reduce, "reduce"),
-    (Collective::Allreduce, "allreduce"),
-    (Collective::ReduceScatter, "reduce-scatter"),
-    (Collective::Gather, "gather"),
-    (Collective::Scatter, "scatter"),
-    (Collective::Allgather, "allgather"),
-    (Collective::Alltoall, "alltoall"),
-    (Collective::Scan, "scan"),
-    (Collective::Exscan, "exscan"),
-];
-
-impl fmt::Display for Collective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(NAMES.iter().find(|(collective, _)| collective == self).map_or("?", |(_, name)| name))
-    }
-}
-
-/// The word names no collective.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownCollective;
-
-impl fmt::Display for UnknownCollective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a collective is one of")?;
-        NAMES.iter().try_for_each(|(_, name)| write!(f, " {name}"))
-    }
-}
-
-impl core::error::Error for UnknownCollective {}
-
-impl FromStr for Collective {
-    type Err = UnknownCollective;
-
-    fn from_str(text: &str) -> Result<Self, UnknownCollective> {
-        NAMES.iter().find(|(_, name)| *name == text).map(|(it, _)| *it).ok_or(UnknownCollective)
-    }
-}
-
 impl Collective {
-    /// Every collective.
-    pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.into_iter().map(|(collective, _)| collective)
-    }
-
     /// Whether one rank is different from the others.
     pub fn is_rooted(self) -> bool {
         matches!(self, Self::Broadcast | Self::Reduce | Self::Gather | Self::Scatter)

@@ -85,16 +85,18 @@ pub struct Metadata {
 impl Metadata {
     /// What a call says of itself. Of networks and addresses it says nothing: those count as fit.
     pub fn of(call: &Call) -> Self {
+        let commutative = call.commutative || !call.collective.reduces();
         Self {
             size: call.size,
-            commutative: call.commutative || !call.collective.reduces(),
+            commutative,
             equal_blocks: call.blocks.are_equal() && call.sources.are_equal(),
             known_blocks: true,
             rectangle: call.grid.is_some(),
             domains: call.domains.is_some(),
             ordered_domains: call.root == 0 && call.domains.is_some_and(|domains| domains.are_ranges()),
             class_route: true,
-            tree_operator: true,
+            // All of the network's commute.
+            tree_operator: commutative,
             aligned: true,
         }
     }

@@ -85,6 +85,8 @@ pub fn estimate(
     let near = 2 * wide(costs.overhead) + wide(costs.latency);
     let far = near + wide(costs.hop) * u128::from(terrain.hops.saturating_sub(1));
     let (byte, overhead) = (wide(costs.byte), wide(costs.overhead));
+    // All ranks send far at once, and share the links between them, of which each has one in either direction.
+    let shared = byte * u128::from(terrain.hops.div_ceil(2).max(1));
     let alu = if collective.reduces() { wide(costs.reduce) } else { 0 };
     // A tree of `depth` stages in which a rank serves `children`, one after the other.
     let tree = |depth: u128, children: u128, bytes: u128| {
@@ -94,6 +96,9 @@ pub fn estimate(
     let nary = |radix| tree(rounds(terrain.size, radix), radix.max(2).into(), bytes);
     let chunk = (chunk.max(1) as u128).min(bytes.max(1));
     let chunks = bytes.div_ceil(chunk);
+    // A tree within each node.
+    let local = wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
+    let within = rounds(terrain.per_node, 2) * local;
     // All but the own part of what all ranks have.
     let rest = |total: u128| total * others / size.max(1);
     let total = size * bytes;
@@ -107,14 +112,15 @@ pub fn estimate(
         }
         (_, A::Affinity) => {
             let nodes = terrain.size.div_ceil(terrain.per_node.max(1));
-            let local = wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
-            let within = rounds(terrain.per_node, 2) * local;
             match collective {
                 C::Gather | C::Scatter => within + rounds(nodes, 2) * far + rest(total) * byte,
                 _ => both * (within + tree(rounds(nodes, 2), 1, bytes)),
             }
         }
-        (_, A::TreeNetwork) => near + 2 * (log + 1) * wide(costs.tree_stage) + bytes * wide(costs.tree_byte),
+        (_, A::TreeNetwork) => {
+            let stages = rounds(terrain.size.div_ceil(terrain.per_node.max(1)), 2) + 1;
+            near + both * within + 2 * stages * wide(costs.tree_stage) + bytes * wide(costs.tree_byte)
+        }
         (C::Gather | C::Scatter, A::Binomial) => log * far + rest(total) * byte,
         (C::Gather | C::Scatter, _) | (_, A::Flat) => far + others * (overhead + bytes * byte),
         (_, A::Binomial) => both * tree(log, 1, bytes),
@@ -125,26 +131,26 @@ pub fn estimate(
         (C::Allreduce | C::Reduce, A::RecursiveDoubling) => {
             // A size that is no power of two takes a round more at each end.
             let folds = if terrain.size.is_power_of_two() { 0 } else { 1 };
-            (log + folds) * (far + bytes * (byte + alu)) + bytes * wide(costs.copy)
+            (log + folds) * (far + bytes * (shared + alu)) + bytes * wide(costs.copy)
         }
         (_, A::Rabenseifner) => {
-            let folds = if terrain.size.is_power_of_two() { 0 } else { 2 * (far + bytes * byte) };
-            2 * log * far + rest(bytes) * (2 * byte + alu) + folds + bytes * wide(costs.copy)
+            let folds = if terrain.size.is_power_of_two() { 0 } else { 2 * (far + bytes * shared) };
+            2 * log * far + rest(bytes) * (2 * shared + alu) + folds + bytes * wide(costs.copy)
         }
         (C::ReduceScatter, A::RecursiveHalving) => {
-            let folds = if terrain.size.is_power_of_two() { 0 } else { far + total * byte };
-            log * far + rest(total) * (byte + alu) + folds + total * wide(costs.copy)
+            let folds = if terrain.size.is_power_of_two() { 0 } else { far + total * shared };
+            log * far + rest(total) * (shared + alu) + folds + total * wide(costs.copy)
         }
         (C::Allreduce | C::Reduce, A::Ring) => 2 * others * near + rest(bytes) * (2 * byte + alu),
         (_, A::Ring) => others * near + rest(total) * (byte + alu),
         (C::Alltoall, A::Bruck) => {
-            log * far + log * total / 2 * (byte + 2 * wide(costs.copy)) + 2 * total * wide(costs.copy)
+            log * far + log * total / 2 * (shared + 2 * wide(costs.copy)) + 2 * total * wide(costs.copy)
         }
-        (_, A::Bruck) => log * far + rest(total) * byte + 2 * total * wide(costs.copy),
-        (_, A::Pairwise) => others * far + rest(total) * (byte + alu),
-        (C::Scan | C::Exscan, _) => (log + 1) * (far + bytes * (byte + alu)),
-        (_, A::RecursiveDoubling) => log * far + rest(total) * byte,
-        (_, A::RecursiveHalving | A::GatherBroadcast) => log * far + rest(total) * (byte + alu),
+        (_, A::Bruck) => log * far + rest(total) * shared + 2 * total * wide(costs.copy),
+        (_, A::Pairwise) => others * far + rest(total) * (shared + alu),
+        (C::Scan | C::Exscan, _) => (log + 1) * (far + bytes * (shared + alu)),
+        (_, A::RecursiveDoubling) => log * far + rest(total) * shared,
+        (_, A::RecursiveHalving | A::GatherBroadcast) => log * far + rest(total) * (shared + alu),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Along a tree, upwards and downwards: barriers, broadcasts and reductions, whole or in chunks.
+//! Along a tree, upwards and downwards: signals, broadcasts and reductions, whole or in chunks.
 
 use super::call::Call;
 use super::step::{Area, Order, Round, Span, TAG_LIMIT};
@@ -9,24 +9,36 @@ pub(super) fn chunk(call: &Call, len: usize) -> usize {
     call.tuning.chunk.max(len.div_ceil(TAG_LIMIT))
 }
 
-/// Barrier: every rank signals upwards once its children have, then the root signals downwards.
-pub(super) fn barrier(tree: &Tree, at: usize, out: &mut Round) -> bool {
+/// First half of a barrier: every rank signals upwards once its children have.
+pub(super) fn up(tree: &Tree, at: usize, out: &mut Round) -> bool {
     let children = tree.children();
-    match at {
-        _ if at < children => out.expect(tree.child(at), 0),
-        _ if at == children => {
-            out.wait();
-            if let Some(parent) = tree.parent() {
-                out.signal(parent, 0);
-                out.expect(parent, 1);
-                out.wait();
-            }
-        }
-        _ if at <= 2 * children => out.signal(tree.child(2 * children - at), 1),
-        _ if at == 2 * children + 1 => out.wait(),
-        _ => return false,
+    if at < children {
+        out.expect(tree.child(at), 0);
+        return true;
     }
-    true
+    out.wait();
+    if let Some(parent) = tree.parent() {
+        out.signal(parent, 0);
+        out.wait();
+    }
+    false
+}
+
+/// Second half: the root signals downwards.
+pub(super) fn down(tree: &Tree, at: usize, out: &mut Round) -> bool {
+    let children = tree.children();
+    if at == 0
+        && let Some(parent) = tree.parent()
+    {
+        out.expect(parent, 0);
+        out.wait();
+    }
+    if at < children {
+        out.signal(tree.child(children - 1 - at), 0);
+        return true;
+    }
+    out.wait();
+    false
 }
 
 /// Broadcast of `vector`, which is there at the root. In round `c` a rank receives chunk `c` and sends the one

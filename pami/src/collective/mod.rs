@@ -11,7 +11,7 @@
 //! | `Send`, `Receive` | start; done some time before the round ends |
 //! | `Wait` | ends the round: all that was started is done |
 //! | `Reduce`, `Copy` | are done at once, element by element |
-//! | `Combine` | hands a vector to the tree network; the result is there when the round ends |
+//! | `Combine`, `Spread` | a vector through the tree network; the result is there when the round ends |
 //!
 //! A step names peers by rank and memory by [`Span`]: elements of the input, of the output, or of scratch memory.
 //! All three are apart; the input is only read. What a schedule keeps to, and the tests hold it to:
@@ -56,8 +56,9 @@
 //! - **In place.** The caller says so; schedules then name no input. See the table at [`Call`].
 //! - **Forms.** An endpoint that is not instructed (G-6) makes its schedule when the first message of a collective
 //!   comes; besides the above that message must say collective, algorithm, root, lengths and tuning.
-//! - **Tree network.** `Combine` goes to the adapter with the geometry's class route; without one the call is never
-//!   made with that algorithm.
+//! - **Tree network.** `Combine` and `Spread` go to the adapter with the geometry's class route, at one rank of each node
+//!   and once in a collective; those of one geometry in the order of its collectives. Without a class route the call is
+//!   never made with that algorithm.
 //! - **Empty work.** `next_step` can take time in the number of ranks where a rank has nothing to do, as in an
 //!   alltoall of empty blocks.
 //!
@@ -65,9 +66,10 @@
 //!
 //! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, `nary`, `grid` and
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
-//! along; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and `scan` are the others. `schedule`
-//! puts them together, [`catalogue`] lists them, [`selection`] chooses by [`cost`], [`division`] shares work among
-//! the endpoints of a task, [`operator`] combines. [`engine`] runs schedules.
+//! along; `network` goes through the routers; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
+//! `scan` are the others. `schedule` puts them together, [`catalogue`] lists them, `names` names them, [`selection`]
+//! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`] combines. [`engine`] runs
+//! schedules.
 
 pub mod blocks;
 mod bruck;
@@ -82,7 +84,9 @@ mod fan;
 mod gather;
 pub mod grid;
 mod halving;
+mod names;
 pub(crate) mod nary;
+mod network;
 pub mod operator;
 mod pairwise;
 mod ring;
@@ -96,9 +100,10 @@ pub use blocks::{Blocks, Partition};
 pub use call::{Algorithm, Call, CallError, Collective, Tuning};
 pub use division::{Division, Form};
 pub use grid::Grid;
+pub use names::{Forced, UnknownName};
 pub use operator::{Element, Operator, ReduceError, Reducer, UserOperator};
 pub use schedule::Schedule;
-pub use selection::{Query, SelectionError};
+pub use selection::{Candidate, Query, SelectionError};
 pub use step::{Area, Order, Span, Step};
 
 #[cfg(test)]

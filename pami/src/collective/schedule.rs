@@ -6,7 +6,7 @@ use super::fan::{self, Reduction};
 use super::gather::{self, Store};
 use super::step::{Area, Round, Span, Step};
 use super::tree::{FLAT, Shape, Tree};
-use super::{bruck, dissemination, doubling, halving, pairwise, ring, scan};
+use super::{bruck, dissemination, doubling, halving, network, pairwise, ring, scan};
 
 /// The steps of one rank of one collective, handed out one at a time.
 ///
@@ -73,27 +73,60 @@ fn cuts(call: &Call) -> bool {
 }
 
 /// A part of an algorithm.
-enum Phase<'a> {
-    Copy { into: Span, from: Span },
-    Combine { span: Span, contributes: bool },
+pub(super) enum Phase<'a> {
+    Copy {
+        into: Span,
+        from: Span,
+    },
+    Combine(Span),
+    Spread {
+        span: Span,
+        source: bool,
+    },
+    /// A rank's span is sent to another's; nothing if they are one.
+    Hand {
+        from: (u32, Span),
+        to: (u32, Span),
+    },
     Dissemination,
-    Barrier(Tree<'a>),
-    Broadcast { tree: Tree<'a>, vector: Span, chunk: usize },
-    Reduction { tree: Tree<'a>, reduction: Reduction },
-    Gather { tree: Tree<'a>, store: Store, own: Span },
-    Scatter { tree: Tree<'a>, store: Store, own: Option<Span> },
+    Up(Tree<'a>),
+    Down(Tree<'a>),
+    Broadcast {
+        tree: Tree<'a>,
+        vector: Span,
+        chunk: usize,
+    },
+    Reduction {
+        tree: Tree<'a>,
+        reduction: Reduction,
+    },
+    Gather {
+        tree: Tree<'a>,
+        store: Store,
+        own: Span,
+    },
+    Scatter {
+        tree: Tree<'a>,
+        store: Store,
+        own: Option<Span>,
+    },
     RingAllgather,
     DoublingAllgather,
     BruckAllgather,
     RingReduceScatter(Span),
     HalvingReduceScatter(Span),
     PairwiseReduceScatter,
-    DoublingAllreduce { partial: Span, arrival: Span },
+    DoublingAllreduce {
+        partial: Span,
+        arrival: Span,
+    },
     HalvingAllreduce,
     PairwiseAlltoall(Area),
     BruckAlltoall,
     Shift,
-    Scan { first: u32 },
+    Scan {
+        first: u32,
+    },
 }
 
 /// The phase of an algorithm with this number.
@@ -109,27 +142,25 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
     // The root's input, brought to where all have the vector.
     let publish = |next: Option<Phase<'a>>| match index {
         0 if call.is_root() => Some(Phase::Copy { into: output, from: operand }),
-        0 => Some(Phase::Copy { into: output, from: output }),
+        0 => Some(Phase::NOTHING),
         _ => next,
     };
     let own_output = Span::new(Area::Output, 0, call.blocks.len(call.rank));
     match (call.collective, call.algorithm, index) {
         (C::Barrier, A::Dissemination, 0) => Some(Phase::Dissemination),
-        (C::Barrier, A::TreeNetwork, 0) => Some(Phase::Combine { span: output.first(0), contributes: true }),
-        (C::Barrier, A::Nary | A::Affinity, 0) => Some(Phase::Barrier(tree(0))),
+        (C::Barrier, A::Nary | A::Affinity, 0) => Some(Phase::Up(tree(0))),
+        (C::Barrier, A::Nary | A::Affinity, 1) => Some(Phase::Down(tree(0))),
+        (_, A::TreeNetwork, _) => network::phase(call, index),
 
         (C::Broadcast, A::ScatterAllgather, _) => publish(match index {
             1 => Some(Phase::Scatter { tree: tree(call.root), store: Store::Whole(Area::Output), own: None }),
             2 => Some(Phase::RingAllgather),
             _ => None,
         }),
-        (C::Broadcast, A::TreeNetwork, _) => {
-            publish((index == 1).then_some(Phase::Combine { span: output, contributes: call.is_root() }))
-        }
         (C::Broadcast, ..) => publish((index == 1).then(|| broadcast(call, call.root, output))),
 
-        (C::Reduce | C::Allreduce, A::Ring | A::Rabenseifner | A::RecursiveDoubling | A::TreeNetwork, _) => {
-            exchange(call, operand, output, index)
+        (C::Reduce | C::Allreduce, A::Ring | A::Rabenseifner | A::RecursiveDoubling, _) => {
+            exchange(call, output, index)
         }
         (C::Reduce | C::Allreduce, _, 0) => {
             // An operator that does not commute wants the order of ranks, which trees from rank 0 have.
@@ -191,7 +222,7 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
 }
 
 /// Reductions and allreductions that do not go along a tree.
-fn exchange<'a>(call: &Call<'a>, operand: Span, output: Span, index: u8) -> Option<Phase<'a>> {
+fn exchange<'a>(call: &Call<'a>, output: Span, index: u8) -> Option<Phase<'a>> {
     use Algorithm as A;
     let all = call.collective == Collective::Allreduce;
     // Who has no room for the result has it in scratch memory.
@@ -199,8 +230,6 @@ fn exchange<'a>(call: &Call<'a>, operand: Span, output: Span, index: u8) -> Opti
     let arrival = Span::new(Area::Scratch, if partial == output { 0 } else { output.len }, output.len);
     let block = |area| call.block(area, call.rank);
     match (call.algorithm, index) {
-        (A::TreeNetwork, 0) => Some(Phase::Copy { into: partial, from: operand }),
-        (A::TreeNetwork, 1) => Some(Phase::Combine { span: partial, contributes: true }),
         (A::RecursiveDoubling, 0) => Some(Phase::DoublingAllreduce { partial, arrival }),
         (A::Rabenseifner, 0) if all => Some(Phase::HalvingAllreduce),
         (A::Rabenseifner, 0) => Some(Phase::HalvingReduceScatter(block(partial.area))),
@@ -259,6 +288,10 @@ fn broadcast<'a>(call: &Call<'a>, root: u32, vector: Span) -> Phase<'a> {
 }
 
 impl Phase<'_> {
+    /// Where other ranks have something to do.
+    pub(super) const NOTHING: Self =
+        Self::Copy { into: Span::new(Area::Output, 0, 0), from: Span::new(Area::Output, 0, 0) };
+
     /// Writes the steps of round `at`; `false` if there was none.
     fn write(&self, call: &Call, at: usize, out: &mut Round) -> bool {
         match self {
@@ -266,13 +299,28 @@ impl Phase<'_> {
                 out.copy(*into, *from);
                 false
             }
-            Self::Combine { span, contributes } => {
-                out.combine(*span, *contributes);
+            Self::Combine(span) => {
+                out.combine(*span);
+                out.wait();
+                false
+            }
+            Self::Spread { span, source } => {
+                out.spread(*span, *source);
+                out.wait();
+                false
+            }
+            Self::Hand { from, to } => {
+                if from.0 != to.0 && call.rank == from.0 {
+                    out.send(to.0, 0, from.1);
+                } else if from.0 != to.0 && call.rank == to.0 {
+                    out.receive(from.0, 0, to.1);
+                }
                 out.wait();
                 false
             }
             Self::Dissemination => dissemination::steps(call, at, out),
-            Self::Barrier(tree) => fan::barrier(tree, at, out),
+            Self::Up(tree) => fan::up(tree, at, out),
+            Self::Down(tree) => fan::down(tree, at, out),
             Self::Broadcast { tree, vector, chunk } => fan::broadcast(tree, *vector, *chunk, at, out),
             Self::Reduction { tree, reduction } => reduction.steps(call, tree, at, out),
             Self::Gather { tree, store, own } => gather::gather(call, tree, *store, *own, at, out),
@@ -300,7 +348,9 @@ impl Phase<'_> {
         let end = |span: &Span| if span.area == Area::Scratch { span.end() } else { 0 };
         match self {
             Self::Copy { into, from } => end(into).max(end(from)),
-            Self::Combine { span, .. } => end(span),
+            Self::Combine(span) | Self::Spread { span, .. } => end(span),
+            Self::Hand { from, .. } if call.rank == from.0 => end(&from.1),
+            Self::Hand { to, .. } if call.rank == to.0 => end(&to.1),
             Self::Reduction { reduction, .. } => reduction.scratch(),
             Self::Gather { tree, store: Store::Subtree(base), own } => {
                 end(own).max(base + gather::scratch(call, tree))
@@ -315,7 +365,9 @@ impl Phase<'_> {
             Self::BruckAlltoall => bruck::scratch(call),
             Self::HalvingAllreduce | Self::Shift | Self::Scan { .. } => call.len(),
             Self::Dissemination
-            | Self::Barrier(_)
+            | Self::Hand { .. }
+            | Self::Up(_)
+            | Self::Down(_)
             | Self::Broadcast { .. }
             | Self::Gather { .. }
             | Self::Scatter { .. }

@@ -6,59 +6,10 @@ use super::call::{Algorithm, Collective, Tuning};
 use super::catalogue::{self, Entry, Metadata, Unmet};
 use super::cost::{self, Costs, Terrain};
 use core::fmt;
-use core::str::FromStr;
 
 /// Vectors of at most this many bytes go by affinity domains if there are any. Longer ones do if that is
 /// cheapest: a tree hands each rank the whole vector, which other algorithms cut up.
 pub const AFFINITY_LIMIT: usize = 16 * 1024;
-
-/// Every algorithm with its name.
-const NAMES: [(Algorithm, &str); 16] = [
-    (Algorithm::Dissemination, "dissemination"),
-    (Algorithm::Binomial, "binomial"),
-    (Algorithm::Nary, "n-ary"),
-    (Algorithm::Flat, "flat"),
-    (Algorithm::Pipeline, "pipeline"),
-    (Algorithm::Rectangle, "rectangle"),
-    (Algorithm::ScatterAllgather, "scatter-allgather"),
-    (Algorithm::RecursiveDoubling, "recursive-doubling"),
-    (Algorithm::Rabenseifner, "rabenseifner"),
-    (Algorithm::RecursiveHalving, "recursive-halving"),
-    (Algorithm::Ring, "ring"),
-    (Algorithm::Bruck, "bruck"),
-    (Algorithm::Pairwise, "pairwise"),
-    (Algorithm::GatherBroadcast, "gather-broadcast"),
-    (Algorithm::Affinity, "affinity"),
-    (Algorithm::TreeNetwork, "tree-network"),
-];
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = NAMES.iter().find(|(algorithm, _)| algorithm == self).map_or("?", |(_, name)| name);
-        f.pad(name)
-    }
-}
-
-/// The word names no algorithm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownAlgorithm;
-
-impl fmt::Display for UnknownAlgorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an algorithm is one of")?;
-        NAMES.iter().try_for_each(|(_, name)| write!(f, " {name}"))
-    }
-}
-
-impl core::error::Error for UnknownAlgorithm {}
-
-impl FromStr for Algorithm {
-    type Err = UnknownAlgorithm;
-
-    fn from_str(text: &str) -> Result<Self, UnknownAlgorithm> {
-        NAMES.iter().find(|(_, name)| *name == text).map(|(algorithm, _)| *algorithm).ok_or(UnknownAlgorithm)
-    }
-}
 
 /// What is known of a collective before it starts.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +43,7 @@ impl fmt::Display for SelectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(collective, algorithm) => {
-                write!(f, "{collective:?} has no algorithm {algorithm}: ask for the list")
+                write!(f, "{collective} has no algorithm {algorithm}: ask for the list")
             }
             Self::Unmet(algorithm, unmet) => write!(f, "{algorithm} does not work here: {unmet}"),
         }
@@ -129,8 +80,20 @@ impl Query<'_> {
         list(true).chain(list(false)).map(|entry| self.candidate(entry))
     }
 
-    /// The algorithm to use: the cheapest valid one, or a forced one. Short vectors go by affinity domains wherever
-    /// ranks share a node, unless the tree network is cheaper.
+    /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
+    /// affinity domains, no others but the tree network are: the model knows nothing of what a domain's boundary
+    /// costs those beside it.
+    pub fn permitted(&self) -> impl Iterator<Item = Candidate> + '_ {
+        let valid = || self.candidates().filter(|candidate| candidate.valid.is_ok());
+        let favoured = self.terrain.per_node > 1
+            && self.bytes <= AFFINITY_LIMIT
+            && valid().any(|candidate| candidate.entry.algorithm == Algorithm::Affinity);
+        valid().filter(move |candidate| {
+            !favoured || matches!(candidate.entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork)
+        })
+    }
+
+    /// The algorithm to use: the cheapest that is permitted, or a forced one, which need only be valid.
     ///
     /// # Errors
     /// [`SelectionError`], only for a forced algorithm.
@@ -143,15 +106,8 @@ impl Query<'_> {
                 .map(|()| entry)
                 .map_err(|unmet| SelectionError::Unmet(algorithm, unmet));
         }
-        let valid = || self.candidates().filter(|candidate| candidate.valid.is_ok());
-        let favoured = self.terrain.per_node > 1
-            && self.bytes <= AFFINITY_LIMIT
-            && valid().any(|candidate| candidate.entry.algorithm == Algorithm::Affinity);
-        let admitted = |candidate: &Candidate| {
-            !favoured || matches!(candidate.entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork)
-        };
+        let cheapest = self.permitted().min_by_key(|candidate| candidate.cost);
         // The first of each collective's list is always valid, so the default is never used.
-        let cheapest = valid().filter(admitted).min_by_key(|candidate| candidate.cost);
         Ok(cheapest.map_or(&catalogue::CATALOGUE[0], |candidate| candidate.entry))
     }
 }

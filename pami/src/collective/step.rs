@@ -122,13 +122,19 @@ pub enum Step {
         /// As long, and apart from `into`.
         from: Span,
     },
-    /// Hands `span` to the tree network, which combines what the contributing ranks hand in, in the order that it
-    /// fixes, and writes the result over every rank's span before the round ends. An empty span only synchronises.
+    /// Hands `span` to the tree network, which combines what the leaders of all nodes hand in, in the order that it
+    /// fixes, and writes the result over each one's span before the round ends. An empty span only synchronises.
     Combine {
         /// Operand and result. Never of [`Area::Input`].
         span: Span,
-        /// `false`: this rank's operand is the operator's identity, whatever the span holds.
-        contributes: bool,
+    },
+    /// The tree network writes the span of the one leader that is the source over those of the others before the round
+    /// ends.
+    Spread {
+        /// As long at all. Never of [`Area::Input`].
+        span: Span,
+        /// Whether this is the source.
+        source: bool,
     },
 }
 
@@ -210,8 +216,13 @@ impl Round {
         }
     }
 
-    pub(super) fn combine(&mut self, span: Span, contributes: bool) {
+    pub(super) fn combine(&mut self, span: Span) {
         self.started = true;
-        self.push(Step::Combine { span, contributes });
+        self.push(Step::Combine { span });
+    }
+
+    pub(super) fn spread(&mut self, span: Span, source: bool) {
+        self.started = true;
+        self.push(Step::Spread { span, source });
     }
 }

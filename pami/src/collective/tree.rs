@@ -15,6 +15,10 @@ pub(super) enum Shape<'a> {
     Grid(Grid),
     /// Within affinity domains first.
     Domains(Domains<'a>),
+    /// Within the affinity domains of the rank's node, whose leader is the root.
+    Node(Domains<'a>),
+    /// The rank by itself.
+    Alone,
 }
 
 /// As many children as there are ranks.
@@ -48,6 +52,8 @@ impl<'a> Tree<'a> {
             Shape::Nary(radix) => Place::Nary(Nary::new(size, radix, distance)),
             Shape::Grid(grid) => Place::Grid(GridTree::new(grid, root, rank)),
             Shape::Domains(domains) => Place::Domains(DomainTree::new(domains, root, rank)),
+            Shape::Node(domains) => Place::Domains(DomainTree::of_node(domains, rank)),
+            Shape::Alone => Place::Nary(Nary::new(1, 1, 0)),
         };
         Self { size, root, own: rank, place }
     }

@@ -1,87 +1,80 @@
 //! The arithmetic of the routers: element by element, on little-endian bytes, with the same bits on every machine.
 //!
-//! - Integers wrap around.
-//! - A float result that is no number is the one quiet NaN with a positive sign and nothing else in it.
-//! - The minimum and maximum of floats follow the total order of IEEE 754 (-NaN < -inf < -0 < +0 < +inf < NaN), so
-//!   they do not depend on the order of combination.
-//! - Bitwise operators take floats as their bits.
+//! It is that of the software's reductions, [`collective::operator`](crate::collective::operator), as far as D-3 goes:
+//! a vector that is combined partly by processors and partly by routers has the bits that its order of operands gives,
+//! whoever did which part (SPEC G-9).
 
-use zerocopy::FromBytes;
-use zerocopy::byteorder::little_endian::{F32, F64, I32, I64, U32, U64};
+use crate::collective::operator::{Bytes, Pairs, ReduceError};
+pub use crate::collective::operator::{Element, Operator};
 
-/// What is done to two elements (SPEC D-3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Operator {
-    /// The sum.
-    #[default]
-    Add = 0,
-    /// The lesser.
-    Min = 1,
-    /// The greater.
-    Max = 2,
-    /// Bits set in both.
-    And = 3,
-    /// Bits set in any.
-    Or = 4,
-    /// Bits set in one of the two.
-    Xor = 5,
-}
+/// Operators by their number on the wire (SPEC D-3). Those on bits are for integers only.
+const OPERATORS: [Operator; 6] =
+    [Operator::Sum, Operator::Min, Operator::Max, Operator::BitAnd, Operator::BitOr, Operator::BitXor];
 
-impl Operator {
-    /// All of them, by their number on the wire.
-    pub const ALL: [Self; 6] = [Self::Add, Self::Min, Self::Max, Self::And, Self::Or, Self::Xor];
+/// Types by their number on the wire (SPEC D-3).
+const ELEMENTS: [Element; 6] =
+    [Element::I32, Element::I64, Element::U32, Element::U64, Element::F32, Element::F64];
 
-    /// The one with this number.
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(byte)).copied()
-    }
-}
-
-/// What the bytes of a payload are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Element {
-    /// `i32`
-    #[default]
-    I32 = 0,
-    /// `i64`
-    I64 = 1,
-    /// `u32`
-    U32 = 2,
-    /// `u64`
-    U64 = 3,
-    /// `f32`
-    F32 = 4,
-    /// `f64`
-    F64 = 5,
-}
-
-impl Element {
-    /// All of them, by their number on the wire.
-    pub const ALL: [Self; 6] = [Self::I32, Self::I64, Self::U32, Self::U64, Self::F32, Self::F64];
-
-    /// The one with this number.
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(byte)).copied()
-    }
-
-    /// Bytes of one.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
-    }
-}
-
-/// An operator on a type of element.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// An operator on a type of element that the routers have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation {
+    operator: u8,
+    element: u8,
+}
+
+impl Operation {
+    /// The sum of `i32`; what stands where nothing is combined.
+    pub const NOTHING: Self = Self { operator: 0, element: 0 };
+
+    /// `operator` on `element`, or `None` if the routers do not have it.
+    pub const fn new(operator: Operator, element: Element) -> Option<Self> {
+        let (mut o, mut e) = (0, 0);
+        while o < OPERATORS.len() && OPERATORS[o] as u8 != operator as u8 {
+            o += 1;
+        }
+        while e < ELEMENTS.len() && ELEMENTS[e] as u8 != element as u8 {
+            e += 1;
+        }
+        Self::from_wire(o as u8, e as u8)
+    }
+
+    /// The one with these numbers on the wire.
+    pub const fn from_wire(operator: u8, element: u8) -> Option<Self> {
+        if operator as usize >= OPERATORS.len() || element as usize >= ELEMENTS.len() {
+            return None;
+        }
+        let bits =
+            matches!(OPERATORS[operator as usize], Operator::BitAnd | Operator::BitOr | Operator::BitXor);
+        let floats = matches!(ELEMENTS[element as usize], Element::F32 | Element::F64);
+        if bits && floats { None } else { Some(Self { operator, element }) }
+    }
+
+    /// The reverse of [`from_wire`](Self::from_wire).
+    pub const fn to_wire(self) -> (u8, u8) {
+        (self.operator, self.element)
+    }
+
+    /// All that there are.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..OPERATORS.len() as u8).flat_map(|operator| {
+            (0..ELEMENTS.len() as u8).filter_map(move |it| Self::from_wire(operator, it))
+        })
+    }
+
     /// What is done.
-    pub operator: Operator,
+    pub const fn operator(self) -> Operator {
+        OPERATORS[self.operator as usize]
+    }
+
     /// To what.
-    pub element: Element,
+    pub const fn element(self) -> Element {
+        ELEMENTS[self.element as usize]
+    }
+
+    /// Bytes of an element.
+    pub const fn element_len(self) -> usize {
+        self.element().bytes()
+    }
 }
 
 /// The two parts differ in length, or are not whole elements.
@@ -93,177 +86,122 @@ pub struct Unlike;
 /// # Errors
 /// [`Unlike`]; `left` is then unchanged.
 pub fn combine(operation: Operation, left: &mut [u8], right: &[u8]) -> Result<(), Unlike> {
-    let Operation { operator, element } = operation;
-    if left.len() != right.len() || !left.len().is_multiple_of(element.bytes()) {
+    if left.len() != right.len() || !left.len().is_multiple_of(operation.element_len()) {
         return Err(Unlike);
     }
-    // Bits are bits, and there are only two widths of them.
-    let bits = |word32: fn(u32, u32) -> u32, word64: fn(u64, u64) -> u64| match element.bytes() {
-        4 => Function::U32(word32),
-        _ => Function::U64(word64),
-    };
-    let function = match (operator, element) {
-        (Operator::And, _) => bits(|a, b| a & b, |a, b| a & b),
-        (Operator::Or, _) => bits(|a, b| a | b, |a, b| a | b),
-        (Operator::Xor, _) => bits(|a, b| a ^ b, |a, b| a ^ b),
-        // The sum of two's complements is that of unsigned numbers.
-        (Operator::Add, Element::I32 | Element::U32) => Function::U32(u32::wrapping_add),
-        (Operator::Add, Element::I64 | Element::U64) => Function::U64(u64::wrapping_add),
-        (Operator::Add, Element::F32) => Function::F32(|a, b| one_nan_32(a + b)),
-        (Operator::Add, Element::F64) => Function::F64(|a, b| one_nan_64(a + b)),
-        (Operator::Min, Element::I32) => Function::I32(i32::min),
-        (Operator::Min, Element::I64) => Function::I64(i64::min),
-        (Operator::Min, Element::U32) => Function::U32(u32::min),
-        (Operator::Min, Element::U64) => Function::U64(u64::min),
-        (Operator::Min, Element::F32) => Function::F32(|a, b| if b.total_cmp(&a).is_lt() { b } else { a }),
-        (Operator::Min, Element::F64) => Function::F64(|a, b| if b.total_cmp(&a).is_lt() { b } else { a }),
-        (Operator::Max, Element::I32) => Function::I32(i32::max),
-        (Operator::Max, Element::I64) => Function::I64(i64::max),
-        (Operator::Max, Element::U32) => Function::U32(u32::max),
-        (Operator::Max, Element::U64) => Function::U64(u64::max),
-        (Operator::Max, Element::F32) => Function::F32(|a, b| if b.total_cmp(&a).is_gt() { b } else { a }),
-        (Operator::Max, Element::F64) => Function::F64(|a, b| if b.total_cmp(&a).is_gt() { b } else { a }),
-    };
-    function.apply(left, right);
-    Ok(())
+    Parts { left, right }.combine(operation.operator(), operation.element()).map_err(|_| Unlike)
 }
 
-fn one_nan_32(sum: f32) -> f32 {
-    if sum.is_nan() { f32::from_bits(0x7fc0_0000) } else { sum }
+/// Two parts as they lie in packets: aligned to nothing.
+struct Parts<'a> {
+    left: &'a mut [u8],
+    right: &'a [u8],
 }
 
-fn one_nan_64(sum: f64) -> f64 {
-    if sum.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { sum }
-}
-
-/// A function of two elements.
-enum Function {
-    I32(fn(i32, i32) -> i32),
-    I64(fn(i64, i64) -> i64),
-    U32(fn(u32, u32) -> u32),
-    U64(fn(u64, u64) -> u64),
-    F32(fn(f32, f32) -> f32),
-    F64(fn(f64, f64) -> f64),
-}
-
-impl Function {
-    /// Applies it to whole elements of two parts of the same length.
-    fn apply(&self, left: &mut [u8], right: &[u8]) {
-        macro_rules! each {
-            ($wire:ty, $function:expr) => {
-                // Both are whole elements without alignment, so both casts succeed.
-                if let (Ok(left), Ok(right)) =
-                    (<[$wire]>::mut_from_bytes(left), <[$wire]>::ref_from_bytes(right))
-                {
-                    for (left, right) in left.iter_mut().zip(right) {
-                        left.set($function(left.get(), right.get()));
-                    }
-                }
-            };
+impl Pairs for Parts<'_> {
+    fn each<T: Bytes>(self, combine: impl Fn(T, T) -> T) -> Result<(), ReduceError> {
+        let (left, right) =
+            (self.left.chunks_exact_mut(size_of::<T>()), self.right.chunks_exact(size_of::<T>()));
+        for (left, right) in left.zip(right) {
+            // As long as the type, so both reads succeed.
+            if let (Ok(a), Ok(b)) = (T::read_from_bytes(left), T::read_from_bytes(right)) {
+                left.copy_from_slice(little(combine(little(a), little(b))).as_bytes());
+            }
         }
-        match self {
-            Self::I32(function) => each!(I32, function),
-            Self::I64(function) => each!(I64, function),
-            Self::U32(function) => each!(U32, function),
-            Self::U64(function) => each!(U64, function),
-            Self::F32(function) => each!(F32, function),
-            Self::F64(function) => each!(F64, function),
-        }
+        Ok(())
     }
+}
+
+/// A number from the wire's order of bytes to the machine's, or back.
+fn little<T: Bytes>(mut value: T) -> T {
+    if cfg!(target_endian = "big") {
+        value.as_mut_bytes().reverse();
+    }
+    value
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::{Order, Reducer};
     use proptest::prelude::*;
     use std::vec::Vec;
+    use zerocopy::IntoBytes;
 
-    fn combined(operator: Operator, element: Element, left: &[u8], right: &[u8]) -> Vec<u8> {
+    fn operation(operator: Operator, element: Element) -> Operation {
+        Operation::new(operator, element).unwrap()
+    }
+
+    fn combined(operation: Operation, left: &[u8], right: &[u8]) -> Vec<u8> {
         let mut result = left.to_vec();
-        combine(Operation { operator, element }, &mut result, right).unwrap();
+        combine(operation, &mut result, right).unwrap();
         result
     }
 
-    macro_rules! against_plain_arithmetic {
-        ($name:ident, $type:ident, $element:ident, $add:expr, $min:expr, $max:expr) => {
-            proptest! {
-                #[test]
-                fn $name(pairs in proptest::collection::vec(any::<($type, $type)>(), 0..20)) {
-                    let bytes = |side: fn(&($type, $type)) -> $type| -> Vec<u8> {
-                        pairs.iter().flat_map(|pair| side(pair).to_le_bytes()).collect()
-                    };
-                    let (left, right) = (bytes(|pair| pair.0), bytes(|pair| pair.1));
-                    for operator in Operator::ALL {
-                        let expected: Vec<u8> = pairs.iter().flat_map(|&(a, b)| {
-                            let (x, y) = (a.to_le_bytes(), b.to_le_bytes());
-                            let bits = |f: fn(u8, u8) -> u8| core::array::from_fn(|i| f(x[i], y[i]));
-                            match operator {
-                                Operator::Add => $add(a, b).to_le_bytes(),
-                                Operator::Min => $min(a, b).to_le_bytes(),
-                                Operator::Max => $max(a, b).to_le_bytes(),
-                                Operator::And => bits(|a, b| a & b),
-                                Operator::Or => bits(|a, b| a | b),
-                                Operator::Xor => bits(|a, b| a ^ b),
-                            }
-                        }).collect();
-                        let result = combined(operator, Element::$element, &left, &right);
-                        prop_assert_eq!(result, expected, "{:?}", operator);
-                    }
-                }
-            }
-        };
-    }
-    against_plain_arithmetic!(d3_i32_is_combined, i32, I32, i32::wrapping_add, Ord::min, Ord::max);
-    against_plain_arithmetic!(d3_i64_is_combined, i64, I64, i64::wrapping_add, Ord::min, Ord::max);
-    against_plain_arithmetic!(d3_u32_is_combined, u32, U32, u32::wrapping_add, Ord::min, Ord::max);
-    against_plain_arithmetic!(d3_u64_is_combined, u64, U64, u64::wrapping_add, Ord::min, Ord::max);
-    // `any` gives no NaN, and a zero has one sign only where the lesser of two zeros is wanted.
-    against_plain_arithmetic!(d3_f32_is_combined, f32, F32, |a, b| a + b, least_f32, greatest_f32);
-    against_plain_arithmetic!(d3_f64_is_combined, f64, F64, |a, b| a + b, least_f64, greatest_f64);
-
-    macro_rules! by_sign_first {
-        ($least:ident, $greatest:ident, $type:ident) => {
-            fn $least(a: $type, b: $type) -> $type {
-                if a < b || (a == b && a.is_sign_negative()) { a } else { b }
-            }
-            fn $greatest(a: $type, b: $type) -> $type {
-                if a > b || (a == b && a.is_sign_positive()) { a } else { b }
-            }
-        };
-    }
-    by_sign_first!(least_f32, greatest_f32, f32);
-    by_sign_first!(least_f64, greatest_f64, f64);
-
     #[test]
-    fn g9_sums_that_are_no_number_have_the_same_bits_whatever_went_in() {
-        let strange = [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001), f64::INFINITY];
-        for a in strange {
-            let sum =
-                combined(Operator::Add, Element::F64, &a.to_le_bytes(), &f64::NEG_INFINITY.to_le_bytes());
-            assert_eq!(sum, 0x7ff8_0000_0000_0000u64.to_le_bytes(), "{a}");
-            let (a, b) = ((a as f32).to_le_bytes(), f32::NEG_INFINITY.to_le_bytes());
-            assert_eq!(combined(Operator::Add, Element::F32, &a, &b), 0x7fc0_0000u32.to_le_bytes());
+    fn d3_there_are_six_operators_on_integers_and_three_on_floats() {
+        let all: Vec<_> = Operation::all().collect();
+        assert_eq!(all.len(), 6 * 4 + 3 * 2);
+        for (at, it) in all.iter().enumerate() {
+            assert_eq!(Operation::new(it.operator(), it.element()), Some(*it));
+            let (operator, element) = it.to_wire();
+            assert_eq!(Operation::from_wire(operator, element), Some(*it));
+            assert!(!all[..at].contains(it));
+        }
+        for (operator, element) in [
+            (Operator::Product, Element::I32),
+            (Operator::MinLoc, Element::I32),
+            (Operator::LogicalAnd, Element::U64),
+            (Operator::Sum, Element::I16),
+            (Operator::Sum, Element::ComplexF64),
+            (Operator::BitOr, Element::F32),
+        ] {
+            assert_eq!(Operation::new(operator, element), None);
         }
     }
 
     #[test]
-    fn g9_minimum_and_maximum_do_not_depend_on_the_order() {
-        let values = [f64::NAN, -f64::NAN, 0.0, -0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY];
-        for (a, b) in
-            values.iter().flat_map(|a| values.iter().map(move |b| (a.to_le_bytes(), b.to_le_bytes())))
-        {
-            for operator in [Operator::Min, Operator::Max] {
-                assert_eq!(
-                    combined(operator, Element::F64, &a, &b),
-                    combined(operator, Element::F64, &b, &a)
-                );
+    fn g9_the_routers_and_the_processors_give_the_same_bits() {
+        // Every float of some special, small and large ones; as integers they are as strange.
+        let floats = [0.0, 1.0, 1e300, f64::MAX, f64::INFINITY, f64::NAN, 5e-324, 0.1, 3e38];
+        let patterns = [0x7ff0_0000_0000_0001, 0xfff8_0000_7fc0_0001, 0x7f80_0001_ffc0_0000];
+        let words: Vec<u64> =
+            floats.iter().flat_map(|it| [it.to_bits(), (-it).to_bits()]).chain(patterns).collect();
+        for operation in Operation::all() {
+            let reducer = Reducer::new(operation.operator(), operation.element()).unwrap();
+            assert_eq!(reducer.operation(), Some(operation));
+            for (&a, &b) in words.iter().flat_map(|a| words.iter().map(move |b| (a, b))) {
+                let (mut software, from) = ([a.to_le()], [b.to_le()]);
+                reducer.reduce(software.as_mut_bytes(), from.as_bytes(), Order::IntoFirst).unwrap();
+                let routers = combined(operation, &a.to_le_bytes(), &b.to_le_bytes());
+                assert_eq!(software.as_bytes(), routers, "{operation:?} of {a:#x} and {b:#x}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn d3_packets_are_combined_wherever_they_lie(
+            pairs in proptest::collection::vec(any::<(u64, u64)>(), 0..20), skip in 0usize..8
+        ) {
+            for operation in Operation::all() {
+                let shifted = |words: Vec<u64>| -> Vec<u8> {
+                    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+                    std::vec![0xee; skip].into_iter().chain(bytes).collect()
+                };
+                let mut left = shifted(pairs.iter().map(|pair| pair.0).collect());
+                let right = shifted(pairs.iter().map(|pair| pair.1).collect());
+                combine(operation, &mut left[skip..], &right[skip..]).unwrap();
+                let alone = pairs.iter().flat_map(|(a, b)| combined(operation, &a.to_le_bytes(), &b.to_le_bytes()));
+                prop_assert!(left[skip..].iter().copied().eq(alone));
+                prop_assert!(left[..skip].iter().all(|&byte| byte == 0xee));
             }
         }
     }
 
     #[test]
     fn d9_parts_that_are_unlike_are_refused_and_left_alone() {
-        let operation = Operation { operator: Operator::Add, element: Element::I64 };
+        let operation = operation(Operator::Sum, Element::I64);
         let mut left = [1u8; 16];
         for right in [&[1u8; 8][..], &[1; 15], &[]] {
             assert_eq!(combine(operation, &mut left, right), Err(Unlike));

@@ -7,6 +7,8 @@
 //! | [`route`] | class routes: sub-trees and what their nodes do |
 //! | [`window`] | credits between a node and its router |
 //! | [`packet`] | the wire format |
+//! | [`arrival`] | what a node gets of it |
+//! | [`census`] | the nodes of a geometry, as a class route needs them |
 //!
 //! A node *contributes* a packet to a class route. Each router of the route combines what its own node and the routers
 //! below contributed, in that order, and sends one packet up; the topmost router sends the result down to all nodes
@@ -16,13 +18,17 @@
 //! answers the n-th contribution of every node. Nothing is lost: see [`route::WINDOW`].
 
 pub mod alu;
+pub mod arrival;
+pub mod census;
 pub mod packet;
 pub mod route;
 pub mod tree;
 pub mod window;
 
 pub use alu::{Element, Operation, Operator, Unlike, combine};
+pub use arrival::{Arrival, InjectError};
+pub use census::{Census, CensusError};
 pub use packet::{Envelope, Kind, Packet, Status};
-pub use route::{CLASS_ROUTES, ClassRoute, Members, Role, WINDOW};
+pub use route::{CLASS_ROUTES, ClassRoute, MOST_MEMBERS, Members, Role, WINDOW};
 pub use tree::TreeShape;
 pub use window::Window;

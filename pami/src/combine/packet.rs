@@ -17,7 +17,7 @@
 //! A packet travels in an Ethernet frame between a node and the network; the addresses are [`mac`] of the node's rank
 //! and of [`NETWORK`], the type is [`ETHER_TYPE`].
 
-use super::alu::{Element, Operation, Operator};
+use super::alu::Operation;
 use super::route::{CLASS_ROUTES, ClassRoute, Role};
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -160,7 +160,7 @@ impl Envelope {
             origin,
             sequence: 0,
             argument: 0,
-            operation: Operation::default(),
+            operation: Operation::NOTHING,
             status: Status::Good,
             role: Role::default(),
             taken: 0,
@@ -175,7 +175,7 @@ pub enum Malformed {
     Short,
     /// Another version.
     Version,
-    /// A kind, operator, element, status or role that there is not.
+    /// A kind, operation, status or role that there is not.
     Unknown,
     /// No class route has this id.
     Route,
@@ -207,6 +207,7 @@ const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 impl Header {
     /// The wire form of `envelope` in front of `payload_len` bytes.
     pub fn new(envelope: &Envelope, payload_len: u16) -> Self {
+        let (operator, element) = envelope.operation.to_wire();
         Self {
             version: VERSION,
             kind: envelope.kind as u8,
@@ -215,8 +216,8 @@ impl Header {
             origin: envelope.origin.into(),
             sequence: envelope.sequence.into(),
             argument: envelope.argument.into(),
-            operator: envelope.operation.operator as u8,
-            element: envelope.operation.element as u8,
+            operator,
+            element,
             status: envelope.status as u8,
             role: envelope.role.to_byte(),
             taken: envelope.taken.into(),
@@ -247,15 +248,16 @@ impl<'a> Packet<'a> {
         let known = |byte: u8| usize::from(byte);
         let kind = *Kind::ALL.get(known(wire.kind)).ok_or(Malformed::Unknown)?;
         let status = *Status::ALL.get(known(wire.status)).ok_or(Malformed::Unknown)?;
-        let operator = Operator::from_byte(wire.operator).ok_or(Malformed::Unknown)?;
-        let element = Element::from_byte(wire.element).ok_or(Malformed::Unknown)?;
+        let operation = Operation::from_wire(wire.operator, wire.element).ok_or(Malformed::Unknown)?;
         let role = Role::from_byte(wire.role).ok_or(Malformed::Unknown)?;
         if usize::from(wire.route) >= CLASS_ROUTES {
             return Err(Malformed::Route);
         }
         let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
         let combines = matches!(kind, Kind::Contribute | Kind::Result);
-        if payload.len() > MOST_PAYLOAD || (combines && !payload.len().is_multiple_of(element.bytes())) {
+        if payload.len() > MOST_PAYLOAD
+            || (combines && !payload.len().is_multiple_of(operation.element_len()))
+        {
             return Err(Malformed::Length);
         }
         let envelope = Envelope {
@@ -264,7 +266,7 @@ impl<'a> Packet<'a> {
             origin: wire.origin.get(),
             sequence: wire.sequence.get(),
             argument: wire.argument.get(),
-            operation: Operation { operator, element },
+            operation,
             status,
             role,
             taken: wire.taken.get(),
@@ -276,27 +278,21 @@ impl<'a> Packet<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::combine::{Element, Operator};
     use proptest::prelude::*;
     use std::vec::Vec;
 
     fn envelopes() -> impl Strategy<Value = Envelope> {
-        let bytes = (0usize..11, 0u8..16, any::<u8>(), 0u8..6, 0u8..6, 0usize..6, 0u8..4);
+        let bytes = (0usize..11, 0u8..16, any::<u8>(), 0usize..30, 0usize..6, 0u8..4);
         (bytes, any::<[u32; 3]>(), any::<u16>()).prop_map(
-            |(
-                (kind, id, generation, operator, element, status, role),
-                [origin, sequence, argument],
-                taken,
-            )| {
+            |((kind, id, generation, operation, status, role), [origin, sequence, argument], taken)| {
                 Envelope {
                     kind: Kind::ALL[kind],
                     route: ClassRoute { id, generation },
                     origin,
                     sequence,
                     argument,
-                    operation: Operation {
-                        operator: Operator::from_byte(operator).unwrap(),
-                        element: Element::from_byte(element).unwrap(),
-                    },
+                    operation: Operation::all().nth(operation).unwrap(),
                     status: Status::ALL[status],
                     role: Role::from_byte(role).unwrap(),
                     taken,
@@ -345,7 +341,7 @@ mod tests {
     #[test]
     fn d9_a_combination_of_half_an_element_is_refused() {
         let contribution = Envelope {
-            operation: Operation { operator: Operator::Add, element: Element::F64 },
+            operation: Operation::new(Operator::Sum, Element::F64).unwrap(),
             ..Envelope::new(Kind::Contribute, ClassRoute::WORLD, 3)
         };
         let mut bytes = Vec::from(Header::new(&contribution, 4).as_bytes());

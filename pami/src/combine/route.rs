@@ -16,6 +16,9 @@ pub const CLASS_ROUTES: usize = 16;
 /// never holds up another: whatever is on its way has a place to go to.
 pub const WINDOW: u16 = 8;
 
+/// Most lists of members in a request for a class route.
+pub const MOST_MEMBERS: usize = 64;
+
 /// A class route as packets name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct ClassRoute {

@@ -6,7 +6,7 @@ use pami::{
     Active, Client, Context, Fetch, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload,
     Put, Receive, Received, Rights, Rmw, Send, SendError, Update, Width,
 };
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// Length, total and result of a reception.
 type Ended = (usize, usize, Result<(), OperationError>);
@@ -20,7 +20,7 @@ type Got = Mutex<Vec<(u32, usize, usize, Result<(), OperationError>)>>;
 /// Three tasks on three nodes; the second is the one that dies.
 struct Scene {
     clients: Vec<Client<TestNode>>,
-    world: Arc<World>,
+    world: &'static World,
     origin: Context<Port>,
     dying: Context<Port>,
     other: Context<Port>,
@@ -42,7 +42,7 @@ fn scene() -> Scene {
 fn scene_with(handler: crate::scene::Handler, got: &'static Got) -> Scene {
     let mut clients = clients(3, false, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
     let [origin, dying, other] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
-    Scene { world: clients[0].node().world.clone(), clients, origin, dying, other, got }
+    Scene { world: clients[0].node().world, clients, origin, dying, other, got }
 }
 
 fn sorted(ends: &Ends) -> Vec<(usize, Option<usize>, Result<(), OperationError>)> {

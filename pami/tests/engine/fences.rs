@@ -115,7 +115,7 @@ fn f2_the_synchronisation_message_is_a_get_of_nothing_and_its_answer_is_empty() 
 fn f2_a_fence_behind_a_rendezvous_waits_for_a_pull_that_is_slow() {
     let (events, note) = events();
     let (clients, mut origin, mut target) = two(false, noting(events));
-    let world = clients[0].node().world.clone();
+    let world = clients[0].node().world;
     send(&mut origin, message(target.endpoint(), pattern(20 * MTU, 1)));
     assert_eq!(origin.fence(target.endpoint(), note("fenced")), Ok(()));
     world.stepped();
@@ -194,7 +194,7 @@ fn f5_a_fence_covers_puts_gets_and_updates() {
         let (clients, mut origin, mut target) = two(local, noting(events));
         let region = target.register(filled(&pattern(30_000, 3)), Rights::all()).ok().unwrap();
         let (target_endpoint, region_handle) = (target.endpoint(), region.handle());
-        let world = clients[0].node().world.clone();
+        let world = clients[0].node().world;
         world.stepped();
         let put = Put {
             target: target_endpoint,

@@ -76,7 +76,7 @@ proptest! {
         };
         let [mut a, mut b] = pair(false, build);
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-        let world = a.node().world.clone();
+        let world = a.node().world;
         // Some of its own is under way.
         let (ends, done) = ends();
         for (cookie, len) in [10, 600, 3000].into_iter().enumerate() {
@@ -87,7 +87,7 @@ proptest! {
         target.advance();
         let (client, to) = (b.id(), target.endpoint());
         for forged in packets {
-            forge(&world, client, to, forged);
+            forge(world, client, to, forged);
             target.advance();
         }
         // What waits for a kept place gets one in time.
@@ -111,7 +111,7 @@ fn d9_a_first_packet_may_have_no_second() {
     let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything()));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let to = target.endpoint();
-    forge(&a.node().world, b.id(), to, (Kind::First, 1, 0, 0, 0, 11, vec![], vec![0]));
+    forge(a.node().world, b.id(), to, (Kind::First, 1, 0, 0, 0, 11, vec![], vec![0]));
     target.advance();
     assert_eq!(origin.send_immediate(to, 1, &[], &[1]), Ok(()));
     advance_all(&mut [&mut origin, &mut target]);

@@ -11,7 +11,7 @@ use pami::{
     Rmw, Send, Shared, Update, Width,
 };
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 const TASKS: usize = 3;
 const SWITCH: usize = 3 * MTU;
@@ -69,7 +69,7 @@ fn data_of(number: u32, len: usize) -> Vec<u8> {
 struct Run {
     dice: Dice,
     book: &'static Mutex<Book>,
-    world: Arc<World>,
+    world: &'static World,
     clients: Vec<Client<TestNode>>,
     contexts: Vec<Context<Port>>,
     regions: Vec<Region>,
@@ -155,7 +155,7 @@ impl Run {
             client.contexts(1).rendezvous_from(SWITCH).kept(KEPT).dispatch(0, handler)
         };
         let mut clients = clients(TASKS as u32, local, build);
-        let world = clients[0].node().world.clone();
+        let world = clients[0].node().world;
         world.stepped();
         world.lock().moody = seed + 1;
         let mut contexts: Vec<_> = clients

@@ -255,7 +255,7 @@ fn p6_a_region_that_ends_under_a_pull_ends_the_reception_with_the_fault() {
         Receive::Into(buffer(message.total), OnReceived { call: whole, cookie: 0 })
     });
     let (mut clients, mut origin, mut target) = far(handler);
-    let world = clients[0].node().world.clone();
+    let world = clients[0].node().world;
     world.stepped();
     send(&mut origin, message(target.endpoint(), pattern(4 * MTU, 0)));
     // The request, the get and a part of the answer.

@@ -10,7 +10,6 @@ use pami::{
     Active, Client, ClientBuilder, Collect, CollectError, Context, Done, GeometryId, Limits, NewGeometry,
     OperationError, Shared,
 };
-use std::sync::Arc;
 
 /// What untouched memory holds.
 pub const POISON: u64 = 0xdead_beef_dead_beef;
@@ -38,7 +37,7 @@ pub struct Stage {
     /// Those of task 0, then those of task 1, and so on.
     pub contexts: Vec<Context<Port>>,
     pub per_task: usize,
-    pub world: Arc<World>,
+    pub world: &'static World,
     pub random: Random,
 }
 
@@ -57,7 +56,7 @@ impl Stage {
         for client in &mut clients {
             contexts.extend((0..per_task).map(|offset| context(client, offset)));
         }
-        let world = clients[0].node().world.clone();
+        let world = clients[0].node().world;
         world.stepped();
         Self { clients, contexts, per_task: per_task.into(), world, random: Random::new(seed) }
     }

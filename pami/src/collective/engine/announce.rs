@@ -102,7 +102,7 @@ impl Notice {
             geometry: GeometryId(label.key.geometry),
             number: label.key.sequence,
             form: [Form::RootOnly, Form::OthersOnly].into_iter().find(|form| *form as u8 == self.form)?,
-            what: Collective::all().find(|what| *what as u8 == self.what)?,
+            what: Collective::ALL.into_iter().find(|what| *what as u8 == self.what)?,
             algorithm: (algorithm.into_iter().find(|it| *it as u8 == self.algorithm)?, tuning),
             root: self.root.get(),
             len: self.len.get() as usize,

@@ -204,7 +204,7 @@ impl<P: Port> Slot<P> {
                 }
             }
             // No call is taken whose algorithm needs the tree network.
-            Step::Combine { .. } => Carried::Done,
+            Step::Combine { .. } | Step::Spread { .. } => Carried::Done,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Values with the index of where they are, for minloc and maxloc.
 
 use super::number::Ordered;
-use super::{Bytes, Element, Operator, ReduceError, Spans};
+use super::{Bytes, Element, Operator, Pairs as _, ReduceError, Spans};
 use core::cmp::Ordering;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

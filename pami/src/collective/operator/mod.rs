@@ -3,19 +3,23 @@
 //! A [`Reducer`] is an operator on a type, found possible once and applied to spans of bytes many times. Spans hold
 //! elements in the node's byte order, aligned as the type is.
 //!
-//! The same operands in the same order give the same bits, on every node of one architecture:
+//! The same operands in the same order give the same bits, on every node:
 //! - Integers: sum and product wrap around.
-//! - Floats: each operation rounds to nearest even, nothing is fused. Minimum and maximum take -0 for less than +0;
-//!   if an operand is a NaN, the result is the NaN with only the quiet bit set. So they commute and associate to the
-//!   bit. Sum and product commute to the bit, but do not associate; a NaN's payload is the processor's.
-//! - Complex product: `(a c - b d) + (a d + b c) i`, no case for infinities.
+//! - Floats: each operation rounds to nearest even, nothing is fused. A result that is no number is the positive NaN
+//!   with only the quiet bit set, whatever the processor makes of it. Minimum and maximum take -0 for less than +0; if
+//!   an operand is a NaN, so is the result. So they commute and associate to the bit. Sum and product commute to the
+//!   bit, but do not associate.
+//! - Complex product: `(a c - b d) + (a d + b c) i`, no case for infinities; parts that are no numbers as above.
 //! - Minloc and maxloc: of equal values the lower index; a NaN beats every number, and of NaNs the lower index.
 //! - Logical operators take integers, 0 as false, and give 0 or 1.
+//!
+//! The [tree network's ALU](crate::combine::alu) is the same arithmetic on the wire's bytes.
 
 mod located;
 mod number;
 
 use super::step::Order;
+use crate::combine::Operation;
 use core::fmt;
 pub use located::{
     LocatedF32, LocatedF64, LocatedI8, LocatedI16, LocatedI32, LocatedI64, LocatedU8, LocatedU16, LocatedU32,
@@ -145,15 +149,8 @@ impl Reducer {
         match self.0 {
             Kind::User(operator) => operator.element_len,
             Kind::Known(operator, element) => {
-                let number = match element {
-                    Element::I8 | Element::U8 => 1,
-                    Element::I16 | Element::U16 => 2,
-                    Element::I32 | Element::U32 | Element::F32 => 4,
-                    Element::I64 | Element::U64 | Element::F64 | Element::ComplexF32 => 8,
-                    Element::ComplexF64 => 16,
-                };
                 // The index of a short value is as long as that of a word.
-                if operator.locates() { 2 * number.max(4) } else { number }
+                if operator.locates() { 2 * element.bytes().max(4) } else { element.bytes() }
             }
         }
     }
@@ -184,29 +181,34 @@ impl Reducer {
             return Err(ReduceError::Length);
         }
         let spans = Spans { into, from, order };
-        let (operator, element) = match self.0 {
+        match self.0 {
             Kind::User(operator) => {
                 (operator.combine)(spans.into, spans.from, order);
-                return Ok(());
+                Ok(())
             }
-            Kind::Known(operator, element) => (operator, element),
-        };
-        if operator.locates() {
-            return located::reduce(operator, element, spans);
+            Kind::Known(operator, element) if operator.locates() => located::reduce(operator, element, spans),
+            Kind::Known(operator, element) => spans.combine(operator, element),
         }
-        match element {
-            Element::I8 => spans.integers::<i8>(operator),
-            Element::I16 => spans.integers::<i16>(operator),
-            Element::I32 => spans.integers::<i32>(operator),
-            Element::I64 => spans.integers::<i64>(operator),
-            Element::U8 => spans.integers::<u8>(operator),
-            Element::U16 => spans.integers::<u16>(operator),
-            Element::U32 => spans.integers::<u32>(operator),
-            Element::U64 => spans.integers::<u64>(operator),
-            Element::F32 => spans.ordered::<f32>(operator, element),
-            Element::F64 => spans.ordered::<f64>(operator, element),
-            Element::ComplexF32 => spans.numbers::<ComplexF32>(operator, element),
-            Element::ComplexF64 => spans.numbers::<ComplexF64>(operator, element),
+    }
+
+    /// What the tree network's ALU has to do to the same effect, if it can.
+    pub fn operation(&self) -> Option<Operation> {
+        match self.0 {
+            Kind::Known(operator, element) => Operation::new(operator, element),
+            Kind::User(_) => None,
+        }
+    }
+}
+
+impl Element {
+    /// Bytes of one.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 | Self::ComplexF32 => 8,
+            Self::ComplexF64 => 16,
         }
     }
 }
@@ -219,9 +221,66 @@ impl Operator {
 }
 
 /// What elements can be read from bytes and written to them.
-trait Bytes: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {}
+pub(crate) trait Bytes: FromBytes + IntoBytes + Immutable + KnownLayout + Copy {}
 
 impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Copy> Bytes for T {}
+
+/// Pairs of elements, of which each first one becomes the combination.
+pub(crate) trait Pairs: Sized {
+    /// Combines each pair.
+    fn each<T: Bytes>(self, combine: impl Fn(T, T) -> T) -> Result<(), ReduceError>;
+
+    /// Combines each pair by an operator that does not locate.
+    fn combine(self, operator: Operator, element: Element) -> Result<(), ReduceError> {
+        match element {
+            Element::I8 => integers::<i8>(self, operator),
+            Element::I16 => integers::<i16>(self, operator),
+            Element::I32 => integers::<i32>(self, operator),
+            Element::I64 => integers::<i64>(self, operator),
+            Element::U8 => integers::<u8>(self, operator),
+            Element::U16 => integers::<u16>(self, operator),
+            Element::U32 => integers::<u32>(self, operator),
+            Element::U64 => integers::<u64>(self, operator),
+            Element::F32 => ordered::<f32>(self, operator, element),
+            Element::F64 => ordered::<f64>(self, operator, element),
+            Element::ComplexF32 => numbers::<ComplexF32>(self, operator, element),
+            Element::ComplexF64 => numbers::<ComplexF64>(self, operator, element),
+        }
+    }
+}
+
+fn numbers<T: Number>(pairs: impl Pairs, operator: Operator, element: Element) -> Result<(), ReduceError> {
+    match operator {
+        Operator::Sum => pairs.each(T::sum),
+        Operator::Product => pairs.each(T::product),
+        _ => Err(ReduceError::Unsupported(operator, element)),
+    }
+}
+
+fn ordered<T: Number + Ordered>(
+    pairs: impl Pairs,
+    operator: Operator,
+    element: Element,
+) -> Result<(), ReduceError> {
+    match operator {
+        Operator::Min => pairs.each(number::least::<T>),
+        Operator::Max => pairs.each(number::greatest::<T>),
+        _ => numbers::<T>(pairs, operator, element),
+    }
+}
+
+fn integers<T: Integer>(pairs: impl Pairs, operator: Operator) -> Result<(), ReduceError> {
+    let truth = |value: T| value != T::FALSE;
+    match operator {
+        Operator::LogicalAnd => pairs.each(|a: T, b| T::from_bool(truth(a) && truth(b))),
+        Operator::LogicalOr => pairs.each(|a: T, b| T::from_bool(truth(a) || truth(b))),
+        Operator::LogicalXor => pairs.each(|a: T, b| T::from_bool(truth(a) != truth(b))),
+        Operator::BitAnd => pairs.each(|a: T, b| a & b),
+        Operator::BitOr => pairs.each(|a: T, b| a | b),
+        Operator::BitXor => pairs.each(|a: T, b| a ^ b),
+        _ => ordered::<T>(pairs, operator, T::ELEMENT),
+    }
+}
 
 /// The two spans of a reduction.
 struct Spans<'a> {
@@ -230,7 +289,7 @@ struct Spans<'a> {
     order: Order,
 }
 
-impl Spans<'_> {
+impl Pairs for Spans<'_> {
     fn each<T: Bytes>(self, combine: impl Fn(T, T) -> T) -> Result<(), ReduceError> {
         let into = <[T]>::mut_from_bytes(self.into).map_err(|_| ReduceError::Alignment)?;
         let from = <[T]>::ref_from_bytes(self.from).map_err(|_| ReduceError::Alignment)?;
@@ -240,35 +299,6 @@ impl Spans<'_> {
             Order::FromFirst => pairs.for_each(|(into, from)| *into = combine(*from, *into)),
         }
         Ok(())
-    }
-
-    fn numbers<T: Number>(self, operator: Operator, element: Element) -> Result<(), ReduceError> {
-        match operator {
-            Operator::Sum => self.each(T::sum),
-            Operator::Product => self.each(T::product),
-            _ => Err(ReduceError::Unsupported(operator, element)),
-        }
-    }
-
-    fn ordered<T: Number + Ordered>(self, operator: Operator, element: Element) -> Result<(), ReduceError> {
-        match operator {
-            Operator::Min => self.each(number::least::<T>),
-            Operator::Max => self.each(number::greatest::<T>),
-            _ => self.numbers::<T>(operator, element),
-        }
-    }
-
-    fn integers<T: Integer>(self, operator: Operator) -> Result<(), ReduceError> {
-        let truth = |value: T| value != T::FALSE;
-        match operator {
-            Operator::LogicalAnd => self.each(|a: T, b| T::from_bool(truth(a) && truth(b))),
-            Operator::LogicalOr => self.each(|a: T, b| T::from_bool(truth(a) || truth(b))),
-            Operator::LogicalXor => self.each(|a: T, b| T::from_bool(truth(a) != truth(b))),
-            Operator::BitAnd => self.each(|a: T, b| a & b),
-            Operator::BitOr => self.each(|a: T, b| a | b),
-            Operator::BitXor => self.each(|a: T, b| a ^ b),
-            _ => self.ordered::<T>(operator, T::ELEMENT),
-        }
     }
 }
 

@@ -24,6 +24,11 @@ pub(super) trait Integer:
     fn from_bool(value: bool) -> Self;
 }
 
+/// The value, with the NaN that stands for all if it is one.
+fn canonical<T: Ordered>(value: T) -> T {
+    value.nan().unwrap_or(value)
+}
+
 pub(super) fn least<T: Ordered>(a: T, b: T) -> T {
     a.nan().or(b.nan()).unwrap_or(if b.is_less(a) { b } else { a })
 }
@@ -71,11 +76,11 @@ macro_rules! floats {
     ($($float:ident $nan:literal $complex:ident),*) => {$(
         impl Number for $float {
             fn sum(self, other: Self) -> Self {
-                self + other
+                canonical(self + other)
             }
 
             fn product(self, other: Self) -> Self {
-                self * other
+                canonical(self * other)
             }
         }
 
@@ -98,13 +103,13 @@ macro_rules! floats {
 
         impl Number for $complex {
             fn sum(self, other: Self) -> Self {
-                Self { re: self.re + other.re, im: self.im + other.im }
+                Self { re: self.re.sum(other.re), im: self.im.sum(other.im) }
             }
 
             fn product(self, other: Self) -> Self {
                 Self {
-                    re: self.re * other.re - self.im * other.im,
-                    im: self.re * other.im + self.im * other.re,
+                    re: canonical(self.re * other.re - self.im * other.im),
+                    im: canonical(self.re * other.im + self.im * other.re),
                 }
             }
         }

@@ -1,22 +1,11 @@
 use super::*;
 use crate::collective::catalogue::{CATALOGUE, Need};
 use crate::collective::cost::COSTS;
-use std::string::ToString;
+use proptest::prelude::*;
 use std::vec::Vec;
 
-const COLLECTIVES: [Collective; 11] = [
-    Collective::Barrier,
-    Collective::Broadcast,
-    Collective::Reduce,
-    Collective::Allreduce,
-    Collective::ReduceScatter,
-    Collective::Gather,
-    Collective::Scatter,
-    Collective::Allgather,
-    Collective::Alltoall,
-    Collective::Scan,
-    Collective::Exscan,
-];
+/// Makes a condition false.
+type TakeAway = fn(&mut Metadata);
 
 /// A query of which only what is always so holds.
 fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
@@ -56,7 +45,7 @@ fn rich(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
 
 #[test]
 fn g2_every_collective_has_an_algorithm_that_is_always_valid() {
-    for collective in COLLECTIVES {
+    for collective in Collective::ALL {
         for size in [1, 2, 3, 8, 100, 1 << 20] {
             for bytes in [0, 8, 1000, 1 << 20] {
                 let query = plain(collective, size, bytes);
@@ -71,7 +60,7 @@ fn g2_every_collective_has_an_algorithm_that_is_always_valid() {
 #[test]
 fn g2_lists_have_the_always_valid_ones_first_and_every_algorithm_once() {
     let mut listed = 0;
-    for collective in COLLECTIVES {
+    for collective in Collective::ALL {
         let candidates: Vec<_> = plain(collective, 6, 64).candidates().collect();
         let always = candidates.iter().take_while(|candidate| candidate.entry.is_always_valid()).count();
         assert!(always > 0);
@@ -85,7 +74,7 @@ fn g2_lists_have_the_always_valid_ones_first_and_every_algorithm_once() {
 
 #[test]
 fn g2_each_condition_shuts_out_who_needs_it_and_nobody_else() {
-    let shut: [(Need, fn(&mut Metadata)); 8] = [
+    let shut: [(Need, TakeAway); 8] = [
         (Need::Commutative, |metadata| metadata.commutative = false),
         (Need::PowerOfTwo, |metadata| metadata.size = 12),
         (Need::EqualBlocks, |metadata| metadata.equal_blocks = false),
@@ -124,14 +113,17 @@ fn g2_blocks_that_only_the_root_knows_go_flat() {
 #[test]
 fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
     let chosen = |collective, bytes| plain(collective, 64, bytes).choose(None).unwrap().algorithm;
-    assert_eq!(chosen(Collective::Broadcast, 8), Algorithm::Binomial);
+    assert!(matches!(chosen(Collective::Broadcast, 8), Algorithm::Binomial | Algorithm::Nary));
     assert!(matches!(
         chosen(Collective::Broadcast, 1 << 24),
         Algorithm::ScatterAllgather | Algorithm::Pipeline
     ));
     assert_eq!(chosen(Collective::Allreduce, 8), Algorithm::RecursiveDoubling);
     assert_eq!(chosen(Collective::Allreduce, 1 << 24), Algorithm::Rabenseifner);
-    assert_eq!(chosen(Collective::Allgather, 8), Algorithm::Bruck);
+    // Bruck's rotation is the price of sizes that are no power of two.
+    assert_eq!(chosen(Collective::Allgather, 8), Algorithm::RecursiveDoubling);
+    let odd = plain(Collective::Allgather, 63, 8).choose(None).unwrap();
+    assert_eq!(odd.algorithm, Algorithm::Bruck);
     assert_eq!(chosen(Collective::Allgather, 1 << 20), Algorithm::Ring);
     let mut query = plain(Collective::Alltoall, 64, 8);
     query.metadata.equal_blocks = true;
@@ -142,7 +134,7 @@ fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
 
 #[test]
 fn g2_more_data_never_costs_less() {
-    for collective in COLLECTIVES {
+    for collective in Collective::ALL {
         for size in [2, 7, 64, 1000] {
             for entry in catalogue::entries(collective) {
                 let costs = [0, 1, 100, 10_000, 1 << 20, 1 << 30]
@@ -184,10 +176,70 @@ fn a5_ranks_that_share_a_node_use_their_domains() {
     }
 }
 
-#[test]
-fn g2_every_algorithm_has_a_name_of_its_own() {
-    for entry in CATALOGUE {
-        assert_eq!(entry.algorithm.to_string().parse(), Ok(entry.algorithm));
+prop_compose! {
+    /// Anything that can be asked.
+    fn queries()(
+        collective in 0..Collective::ALL.len(), size in 1u32..100_000, bytes in 0usize..1 << 26,
+        holds in any::<[bool; 9]>(), per_node in 1u32..64, diameter in 1u32..64,
+        costs in any::<[u16; 10]>(), radix in 0u32..20, chunk in 0usize..100_000
+    ) -> (Query<'static>, Costs) {
+        let [commutative, equal_blocks, known_blocks, rectangle, domains, ordered, route, on_tree, aligned] = holds;
+        let metadata = Metadata {
+            size,
+            commutative,
+            equal_blocks,
+            known_blocks,
+            rectangle,
+            domains,
+            ordered_domains: domains && ordered,
+            class_route: route,
+            tree_operator: on_tree,
+            aligned,
+        };
+        let terrain = Terrain { size, per_node, hops: diameter.div_ceil(2), diameter };
+        let tuning = Tuning { radix, chunk };
+        let collective = Collective::ALL[collective];
+        let query = Query { metadata, terrain, tuning, ..plain(collective, size, bytes) };
+        let [overhead, latency, hop, byte, local_latency, local_byte, copy, reduce, tree_stage, tree_byte] =
+            costs.map(u64::from);
+        let costs = Costs {
+            overhead, latency, hop, byte, local_latency, local_byte, copy, reduce, tree_stage, tree_byte,
+        };
+        (query, costs)
     }
-    assert_eq!("bogus".parse::<Algorithm>(), Err(UnknownAlgorithm));
+}
+
+proptest! {
+    #[test]
+    fn g2_no_permitted_algorithm_is_cheaper_than_the_one_that_is_chosen((query, costs) in queries()) {
+        for costs in [&COSTS, &costs] {
+            let query = Query { costs, ..query };
+            let chosen = query.choose(None).unwrap();
+            let cost = query.candidate(chosen).cost;
+            prop_assert_eq!(chosen.check(&query.metadata), Ok(()));
+            prop_assert!(query.permitted().any(|candidate| candidate.entry == chosen));
+            for candidate in query.permitted() {
+                prop_assert!(cost <= candidate.cost, "{} for {}", chosen.algorithm, candidate.entry.algorithm);
+            }
+            // What is kept out is kept out by affinity alone, which is then there.
+            for candidate in query.candidates().filter(|candidate| candidate.valid.is_ok() && candidate.cost < cost) {
+                prop_assert!(query.terrain.per_node > 1 && query.bytes <= AFFINITY_LIMIT && query.metadata.domains);
+                prop_assert!(!matches!(candidate.entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork));
+            }
+        }
+    }
+
+    #[test]
+    fn g2_an_algorithm_is_taken_if_forced_exactly_where_it_is_valid((query, _) in queries()) {
+        for algorithm in Algorithm::ALL {
+            let listed = query.candidates().find(|candidate| candidate.entry.algorithm == algorithm);
+            let expected = match listed {
+                None => Err(SelectionError::Unknown(query.collective, algorithm)),
+                Some(Candidate { entry, valid, .. }) => {
+                    valid.map(|()| entry).map_err(|unmet| SelectionError::Unmet(algorithm, unmet))
+                }
+            };
+            prop_assert_eq!(query.choose(Some(algorithm)), expected);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! in order, and judges every step by what the [module's docs](super) promise the engine.
 
 mod claims;
+mod listed;
 pub(crate) mod reference;
 
 use super::{Area, Call, Order, Schedule, Span, Step};
@@ -93,7 +94,9 @@ struct Network<'a> {
     /// Ranks that nobody instructed, until a message calls them.
     asleep: HashSet<usize>,
     tags: HashSet<(usize, usize, u32)>,
-    combining: Vec<Option<(Span, bool)>>,
+    /// Ranks that speak for their nodes, and what they have handed to the tree network.
+    leaders: Vec<usize>,
+    combining: Vec<Option<Step>>,
     operator: Operator,
     random: Random,
     messages: Vec<(u32, u32)>,
@@ -144,6 +147,7 @@ pub(crate) fn run_instructed<'a>(
         ready,
         asleep: asleep.into_iter().collect(),
         tags: HashSet::new(),
+        leaders: (0..size).filter(|&rank| leads(&calls[rank])).collect(),
         combining: vec![None; size],
         operator,
         random: Random::new(seed),
@@ -251,12 +255,13 @@ impl Network<'_> {
                 let from = rank.read(from);
                 rank.span(into).copy_from_slice(&from);
             }
-            Step::Combine { span, contributes } => {
+            Step::Combine { span } | Step::Spread { span, .. } => {
+                assert!(self.leaders.contains(&number), "rank {number} does not speak for its node");
                 rank.check_write(span);
                 rank.writes.push(span);
                 rank.pending += 1;
-                assert_eq!(self.combining[number].replace((span, contributes)), None);
-                if self.combining.iter().all(Option::is_some) {
+                assert_eq!(self.combining[number].replace(step), None);
+                if self.leaders.iter().all(|&leader| self.combining[leader].is_some()) {
                     self.combine();
                 }
             }
@@ -296,20 +301,32 @@ impl Network<'_> {
         self.end_round(number);
     }
 
-    /// The tree network has every rank's operand.
+    /// The tree network has every leader's vector.
     fn combine(&mut self) {
-        let handed: Vec<_> = self.combining.iter_mut().map(|handed| handed.take().unwrap()).collect();
+        let leaders = self.leaders.clone();
+        let handed: Vec<_> = leaders.iter().map(|&rank| self.combining[rank].take().unwrap()).collect();
+        let mut spans = vec![];
         let mut result: Option<Vec<u64>> = None;
-        for (rank, &(span, contributes)) in self.ranks.iter_mut().zip(&handed) {
-            if contributes {
-                let operand = rank.span(span).to_vec();
-                result = Some(match result {
-                    None => operand,
-                    Some(left) => left.iter().zip(operand).map(|(&a, b)| (self.operator)(a, b)).collect(),
+        for (&number, step) in leaders.iter().zip(&handed) {
+            let (span, operand) = match *step {
+                Step::Combine { span } => (span, true),
+                Step::Spread { span, source } => (span, source),
+                _ => unreachable!("handed to the tree network"),
+            };
+            spans.push(span);
+            if operand {
+                let operand = self.ranks[number].span(span).to_vec();
+                result = Some(match (result, step) {
+                    (None, _) => operand,
+                    (Some(_), Step::Spread { .. }) => panic!("two sources"),
+                    (Some(left), _) => {
+                        assert!(matches!(handed[0], Step::Combine { .. }), "both kinds at once");
+                        left.iter().zip(operand).map(|(&a, b)| (self.operator)(a, b)).collect()
+                    }
                 });
             }
         }
-        for (number, (span, _)) in handed.into_iter().enumerate() {
+        for (number, span) in leaders.into_iter().zip(spans) {
             self.ranks[number].span(span).copy_from_slice(result.as_ref().unwrap());
             self.ranks[number].pending -= 1;
             self.end_round(number);
@@ -325,6 +342,12 @@ impl Network<'_> {
             self.ready.push(number);
         }
     }
+}
+
+/// Whether a rank is the lowest of its node, or alone there.
+fn leads(call: &Call) -> bool {
+    let node = |rank| call.domains.map_or(rank, |domains| domains.leader(rank));
+    (0..=call.rank).find(|&rank| node(rank) == node(call.rank)) == Some(call.rank)
 }
 
 /// A line that tells one case from all others.

@@ -4,12 +4,16 @@
 //! [`stepped`](World::stepped) moves only when the test says so, one packet at a time and in any order that the network
 //! could have.
 
+mod tree;
 mod unit;
 mod world;
 
 use pami::client::{ClientError, Node, Sharing};
+use pami::combine::{Arrival as Delivery, ClassRoute, InjectError, Members, Operation, Role, Status};
 use pami::context::Work;
-use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable, Wake};
+use pami::device::{
+    Arrival, CollectiveNetwork, Completed, Full, NoRegionLeft, Path, Port, Unreachable, Wake,
+};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
@@ -19,7 +23,8 @@ use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
 use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+pub use tree::Tree;
 use unit::Injected;
 pub use world::{Step, World};
 
@@ -68,7 +73,7 @@ impl Arrival for Packet {
 pub struct TestNode {
     pub task: u32,
     pub tasks: u32,
-    pub world: Arc<World>,
+    pub world: &'static World,
     names: Mutex<[Option<&'static str>; CLIENTS]>,
 }
 
@@ -79,13 +84,13 @@ pub fn machine(tasks: u32, local: bool) -> Vec<&'static TestNode> {
 
 /// Tasks, so many on each node, numbered over the tasks of a node first.
 pub fn machine_of(tasks: u32, per_node: u32) -> Vec<&'static TestNode> {
-    let world = Arc::new(World::new(tasks, per_node));
-    let node = |task| TestNode { task, tasks, world: world.clone(), names: Mutex::default() };
+    let world: &World = Box::leak(Box::new(World::new(tasks, per_node)));
+    let node = |task| TestNode { task, tasks, world, names: Mutex::default() };
     (0..tasks).map(|task| &*Box::leak(Box::new(node(task)))).collect()
 }
 
 pub struct TestPort {
-    world: Arc<World>,
+    world: &'static World,
     me: Endpoint,
     local_first: bool,
     posts: &'static PostQueue<Work<TestPort>>,
@@ -116,6 +121,7 @@ impl Port for TestPort {
     type Arrival = Packet;
     type Waker = NobodySleeps;
     type Route = (Path, Endpoint);
+    type Network = TestNetwork;
 
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
         let node = self.node_of(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
@@ -322,6 +328,83 @@ impl Port for TestPort {
     fn now_ns(&self) -> u64 {
         self.world.lock().now
     }
+
+    fn network(&self) -> Option<TestNetwork> {
+        let node = self.node_of(self.me.task())?;
+        self.world.lock().tree.is_some().then_some(TestNetwork { world: self.world, node })
+    }
+}
+
+/// A node's way to the collective network.
+#[derive(Clone, Copy)]
+pub struct TestNetwork {
+    world: &'static World,
+    node: u32,
+}
+
+impl TestNetwork {
+    fn with<R>(&self, what: impl FnOnce(&mut Tree) -> R) -> R {
+        what(self.world.lock().tree.as_mut().expect("a tree stays"))
+    }
+
+    /// What `fill` writes, unless the node is to try again for no reason.
+    fn filled(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<Vec<u8>, InjectError> {
+        if self.world.lock().refuses() {
+            return Err(InjectError::Full);
+        }
+        let mut payload = vec![0xee; len];
+        fill(&mut payload);
+        Ok(payload)
+    }
+}
+
+impl CollectiveNetwork for TestNetwork {
+    fn payload(&self) -> usize {
+        tree::PAYLOAD
+    }
+
+    fn role(&self, route: ClassRoute) -> Option<Role> {
+        self.with(|tree| tree.role(self.node, route))
+    }
+
+    fn contribute(
+        &self,
+        route: ClassRoute,
+        operation: Operation,
+        sequence: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), InjectError> {
+        let payload = self.filled(len, fill)?;
+        self.with(|tree| tree.contribute(self.node, route, operation, sequence, payload))
+    }
+
+    fn broadcast(
+        &self,
+        route: ClassRoute,
+        sequence: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), InjectError> {
+        let payload = self.filled(len, fill)?;
+        self.with(|tree| tree.broadcast(self.node, route, sequence, payload))
+    }
+
+    fn receive(&self, route: ClassRoute, take: impl FnOnce(&Delivery<'_>)) -> bool {
+        self.with(|tree| tree.receive(self.node, route, take))
+    }
+
+    fn allocate(&self, members: &[Members]) -> Result<(), InjectError> {
+        self.with(|tree| tree.allocate(self.node, members))
+    }
+
+    fn answer(&self) -> Option<Result<ClassRoute, Status>> {
+        self.with(|tree| tree.answer(self.node))
+    }
+
+    fn release(&self, route: ClassRoute) -> Result<(), InjectError> {
+        self.with(|tree| tree.release(self.node, route))
+    }
 }
 
 impl Node for TestNode {
@@ -363,7 +446,7 @@ impl Node for TestNode {
         let posts: &'static PostQueue<_> = Box::leak(Box::new(PostQueue::new()));
         let me = Endpoint::from_parts(id, self.task, context);
         let posted = posts.consumer().expect("a new queue");
-        Ok(TestPort { world: self.world.clone(), me, local_first: false, posts, posted })
+        Ok(TestPort { world: self.world, me, local_first: false, posts, posted })
     }
 
     fn memory<T: Send>(&self, len: usize, mut value: impl FnMut() -> T) -> Option<&'static mut [T]> {

@@ -1,7 +1,7 @@
 //! The nodes and the network between them.
 
 use super::unit::{Answer, Ask, Injected, Unit};
-use super::{MTU, Packet, QUEUE};
+use super::{MTU, Packet, QUEUE, Tree};
 use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
 use pami::endpoint::Endpoint;
 use pami::packet::Kind;
@@ -34,6 +34,8 @@ pub enum Step {
     Send(Key),
     /// The first answer of a node to another goes on by a packet.
     Answer(u32, u32),
+    /// Something goes through the collective network.
+    Tree,
 }
 
 #[derive(Default)]
@@ -60,6 +62,8 @@ pub struct State {
     pub watched: Vec<u32>,
     /// A node whose injected packets arrive, and which dies, between a look at a FIFO that finds it empty and the next.
     pub last_words: Option<u32>,
+    /// The collective network, if the nodes are on it.
+    pub tree: Option<Tree>,
 }
 
 impl World {
@@ -77,6 +81,7 @@ impl World {
             now: 0,
             watched: Vec::new(),
             last_words: None,
+            tree: None,
         };
         Self { per_node, tasks, state: Mutex::new(state) }
     }
@@ -89,9 +94,18 @@ impl World {
         (task < self.tasks).then_some(task / self.per_node)
     }
 
+    /// Puts all nodes on a collective network, before they are used.
+    pub fn plant(&self) {
+        self.lock().tree = Some(Tree::new(self.tasks.div_ceil(self.per_node)));
+    }
+
     /// From now on packets move only by [`step`](State::step).
     pub fn stepped(&self) {
-        self.lock().stepped = true;
+        let mut state = self.lock();
+        state.stepped = true;
+        if let Some(tree) = &mut state.tree {
+            tree.stepped = true;
+        }
     }
 
     /// Back to the default.
@@ -122,6 +136,9 @@ impl World {
         }
         state.units[node as usize].answers.clear();
         state.dead.insert(node);
+        if let Some(tree) = &mut state.tree {
+            tree.dead.insert(node);
+        }
     }
 
     /// How many of the network's packets so far were of this kind.
@@ -215,7 +232,8 @@ impl State {
             .iter()
             .zip(0..)
             .flat_map(|(unit, from)| unit.answers.keys().copied().map(move |to| Step::Answer(from, to)));
-        sends.chain(answers).filter(|&step| self.can(step)).collect()
+        let tree = self.tree.as_ref().filter(|tree| tree.stepped).map(|_| Step::Tree);
+        sends.chain(answers).filter(|&step| self.can(step)).chain(tree).collect()
     }
 
     fn can(&self, step: Step) -> bool {
@@ -238,6 +256,7 @@ impl State {
                 let target = self.ports.get(&key(envelope.target));
                 envelope.kind == Kind::Put || target.is_none_or(|target| target.reception.len() < QUEUE)
             }
+            Step::Tree => true,
             Step::Answer(from, to) => {
                 let alive = !self.dead.contains(&from) && !self.dead.contains(&to);
                 alive && self.units[from as usize].answers.get(&to).is_some_and(|queue| !queue.is_empty())
@@ -250,6 +269,7 @@ impl State {
         match step {
             Step::Send(from) => self.send(from),
             Step::Answer(from, to) => self.answer(from, to),
+            Step::Tree => _ = self.tree.as_mut().is_some_and(Tree::step),
         }
     }
 

@@ -10,7 +10,7 @@ use super::port::{Port, Station};
 use super::routes::Change;
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
-use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Status};
+use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Status};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -310,7 +310,7 @@ impl<S: Read + Write> TreeSwitch<S> {
                 let kind = if packet.is_broadcast() { Kind::Broadcast } else { Kind::Result };
                 let (operation, status) = match packet.body {
                     Body::Combine { operation, status } => (operation, status),
-                    Body::Broadcast => Default::default(),
+                    Body::Broadcast => (Operation::NOTHING, Status::Good),
                 };
                 let envelope = Envelope {
                     sequence: packet.sequence,

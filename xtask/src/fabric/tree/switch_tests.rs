@@ -138,7 +138,7 @@ impl Bench {
     }
 }
 
-const SUM: Operation = Operation { operator: Operator::Add, element: Element::U32 };
+const SUM: Operation = Operation::new(Operator::Sum, Element::U32).unwrap();
 
 #[test]
 fn x4_nodes_are_welcomed_and_their_sum_comes_to_all() {

@@ -1,0 +1,214 @@
+//! Names of collectives and of their algorithms, as people type and read them.
+
+use super::call::{Algorithm, Collective};
+use super::catalogue;
+use core::fmt;
+use core::str::FromStr;
+
+impl Collective {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Barrier,
+        Self::Broadcast,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::ReduceScatter,
+        Self::Gather,
+        Self::Scatter,
+        Self::Allgather,
+        Self::Alltoall,
+        Self::Scan,
+        Self::Exscan,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Barrier => "barrier",
+            Self::Broadcast => "broadcast",
+            Self::Reduce => "reduce",
+            Self::Allreduce => "allreduce",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::Gather => "gather",
+            Self::Scatter => "scatter",
+            Self::Allgather => "allgather",
+            Self::Alltoall => "alltoall",
+            Self::Scan => "scan",
+            Self::Exscan => "exscan",
+        }
+    }
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::Dissemination,
+        Self::Binomial,
+        Self::Nary,
+        Self::Flat,
+        Self::Pipeline,
+        Self::Rectangle,
+        Self::ScatterAllgather,
+        Self::RecursiveDoubling,
+        Self::Rabenseifner,
+        Self::RecursiveHalving,
+        Self::Ring,
+        Self::Bruck,
+        Self::Pairwise,
+        Self::GatherBroadcast,
+        Self::Affinity,
+        Self::TreeNetwork,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dissemination => "dissemination",
+            Self::Binomial => "binomial",
+            Self::Nary => "n-ary",
+            Self::Flat => "flat",
+            Self::Pipeline => "pipeline",
+            Self::Rectangle => "rectangle",
+            Self::ScatterAllgather => "scatter-allgather",
+            Self::RecursiveDoubling => "recursive-doubling",
+            Self::Rabenseifner => "rabenseifner",
+            Self::RecursiveHalving => "recursive-halving",
+            Self::Ring => "ring",
+            Self::Bruck => "bruck",
+            Self::Pairwise => "pairwise",
+            Self::GatherBroadcast => "gather-broadcast",
+            Self::Affinity => "affinity",
+            Self::TreeNetwork => "tree-network",
+        }
+    }
+}
+
+/// The word names nothing of its kind. Who typed it is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnknownName {
+    /// No collective.
+    Collective,
+    /// No algorithm.
+    Algorithm,
+    /// No pair of collective and algorithm, with `=` between them.
+    Pair,
+    /// The collective has no such algorithm.
+    Mismatched(Collective, Algorithm),
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Collective => {
+                f.write_str("a collective is one of")?;
+                Collective::ALL.iter().try_for_each(|collective| write!(f, " {collective}"))
+            }
+            Self::Algorithm => {
+                f.write_str("an algorithm is one of")?;
+                Algorithm::ALL.iter().try_for_each(|algorithm| write!(f, " {algorithm}"))
+            }
+            Self::Pair => f.write_str("name algorithms as in allreduce=ring,barrier=n-ary"),
+            Self::Mismatched(collective, algorithm) => {
+                write!(f, "{collective} has no algorithm {algorithm}; it has")?;
+                catalogue::entries(*collective).try_for_each(|entry| write!(f, " {}", entry.algorithm))
+            }
+        }
+    }
+}
+
+impl core::error::Error for UnknownName {}
+
+macro_rules! named {
+    ($($kind:ident)*) => {$(
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $kind {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
+                Self::ALL.into_iter().find(|it| it.name() == text).ok_or(UnknownName::$kind)
+            }
+        }
+    )*};
+}
+named!(Collective Algorithm);
+
+/// Algorithms that are forced, by collective (SPEC G-2): what is typed as `allreduce=ring,barrier=n-ary`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Forced([Option<Algorithm>; Collective::ALL.len()]);
+
+impl Forced {
+    /// Forces `algorithm` on `collective`.
+    ///
+    /// # Errors
+    /// [`UnknownName::Mismatched`]
+    pub fn force(&mut self, collective: Collective, algorithm: Algorithm) -> Result<(), UnknownName> {
+        catalogue::entry(collective, algorithm).ok_or(UnknownName::Mismatched(collective, algorithm))?;
+        self.0[collective as usize] = Some(algorithm);
+        Ok(())
+    }
+
+    /// What is forced on `collective`.
+    pub fn get(&self, collective: Collective) -> Option<Algorithm> {
+        self.0[collective as usize]
+    }
+}
+
+impl FromStr for Forced {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let mut forced = Self::default();
+        for pair in text.split(',') {
+            let (collective, algorithm) = pair.split_once('=').ok_or(UnknownName::Pair)?;
+            forced.force(collective.trim().parse()?, algorithm.trim().parse()?)?;
+        }
+        Ok(forced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+    use std::string::ToString;
+
+    #[test]
+    fn g2_collectives_and_algorithms_have_names_of_their_own() {
+        for (place, collective) in Collective::ALL.into_iter().enumerate() {
+            assert_eq!(collective.to_string().parse(), Ok(collective));
+            assert_eq!(collective as usize, place);
+        }
+        for (place, algorithm) in Algorithm::ALL.into_iter().enumerate() {
+            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+            assert_eq!(algorithm as usize, place);
+        }
+        assert_eq!("bogus".parse::<Algorithm>(), Err(UnknownName::Algorithm));
+        assert_eq!("Barrier".parse::<Collective>(), Err(UnknownName::Collective));
+        assert_eq!(format!("{:>9}|", Algorithm::Ring), "     ring|");
+    }
+
+    #[test]
+    fn g2_a_list_of_pairs_forces_algorithms() {
+        let forced: Forced = "allreduce=ring, barrier=n-ary".parse().unwrap();
+        for collective in Collective::ALL {
+            let expected = match collective {
+                Collective::Allreduce => Some(Algorithm::Ring),
+                Collective::Barrier => Some(Algorithm::Nary),
+                _ => None,
+            };
+            assert_eq!(forced.get(collective), expected);
+        }
+        let mismatched = UnknownName::Mismatched(Collective::Scan, Algorithm::Ring);
+        assert_eq!("barrier=n-ary,scan=ring".parse::<Forced>(), Err(mismatched));
+        assert_eq!(mismatched.to_string(), "scan has no algorithm ring; it has recursive-doubling");
+        assert_eq!("".parse::<Forced>(), Err(UnknownName::Pair));
+        assert_eq!("barrier".parse::<Forced>(), Err(UnknownName::Pair));
+        assert_eq!("barrier=fast".parse::<Forced>(), Err(UnknownName::Algorithm));
+        assert_eq!("fence=ring".parse::<Forced>(), Err(UnknownName::Collective));
+    }
+}

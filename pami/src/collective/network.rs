@@ -1,0 +1,78 @@
+//! Along the tree network: the ranks of a node meet at one of them, its *leader*, and the leaders in the network
+//! (SPEC D-3, G-7).
+//!
+//! A node is in a class route once, however many ranks it has. So one rank speaks for it: the lowest of the node, or
+//! the only one. Up to the leader and down from it vectors go along the affinity domains within the node; without
+//! domains every rank is alone on its node. A root that does not lead hands its vector to its leader, or gets it from
+//! there, so that a node's contributions to a class route come from one endpoint, in one order.
+
+use super::call::{Call, Collective};
+use super::fan::Reduction;
+use super::schedule::Phase;
+use super::step::{Area, Span};
+use super::tree::{Shape, Tree};
+
+/// The rank that speaks for the node of `rank`.
+fn leader(call: &Call, rank: u32) -> u32 {
+    call.domains.map_or(rank, |domains| domains.leader(rank))
+}
+
+/// The tree within the node of the call's rank.
+fn within<'a>(call: &Call<'a>) -> Tree<'a> {
+    match call.domains {
+        Some(domains) => Tree::new(Shape::Node(domains), call.size, leader(call, call.rank), call.rank),
+        None => Tree::new(Shape::Alone, call.size, call.rank, call.rank),
+    }
+}
+
+/// The phase with this number of a barrier, broadcast, reduce or allreduce.
+pub(super) fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
+    let leads = leader(call, call.rank) == call.rank;
+    let output = call.vector(Area::Output);
+    match call.collective {
+        Collective::Barrier => match index {
+            0 => Some(Phase::Up(within(call))),
+            1 if leads => Some(Phase::Combine(output.first(0))),
+            1 => Some(Phase::NOTHING),
+            2 => Some(Phase::Down(within(call))),
+            _ => None,
+        },
+        Collective::Broadcast => {
+            let speaker = leader(call, call.root);
+            match index {
+                0 if call.is_root() => {
+                    Some(Phase::Copy { into: output, from: Span { area: call.operand(), ..output } })
+                }
+                0 => Some(Phase::NOTHING),
+                1 => Some(Phase::Hand { from: (call.root, output), to: (speaker, output) }),
+                2 if leads => Some(Phase::Spread { span: output, source: call.rank == speaker }),
+                2 => Some(Phase::NOTHING),
+                3 => Some(Phase::Broadcast { tree: within(call), vector: output, chunk: output.len.max(1) }),
+                _ => None,
+            }
+        }
+        _ => reduction(call, output, leads, index),
+    }
+}
+
+fn reduction<'a>(call: &Call<'a>, output: Span, leads: bool, index: u8) -> Option<Phase<'a>> {
+    let all = call.collective == Collective::Allreduce;
+    // Who has no room for the result has it where the reduction leaves it.
+    let result = (all || call.is_root()).then_some(output);
+    let combined = |rank| if all || rank == call.root { output } else { call.vector(Area::Scratch) };
+    match index {
+        0 => {
+            let operand = Span { area: call.operand(), ..output };
+            let reduction = Reduction { operand, result, heir: None, chunk: output.len.max(1) };
+            Some(Phase::Reduction { tree: within(call), reduction })
+        }
+        1 if leads => Some(Phase::Combine(combined(call.rank))),
+        1 => Some(Phase::NOTHING),
+        2 if all => Some(Phase::Broadcast { tree: within(call), vector: output, chunk: output.len.max(1) }),
+        2 => {
+            let speaker = leader(call, call.root);
+            Some(Phase::Hand { from: (speaker, combined(speaker)), to: (call.root, output) })
+        }
+        _ => None,
+    }
+}
