@@ -33,11 +33,12 @@
 
 mod alone;
 mod count;
+mod one_sided;
 mod pair;
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use count::Count;
-use kernel::{Active, Context, JobError, Message, Receive, Task};
+use kernel::{Active, Context, Endpoint, JobError, Message, Receive, SendError, Task};
 
 kernel::entry!(main);
 
@@ -65,6 +66,11 @@ impl Arrivals {
             Receive::Done
         })?;
         Ok((arrivals, handler))
+    }
+
+    /// Sends one such message.
+    fn send(active: &mut Active, target: Endpoint) -> Result<(), SendError> {
+        active.send_immediate(target, COUNTED, &[], &WORD.to_ne_bytes())
     }
 
     fn number(&self) -> u32 {
