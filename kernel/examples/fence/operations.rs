@@ -31,7 +31,8 @@ const LONGEST: usize = 40_000;
 const SPAN: usize = LONGEST + 256;
 /// Bytes of a region.
 pub const REGION: usize = PATTERN as usize + SPAN;
-const BUFFERS: usize = 4;
+/// As many long messages as may be under way.
+const BUFFERS: usize = 2 * COUNT;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
