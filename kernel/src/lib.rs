@@ -5,6 +5,7 @@
 //! | [`personality`] | what the node is told at boot; shared with the host tool |
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
+//! | [`segments`] | memory that tasks of a node share |
 //! | `tree` | what the device tree says of the machine |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
 //! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
@@ -19,6 +20,7 @@ pub mod layout;
 pub mod paging;
 pub mod personality;
 pub mod routing;
+pub mod segments;
 
 #[cfg(target_os = "none")]
 extern crate alloc;
@@ -36,7 +38,7 @@ pub use {
     firmware::{Port, Unit},
     instructions::Instructions,
     messaging::*,
-    task::{Arena, OutOfMemory, SpawnError, Task},
+    task::{Arena, OutOfMemory, SegmentError, SpawnError, Task},
 };
 
 #[cfg(target_os = "none")]

@@ -37,6 +37,14 @@ on_both_architectures! {
         assert_eq!(outcome.fabric.nodes[0].injected.packets, 0, "a local message went over the torus");
     }
 
+    fn n7_tasks_of_a_node_share_the_segments_that_they_ask_for(arch) {
+        let outcome = Run::new("segments").arch(arch).torus("2").harts(3).mode(Mode::Vn).timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        for sum in ["met 3 tasks whose numbers add up to 6", "met 3 tasks whose numbers add up to 9"] {
+            assert_eq!(count_lines(&outcome, sum), 3, "{}", outcome.explain());
+        }
+    }
+
     fn p9_the_networks_loop_back_carries_every_size(arch) {
         let run = Run::new("all-pairs").arch(arch).torus("1").harts(2).mode(Mode::Vn).args(["--loop-back"]);
         let outcome = run.timeout(DEADLINE).run().unwrap();
