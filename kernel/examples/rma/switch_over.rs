@@ -20,6 +20,8 @@ const SIZES: [usize; 12] = [512, 1024, 2048, 4096, 6144, 8192, 12288, 16384, 327
 /// Round trips for each size, where none says how many.
 const ROUNDS: u32 = 51;
 const MOST_ROUNDS: usize = 201;
+/// Above this size there are fewer.
+const LONG: usize = 1 << 16;
 /// Messages that follow each other.
 const BURST: u32 = 8;
 /// From which size on messages are sent by rendezvous, by client.
@@ -134,6 +136,7 @@ struct Bench {
 impl Bench {
     fn row(&mut self, both: &[Way; 2], size: usize, rounds: u32) -> Result<(), JobError> {
         let mut times = [const { heapless::Vec::<u64, MOST_ROUNDS>::new() }; 4];
+        let rounds = if size > LONG { rounds.div_ceil(8) } else { rounds };
         for round in 0..rounds as usize {
             for (way, place) in both.iter().zip(0..) {
                 let _ = times[place].push(self.half_round_trip(way, size, round % 256)?);

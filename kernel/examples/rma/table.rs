@@ -250,13 +250,12 @@ impl Bench {
         })
     }
 
-    fn update(&mut self, way: &Way) -> Result<(), JobError> {
+    fn update(&mut self, way: &Way, rmw: Rmw, done: OnFetched) -> Result<(), JobError> {
         let &Way { target, region, .. } = way;
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
-        let done = Some(self.on_fetched);
         self.begun += 1;
-        self.ways
-            .attempt(way.context, |active| active.fetch(Fetch { target, region, offset: WORD, rmw, done }))
+        self.ways.attempt(way.context, |active| {
+            active.fetch(Fetch { target, region, offset: WORD, rmw, done: Some(done) })
+        })
     }
 
     fn clear_landing(&mut self) {
