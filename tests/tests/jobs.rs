@@ -63,6 +63,24 @@ on_both_architectures! {
         }
     }
 
+    fn x1_rma_prints_a_row_per_path_and_size_and_finds_nothing_wrong(arch) {
+        let run = Run::new("rma").arch(arch).torus("2").args(["--rounds", "5"]).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        for path in ["self  ", "shared memory  ", "loop-back  ", "torus  "] {
+            // Six sizes of puts and gets, one of updates.
+            assert_eq!(count_lines(&outcome, path), 7, "{path}: {}", outcome.explain());
+        }
+        assert_eq!(count_lines(&outcome, "52 rows, 0 wrong"), 1, "{}", outcome.explain());
+    }
+
+    fn p6_eager_and_rendezvous_are_measured_beside_each_other(arch) {
+        let run = Run::new("rma").arch(arch).torus("2").harts(1).args(["--switch-over", "--rounds", "3"]);
+        let outcome = run.timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "12 sizes, 0 wrong"), 1, "{}", outcome.explain());
+    }
+
     fn x4_the_fabric_counts_hops_and_captures_every_packet(arch) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hello.pcap");

@@ -22,7 +22,7 @@ kernel::entry!(main);
 fn main(task: &'static Task) -> Result<(), JobError> {
     let state = State::new(task)?;
     let handler = state.handler(task)?;
-    let mut ways = Ways::new(task, operations::REGION, |builder| {
+    let mut ways = Ways::new(task, operations::REGION, |_, builder| {
         builder.dispatch(operations::MESSAGE, handler).rendezvous_from(RENDEZVOUS_FROM)
     })?;
     state.know(task, &ways)?;

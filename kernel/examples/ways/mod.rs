@@ -57,20 +57,20 @@ fn collect<T, const N: usize>(
 }
 
 impl Ways {
-    /// Sets both clients up as `settings` says, with regions of `bytes` bytes. Every task of the job calls it.
+    /// Sets both clients, 0 and 1, up as `settings` says, with regions of `bytes` bytes. Every task of the job calls it.
     pub fn new(
         task: &'static Task,
         bytes: usize,
-        settings: impl Fn(ClientBuilder) -> ClientBuilder,
+        settings: impl Fn(usize, ClientBuilder) -> ClientBuilder,
     ) -> Result<Self, JobError> {
-        let builder = |name| settings(task.client(name)).contexts(CONTEXTS as u8);
+        let builder = |side, name| settings(side, task.client(name)).contexts(CONTEXTS as u8);
         let ended: &'static AtomicBool = task.memory().place(AtomicBool::new(false))?;
         let end = task.memory().place(|_: &mut Active, _: &Message| {
             ended.store(true, Relaxed);
             Receive::Done
         })?;
-        let (mut meeting, near) = Meeting::prepare(task, builder("near").dispatch(END, end))?;
-        let mut clients = [near.create()?, builder("far").local_paths(false).create()?];
+        let (mut meeting, near) = Meeting::prepare(task, builder(0, "near").dispatch(END, end))?;
+        let mut clients = [near.create()?, builder(1, "far").local_paths(false).create()?];
         let mut contexts = collect(|number| {
             Ok(kernel::context(&mut clients[number / CONTEXTS], (number % CONTEXTS) as u8)?)
         })?;
@@ -104,20 +104,24 @@ impl Ways {
         let map = task.map();
         let lives_here = |&other: &u32| map.place(other).is_some_and(|place| place.node == task.node());
         let neighbour = (0..task.tasks()).filter(|&other| other != me).find(lives_here);
-        let distance =
-            |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
-        let near = (0..task.shape().nodes()).find(|&node| distance(node) == 1);
-        let far = near.and_then(|node| map.task(Place { node, local: 0 }));
         let mut ways = heapless::Vec::new();
         let mut add = |way| _ = ways.push(way);
         add(self.way("self", 0, me, 0, false)?);
         // With no other task in the node, to the other context of this one.
         add(self.way("shared memory", 0, neighbour.unwrap_or(me), neighbour.is_none().into(), false)?);
         add(self.way("loop-back", 1, neighbour.unwrap_or(me), 0, true)?);
-        if let Some(far) = far {
+        if let Some(far) = self.next_node() {
             add(self.way("torus", 0, far, 0, true)?);
         }
         Ok(ways)
+    }
+
+    /// The first task of a node that is one hop away.
+    pub fn next_node(&self) -> Option<u32> {
+        let shape = self.task.shape();
+        let distance = |node: u32| shape.coord(node).map_or(0, |there| shape.hops(self.task.coord(), there));
+        let node = (0..shape.nodes()).find(|&node| distance(node) == 1)?;
+        self.task.map().task(Place { node, local: 0 })
     }
 
     /// Waits for all tasks.
