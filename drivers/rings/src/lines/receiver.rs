@@ -106,7 +106,7 @@ impl Arrival {
 /// Header and data of which one or both lie elsewhere, of an arrival of `line` that has this mark.
 #[cold]
 #[inline(never)]
-fn distant_parts<'a>(line: &'a Line, mark: u64) -> (&'a [u8], &'a [u8]) {
+fn distant_parts(line: &Line, mark: u64) -> (&[u8], &[u8]) {
     let (header_len, _) = inline_lens(mark);
     line.payload.with(|payload| {
         // SAFETY: the mark is set, so the sender wrote the payload in the form that it names before, and leaves it
