@@ -2,6 +2,7 @@
 
 mod clients;
 mod deaths;
+mod fence_forms;
 mod fences;
 mod hostile;
 mod kept;
