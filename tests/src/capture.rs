@@ -65,6 +65,8 @@ pub fn packets(file: &Path) -> Vec<Captured> {
 pub fn in_order(packets: &[Captured], from: u32, to: u32) -> Vec<&Captured> {
     let mut between: Vec<_> =
         packets.iter().filter(|packet| (packet.from, packet.to) == (from, to)).collect();
-    between.sort_by_key(|packet| packet.number);
+    // Numbers begin below their wrap, and a capture begins with the first.
+    let Some(first) = between.first().map(|packet| packet.number) else { return between };
+    between.sort_by_key(|packet| packet.number.wrapping_sub(first) as i32);
     between
 }

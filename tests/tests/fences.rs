@@ -48,16 +48,21 @@ fn follow(there: &[&Captured], back: &[&Captured], fence: usize, target: Endpoin
     let empty_gets = back.iter().enumerate().filter(|(_, packet)| is_empty_get(packet));
     let (get_at, get) = empty_gets.clone().nth(earlier).expect("a GET of nothing for each fence");
 
-    // The target: the GET of nothing is behind those of all rendezvous before the fence, one each.
+    // The target: the GET of nothing is behind those of all rendezvous before the fence. Later ones may have overtaken it.
     let to_target =
         |packet: &&&Captured| (packet.envelope.origin, packet.envelope.target) == (origin, target);
-    let rendezvous = there[..fence].iter().filter(to_target);
-    let rendezvous = rendezvous.filter(|packet| packet.envelope.kind == Kind::Rts).count();
+    let before: Vec<_> = there[..fence]
+        .iter()
+        .filter(to_target)
+        .filter(|packet| packet.envelope.kind == Kind::Rts)
+        .map(|packet| &packet.data)
+        .collect();
     let gets: Vec<_> = back[..get_at]
         .iter()
-        .filter(|packet| of_target(packet) && packet.envelope.kind == Kind::Get && packet.envelope.total > 0)
+        .filter(|packet| of_target(packet) && packet.envelope.kind == Kind::Get)
+        .filter(|packet| before.contains(&&packet.header))
         .collect();
-    assert_eq!(gets.len(), rendezvous, "gets of data before the GET of nothing");
+    assert_eq!(gets.len(), before.len(), "gets of data before the GET of nothing");
 
     // The origin: the transfer of nothing is behind all that was asked for before.
     let is_answer = |packet: &Captured, message: u32| {
@@ -78,7 +83,7 @@ fn follow(there: &[&Captured], back: &[&Captured], fence: usize, target: Endpoin
             && (envelope.kind, envelope.message) == (Kind::FenceAck, there[fence].envelope.message)
     });
     assert!(ack > get_at, "the FENCE-ack is before the GET of nothing");
-    rendezvous
+    before.len()
 }
 
 on_both_architectures! {
@@ -91,12 +96,13 @@ on_both_architectures! {
         let packets = packets(&file);
         let (there, back) = (in_order(&packets, 0, 1), in_order(&packets, 1, 0));
         let fences = there.iter().enumerate().filter(|(_, packet)| packet.envelope.kind == Kind::Fence);
-        let (mut behind, mut seen) = (Vec::new(), Vec::<Endpoint>::new());
+        let (mut behind, mut seen) = (Vec::new(), Vec::<[Endpoint; 2]>::new());
         for (at, fence) in fences {
             let target = fence.envelope.target;
-            let earlier = seen.iter().filter(|&&endpoint| endpoint == target).count();
+            let pair = [fence.envelope.origin, target];
+            let earlier = seen.iter().filter(|&&other| other == pair).count();
             behind.push(follow(&there, &back, at, target, earlier));
-            seen.push(target);
+            seen.push(pair);
         }
         // One behind each kind of operation, then two for each over two contexts of two tasks.
         assert_eq!(behind.len(), 5 + 4 * 2 * 2 * 2);
