@@ -95,7 +95,7 @@ on_both_architectures! {
         every_fence_holds(&outcome);
         let packets = packets(&file);
         let (there, back) = (in_order(&packets, 0, 1), in_order(&packets, 1, 0));
-        let fences = there.iter().enumerate().filter(|(_, packet)| packet.envelope.kind == Kind::Fence);
+        let fences = there.iter().enumerate().filter(|(_, packet)| packet.envelope.kind == Kind::Fence && packet.envelope.origin.task() == 0);
         let (mut behind, mut seen) = (Vec::new(), Vec::<[Endpoint; 2]>::new());
         for (at, fence) in fences {
             let target = fence.envelope.target;

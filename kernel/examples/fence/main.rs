@@ -30,6 +30,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     if task.number() > 0 {
         return ways.serve();
     }
+    ways.await_silence()?;
     let list = ways.list()?;
     let mut fenced = Fenced::new(ways, state)?;
     let mut good = true;

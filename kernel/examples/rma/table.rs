@@ -58,6 +58,7 @@ pub fn run(task: &'static Task, rounds: Option<u32>) -> Result<(), JobError> {
         return ways.serve();
     }
     let mut bench = Bench::new(ways, pattern, rounds.unwrap_or(ROUNDS))?;
+    bench.ways.await_silence()?;
     let list = bench.ways.list()?;
     say(format_args!("path             bytes      put us      MB/s      get us      MB/s"));
     for way in &list {
