@@ -51,8 +51,9 @@ fn d6_the_same_operations_do_the_same_whatever_the_places() {
     for (from, to, local) in [(0, 2, false), (4, 5, false), (4, 4, false), (0, 1, true), (0, 0, true)] {
         let mut world = World::new(Trouble::None);
         world.all(from, to);
-        let packets = world.packets(from, to);
-        assert_eq!((packets > 50, packets == 0), (!local, local), "{from} to {to}: {packets} packets");
+        // The fences over all nodes leave the node anyhow.
+        let packets = world.on_the_wire(from, to);
+        assert_eq!(packets > 20, !local, "{from} to {to}: {packets} packets");
     }
 }
 

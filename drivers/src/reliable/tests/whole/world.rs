@@ -164,9 +164,8 @@ impl World {
         self.mended - before
     }
 
-    /// Messages of 700 bytes and more that one context sent to another, and puts, gets and updates between their nodes, all
-    /// in packets on the wire.
-    pub fn packets(&self, from: usize, to: usize) -> u64 {
+    /// Requests that the target's message unit served and answers that the origin's took in.
+    pub fn on_the_wire(&self, from: usize, to: usize) -> u64 {
         let [from, to] = [from, to].map(|actor| self.units[actor / CONTEXTS].statistics());
         from.placed + to.served
     }
