@@ -5,7 +5,11 @@
 
 local pamir = Proto("pamir", "Pamir torus packet")
 
-local kinds = { [0] = "Hello", [1] = "Go", [2] = "First", [3] = "Next", [4] = "FirstAcked", [5] = "Ack" }
+local kinds = {
+  [0] = "Hello", [1] = "Go", [2] = "First", [3] = "Next", [4] = "FirstAcked", [5] = "Ack", [6] = "Rts", [7] = "Pulled",
+  [8] = "Fence", [9] = "FenceAck", [10] = "Put", [11] = "PutLast", [12] = "Get", [13] = "GetData", [14] = "GetLast",
+  [15] = "Rmw", [16] = "Reply"
+}
 local HEADER = 32
 
 local f = {

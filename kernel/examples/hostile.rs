@@ -1,7 +1,8 @@
 //! Node 0 throws garbage at all others, which count it, drop it, and go on serving honest messages.
 //!
-//! A third of the garbage is random bytes, a third packets with one random byte in an honest header, a third
-//! well-formed packets that name clients, contexts, tasks or lengths that cannot be.
+//! A quarter of the garbage is random bytes, a quarter packets with one random byte in an honest header, a quarter packets
+//! that name clients, contexts or tasks that cannot be, and a quarter is right in all of that, of any kind, and says anything:
+//! requests for regions, fences, answers to what nobody asked, ends and middles of messages.
 #![no_std]
 #![no_main]
 
@@ -69,18 +70,19 @@ fn throw(task: &'static Task, context: &mut kernel::Context, target: Endpoint, r
     }
     let choice = random.next();
     let len = 32 + (choice >> 8) as usize % 65;
-    match choice % 3 {
+    match choice % 4 {
         0 => {}
         1 => {
             let noise = bytes[0];
-            bytes[..32].copy_from_slice(header(target, choice).as_bytes());
+            bytes[..32].copy_from_slice(header(target, random, len - 32).as_bytes());
             bytes[(choice >> 16) as usize % 32] = noise;
         }
-        _ => {
+        2 => {
             let (client, context) = (ClientId((choice >> 16) as u8), ContextOffset((choice >> 24) as u8));
             let impossible = Endpoint::from_parts(client, (choice >> 32) as u32, context);
-            bytes[..32].copy_from_slice(header(impossible, choice).as_bytes());
+            bytes[..32].copy_from_slice(header(impossible, random, len - 32).as_bytes());
         }
+        _ => bytes[..32].copy_from_slice(header(target, random, len - 32).as_bytes()),
     }
     while !task.unit().send_raw(place.node, &bytes[..len]) {
         context.advance();
@@ -88,18 +90,24 @@ fn throw(task: &'static Task, context: &mut kernel::Context, target: Endpoint, r
     context.advance();
 }
 
-fn header(target: Endpoint, choice: u64) -> Header {
-    let kinds = [Kind::First, Kind::Next, Kind::FirstAcked, Kind::Ack, Kind::Hello, Kind::Go];
-    let kind = kinds[(choice >> 40) as usize % kinds.len()];
-    let origin = Endpoint::from_parts(target.client(), 0, ContextOffset(0));
-    let envelope = Envelope {
-        kind,
-        dispatch: (choice >> 44) as u8,
-        origin,
-        target,
-        message: (choice >> 20) as u32,
-        offset: (choice >> 30) as u32,
-        total: choice as u32,
+/// The header of a packet of any kind with `payload` bytes. Half of the numbers in it are small, as honest ones are.
+fn header(target: Endpoint, random: &mut XorShift, payload: usize) -> Header {
+    let choice = random.next();
+    let kinds = (0..=u8::MAX).map_while(Kind::from_byte).count();
+    let mut number = || {
+        let number = random.next();
+        if number & 1 == 0 { (number >> 8) as u32 % 100 } else { (number >> 8) as u32 }
     };
-    Header::new(&envelope, 0, (choice >> 50) as u16)
+    let envelope = Envelope {
+        kind: Kind::from_byte((choice as usize % kinds) as u8).unwrap_or(Kind::First),
+        dispatch: number() as u8,
+        origin: Endpoint::from_parts(target.client(), 0, ContextOffset(0)),
+        target,
+        message: number(),
+        offset: number(),
+        total: number(),
+    };
+    // A region's name, a name and a segment, or any length.
+    let header = [0, 8, 16, (choice >> 8) as usize % 65][(choice >> 16) as usize % 4].min(payload);
+    Header::new(&envelope, header as u16, (payload - header) as u16)
 }

@@ -5,6 +5,7 @@
 //! | [`personality`] | what the node is told at boot; shared with the host tool |
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
+//! | [`segments`] | memory that tasks of a node share |
 //! | `tree`, [`cpu_map`] | what the device tree says of the machine, and of where its harts are |
 //! | `collective` | the collective network, if the node is on it |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
@@ -21,6 +22,7 @@ pub mod layout;
 pub mod paging;
 pub mod personality;
 pub mod routing;
+pub mod segments;
 
 #[cfg(target_os = "none")]
 extern crate alloc;
@@ -42,7 +44,7 @@ pub use {
     instructions::Instructions,
     messaging::*,
     pami::affinity::HartPlace,
-    task::{Arena, OutOfMemory, SpawnError, Task},
+    task::{Arena, OutOfMemory, SegmentError, SpawnError, Task},
 };
 
 #[cfg(target_os = "none")]

@@ -1,7 +1,7 @@
 //! What a job sees of PAMI: its types on this kernel's ports, and the task as their node.
 
 use crate::Port;
-use crate::task::{OutOfMemory, SpawnError, Task};
+use crate::task::{OutOfMemory, SegmentError, SpawnError, Task};
 use core::fmt;
 use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
@@ -78,6 +78,8 @@ pub enum JobError {
     Dead(u32),
     /// The task's memory is used up.
     Memory(OutOfMemory),
+    /// A segment could not be had.
+    Segment(SegmentError),
     /// A thread could not be started.
     Spawn(SpawnError),
     /// An argument of the job, and what is wrong with it.
@@ -99,6 +101,7 @@ impl fmt::Display for JobError {
             Self::Operation(error) => error.fmt(f),
             Self::Dead(node) => write!(f, "node {node} is dead: the job cannot be done without it"),
             Self::Memory(error) => error.fmt(f),
+            Self::Segment(error) => error.fmt(f),
             Self::Spawn(error) => error.fmt(f),
             Self::Argument(argument, problem) => write!(f, "the argument \"{argument}\" {problem}"),
             Self::Other(text) => f.write_str(text),
@@ -115,7 +118,8 @@ macro_rules! from {
         }
     )*};
 }
-from!(ClientError => Client, RegisterError => Register, OutOfMemory => Memory, SpawnError => Spawn);
+from!(ClientError => Client, RegisterError => Register, OutOfMemory => Memory, SegmentError => Segment,
+    SpawnError => Spawn);
 from!(GeometryError => Geometry, MembersError => Members);
 
 impl From<CollectError> for JobError {

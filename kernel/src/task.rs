@@ -4,16 +4,21 @@ pub use crate::arena::{Arena, OutOfMemory};
 
 use crate::harts::{self, Thread};
 use crate::personality::{Mode, Personality};
+use crate::segments::{Refused, SEGMENTS, Segments};
 use crate::{Instructions, Tree, Unit, arch, clock, collective};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::affinity::{Affinities, HartPlace};
 use pami::mapping::TaskMap;
 use pami::topology::{TorusCoord, TorusShape};
+use pami::{Buffer, Shared};
 use spin::Mutex;
 
 /// Most clients that one task has at a time (SPEC P-1).
 pub const CLIENTS: usize = 4;
+
+/// What the tasks of this node share.
+static SHARED: Mutex<Segments<Shared>> = Mutex::new(Segments::new());
 
 /// One task of the job, on this node.
 pub struct Task {
@@ -49,6 +54,32 @@ impl fmt::Display for SpawnError {
 }
 
 impl core::error::Error for SpawnError {}
+
+/// Why there is no such segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentError {
+    /// The task that asked first has not so much memory.
+    Memory(OutOfMemory),
+    /// Another task has asked for the same name with another length.
+    Length {
+        /// Bytes that the segment has.
+        has: usize,
+    },
+    /// The node has as many segments as it can.
+    NoneLeft,
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(error) => error.fmt(f),
+            Self::Length { has } => write!(f, "a segment of that name has {has} bytes: ask for as many"),
+            Self::NoneLeft => write!(f, "the node has {SEGMENTS} segments of other names, and no more"),
+        }
+    }
+}
+
+impl core::error::Error for SegmentError {}
 
 impl Task {
     /// Its number, unique in the job.
@@ -121,6 +152,20 @@ impl Task {
     /// Its memory.
     pub fn memory(&self) -> &Arena {
         &self.memory
+    }
+
+    /// `len` bytes of memory that all tasks of this node share that ask for `name`. They are 0 at first; whoever asks first
+    /// has them taken out of his own memory (SPEC N-7).
+    ///
+    /// # Errors
+    /// [`SegmentError`]
+    pub fn segment(&self, name: &'static str, len: usize) -> Result<Shared, SegmentError> {
+        let make = || self.memory.buffer(len).map(Buffer::share);
+        let segment = SHARED.lock().open(name, make).map_err(|refused| match refused {
+            Refused::NoneLeft => SegmentError::NoneLeft,
+            Refused::Unmade(error) => SegmentError::Memory(error),
+        })?;
+        if segment.len() == len { Ok(segment) } else { Err(SegmentError::Length { has: segment.len() }) }
     }
 
     /// Nanoseconds since the node started.

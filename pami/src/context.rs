@@ -430,8 +430,11 @@ impl<P: Port> Context<P> {
             if active.port.is_quiet() {
                 return 0;
             }
-            while events < ARRIVALS_PER_ADVANCE && !active.busy && active.take_ready() {
+            while active.take_ready() {
                 events += 1;
+                if events == ARRIVALS_PER_ADVANCE || active.busy {
+                    break;
+                }
             }
         }
         active.advance_all(events)

@@ -29,7 +29,6 @@ impl<P: Port> Active<P> {
         // Before the looks: a death behind them makes for another round.
         self.deaths = self.port.deaths();
         self.mourning = true;
-        self.route = None;
         self.port.look();
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);

@@ -110,15 +110,14 @@ pub trait Port: Sized + Send + 'static {
     /// [`Unreachable`], which no retry mends.
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable>;
 
-    /// A quicker way to `target`, which [`locate`](Self::locate) said `path` leads to. It is of no use any more once another
-    /// node was declared dead.
+    /// A quicker way to `target`, which [`locate`](Self::locate) said `path` leads to.
     fn route(&self, target: Endpoint, path: Path) -> Option<Self::Route>;
 
     /// Queues a message of one packet that wants no answer, copying `header` and `data`.
     ///
     /// # Errors
-    /// [`Full`]; nothing was queued. It may also be that the message is too long for this way: then
-    /// [`push_copy`](Self::push_copy) queues it.
+    /// [`Full`]; nothing was queued. It may also be that the message is too long for this way, or that a node died since the
+    /// route was made: [`push_copy`](Self::push_copy) tells.
     fn push_whole(
         &mut self,
         route: &Self::Route,

@@ -1,6 +1,8 @@
 //! What the integration tests share: each boots real guests and judges by their exits, statuses and decoded logs.
 //! Tests are named after the claim and the SPEC id that they show.
 
+pub mod capture;
+
 use xtask::Outcome;
 
 /// What a bad wire does to packets, always to the same ones.

@@ -92,4 +92,16 @@ on_both_architectures! {
         let dump = outcome.dump.as_deref().unwrap_or_default();
         assert!(dump.contains("injected") && dump.contains("delivered"), "no FIFOs in the dump:\n{dump}");
     }
+    fn d8_x4_all_others_end_with_the_name_of_a_node_that_was_killed(arch) {
+        // Nothing but the death ends it.
+        let run = Run::new("gups").arch(arch).torus("2x2").harts(1).args(["--updates", "1000000000"]);
+        let outcome = run.kill("node=3@1s").timeout(Duration::from_secs(180)).run().unwrap();
+        assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
+        for node in &outcome.nodes[..3] {
+            assert_eq!(node.status(), Some(1), "{}", outcome.explain());
+            assert!(node.said("node 3 is dead"), "{}", outcome.explain());
+            assert!(!(0..3).any(|other| node.said(&format!("node {other} is dead"))), "{}", outcome.explain());
+        }
+        assert!(outcome.failures().any(|failure| failure.contains("node 3") && failure.contains("kill")));
+    }
 }

@@ -41,13 +41,14 @@ on_both_architectures! {
     }
 
     fn p7_f5_halo3d_converges_to_the_analytic_solution_by_puts_and_fences(arch) {
-        let outcome = Run::new("halo3d").arch(arch).torus("2x2x2").timeout(DEADLINE).run().unwrap();
+        let run = Run::new("halo3d").arch(arch).torus("2x2x2").mode(Mode::Vn).args(["--size", "11"]);
+        let outcome = run.timeout(DEADLINE).run().unwrap();
         expect_clean(&outcome);
         halo3d_verified(&outcome);
     }
 
-    fn d8_halo3d_converges_on_a_bad_wire_in_virtual_node_mode(arch) {
-        let run = Run::new("halo3d").arch(arch).torus("2x2x2").mode(Mode::Vn).args(["--size", "11"]);
+    fn d8_halo3d_converges_on_a_bad_wire(arch) {
+        let run = Run::new("halo3d").arch(arch).torus("2x2x2").args(["--size", "11"]);
         let outcome = run.faults(BAD_WIRE).timeout(DEADLINE).run().unwrap();
         expect_success_despite_losses(&outcome);
         halo3d_verified(&outcome);
@@ -62,6 +63,24 @@ on_both_architectures! {
         }
     }
 
+    fn x1_rma_prints_a_row_per_path_and_size_and_finds_nothing_wrong(arch) {
+        let run = Run::new("rma").arch(arch).torus("2").args(["--rounds", "5"]).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        for path in ["self  ", "shared memory  ", "loop-back  ", "torus  "] {
+            // Six sizes of puts and gets, one of updates.
+            assert_eq!(count_lines(&outcome, path), 7, "{path}: {}", outcome.explain());
+        }
+        assert_eq!(count_lines(&outcome, "52 rows, 0 wrong"), 1, "{}", outcome.explain());
+    }
+
+    fn p6_eager_and_rendezvous_are_measured_beside_each_other(arch) {
+        let run = Run::new("rma").arch(arch).torus("2").harts(1).args(["--switch-over", "--rounds", "3"]);
+        let outcome = run.timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "12 sizes, 0 wrong"), 1, "{}", outcome.explain());
+    }
+
     fn x4_the_fabric_counts_hops_and_captures_every_packet(arch) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hello.pcap");
@@ -73,30 +92,7 @@ on_both_architectures! {
             assert!(node.injected.packets > 0);
             assert_eq!(node.hops, distance as u64 * node.injected.packets);
         }
-        let capture = std::fs::read(&file).unwrap();
-        let (header, mut records) = capture.split_at(24);
-        assert_eq!(header[..4], 0xa1b2_c3d4u32.to_le_bytes());
-        let (mut greetings, mut of_tree) = (0, 0);
-        while let Some((record, rest)) = records.split_first_chunk::<16>() {
-            let len = u32::from_le_bytes(record[8..12].try_into().unwrap()) as usize;
-            let (frame, rest) = rest.split_at(len);
-            // Of the tree, with its own addresses, there is a Hello and its answer per node.
-            if frame[..2] == pami::combine::packet::MAC_PREFIX {
-                pami::combine::Packet::parse(&frame[14..]).expect("a packet of the tree");
-                of_tree += 1;
-                records = rest;
-                continue;
-            }
-            // The packet is behind the link header, if the frame has one; bare acknowledgements have no packet.
-            let packet = if frame[12..14] == [0x88, 0xb6] { &frame[14 + 24..] } else { &frame[14..] };
-            if !packet.is_empty() {
-                let packet = pami::packet::Packet::parse(packet).expect("a packet");
-                greetings += usize::from(packet.data == b"Hello, World!");
-            }
-            records = rest;
-        }
-        assert!(of_tree >= 8, "{of_tree} packets of the tree");
-        // A slow host may see one sent twice.
-        assert!(greetings >= 3, "{greetings} greetings");
+        let packets = tests::capture::packets(&file);
+        assert_eq!(packets.iter().filter(|packet| packet.data == b"Hello, World!").count(), 3);
     }
 }

@@ -238,12 +238,13 @@ impl Sender {
         if header.len() + data.len() > INLINE_BYTES {
             return Err(Refused::TooLong);
         }
+        let tail = self.tail;
         let line = self.free_line()?;
         // SAFETY: a line whose mark is clear is the sender's; both parts fit.
         line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, data) });
         // SAFETY: as above.
         line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
-        self.fill(line, mark(INLINE, data.len(), header.len()));
+        self.fill(line, tail, mark(INLINE, data.len(), header.len()));
         Ok(())
     }
 
@@ -358,14 +359,14 @@ impl Sender {
     fn publish(&mut self, line: &Line, tag: &Tag, mark: u64) {
         // SAFETY: the line is the sender's until its mark is set below.
         line.tag.with_mut(|cell| unsafe { *cell = *tag });
-        self.fill(line, mark);
+        self.fill(line, self.tail, mark);
     }
 
-    /// Gives the line at the tail to the receiver.
+    /// Gives the line at the tail, which is given too, to the receiver.
     #[inline]
-    fn fill(&mut self, line: &Line, mark: u64) {
-        line.mark.store(mark | (self.tail as u64) << 32, Ordering::Release);
-        self.tail = self.tail.wrapping_add(1);
+    fn fill(&mut self, line: &Line, tail: usize, mark: u64) {
+        line.mark.store(mark | (tail as u64) << 32, Ordering::Release);
+        self.tail = tail.wrapping_add(1);
     }
 }
 

@@ -17,11 +17,12 @@ use core::ptr;
 pub struct Busy;
 
 /// Room for one post. Free at first and again once the consumer popped it.
+#[repr(C)]
 pub struct Slot<W> {
+    /// Null when in no queue, else this slot itself, which costs nothing to write. In front: it is what a post begins with.
+    taken: AtomicPtr<Slot<W>>,
     /// The slot behind it; null when there is none, or it has not been linked yet.
     next: AtomicPtr<Slot<W>>,
-    /// Null when in no queue, else this slot itself, which costs nothing to write.
-    taken: AtomicPtr<Slot<W>>,
     work: UnsafeCell<MaybeUninit<W>>,
 }
 
@@ -41,7 +42,7 @@ impl<W> Slot<W> {
         /// A free slot.
         pub fn new() -> Self {
             let (next, taken) = (AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut()));
-            Self { next, taken, work: UnsafeCell::new(MaybeUninit::uninit()) }
+            Self { taken, next, work: UnsafeCell::new(MaybeUninit::uninit()) }
         }
     }
 
@@ -242,7 +243,8 @@ fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
     front.spent = false;
     // Nobody else knows the slot any more. Release: its work was read before it is written again.
     slot.next.store(ptr::null_mut(), Ordering::Relaxed);
-    slot.taken.store(ptr::null_mut(), Ordering::Release);
+    // A store would do: what a refused poster wrote meanwhile was written before. Loom knows that only of an exchange.
+    slot.taken.swap(ptr::null_mut(), Ordering::Release);
     true
 }
 

@@ -41,6 +41,11 @@ impl Dead {
         })
     }
 
+    /// What counts them.
+    pub(crate) fn counter(&self) -> &AtomicU32 {
+        &self.count
+    }
+
     #[inline]
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)

@@ -40,7 +40,14 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
 
     fn route(&self, target: Endpoint, path: Path) -> Option<NodeRoute> {
         Some(match path {
-            Path::Torus(node) => NodeRoute::Torus(node, Front::new(self.me, target)),
+            Path::Torus(node) => {
+                // Before the look: a death behind it makes the route useless.
+                let deaths = self.deaths();
+                if self.is_dead(node) {
+                    return None;
+                }
+                NodeRoute::Torus(node, Front::new(self.me, target), deaths)
+            }
             Path::Local(port) => NodeRoute::Local(port, &self.unit.stations.get(usize::from(port))?.bell),
         })
     }
@@ -54,7 +61,10 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         data: &[u8],
     ) -> Result<(), Full> {
         match *route {
-            NodeRoute::Torus(node, ref front) => {
+            NodeRoute::Torus(node, ref front, deaths) => {
+                if self.deaths.load(Ordering::Relaxed) != deaths {
+                    return Err(Full);
+                }
                 // A FIFO that is shared has a lock to be taken first: the longer way does.
                 let own = self.injector.as_mut().ok_or(Full)?;
                 own.push_whole(node, front, dispatch, header, data)?;

@@ -10,7 +10,7 @@ use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
 use crate::tree::TreeUnit;
-use core::sync::atomic::{AtomicU16, Ordering, fence};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
@@ -37,6 +37,8 @@ pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     doorbell: Doorbell,
     /// Whether an agent runs the engine.
     agent: bool,
+    /// Counts the nodes that were declared dead.
+    pub(super) deaths: &'static AtomicU32,
     /// The injection FIFO, if it is exclusive.
     pub(super) injector: Option<Injector>,
     /// `None` without an adapter, and once the port is closed.
@@ -96,8 +98,8 @@ impl Arrival for NodeArrival {
 /// A way that messages go from one port.
 #[derive(Clone, Copy)]
 pub enum NodeRoute {
-    /// To a node, with what their headers have in common.
-    Torus(u32, Front),
+    /// To a node, with what their headers have in common, while no node dies beyond so many.
+    Torus(u32, Front, u32),
     /// To a port of the node, and its bell.
     Local(u16, &'static Bell),
 }
@@ -151,6 +153,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             injection_bell: unit.doorbells.of(injection),
             doorbell: unit.doorbells.of(number),
             agent: unit.agent.is_some(),
+            deaths: unit.dead.counter(),
             injector,
             reception: station.reception.lock().take(),
             shm,

@@ -22,7 +22,7 @@ kernel::entry!(main);
 fn main(task: &'static Task) -> Result<(), JobError> {
     let state = State::new(task)?;
     let handler = state.handler(task)?;
-    let mut ways = Ways::new(task, operations::REGION, |builder| {
+    let mut ways = Ways::new(task, operations::REGION, |_, builder| {
         builder.dispatch(operations::MESSAGE, handler).rendezvous_from(RENDEZVOUS_FROM)
     })?;
     state.know(task, &ways)?;
@@ -30,6 +30,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     if task.number() > 0 {
         return ways.serve();
     }
+    ways.await_silence()?;
     let list = ways.list()?;
     let mut fenced = Fenced::new(ways, state)?;
     let mut good = true;

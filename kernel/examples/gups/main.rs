@@ -29,6 +29,8 @@ use zerocopy::FromBytes;
 kernel::entry!(main);
 
 const UPDATE: u8 = 1;
+/// How long a task stays when it has found out that a node is dead.
+const FAREWELL_NS: u64 = 2_000_000_000;
 const WORD: u64 = size_of::<u64>() as u64;
 
 /// How an update reaches its word.
@@ -126,7 +128,12 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         on_fetched: OnFetched { call: fetched, cookie: 0 },
         on_fenced: Done { call: fenced, cookie: 0 },
     };
-    gups.run()
+    let outcome = gups.run();
+    if let Err(JobError::Dead(_)) = outcome {
+        // The others have requests to this node, and are to find the dead one by themselves.
+        gups.context.wait_for(FAREWELL_NS, |_| false);
+    }
+    outcome
 }
 
 /// Words of each task's part; the last ones may go beyond the table.

@@ -1,7 +1,7 @@
 //! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
 
 use crate::count::{Count, noise, row, slow_row};
-use crate::{Arrivals, COUNTED, WORD};
+use crate::{Arrivals, COUNTED, WORD, one_sided};
 use core::hint::black_box;
 use kernel::{
     Active, Client, Context, Endpoint, JobError, Payload, Port, Poster, Progress, Send, SendError, Sharing,
@@ -20,21 +20,21 @@ const MOST_PACES: u64 = 16;
 /// The client whose port only runs the engine; the job's clients have lower numbers.
 const ENGINE_CLIENT: u8 = 3;
 /// Bytes of an eager message.
-static EAGER: [u8; 512] = [0xaa; 512];
+pub static EAGER: [u8; 512] = [0xaa; 512];
 
 /// Two readings of the counter.
-type Readings = (u32, u32);
+pub type Readings = (u32, u32);
 /// What a post runs.
 type Run = &'static (dyn Fn(&mut Active, usize) -> Progress + Sync);
 
 /// Two contexts of one client.
-struct Contexts {
-    first: Context,
-    second: Context,
-    to_first: Endpoint,
-    to_second: Endpoint,
-    arrivals: &'static Arrivals,
-    count: Count,
+pub struct Contexts {
+    pub first: Context,
+    pub second: Context,
+    pub to_first: Endpoint,
+    pub to_second: Endpoint,
+    pub arrivals: &'static Arrivals,
+    pub count: Count,
 }
 
 impl Contexts {
@@ -48,7 +48,7 @@ impl Contexts {
     }
 
     /// Advances until `number` messages have come.
-    fn settle(&mut self, number: u32) {
+    pub fn settle(&mut self, number: u32) {
         while self.arrivals.number() != number {
             self.first.advance();
             self.second.advance();
@@ -59,7 +59,7 @@ impl Contexts {
     ///
     /// A message says when such a time is. The hart that then falls asleep sends the acknowledgement that it owes, and
     /// that has come back some such times later.
-    fn rest(&mut self) -> Result<u64, JobError> {
+    pub fn rest(&mut self) -> Result<u64, JobError> {
         let number = self.arrivals.number();
         self.send(self.to_first)?;
         self.settle(number + 1);
@@ -75,8 +75,17 @@ impl Contexts {
         Ok(self.count.between(send_immediate(self.count, &mut self.first, target, black_box(WORD))?))
     }
 
+    /// The same to itself by the torus, from rest, and its reception.
+    pub fn send_and_settle(&mut self) -> Result<u32, JobError> {
+        self.rest()?;
+        let number = self.arrivals.number();
+        let instructions = self.send(self.to_first)?;
+        self.settle(number + 1);
+        Ok(instructions)
+    }
+
     /// `send` of 512 bytes from the first context, counted, and its reception.
-    fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
+    pub fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
         let number = self.arrivals.number();
         let readings = send_eager(self.count, &mut self.first, target)?;
         self.settle(number + 1);
@@ -118,7 +127,9 @@ pub fn with_adapter(task: &'static Task, count: Count) -> Result<(), JobError> {
     let engine = task.unit().open(ENGINE_CLIENT, task.local(), 0, drivers::Sharing::Exclusive);
     let mut engine = engine.map_err(|_| JobError::Other("no port is left to run the engine with"))?;
     quiet_rows(task, &mut near)?;
+    one_sided::near_rows(task, &mut near)?;
     torus_rows(task, &mut far, &mut engine)?;
+    one_sided::far_rows(task, &mut far)?;
     noise("fixed-loop-noise", || {
         let from = count.now();
         black_box(wait(TURNS));
@@ -152,13 +163,7 @@ fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> 
 /// The rows in which packets leave the node and come back.
 fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), JobError> {
     let target = far.to_first;
-    slow_row("send-immediate-8", || {
-        far.rest()?;
-        let number = far.arrivals.number();
-        let instructions = far.send(target)?;
-        far.settle(number + 1);
-        Ok(instructions)
-    })?;
+    slow_row("send-immediate-8", || far.send_and_settle())?;
     slow_row("send-immediate-8-kick", || {
         far.rest()?;
         let number = far.arrivals.number();

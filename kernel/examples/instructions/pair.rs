@@ -4,7 +4,7 @@
 //! at a time has anything to do.
 
 use crate::count::{Count, row};
-use crate::{Arrivals, COUNTED, WORD};
+use crate::{Arrivals, COUNTED};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{Active, JobError, Message, Receive, Task};
 
@@ -39,7 +39,7 @@ pub fn rows(task: &'static Task, count: Count) -> Result<(), JobError> {
                 return Ok(());
             }
             answered += 1;
-            first.retry(|active| active.send_immediate(target, COUNTED, &[], &WORD.to_ne_bytes()))?;
+            first.retry(|active| Arrivals::send(active, target))?;
             second.retry(|active| active.send_immediate(other, TURN, &[], &[]))?;
         }
     }

@@ -4,17 +4,17 @@
 //! Two clients: of the second nothing stays in the node. Each has two contexts and one region in every task.
 
 use crate::meeting::{Meeting, patiently};
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Client, ClientBuilder, Context, Endpoint, JobError, Message, Receive, Region, RegionHandle,
-    Rights, SendError, Task,
+    Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, JobError, Message, Receive, Region,
+    RegionHandle, Rights, SendError, Task,
 };
 use pami::mapping::Place;
 
 /// Clients: that of all paths, that of the network alone.
 pub const SIDES: usize = 2;
-/// Dispatch id of the end, behind those of meetings.
-const END: u8 = 29;
+/// Dispatch id of what tasks are told: task 0 that another is silent, the others that it is over. Behind those of meetings.
+const TELL: u8 = 29;
 /// Contexts of each client.
 pub const CONTEXTS: usize = 2;
 
@@ -29,8 +29,8 @@ pub struct Ways {
     /// By client, then by task.
     handles: [&'static [RegionHandle]; SIDES],
     meeting: Meeting,
-    /// Whether task 0 has said that it is done.
-    ended: &'static AtomicBool,
+    /// How often this task was told something.
+    told: &'static AtomicU32,
 }
 
 /// A way to a task.
@@ -57,20 +57,20 @@ fn collect<T, const N: usize>(
 }
 
 impl Ways {
-    /// Sets both clients up as `settings` says, with regions of `bytes` bytes. Every task of the job calls it.
+    /// Sets both clients, 0 and 1, up as `settings` says, with regions of `bytes` bytes. Every task of the job calls it.
     pub fn new(
         task: &'static Task,
         bytes: usize,
-        settings: impl Fn(ClientBuilder) -> ClientBuilder,
+        settings: impl Fn(usize, ClientBuilder) -> ClientBuilder,
     ) -> Result<Self, JobError> {
-        let builder = |name| settings(task.client(name)).contexts(CONTEXTS as u8);
-        let ended: &'static AtomicBool = task.memory().place(AtomicBool::new(false))?;
-        let end = task.memory().place(|_: &mut Active, _: &Message| {
-            ended.store(true, Relaxed);
+        let builder = |side, name| settings(side, task.client(name)).contexts(CONTEXTS as u8);
+        let told: &'static AtomicU32 = task.memory().place(AtomicU32::new(0))?;
+        let tell = task.memory().place(|_: &mut Active, _: &Message| {
+            told.fetch_add(1, Relaxed);
             Receive::Done
         })?;
-        let (mut meeting, near) = Meeting::prepare(task, builder("near").dispatch(END, end))?;
-        let mut clients = [near.create()?, builder("far").local_paths(false).create()?];
+        let (mut meeting, near) = Meeting::prepare(task, builder(0, "near").dispatch(TELL, tell))?;
+        let mut clients = [near.create()?, builder(1, "far").local_paths(false).create()?];
         let mut contexts = collect(|number| {
             Ok(kernel::context(&mut clients[number / CONTEXTS], (number % CONTEXTS) as u8)?)
         })?;
@@ -81,7 +81,7 @@ impl Ways {
             Ok(contexts_of[side * CONTEXTS].register(buffer, rights).map_err(|(error, _)| error)?)
         })?;
         let handles = collect(|side| meeting.handles(&clients[0], contexts_of, regions[side].handle()))?;
-        Ok(Self { task, clients, contexts, regions, handles, meeting, ended })
+        Ok(Self { task, clients, contexts, regions, handles, meeting, told })
     }
 
     /// A way to a context of a task.
@@ -104,20 +104,24 @@ impl Ways {
         let map = task.map();
         let lives_here = |&other: &u32| map.place(other).is_some_and(|place| place.node == task.node());
         let neighbour = (0..task.tasks()).filter(|&other| other != me).find(lives_here);
-        let distance =
-            |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
-        let near = (0..task.shape().nodes()).find(|&node| distance(node) == 1);
-        let far = near.and_then(|node| map.task(Place { node, local: 0 }));
         let mut ways = heapless::Vec::new();
         let mut add = |way| _ = ways.push(way);
         add(self.way("self", 0, me, 0, false)?);
         // With no other task in the node, to the other context of this one.
         add(self.way("shared memory", 0, neighbour.unwrap_or(me), neighbour.is_none().into(), false)?);
         add(self.way("loop-back", 1, neighbour.unwrap_or(me), 0, true)?);
-        if let Some(far) = far {
+        if let Some(far) = self.next_node() {
             add(self.way("torus", 0, far, 0, true)?);
         }
         Ok(ways)
+    }
+
+    /// The first task of a node that is one hop away.
+    pub fn next_node(&self) -> Option<u32> {
+        let shape = self.task.shape();
+        let distance = |node: u32| shape.coord(node).map_or(0, |there| shape.hops(self.task.coord(), there));
+        let node = (0..shape.nodes()).find(|&node| distance(node) == 1)?;
+        self.task.map().task(Place { node, local: 0 })
     }
 
     /// Waits for all tasks.
@@ -127,15 +131,31 @@ impl Ways {
 
     /// What all tasks but 0 do while that one is at work: nothing but what it asks of them.
     pub fn serve(&mut self) -> Result<(), JobError> {
-        let ended = self.ended;
-        self.wait(|| ended.load(Relaxed))
+        // Nothing of this task's own is on the network any more when task 0 hears of it.
+        let fenced: &'static AtomicU32 = self.task.memory().place(AtomicU32::new(0))?;
+        let call = self.task.memory().place(|_: &mut Active, _: Completion| {
+            fenced.fetch_add(1, Relaxed);
+        })?;
+        let (tasks, done) = (self.task.tasks(), Done { call, cookie: 0 });
+        self.attempt(0, |active| active.fence_tasks(0..tasks, done))?;
+        self.wait(|| fenced.load(Relaxed) > 0)?;
+        let first = self.clients[0].endpoint(0, 0)?;
+        self.attempt(0, |active| active.send_immediate(first, TELL, &[], &[]))?;
+        let told = self.told;
+        self.wait(|| told.load(Relaxed) > 0)
+    }
+
+    /// What task 0 does before it counts bytes: all others serve, and what they sent before has come.
+    pub fn await_silence(&mut self) -> Result<(), JobError> {
+        let (told, others) = (self.told, self.task.tasks() - 1);
+        self.wait(|| told.load(Relaxed) >= others)
     }
 
     /// Task 0 is done: the others need not serve any longer.
     pub fn end(&mut self) -> Result<(), JobError> {
         for task in 1..self.task.tasks() {
             let target = self.clients[0].endpoint(task, 0)?;
-            self.attempt(0, |active| active.send_immediate(target, END, &[], &[]))?;
+            self.attempt(0, |active| active.send_immediate(target, TELL, &[], &[]))?;
         }
         Ok(())
     }

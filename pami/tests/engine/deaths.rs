@@ -14,6 +14,9 @@ type Ended = (usize, usize, Result<(), OperationError>);
 const SWITCH: usize = 4 * MTU;
 const DEAD: Result<(), OperationError> = Err(OperationError::NodeDead(1));
 
+/// Starts an operation.
+type Start<'a> = &'a dyn Fn(&mut Context<Port>);
+
 /// Length, total and result of each message in its buffer.
 type Got = Mutex<Vec<(u32, usize, usize, Result<(), OperationError>)>>;
 
@@ -350,8 +353,7 @@ fn d8_nodes_that_owe_an_answer_are_looked_after_whoever_waits_and_others_are_not
         assert_eq!(origin.get(get), Ok(()));
     };
     let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
-    type Ask<'a> = &'a dyn Fn(&mut Context<Port>);
-    let asks: [Ask; 5] = [
+    let asks: [Start<'_>; 5] = [
         &get,
         &|origin| {
             let fetch = Fetch { target: to, region: handle, offset: 0, rmw, done: fetched(0) };

@@ -10,12 +10,12 @@ use pami::{
 };
 use std::sync::Mutex;
 
-const SWITCH: usize = 4 * MTU;
+pub const SWITCH: usize = 4 * MTU;
 
 /// What happened, in order.
-type Events = Mutex<Vec<&'static str>>;
+pub type Events = Mutex<Vec<&'static str>>;
 
-fn events() -> (&'static Events, impl Fn(&'static str) -> Done<Port> + Copy) {
+pub fn events() -> (&'static Events, impl Fn(&'static str) -> Done<Port> + Copy) {
     let events: &'static Events = leak(Mutex::default());
     let note = move |name: &'static str| {
         let call = leak(move |_: &mut Active<Port>, completion: Completion| {
@@ -27,19 +27,22 @@ fn events() -> (&'static Events, impl Fn(&'static str) -> Done<Port> + Copy) {
     (events, note)
 }
 
-fn taken(events: &Events) -> Vec<&'static str> {
+pub fn taken(events: &Events) -> Vec<&'static str> {
     events.lock().unwrap().drain(..).collect()
 }
 
 /// A handler that notes when a message is in its buffer.
-fn noting(events: &'static Events) -> crate::scene::Handler {
+pub fn noting(events: &'static Events) -> crate::scene::Handler {
     let whole = leak(move |_: &mut Active<Port>, _: Received| events.lock().unwrap().push("received"));
     leak(move |_: &mut Active<Port>, message: &Message<'_>| {
         Receive::Into(buffer(message.total), OnReceived { call: whole, cookie: 0 })
     })
 }
 
-fn two(local: bool, handler: crate::scene::Handler) -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>) {
+pub fn two(
+    local: bool,
+    handler: crate::scene::Handler,
+) -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>) {
     let mut clients = clients(2, local, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
     let (origin, target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
     (clients, origin, target)
@@ -97,71 +100,6 @@ fn f1_other_traffic_goes_on_while_a_fence_waits() {
     assert_eq!((log.lock().unwrap().len(), taken(events)), (100, vec![]));
     advance_all(&mut [&mut origin, &mut stalled]);
     assert_eq!(taken(events), ["fenced"]);
-}
-
-#[test]
-fn f2_the_synchronisation_message_is_a_get_of_nothing_and_its_answer_is_empty() {
-    let (events, note) = events();
-    let (clients, mut origin, mut target) = two(false, noting(events));
-    let world = &clients[0].node().world;
-    assert_eq!(origin.fence(target.endpoint(), note("fenced")), Ok(()));
-    advance_all(&mut [&mut origin, &mut target]);
-    let expected =
-        [(Kind::Fence, 0, 1, 0), (Kind::Get, 1, 0, 0), (Kind::GetLast, 0, 1, 0), (Kind::FenceAck, 1, 0, 0)];
-    assert_eq!(world.lock().seen, expected);
-}
-
-#[test]
-fn f2_a_fence_behind_a_rendezvous_waits_for_a_pull_that_is_slow() {
-    let (events, note) = events();
-    let (clients, mut origin, mut target) = two(false, noting(events));
-    let world = clients[0].node().world;
-    send(&mut origin, message(target.endpoint(), pattern(20 * MTU, 1)));
-    assert_eq!(origin.fence(target.endpoint(), note("fenced")), Ok(()));
-    world.stepped();
-    let mut steps = 0;
-    loop {
-        origin.advance();
-        target.advance();
-        let mut state = world.lock();
-        let ready = state.steps();
-        // Whatever else can go does; the data comes last.
-        let Some(&step) = ready.iter().find(|step| matches!(step, Step::Send(_))).or(ready.first()) else {
-            break;
-        };
-        state.step(step);
-        steps += 1;
-        drop(state);
-        let seen = events.lock().unwrap().clone();
-        assert!(seen.first() != Some(&"fenced"), "after {steps} steps: {seen:?}");
-    }
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(taken(events), ["received", "fenced"]);
-    let state = world.lock();
-    let get = state.seen.iter().position(|seen| seen.0 == Kind::Get).unwrap();
-    let mut kinds: Vec<_> = state.seen[get..].iter().map(|seen| (seen.0, seen.3 > 0)).collect();
-    assert_eq!(kinds.pop(), Some((Kind::FenceAck, false)));
-    kinds.retain(|&(kind, _)| !matches!(kind, Kind::GetData | Kind::Pulled));
-    let expected = [(Kind::Get, true), (Kind::Get, false), (Kind::GetLast, true), (Kind::GetLast, false)];
-    assert_eq!(kinds, expected, "the get of nothing follows that of the data, and so does its answer");
-}
-
-#[test]
-fn f2_a_fence_behind_pieces_that_are_pulled_one_by_one_waits_for_the_last() {
-    let (events, note) = events();
-    let whole = leak(move |_: &mut Active<Port>, received: Received| {
-        assert_eq!(received.len, received.total);
-        events.lock().unwrap().push("received");
-    });
-    let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
-        Receive::Scatter(buffer(message.total), Layout::Contiguous, OnReceived { call: whole, cookie: 0 })
-    });
-    let (_clients, mut origin, mut target) = two(false, handler);
-    send(&mut origin, message(target.endpoint(), pattern(200_000, 1)));
-    send(&mut origin, message(target.endpoint(), pattern(100_000, 2)));
-    assert_eq!(origin.fence(target.endpoint(), note("fenced")), Ok(()));
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(taken(events), ["received", "received", "fenced"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod clients;
 mod collectives;
 mod deaths;
 mod divided;
+mod fence_forms;
 mod fences;
 mod geometries;
 mod hostile;

@@ -1,11 +1,13 @@
 //! Immediate and eager sends: content, order, back-pressure and completions.
 
-use crate::machine::{MTU, QUEUE, buffer, filled, pattern};
-use crate::scene::{Port, advance_all, collector, context, leak, message, pair};
+use crate::machine::{CONTEXTS, MTU, Packet, QUEUE, buffer, filled, pattern};
+use crate::scene::{Port, advance_all, clients, collector, context, leak, message, pair};
 use crate::shapes::{gathered, layouts, reach, scattered};
+use pami::endpoint::ContextOffset;
+use pami::packet::{Envelope, Kind};
 use pami::{
-    Active, Completion, Context, Done, Layout, Message, OnPart, OnReceived, Part, Payload, Progress, Receive,
-    Received, Send, SendError, Work, WorkSlot,
+    Active, Completion, Context, Done, Endpoint, Layout, Message, OnPart, OnReceived, Part, Payload,
+    Progress, Receive, Received, Send, SendError, Work, WorkSlot,
 };
 use proptest::prelude::*;
 use std::sync::Mutex;
@@ -321,4 +323,48 @@ proptest! {
             prop_assert_eq!(len, total);
         }
     }
+}
+
+#[test]
+fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
+    const TASKS: u32 = 32;
+    const PART: usize = 5;
+    let (log, take) = collector();
+    let mut clients = clients(TASKS, false, |client| client.dispatch(0, take));
+    let (world, mut target) = (clients[0].node().world.clone(), context(&mut clients[0], 0));
+    // Of each endpoint how many packets it has sent; each has three messages of four packets to send.
+    let mut left: Vec<_> =
+        (0..TASKS).flat_map(|task| (0..CONTEXTS).map(move |context| (task, context, 0))).collect();
+    let mut random = 7usize;
+    while !left.is_empty() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let at = (random >> 33) % left.len();
+        let (task, context, sent) = &mut left[at];
+        let origin = Endpoint::from_parts(target.endpoint().client(), *task, ContextOffset(*context));
+        let (message, offset) = (*sent / 4, *sent % 4 * PART);
+        let envelope = Envelope {
+            kind: if offset == 0 { Kind::First } else { Kind::Next },
+            dispatch: 0,
+            origin,
+            target: target.endpoint(),
+            message: message as u32,
+            offset: offset as u32,
+            total: 4 * PART as u32,
+        };
+        let data = pattern(4 * PART, *task as usize * 100 + usize::from(*context) * 10 + message);
+        world.forge(Packet::new(envelope, &[*context, message as u8], &data[offset..offset + PART]));
+        *sent += 1;
+        if *sent == 12 {
+            left.swap_remove(at);
+        }
+        target.advance();
+    }
+    assert_eq!(target.counters().strays, 0);
+    let log = log.lock().unwrap();
+    assert_eq!(log.len(), TASKS as usize * usize::from(CONTEXTS) * 3);
+    for (task, header, data) in log.iter() {
+        let [context, message] = [header[0], header[1]].map(usize::from);
+        assert_eq!(*data, pattern(4 * PART, *task as usize * 100 + context * 10 + message));
+    }
+    assert!(clients[0].destroy_context(target).is_ok());
 }

@@ -21,12 +21,13 @@ impl Receiver {
     /// their lines again, one after the other, once they are dropped.
     #[inline]
     pub fn pull(&mut self) -> Option<Arrival> {
-        let line = self.storage.line(self.head);
+        let head = self.head;
+        let line = self.storage.line(head);
         let mark = line.mark.load(Ordering::Acquire);
-        if number(mark) != self.head as u32 || mark == FREE {
+        if number(mark) != head as u32 || mark == FREE {
             return None;
         }
-        self.head = self.head.wrapping_add(1);
+        self.head = head.wrapping_add(1);
         Some(Arrival { line, mark })
     }
 
@@ -75,9 +76,9 @@ impl Arrival {
     #[inline]
     pub fn parts(&self) -> (&[u8], &[u8]) {
         if self.mark as u8 != INLINE {
-            return self.distant_parts();
+            return distant_parts(self.line, self.mark);
         }
-        let (header_len, data_len) = self.inline_lens();
+        let (header_len, data_len) = inline_lens(self.mark);
         self.line.payload.with(|payload| {
             let header = payload.cast::<u8>();
             // SAFETY: the mark says that the sender wrote header and data into the line, which it leaves as it is until the
@@ -87,38 +88,6 @@ impl Arrival {
                 (slice::from_raw_parts(header, header_len), slice::from_raw_parts(data, data_len))
             }
         })
-    }
-
-    /// Header and data of which one or both lie elsewhere.
-    #[inline(never)]
-    fn distant_parts(&self) -> (&[u8], &[u8]) {
-        let (header_len, _) = self.inline_lens();
-        self.line.payload.with(|payload| {
-            // SAFETY: the mark is set, so the sender wrote the payload in the form that it names before, and leaves it
-            // until the arrival clears the mark. Header and data lie in bounds by the checks of the pushes, in the line, in
-            // the copy slot that the sender used, or in a source that the line keeps alive.
-            unsafe {
-                let (header, data, data_len) = match self.mark as u8 {
-                    COPIED => {
-                        let copied = (*payload).copied;
-                        (copied.place, copied.place.add(header_len), copied.data_len)
-                    }
-                    form => {
-                        let (data, len) = (*payload).lent.source.bytes();
-                        let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
-                        (if form == LENT { inline } else { (*payload).copied.place }, data, len)
-                    }
-                };
-                let header = slice::from_raw_parts(header.as_ptr(), header_len);
-                (header, slice::from_raw_parts(data.as_ptr(), data_len))
-            }
-        })
-    }
-
-    /// Bytes of header, and of data that lie in the line.
-    #[inline]
-    fn inline_lens(&self) -> (usize, usize) {
-        (usize::from((self.mark >> 16) as u16), usize::from((self.mark >> 8) as u8))
     }
 
     /// The header.
@@ -132,6 +101,39 @@ impl Arrival {
     pub fn data(&self) -> &[u8] {
         self.parts().1
     }
+}
+
+/// Header and data of which one or both lie elsewhere, of an arrival of `line` that has this mark.
+#[cold]
+#[inline(never)]
+fn distant_parts(line: &Line, mark: u64) -> (&[u8], &[u8]) {
+    let (header_len, _) = inline_lens(mark);
+    line.payload.with(|payload| {
+        // SAFETY: the mark is set, so the sender wrote the payload in the form that it names before, and leaves it
+        // until the arrival clears the mark. Header and data lie in bounds by the checks of the pushes, in the line, in
+        // the copy slot that the sender used, or in a source that the line keeps alive.
+        unsafe {
+            let (header, data, data_len) = match mark as u8 {
+                COPIED => {
+                    let copied = (*payload).copied;
+                    (copied.place, copied.place.add(header_len), copied.data_len)
+                }
+                form => {
+                    let (data, len) = (*payload).lent.source.bytes();
+                    let inline = NonNull::new_unchecked(payload.cast_mut().cast::<u8>());
+                    (if form == LENT { inline } else { (*payload).copied.place }, data, len)
+                }
+            };
+            let header = slice::from_raw_parts(header.as_ptr(), header_len);
+            (header, slice::from_raw_parts(data.as_ptr(), data_len))
+        }
+    })
+}
+
+/// Bytes of header, and of data that lie in the line.
+#[inline]
+fn inline_lens(mark: u64) -> (usize, usize) {
+    (usize::from((mark >> 16) as u16), usize::from((mark >> 8) as u8))
 }
 
 impl Drop for Arrival {

@@ -147,7 +147,8 @@ impl Port for TestPort {
         data: &[u8],
     ) -> Result<(), Full> {
         // As much as a descriptor has room for.
-        if header.len() + data.len() > 24 {
+        let dead = matches!(path, Path::Torus(node) if self.is_dead(node));
+        if dead || header.len() + data.len() > 24 {
             return Err(Full);
         }
         let (kind, total) = (Kind::First, data.len() as u32);

@@ -46,6 +46,18 @@ fn d8_the_engine_is_exact_under_random_faults() {
 }
 
 #[test]
+fn d6_the_same_operations_do_the_same_whatever_the_places() {
+    // Two nodes; another context and the own one by the network's loop-back; the same through shared memory.
+    for (from, to, local) in [(0, 2, false), (4, 5, false), (4, 4, false), (0, 1, true), (0, 0, true)] {
+        let mut world = World::new(Trouble::None);
+        world.all(from, to);
+        // The fences over all nodes leave the node anyhow.
+        let packets = world.on_the_wire(from, to);
+        assert_eq!(packets > 20, !local, "{from} to {to}: {packets} packets");
+    }
+}
+
+#[test]
 fn d8_what_waits_for_a_node_that_dies_at_any_moment_ends_and_the_rest_is_exact() {
     seeds::run(100, 1, || World::new(Trouble::Death), World::run);
 }

@@ -13,14 +13,53 @@ use zerocopy::IntoBytes;
 /// Lengths of messages: none, inline, one packet, a few, by rendezvous, that again in pieces.
 const LENGTHS: [usize; 7] = [0, 9, 200, 500, 699, 700, 1500];
 
+/// Where puts go in a stripe.
+const LAYOUTS: [Layout; 3] = [
+    Layout::Contiguous,
+    Layout::Strided { block: 5, stride: 9 },
+    Layout::Indexed(&[(100, 60), (0, 70), (255, 0), (200, 50)]),
+];
+
 impl World {
+    /// One of everything.
+    pub fn all(&mut self, from: usize, to: usize) {
+        for choice in 0..5 {
+            for len in LENGTHS {
+                self.message(from, to, len, choice, len <= 200);
+                self.message(from, to, len, choice, false);
+            }
+            self.settle();
+        }
+        for layout in LAYOUTS {
+            for len in [0, 8, 120] {
+                self.write(from, to, layout, &DATA[len..2 * len]);
+                self.settle();
+            }
+        }
+        for (offset, len) in [(0, 0), (3, 8), (0, 900)] {
+            self.read(from, to, offset, len, true);
+            self.read(from, to, offset, len, false);
+        }
+        for _ in 0..3 {
+            self.count(from, to);
+        }
+        self.wait_for_all(from, Some(to));
+        self.wait_for_all(from, None);
+        self.settle();
+    }
+
     pub fn send(&mut self, from: usize, to: usize, dice: &mut Dice) {
-        let number = self.sent[from][to];
         let len = LENGTHS[dice.below(7) as usize];
+        let choice = dice.below(5) as u8;
+        self.message(from, to, len, choice, len <= 200 && dice.per_mille(500));
+    }
+
+    fn message(&mut self, from: usize, to: usize, len: usize, choice: u8, immediate: bool) {
+        let number = self.sent[from][to];
         let mut header = number.to_le_bytes().to_vec();
-        header.push(dice.below(5) as u8);
+        header.push(choice);
         let target = endpoint(to);
-        if len <= 200 && dice.per_mille(500) {
+        if immediate {
             let data: Vec<u8> = content(from, to, number, len).collect();
             let sent = self.contexts[from].send_immediate(target, 0, &header, &data);
             self.sent[from][to] += u32::from(sent.is_ok());
@@ -54,18 +93,16 @@ impl World {
 
     /// Puts into the context's own stripe, if no put is under way there.
     pub fn put(&mut self, from: usize, to: usize, dice: &mut Dice) {
+        let len = dice.below(120) as usize;
+        let layout = LAYOUTS[dice.below(3) as usize];
+        self.write(from, to, layout, &DATA[dice.below(100) as usize..][..len]);
+    }
+
+    fn write(&mut self, from: usize, to: usize, layout: Layout, data: &'static [u8]) {
         let node = to / CONTEXTS;
         if self.writing.iter().any(|&(stripe, _)| stripe == node * ACTORS + from) {
             return;
         }
-        let len = dice.below(120) as usize;
-        let layout = match dice.below(3) {
-            0 => Layout::Contiguous,
-            1 => Layout::Strided { block: 5, stride: 9 },
-            _ => Layout::Indexed(&[(100, 60), (0, 70), (255, 0), (200, 50)]),
-        };
-        let data: &'static [u8] =
-            DATA.get(dice.below(100) as usize..).and_then(|data| data.get(..len)).unwrap();
         let number = self.open(from, to);
         let put = Put {
             target: endpoint(to),
@@ -93,10 +130,13 @@ impl World {
 
     /// Gets of what never changes.
     pub fn get(&mut self, from: usize, to: usize, dice: &mut Dice) {
+        let (offset, len) = (dice.below(100) as usize, dice.below(900) as usize);
+        self.read(from, to, offset, len, dice.per_mille(500));
+    }
+
+    fn read(&mut self, from: usize, to: usize, offset: usize, len: usize, contiguous: bool) {
         let node = to / CONTEXTS;
-        let len = dice.below(900) as usize;
-        let offset = dice.below(100) as usize;
-        let (layout, content): (_, Vec<u8>) = if dice.per_mille(500) {
+        let (layout, content): (_, Vec<u8>) = if contiguous {
             (Layout::Contiguous, super::world::source(node).skip(offset).take(len).collect())
         } else {
             let strided = |at: &usize| (at - offset) % 101 < 100;
@@ -134,16 +174,22 @@ impl World {
     }
 
     pub fn fence(&mut self, from: usize, to: usize, dice: &mut Dice) {
-        let all = dice.per_mille(300);
-        let number = self.open(from, if all { ACTORS } else { to });
+        self.wait_for_all(from, (!dice.per_mille(300)).then_some(to));
+    }
+
+    /// A fence, for one endpoint or all.
+    fn wait_for_all(&mut self, from: usize, to: Option<usize>) {
+        let number = self.open(from, to.unwrap_or(ACTORS));
         let done = self.book.done(number).unwrap();
         let context = &mut self.contexts[from];
-        let taken =
-            if all { context.fence_tasks(0..NODES as u32, done) } else { context.fence(endpoint(to), done) };
+        let taken = match to {
+            Some(to) => context.fence(endpoint(to), done),
+            None => context.fence_tasks(0..NODES as u32, done),
+        };
         if taken.is_err() {
             return self.refused(number);
         }
-        self.book.notes().fence(number, from, (!all).then_some(to));
+        self.book.notes().fence(number, from, to);
     }
 
     /// A packet of the last node's that is well-formed and means anything.

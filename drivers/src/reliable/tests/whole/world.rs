@@ -164,6 +164,24 @@ impl World {
         self.mended - before
     }
 
+    /// Requests that the target's message unit served and answers that the origin's took in.
+    pub fn on_the_wire(&self, from: usize, to: usize) -> u64 {
+        let [from, to] = [from, to].map(|actor| self.units[actor / CONTEXTS].statistics());
+        from.placed + to.served
+    }
+
+    /// Goes on until all that was ordered is done, and looks at it.
+    pub fn settle(&mut self) {
+        let mut dice = Dice::new(self.operations);
+        let end = now() + LIMIT_NS;
+        while !self.is_idle() {
+            assert!(now() < end, "not done in time: {:?}", self.book.notes().open);
+            self.round(&mut dice);
+            elapse(20_000);
+        }
+        self.check();
+    }
+
     /// Ends the contexts that live: nothing is left of what they did.
     fn close(&mut self) {
         let contexts = core::mem::take(&mut self.contexts).into_iter().zip(0..ACTORS);

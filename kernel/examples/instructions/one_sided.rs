@@ -1,0 +1,129 @@
+//! Rows of one-sided operations and of fences, and of sends in a program that has fenced (SPEC F-4).
+
+use crate::alone::{Contexts, EAGER, Readings};
+use crate::count::{Count, row, slow_row};
+use crate::{Arrivals, WORD};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use kernel::{
+    Active, Completion, Context, Done, Endpoint, Fetch, Fetched, JobError, Layout, OnFetched, Payload, Put,
+    RegionHandle, Rights, Rmw, SendError, Task, Update, Width,
+};
+
+/// Operations that have ended.
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+fn ended(_: &mut Active, _: Completion) {
+    ENDED.fetch_add(1, Relaxed);
+}
+
+fn fetched(_: &mut Active, _: Fetched) {
+    ENDED.fetch_add(1, Relaxed);
+}
+
+/// Rows of puts and updates of a word of the second context's, through the memory of the node.
+pub fn near_rows(task: &Task, near: &mut Contexts) -> Result<(), JobError> {
+    let region = region(task, near)?;
+    row("put-8-shared-memory", || near.put(region))?;
+    row("rmw-8-shared-memory", || near.fetch(region))
+}
+
+/// The same over the network, then fences, then what they cost those who send.
+pub fn far_rows(task: &Task, far: &mut Contexts) -> Result<(), JobError> {
+    let region = region(task, far)?;
+    slow_row("put-8", || {
+        far.rest()?;
+        far.put(region)
+    })?;
+    slow_row("rmw-8", || {
+        far.rest()?;
+        far.fetch(region)
+    })?;
+    slow_row("fence-after-0-sends", || far.fence(0))?;
+    slow_row("fence-after-10-sends", || far.fence(10))?;
+    slow_row("fence-after-1000-sends", || far.fence(1000))?;
+    slow_row("send-immediate-8-after-fences", || far.send_and_settle())?;
+    slow_row("send-512-after-fences", || {
+        far.rest()?;
+        far.send_eager(far.to_first)
+    })
+}
+
+/// A word that the second context lets others write and update.
+fn region(task: &Task, contexts: &mut Contexts) -> Result<RegionHandle, JobError> {
+    let memory = task.memory().buffer(size_of::<u64>())?;
+    let region = contexts.second.register(memory, Rights::all());
+    Ok(region.map_err(|(error, _)| error)?.handle())
+}
+
+impl Contexts {
+    fn put(&mut self, region: RegionHandle) -> Result<u32, JobError> {
+        let operation = Put {
+            target: self.to_second,
+            region,
+            offset: 0,
+            layout: Layout::Contiguous,
+            payload: Payload::Static(&EAGER[..size_of::<u64>()]),
+            payload_layout: Layout::Contiguous,
+            local_done: None,
+            remote_done: Some(Done { call: &ended, cookie: 0 }),
+        };
+        let before = ENDED.load(Relaxed);
+        let readings = put(self.count, &mut self.first, operation)?;
+        self.settle_operation(before);
+        Ok(self.count.between(readings))
+    }
+
+    fn fetch(&mut self, region: RegionHandle) -> Result<u32, JobError> {
+        let operation = Fetch {
+            target: self.to_second,
+            region,
+            offset: 0,
+            rmw: Rmw { width: Width::Eight, update: Update::Add(WORD) },
+            done: Some(OnFetched { call: &fetched, cookie: 0 }),
+        };
+        let before = ENDED.load(Relaxed);
+        let readings = fetch(self.count, &mut self.first, operation)?;
+        self.settle_operation(before);
+        Ok(self.count.between(readings))
+    }
+
+    /// A fence behind `sends` messages that were just sent.
+    fn fence(&mut self, sends: u32) -> Result<u32, JobError> {
+        self.rest()?;
+        let (target, before, number) = (self.to_first, ENDED.load(Relaxed), self.arrivals.number());
+        for _ in 0..sends {
+            self.first.retry(|active| Arrivals::send(active, target))?;
+        }
+        // Leaves room for the fence, as it does without messages.
+        self.first.advance();
+        let readings = fence(self.count, &mut self.first, target)?;
+        self.settle_operation(before);
+        self.settle(number + sends);
+        Ok(self.count.between(readings))
+    }
+
+    /// Advances until one more operation has ended.
+    fn settle_operation(&mut self, before: u32) {
+        while ENDED.load(Relaxed) == before {
+            self.first.advance();
+            self.second.advance();
+        }
+    }
+}
+
+// In functions of their own, as in `alone`.
+
+#[inline(never)]
+fn put(count: Count, context: &mut Context, put: Put) -> Result<Readings, SendError> {
+    count.around(|| context.put(put).map_err(|(error, _)| error))
+}
+
+#[inline(never)]
+fn fetch(count: Count, context: &mut Context, fetch: Fetch) -> Result<Readings, SendError> {
+    count.around(|| context.fetch(fetch))
+}
+
+#[inline(never)]
+fn fence(count: Count, context: &mut Context, target: Endpoint) -> Result<Readings, SendError> {
+    count.around(|| context.fence(target, Done { call: &ended, cookie: 0 }))
+}

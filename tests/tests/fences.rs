@@ -1,0 +1,117 @@
+//! Fences: every operation over every path, and what a fence is on the wire.
+
+use pami::endpoint::Endpoint;
+use pami::packet::Kind;
+use pami::region::RegionId;
+use std::time::Duration;
+use tests::capture::{Captured, in_order, packets};
+use tests::{BAD_WIRE, count_lines, expect_clean, expect_success_despite_losses, on_both_architectures};
+use xtask::{Arch, Mode, Outcome, Run};
+
+const DEADLINE: Duration = Duration::from_secs(240);
+
+/// Two nodes of two tasks each: every path is there.
+fn fence(arch: Arch) -> Run {
+    Run::new("fence").arch(arch).torus("2").mode(Mode::Vn).timeout(DEADLINE)
+}
+
+/// Each kind of operation was done over each path before its fence was, and took that path.
+fn every_fence_holds(outcome: &Outcome) {
+    for path in ["self", "shared memory", "loop-back", "torus"] {
+        for kind in ["eager sends", "rendezvous sends", "puts", "gets", "updates"] {
+            let begins = format!("{path}: 20 {kind} of ");
+            let line = outcome.lines().map(|line| &line.text).find(|line| line.starts_with(&begins));
+            let line = line.unwrap_or_else(|| panic!("no {begins:?}: {}", outcome.explain()));
+            assert!(line.contains("then a fence: all done"), "{line}");
+            let inside = ["self", "shared memory"].contains(&path);
+            assert_eq!(line.ends_with("; 0 bytes on the network"), inside, "{line}");
+        }
+    }
+    let line = "4 tasks: two fences over all in flight, behind operations of each kind: all done";
+    assert_eq!(count_lines(outcome, line), 1, "{}", outcome.explain());
+}
+
+/// Place of the packet that `is` it.
+fn place(packets: &[&Captured], what: &str, is: impl Fn(&Captured) -> bool) -> usize {
+    packets.iter().position(|packet| is(packet)).unwrap_or_else(|| panic!("no {what} on the wire"))
+}
+
+/// The packets of one fence, among those from its origin's node to its target's and back. Returns how many rendezvous it was
+/// behind.
+fn follow(there: &[&Captured], back: &[&Captured], fence: usize, target: Endpoint, earlier: usize) -> usize {
+    let origin = there[fence].envelope.origin;
+    let of_target = |packet: &Captured| packet.envelope.origin == target && packet.envelope.target == origin;
+    let is_empty_get = |packet: &Captured| {
+        let none = packet.header == zerocopy::IntoBytes::as_bytes(&RegionId::NONE);
+        of_target(packet) && packet.envelope.kind == Kind::Get && packet.envelope.total == 0 && none
+    };
+    let empty_gets = back.iter().enumerate().filter(|(_, packet)| is_empty_get(packet));
+    let (get_at, get) = empty_gets.clone().nth(earlier).expect("a GET of nothing for each fence");
+
+    // The target: the GET of nothing is behind those of all rendezvous before the fence. Later ones may have overtaken it.
+    let to_target =
+        |packet: &&&Captured| (packet.envelope.origin, packet.envelope.target) == (origin, target);
+    let before: Vec<_> = there[..fence]
+        .iter()
+        .filter(to_target)
+        .filter(|packet| packet.envelope.kind == Kind::Rts)
+        .map(|packet| &packet.data)
+        .collect();
+    let gets: Vec<_> = back[..get_at]
+        .iter()
+        .filter(|packet| of_target(packet) && packet.envelope.kind == Kind::Get)
+        .filter(|packet| before.contains(&&packet.header))
+        .collect();
+    assert_eq!(gets.len(), before.len(), "gets of data before the GET of nothing");
+
+    // The origin: the transfer of nothing is behind all that was asked for before.
+    let is_answer = |packet: &Captured, message: u32| {
+        let envelope = packet.envelope;
+        (envelope.kind, envelope.message) == (Kind::GetLast, message)
+            && (envelope.origin, envelope.target) == (origin, target)
+    };
+    let empty = place(there, "answer", |packet| is_answer(packet, get.envelope.message));
+    assert!(there[empty].data.is_empty() && there[empty].envelope.total == 0);
+    for data in gets {
+        let last = place(there, "data", |packet| is_answer(packet, data.envelope.message));
+        assert!(last < empty, "data of a rendezvous is behind the transfer of nothing");
+        assert!(!there[last].data.is_empty());
+    }
+    let ack = place(back, "FENCE-ack", |packet| {
+        let envelope = packet.envelope;
+        of_target(packet)
+            && (envelope.kind, envelope.message) == (Kind::FenceAck, there[fence].envelope.message)
+    });
+    assert!(ack > get_at, "the FENCE-ack is before the GET of nothing");
+    before.len()
+}
+
+on_both_architectures! {
+    fn f2_f3_d6_each_path_keeps_its_fences_which_end_with_transfers_of_nothing_on_the_wire(arch) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fence.pcap");
+        let outcome = fence(arch).pcap(&file).run().unwrap();
+        expect_clean(&outcome);
+        every_fence_holds(&outcome);
+        let packets = packets(&file);
+        let (there, back) = (in_order(&packets, 0, 1), in_order(&packets, 1, 0));
+        let fences = there.iter().enumerate().filter(|(_, packet)| packet.envelope.kind == Kind::Fence && packet.envelope.origin.task() == 0);
+        let (mut behind, mut seen) = (Vec::new(), Vec::<[Endpoint; 2]>::new());
+        for (at, fence) in fences {
+            let target = fence.envelope.target;
+            let pair = [fence.envelope.origin, target];
+            let earlier = seen.iter().filter(|&&other| other == pair).count();
+            behind.push(follow(&there, &back, at, target, earlier));
+            seen.push(pair);
+        }
+        // One behind each kind of operation, then two for each over two contexts of two tasks.
+        assert_eq!(behind.len(), 5 + 4 * 2 * 2 * 2);
+        assert!(behind[1] == 20 && behind[0] == 0, "{behind:?}");
+    }
+
+    fn f6_fences_hold_on_a_bad_wire(arch) {
+        let outcome = fence(arch).faults(BAD_WIRE).run().unwrap();
+        expect_success_despite_losses(&outcome);
+        every_fence_holds(&outcome);
+    }
+}
