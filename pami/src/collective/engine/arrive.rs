@@ -41,7 +41,10 @@ impl<P: Port> Active<P> {
                 if matches!(word, Word::Short | Word::Request) && !self.collectives.is_past(&label) =>
             {
                 let data = if word == Word::Short { data } else { &[] };
-                self.collectives.keep(envelope.origin, word, label, envelope.total, data)
+                let kept = self.collectives.keep(envelope.origin, word, label, envelope.total, data);
+                // Somebody may have to be called back.
+                self.busy |= self.collectives.calls;
+                kept
             }
             _ => {
                 self.counters.strays += 1;
