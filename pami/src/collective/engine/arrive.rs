@@ -19,6 +19,7 @@ impl<P: Port> Active<P> {
             self.counters.strays += 1;
             return true;
         };
+        self.counters.collective_received += 1;
         match word {
             Word::Ask => return true,
             Word::Abort => return self.abort_arrived(envelope.origin, label),
