@@ -251,7 +251,8 @@ fn instructed(stage: &mut Stage, members: &Members, case: &Case, form: Form, num
             called.announced.push(announcement);
             let own = called.case.call(called.memory.clone(), called.done);
             let mut collect = announcement.collect(called.done);
-            (collect.input, collect.output, collect.reducer) = (own.input, own.output, own.reducer);
+            (collect.input, collect.output) = (own.input, own.output);
+            (collect.reducer, collect.in_place) = (own.reducer, own.in_place);
             active.collect(with_scratch(active, collect).unwrap()).unwrap();
         });
         stage.contexts[context].on_announced(Some(OnAnnounced { call: answer, cookie: 0 }));

@@ -19,6 +19,7 @@ impl<P: Port> Active<P> {
             self.counters.strays += 1;
             return true;
         };
+        self.counters.collective_received += u64::from(!data.is_empty());
         match word {
             Word::Ask => return true,
             Word::Abort => return self.abort_arrived(envelope.origin, label),
@@ -41,7 +42,10 @@ impl<P: Port> Active<P> {
                 if matches!(word, Word::Short | Word::Request) && !self.collectives.is_past(&label) =>
             {
                 let data = if word == Word::Short { data } else { &[] };
-                self.collectives.keep(envelope.origin, word, label, envelope.total, data)
+                let kept = self.collectives.keep(envelope.origin, word, label, envelope.total, data);
+                // Somebody may have to be called back.
+                self.busy |= self.collectives.calls;
+                kept
             }
             _ => {
                 self.counters.strays += 1;

@@ -37,16 +37,17 @@ mod early;
 pub mod geometry;
 mod limits;
 mod parts;
+mod request;
 mod run;
 mod slot;
 mod transfer;
 mod wire;
 
 pub use announce::{Announcement, OnAnnounced};
-pub use collect::{Collect, CollectError};
 pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
 pub use limits::{Limits, Memory};
 pub use parts::SERVERS;
+pub use request::{Collect, CollectError};
 
 pub(crate) use early::EarlyPlace;
 pub(crate) use geometry::Entry;

@@ -14,8 +14,8 @@
 //! If an endpoint of the root is another task's, as on a neighbouring node, the root's data is no memory of its own: the
 //! first one's hands it its segment first, into scratch memory, or takes it at the end.
 
-use super::collect::{Collect, CollectError};
 use super::geometry::Entry;
+use super::{Collect, CollectError};
 use crate::collective::division::Group;
 use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Division, Schedule, Tuning, division};
 use crate::device::Port;

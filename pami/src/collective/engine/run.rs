@@ -66,10 +66,17 @@ impl<P: Port> Active<P> {
     fn run_slot(&mut self, number: usize) -> bool {
         let waits = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.collectives.may_begin(number);
-        let Self { collectives: Engine { slots, geometries, early, .. }, port, me, local_paths, .. } = self;
+        let Self {
+            collectives: Engine { slots, geometries, early, .. },
+            port,
+            me,
+            local_paths,
+            counters,
+            ..
+        } = self;
         let Some(slot) = &mut slots[number] else { return false };
         let Some(entry) = &geometries[usize::from(slot.geometry)] else { return false };
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths };
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters };
         if begins {
             slot.begin(early);
         }
@@ -102,12 +109,12 @@ impl<P: Port> Active<P> {
     /// Asks those that a collective waits for which has not moved for long: a dead node is found out by those that ask.
     fn ask_the_awaited(&mut self) {
         let now = self.port.now_ns();
-        let Self { collectives: engine, port, me, local_paths, .. } = self;
+        let Self { collectives: engine, port, me, local_paths, counters, .. } = self;
         if now < engine.looked_ns.saturating_add(PATIENCE_NS) {
             return;
         }
         engine.looked_ns = now;
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths };
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters };
         for slot in engine.slots.iter_mut().flatten() {
             if !core::mem::take(&mut slot.moved) {
                 let label = slot.label(0);

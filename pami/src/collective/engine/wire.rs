@@ -6,7 +6,8 @@
 //! is about.
 
 use super::announce::Notice;
-use crate::device::{Full, Port, Unreachable};
+use crate::client::Counters;
+use crate::device::{Full, Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
@@ -139,6 +140,7 @@ pub(super) struct Wire<'a, P: Port> {
     pub(super) port: &'a mut P,
     pub(super) me: Endpoint,
     pub(super) local_paths: bool,
+    pub(super) counters: &'a mut Counters,
 }
 
 impl<P: Port> Wire<'_, P> {
@@ -185,6 +187,8 @@ impl<P: Port> Wire<'_, P> {
         } else {
             self.port.push_filled(path, &envelope, header, len, fill)
         };
-        pushed.map_err(|Full| Stop::Full)
+        pushed.map_err(|Full| Stop::Full)?;
+        self.counters.collective_sent += u64::from(len > 0 && matches!(path, Path::Torus(_)));
+        Ok(())
     }
 }
