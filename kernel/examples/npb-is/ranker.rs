@@ -175,8 +175,8 @@ impl<M: Machine> Ranker<M> {
         }
     }
 
-    /// Sorts the keys by the ranks of the last iteration. Returns whether all are there and in order, here and from task
-    /// to task.
+    /// Sorts the keys by the ranks of the last iteration. Returns whether all are there and in order, here and from
+    /// task to task.
     pub fn sort(&mut self, machine: &mut M) -> Result<bool, M::Error> {
         let ranked = &mut self.ranked[..self.owned.count];
         let mut in_order = true;

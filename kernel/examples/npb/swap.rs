@@ -1,7 +1,7 @@
 //! A swap of data between two tasks, by messages: both send before they wait.
 //!
-//! A message that comes before it is waited for is kept (SPEC P-6). As both sides wait for each other, a partner is at most one
-//! swap ahead. Data goes in chunks that fit a kept place, so no message ever stands in the way of another.
+//! A message that comes before it is waited for is kept (SPEC P-6). As both sides wait for each other, a partner is
+//! at most one swap ahead. Data goes in chunks that fit a kept place, so no message ever stands in the way of another.
 
 use core::ops::Range;
 use kernel::{
