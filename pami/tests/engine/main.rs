@@ -4,6 +4,7 @@ mod affinity;
 mod clients;
 mod collectives;
 mod deaths;
+mod divided;
 mod fences;
 mod geometries;
 mod hostile;

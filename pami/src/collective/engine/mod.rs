@@ -30,19 +30,24 @@
 //! with an error at the member that sees it, which tells all others. A node that dies ends the collectives of all its
 //! geometries at all members, with its name.
 
+mod announce;
 mod arrive;
 mod collect;
 mod early;
 pub mod geometry;
 mod limits;
+mod parts;
+mod request;
 mod run;
 mod slot;
 mod transfer;
 mod wire;
 
-pub use collect::{Collect, CollectError};
+pub use announce::{Announcement, OnAnnounced};
 pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
 pub use limits::{Limits, Memory};
+pub use parts::SERVERS;
+pub use request::{Collect, CollectError};
 
 pub(crate) use early::EarlyPlace;
 pub(crate) use geometry::Entry;
@@ -64,6 +69,9 @@ pub(crate) struct Engine<P: Port> {
     pub(super) early: &'static mut [EarlyPlace],
     /// Slots in use.
     pub(super) used: usize,
+    pub(super) on_announced: Option<OnAnnounced<P>>,
+    /// A message has come that announces a collective which has not begun here.
+    pub(super) calls: bool,
     /// When the slots were last looked over for those that do not move.
     pub(super) looked_ns: u64,
 }
@@ -71,7 +79,7 @@ pub(crate) struct Engine<P: Port> {
 impl<P: Port> Engine<P> {
     pub(crate) fn new(memory: Memory<P>) -> Self {
         let Memory { slots, geometries, early } = memory;
-        Self { slots, geometries, early, used: 0, looked_ns: 0 }
+        Self { slots, geometries, early, used: 0, on_announced: None, calls: false, looked_ns: 0 }
     }
 
     pub(crate) fn into_memory(self) -> Memory<P> {
@@ -85,6 +93,12 @@ impl<P: Port> Engine<P> {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.used == 0
+    }
+
+    /// Whether an advance has nothing to do for collectives.
+    #[inline]
+    pub(crate) fn rests(&self) -> bool {
+        self.used == 0 && !self.calls
     }
 
     /// When a sleeper has to look again.
