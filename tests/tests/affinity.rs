@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use tests::{count_lines, expect_clean, on_both_architectures};
-use xtask::{Mode, Run};
+use xtask::{Map, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -55,5 +55,98 @@ on_both_architectures! {
         let run = Run::new("harts").arch(arch).torus("1").harts(2).timeout(DEADLINE);
         let outcome = run.bootargs_override(0, "node=0 torus=1 topology=2x2x2 job=harts").run().unwrap();
         tests::expect_report(&outcome, 0, 78, &["topology", "2x1x2x2", "2 harts"]);
+    }
+}
+
+/// A row of the job `affinity`: `barrier by n-ary: cores 10/6 chips 4/2 processors 4/2 nodes 0/0`.
+struct Row {
+    what: String,
+    algorithm: String,
+    /// Messages between cores, between chips, between processors and between nodes.
+    crossings: [u32; 4],
+    /// Instructions on the critical path.
+    path: Option<u32>,
+}
+
+impl Row {
+    fn parse(line: &str) -> Option<Self> {
+        let (name, rest) = line.split_once(": ")?;
+        let (what, algorithm) = name.split_once(" by ")?;
+        let words: Vec<_> = rest.split(' ').collect();
+        let value = |name| words.iter().position(|&word| word == name).and_then(|at| words.get(at + 1));
+        let crossed = |name| value(name)?.split_once('/')?.0.parse().ok();
+        let crossings = [crossed("cores")?, crossed("chips")?, crossed("processors")?, crossed("nodes")?];
+        let path = value("path").and_then(|path| path.parse().ok());
+        Some(Self { what: what.into(), algorithm: algorithm.into(), crossings, path })
+    }
+
+    fn all(outcome: &Outcome) -> Vec<Self> {
+        outcome.lines().filter_map(|line| Self::parse(&line.text)).collect()
+    }
+
+    /// Phases of the collective's tree: up and down, or one of them.
+    fn phases(&self) -> u32 {
+        if ["barrier", "allreduce", "allgather"].contains(&self.what.as_str()) { 2 } else { 1 }
+    }
+}
+
+/// Every collective that can by affinity crosses each level's boundaries once a phase for each of these domains but one;
+/// algorithms that know of no places cross them at least as often, and somewhere more often.
+#[track_caller]
+fn expect_least_crossings(outcome: &Outcome, domains: [u32; 4], collectives: &[&str]) {
+    expect_clean(outcome);
+    let rows = Row::all(outcome);
+    for what in collectives {
+        let ours = || rows.iter().filter(|row| row.what == *what);
+        let by_affinity = ours().find(|row| row.algorithm == "affinity").expect("an algorithm by affinity");
+        let least = domains.map(|count| by_affinity.phases() * (count - 1));
+        assert_eq!(by_affinity.crossings, least, "{what}: {}", outcome.explain());
+        for flat in ours().filter(|row| row.algorithm != "affinity") {
+            assert!(flat.crossings.iter().zip(least).all(|(&crossed, least)| crossed >= least), "{what}");
+        }
+    }
+    let sum = |algorithm: &str| -> u32 {
+        let rows = rows.iter().filter(|row| row.what == "barrier" && row.algorithm == algorithm);
+        rows.flat_map(|row| row.crossings).sum()
+    };
+    assert!(
+        sum("affinity") < sum("n-ary") && sum("affinity") < sum("dissemination"),
+        "{}",
+        outcome.explain()
+    );
+}
+
+/// What goes by affinity however ranks are numbered, and what needs the ranks of a domain to follow each other.
+const ALWAYS: [&str; 4] = ["barrier", "broadcast", "reduce", "allreduce"];
+const ORDERED: [&str; 3] = ["gather", "scatter", "allgather"];
+
+on_both_architectures! {
+    fn a3_a4_a6_each_phase_crosses_a_boundary_once_for_each_domain_but_one(arch) {
+        let affinity = |topology: &str| Run::new("affinity").arch(arch).topology(topology).timeout(DEADLINE);
+        let all: Vec<_> = ALWAYS.into_iter().chain(ORDERED).collect();
+        // A task on each hart, then a context on each thread of one task.
+        let outcome = affinity("2x2x2").torus("1").mode(Mode::Vn).run().unwrap();
+        expect_least_crossings(&outcome, [4, 2, 2, 1], &all);
+        let outcome = affinity("1x4x2").torus("1").contexts(8).run().unwrap();
+        expect_least_crossings(&outcome, [4, 1, 1, 1], &all);
+        // Over nodes, with ranks that follow each other over the nodes first, then within each.
+        let outcome = affinity("2x1x2").torus("2").mode(Mode::Vn).run().unwrap();
+        expect_least_crossings(&outcome, [4, 4, 4, 2], &ALWAYS);
+        let outcome = affinity("1x2x1x2").torus("2").mode(Mode::Vn).map(Map::Txyz).args(["--radix", "1,2,1,2,1"]);
+        expect_least_crossings(&outcome.run().unwrap(), [4, 4, 2, 2], &all);
+    }
+
+    fn a4_the_critical_path_of_each_algorithm_is_the_same_in_every_run(arch) {
+        let paths = || {
+            let run = Run::new("affinity").arch(arch).torus("1").topology("2x2x2").contexts(8).icount(true);
+            let outcome = run.adapter(false).args(["--path"]).timeout(DEADLINE).run().unwrap();
+            expect_least_crossings(&outcome, [4, 2, 2, 1], &ALWAYS);
+            let rows = Row::all(&outcome);
+            rows.into_iter().map(|row| (row.what, row.algorithm, row.path.expect("a path"))).collect::<Vec<_>>()
+        };
+        let first = paths();
+        assert_eq!(first.len(), 17);
+        assert!(first.iter().all(|(_, _, path)| *path > 0));
+        assert_eq!(first, paths());
     }
 }

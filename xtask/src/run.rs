@@ -184,7 +184,7 @@ impl Run {
             map: self.map.into(),
             agent: self.agent,
             contexts: self.contexts,
-            tree: self.tree,
+            tree: self.tree && self.adapter,
             topology: topology.filter(|_| !self.arch.tree_tells_topology()),
             job: &self.job,
             arguments: &arguments,

@@ -57,10 +57,12 @@ impl Driver<'_> {
     fn measure(&mut self, case: &Case) -> Result<(Crossings, u64), JobError> {
         self.beginnings = [None; RANKS];
         // One more before, since first times are different.
+        self.pass_the_gate()?;
         self.run(case, 0)?;
         self.beginnings = [None; RANKS];
         let mut last = None;
         for first in (0..self.ranks.len()).chain([0]) {
+            self.pass_the_gate()?;
             let before: Vec<Crossings, RANKS> = self.ranks.iter().map(|rank| rank.crossings()).collect();
             let path = self.run(case, first)?;
             let mut all = Crossings::default();
@@ -95,7 +97,6 @@ impl Driver<'_> {
 
     /// Runs a case once; rank `first` is the first to advance. Returns the critical path.
     fn run(&mut self, case: &Case, first: usize) -> Result<u64, JobError> {
-        self.pass_the_gate()?;
         let count = self.count;
         for (rank, clock) in self.ranks.iter_mut().zip(&mut self.clocks) {
             rank.fill(case)?;

@@ -78,6 +78,7 @@ impl Rank {
         let sum = sum.map_err(|_| JobError::Other("there is no sum of words"))?;
         let blocks = Blocks::equal(if reduces { 1 } else { WORD });
         Ok(Collect {
+            root: case.root(self.size),
             input: Some((self.input.clone(), 0)),
             output: Some((self.output.clone(), 0)),
             scratch: Some((self.scratch.clone(), 0)),

@@ -10,12 +10,13 @@ use super::{bruck, dissemination, doubling, halving, network, pairwise, ring, sc
 
 /// The steps of one rank of one collective, handed out one at a time.
 ///
-/// All that it keeps is the call, two counters and the few steps written ahead: its size depends neither on the
-/// number of ranks nor on the data.
-#[derive(Clone, Debug)]
+/// All that it keeps is the call, the phase with the rank's place in it, two counters and the few steps written ahead:
+/// its size depends neither on the number of ranks nor on the data.
 pub struct Schedule<'a> {
     call: Call<'a>,
     phase: u8,
+    /// The phase of that number, once it has begun.
+    current: Option<Phase<'a>>,
     at: usize,
     round: Round,
 }
@@ -32,7 +33,7 @@ impl<'a> Schedule<'a> {
             call.blocks = Blocks::split(Partition::new(call.len(), call.size), 1);
             call.sources = call.blocks;
         }
-        Ok(Self { call, phase: 0, at: 0, round: Round::default() })
+        Ok(Self { call, phase: 0, current: None, at: 0, round: Round::default() })
     }
 
     /// Elements of scratch memory that the steps name, at most.
@@ -50,11 +51,14 @@ impl<'a> Schedule<'a> {
             if let Some(step) = self.round.pop() {
                 return Some(step);
             }
-            let phase = phase(&self.call, self.phase)?;
-            if phase.write(&self.call, self.at, &mut self.round) {
+            if self.current.is_none() {
+                self.current = phase(&self.call, self.phase);
+            }
+            if self.current.as_ref()?.write(&self.call, self.at, &mut self.round) {
                 self.at += 1;
             } else {
                 self.phase += 1;
+                self.current = None;
                 self.at = 0;
                 self.round.set_phase(self.phase);
             }

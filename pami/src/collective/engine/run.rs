@@ -4,7 +4,7 @@ use super::early::{self, EarlyPlace};
 use super::geometry::Entry;
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{CALLED, Label, Stop, Wire, Word};
+use super::wire::{CALLED, GATE, Label, Stop, Wire, Word};
 use super::{Engine, PATIENCE_NS, SHORT_LIMIT, WINDOW};
 use crate::collective::{Schedule, Span, Step};
 use crate::context::Active;
@@ -184,13 +184,7 @@ impl<P: Port> Slot<P> {
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         match step {
-            Step::Send { to, tag, span } => {
-                let carried = self.send((to, tag, span), entry, wire);
-                if matches!((&carried, &self.phase), (Carried::Done, Phase::Runs(_))) && !self.creates {
-                    entry.count(to);
-                }
-                carried
-            }
+            Step::Send { to, tag, span } => self.send((to, tag, span), entry, wire),
             Step::Receive { from, tag, span } => self.receive((from, tag, span), entry, early),
             Step::Wait => {
                 self.waiting = true;
@@ -226,17 +220,31 @@ impl<P: Port> Slot<P> {
         let piece = self.piece(span);
         if piece.len > SHORT_LIMIT.min(wire.room()) {
             let outgoing = Outgoing { to, rank, tag, piece, stage: SendStage::Ask };
-            return if self.sends.push(outgoing).is_ok() { Carried::Done } else { Carried::Blocked };
+            if self.sends.push(outgoing).is_err() {
+                return Carried::Blocked;
+            }
+            self.count(entry, rank);
+            return Carried::Done;
         }
         let measures = (0, piece.len, piece.len);
         let label = self.label(tag);
         match wire.push(to, Word::Short, &label, measures, |into| self.read(piece, 0, into)) {
-            Ok(()) => Carried::Done,
+            Ok(()) => {
+                self.count(entry, rank);
+                Carried::Done
+            }
             Err(Stop::Full) => Carried::Blocked,
             Err(stop) => {
                 self.stopped(stop, rank);
                 Carried::Done
             }
+        }
+    }
+
+    /// A message of the caller's collective goes to a rank of the geometry.
+    fn count(&self, entry: &Entry, rank: u32) {
+        if !self.creates && self.key.part != GATE {
+            entry.count(rank);
         }
     }
 
