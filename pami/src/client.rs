@@ -247,6 +247,9 @@ impl<N: Node> Client<N> {
         let terrain = geometry::terrain(&self.attributes());
         let mut collectives = Engine::new(memory.collectives);
         collectives.make_world(me, self.population(), &self.tasks, self.collectives.domains, terrain);
+        // The class route of all nodes is there once, for one client.
+        let whole = self.id.0 == 0 && self.tasks.len() == self.node.tasks() as usize;
+        collectives.join_tree(port.network(), whole);
         let setup = Setup {
             me,
             contexts: self.contexts,

@@ -228,7 +228,7 @@ impl<P: Port> Active<P> {
 
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
-        self.operations.is_idle() && self.acks.is_empty() && self.collectives.is_idle()
+        self.operations.is_idle() && self.acks.is_empty() && self.collectives.has_told_all()
     }
 
     /// Whether nothing is under way from others, and no message kept.
@@ -237,7 +237,8 @@ impl<P: Port> Active<P> {
     }
 
     fn is_idle(&self) -> bool {
-        self.has_sent_all() && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
+        let sends = self.has_sent_all() && self.collectives.is_idle();
+        sends && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
     }
 
     /// The part of an advance behind the look for anything to do at all. `first` was pulled by that look.

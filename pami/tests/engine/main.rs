@@ -15,3 +15,4 @@ mod scene;
 mod sends;
 mod shapes;
 mod stage;
+mod tree;

@@ -1,6 +1,7 @@
 //! Starting a collective.
 
 use super::geometry::Digest;
+use super::network::{Creation, Way};
 use super::run::before;
 use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
 use super::wire::Key;
@@ -77,7 +78,7 @@ impl<P: Port> Collect<P> {
 /// Why a collective was not started. The caller is at fault, but for `Again` and `Dead`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectError {
-    /// As many as can be are in flight: advance, then try again.
+    /// As many as can be are in flight, or the geometry is not created yet: advance, then try again.
     Again,
     /// No geometry here has that number.
     UnknownGeometry(GeometryId),
@@ -105,7 +106,7 @@ pub enum CollectError {
 impl fmt::Display for CollectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Again => f.write_str("too many collectives are in flight: advance, then try again"),
+            Self::Again => f.write_str("too many collectives are in flight, or the geometry is not there yet: advance, then try again"),
             Self::UnknownGeometry(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
             Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
             Self::Call(error) => error.fmt(f),
@@ -206,8 +207,8 @@ impl<P: Port> Active<P> {
         };
         let metadata = Metadata {
             known_blocks: collect.known_blocks,
-            class_route: false,
-            tree_operator: false,
+            class_route: matches!(entry.way, Way::On(_)),
+            tree_operator: collect.reducer.is_none_or(|reducer| reducer.operation().is_some()),
             ..Metadata::of(&call)
         };
         let elements = match collect.what {
@@ -232,6 +233,9 @@ impl<P: Port> Active<P> {
         let (geometry, entry) = self.collectives.entry(collect.geometry).ok_or(unknown)?;
         if let Some(node) = entry.dead {
             return Err(CollectError::Dead(node));
+        }
+        if matches!(entry.way, Way::Pending) {
+            return Err(CollectError::Again);
         }
         if collect.what.reduces() && collect.reducer.is_none() {
             return Err(CollectError::NoReducer(collect.what));
@@ -328,6 +332,7 @@ impl<P: Port> Active<P> {
         let number = self.collectives.slots.iter().position(Option::is_none).ok_or(CollectError::Again)?;
         let entry = self.collectives.geometries[usize::from(geometry)].as_mut();
         let Some(entry) = entry else { return Err(CollectError::UnknownGeometry(collect.geometry)) };
+        let ticket = entry.ticket(&call);
         let sequence = entry.number();
         debug_assert!(before(sequence, entry.next));
         let slot = Slot {
@@ -341,6 +346,10 @@ impl<P: Port> Active<P> {
             areas,
             element_len,
             reducer: collect.reducer,
+            ticket,
+            passage: None,
+            creation: agreed.map(|_| Creation::Meets),
+            asked: false,
             step: None,
             position: 0,
             waiting: false,

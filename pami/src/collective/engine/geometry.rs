@@ -5,6 +5,7 @@
 //! has an entry of fixed size for it, whatever the number of members, if they are a range or a rectangle; lists are the
 //! caller's.
 
+use super::network::Way;
 use super::wire::Key;
 use super::{Collect, Engine, early};
 use crate::affinity::Domains;
@@ -93,6 +94,7 @@ pub(crate) struct Entry {
     pub(super) grid: Option<Grid>,
     pub(super) domains: Option<&'static Domains<'static>>,
     pub(super) terrain: Terrain,
+    pub(super) way: Way,
 }
 
 impl Entry {
@@ -107,7 +109,7 @@ impl Entry {
         let grid = members.grid().filter(|grid| grid.size() == size);
         let domains = domains.filter(|domains| domains.size() == size);
         let terrain = Terrain { size, ..terrain };
-        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain })
+        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain, way: Way::Off })
     }
 
     /// Takes the number of the next collective.
@@ -166,6 +168,8 @@ pub struct Geometry<'a> {
     pub started: u32,
     /// A node of its members that died.
     pub dead: Option<u32>,
+    /// Whether it has a class route of the tree network.
+    pub class_route: bool,
 }
 
 /// Where a client's tasks are, as far as one context knows.
@@ -179,7 +183,7 @@ pub(crate) fn terrain(attributes: &Attributes) -> Terrain {
     let diameter = (0..crate::topology::MAX_DIMENSIONS).map(across).sum::<u32>();
     Terrain {
         size: attributes.tasks,
-        per_node: (attributes.tasks / nodes).max(1),
+        per_node: attributes.tasks.div_ceil(nodes).max(1),
         hops: diameter.div_ceil(2).max(1),
         diameter,
     }
@@ -217,7 +221,7 @@ impl<P: Port> Active<P> {
     }
 
     /// Creates a geometry, of which this context's endpoint must be a member; all members do, in any order among other
-    /// geometries. Its collectives may be started at once. The callback is not called before the next advance; it hears
+    /// geometries. On nodes with a tree network its collectives may be started once it is created, elsewhere at once. The callback is not called before the next advance; it hears
     /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member named others.
     ///
     /// # Errors
@@ -247,6 +251,11 @@ impl<P: Port> Active<P> {
             self.collectives.geometries[index] = None;
             return Err(GeometryError::Again);
         }
+        if self.is_on_tree()
+            && let Some(entry) = &mut self.collectives.geometries[index]
+        {
+            entry.way = Way::Pending;
+        }
         Ok(())
     }
 
@@ -254,7 +263,8 @@ impl<P: Port> Active<P> {
     /// be used again when all have.
     ///
     /// # Errors
-    /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`].
+    /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`]; [`GeometryError::Again`] while too many
+    /// are being given up.
     pub fn destroy_geometry(&mut self, id: GeometryId) -> Result<(), GeometryError> {
         if id == WORLD {
             return Err(GeometryError::World);
@@ -264,6 +274,11 @@ impl<P: Port> Active<P> {
         if self.collectives.slots.iter().flatten().any(busy) {
             return Err(GeometryError::Busy(id));
         }
+        let leaving = self.collectives.geometries[index].as_ref().and_then(Entry::leave);
+        if leaving.is_some_and(|leaving| !self.collectives.give_up(leaving)) {
+            return Err(GeometryError::Again);
+        }
+        self.busy = true;
         self.collectives.geometries[index] = None;
         early::forget(self.collectives.early, |key: Key| key.geometry == id.0);
         Ok(())
@@ -279,6 +294,7 @@ impl<P: Port> Active<P> {
             size: entry.members.size(),
             started: entry.next,
             dead: entry.dead,
+            class_route: matches!(entry.way, Way::On(_)),
         })
     }
 }
