@@ -237,8 +237,11 @@ impl<P: Port> Active<P> {
     }
 
     fn is_idle(&self) -> bool {
-        let sends = self.has_sent_all() && self.collectives.is_idle();
-        sends && self.receptions.is_idle() && self.incoming.is_idle() && self.held.is_none()
+        self.collectives.rests()
+            && self.has_sent_all()
+            && self.receptions.is_idle()
+            && self.incoming.is_idle()
+            && self.held.is_none()
     }
 
     /// The part of an advance behind the look for anything to do at all. `first` was pulled by that look.
@@ -339,7 +342,7 @@ impl<P: Port> Active<P> {
         events += self.queue_line(&mut blocked);
         events += self.settle_operations();
         events += self.complete_fences();
-        if !self.collectives.is_idle() {
+        if !self.collectives.rests() {
             events += self.run_collectives();
         }
         self.busy = !self.is_idle();

@@ -68,7 +68,8 @@ pub mod wait;
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{
-    Collect, CollectError, Geometry, GeometryError, GeometryId, Limits, NewGeometry, WORLD,
+    Announcement, Collect, CollectError, Geometry, GeometryError, GeometryId, Limits, NewGeometry,
+    OnAnnounced, WORLD,
 };
 pub use context::{Active, Context, Poster, Progress, Work, WorkSlot};
 pub use dispatch::{

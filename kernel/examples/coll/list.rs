@@ -18,13 +18,13 @@ pub fn print(bench: &Bench, arguments: &Arguments) -> Result<(), JobError> {
         terrain.size, terrain.per_node, terrain.diameter
     );
     for (holds, name) in [
-        (metadata.size.is_power_of_two(), "a power of two"),
-        (metadata.rectangle, "a rectangle"),
-        (metadata.domains, "affinity domains known"),
-        (metadata.ordered_domains, "in order"),
-        (metadata.class_route, "a class route"),
+        (metadata.size.is_power_of_two(), "power of two"),
+        (metadata.rectangle, "rectangle"),
+        (metadata.domains, "affinity domains"),
+        (metadata.ordered_domains, "ranks in their order"),
+        (metadata.class_route, "class route"),
     ] {
-        let _ = write!(line, "; {}{name}", if holds { "" } else { "not " });
+        let _ = write!(line, "; {}{name}", if holds { "" } else { "no " });
     }
     defmt::println!("{=str}", line.as_str());
     for &what in &arguments.collectives {

@@ -46,7 +46,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             arguments.rounds
         );
         defmt::println!(
-            "collective     algorithm             bytes     avg us     min us     max us       MB/s"
+            "collective     algorithm             bytes     avg us     min us     max us        MB/s"
         );
     }
     let (mut rows, mut wrong) = (0, 0);
@@ -92,7 +92,8 @@ fn print(case: &Case, row: &bench::Row) {
     for ns in [row.average_ns, row.least_ns, row.greatest_ns] {
         let _ = write!(line, " {:>7}.{:02}", ns / 1000, ns % 1000 / 10);
     }
-    let _ = write!(line, " {:>10}", case.bytes as u64 * 1000 / row.average_ns.max(1));
+    let kilobytes = case.bytes as u64 * 1_000_000 / row.average_ns.max(1);
+    let _ = write!(line, " {:>7}.{:03}", kilobytes / 1000, kilobytes % 1000);
     if row.wrong > 0 {
         let _ = write!(line, "  WRONG at {} ranks", row.wrong);
     }

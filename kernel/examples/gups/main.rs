@@ -99,7 +99,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let fetched = memory.place(move |_: &mut Active, fetched: Fetched| match fetched.result {
         Ok(_) => _ = state.done.fetch_add(1, Relaxed),
         Err(kernel::OperationError::NodeDead(node)) => state.lost.store(node + 1, Relaxed),
-        Err(kernel::OperationError::Region(_)) => _ = state.refused.fetch_add(1, Relaxed),
+        // No others are of updates.
+        Err(_) => _ = state.refused.fetch_add(1, Relaxed),
     })?;
     let fenced = memory.place(move |_: &mut Active, fenced: kernel::Completion| {
         state.fences.fetch_add(u32::from(fenced.result.is_ok()), Relaxed);

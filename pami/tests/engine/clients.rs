@@ -1,6 +1,6 @@
 //! Clients, contexts, endpoints and posts.
 
-use crate::machine::machine;
+use crate::machine::{CONTEXTS, machine};
 use crate::scene::{Port, advance_all, collector, context, leak, pair};
 use pami::{Active, ClientBuilder, ClientError, Progress, Work, WorkSlot};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -35,7 +35,7 @@ fn p1_running_out_says_of_what() {
     let mut third = client("c").contexts(2).create().unwrap();
     assert_eq!(
         client("d").contexts(9).create().err(),
-        Some(ClientError::Exhausted { what: "contexts", limit: 4 })
+        Some(ClientError::Exhausted { what: "contexts", limit: CONTEXTS.into() })
     );
     let context = context(&mut third, 1);
     let (error, mut third) = third.destroy().err().unwrap();

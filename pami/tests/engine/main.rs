@@ -3,6 +3,7 @@
 mod clients;
 mod collectives;
 mod deaths;
+mod divided;
 mod fences;
 mod geometries;
 mod hostile;

@@ -246,13 +246,8 @@ impl Case {
         }
     }
 
-    /// What one rank calls, and its output.
-    pub fn collect(
-        &self,
-        active: &Active<Port>,
-        rank: u32,
-        done: Done<Port>,
-    ) -> Result<(Collect<Port>, Option<Shared>), CollectError> {
+    /// What one rank brings, and where it gets something.
+    pub fn memory(&self, rank: u32) -> [Option<Shared>; 2] {
         let contribution = self.contribution(rank);
         let mut output = vec![POISON; self.output_len(rank)];
         let in_place = self.works_in_place(rank);
@@ -262,30 +257,50 @@ impl Case {
             output[at..at + contribution.len()].copy_from_slice(&contribution);
         }
         let output = (!(in_place && stays)).then(|| shared(&output));
-        let input = (!in_place || stays).then(|| (shared(&contribution), 0));
+        let input = (!in_place || stays).then(|| shared(&contribution));
+        [input, output]
+    }
+
+    /// What a rank calls with that memory.
+    pub fn call(&self, [input, output]: [Option<Shared>; 2], done: Done<Port>) -> Collect<Port> {
         let element = if self.what.reduces() { 1 } else { 8 };
         let blocks = Blocks::equal(self.len * element);
-        let mut collect = Collect {
+        Collect {
             root: self.root,
-            input,
-            output: output.clone().map(|output| (output, 0)),
+            input: input.map(|input| (input, 0)),
+            output: output.map(|output| (output, 0)),
             blocks,
             sources: blocks,
             reducer: self.what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap()),
             in_place: self.in_place,
             algorithm: self.algorithm.map(|algorithm| (algorithm, TUNING)),
             ..Collect::new(self.geometry, self.what, done)
-        };
-        let scratch = active.scratch_len(&collect)?;
-        collect.scratch = Some((buffer(scratch).share(), 0));
-        Ok((collect, output))
+        }
     }
 
-    fn check(&self, rank: u32, output: Option<&Shared>) {
+    /// What one rank calls, and its output.
+    pub fn collect(
+        &self,
+        active: &Active<Port>,
+        rank: u32,
+        done: Done<Port>,
+    ) -> Result<(Collect<Port>, Option<Shared>), CollectError> {
+        let memory = self.memory(rank);
+        let collect = with_scratch(active, self.call(memory.clone(), done))?;
+        Ok((collect, memory[1].clone()))
+    }
+
+    pub fn check(&self, rank: u32, output: Option<&Shared>) {
         let Some(expected) = self.expected(rank) else { return };
         let output = words(output.expect("an output"));
         assert_eq!(output[..expected.len()], expected, "rank {rank} of {self:?}");
     }
+}
+
+/// The same, with the scratch memory that it needs.
+pub fn with_scratch(active: &Active<Port>, collect: Collect<Port>) -> Result<Collect<Port>, CollectError> {
+    let scratch = active.scratch_len(&collect)?;
+    Ok(Collect { scratch: Some((buffer(scratch).share(), 0)), ..collect })
 }
 
 /// Cases that run at once.

@@ -3,7 +3,7 @@
 use super::early::{self, Early};
 use super::run::before;
 use super::slot::Taken;
-use super::wire::{Label, Word};
+use super::wire::{CALLED, Label, Word};
 use super::{Engine, SHORT_LIMIT};
 use crate::context::Active;
 use crate::device::Port;
@@ -19,6 +19,7 @@ impl<P: Port> Active<P> {
             self.counters.strays += 1;
             return true;
         };
+        self.counters.collective_received += 1;
         match word {
             Word::Ask => return true,
             Word::Abort => return self.abort_arrived(envelope.origin, label),
@@ -29,7 +30,7 @@ impl<P: Port> Active<P> {
             _ => {}
         }
         let Engine { slots, geometries, .. } = &mut self.collectives;
-        let slot = slots.iter_mut().flatten().find(|slot| slot.key() == label.key);
+        let slot = slots.iter_mut().flatten().find(|slot| slot.key == label.key);
         let taken = slot.and_then(|slot| {
             let entry = geometries[usize::from(slot.geometry)].as_ref()?;
             let measures = (envelope.offset, envelope.total);
@@ -41,7 +42,10 @@ impl<P: Port> Active<P> {
                 if matches!(word, Word::Short | Word::Request) && !self.collectives.is_past(&label) =>
             {
                 let data = if word == Word::Short { data } else { &[] };
-                self.collectives.keep(envelope.origin, word, label, envelope.total, data)
+                let kept = self.collectives.keep(envelope.origin, word, label, envelope.total, data);
+                // Somebody may have to be called back.
+                self.busy |= self.collectives.calls;
+                kept
             }
             _ => {
                 self.counters.strays += 1;
@@ -72,7 +76,7 @@ impl<P: Port> Active<P> {
         let mut found = false;
         for slot in engine.slots.iter_mut().flatten() {
             let dies = matches!(error, OperationError::NodeDead(_)) && geometry == Some(slot.geometry.into());
-            let named = (slot.key.geometry, slot.key.sequence) == (label.key.geometry, label.key.sequence);
+            let named = slot.key.is_of(label.key);
             if dies || named {
                 // Who does not agree on the members does not tell all of them.
                 if slot.creates {
@@ -126,16 +130,16 @@ impl<P: Port> Engine<P> {
     /// Whether the collective is one that was started here.
     fn is_past(&self, label: &Label) -> bool {
         let key = label.key;
-        let started =
-            |slot: &super::Slot<P>| (slot.key.geometry, slot.key.sequence) == (key.geometry, key.sequence);
+        let started = |slot: &super::Slot<P>| slot.key.is_of(key);
         let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
-        entry.is_some_and(|entry| before(key.sequence, entry.next))
+        key.part & CALLED == 0
+            && entry.is_some_and(|entry| before(key.sequence, entry.next))
             && !self.slots.iter().flatten().any(started)
     }
 
     fn has_abort(&self, label: &Label) -> bool {
         let kept = self.early.iter().flatten();
-        kept.into_iter().any(|early| early.word == Word::Abort && early.label.key == label.key)
+        kept.into_iter().any(|early| early.word == Word::Abort && early.label.key.is_of(label.key))
     }
 
     /// Keeps a message for later. Returns `false` if there is no place.
@@ -146,6 +150,7 @@ impl<P: Port> Engine<P> {
         }
         let Some(place) = self.early.iter_mut().find(|place| place.is_none()) else { return false };
         let data = Vec::from_slice(data).unwrap_or_default();
+        self.calls |= label.notice.is_some();
         *place = Some(Early { origin, word, label, total, data });
         true
     }

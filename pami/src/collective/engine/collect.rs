@@ -1,134 +1,44 @@
 //! Starting a collective.
 
+use super::announce::Notice;
 use super::geometry::Digest;
 use super::network::{Creation, Way};
-use super::run::before;
+use super::parts::{self, Part, Parts};
 use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
-use super::wire::Key;
-use super::{GeometryId, WINDOW};
+use super::wire::{CALLED, GATE, Key};
+use super::{Collect, CollectError, GeometryId, WINDOW};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{self, COSTS};
-use crate::collective::{
-    Algorithm, Area, Blocks, Call, CallError, Collective, Query, Reducer, Schedule, SelectionError, Tuning,
-};
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Schedule, Tuning};
 use crate::context::Active;
 use crate::device::Port;
 use crate::dispatch::Done;
 use crate::error::OperationError;
-use core::fmt;
 use heapless::Vec;
-use rings::shared::Shared;
-
-/// Memory of a collective, from a byte on.
-type Place = (Shared, usize);
-
-/// A collective to be started: what one member brings. What each area must hold is in the table at
-/// [`Call`]. The areas must not overlap.
-pub struct Collect<P: Port> {
-    /// Whose members take part. They start its collectives in the same order.
-    pub geometry: GeometryId,
-    /// What is to be done.
-    pub what: Collective,
-    /// The root's rank, the same at all members; 0 where there is none.
-    pub root: u32,
-    /// What this member contributes; only read. Absent if it works in place, or contributes nothing.
-    pub input: Option<Place>,
-    /// What it gets.
-    pub output: Option<Place>,
-    /// Memory to work in; [`Active::scratch_len`] says how much.
-    pub scratch: Option<Place>,
-    /// The blocks, see [`Call::blocks`]; of bytes, or of the reducer's elements.
-    pub blocks: Blocks<'static>,
-    /// The blocks that an alltoall receives.
-    pub sources: Blocks<'static>,
-    /// Whether every member knows all blocks. If not, as in a gather of blocks whose lengths only the root knows, each
-    /// member names its own right, and the root all.
-    pub known_blocks: bool,
-    /// What a reduction combines with.
-    pub reducer: Option<Reducer>,
-    /// See [`Call`].
-    pub in_place: bool,
-    /// How; the same at all members. `None`: what [`Active::query`] chooses.
-    pub algorithm: Option<(Algorithm, Tuning)>,
-    /// Called when this member's part is complete, or has failed: input may change, output is there.
-    pub done: Done<P>,
-}
-
-impl<P: Port> Collect<P> {
-    /// A collective of no data. Fields for areas, blocks and so on are to be filled in.
-    pub fn new(geometry: GeometryId, what: Collective, done: Done<P>) -> Self {
-        Self {
-            geometry,
-            what,
-            root: 0,
-            input: None,
-            output: None,
-            scratch: None,
-            blocks: Blocks::equal(0),
-            sources: Blocks::equal(0),
-            known_blocks: true,
-            reducer: None,
-            in_place: false,
-            algorithm: None,
-            done,
-        }
-    }
-}
-
-/// Why a collective was not started. The caller is at fault, but for `Again` and `Dead`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CollectError {
-    /// As many as can be are in flight, or the geometry is not created yet: advance, then try again.
-    Again,
-    /// No geometry here has that number.
-    UnknownGeometry(GeometryId),
-    /// A member's node, of this rank, is dead.
-    Dead(u32),
-    /// The arguments do not fit together.
-    Call(CallError),
-    /// The algorithm that was asked for is not to be had.
-    Selection(SelectionError),
-    /// A reduction without anything to reduce with.
-    NoReducer(Collective),
-    /// Elements of a user's operator are over [`REDUCED_AT_ONCE`](super) bytes long.
-    ElementLen(usize),
-    /// The memory is absent, or too short.
-    TooSmall {
-        /// Which one.
-        area: Area,
-        /// Bytes that it must have from the byte that was named.
-        bytes: usize,
-    },
-    /// Over `u32::MAX` bytes.
-    TooLong,
-}
-
-impl fmt::Display for CollectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Again => f.write_str("too many collectives are in flight, or the geometry is not there yet: advance, then try again"),
-            Self::UnknownGeometry(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
-            Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
-            Self::Call(error) => error.fmt(f),
-            Self::Selection(error) => error.fmt(f),
-            Self::NoReducer(what) => write!(f, "{what:?} needs a reducer"),
-            Self::ElementLen(len) => {
-                write!(f, "an element of {len} bytes is too long: at most {REDUCED_AT_ONCE}")
-            }
-            Self::TooSmall { area, bytes } => write!(f, "the {area:?} area needs {bytes} bytes"),
-            Self::TooLong => write!(f, "a collective has at most {} bytes", u32::MAX),
-        }
-    }
-}
-
-impl core::error::Error for CollectError {}
 
 /// A call that was found good.
 struct Checked {
     geometry: u8,
+    /// The whole.
     call: Call<'static>,
     element_len: usize,
-    scratch: usize,
+    /// What this endpoint does of it.
+    parts: Parts,
+}
+
+impl Checked {
+    /// Bytes that the parts name of an area.
+    fn extent(&self, area: Area) -> usize {
+        let ends = self.parts.iter().flat_map(|part| {
+            let [input, output] = needs(&part.call);
+            let scratch = Schedule::new(&part.call).map_or(0, |schedule| schedule.scratch_len());
+            let used = part.areas.into_iter().zip([input, output, scratch]);
+            // Of what is nothing, nothing is in front.
+            let used = used.filter(move |((whose, _), elements)| *whose == area && *elements > 0);
+            used.map(|((_, base), elements)| base + elements * self.element_len)
+        });
+        ends.max().unwrap_or(0)
+    }
 }
 
 /// Elements that a call names of the input and of the output.
@@ -157,12 +67,40 @@ fn needs(call: &Call) -> [usize; 2] {
 }
 
 /// Whether nobody is done with the collective before all have begun it.
-fn synchronises(call: &Call) -> bool {
+fn synchronises<P: Port>(collect: &Collect<P>, call: &Call) -> bool {
     use Collective as C;
+    // Endpoints of a task do not wait for each other.
+    if collect.divided && call.collective != C::Barrier {
+        return false;
+    }
     let all = matches!(call.collective, C::Allreduce | C::ReduceScatter | C::Allgather | C::Alltoall);
     let data = if call.collective.is_of_vectors() { call.len() > 0 } else { call.blocks.len(0) > 0 };
     let even = call.collective == C::Allreduce || (call.blocks.are_equal() && call.sources.are_equal());
     call.collective == C::Barrier || all && even && data
+}
+
+/// What a divided collective goes by if nothing is said.
+fn directly(what: Collective) -> Option<Algorithm> {
+    match what {
+        Collective::Scatter | Collective::Gather => Some(Algorithm::Flat),
+        Collective::Broadcast => Some(Algorithm::Binomial),
+        _ => None,
+    }
+}
+
+/// A barrier of so many ranks.
+fn barrier(like: &Call<'static>, size: u32, rank: u32) -> Call<'static> {
+    Call {
+        collective: Collective::Barrier,
+        algorithm: Algorithm::Dissemination,
+        size,
+        rank,
+        root: 0,
+        tuning: Tuning { radix: 2, chunk: 1 },
+        grid: None,
+        domains: None,
+        ..*like
+    }
 }
 
 fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
@@ -174,6 +112,7 @@ fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
     digest.add(call.tuning.chunk as u32);
     digest.add(element_len as u32);
     digest.add(reducer.map_or(0, Reducer::code));
+    digest.add(call.size);
     if call.collective.is_of_vectors() || call.blocks.are_equal() {
         digest.add(call.len() as u32);
     }
@@ -181,33 +120,41 @@ fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
 }
 
 impl<P: Port> Active<P> {
-    /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2).
-    ///
-    /// # Errors
-    /// [`CollectError`]
-    pub fn query(&self, collect: &Collect<P>) -> Result<Query<'static>, CollectError> {
+    /// The call as a whole, of ranks or of tasks, and the place of its geometry. Its algorithm is any.
+    fn whole(&self, collect: &Collect<P>) -> Result<(usize, Call<'static>, usize), CollectError> {
         let unknown = CollectError::UnknownGeometry(collect.geometry);
-        let (_, entry) = self.collectives.entry(collect.geometry).ok_or(unknown)?;
+        let (geometry, entry) = self.collectives.entry(collect.geometry).ok_or(unknown)?;
         let element_len = collect.reducer.map_or(1, |reducer| reducer.element_len());
-        let tuning = collect.algorithm.map_or(cost::tuning(&COSTS, element_len), |(_, tuning)| tuning);
+        let (members, divided) = (&entry.members, collect.divided);
         let call = Call {
             collective: collect.what,
-            // Any, to be replaced.
             algorithm: Algorithm::Binomial,
-            size: entry.members.size(),
-            rank: entry.rank,
+            size: if divided { members.task_count() } else { members.size() },
+            rank: if divided { members.task_of(entry.rank).unwrap_or_default() } else { entry.rank },
             root: collect.root,
             blocks: collect.blocks,
             sources: if collect.what == Collective::Alltoall { collect.sources } else { collect.blocks },
             in_place: collect.in_place,
             commutative: collect.reducer.is_none_or(|reducer| reducer.commutes()),
-            tuning,
-            grid: entry.grid,
-            domains: entry.domains,
+            tuning: collect.algorithm.map_or(cost::tuning(&COSTS, element_len), |(_, tuning)| tuning),
+            grid: entry.grid.filter(|_| !divided),
+            domains: entry.domains.filter(|_| !divided),
         };
+        Ok((geometry, call, element_len))
+    }
+
+    /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2).
+    ///
+    /// # Errors
+    /// [`CollectError`]
+    pub fn query(&self, collect: &Collect<P>) -> Result<Query<'static>, CollectError> {
+        let (geometry, call, element_len) = self.whole(collect)?;
+        let unknown = CollectError::UnknownGeometry(collect.geometry);
+        let entry = self.collectives.geometries[geometry].as_ref().ok_or(unknown)?;
         let metadata = Metadata {
             known_blocks: collect.known_blocks,
-            class_route: matches!(entry.way, Way::On(_)),
+            // What only some are told of, and parts of several turns, have no one order.
+            class_route: matches!(entry.way, Way::On(_)) && !collect.divided && collect.form == Form::All,
             tree_operator: collect.reducer.is_none_or(|reducer| reducer.operation().is_some()),
             ..Metadata::of(&call)
         };
@@ -224,13 +171,14 @@ impl<P: Port> Active<P> {
             metadata,
             terrain: entry.terrain,
             costs: &COSTS,
-            tuning,
+            tuning: call.tuning,
         })
     }
 
     fn check_collect(&self, collect: &Collect<P>) -> Result<Checked, CollectError> {
+        let (geometry, mut call, element_len) = self.whole(collect)?;
         let unknown = CollectError::UnknownGeometry(collect.geometry);
-        let (geometry, entry) = self.collectives.entry(collect.geometry).ok_or(unknown)?;
+        let entry = self.collectives.geometries[geometry].as_ref().ok_or(unknown)?;
         if let Some(node) = entry.dead {
             return Err(CollectError::Dead(node));
         }
@@ -240,36 +188,25 @@ impl<P: Port> Active<P> {
         if collect.what.reduces() && collect.reducer.is_none() {
             return Err(CollectError::NoReducer(collect.what));
         }
-        let size = entry.members.size();
-        let element_len = collect.reducer.map_or(1, |reducer| reducer.element_len());
         if element_len > REDUCED_AT_ONCE {
             return Err(CollectError::ElementLen(element_len));
         }
-        let blocks = if collect.what.is_of_vectors() { 1 } else { size as usize };
+        let blocks = if collect.what.is_of_vectors() { 1 } else { call.size as usize };
         let longest = collect.blocks.longest().max(collect.sources.longest());
         let bytes = longest.checked_mul(blocks).and_then(|len| len.checked_mul(element_len));
         if bytes.is_none_or(|bytes| u32::try_from(bytes).is_err()) {
             return Err(CollectError::TooLong);
         }
-        let query = self.query(collect)?;
         let forced = collect.algorithm.map(|(algorithm, _)| algorithm);
-        let chosen = query.choose(forced).map_err(CollectError::Selection)?;
-        let call = Call {
-            collective: collect.what,
-            algorithm: chosen.algorithm,
-            size,
-            rank: entry.rank,
-            root: collect.root,
-            blocks: collect.blocks,
-            sources: if collect.what == Collective::Alltoall { collect.sources } else { collect.blocks },
-            in_place: collect.in_place,
-            commutative: collect.reducer.is_none_or(|reducer| reducer.commutes()),
-            tuning: query.tuning,
-            grid: entry.grid,
-            domains: entry.domains,
-        };
-        let schedule = Schedule::new(&call).map_err(CollectError::Call)?;
-        Ok(Checked { geometry: geometry as u8, call, element_len, scratch: schedule.scratch_len() })
+        let forced = forced.or_else(|| directly(collect.what).filter(|_| collect.divided));
+        let chosen = self.query(collect)?.choose(forced).map_err(CollectError::Selection)?;
+        call.algorithm = chosen.algorithm;
+        call.check().map_err(CollectError::Call)?;
+        if collect.form != Form::All && !(collect.form.allows(&call) && call.blocks.are_equal()) {
+            return Err(CollectError::Form);
+        }
+        let parts = parts::parts(entry, collect, &call, element_len)?;
+        Ok(Checked { geometry: geometry as u8, call, element_len, parts })
     }
 
     /// Bytes of scratch memory that a collective needs at this member.
@@ -277,8 +214,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`CollectError`]
     pub fn scratch_len(&self, collect: &Collect<P>) -> Result<usize, CollectError> {
-        let checked = self.check_collect(collect)?;
-        Ok(checked.scratch * checked.element_len)
+        Ok(self.check_collect(collect)?.extent(Area::Scratch))
     }
 
     /// Starts a collective. Several may be in flight; those of a geometry are matched by the order in which each member
@@ -290,7 +226,7 @@ impl<P: Port> Active<P> {
     /// [`CollectError`]; nothing was started, and the other members wait until this one starts or
     /// [abandons](Self::abandon) it.
     pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
-        self.start(collect, None)
+        self.start(collect, None).map(|_| ())
     }
 
     /// Ends the geometry's next collective here without having begun it, and at all members with
@@ -302,7 +238,7 @@ impl<P: Port> Active<P> {
         let tuning = Tuning { radix: 2, chunk: 1 };
         let algorithm = Some((Algorithm::Dissemination, tuning));
         let barrier = Collect { algorithm, ..Collect::new(geometry, Collective::Barrier, done) };
-        let number = self.place(barrier, None)?;
+        let number = self.start(barrier, None)?;
         if let Some(slot) = &mut self.collectives.slots[number] {
             let rank = slot.call.rank;
             slot.fail(OperationError::Abandoned(rank));
@@ -310,61 +246,85 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// As [`collect`](Self::collect); members may have something else to agree in than the call.
-    pub(super) fn start(&mut self, collect: Collect<P>, agreed: Option<u32>) -> Result<(), CollectError> {
-        self.place(collect, agreed).map(|_| ())
-    }
-
-    /// Gives a collective a slot and a number. Returns which slot.
-    fn place(&mut self, collect: Collect<P>, agreed: Option<u32>) -> Result<usize, CollectError> {
-        let Checked { geometry, call, element_len, scratch } = self.check_collect(&collect)?;
-        let [input, output] = needs(&call);
-        let areas = [collect.input, collect.output, collect.scratch];
-        for ((area, place), elements) in
-            [Area::Input, Area::Output, Area::Scratch].into_iter().zip(&areas).zip([input, output, scratch])
-        {
-            let bytes = elements * element_len;
+    /// As [`collect`](Self::collect); members may have something else to agree in than the call. Returns a slot of it.
+    pub(super) fn start(&mut self, collect: Collect<P>, agreed: Option<u32>) -> Result<usize, CollectError> {
+        let mut checked = self.check_collect(&collect)?;
+        let areas = [&collect.input, &collect.output, &collect.scratch];
+        for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
+            let bytes = checked.extent(area);
             let room = place.as_ref().map_or(0, |(memory, base)| memory.len().saturating_sub(*base));
             if room < bytes {
                 return Err(CollectError::TooSmall { area, bytes });
             }
         }
-        let number = self.collectives.slots.iter().position(Option::is_none).ok_or(CollectError::Again)?;
-        let entry = self.collectives.geometries[usize::from(geometry)].as_mut();
-        let Some(entry) = entry else { return Err(CollectError::UnknownGeometry(collect.geometry)) };
-        let ticket = entry.ticket(&call);
-        let sequence = entry.number();
-        debug_assert!(before(sequence, entry.next));
-        let slot = Slot {
-            geometry,
-            key: Key { geometry: entry.id.0, sequence, part: 0 },
-            creates: agreed.is_some(),
-            digest: agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len)),
-            gated: sequence % WINDOW == WINDOW - 1 && !synchronises(&call),
-            call,
-            phase: Phase::Waits,
-            areas,
-            element_len,
-            reducer: collect.reducer,
-            ticket,
-            passage: None,
-            creation: agreed.map(|_| Creation::Meets),
-            asked: false,
-            step: None,
-            position: 0,
-            waiting: false,
-            sends: Vec::new(),
-            receives: Vec::new(),
-            moved: true,
-            result: Ok(()),
-            done: collect.done,
+        let index = usize::from(checked.geometry);
+        let Some(entry) = &mut self.collectives.geometries[index] else {
+            return Err(CollectError::UnknownGeometry(collect.geometry));
         };
+        let called = collect.form != Form::All;
+        let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises(&collect, &checked.call);
+        if gated || checked.parts.is_empty() {
+            // Whoever has no share is done when the barrier is, or at once.
+            let (size, rank) = if gated { (entry.members.size(), entry.rank) } else { (1, 0) };
+            let call = barrier(&checked.call, size, rank);
+            // There is a place for it.
+            let _ = checked.parts.push(Part::whole(GATE, 0, call));
+        }
+        if self.collectives.slots.iter().filter(|slot| slot.is_none()).count() < checked.parts.len() {
+            return Err(CollectError::Again);
+        }
+        let sequence = if called { collect.number } else { entry.number() };
+        let Checked { call, element_len, parts, .. } = checked;
+        let digest = agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len));
+        let notice = called.then(|| Notice::new(&collect, (call.algorithm, call.tuning)));
         if self.collectives.is_idle() {
             self.collectives.looked_ns = self.port.now_ns();
         }
-        self.collectives.slots[number] = Some(slot);
-        self.collectives.used += 1;
+        let mut last = 0;
+        for part in parts {
+            let ticket = match &mut self.collectives.geometries[index] {
+                Some(entry) => entry.ticket(&part.call),
+                None => None,
+            };
+            let number = if called { CALLED | part.number } else { part.number };
+            let key = Key { geometry: collect.geometry.0, sequence, part: number };
+            let own = |(area, base): (Area, usize)| {
+                areas[area as usize].as_ref().map(|(memory, at)| (memory.clone(), at + base))
+            };
+            let slot = Slot {
+                geometry: index as u8,
+                key,
+                digest,
+                notice,
+                creates: agreed.is_some(),
+                peers: part.peers,
+                turn: part.turn,
+                discards: part.discards,
+                phase: Phase::Waits,
+                areas: part.areas.map(own),
+                call: part.call,
+                element_len,
+                reducer: collect.reducer,
+                ticket,
+                passage: None,
+                creation: agreed.map(|_| Creation::Meets),
+                asked: false,
+                step: None,
+                position: 0,
+                waiting: false,
+                sends: Vec::new(),
+                receives: Vec::new(),
+                moved: true,
+                result: Ok(()),
+                done: collect.done,
+            };
+            if let Some(number) = self.collectives.slots.iter().position(Option::is_none) {
+                self.collectives.slots[number] = Some(slot);
+                self.collectives.used += 1;
+                last = number;
+            }
+        }
         self.busy = true;
-        Ok(number)
+        Ok(last)
     }
 }

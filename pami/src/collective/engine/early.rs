@@ -29,11 +29,8 @@ pub(super) fn take(places: &mut [EarlyPlace], key: Key, origin: Endpoint, tag: u
 }
 
 /// Takes an abort of a collective out.
-pub(super) fn take_abort(places: &mut [EarlyPlace], geometry: u32, sequence: u32) -> Option<Early> {
-    let wanted = |early: &Early| {
-        let key = early.label.key;
-        early.word == Word::Abort && (key.geometry, key.sequence) == (geometry, sequence)
-    };
+pub(super) fn take_abort(places: &mut [EarlyPlace], key: Key) -> Option<Early> {
+    let wanted = |early: &Early| early.word == Word::Abort && early.label.key.is_of(key);
     places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
 }
 

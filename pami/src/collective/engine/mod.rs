@@ -32,20 +32,25 @@
 //!
 //! Collectives that go through the tree network are the subject of `network`.
 
+mod announce;
 mod arrive;
 mod collect;
 mod early;
 pub mod geometry;
 mod limits;
 mod network;
+mod parts;
+mod request;
 mod run;
 mod slot;
 mod transfer;
 mod wire;
 
-pub use collect::{Collect, CollectError};
+pub use announce::{Announcement, OnAnnounced};
 pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
 pub use limits::{Limits, Memory};
+pub use parts::SERVERS;
+pub use request::{Collect, CollectError};
 
 pub(crate) use early::EarlyPlace;
 pub(crate) use geometry::Entry;
@@ -75,6 +80,9 @@ pub(crate) struct Engine<P: Port> {
     pub(super) leaving: Vec<Leaving, CLASS_ROUTES>,
     /// Slots in use.
     pub(super) used: usize,
+    pub(super) on_announced: Option<OnAnnounced<P>>,
+    /// A message has come that announces a collective which has not begun here.
+    pub(super) calls: bool,
     /// When the slots were last looked over for those that do not move.
     pub(super) looked_ns: u64,
 }
@@ -82,7 +90,17 @@ pub(crate) struct Engine<P: Port> {
 impl<P: Port> Engine<P> {
     pub(crate) fn new(memory: Memory<P>) -> Self {
         let Memory { slots, geometries, early, notes } = memory;
-        Self { slots, geometries, early, notes, leaving: Vec::new(), used: 0, looked_ns: 0 }
+        Self {
+            slots,
+            geometries,
+            early,
+            notes,
+            leaving: Vec::new(),
+            used: 0,
+            on_announced: None,
+            calls: false,
+            looked_ns: 0,
+        }
     }
 
     pub(crate) fn into_memory(self) -> Memory<P> {
@@ -101,6 +119,12 @@ impl<P: Port> Engine<P> {
     /// Whether nobody waits for anything from here.
     pub(crate) fn has_told_all(&self) -> bool {
         self.used == 0 && self.leaving.iter().all(Leaving::has_told)
+    }
+
+    /// Whether an advance has nothing to do for collectives.
+    #[inline]
+    pub(crate) fn rests(&self) -> bool {
+        self.is_idle() && !self.calls
     }
 
     /// When a sleeper has to look again.

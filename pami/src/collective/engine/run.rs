@@ -5,9 +5,9 @@ use super::geometry::Entry;
 use super::network::{Leaving, Part, Passage};
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{Label, Stop, Wire, Word};
+use super::wire::{CALLED, Label, Stop, Wire, Word};
 use super::{Engine, PATIENCE_NS, SHORT_LIMIT, WINDOW};
-use crate::collective::{Algorithm, Call, Collective, Schedule, Span, Step, Tuning};
+use crate::collective::{Schedule, Span, Step};
 use crate::combine::Operation;
 use crate::context::Active;
 use crate::device::Port;
@@ -34,12 +34,15 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 }
 
 impl<P: Port> Engine<P> {
-    /// Whether no collective of the geometry is in flight that is so much older that this one has to wait.
+    /// Whether no part of an earlier turn, and no much older collective of the geometry, is in flight.
     fn may_begin(&self, number: usize) -> bool {
         let Some(slot) = &self.slots[number] else { return false };
+        let key = slot.key;
         let holds = |other: &Slot<P>| {
-            other.geometry == slot.geometry
-                && before(other.key.sequence.wrapping_add(WINDOW - 1), slot.key.sequence)
+            let old = other.geometry == slot.geometry
+                && (other.key.part | key.part) & CALLED == 0
+                && before(other.key.sequence.wrapping_add(WINDOW - 1), key.sequence);
+            old || other.key.is_of(key) && other.turn < slot.turn
         };
         !self.slots.iter().flatten().any(holds)
     }
@@ -49,7 +52,7 @@ impl<P: Port> Active<P> {
     /// Goes on with every collective in flight, and ends those that are done. Returns how many moved.
     #[inline(never)]
     pub(crate) fn run_collectives(&mut self) -> usize {
-        let mut events = 0;
+        let mut events = if self.collectives.calls { self.call_back() } else { 0 };
         // A callback may start others, which find their turn here or in the next advance.
         for number in 0..self.collectives.slots.len() {
             if self.collectives.slots[number].is_some() {
@@ -67,11 +70,18 @@ impl<P: Port> Active<P> {
         let waits = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.collectives.may_begin(number);
         let asked = self.collectives.ask(number, &self.port);
-        let Self { collectives: Engine { slots, geometries, early, .. }, port, me, local_paths, .. } = self;
+        let Self {
+            collectives: Engine { slots, geometries, early, .. },
+            port,
+            me,
+            local_paths,
+            counters,
+            ..
+        } = self;
         let Some(slot) = &mut slots[number] else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
         let network = port.network();
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths };
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters };
         if begins {
             slot.begin(early);
         }
@@ -91,7 +101,7 @@ impl<P: Port> Active<P> {
         }
         let Some(slot) = self.collectives.slots[number].take_if(|_| over) else { return false };
         self.collectives.used -= 1;
-        let Slot { result, done, areas, ticket, geometry, asked, .. } = slot;
+        let Slot { result, done, areas, key, ticket, geometry, asked, .. } = slot;
         if asked {
             // There is a place for every class route.
             let _ = self.collectives.give_up(Leaving::Unwanted);
@@ -100,6 +110,16 @@ impl<P: Port> Active<P> {
             (result, ticket, &mut self.collectives.geometries[usize::from(geometry)])
         {
             entry.spoil(error);
+        }
+        let mut others = self.collectives.slots.iter_mut().flatten().filter(|other| other.key.is_of(key));
+        if let Some(other) = others.next() {
+            // The last part tells for all.
+            other.result = result.and(other.result);
+            if let Err(error) = result {
+                other.end(error);
+                others.for_each(|other| other.end(error));
+            }
+            return true;
         }
         // The caller may want to have its memory to itself.
         drop(areas);
@@ -111,12 +131,12 @@ impl<P: Port> Active<P> {
     /// Asks those that a collective waits for which has not moved for long: a dead node is found out by those that ask.
     fn ask_the_awaited(&mut self) {
         let now = self.port.now_ns();
-        let Self { collectives: engine, port, me, local_paths, .. } = self;
+        let Self { collectives: engine, port, me, local_paths, counters, .. } = self;
         if now < engine.looked_ns.saturating_add(PATIENCE_NS) {
             return;
         }
         engine.looked_ns = now;
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths };
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters };
         for slot in engine.slots.iter_mut().flatten() {
             if !core::mem::take(&mut slot.moved) {
                 let label = slot.label(0);
@@ -132,43 +152,22 @@ impl<P: Port> Active<P> {
 impl<P: Port> Slot<P> {
     /// Its turn has come.
     fn begin(&mut self, early: &mut [EarlyPlace]) {
-        let gate = Call {
-            collective: Collective::Barrier,
-            algorithm: Algorithm::Dissemination,
-            root: 0,
-            tuning: Tuning { radix: 2, chunk: 1 },
-            ..self.call
-        };
-        let abort = early::take_abort(early, self.key.geometry, self.key.sequence);
+        let abort = early::take_abort(early, self.key);
         if let Some(error) = abort.and_then(|early| early.label.reason()) {
             self.end(error);
-        } else if self.gated {
-            // Every size has a dissemination barrier.
-            self.phase = Schedule::new(&gate).map_or(Phase::Over, Phase::Gate);
         } else {
-            self.enter();
+            // The call was checked when it was made.
+            self.phase = Schedule::new(&self.call).map_or(Phase::Over, Phase::Runs);
         }
-    }
-
-    fn enter(&mut self) {
-        // The call was checked when it was made.
-        self.phase = Schedule::new(&self.call).map_or(Phase::Over, Phase::Runs);
     }
 
     fn next_step(&mut self) -> Option<Step> {
-        loop {
-            match &mut self.phase {
-                Phase::Gate(schedule) => match schedule.next_step() {
-                    Some(step) => return Some(step),
-                    None => self.enter(),
-                },
-                Phase::Runs(schedule) => match schedule.next_step() {
-                    Some(step) => return Some(step),
-                    None => self.phase = Phase::Over,
-                },
-                _ => return None,
-            }
+        let Phase::Runs(schedule) = &mut self.phase else { return None };
+        let step = schedule.next_step();
+        if step.is_none() {
+            self.phase = Phase::Over;
         }
+        step
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
@@ -248,6 +247,7 @@ impl<P: Port> Slot<P> {
         entry: &Entry,
         wire: &mut Wire<'_, P>,
     ) -> Carried {
+        let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
         let piece = self.piece(span);
         if piece.len > SHORT_LIMIT.min(wire.room()) {
@@ -272,12 +272,13 @@ impl<P: Port> Slot<P> {
         entry: &Entry,
         early: &mut [EarlyPlace],
     ) -> Carried {
+        let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(from) = entry.members.endpoint(rank) else { return Carried::Done };
         let incoming = Incoming { from, rank, tag, piece: self.piece(span), stage: ReceiveStage::Open };
         if self.receives.push(incoming).is_err() {
             return Carried::Blocked;
         }
-        if let Some(early) = early::take(early, self.key(), from, tag) {
+        if let Some(early) = early::take(early, self.key, from, tag) {
             self.take(entry, (from, early.word, &early.label), (0, early.total), &early.data);
         }
         Carried::Done

@@ -1,7 +1,9 @@
 //! A collective in flight at one member.
 
+use super::announce::Notice;
 use super::geometry::Entry;
 use super::network::{Creation, Passage};
+use super::parts::Peers;
 use super::transfer::{Incoming, Outgoing, ReceiveStage};
 use super::wire::{Key, Label, Word};
 use crate::collective::{Area, Call, Order, Reducer, Schedule, Span, Step};
@@ -19,8 +21,6 @@ const TRANSFERS: usize = 16;
 pub(super) const REDUCED_AT_ONCE: usize = 1024;
 /// Bytes that one call of an advance reduces or copies: an advance stays short.
 const BYTES_PER_ADVANCE: usize = 64 << 10;
-/// The part of barriers that the engine itself puts in front of a collective.
-pub(super) const GATE: u32 = u32::MAX;
 
 /// Bytes of an area: from the start of its memory.
 #[derive(Clone, Copy, Debug)]
@@ -31,31 +31,33 @@ pub(super) struct Piece {
 }
 
 /// Where a collective is.
+#[expect(clippy::large_enum_variant, reason = "slots are a fixed pool, and most of those in use run")]
 pub(super) enum Phase {
-    /// It has to wait for older ones.
+    /// It has to wait for others.
     Waits,
     /// For a class route.
     Asks,
-    /// Its barrier.
-    Gate(Schedule<'static>),
-    /// Itself.
     Runs(Schedule<'static>),
     /// It failed, and the members from this rank on are to be told.
     Tells(u32),
     Over,
 }
 
-/// A collective in flight.
+/// A collective in flight, or a part of one.
 pub(crate) struct Slot<P: Port> {
     /// Place of its geometry in the table.
     pub(super) geometry: u8,
     pub(super) key: Key,
     pub(super) digest: u32,
+    pub(super) notice: Option<Notice>,
     pub(super) call: Call<'static>,
+    pub(super) peers: Peers,
+    /// It begins when the parts of earlier turns are done here.
+    pub(super) turn: u8,
+    /// What it receives is there already.
+    pub(super) discards: bool,
     /// It is the barrier that creates the geometry.
     pub(super) creates: bool,
-    /// Begins with a barrier.
-    pub(super) gated: bool,
     pub(super) phase: Phase,
     pub(super) areas: [Option<(Shared, usize)>; 3],
     pub(super) element_len: usize,
@@ -90,14 +92,8 @@ pub(super) enum Taken {
 }
 
 impl<P: Port> Slot<P> {
-    /// The key of the messages that it now sends and takes.
-    pub(super) fn key(&self) -> Key {
-        let part = if matches!(self.phase, Phase::Gate(_)) { GATE } else { self.key.part };
-        Key { part, ..self.key }
-    }
-
     pub(super) fn label(&self, tag: u32) -> Label {
-        Label { key: self.key(), tag, digest: self.digest }
+        Label { key: self.key, tag, digest: self.digest, notice: self.notice }
     }
 
     pub(super) fn piece(&self, span: Span) -> Piece {
@@ -110,6 +106,13 @@ impl<P: Port> Slot<P> {
     pub(super) fn read(&self, piece: Piece, offset: usize, into: &mut [u8]) {
         if let Some((memory, _)) = &self.areas[piece.area as usize] {
             let _ = memory.read(piece.start + offset, into);
+        }
+    }
+
+    /// Writes what was received.
+    fn put(&self, piece: Piece, offset: usize, bytes: &[u8]) {
+        if !(self.discards && piece.area == Area::Output) {
+            self.write(piece, offset, bytes);
         }
     }
 
@@ -174,7 +177,7 @@ impl<P: Port> Slot<P> {
         if label.digest != self.digest || total as usize != receive.piece.len {
             self.fail(OperationError::Mismatch(receive.rank));
         } else if word == Word::Short {
-            self.write(receive.piece, 0, data);
+            self.put(receive.piece, 0, data);
             self.receives.swap_remove(index);
         } else {
             self.receives[index].stage = stage;
@@ -203,7 +206,7 @@ impl<P: Port> Slot<P> {
         if end > piece.len || data.is_empty() {
             return Taken::Stray;
         }
-        self.write(piece, offset, data);
+        self.put(piece, offset, data);
         self.moved = true;
         if end == piece.len {
             self.receives.swap_remove(index);

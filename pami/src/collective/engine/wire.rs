@@ -1,10 +1,13 @@
 //! The packets of collectives.
 //!
 //! The envelope's dispatch byte is the [`Word`]; `offset` and `total` are bytes of the message that the packet is of. The
-//! header is 20 bytes, little-endian: geometry, sequence, part, tag, digest, four each. An abort's tag is the reason
-//! and its digest the rank or node that it is about.
+//! header is 20 bytes, little-endian: geometry, sequence, part, tag, digest, four each; then 20 of the call's
+//! [`Notice`], if not all endpoints are instructed. An abort's tag is the reason and its digest the rank or node that it
+//! is about.
 
-use crate::device::{Full, Port, Unreachable};
+use super::announce::Notice;
+use crate::client::Counters;
+use crate::device::{Full, Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
@@ -36,8 +39,21 @@ impl Word {
 pub(super) struct Key {
     pub(super) geometry: u32,
     pub(super) sequence: u32,
-    /// 0, or which of several schedules of the collective.
+    /// Which of several schedules of the collective; [`CALLED`] is set if its number is the caller's.
     pub(super) part: u32,
+}
+
+/// Of a part: not all endpoints were instructed.
+pub(super) const CALLED: u32 = 1 << 31;
+/// The part of the barrier in front of the others.
+pub(super) const GATE: u32 = CALLED - 1;
+
+impl Key {
+    /// Whether both are of one collective.
+    pub(super) fn is_of(self, other: Self) -> bool {
+        (self.geometry, self.sequence, self.part & CALLED)
+            == (other.geometry, other.sequence, other.part & CALLED)
+    }
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
@@ -50,8 +66,8 @@ struct Header {
     digest: U32,
 }
 
-/// Bytes of a packet's header.
-pub(super) const HEADER_BYTES: usize = size_of::<Header>();
+/// Most bytes of a packet's header.
+const HEADER_BYTES: usize = size_of::<Header>() + size_of::<Notice>();
 
 /// What a packet's header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,14 +76,16 @@ pub(super) struct Label {
     pub(super) tag: u32,
     /// Of the call, the same at all members that mean the same.
     pub(super) digest: u32,
+    pub(super) notice: Option<Notice>,
 }
 
 impl Label {
     pub(super) fn parse(header: &[u8]) -> Option<Self> {
-        let header = Header::read_from_bytes(header).ok()?;
+        let (header, rest) = Header::read_from_prefix(header).ok()?;
+        let notice = if rest.is_empty() { None } else { Some(Notice::read_from_bytes(rest).ok()?) };
         let key =
             Key { geometry: header.geometry.get(), sequence: header.sequence.get(), part: header.part.get() };
-        Some(Self { key, tag: header.tag.get(), digest: header.digest.get() })
+        Some(Self { key, tag: header.tag.get(), digest: header.digest.get(), notice })
     }
 
     fn wire(&self) -> Header {
@@ -92,7 +110,7 @@ impl Label {
             // No region takes part.
             OperationError::Region(_) => (2, 0),
         };
-        Self { key, tag, digest }
+        Self { key, tag, digest, notice: None }
     }
 
     /// Why the collective was aborted.
@@ -124,6 +142,7 @@ pub(super) struct Wire<'a, P: Port> {
     pub(super) port: &'a mut P,
     pub(super) me: Endpoint,
     pub(super) local_paths: bool,
+    pub(super) counters: &'a mut Counters,
 }
 
 impl<P: Port> Wire<'_, P> {
@@ -154,12 +173,24 @@ impl<P: Port> Wire<'_, P> {
             offset: offset as u32,
             total: total as u32,
         };
-        let header = label.wire();
-        let pushed = if len == 0 {
-            self.port.push_copy(path, &envelope, header.as_bytes(), &[])
-        } else {
-            self.port.push_filled(path, &envelope, header.as_bytes(), len, fill)
+        let mut bytes = [0; HEADER_BYTES];
+        let (head, notice) = bytes.split_at_mut(size_of::<Header>());
+        head.copy_from_slice(label.wire().as_bytes());
+        let header_len = match &label.notice {
+            Some(of_call) => {
+                notice.copy_from_slice(of_call.as_bytes());
+                HEADER_BYTES
+            }
+            None => size_of::<Header>(),
         };
-        pushed.map_err(|Full| Stop::Full)
+        let header = &bytes[..header_len];
+        let pushed = if len == 0 {
+            self.port.push_copy(path, &envelope, header, &[])
+        } else {
+            self.port.push_filled(path, &envelope, header, len, fill)
+        };
+        pushed.map_err(|Full| Stop::Full)?;
+        self.counters.collective_sent += u64::from(matches!(path, Path::Torus(_)));
+        Ok(())
     }
 }

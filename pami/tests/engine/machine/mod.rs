@@ -29,7 +29,7 @@ use unit::Injected;
 pub use world::{Step, World};
 
 pub const MTU: usize = 512;
-pub const CONTEXTS: u8 = 4;
+pub const CONTEXTS: u8 = 8;
 pub const CLIENTS: usize = 2;
 /// Packets that a reception FIFO, a shared-memory ring and an injection FIFO hold.
 pub const QUEUE: usize = 8;

@@ -1,0 +1,377 @@
+//! What one endpoint does of a collective: all of it, or its share of what its task's endpoints do together (SPEC G-4, G-5).
+//!
+//! A collective over tasks runs as several schedules, *parts*, each over some of the geometry's endpoints; see
+//! [`division`](crate::collective::division). An endpoint takes part in some, in *turns*: a part begins when those of
+//! earlier turns are done here.
+//!
+//! | collective | parts, with P endpoints of the root |
+//! |---|---|
+//! | broadcast | P groups of endpoints. The root's own, in the groups of others, discard what they receive |
+//! | scatter, gather | P groups of tasks, each with its lowest endpoint |
+//! | reduce, allreduce | P slices of the vector; of each task, its endpoints in turn |
+//! | allgather | gather to the first task; a barrier of its endpoints; broadcast from it |
+//!
+//! If an endpoint of the root is another task's, as on a neighbouring node, the root's data is no memory of its own: the
+//! first one's hands it its segment first, into scratch memory, or takes it at the end.
+
+use super::geometry::Entry;
+use super::{Collect, CollectError};
+use crate::collective::division::Group;
+use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Division, Schedule, Tuning, division};
+use crate::device::Port;
+use crate::geometry::Members;
+use core::ops::Range;
+use heapless::Vec;
+
+/// Most endpoints of a root that share work.
+pub const SERVERS: u32 = 8;
+/// Most parts of one endpoint, with the barrier in front of all.
+const PARTS: usize = SERVERS as usize + 2;
+
+/// Who the ranks of a part are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Peers {
+    /// Those of the geometry.
+    All,
+    /// A group of endpoints.
+    Endpoints(Group),
+    /// A group of tasks, each by its lowest endpoint, but the server.
+    Tasks { group: Group, server: u32 },
+    /// All tasks, each by the endpoint whose turn this is.
+    Lane(u32),
+    /// The root's endpoints: so many from this rank on, counted from the `shift`-th on and round the end.
+    Servers { first: u32, count: u32, shift: u32 },
+}
+
+impl Peers {
+    /// The geometry's rank of a rank of the part.
+    pub(super) fn member(&self, members: &Members, rank: u32) -> Option<u32> {
+        match self {
+            Self::All => Some(rank),
+            Self::Endpoints(group) => group.unit(rank),
+            Self::Tasks { group, server } if rank == group.root() => Some(*server),
+            Self::Tasks { group, .. } => Some(members.ranks(group.unit(rank)?)?.start),
+            Self::Lane(lane) => {
+                let ranks = members.ranks(rank)?;
+                Some(ranks.start + lane % (ranks.end - ranks.start))
+            }
+            Self::Servers { first, count, shift } => Some(first + (rank + count - shift) % count),
+        }
+    }
+}
+
+/// A schedule that an endpoint is to run.
+pub(super) struct Part {
+    /// Number among the parts of the collective, the same at all endpoints.
+    pub(super) number: u32,
+    pub(super) turn: u8,
+    pub(super) call: Call<'static>,
+    pub(super) peers: Peers,
+    /// For each area, the caller's area and the bytes of it in front.
+    pub(super) areas: [(Area, usize); 3],
+    /// What is received is there already.
+    pub(super) discards: bool,
+}
+
+impl Part {
+    /// A part of all endpoints, in the caller's areas.
+    pub(super) fn whole(number: u32, turn: u8, call: Call<'static>) -> Self {
+        Self { number, turn, call, peers: Peers::All, areas: OWN, discards: false }
+    }
+}
+
+/// The parts of an endpoint.
+pub(super) type Parts = Vec<Part, PARTS>;
+
+/// Where each area is the caller's own.
+const OWN: [(Area, usize); 3] = [(Area::Input, 0), (Area::Output, 0), (Area::Scratch, 0)];
+
+/// Divides a call over tasks.
+struct Divider<'a> {
+    members: &'a Members<'static>,
+    call: Call<'static>,
+    element_len: usize,
+    rank: u32,
+    /// The ranks of this endpoint's task, and of the root's.
+    own: Range<u32>,
+    root: Range<u32>,
+    /// Scratch bytes that are given away.
+    scratch: usize,
+    parts: Parts,
+}
+
+/// What an endpoint has to do of a collective. `call` is the whole, of the geometry's ranks or of its tasks.
+pub(super) fn parts<P: Port>(
+    entry: &Entry,
+    collect: &Collect<P>,
+    call: &Call<'static>,
+    element_len: usize,
+) -> Result<Parts, CollectError> {
+    let members = &entry.members;
+    if !collect.divided || call.collective == Collective::Barrier {
+        // A barrier is of all endpoints.
+        let whole = Call { size: members.size(), rank: entry.rank, ..*call };
+        let mut parts = Parts::new();
+        let _ = parts.push(Part::whole(0, 1, whole));
+        return Ok(parts);
+    }
+    let root = members.ranks(call.root).unwrap_or_default();
+    let own = members.task_of(entry.rank).and_then(|task| members.ranks(task)).unwrap_or_default();
+    if root.is_empty() || own.is_empty() || root.end - root.start > SERVERS {
+        return Err(CollectError::NotDivisible(call.collective));
+    }
+    let mut divider = Divider {
+        members,
+        call: *call,
+        element_len,
+        rank: entry.rank,
+        own,
+        root,
+        scratch: 0,
+        parts: Parts::new(),
+    };
+    divider.divide()?;
+    Ok(divider.parts)
+}
+
+impl Divider<'_> {
+    fn divide(&mut self) -> Result<(), CollectError> {
+        let staged = self.is_staged();
+        let what = self.call.collective;
+        match what {
+            Collective::Broadcast => self.broadcast(0, 1, staged, !self.call.in_place),
+            Collective::Scatter => self.scatter(staged),
+            Collective::Gather => self.gather(staged),
+            Collective::Reduce | Collective::Allreduce if !staged => self.lanes(),
+            Collective::Allgather if !staged => self.allgather(),
+            _ => return Err(CollectError::NotDivisible(what)),
+        }
+        if staged && !self.call.blocks.are_equal() {
+            return Err(CollectError::NotDivisible(what));
+        }
+        Ok(())
+    }
+
+    /// Whether some endpoint of the root has no access to its memory.
+    fn is_staged(&self) -> bool {
+        let task = |rank| self.members.endpoint(rank).map(|endpoint| endpoint.task());
+        self.root.clone().any(|rank| task(rank) != task(self.root.start))
+    }
+
+    fn servers(&self) -> u32 {
+        self.root.end - self.root.start
+    }
+
+    /// This endpoint's place among the root's.
+    fn place(&self) -> Option<u32> {
+        self.root.contains(&self.rank).then(|| self.rank - self.root.start)
+    }
+
+    fn bytes(&self, elements: usize) -> usize {
+        elements * self.element_len
+    }
+
+    /// Gives `bytes` of scratch memory away. Returns where they are.
+    fn take_scratch(&mut self, bytes: usize) -> usize {
+        let at = self.scratch;
+        self.scratch += bytes.next_multiple_of(8);
+        at
+    }
+
+    /// Adds a part, with scratch memory of its own.
+    fn add(&mut self, mut part: Part) {
+        let len = Schedule::new(&part.call).map_or(0, |schedule| schedule.scratch_len());
+        part.areas[Area::Scratch as usize] = (Area::Scratch, self.take_scratch(self.bytes(len)));
+        // As long as there are servers.
+        let _ = self.parts.push(part);
+    }
+
+    fn group(&self, group: &Group, rank: u32, blocks: Blocks<'static>) -> Call<'static> {
+        let (size, root) = (group.size(), group.root());
+        Call { size, rank, root, blocks, sources: blocks, grid: None, domains: None, ..self.call }
+    }
+
+    /// A call among the root's endpoints.
+    fn among_servers(
+        &self,
+        collective: Collective,
+        rank: u32,
+        root: u32,
+        blocks: Blocks<'static>,
+    ) -> Call<'static> {
+        let algorithm = match collective {
+            Collective::Barrier => Algorithm::Dissemination,
+            _ => Algorithm::Flat,
+        };
+        Call {
+            collective,
+            algorithm,
+            size: self.servers(),
+            rank,
+            root,
+            blocks,
+            sources: blocks,
+            in_place: rank == root,
+            tuning: Tuning { radix: 2, chunk: 1 },
+            grid: None,
+            domains: None,
+            ..self.call
+        }
+    }
+
+    /// Broadcasts the vector. At the root it lies in the input, or in the output, and stays there.
+    fn broadcast(&mut self, number: u32, turn: u8, staged: bool, from_input: bool) {
+        let size = self.members.size();
+        let Some(division) = Division::of_endpoints(size, self.root.clone()) else { return };
+        let place = self.place();
+        let mut output = (if from_input && place.is_some() { Area::Input } else { Area::Output }, 0);
+        let mut turn = turn;
+        if let (Some(place), true) = (place, staged) {
+            let servers = Peers::Servers { first: self.root.start, count: self.servers(), shift: 0 };
+            let call = self.among_servers(Collective::Broadcast, place, 0, self.call.blocks);
+            if place > 0 {
+                output = (Area::Scratch, self.take_scratch(self.bytes(self.call.len())));
+            }
+            let areas = [OWN[0], output, OWN[2]];
+            self.add(Part { number: number + SERVERS, turn, call, peers: servers, areas, discards: false });
+            turn += 1;
+        }
+        let areas = [OWN[0], output, OWN[2]];
+        let receives = division.server_of(self.rank);
+        let roles = [place, (place != Some(receives)).then_some(receives)];
+        for server in roles.into_iter().flatten() {
+            let group = division.group(server);
+            let Some(rank) = group.rank(self.rank) else { continue };
+            let mut call = self.group(&group, rank, self.call.blocks);
+            // The server's data is where it sends from.
+            call.in_place = true;
+            let discards = place.is_some() && place != Some(server);
+            let peers = Peers::Endpoints(group);
+            self.add(Part { number: number + server, turn, call, peers, areas, discards });
+        }
+    }
+
+    /// What this endpoint serves, if it is one of the root's. The first serves the segment that the root is in, so that the
+    /// root's own data is where the root is.
+    fn serves(&self, division: &Division) -> (u32, Option<u32>) {
+        let shift = division.server_of(self.call.root);
+        (shift, self.place().map(|place| (place + shift) % self.servers()))
+    }
+
+    /// The part of a group of tasks. `base` is the bytes in front of the server's segment.
+    fn task_group(&mut self, division: &Division, turn: u8, memory: Option<(Area, usize)>) {
+        let (shift, serves) = self.serves(division);
+        let task = self.members.task_of(self.rank).unwrap_or_default();
+        // Of several endpoints of another task the lowest speaks.
+        if serves.is_none() && !division::speaks(self.rank, &self.own) {
+            return;
+        }
+        let server = serves.unwrap_or_else(|| division.server_of(task));
+        let group = division.group(server);
+        let endpoint = self.root.start + (server + self.servers() - shift) % self.servers();
+        let rank = if serves.is_some() { Some(group.root()) } else { group.rank(task) };
+        let Some(rank) = rank else { return };
+        let call = self.group(&group, rank, group.blocks(self.call.blocks));
+        let gathers = call.collective == Collective::Gather;
+        let mut areas = OWN;
+        if serves.is_some() {
+            let own = if gathers { Area::Output } else { Area::Input };
+            let base = self.bytes(self.call.blocks.start(group.first()));
+            areas[own as usize] = memory.unwrap_or((own, base));
+        }
+        let peers = Peers::Tasks { group, server: endpoint };
+        self.add(Part { number: server, turn, call, peers, areas, discards: false });
+    }
+
+    /// The segments of the root's endpoints, handed out or taken back.
+    fn stage(&mut self, division: &Division, turn: u8, memory: (Area, usize)) {
+        let (shift, Some(serves)) = self.serves(division) else { return };
+        let blocks = division.stage(self.call.blocks.len(0));
+        let call = self.among_servers(self.call.collective, serves, shift, blocks);
+        let gathers = call.collective == Collective::Gather;
+        let mut areas = OWN;
+        if serves != shift {
+            areas[if gathers { Area::Input } else { Area::Output } as usize] = memory;
+        }
+        let peers = Peers::Servers { first: self.root.start, count: self.servers(), shift };
+        self.add(Part { number: SERVERS, turn, call, peers, areas, discards: false });
+    }
+
+    /// Scratch memory for the segment of a server that is not the first; the first has the root's memory.
+    fn staging(&mut self, division: &Division) -> Option<(Area, usize)> {
+        let (shift, serves) = self.serves(division);
+        let serves = serves.filter(|&serves| serves != shift)?;
+        let len = division.stage(self.call.blocks.len(0)).len(serves);
+        Some((Area::Scratch, self.take_scratch(self.bytes(len))))
+    }
+
+    fn scatter(&mut self, staged: bool) {
+        let Some(division) = self.of_tasks() else { return };
+        let memory = if staged { self.staging(&division) } else { None };
+        if staged {
+            self.stage(&division, 1, memory.unwrap_or(OWN[0]));
+        }
+        self.task_group(&division, 2, memory);
+    }
+
+    fn gather(&mut self, staged: bool) {
+        let Some(division) = self.of_tasks() else { return };
+        let memory = if staged { self.staging(&division) } else { None };
+        self.task_group(&division, 1, memory);
+        if staged {
+            self.stage(&division, 2, memory.unwrap_or(OWN[1]));
+        }
+    }
+
+    fn of_tasks(&self) -> Option<Division> {
+        Division::of_tasks(self.members.task_count(), self.call.root, self.servers())
+    }
+
+    /// Each slice of the vector is combined by one endpoint of every task.
+    fn lanes(&mut self) {
+        let (count, turns) = (self.servers(), self.own.end - self.own.start);
+        let turn = self.rank - self.own.start;
+        for lane in (turn..count).step_by(turns as usize) {
+            let slice = division::slice(self.call.len(), lane, count);
+            let base = self.bytes(slice.start);
+            let blocks = Blocks::equal(slice.len());
+            let call = Call { blocks, sources: blocks, ..self.call };
+            let areas = [(Area::Input, base), (Area::Output, base), OWN[2]];
+            self.add(Part { number: lane, turn: 1, call, peers: Peers::Lane(lane), areas, discards: false });
+        }
+    }
+
+    fn allgather(&mut self) {
+        let (whole, in_place) = (self.call, self.call.in_place);
+        self.call = Call { collective: Collective::Gather, algorithm: Algorithm::Flat, ..whole };
+        if let Some(division) = self.of_tasks() {
+            // A task other than the first has its block at the front of its input, or in its place in the output.
+            let own = self.bytes(whole.blocks.start(whole.rank));
+            let before = self.parts.len();
+            self.task_group(&division, 1, None);
+            if let Some(part) = self.parts.get_mut(before)
+                && in_place
+                && whole.rank != whole.root
+            {
+                part.areas[Area::Input as usize] = (Area::Output, own);
+            }
+        }
+        if let Some(place) = self.place()
+            && self.servers() > 1
+        {
+            let call = self.among_servers(Collective::Barrier, place, 0, Blocks::equal(0));
+            let peers = Peers::Servers { first: self.root.start, count: self.servers(), shift: 0 };
+            self.add(Part { number: SERVERS, turn: 2, call, peers, areas: OWN, discards: false });
+        }
+        let vector = Blocks::equal(whole.blocks.start(whole.size));
+        self.call = Call {
+            collective: Collective::Broadcast,
+            algorithm: Algorithm::Binomial,
+            blocks: vector,
+            sources: vector,
+            ..whole
+        };
+        self.broadcast(2 * SERVERS, 3, false, false);
+        self.call = whole;
+    }
+}

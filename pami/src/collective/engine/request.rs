@@ -1,0 +1,142 @@
+//! What a caller asks for, and why it is refused.
+
+use super::slot::REDUCED_AT_ONCE;
+use super::{GeometryId, SERVERS};
+use crate::collective::{
+    Algorithm, Area, Blocks, CallError, Collective, Form, Reducer, SelectionError, Tuning,
+};
+use crate::device::Port;
+use crate::dispatch::Done;
+use core::fmt;
+use rings::shared::Shared;
+
+/// Memory of a collective, from a byte on.
+type Place = (Shared, usize);
+
+/// A collective to be started: what one member brings. What each area must hold is in the table at
+/// [`Call`](crate::collective::Call). The areas must not overlap.
+pub struct Collect<P: Port> {
+    /// Whose members take part. They start its collectives in the same order.
+    pub geometry: GeometryId,
+    /// What is to be done.
+    pub what: Collective,
+    /// The root's rank, the same at all members; 0 where there is none.
+    pub root: u32,
+    /// What this member contributes; only read. Absent if it works in place, or contributes nothing.
+    pub input: Option<Place>,
+    /// What it gets.
+    pub output: Option<Place>,
+    /// Memory to work in; [`scratch_len`](crate::Active::scratch_len) says how much.
+    pub scratch: Option<Place>,
+    /// The blocks, see [`Call::blocks`](crate::collective::Call::blocks); of bytes, or of the reducer's elements.
+    pub blocks: Blocks<'static>,
+    /// The blocks that an alltoall receives.
+    pub sources: Blocks<'static>,
+    /// Whether every member knows all blocks. If not, as in a gather of blocks whose lengths only the root knows, each
+    /// member names its own right, and the root all.
+    pub known_blocks: bool,
+    /// What a reduction combines with.
+    pub reducer: Option<Reducer>,
+    /// See [`Call`](crate::collective::Call).
+    pub in_place: bool,
+    /// How; the same at all members. `None`: what [`query`](crate::Active::query) chooses; of a divided scatter, gather or broadcast,
+    /// flat, flat or binomial.
+    pub algorithm: Option<(Algorithm, Tuning)>,
+    /// The data is each task's, and its endpoints in the geometry share the work (SPEC G-4): root and blocks are by the
+    /// index of the task. All its endpoints start it with the same memory, and the task is done when all are. A root's
+    /// vector stays in its input in a broadcast, its output is not touched. For broadcast, scatter, gather, reduce,
+    /// allreduce, allgather.
+    pub divided: bool,
+    /// Who is instructed to start it; the others hear of it by [`on_announced`](crate::Active::on_announced) (SPEC G-6).
+    pub form: Form,
+    /// If not all are instructed: a number that those who are agree in, different from those of others that the geometry
+    /// has under way so.
+    pub number: u32,
+    /// Called when this member's part is complete, or has failed: input may change, output is there.
+    pub done: Done<P>,
+}
+
+impl<P: Port> Collect<P> {
+    /// A collective of no data. Fields for areas, blocks and so on are to be filled in.
+    pub fn new(geometry: GeometryId, what: Collective, done: Done<P>) -> Self {
+        Self {
+            geometry,
+            what,
+            root: 0,
+            input: None,
+            output: None,
+            scratch: None,
+            blocks: Blocks::equal(0),
+            sources: Blocks::equal(0),
+            known_blocks: true,
+            reducer: None,
+            in_place: false,
+            algorithm: None,
+            divided: false,
+            form: Form::All,
+            number: 0,
+            done,
+        }
+    }
+}
+
+/// Why a collective was not started. The caller is at fault, but for `Again` and `Dead`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CollectError {
+    /// As many as can be are in flight, or the geometry is not created yet: advance, then try again.
+    Again,
+    /// No geometry here has that number.
+    UnknownGeometry(GeometryId),
+    /// A member's node, of this rank, is dead.
+    Dead(u32),
+    /// The arguments do not fit together.
+    Call(CallError),
+    /// The algorithm that was asked for is not to be had.
+    Selection(SelectionError),
+    /// A reduction without anything to reduce with.
+    NoReducer(Collective),
+    /// Elements of a user's operator are this many bytes long, too many.
+    ElementLen(usize),
+    /// The memory is absent, or too short.
+    TooSmall {
+        /// Which one.
+        area: Area,
+        /// Bytes that it must have from the byte that was named.
+        bytes: usize,
+    },
+    /// Over `u32::MAX` bytes.
+    TooLong,
+    /// Endpoints cannot share the work: not of that collective, or the root has too many, or some that are other tasks'.
+    NotDivisible(Collective),
+    /// Its data does not flow from those who are instructed to those who are not, or lengths differ.
+    Form,
+}
+
+impl fmt::Display for CollectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Again => f.write_str(
+                "too many collectives are in flight, or their geometry is not there yet: advance first",
+            ),
+            Self::UnknownGeometry(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
+            Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
+            Self::Call(error) => error.fmt(f),
+            Self::Selection(error) => error.fmt(f),
+            Self::NoReducer(what) => write!(f, "{what:?} needs a reducer"),
+            Self::ElementLen(len) => {
+                write!(f, "an element of {len} bytes is too long: at most {REDUCED_AT_ONCE}")
+            }
+            Self::TooSmall { area, bytes } => write!(f, "the {area:?} area needs {bytes} bytes"),
+            Self::NotDivisible(what) => {
+                write!(
+                    f,
+                    "endpoints cannot share a {what} so: see Collect::divided; a root has at most {SERVERS}"
+                )
+            }
+            Self::Form => f.write_str("nobody would hear of the collective: instruct all endpoints"),
+            Self::TooLong => write!(f, "a collective has at most {} bytes", u32::MAX),
+        }
+    }
+}
+
+impl core::error::Error for CollectError {}

@@ -1,0 +1,95 @@
+//! Collectives on nodes: every algorithm gives what a plain loop gives; the lists; what goes wrong.
+
+use std::time::Duration;
+use tests::{count_lines, expect_clean, on_both_architectures};
+use xtask::{Arch, Mode, Outcome, Run};
+
+const DEADLINE: Duration = Duration::from_secs(400);
+
+/// Every algorithm once, with data of one packet and of several.
+fn coll(arch: Arch, mode: Mode) -> Run {
+    let args = ["--sizes", "8,3000", "--rounds", "1"];
+    Run::new("coll").arch(arch).torus("2x2x2").harts(2).mode(mode).args(args).timeout(DEADLINE)
+}
+
+/// There were so many rows at least, one for each valid algorithm and size, and all results were right.
+fn all_is_right(outcome: &Outcome, least: usize) {
+    let rows = outcome.lines().filter(|line| line.text.ends_with(" rows, 0 wrong results"));
+    let rows: Vec<usize> = rows.map(|line| line.text.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(matches!(rows[..], [rows] if rows >= least), "{rows:?}: {}", outcome.explain());
+    assert_eq!(count_lines(outcome, "WRONG"), 0);
+}
+
+/// Two barriers, and 31 algorithms of the other collectives that need no affinity domains, on a rectangle of a power of two
+/// of tasks, with two sizes.
+const SMP_ROWS: usize = 2 + 2 * 31;
+/// Affinity domains bring seven more.
+const VN_ROWS: usize = SMP_ROWS + 1 + 2 * 6;
+
+on_both_architectures! {
+    fn g3_every_algorithm_of_every_collective_is_right(arch) {
+        let outcome = coll(arch, Mode::Smp).run().unwrap();
+        expect_clean(&outcome);
+        all_is_right(&outcome, SMP_ROWS);
+    }
+
+    fn n6_every_algorithm_of_every_collective_is_right_in_virtual_node_mode(arch) {
+        let outcome = coll(arch, Mode::Vn).run().unwrap();
+        expect_clean(&outcome);
+        all_is_right(&outcome, VN_ROWS);
+    }
+
+    fn d8_every_algorithm_is_right_on_a_wire_that_loses_and_reorders(arch) {
+        let outcome = coll(arch, Mode::Smp).faults("drop=1%,reorder=5%,seed=3").run().unwrap();
+        outcome.expect_success();
+        all_is_right(&outcome, SMP_ROWS);
+    }
+
+    fn d8_every_algorithm_is_right_in_virtual_node_mode_on_a_wire_that_loses(arch) {
+        let outcome = coll(arch, Mode::Vn).faults("drop=1%,reorder=5%,seed=4").run().unwrap();
+        outcome.expect_success();
+        all_is_right(&outcome, VN_ROWS);
+    }
+
+    fn g2_the_lists_of_a_geometry_are_printed_with_the_choice_for_each_size(arch) {
+        let run = Run::new("coll").arch(arch).torus("2x2").harts(2).mode(Mode::Vn).timeout(DEADLINE);
+        let outcome = run.args(["--list"]).run().unwrap();
+        expect_clean(&outcome);
+        for line in ["always valid:", "must be asked:", "chosen:"] {
+            assert_eq!(count_lines(&outcome, line), 11, "{line}: {}", outcome.explain());
+        }
+        assert_eq!(count_lines(&outcome, "always valid: dissemination n-ary"), 1);
+        assert_eq!(count_lines(&outcome, "tree-network (no: the geometry must have a class route"), 4);
+    }
+
+    fn g2_an_algorithm_can_be_named(arch) {
+        let run = Run::new("coll").arch(arch).torus("3").harts(1).timeout(DEADLINE);
+        let args = ["--collective", "allreduce,scan", "--algorithm", "ring,chosen", "--sizes", "16", "--rounds", "1"];
+        let outcome = run.args(args).run().unwrap();
+        expect_clean(&outcome);
+        all_is_right(&outcome, 3);
+        assert_eq!(count_lines(&outcome, "allreduce      ring "), 1, "{}", outcome.explain());
+    }
+
+    fn g2_a_word_that_names_nothing_is_named(arch) {
+        for (args, words) in [
+            (["--algorithm", "ring,rinq"], "\"rinq\" names no algorithm"),
+            (["--collective", "brodcast"], "\"brodcast\" names no collective"),
+            (["--sizes", "8,12"], "\"8,12\" is no multiple of 8"),
+            (["--root", "4"], "\"4\" is no rank"),
+        ] {
+            let run = Run::new("coll").arch(arch).torus("2").harts(1).timeout(DEADLINE);
+            let outcome = run.args(args).run().unwrap();
+            assert!(!outcome.success());
+            assert!(count_lines(&outcome, words) > 0, "{words}: {}", outcome.explain());
+        }
+    }
+
+    fn d8_a_node_that_dies_ends_the_collectives_of_all_others_with_its_name(arch) {
+        let args = ["--collective", "reduce,gather", "--sizes", "8", "--rounds", "100000"];
+        let run = Run::new("coll").arch(arch).torus("2x2").harts(1).args(args).kill("node=3@3s");
+        let outcome = run.timeout(Duration::from_secs(120)).run().unwrap();
+        assert!(count_lines(&outcome, "node 3 is dead") >= 3, "{}", outcome.explain());
+        assert_eq!(outcome.unfinished().count(), 0, "{}", outcome.explain());
+    }
+}
