@@ -261,6 +261,9 @@ impl<N: Node> Client<N> {
         let affinities = self.node.affinities();
         let affinity = (self.collectives.domains, affinities);
         collectives.make_world(me, self.population(), &self.tasks, affinity, terrain);
+        // The class route of all nodes is there once, for one client.
+        let whole = self.id.0 == 0 && self.tasks.len() == self.node.tasks() as usize;
+        collectives.join_tree(port.network(), whole);
         let setup = Setup {
             me,
             contexts: self.contexts,

@@ -250,7 +250,7 @@ impl<P: Port> Active<P> {
 
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
-        self.operations.is_idle() && self.acks.is_empty() && self.collectives.is_idle()
+        self.operations.is_idle() && self.acks.is_empty() && self.collectives.has_told_all()
     }
 
     /// Whether nothing is under way from others, and no message kept.

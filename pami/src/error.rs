@@ -60,6 +60,8 @@ pub enum OperationError {
     /// In a collective, the member with this rank called another one, or with another root, operator, algorithm or length;
     /// or it is another geometry there.
     Mismatch(u32),
+    /// In a collective, the members called different ones, as the tree network has found.
+    Differs,
     /// The member with this rank gave the collective up.
     Abandoned(u32),
     /// No path leads from here to the member with this rank.
@@ -72,6 +74,9 @@ impl fmt::Display for OperationError {
             Self::NodeDead(node) => write!(f, "node {node} is dead"),
             Self::Mismatch(rank) => {
                 write!(f, "rank {rank} called another collective, or with other arguments: all must agree")
+            }
+            Self::Differs => {
+                f.write_str("members called different collectives, or with other arguments: all must agree")
             }
             Self::Abandoned(rank) => write!(f, "rank {rank} gave the collective up"),
             Self::Unreachable(rank) => write!(f, "no path leads to the endpoint with rank {rank}"),

@@ -73,7 +73,7 @@ impl<N: Node> Client<N> {
             kept: size_of::<Option<KeptPlace>>() + self.kept_bytes() + BUFFER_EXTRA,
             kept_places: self.kept,
             landing: LANDING_BYTES + BUFFER_EXTRA,
-            collectives: self.collectives.bytes::<N::Port>(),
+            collectives: self.collectives.bytes::<N::Port>() + BUFFER_EXTRA,
         }
     }
 
@@ -113,6 +113,7 @@ impl<N: Node> Client<N> {
                 self.node.memory(self.collectives.in_flight, || None).ok_or(exhausted)?,
                 self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
                 self.node.memory(self.collectives.early, || None).ok_or(exhausted)?,
+                Some(self.buffer(self.collectives.note_bytes()).ok_or(exhausted)?.share()),
             ),
         })
     }

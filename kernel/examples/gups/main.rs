@@ -102,6 +102,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let fetched = memory.place(move |_: &mut Active, fetched: Fetched| match fetched.result {
         Ok(_) => _ = state.done.fetch_add(1, Relaxed),
         Err(kernel::OperationError::NodeDead(node)) => state.lost.store(node + 1, Relaxed),
+        // No others are of updates.
         Err(_) => _ = state.refused.fetch_add(1, Relaxed),
     })?;
     let fenced = memory.place(move |_: &mut Active, fenced: kernel::Completion| {

@@ -6,11 +6,18 @@
 //! domains every rank is alone on its node. A root that does not lead hands its vector to its leader, or gets it from
 //! there, so that a node's contributions to a class route come from one endpoint, in one order.
 
-use super::call::{Call, Collective};
+use super::call::{Algorithm, Call, Collective};
 use super::fan::Reduction;
 use super::schedule::Phase;
 use super::step::{Area, Span};
 use super::tree::{Shape, Tree};
+
+/// Whether the call's rank hands a vector, or a barrier's nothing, to the network.
+pub(super) fn speaks(call: &Call) -> bool {
+    let leads = leader(call, call.rank) == call.rank;
+    let anything = call.collective == Collective::Barrier || call.len() > 0;
+    call.algorithm == Algorithm::TreeNetwork && leads && anything
+}
 
 /// The rank that speaks for the node of `rank`.
 fn leader(call: &Call, rank: u32) -> u32 {

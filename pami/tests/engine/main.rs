@@ -18,3 +18,4 @@ mod scene;
 mod sends;
 mod shapes;
 mod stage;
+mod tree;

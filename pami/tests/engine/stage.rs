@@ -49,7 +49,17 @@ impl Stage {
     }
 
     pub fn with(tasks: u32, per_node: u32, per_task: u8, seed: u64, limits: Limits) -> Self {
+        Self::on(machine_of(tasks, per_node), per_task, seed, limits)
+    }
+
+    /// On nodes that are on a collective network.
+    pub fn on_tree(tasks: u32, per_node: u32, per_task: u8, seed: u64, limits: Limits) -> Self {
         let nodes = machine_of(tasks, per_node);
+        nodes[0].world.plant();
+        Self::on(nodes, per_task, seed, limits)
+    }
+
+    fn on(nodes: Vec<&'static TestNode>, per_task: u8, seed: u64, limits: Limits) -> Self {
         let create = |node| ClientBuilder::new(node, "stage").contexts(per_task).collectives(limits).create();
         let mut clients: Vec<_> = nodes.into_iter().map(|node| create(node).unwrap()).collect();
         let mut contexts = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::announce::Notice;
 use super::geometry::Digest;
+use super::network::{Creation, Way};
 use super::parts::{self, Part, Parts};
 use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
 use super::wire::{CALLED, GATE, Key};
@@ -152,8 +153,9 @@ impl<P: Port> Active<P> {
         let entry = self.collectives.geometries[geometry].as_ref().ok_or(unknown)?;
         let metadata = Metadata {
             known_blocks: collect.known_blocks,
-            class_route: false,
-            tree_operator: false,
+            // What only some are told of, and parts of several turns, have no one order.
+            class_route: matches!(entry.way, Way::On(_)) && !collect.divided && collect.form == Form::All,
+            tree_operator: collect.reducer.is_none_or(|reducer| reducer.operation().is_some()),
             ..Metadata::of(&call)
         };
         let elements = match collect.what {
@@ -179,6 +181,9 @@ impl<P: Port> Active<P> {
         let entry = self.collectives.geometries[geometry].as_ref().ok_or(unknown)?;
         if let Some(node) = entry.dead {
             return Err(CollectError::Dead(node));
+        }
+        if matches!(entry.way, Way::Pending) {
+            return Err(CollectError::Again);
         }
         if collect.what.reduces() && collect.reducer.is_none() {
             return Err(CollectError::NoReducer(collect.what));
@@ -277,6 +282,10 @@ impl<P: Port> Active<P> {
         }
         let mut last = 0;
         for part in parts {
+            let ticket = match &mut self.collectives.geometries[index] {
+                Some(entry) => entry.ticket(&part.call),
+                None => None,
+            };
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
             let own = |(area, base): (Area, usize)| {
@@ -296,6 +305,10 @@ impl<P: Port> Active<P> {
                 call: part.call,
                 element_len,
                 reducer: collect.reducer,
+                ticket,
+                passage: None,
+                creation: agreed.map(|_| Creation::Meets),
+                asked: false,
                 step: None,
                 position: 0,
                 waiting: false,

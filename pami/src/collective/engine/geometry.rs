@@ -5,6 +5,7 @@
 //! has an entry of fixed size for it, whatever the number of members, if they are a range or a rectangle; lists are the
 //! caller's.
 
+use super::network::Way;
 use super::wire::Key;
 use super::{Collect, Engine, early};
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
@@ -96,6 +97,7 @@ pub(crate) struct Entry {
     pub(super) domains: Option<Domains<'static>>,
     pub(super) terrain: Terrain,
     crossings: Cell<Crossings>,
+    pub(super) way: Way,
 }
 
 impl Entry {
@@ -111,8 +113,8 @@ impl Entry {
         let domains = domains.filter(|domains| domains.size() == size);
         let per_node = domains.map_or(terrain.per_node, |domains| domains.per_node());
         let terrain = Terrain { size, per_node, ..terrain };
-        let crossings = Cell::default();
-        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain, crossings })
+        let (crossings, way) = (Cell::default(), Way::Off);
+        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain, crossings, way })
     }
 
     /// A message of a collective goes to a rank.
@@ -184,6 +186,8 @@ pub struct Geometry<'a> {
     pub domains: Option<&'a Domains<'static>>,
     /// What this endpoint's collectives in it sent, not counting the barriers that the engine puts between them.
     pub crossings: Crossings,
+    /// Whether it has a class route of the tree network.
+    pub class_route: bool,
 }
 
 /// Where a client's tasks are, as far as one context knows.
@@ -197,7 +201,7 @@ pub(crate) fn terrain(attributes: &Attributes) -> Terrain {
     let diameter = (0..crate::topology::MAX_DIMENSIONS).map(across).sum::<u32>();
     Terrain {
         size: attributes.tasks,
-        per_node: (attributes.tasks / nodes).max(1),
+        per_node: attributes.tasks.div_ceil(nodes).max(1),
         hops: diameter.div_ceil(2).max(1),
         diameter,
     }
@@ -245,7 +249,7 @@ impl<P: Port> Active<P> {
     }
 
     /// Creates a geometry, of which this context's endpoint must be a member; all members do, in any order among other
-    /// geometries. Its collectives may be started at once. The callback is not called before the next advance; it hears
+    /// geometries. On nodes with a tree network its collectives may be started once it is created, elsewhere at once. The callback is not called before the next advance; it hears
     /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member named others.
     ///
     /// # Errors
@@ -276,6 +280,11 @@ impl<P: Port> Active<P> {
             self.collectives.geometries[index] = None;
             return Err(GeometryError::Again);
         }
+        if self.is_on_tree()
+            && let Some(entry) = &mut self.collectives.geometries[index]
+        {
+            entry.way = Way::Pending;
+        }
         Ok(())
     }
 
@@ -283,7 +292,8 @@ impl<P: Port> Active<P> {
     /// be used again when all have.
     ///
     /// # Errors
-    /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`].
+    /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`]; [`GeometryError::Again`] while too many
+    /// are being given up.
     pub fn destroy_geometry(&mut self, id: GeometryId) -> Result<(), GeometryError> {
         if id == WORLD {
             return Err(GeometryError::World);
@@ -293,6 +303,11 @@ impl<P: Port> Active<P> {
         if self.collectives.slots.iter().flatten().any(busy) {
             return Err(GeometryError::Busy(id));
         }
+        let leaving = self.collectives.geometries[index].as_ref().and_then(Entry::leave);
+        if leaving.is_some_and(|leaving| !self.collectives.give_up(leaving)) {
+            return Err(GeometryError::Again);
+        }
+        self.busy = true;
         self.collectives.geometries[index] = None;
         early::forget(self.collectives.early, |key: Key| key.geometry == id.0);
         Ok(())
@@ -310,6 +325,7 @@ impl<P: Port> Active<P> {
             dead: entry.dead,
             domains: entry.domains.as_ref(),
             crossings: entry.crossings.get(),
+            class_route: matches!(entry.way, Way::On(_)),
         })
     }
 }

@@ -1,8 +1,10 @@
 //! How much a context has for collectives.
 
+use super::network::NOTE_BYTES;
 use super::{EarlyPlace, Entry, Slot};
 use crate::affinity::Domains;
 use crate::device::Port;
+use rings::shared::Shared;
 
 /// What each context of a client has for collectives. Without it a client has none, and they take no memory.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,7 @@ pub struct Memory<P: Port> {
     pub(super) slots: &'static mut [Option<Slot<P>>],
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) early: &'static mut [EarlyPlace],
+    pub(super) notes: Option<Shared>,
 }
 
 impl Limits {
@@ -40,6 +43,12 @@ impl Limits {
         self.in_flight * size_of::<Option<Slot<P>>>()
             + self.geometries * size_of::<Option<Entry>>()
             + self.early * size_of::<EarlyPlace>()
+            + self.note_bytes()
+    }
+
+    /// Bytes of what members of new geometries are told.
+    pub(crate) fn note_bytes(&self) -> usize {
+        self.geometries * NOTE_BYTES
     }
 }
 
@@ -48,7 +57,8 @@ impl<P: Port> Memory<P> {
         slots: &'static mut [Option<Slot<P>>],
         geometries: &'static mut [Option<Entry>],
         early: &'static mut [EarlyPlace],
+        notes: Option<Shared>,
     ) -> Self {
-        Self { slots, geometries, early }
+        Self { slots, geometries, early, notes }
     }
 }

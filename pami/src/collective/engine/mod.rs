@@ -29,6 +29,8 @@
 //! A call that is wrong by itself is refused. One that differs from another member's, where a message can show it, ends
 //! with an error at the member that sees it, which tells all others. A node that dies ends the collectives of all its
 //! geometries at all members, with its name.
+//!
+//! Collectives that go through the tree network are the subject of `network`.
 
 mod announce;
 mod arrive;
@@ -36,6 +38,7 @@ mod collect;
 mod early;
 pub mod geometry;
 mod limits;
+mod network;
 mod parts;
 mod request;
 mod run;
@@ -51,9 +54,13 @@ pub use request::{Collect, CollectError};
 
 pub(crate) use early::EarlyPlace;
 pub(crate) use geometry::Entry;
+pub(crate) use network::Leaving;
 pub(crate) use slot::Slot;
 
+use crate::combine::CLASS_ROUTES;
 use crate::device::Port;
+use heapless::Vec;
+use rings::shared::Shared;
 
 /// Most bytes of data that a message carries before its receive is there.
 pub const SHORT_LIMIT: usize = 512;
@@ -67,6 +74,10 @@ pub(crate) struct Engine<P: Port> {
     pub(super) slots: &'static mut [Option<Slot<P>>],
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) early: &'static mut [EarlyPlace],
+    /// What the members of a new geometry are told.
+    pub(super) notes: Option<Shared>,
+    /// Class routes of geometries that were destroyed; no more than a node can have.
+    pub(super) leaving: Vec<Leaving, CLASS_ROUTES>,
     /// Slots in use.
     pub(super) used: usize,
     pub(super) on_announced: Option<OnAnnounced<P>>,
@@ -78,27 +89,42 @@ pub(crate) struct Engine<P: Port> {
 
 impl<P: Port> Engine<P> {
     pub(crate) fn new(memory: Memory<P>) -> Self {
-        let Memory { slots, geometries, early } = memory;
-        Self { slots, geometries, early, used: 0, on_announced: None, calls: false, looked_ns: 0 }
+        let Memory { slots, geometries, early, notes } = memory;
+        Self {
+            slots,
+            geometries,
+            early,
+            notes,
+            leaving: Vec::new(),
+            used: 0,
+            on_announced: None,
+            calls: false,
+            looked_ns: 0,
+        }
     }
 
     pub(crate) fn into_memory(self) -> Memory<P> {
-        let Self { slots, geometries, early, .. } = self;
+        let Self { slots, geometries, early, notes, .. } = self;
         geometries.fill_with(|| None);
         early.fill_with(|| None);
-        Memory { slots, geometries, early }
+        Memory { slots, geometries, early, notes }
     }
 
-    /// Whether no collective is in flight.
+    /// Whether no collective is in flight, and no class route is being given up.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.used == 0
+        self.used == 0 && self.leaving.is_empty()
+    }
+
+    /// Whether nobody waits for anything from here.
+    pub(crate) fn has_told_all(&self) -> bool {
+        self.used == 0 && self.leaving.iter().all(Leaving::has_told)
     }
 
     /// Whether an advance has nothing to do for collectives.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
-        self.used == 0 && !self.calls
+        self.is_idle() && !self.calls
     }
 
     /// When a sleeper has to look again.

@@ -83,7 +83,7 @@ impl<P: Port> Collect<P> {
 /// Why a collective was not started. The caller is at fault, but for `Again` and `Dead`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectError {
-    /// As many as can be are in flight: advance, then try again.
+    /// As many as can be are in flight, or the geometry is not created yet: advance, then try again.
     Again,
     /// No geometry here has that number.
     UnknownGeometry(GeometryId),
@@ -115,7 +115,9 @@ pub enum CollectError {
 impl fmt::Display for CollectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Again => f.write_str("too many collectives are in flight: advance, then try again"),
+            Self::Again => f.write_str(
+                "too many collectives are in flight, or their geometry is not there yet: advance first",
+            ),
             Self::UnknownGeometry(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
             Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
             Self::Call(error) => error.fmt(f),

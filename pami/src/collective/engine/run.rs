@@ -2,11 +2,13 @@
 
 use super::early::{self, EarlyPlace};
 use super::geometry::Entry;
+use super::network::{Leaving, Part, Passage};
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{CALLED, GATE, Label, Stop, Wire, Word};
 use super::{Engine, PATIENCE_NS, SHORT_LIMIT, WINDOW};
 use crate::collective::{Schedule, Span, Step};
+use crate::combine::Operation;
 use crate::context::Active;
 use crate::device::Port;
 use crate::dispatch::Completion;
@@ -57,7 +59,8 @@ impl<P: Port> Active<P> {
                 events += usize::from(self.run_slot(number)) + usize::from(self.end_slot(number));
             }
         }
-        if !self.collectives.is_idle() {
+        events += usize::from(!self.collectives.leaving.is_empty() && self.leave_routes());
+        if self.collectives.used > 0 {
             self.ask_the_awaited();
         }
         events
@@ -66,6 +69,7 @@ impl<P: Port> Active<P> {
     fn run_slot(&mut self, number: usize) -> bool {
         let waits = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.collectives.may_begin(number);
+        let asked = self.collectives.ask(number, &self.port);
         let Self {
             collectives: Engine { slots, geometries, early, .. },
             port,
@@ -75,20 +79,38 @@ impl<P: Port> Active<P> {
             ..
         } = self;
         let Some(slot) = &mut slots[number] else { return false };
-        let Some(entry) = &geometries[usize::from(slot.geometry)] else { return false };
+        let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
+        let network = port.network();
         let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters };
         if begins {
             slot.begin(early);
         }
-        slot.run(entry, early, &mut wire)
+        let mut moved = slot.run(entry, early, &mut wire);
+        if slot.pass(&mut entry.way, network) {
+            moved = true;
+            slot.run(entry, early, &mut wire);
+        }
+        moved | asked
     }
 
     /// Lets a collective that is over go, and tells its caller.
     fn end_slot(&mut self, number: usize) -> bool {
         let over = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Over, .. }));
+        if over && self.goes_on(number) {
+            return true;
+        }
         let Some(slot) = self.collectives.slots[number].take_if(|_| over) else { return false };
         self.collectives.used -= 1;
-        let Slot { result, done, areas, key, .. } = slot;
+        let Slot { result, done, areas, key, ticket, geometry, asked, .. } = slot;
+        if asked {
+            // There is a place for every class route.
+            let _ = self.collectives.give_up(Leaving::Unwanted);
+        }
+        if let (Err(error), Some(_), Some(entry)) =
+            (result, ticket, &mut self.collectives.geometries[usize::from(geometry)])
+        {
+            entry.spoil(error);
+        }
         let mut others = self.collectives.slots.iter_mut().flatten().filter(|other| other.key.is_of(key));
         if let Some(other) = others.next() {
             // The last part tells for all.
@@ -152,7 +174,8 @@ impl<P: Port> Slot<P> {
     fn run(&mut self, entry: &Entry, early: &mut [EarlyPlace], wire: &mut Wire<'_, P>) -> bool {
         let mut moved = self.pump(wire);
         for _ in 0..STEPS_PER_ADVANCE {
-            if self.waiting && !(self.sends.is_empty() && self.receives.is_empty()) {
+            let quiet = self.sends.is_empty() && self.receives.is_empty() && self.passage.is_none();
+            if self.waiting && !quiet {
                 break;
             }
             self.waiting = false;
@@ -204,8 +227,17 @@ impl<P: Port> Slot<P> {
                     Carried::Part
                 }
             }
-            // No call is taken whose algorithm needs the tree network.
-            Step::Combine { .. } | Step::Spread { .. } => Carried::Done,
+            Step::Combine { span } => {
+                let operation = self.reducer.and_then(|reducer| reducer.operation());
+                let part = Part::Combine(operation.unwrap_or(Operation::NOTHING));
+                self.passage = Some(Passage::new(self.piece(span), part));
+                Carried::Done
+            }
+            Step::Spread { span, source } => {
+                let part = if source { Part::Source } else { Part::Sink };
+                self.passage = Some(Passage::new(self.piece(span), part));
+                Carried::Done
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::announce::Notice;
 use super::geometry::Entry;
+use super::network::{Creation, Passage};
 use super::parts::Peers;
 use super::transfer::{Incoming, Outgoing, ReceiveStage};
 use super::wire::{Key, Label, Word};
@@ -34,6 +35,8 @@ pub(super) struct Piece {
 pub(super) enum Phase {
     /// It has to wait for others.
     Waits,
+    /// For a class route.
+    Asks,
     Runs(Schedule<'static>),
     /// It failed, and the members from this rank on are to be told.
     Tells(u32),
@@ -59,6 +62,13 @@ pub(crate) struct Slot<P: Port> {
     pub(super) areas: [Option<(Shared, usize)>; 3],
     pub(super) element_len: usize,
     pub(super) reducer: Option<Reducer>,
+    /// Its place among those that go through the tree network, if this member has to do with it.
+    pub(super) ticket: Option<u32>,
+    pub(super) passage: Option<Passage>,
+    /// Set if it is the creation of its geometry.
+    pub(super) creation: Option<Creation>,
+    /// The network was asked for a class route and has not answered.
+    pub(super) asked: bool,
     /// The step in hand, and how many bytes of it are done.
     pub(super) step: Option<Step>,
     pub(super) position: usize,
@@ -106,7 +116,7 @@ impl<P: Port> Slot<P> {
         }
     }
 
-    fn write(&self, piece: Piece, offset: usize, bytes: &[u8]) {
+    pub(super) fn write(&self, piece: Piece, offset: usize, bytes: &[u8]) {
         if let Some((memory, _)) = &self.areas[piece.area as usize] {
             let _ = memory.write(piece.start + offset, bytes);
         }
@@ -133,6 +143,7 @@ impl<P: Port> Slot<P> {
         self.waiting = false;
         self.sends.clear();
         self.receives.clear();
+        self.passage = None;
         self.moved = true;
     }
 

@@ -106,6 +106,7 @@ impl Label {
             OperationError::Mismatch(rank) => (1, rank),
             OperationError::Abandoned(rank) => (2, rank),
             OperationError::Unreachable(rank) => (3, rank),
+            OperationError::Differs => (4, 0),
             // No region takes part.
             OperationError::Region(_) => (2, 0),
         };
@@ -119,6 +120,7 @@ impl Label {
             1 => Some(OperationError::Mismatch(self.digest)),
             2 => Some(OperationError::Abandoned(self.digest)),
             3 => Some(OperationError::Unreachable(self.digest)),
+            4 => Some(OperationError::Differs),
             _ => None,
         }
     }

@@ -421,8 +421,10 @@ impl Node for TestNode {
         CONTEXTS
     }
     fn torus(&self) -> (TorusShape, TorusCoord) {
-        let shape: TorusShape = self.tasks.to_string().parse().unwrap();
-        (shape, shape.coord(self.task).unwrap())
+        // A line of nodes.
+        let node = |task| self.world.node_of(task).unwrap();
+        let shape: TorusShape = (node(self.tasks - 1) + 1).to_string().parse().unwrap();
+        (shape, shape.coord(node(self.task)).unwrap())
     }
     fn clock_hz(&self) -> u64 {
         1_000_000_000

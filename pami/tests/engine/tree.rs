@@ -1,0 +1,290 @@
+//! Collectives through the tree network: one member of each node speaks for it, class routes come and go (SPEC G-7).
+
+use crate::collectives::COLLECTIVES;
+use crate::machine::Tree;
+use crate::scene::ends;
+use crate::stage::{Case, LIMITS, Play, Stage, domains, results, shared, words};
+use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, SelectionError};
+use pami::geometry::Members;
+use pami::{Collect, CollectError, GeometryId, Limits, OperationError, WORLD};
+
+const OVER_TREE: [Collective; 4] =
+    [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce];
+
+fn stage(nodes: u32, per_node: u32, seed: u64) -> (Stage, Members<'static>) {
+    let domains = (per_node > 1).then(|| domains(nodes, per_node));
+    let stage = Stage::on_tree(nodes * per_node, per_node, 1, seed, Limits { domains, ..LIMITS });
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    (stage, members)
+}
+
+fn case(geometry: GeometryId, what: Collective, size: u32, len: usize) -> Case {
+    let algorithm = Some(Algorithm::TreeNetwork);
+    Case { geometry, what, algorithm, size, root: 0, len, in_place: false, salt: 0 }
+}
+
+/// What goes over the network, from every root, whole and in pieces. Returns how many runs had any data.
+fn all_over_tree(stage: &mut Stage, geometry: GeometryId, members: Members<'static>) -> usize {
+    let mut salt = 0;
+    for what in OVER_TREE {
+        let roots = if what.is_rooted() { members.size() } else { 1 };
+        for root in 0..roots {
+            // A packet has 16 words.
+            for len in [0, 1, 16, 130] {
+                let in_place = (salt + u64::from(root)).is_multiple_of(3);
+                let case = Case { root, in_place, salt, ..case(geometry, what, members.size(), len) };
+                Play::new(stage, vec![(case, members)]).run(stage);
+                salt += u64::from(len > 0 || what == Collective::Barrier);
+            }
+        }
+    }
+    salt as usize
+}
+
+fn tree<R>(stage: &Stage, what: impl FnOnce(&mut Tree) -> R) -> R {
+    what(stage.world.lock().tree.as_mut().unwrap())
+}
+
+fn has_class_route(stage: &Stage, context: usize, id: GeometryId) -> bool {
+    stage.contexts[context].geometry(id).unwrap().class_route
+}
+
+fn destroy(stage: &mut Stage, id: GeometryId, members: &Members) {
+    for rank in 0..members.size() {
+        let context = stage.member(members, rank);
+        stage.contexts[context].destroy_geometry(id).unwrap();
+    }
+}
+
+#[test]
+fn g7_the_world_combines_and_broadcasts_through_the_tree_network() {
+    for nodes in [2, 3, 6] {
+        let (mut stage, members) = stage(nodes, 1, u64::from(nodes));
+        let runs = all_over_tree(&mut stage, WORLD, members);
+        assert!(tree(&stage, |tree| tree.operations) >= runs);
+    }
+}
+
+#[test]
+fn g7_ranks_of_a_node_combine_among_them_first() {
+    for (nodes, per_node) in [(2, 2), (3, 4)] {
+        let (mut stage, members) = stage(nodes, per_node, 7);
+        all_over_tree(&mut stage, WORLD, members);
+    }
+    // One packet up from each node, however many ranks it has.
+    let (mut stage, members) = stage(3, 4, 8);
+    Play::new(&stage, vec![(case(WORLD, Collective::Allreduce, 12, 1), members)]).run(&mut stage);
+    assert_eq!(tree(&stage, |tree| tree.operations), 1);
+}
+
+#[test]
+fn g7_ranks_of_a_node_without_known_domains_do_not_use_the_tree_network() {
+    let mut stage = Stage::on_tree(6, 2, 1, 3, LIMITS);
+    assert!(!has_class_route(&stage, 0, WORLD));
+    let members = Members::range(stage.population(), 0..1, 0, 6, 1).unwrap();
+    let id = stage.create(4, members, None);
+    assert!(!has_class_route(&stage, 0, id));
+    // One task of each node is another matter.
+    let members = Members::range(stage.population(), 0..1, 1, 3, 2).unwrap();
+    let id = stage.create(5, members, None);
+    assert!(has_class_route(&stage, 1, id));
+    all_over_tree(&mut stage, id, members);
+}
+
+#[test]
+fn g1_geometries_take_class_routes_and_give_them_back() {
+    let (mut stage, _) = stage(5, 1, 4);
+    let population = stage.population();
+    let some = Members::tasks(population, 0..1, &[4, 1, 2], vec![0; 3].leak()).unwrap();
+    let even = Members::range(population, 0..1, 0, 3, 2).unwrap();
+    for _ in 0..20 {
+        let ids = [stage.create(3, some, None), stage.create(9, even, None)];
+        assert_eq!(tree(&stage, |tree| tree.routes()), 3);
+        for (id, members) in ids.into_iter().zip([some, even]) {
+            let play = |what| (case(id, what, 3, 40), members);
+            Play::new(&stage, OVER_TREE.map(play).to_vec()).run(&mut stage);
+            destroy(&mut stage, id, &members);
+        }
+        let world = stage.world;
+        stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 1);
+    }
+}
+
+#[test]
+fn g1_without_a_class_route_a_geometry_takes_other_algorithms() {
+    let (mut stage, _) = stage(4, 1, 5);
+    tree(&stage, |tree| tree.limit = 3);
+    let members = Members::range(stage.population(), 0..1, 1, 3, 1).unwrap();
+    let ids = [1, 2, 3].map(|id| stage.create(id, members, None));
+    for (id, expected) in ids.into_iter().zip([true, true, false]) {
+        for context in 1..4 {
+            assert_eq!(has_class_route(&stage, context, id), expected);
+        }
+        let chosen = Case { algorithm: None, ..case(id, Collective::Allreduce, 3, 5) };
+        Play::new(&stage, vec![(chosen, members)]).run(&mut stage);
+    }
+    let (_, done) = ends();
+    let forced = case(ids[2], Collective::Allreduce, 3, 5);
+    let refused = forced.collect(&stage.contexts[1], 0, done(0).unwrap()).err();
+    let unmet =
+        |error| matches!(error, CollectError::Selection(SelectionError::Unmet(Algorithm::TreeNetwork, _)));
+    assert!(refused.is_some_and(unmet));
+    // One is given back; the next geometry has it.
+    destroy(&mut stage, ids[0], &members);
+    let world = stage.world;
+    stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 2);
+    let id = stage.create(6, members, None);
+    assert!(has_class_route(&stage, 1, id));
+}
+
+#[test]
+fn g3_collectives_of_all_kinds_are_in_flight_at_once_on_overlapping_class_routes() {
+    for seed in 0..8 {
+        let limits = Limits { in_flight: 64, early: 512, ..LIMITS };
+        let mut stage = Stage::on_tree(6, 1, 1, seed, limits);
+        let population = stage.population();
+        let range = |first, count, stride| Members::range(population, 0..1, first, count, stride).unwrap();
+        let listed = Members::tasks(population, 0..1, &[4, 0, 3], vec![0; 3].leak()).unwrap();
+        let members = [range(0, 6, 1), range(0, 3, 2), range(2, 4, 1), listed];
+        for (members, id) in members.iter().zip(0..).skip(1) {
+            stage.create(id, *members, None);
+        }
+        if seed % 2 == 1 {
+            stage.world.lock().moody = 99 + seed;
+        }
+        let cases = (0..60).map(|number| {
+            let which = stage.random.below(members.len());
+            let over_tree = stage.random.below(3) > 0;
+            let kinds = if over_tree { &OVER_TREE[..] } else { &COLLECTIVES[..] };
+            let what = kinds[stage.random.below(kinds.len())];
+            let size = members[which].size();
+            let case = Case {
+                algorithm: over_tree.then_some(Algorithm::TreeNetwork),
+                root: if what.is_rooted() { stage.random.below(size as usize) as u32 } else { 0 },
+                in_place: stage.random.below(2) == 0,
+                salt: number,
+                ..case(GeometryId(which as u32), what, size, [0, 1, 16, 17, 300][stage.random.below(5)])
+            };
+            (case, members[which])
+        });
+        let cases = cases.collect();
+        Play::new(&stage, cases).run(&mut stage);
+        assert!(tree(&stage, |tree| tree.operations) > 20);
+    }
+}
+
+#[test]
+fn g3_broadcasts_of_many_sources_come_in_the_order_of_the_calls() {
+    let (mut stage, members) = stage(5, 1, 6);
+    let cases = (0..40u32).map(|number| {
+        let case = Case {
+            root: number * 3 % 5,
+            salt: number.into(),
+            ..case(WORLD, Collective::Broadcast, 5, number as usize % 40)
+        };
+        (case, members)
+    });
+    let cases = cases.collect();
+    Play::new(&stage, cases).run(&mut stage);
+}
+
+/// An allreduce of one word by all ranks, whose operators are given; what each rank heard.
+fn allreduce(
+    stage: &mut Stage,
+    geometry: GeometryId,
+    members: &Members,
+    operator: impl Fn(u32) -> Operator,
+) -> Vec<Result<(), OperationError>> {
+    let (ended, done) = ends();
+    let size = members.size();
+    for rank in 0..size {
+        let context = stage.member(members, rank);
+        let mut collect = Collect {
+            input: Some((shared(&[rank.into()]), 0)),
+            output: Some((shared(&[0]), 0)),
+            blocks: Blocks::equal(1),
+            sources: Blocks::equal(1),
+            reducer: Some(Reducer::new(operator(rank), Element::U64).unwrap()),
+            algorithm: Some((Algorithm::TreeNetwork, crate::stage::TUNING)),
+            ..Collect::new(geometry, Collective::Allreduce, done(rank as usize).unwrap())
+        };
+        let scratch = stage.contexts[context].scratch_len(&collect).unwrap();
+        collect.scratch = Some((shared(&vec![0; scratch.div_ceil(8)]), 0));
+        stage.contexts[context].collect(collect).unwrap();
+    }
+    stage.settle("an allreduce", || ended.lock().unwrap().len() == size as usize);
+    results(ended).into_iter().map(|end| end.1).collect()
+}
+
+#[test]
+fn g3_calls_that_differ_fail_at_all_members_and_a_new_geometry_works() {
+    let (mut stage, _) = stage(4, 1, 9);
+    let members = Members::range(stage.population(), 0..1, 0, 4, 1).unwrap();
+    let id = stage.create(1, members, None);
+    assert!(allreduce(&mut stage, id, &members, |_| Operator::Sum).iter().all(Result::is_ok));
+    let odd = |rank| if rank == 2 { Operator::Max } else { Operator::Sum };
+    let ends = allreduce(&mut stage, id, &members, odd);
+    assert_eq!(ends, vec![Err(OperationError::Differs); 4]);
+    // Its class route is gone, and nobody waits for it.
+    let ends = allreduce(&mut stage, id, &members, |_| Operator::Sum);
+    assert!(ends.iter().all(Result::is_err), "{ends:?}");
+    let other = Case { algorithm: Some(Algorithm::Ring), ..case(id, Collective::Allreduce, 4, 9) };
+    Play::new(&stage, vec![(other, members)]).run(&mut stage);
+    destroy(&mut stage, id, &members);
+    let id = stage.create(1, members, None);
+    assert!(has_class_route(&stage, 0, id));
+    assert!(allreduce(&mut stage, id, &members, |_| Operator::Sum).iter().all(Result::is_ok));
+}
+
+#[test]
+fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network() {
+    let (mut stage, members) = stage(4, 1, 10);
+    let (ended, done) = ends();
+    let started: Vec<u32> = vec![0, 1, 3];
+    for &rank in &started {
+        let case = case(WORLD, Collective::Allreduce, 4, 3);
+        let done = done(rank as usize).unwrap();
+        let (collect, _) = case.collect(&stage.contexts[rank as usize], rank, done).unwrap();
+        stage.contexts[rank as usize].collect(collect).unwrap();
+    }
+    stage.rest();
+    assert!(ended.lock().unwrap().is_empty());
+    stage.world.kill(2);
+    stage.settle("the news", || ended.lock().unwrap().len() == 3);
+    assert!(results(ended).iter().all(|end| end.1 == Err(OperationError::NodeDead(2))));
+    let _ = members;
+}
+
+#[test]
+fn g9_float_sums_through_the_tree_network_have_the_same_bits_in_all_runs() {
+    let mut seen = Vec::new();
+    for seed in 0..25 {
+        let (mut stage, members) = stage(3, 2, seed);
+        let (ended, done) = ends();
+        let mut outputs = Vec::new();
+        for rank in 0..6u32 {
+            let parts: Vec<u64> = (0..20)
+                .map(|at| (1.0 / (f64::from(rank * 31 + at) + 0.7) * 1e3f64.powi(rank as i32 % 3)).to_bits())
+                .collect();
+            let output = shared(&[0; 20]);
+            outputs.push(output.clone());
+            let mut collect = Collect {
+                input: Some((shared(&parts), 0)),
+                output: Some((output, 0)),
+                blocks: Blocks::equal(20),
+                sources: Blocks::equal(20),
+                reducer: Some(Reducer::new(Operator::Sum, Element::F64).unwrap()),
+                algorithm: Some((Algorithm::TreeNetwork, crate::stage::TUNING)),
+                ..Collect::new(WORLD, Collective::Allreduce, done(rank as usize).unwrap())
+            };
+            let context = stage.member(&members, rank);
+            let scratch = stage.contexts[context].scratch_len(&collect).unwrap();
+            collect.scratch = Some((shared(&vec![0; scratch.div_ceil(8)]), 0));
+            stage.contexts[context].collect(collect).unwrap();
+        }
+        stage.settle("a sum", || ended.lock().unwrap().len() == 6);
+        seen.extend(outputs.iter().map(words));
+    }
+    assert!(seen.iter().all(|sum| *sum == seen[0]));
+    assert!(f64::from_bits(seen[0][0]) > 1.0);
+}
