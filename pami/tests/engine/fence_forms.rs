@@ -43,7 +43,7 @@ fn f2_the_synchronisation_message_is_a_get_of_nothing_and_its_answer_is_empty() 
 fn f2_a_fence_behind_a_rendezvous_waits_for_a_pull_that_is_slow() {
     let (events, note) = events();
     let (clients, mut origin, mut target) = two(false, noting(events));
-    let world = clients[0].node().world.clone();
+    let world = clients[0].node().world;
     send(&mut origin, message(target.endpoint(), pattern(20 * MTU, 1)));
     assert_eq!(origin.fence(target.endpoint(), note("fenced")), Ok(()));
     world.stepped();

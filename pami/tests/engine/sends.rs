@@ -331,7 +331,7 @@ fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
     const PART: usize = 5;
     let (log, take) = collector();
     let mut clients = clients(TASKS, false, |client| client.dispatch(0, take));
-    let (world, mut target) = (clients[0].node().world.clone(), context(&mut clients[0], 0));
+    let (world, mut target) = (clients[0].node().world, context(&mut clients[0], 0));
     // Of each endpoint how many packets it has sent; each has three messages of four packets to send.
     let mut left: Vec<_> =
         (0..TASKS).flat_map(|task| (0..CONTEXTS).map(move |context| (task, context, 0))).collect();
