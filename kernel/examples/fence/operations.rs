@@ -9,6 +9,8 @@ use kernel::{
 use pami::endpoint::ClientId;
 use spin::{Mutex, Once};
 
+type Handler = pami::dispatch::Handler<kernel::Port>;
+
 /// The dispatch id of messages.
 pub const MESSAGE: u8 = 1;
 /// Operations before each fence.
@@ -145,10 +147,7 @@ impl State {
     }
 
     /// The handler of messages: long ones go into buffers while there are some, others are looked at as they pass.
-    pub fn handler(
-        &'static self,
-        task: &'static Task,
-    ) -> Result<&'static (dyn Fn(&mut Active, &Message) -> Receive + Sync), JobError> {
+    pub fn handler(&'static self, task: &'static Task) -> Result<Handler, JobError> {
         let whole = task.memory().place(move |active: &mut Active, received: Received| {
             self.take_in(active, &received.buffer.as_slice()[..received.len], received.cookie);
             let _ = self.buffers.lock().push(received.buffer);
