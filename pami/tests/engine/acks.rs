@@ -15,11 +15,11 @@ fn p5_a_context_takes_nothing_in_whose_acknowledgement_it_could_not_note() {
     let to = contexts[0].endpoint();
     let (ends, done) = ends();
     world.stepped();
-    for origin in 1..=ORIGINS {
+    for (origin, context) in contexts.iter_mut().enumerate().skip(1) {
         for operation in 0..OPERATIONS {
             let number = origin * OPERATIONS + operation;
             let bytes = message(to, pattern(9, number));
-            send(&mut contexts[origin], Send { remote_done: done(number), ..bytes });
+            send(context, Send { remote_done: done(number), ..bytes });
         }
     }
     // Nothing leaves the target.
