@@ -56,7 +56,7 @@ fn n8_a_message_of_one_line_rings_as_any_other() {
     assert!(!b.is_quiet());
     let arrival = b.pull_ready().unwrap();
     assert_eq!((arrival.whole(), arrival.parts()), (Some((3, endpoint(0, 0))), (&b"head"[..], &b"data"[..])));
-    let whole = Envelope { dispatch: 3, total: 4, ..envelope(endpoint(0, 0), target, 0) };
+    let whole = Envelope { kind: Kind::First, dispatch: 3, total: 4, ..envelope(endpoint(0, 0), target, 0) };
     assert_eq!(arrival.envelope(), whole);
     b.release(arrival);
     assert!(b.pull_ready().is_none() && b.pull().is_none() && b.is_quiet());
