@@ -284,7 +284,7 @@ pub trait Port: Sized + Send + 'static {
 
     /// Announces that this hart is about to sleep on this port; anything that arrives from here on ends the
     /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8). Returns `false` if it
-    /// must not sleep, as a post is under way.
+    /// must not sleep, as a post is just being queued.
     fn arm(&mut self) -> bool;
 
     /// Sleeps until something arrives on an armed port of this hart, or `deadline_ns` on [`now_ns`](Self::now_ns)'s

@@ -281,7 +281,8 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     fn arm(&mut self) -> bool {
         self.look_everywhere();
         self.station.bell.arm(P::hart());
-        self.posted.sleep()
+        // With work that waits for room in front, posts wake nobody: they would have to wait as well.
+        self.posted.sleep() || self.posted.peek().is_some()
     }
 
     fn sleep(&mut self, deadline_ns: Option<u64>) {

@@ -10,9 +10,14 @@
 //! context that is still to be created waits. FIFOs have one writer and one reader and need no lock; the engine is
 //! run by whichever hart drives a port and gets the token, or by an agent core that does nothing else.
 //!
+//! **Nothing new costs next to nothing.** Whoever has something for a port rings its bell: the engine that put a packet
+//! into its FIFO, a port of the node that filled a line. The engine runs when the device has received something, or a
+//! doorbell of the port's own was rung; every so many looks a port also sees whether the device has sent something,
+//! another port's doorbell was rung, or a timer has run out. Each port that has a hart looks, so one of them comes.
+//!
 //! **Nothing is left behind.** A hart that finds the token taken leaves its work to the holder: it rings its
 //! doorbell before it tries, and the holder looks at the doorbells after it let the token go. A hart that sleeps
-//! has armed its flag, and after that either looked at everything and armed the adapter's interrupts, or left that
+//! has armed its bell, and after that either looked at everything and armed the adapter's interrupts, or left that
 //! to the holder in the same way; while any hart sleeps, whoever runs the engine arms the interrupts again whenever
 //! it took something from the adapter.
 

@@ -1,5 +1,6 @@
 //! The engine over an in-process machine: every claim that needs no hardware.
 
+mod acks;
 mod affinity;
 mod clients;
 mod collectives;

@@ -4,6 +4,7 @@ mod card;
 mod host;
 mod hostile;
 mod one_sided;
+mod quiet;
 mod regions;
 mod stepped;
 mod threads;

@@ -40,7 +40,7 @@ fn place_of(endpoint: Endpoint) -> usize {
 }
 
 #[test]
-fn d8_the_engine_is_exact_under_random_faults() {
+fn d8_f6_the_engine_is_exact_under_random_faults() {
     let mended = seeds::run(SEEDS, BATCH, || World::new(Trouble::None), World::run);
     assert!(mended > 0, "the wires were too good");
 }
