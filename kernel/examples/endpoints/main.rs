@@ -1,7 +1,7 @@
 //! What endpoints of the root that work in parallel are worth: broadcast, scatter and gather with P = 1, 2, 4, 8 of them.
 //!
 //! The root is task 0; the others are the tasks of its neighbours, one for each of its links. Root endpoints are spread
-//! over its harts; each does its share (SPEC G-4), and the job sees one collective. The result of each is checked.
+//! over its harts; the job issues one collective, and each endpoint does its share (SPEC G-4, G-8). Results are checked.
 //!
 //! Throughput is told in the network's terms: an endpoint queues or takes one packet of data a step, a link carries one
 //! a step, so a collective takes as many steps as its busiest endpoint or link has packets. Times are of the host that
@@ -22,6 +22,7 @@ use heapless::{String, Vec};
 use kernel::{JobError, Task};
 use pami::mapping::Place;
 use pami::topology::Direction;
+use spin::Mutex;
 use team::{Phase, Shared, Team};
 
 kernel::entry!(main);
@@ -41,26 +42,34 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let phases = phases(&arguments);
     let data = Data::new(task, &neighbours, arguments.bytes)?;
     let most = phases.iter().map(|phase| phase.endpoints).max().unwrap_or(1);
-    let shared: &'static Shared = task.memory().place(Shared::new(task, most, data, &phases)?)?;
     let mut client = Team::client(task, most)?;
     let own = if task.number() == 0 { most } else { 1 };
     let harts = task.harts().min(usize::from(own));
-    let failed: &'static AtomicU32 = task.memory().place(AtomicU32::new(0))?;
-    for hart in 1..harts {
+    let mut teams = Vec::<Team, 8>::new();
+    let mut posters = [None; 8];
+    for hart in 0..harts {
         let offsets = (0..own).filter(|offset| usize::from(*offset) % harts == hart);
         let team = Team::new(task, &mut client, offsets, &neighbours)?;
-        let team = spin::Mutex::new(Some(team));
+        for (offset, poster) in team.posters() {
+            posters[usize::from(offset)] = Some(poster);
+        }
+        // As long as there are harts.
+        let _ = teams.push(team);
+    }
+    let posters: Vec<_, 8> = posters.into_iter().flatten().collect();
+    let shared: &'static Shared = task.memory().place(Shared::new(task, data, &phases, &posters)?)?;
+    let failed: &'static AtomicU32 = task.memory().place(AtomicU32::new(0))?;
+    for hart in (1..harts).rev() {
+        let team = Mutex::new(teams.pop());
         let run = task.memory().place(move |_: &'static Task| {
-            let phases = &shared.phases;
             let outcome = team.lock().take().map_or(Ok(()), |mut team| {
-                phases.iter().try_for_each(|phase| team.run(phase, shared).map(|_| ()))
+                shared.phases.iter().try_for_each(|phase| team.run(phase, shared).map(drop))
             });
             failed.fetch_add(u32::from(outcome.is_err()), Relaxed);
         })?;
         task.spawn(hart, run)?;
     }
-    let offsets = (0..own).filter(|offset| usize::from(*offset) % harts == 0);
-    let mut team = Team::new(task, &mut client, offsets, &neighbours)?;
+    let mut team = teams.pop().ok_or(JobError::Other("a task has at least one hart"))?;
     let outcome = report(task, &arguments, &neighbours, &mut team, shared);
     for hart in 1..harts {
         task.join(hart);
