@@ -45,32 +45,32 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let mut client = Team::client(task, most)?;
     let own = if task.number() == 0 { most } else { 1 };
     let harts = task.harts().min(usize::from(own));
-    let mut teams = Vec::<Team, 8>::new();
+    // Contexts are large: they do not go through the stack together.
+    let teams: &'static [Mutex<Option<Team>>] = task.memory().fill(harts, || Mutex::new(None))?;
     let mut posters = [None; 8];
-    for hart in 0..harts {
+    for (hart, place) in teams.iter().enumerate() {
         let offsets = (0..own).filter(|offset| usize::from(*offset) % harts == hart);
         let team = Team::new(task, &mut client, offsets, &neighbours)?;
         for (offset, poster) in team.posters() {
             posters[usize::from(offset)] = Some(poster);
         }
-        // As long as there are harts.
-        let _ = teams.push(team);
+        *place.lock() = Some(team);
     }
     let posters: Vec<_, 8> = posters.into_iter().flatten().collect();
     let shared: &'static Shared = task.memory().place(Shared::new(task, data, &phases, &posters)?)?;
     let failed: &'static AtomicU32 = task.memory().place(AtomicU32::new(0))?;
-    for hart in (1..harts).rev() {
-        let team = Mutex::new(teams.pop());
+    for (hart, team) in teams.iter().enumerate().skip(1) {
         let run = task.memory().place(move |_: &'static Task| {
-            let outcome = team.lock().take().map_or(Ok(()), |mut team| {
+            let outcome = team.lock().as_mut().map_or(Ok(()), |team| {
                 shared.phases.iter().try_for_each(|phase| team.run(phase, shared).map(drop))
             });
             failed.fetch_add(u32::from(outcome.is_err()), Relaxed);
         })?;
         task.spawn(hart, run)?;
     }
-    let mut team = teams.pop().ok_or(JobError::Other("a task has at least one hart"))?;
-    let outcome = report(task, &arguments, &neighbours, &mut team, shared);
+    let mut first = teams[0].lock();
+    let team = first.as_mut().ok_or(JobError::Other("a task has at least one hart"))?;
+    let outcome = report(task, &arguments, &neighbours, team, shared);
     for hart in 1..harts {
         task.join(hart);
     }
