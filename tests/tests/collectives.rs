@@ -132,7 +132,9 @@ on_both_architectures! {
         let links = outcome.fabric.nodes[0].links.map(|link| link.bytes);
         let used: Vec<u64> = links.into_iter().filter(|&bytes| bytes > 0).collect();
         assert_eq!(used.len(), 4, "{links:?}");
-        // Headers, barriers and acknowledgements are little beside the portions.
-        assert!(used.iter().all(|&bytes| bytes >= BYTES && bytes < BYTES + BYTES / 5), "{links:?}");
+        // Headers, barriers and acknowledgements are little beside the portions; a slow host makes packets go twice.
+        let resent = outcome.nodes[0].end().and_then(|end| end.number("resent")).unwrap();
+        let most = BYTES + BYTES / 5 + resent * (BYTES / 16 + 128);
+        assert!(used.iter().all(|&bytes| bytes >= BYTES && bytes < most), "{links:?}, {resent} resent");
     }
 }
