@@ -4,8 +4,8 @@ use crate::data::Data;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use heapless::Vec;
 use kernel::{
-    Active, Client, Collect, Completion, Context, Done, Endpoint, GeometryId, JobError, Limits, Members,
-    NewGeometry, OperationError, Task, wait_on,
+    Active, Client, Collect, Completion, Context, Done, Endpoint, GeometryId, JobError, Joint, Limits,
+    Members, NewGeometry, OperationError, Poster, Task, wait_on,
 };
 use pami::collective::{Algorithm, Blocks, Collective, Tuning};
 use spin::Mutex;
@@ -27,8 +27,13 @@ pub struct Shared {
     pub phases: Vec<Phase, 16>,
     /// For each phase, packets of each endpoint.
     packets: &'static [[AtomicU64; MOST]],
-    /// For each phase, endpoints that are done.
+    /// For each phase, endpoints that wait for it to begin, whether it has ended, endpoints that know that.
+    ready: &'static [AtomicU32],
     ended: &'static [AtomicU32],
+    counted: &'static [AtomicU32],
+    /// For each phase, the task's endpoints as one.
+    joints: Vec<Joint, 16>,
+    done: Vec<Done, 16>,
     root: bool,
 }
 
@@ -39,12 +44,28 @@ pub struct Counts {
 }
 
 impl Shared {
-    pub fn new(task: &'static Task, _: u8, data: Data, phases: &Vec<Phase, 16>) -> Result<Self, JobError> {
-        let memory = task.memory();
-        let count = phases.len();
-        let packets = memory.fill(count, || core::array::from_fn(|_| AtomicU64::new(0)))?;
-        let ended = memory.fill(count, || AtomicU32::new(0))?;
-        Ok(Self { data, phases: phases.clone(), packets, ended, root: task.number() == 0 })
+    /// `posters` are those of the task's contexts.
+    pub fn new(
+        task: &'static Task,
+        data: Data,
+        phases: &Vec<Phase, 16>,
+        posters: &[Poster],
+    ) -> Result<Self, JobError> {
+        let (memory, root) = (task.memory(), task.number() == 0);
+        let counters = || memory.fill(phases.len(), || AtomicU32::new(0));
+        let packets = memory.fill(phases.len(), || core::array::from_fn(|_| AtomicU64::new(0)))?;
+        let (ready, ended, counted) = (&*counters()?, &*counters()?, &*counters()?);
+        let (mut joints, mut done) = (Vec::new(), Vec::new());
+        for phase in phases {
+            let own = if root { usize::from(phase.endpoints) } else { 1 };
+            let _ = joints.push(Joint::new(task, &posters[..own.min(posters.len())])?);
+            let number = phase.number as usize;
+            let call = memory.place(move |_: &mut Active, completion: Completion| {
+                ended[number].store(1 + u32::from(completion.result.is_err()), Relaxed);
+            })?;
+            let _ = done.push(Done { call, cookie: 0 });
+        }
+        Ok(Self { data, phases: phases.clone(), packets, ready, ended, counted, joints, done, root })
     }
 
     pub fn counts(&self, phase: &Phase) -> Counts {
@@ -77,6 +98,11 @@ pub struct Team {
 }
 
 impl Team {
+    /// Those of its contexts.
+    pub fn posters(&self) -> impl Iterator<Item = (u8, Poster)> {
+        self.members.iter().zip(&self.contexts).map(|(member, context)| (member.offset, context.poster()))
+    }
+
     pub fn client(task: &'static Task, contexts: u8) -> Result<Client, JobError> {
         // The world, and a geometry for each phase.
         let limits = Limits { geometries: 17, ..Limits::default() };
@@ -160,36 +186,44 @@ impl Team {
         for (context, before) in self.contexts.iter().zip(&mut before) {
             *before = counters(context);
         }
+        let (number, all) = (phase.number as usize, shared.own(phase));
+        let ours = self.members.iter().filter(|member| member.offset < phase.endpoints).count() as u32;
+        shared.ready[number].fetch_add(ours, Relaxed);
         let start = self.task.now_ns();
-        self.together(phase, |team, place| {
-            let bytes = shared.data.bytes();
+        if self.members.iter().any(|member| member.offset == 0) {
+            self.until(|| shared.ready[number].load(Relaxed) == all);
+            // One call, whatever the number of endpoints.
             let collect = Collect {
                 input: Some((shared.data.input.clone(), 0)),
                 output: Some((shared.data.output.clone(), 0)),
-                blocks: Blocks::equal(bytes),
+                blocks: Blocks::equal(shared.data.bytes()),
                 algorithm: Some((Algorithm::Flat, Tuning { radix: 2, chunk: 1 })),
                 divided: true,
-                ..Collect::new(id, phase.what, team.members[place].done)
+                ..Collect::new(id, phase.what, shared.done[number])
             };
-            Ok(team.contexts[place].collect(collect)?)
-        })?;
+            shared.joints[number].issue(&self.contexts[0], collect)?;
+        }
+        self.until(|| shared.ended[number].load(Relaxed) > 0);
+        let elapsed = self.task.now_ns() - start;
+        if shared.ended[number].load(Relaxed) > 1 {
+            return Err(JobError::Other("a collective did not end well"));
+        }
         for (place, context) in self.contexts.iter().enumerate() {
             if self.members[place].offset < phase.endpoints {
                 let packets = counters(context) - before[place];
-                let number = phase.number as usize;
                 shared.packets[number][usize::from(self.members[place].offset)].store(packets, Relaxed);
-                shared.ended[number].fetch_add(1, Relaxed);
             }
         }
-        let all = shared.own(phase);
-        // The endpoints of other harts do not wake this one.
-        while !wait_on(&mut self.contexts, 1_000_000, |_| {
-            shared.ended[phase.number as usize].load(Relaxed) == all
-        }) {}
-        let elapsed = self.task.now_ns() - start;
+        shared.counted[number].fetch_add(ours, Relaxed);
+        self.until(|| shared.counted[number].load(Relaxed) == all);
         // Nobody begins another before this one was looked at.
         self.barrier(phase, id)?;
         Ok(elapsed)
+    }
+
+    /// Advances until something holds that other harts may bring about, which do not wake this one.
+    fn until(&mut self, holds: impl Fn() -> bool) {
+        while !wait_on(&mut self.contexts, 1_000_000, |_| holds()) {}
     }
 
     fn barrier(&mut self, phase: &Phase, id: GeometryId) -> Result<(), JobError> {

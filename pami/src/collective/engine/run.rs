@@ -111,6 +111,10 @@ impl<P: Port> Active<P> {
         {
             entry.spoil(error);
         }
+        if result.is_err() {
+            // What else came of it, nobody will ask for.
+            early::forget(self.collectives.early, |other| other.is_of(key));
+        }
         let mut others = self.collectives.slots.iter_mut().flatten().filter(|other| other.key.is_of(key));
         if let Some(other) = others.next() {
             // The last part tells for all.
