@@ -12,6 +12,16 @@ fn coll(arch: Arch, mode: Mode) -> Run {
     Run::new("coll").arch(arch).torus("2x2x2").harts(2).mode(mode).args(args).timeout(DEADLINE)
 }
 
+const LOSSY: &str = "drop=1%,reorder=5%,seed=5";
+
+/// What the tree network does, with data of one packet and of many.
+fn tree(arch: Arch, mode: Mode) -> Run {
+    let args = ["--collective", "barrier,broadcast,reduce,allreduce", "--algorithm", "tree-network"];
+    let more = ["--sizes", "8,3000,40000", "--rounds", "3", "--root", "5"];
+    let run = Run::new("coll").arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
+    run.args(args.into_iter().chain(more))
+}
+
 /// There were so many rows at least, one for each valid algorithm and size, and all results were right.
 fn all_is_right(outcome: &Outcome, least: usize) {
     let rows = outcome.lines().filter(|line| line.text.ends_with(" rows, 0 wrong results"));
@@ -20,9 +30,9 @@ fn all_is_right(outcome: &Outcome, least: usize) {
     assert_eq!(count_lines(outcome, "WRONG"), 0);
 }
 
-/// Two barriers, and 31 algorithms of the other collectives that need no affinity domains, on a rectangle of a power of two
-/// of tasks, with two sizes.
-const SMP_ROWS: usize = 2 + 2 * 31;
+/// Three barriers, and 34 algorithms of the other collectives that need no affinity domains, on a rectangle of a power of
+/// two of tasks on the tree network, with two sizes.
+const SMP_ROWS: usize = 3 + 2 * 34;
 /// Affinity domains bring seven more.
 const VN_ROWS: usize = SMP_ROWS + 1 + 2 * 6;
 
@@ -61,7 +71,35 @@ on_both_architectures! {
             assert_eq!(count_lines(&outcome, line), 11, "{line}: {}", outcome.explain());
         }
         assert_eq!(count_lines(&outcome, "always valid: dissemination n-ary"), 1);
-        assert_eq!(count_lines(&outcome, "tree-network (no: the geometry must have a class route"), 4);
+        let refused = "tree-network (no: the geometry must have a class route";
+        // Listed four times, and chosen for each of the four.
+        assert_eq!((count_lines(&outcome, "tree-network"), count_lines(&outcome, refused)), (8, 0));
+        let run = Run::new("coll").arch(arch).torus("2x2").harts(1).tree(false).timeout(DEADLINE);
+        let outcome = run.args(["--list"]).run().unwrap();
+        assert_eq!(count_lines(&outcome, refused), 4, "{}", outcome.explain());
+    }
+
+    fn g7_collectives_go_through_the_tree_network(arch) {
+        for run in [tree(arch, Mode::Smp), tree(arch, Mode::Vn), tree(arch, Mode::Vn).faults(LOSSY)] {
+            let outcome = run.run().unwrap();
+            outcome.expect_success();
+            // A barrier and three collectives with three sizes.
+            all_is_right(&outcome, 1 + 3 * 3);
+            let network = outcome.fabric.tree.as_ref().expect("a tree");
+            // The world's class route, and that of the job's geometry.
+            assert!(network.opened >= 1 && network.steps > 0);
+            // Each node but the root sends up, however many tasks it has.
+            assert!(network.nodes[1..].iter().all(|node| node.up.packets > 0), "{}", outcome.explain());
+            assert!(network.nodes.iter().all(|node| node.dropped.total() == 0), "{}", outcome.explain());
+        }
+    }
+
+    fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network(arch) {
+        let run = Run::new("coll").arch(arch).torus("2x2").harts(1).kill("node=3@3s");
+        let args = ["--collective", "allreduce", "--algorithm", "tree-network", "--sizes", "8", "--rounds", "1000000"];
+        let outcome = run.args(args).timeout(Duration::from_secs(120)).run().unwrap();
+        assert!(count_lines(&outcome, "node 3 is dead") >= 3, "{}", outcome.explain());
+        assert_eq!(outcome.unfinished().count(), 0, "{}", outcome.explain());
     }
 
     fn g2_an_algorithm_can_be_named(arch) {

@@ -40,6 +40,7 @@ pub mod geometry;
 mod limits;
 mod network;
 mod parts;
+mod passage;
 mod request;
 mod run;
 mod slot;

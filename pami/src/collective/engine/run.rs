@@ -2,7 +2,8 @@
 
 use super::early::{self, EarlyPlace};
 use super::geometry::Entry;
-use super::network::{Leaving, Part, Passage};
+use super::network::Leaving;
+use super::passage::{Part, Passage};
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{CALLED, GATE, Label, Stop, Wire, Word};

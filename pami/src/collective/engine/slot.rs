@@ -2,8 +2,9 @@
 
 use super::announce::Notice;
 use super::geometry::Entry;
-use super::network::{Creation, Passage};
+use super::network::Creation;
 use super::parts::Peers;
+use super::passage::Passage;
 use super::transfer::{Incoming, Outgoing, ReceiveStage};
 use super::wire::{Key, Label, Word};
 use crate::collective::{Area, Call, Order, Reducer, Schedule, Span, Step};

@@ -4,16 +4,15 @@
 //! [`stepped`](World::stepped) moves only when the test says so, one packet at a time and in any order that the network
 //! could have.
 
+mod network;
 mod tree;
 mod unit;
 mod world;
 
+pub use network::TestNetwork;
 use pami::client::{ClientError, Node, Sharing};
-use pami::combine::{Arrival as Delivery, ClassRoute, InjectError, Members, Operation, Role, Status};
 use pami::context::Work;
-use pami::device::{
-    Arrival, CollectiveNetwork, Completed, Full, NoRegionLeft, Path, Port, Unreachable, Wake,
-};
+use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable, Wake};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
@@ -332,79 +331,7 @@ impl Port for TestPort {
 
     fn network(&self) -> Option<TestNetwork> {
         let node = self.node_of(self.me.task())?;
-        self.world.lock().tree.is_some().then_some(TestNetwork { world: self.world, node })
-    }
-}
-
-/// A node's way to the collective network.
-#[derive(Clone, Copy)]
-pub struct TestNetwork {
-    world: &'static World,
-    node: u32,
-}
-
-impl TestNetwork {
-    fn with<R>(&self, what: impl FnOnce(&mut Tree) -> R) -> R {
-        what(self.world.lock().tree.as_mut().expect("a tree stays"))
-    }
-
-    /// What `fill` writes, unless the node is to try again for no reason.
-    fn filled(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<Vec<u8>, InjectError> {
-        if self.world.lock().refuses() {
-            return Err(InjectError::Full);
-        }
-        let mut payload = vec![0xee; len];
-        fill(&mut payload);
-        Ok(payload)
-    }
-}
-
-impl CollectiveNetwork for TestNetwork {
-    fn payload(&self) -> usize {
-        tree::PAYLOAD
-    }
-
-    fn role(&self, route: ClassRoute) -> Option<Role> {
-        self.with(|tree| tree.role(self.node, route))
-    }
-
-    fn contribute(
-        &self,
-        route: ClassRoute,
-        operation: Operation,
-        sequence: u32,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), InjectError> {
-        let payload = self.filled(len, fill)?;
-        self.with(|tree| tree.contribute(self.node, route, operation, sequence, payload))
-    }
-
-    fn broadcast(
-        &self,
-        route: ClassRoute,
-        sequence: u32,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), InjectError> {
-        let payload = self.filled(len, fill)?;
-        self.with(|tree| tree.broadcast(self.node, route, sequence, payload))
-    }
-
-    fn receive(&self, route: ClassRoute, take: impl FnOnce(&Delivery<'_>)) -> bool {
-        self.with(|tree| tree.receive(self.node, route, take))
-    }
-
-    fn allocate(&self, members: &[Members]) -> Result<(), InjectError> {
-        self.with(|tree| tree.allocate(self.node, members))
-    }
-
-    fn answer(&self) -> Option<Result<ClassRoute, Status>> {
-        self.with(|tree| tree.answer(self.node))
-    }
-
-    fn release(&self, route: ClassRoute) -> Result<(), InjectError> {
-        self.with(|tree| tree.release(self.node, route))
+        self.world.lock().tree.is_some().then_some(TestNetwork::new(self.world, node))
     }
 }
 
