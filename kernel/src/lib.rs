@@ -10,7 +10,7 @@
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
 //! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
 //! | `clock`, `instructions`, `wakeup` | time; retired instructions; sleep and wake-up of harts |
-//! | `task`, `arena`, `messaging` | what a job sees |
+//! | `task`, `arena`, `messaging`, `joint` | what a job sees |
 //! | `harts`, `node` | who runs what; the life of a node |
 //!
 //! Off bare metal only those with links here are built: they need no hardware and are tested on the host.
@@ -40,6 +40,7 @@ pub use {
     drivers::tree::{Arrival, InjectError},
     firmware::{Port, Tree, Unit},
     instructions::Instructions,
+    joint::{Joint, JointError},
     messaging::*,
     pami::affinity::HartPlace,
     task::{Arena, OutOfMemory, SpawnError, Task},
@@ -61,6 +62,8 @@ mod harts;
 mod heap;
 #[cfg(target_os = "none")]
 mod instructions;
+#[cfg(target_os = "none")]
+mod joint;
 #[cfg(target_os = "none")]
 mod messaging;
 #[cfg(target_os = "none")]

@@ -136,9 +136,9 @@ pub struct Counters {
     pub received: u64,
     /// Messages to a dispatch id without a handler; discarded.
     pub unknown_dispatch: u64,
-    /// Packets of collectives that were queued for the torus.
+    /// Packets with data of collectives that were queued for the torus.
     pub collective_sent: u64,
-    /// Packets of collectives that came, by whatever path.
+    /// Packets with data of collectives that came, by whatever path.
     pub collective_received: u64,
     /// Packets that make no sense where they came, as a broken or hostile peer sends; discarded (SPEC D-9).
     pub strays: u64,

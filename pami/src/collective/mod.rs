@@ -31,31 +31,19 @@
 //!   rounds, such as a flat root's, start as many as there are children, of one kind; there an engine may hold the
 //!   schedule back until some are done.
 //!
-//! # What the engine has to provide
+//! # What runs them
 //!
-//! One engine runs the schedules of all collectives of a context inside `advance`. It needs, for each in flight, a
-//! slot with the schedule, the step in hand, the number of unfinished sends and receives of the round, the done
-//! callback, and the three areas. Of the size of [`Schedule`] nothing depends on ranks or data, so slots are a fixed
-//! pool or the caller's opaque memory, and nothing is allocated.
+//! The [`engine`] of a context runs the schedules of all its collectives inside `advance`, in slots of a fixed size: of the
+//! size of [`Schedule`] nothing depends on ranks or data. Any other engine has to provide:
 //!
 //! - **Loop.** Take a step; if it cannot start now (no operation, no ring place), keep it and try again on the next
-//!   advance. On `Wait`, go on to the next slot until the count is zero. Do a bounded number of steps each advance.
+//!   advance. On `Wait`, go on to the next collective until nothing is under way. Do a bounded number of steps each advance.
 //! - **Matching.** Messages carry the geometry, the number of the collective in it (every member starts the
-//!   collectives of a geometry in one order), the sender's rank and the tag, 16 bytes in all. A message that comes
-//!   before its receive is kept: a short one in a pool of buffers, a long one as its request to send, which costs no
-//!   more than a line in a table. When the pool is full the context stops taking eager collective messages in, and
-//!   back-pressure does the rest (P-11); since senders of an *earlier* round hold no receiver up, reserve a place for
-//!   each collective's oldest round.
-//! - **Elements.** Offsets and lengths times the length of an element. Areas are aligned for the type, so every
-//!   span is, and [`Reducer`] can work on them in place.
-//! - **Memory without `unsafe`.** Within a round, spans of one area are sent and received at the same time, though
-//!   never the same elements. Either sends of an area that also receives are copied on departure (eager), or the
-//!   buffer type can lend disjoint ranges.
-//! - **Long reductions.** A `Reduce` or `Copy` may be done piece by piece, with the position kept in the slot, so
-//!   that one advance stays short. A receive that is followed by its reduction may be reduced as its packets come.
+//!   collectives of a geometry in one order) and the tag; a message that comes before its receive is kept.
+//! - **Elements.** Offsets and lengths times the length of an element.
+//! - **Memory.** Within a round, spans of one area are sent and received at the same time, though never the same elements.
+//! - **Long reductions.** A `Reduce` or `Copy` may be done piece by piece, so that one advance stays short.
 //! - **In place.** The caller says so; schedules then name no input. See the table at [`Call`].
-//! - **Forms.** An endpoint that is not instructed (G-6) makes its schedule when the first message of a collective
-//!   comes; besides the above that message must say collective, algorithm, root, lengths and tuning.
 //! - **Tree network.** `Combine` goes to the adapter with the geometry's class route; without one the call is never
 //!   made with that algorithm.
 //! - **Empty work.** `next_step` can take time in the number of ranks where a rank has nothing to do, as in an

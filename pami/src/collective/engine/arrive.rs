@@ -19,7 +19,7 @@ impl<P: Port> Active<P> {
             self.counters.strays += 1;
             return true;
         };
-        self.counters.collective_received += 1;
+        self.counters.collective_received += u64::from(!data.is_empty());
         match word {
             Word::Ask => return true,
             Word::Abort => return self.abort_arrived(envelope.origin, label),

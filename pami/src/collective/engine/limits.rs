@@ -9,7 +9,7 @@ use crate::device::Port;
 pub struct Limits {
     /// Geometries at a time, the world among them.
     pub geometries: usize,
-    /// Collectives in flight, of all geometries together.
+    /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has.
     pub in_flight: usize,
     /// Messages that may come before their collective. Enough for all cases: twice [`WINDOW`](super::WINDOW) times the
     /// messages of a collective to one member, for each geometry whose members are out of step.

@@ -56,6 +56,18 @@ pub struct Collect<P: Port> {
     pub done: Done<P>,
 }
 
+// A derived impl would ask the same of P.
+impl<P: Port> Clone for Collect<P> {
+    fn clone(&self) -> Self {
+        Self {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            scratch: self.scratch.clone(),
+            ..*self
+        }
+    }
+}
+
 impl<P: Port> Collect<P> {
     /// A collective of no data. Fields for areas, blocks and so on are to be filled in.
     pub fn new(geometry: GeometryId, what: Collective, done: Done<P>) -> Self {

@@ -89,6 +89,10 @@ impl<P: Port> Active<P> {
         let Some(slot) = self.collectives.slots[number].take_if(|_| over) else { return false };
         self.collectives.used -= 1;
         let Slot { result, done, areas, key, .. } = slot;
+        if result.is_err() {
+            // What else came of it, nobody will ask for.
+            early::forget(self.collectives.early, |other| other.is_of(key));
+        }
         let mut others = self.collectives.slots.iter_mut().flatten().filter(|other| other.key.is_of(key));
         if let Some(other) = others.next() {
             // The last part tells for all.

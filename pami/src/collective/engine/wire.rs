@@ -188,7 +188,7 @@ impl<P: Port> Wire<'_, P> {
             self.port.push_filled(path, &envelope, header, len, fill)
         };
         pushed.map_err(|Full| Stop::Full)?;
-        self.counters.collective_sent += u64::from(matches!(path, Path::Torus(_)));
+        self.counters.collective_sent += u64::from(len > 0 && matches!(path, Path::Torus(_)));
         Ok(())
     }
 }
