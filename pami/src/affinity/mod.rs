@@ -26,7 +26,6 @@ mod tree;
 
 use crate::mapping::{Place, TaskMap};
 use core::fmt;
-use core::ops::Range;
 
 pub use crossings::Crossings;
 pub use threads::{Affinities, RADIX};
@@ -43,6 +42,22 @@ pub struct HartPlace {
     pub core: u16,
     /// The thread of the core.
     pub thread: u16,
+}
+
+impl HartPlace {
+    /// The innermost level with a domain that has both harts, of one node.
+    #[inline]
+    fn meet(self, other: Self) -> Level {
+        if self.socket != other.socket {
+            Level::Node
+        } else if self.cluster != other.cluster {
+            Level::Processor
+        } else if self.core != other.core {
+            Level::Chip
+        } else {
+            Level::Core
+        }
+    }
 }
 
 /// What the harts of a domain share, from the inside out.
@@ -175,13 +190,7 @@ impl<'a> Domains<'a> {
         if a.node != b.node {
             return Some(Level::Machine);
         }
-        let (a, b) = (self.harts[a.local as usize], self.harts[b.local as usize]);
-        Some(match (a.socket == b.socket, a.cluster == b.cluster, a.core == b.core) {
-            (false, ..) => Level::Node,
-            (true, false, _) => Level::Processor,
-            (true, true, false) => Level::Chip,
-            (true, true, true) => Level::Core,
-        })
+        Some(self.harts[a.local as usize].meet(self.harts[b.local as usize]))
     }
 
     /// Number of domains of `level` in all nodes.
@@ -189,32 +198,13 @@ impl<'a> Domains<'a> {
         if level == Level::Machine {
             return 1;
         }
-        self.nodes() * self.members(level, &(0..self.harts.len()))
+        self.nodes() * (1 + (1..self.harts.len()).filter(|&hart| self.step(hart) > level).count() as u32)
     }
 
-    /// The harts of a node that are in one domain of `level` with hart `local`.
-    fn domain(&self, level: Level, local: usize) -> Range<usize> {
-        let own = key(level, self.harts[local]);
-        let start = self.harts.partition_point(|&hart| key(level, hart) < own);
-        let len = self.harts[start..].partition_point(|&hart| key(level, hart) == own);
-        start..start + len
-    }
-
-    /// Number of domains of `level` among some harts of a node.
-    fn members(&self, level: Level, harts: &Range<usize>) -> u32 {
-        let harts = &self.harts[harts.clone()];
-        1 + harts.windows(2).filter(|pair| key(level, pair[0]) != key(level, pair[1])).count() as u32
-    }
-}
-
-/// What the harts of a domain of `level` agree in.
-fn key(level: Level, hart: HartPlace) -> [u16; 3] {
-    let HartPlace { socket, cluster, core, .. } = hart;
-    match level {
-        Level::Core => [socket, cluster, core],
-        Level::Chip => [socket, cluster, 0],
-        Level::Processor => [socket, 0, 0],
-        Level::Node | Level::Machine => [0; 3],
+    /// Where a hart of a node, not its first, meets the one before it. A domain is a run of harts with no step above
+    /// its level, and the steps at its level part its members.
+    fn step(&self, hart: usize) -> Level {
+        self.harts[hart - 1].meet(self.harts[hart])
     }
 }
 

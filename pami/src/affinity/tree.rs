@@ -61,18 +61,30 @@ impl<'a> DomainTree<'a> {
         if level == Level::Machine {
             return (self.own.node, self.root.node, self.domains.nodes());
         }
-        let domain = self.domains.domain(level, self.own.local as usize);
-        let index = |local: u32| self.index(level, domain.start, local as usize);
-        let leader = self.leader(self.own.node, &domain);
-        (index(self.own.local), index(leader), index(domain.end as u32 - 1) + 1)
+        let (domain, own) = (self.domain(level), self.own.local as usize);
+        let leader = self.leader(self.own.node, &domain) as usize;
+        let index = |hart| self.steps(level, domain.start..hart);
+        let own = index(own);
+        let leader = if leader == domain.start { 0 } else { index(leader) };
+        (own, leader, own + self.steps(level, self.own.local as usize..domain.end - 1) + 1)
     }
 
-    /// The index, among the members of a domain of `level` that starts at hart `start`, of hart `local`'s.
-    fn index(&self, level: Level, start: usize, local: usize) -> u32 {
-        match inner(level) {
-            None => (local - start) as u32,
-            Some(inner) => self.domains.members(inner, &(start..local + 1)) - 1,
+    /// The harts of the domain of `level` around this rank.
+    fn domain(&self, level: Level) -> Range<usize> {
+        let own = self.own.local as usize;
+        let (mut start, mut end) = (own, own + 1);
+        while start > 0 && self.domains.step(start) <= level {
+            start -= 1;
         }
+        while end < self.domains.harts.len() && self.domains.step(end) <= level {
+            end += 1;
+        }
+        start..end
+    }
+
+    /// Steps at `level` from the first to the last of some harts of its domain, the last included.
+    fn steps(&self, level: Level, harts: Range<usize>) -> u32 {
+        harts.map(|hart| u32::from(self.domains.step(hart + 1) == level)).sum()
     }
 
     /// The hart that leads `domain` of `node`.
@@ -83,15 +95,17 @@ impl<'a> DomainTree<'a> {
 
     /// The harts of the `index`-th member of the domain of `level` around this rank.
     fn harts(&self, level: Level, index: u32) -> Range<usize> {
-        let mut harts = self.domains.domain(level, self.own.local as usize);
-        let Some(inner) = inner(level) else {
-            let hart = harts.start + index as usize;
-            return hart..hart + 1;
-        };
-        for _ in 0..index {
-            harts.start = self.domains.domain(inner, harts.start).end;
+        let domain = self.domain(level);
+        let (mut start, mut left) = (domain.start, index);
+        for hart in domain.start + 1..domain.end {
+            if self.domains.step(hart) == level {
+                if left == 0 {
+                    return start..hart;
+                }
+                (start, left) = (hart, left - 1);
+            }
         }
-        self.domains.domain(inner, harts.start)
+        start..domain.end
     }
 
     /// The rank of the member that the tree of the domain of level `index` calls `turned`.
@@ -146,9 +160,4 @@ impl<'a> DomainTree<'a> {
             level => self.harts(level, last).end as u32 - self.own.local,
         }
     }
-}
-
-/// The level that the members of a domain of `level` are domains of; `None` if they are harts.
-fn inner(level: Level) -> Option<Level> {
-    (level as usize).checked_sub(1).map(|index| LEVELS[index])
 }
