@@ -171,7 +171,7 @@ on_both_architectures! {
         let used: Vec<u64> = links.into_iter().filter(|&bytes| bytes > 0).collect();
         assert_eq!(used.len(), 4, "{links:?}");
         // Headers, barriers and acknowledgements are little beside the portions; a slow host makes packets go twice.
-        let resent = outcome.nodes[0].end().and_then(|end| end.number("resent")).unwrap();
+        let resent: u64 = outcome.nodes[0].end().and_then(|end| end.number("resent")).unwrap();
         let most = BYTES + BYTES / 5 + resent * (BYTES / 16 + 128);
         assert!(used.iter().all(|&bytes| (BYTES..most).contains(&bytes)), "{links:?}, {resent} resent");
     }
