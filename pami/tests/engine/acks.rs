@@ -11,7 +11,7 @@ fn p5_a_context_takes_nothing_in_whose_acknowledgement_it_could_not_note() {
     let handler = leak(|_: &mut Active<_>, _: &Message<'_>| Receive::Done);
     let mut clients = clients(ORIGINS as u32 + 1, false, |client| client.dispatch(0, handler));
     let mut contexts: Vec<Context<_>> = clients.iter_mut().map(|client| context(client, 0)).collect();
-    let world = clients[0].node().world.clone();
+    let world = clients[0].node().world;
     let to = contexts[0].endpoint();
     let (ends, done) = ends();
     world.stepped();
