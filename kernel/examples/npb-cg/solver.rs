@@ -6,7 +6,7 @@
 
 use super::class::Class;
 use super::matrix::Block;
-use crate::npb::machine::{Grid, Machine};
+use crate::npb::machine::{Grid, Machine, Tasks};
 use core::ops::Range;
 
 /// Steps of conjugate gradients for each solution.
@@ -16,6 +16,9 @@ const STEPS: u32 = 25;
 struct Operator<M: Machine> {
     block: Block,
     row_group: M::Group,
+    all_tasks: M::Group,
+    /// Whether this task's parts of vectors are those that count in sums over whole vectors.
+    counts: bool,
     /// Holds the part of each product that this task needs, and needs one of its.
     partner: usize,
     /// Where that part lies among the rows of this task's block.
@@ -62,6 +65,8 @@ impl<M: Machine> Operator<M> {
         let operator = Self {
             block: Block::of(machine, class, rows.clone(), columns)?,
             row_group: machine.group(grid.row_tasks())?,
+            all_tasks: machine.group(Tasks::all(machine.tasks()))?,
+            counts: grid.row == 0,
             partner: partner_row * grid.columns + partner_column,
             partners_part: part_of(partner_column),
             rows: machine.reals(rows.len())?,
@@ -76,9 +81,13 @@ impl<M: Machine> Operator<M> {
         machine.exchange(self.partner, &self.rows[self.partners_part.clone()], product)
     }
 
-    /// Sums over all parts of a vector, which lie along each row of tasks.
+    /// Sums over all parts of a vector, which lie along each row of tasks. All tasks get the same bits: rows that summed each
+    /// for itself might round differently, and the copies of a vector that a column's tasks hold would drift apart.
     fn sums<const N: usize>(&self, machine: &mut M, mut values: [f64; N]) -> Result<[f64; N], M::Error> {
-        machine.sum(&self.row_group, &mut values)?;
+        if !self.counts {
+            values.fill(0.0);
+        }
+        machine.sum(&self.all_tasks, &mut values)?;
         Ok(values)
     }
 }
