@@ -28,6 +28,7 @@ use crate::kept::KeptPlaces;
 use crate::operation::{Blocked, OPERATIONS, Operations};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
+use crate::wait::Patience;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -124,6 +125,7 @@ pub struct Active<P: Port> {
     pub(crate) watch_at: u64,
     /// Rounds of [`progress`](Self::progress).
     rounds: u32,
+    pub(crate) patience: Patience,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
     /// Tasks of the job.
@@ -188,6 +190,7 @@ impl<P: Port> Active<P> {
             mourning: true,
             watch_at: 0,
             rounds: 0,
+            patience: Patience::START,
             contexts,
             tasks,
             terrain,

@@ -5,9 +5,30 @@ use crate::device::Port;
 use crate::error::SendError;
 use core::slice;
 
-/// Rounds that [`Context::wait`] polls before it sleeps: long enough to catch an answer of a neighbour, short
-/// enough that nodes which share a host core do not steal each other's time.
-pub const POLLS_BEFORE_SLEEP: usize = 2048;
+/// Most rounds that [`Context::wait`] polls before it sleeps: enough to catch the answer of a neighbour.
+pub const MOST_POLLS: u32 = 2048;
+/// Fewest rounds: what comes while others are at work is worth no more.
+pub const LEAST_POLLS: u32 = 16;
+/// A sleep that was so short could have been spent polling; one that was much longer was worth none of it.
+const SHORT_SLEEP_NS: u64 = 50_000;
+
+/// How long a context polls before it sleeps. Harts of an emulated node share processors with others that have work to do,
+/// and each round of polling that brings nothing is time of theirs; on a processor of its own a hart loses by each sleep.
+/// So sleeps decide: short ones have it poll longer, long ones shorter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Patience(u32);
+
+impl Patience {
+    pub(crate) const START: Self = Self(MOST_POLLS);
+
+    fn learn(&mut self, slept_ns: u64) {
+        if slept_ns <= SHORT_SLEEP_NS {
+            self.0 = (self.0 * 2).min(MOST_POLLS);
+        } else if slept_ns > 4 * SHORT_SLEEP_NS {
+            self.0 = (self.0 / 2).max(LEAST_POLLS);
+        }
+    }
+}
 
 /// Longest sleep of [`Context::retry`] between two attempts.
 const RETRY_NS: u64 = 1_000_000;
@@ -52,7 +73,11 @@ fn sleep<P: Port>(contexts: &mut [Context<P>], deadline: Option<u64>) {
             until = Some(until.unwrap_or(u64::MAX).min(active.watch_at));
         }
     }
-    contexts[0].active.port.sleep(until);
+    let Context { active } = &mut contexts[0];
+    let start = active.port.now_ns();
+    active.port.sleep(until);
+    let slept = active.port.now_ns().saturating_sub(start);
+    active.patience.learn(slept);
 }
 
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
@@ -67,7 +92,8 @@ pub fn wait_on<P: Port>(
     let deadline = start.checked_add(timeout_ns);
     loop {
         let mut idle = 0;
-        while idle < POLLS_BEFORE_SLEEP {
+        let polls = contexts[0].active.patience.0;
+        while idle < polls {
             let events = advance(contexts);
             if until(contexts) {
                 return true;
