@@ -17,11 +17,12 @@ pub struct Capture<W: Write> {
 }
 
 impl Capture<BufWriter<File>> {
-    /// Creates the file, over an older one.
+    /// Creates the file, over an older one, and the folders on the way to it.
     ///
     /// # Errors
     /// The file cannot be made or written.
     pub fn create(path: &Path) -> io::Result<Self> {
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         Capture::new(BufWriter::new(File::create(path)?))
     }
 }

@@ -367,7 +367,8 @@ fn x4_listeners_are_made_at_start_and_removed_at_the_end() {
 fn x4_a_capture_that_cannot_be_made_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::new("2".parse().unwrap(), folder.path());
-    config.pcap = Some(folder.path().join("absent/frames.pcap"));
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    config.pcap = Some(folder.path().join("file/frames.pcap"));
     let error = Fabric::start(config).err().unwrap().to_string();
     assert!(error.contains("frames.pcap"), "{error}");
     assert!(!folder.path().join("node-0.sock").exists());
