@@ -4,7 +4,7 @@ use super::*;
 use crate::unit::Platform;
 use crate::virtio::VirtioError;
 use crate::virtio::fake::{FakeCard, HostHal};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::cell::Cell;
 use pami::combine::packet::{ETHER_TYPE, Header, NETWORK, mac};
 use pami::combine::{
     CLASS_ROUTES, ClassRoute, Element, Envelope, Kind, MOST_MEMBERS, Members, Operation, Operator, Packet,
@@ -326,18 +326,20 @@ proptest! {
 /// A platform whose harts are numbered by the test.
 struct Bench;
 
-static HART: AtomicU32 = AtomicU32::new(0);
-static WOKEN: AtomicU32 = AtomicU32::new(0);
+std::thread_local! {
+    static HART: Cell<usize> = const { Cell::new(0) };
+    static WOKEN: Cell<u32> = const { Cell::new(0) };
+}
 
 impl Platform for Bench {
     fn hart() -> usize {
-        HART.load(Ordering::Relaxed) as usize
+        HART.get()
     }
     fn now_ns() -> u64 {
         0
     }
     fn wake(hart: usize) {
-        WOKEN.fetch_or(1 << hart, Ordering::Relaxed);
+        WOKEN.set(WOKEN.get() | 1 << hart);
     }
     fn wait(_: Option<u64>, _: impl FnMut()) {}
 }
@@ -346,12 +348,13 @@ impl Platform for Bench {
 fn n8_no_hart_sleeps_through_what_another_took_in() {
     let card = FakeCard::new(MTU);
     let unit: TreeUnit<Bench, _> = TreeUnit::new(TreeAdapter::new(card.clone(), NODE, 8).unwrap());
-    let on = |hart: u32| HART.store(hart, Ordering::Relaxed);
-    let woken = || WOKEN.swap(0, Ordering::Relaxed);
+    let on = |hart| HART.set(hart);
+    let woken = || WOKEN.replace(0);
     let waiting = |unit: &TreeUnit<Bench, FakeCard>| unit.with(|tree| tree.front(WORLD).is_none());
 
     // Hart 1 has looked; then hart 0 takes the result in: hart 1 must look again, once.
     on(1);
+    unit.look();
     assert!(waiting(&unit));
     on(0);
     deliver(&card, result(0, 0), &[]);
@@ -376,4 +379,22 @@ fn n8_no_hart_sleeps_through_what_another_took_in() {
     deliver(&card, result(3, 0), &[]);
     assert!(unit.fall_asleep());
     assert_eq!(woken(), 1 << 1);
+}
+
+#[test]
+fn n8_what_comes_in_the_middle_of_a_look_is_looked_at_again() {
+    let card = FakeCard::new(MTU);
+    let unit: TreeUnit<Bench, _> = TreeUnit::new(TreeAdapter::new(card.clone(), NODE, 8).unwrap());
+    let contribute = || unit.contribute(WORLD, Operation::NOTHING, 0, &[]);
+    while contribute().is_ok() {}
+    unit.look();
+    assert_eq!(contribute(), Err(InjectError::Full));
+    // The look for results takes the credit in that a contribution has just been refused for.
+    let credit = Envelope { taken: 1, ..Envelope::new(Kind::Credit, WORLD, NETWORK) };
+    deliver(&card, credit, &[]);
+    assert!(!unit.receive(WORLD, |_| true));
+    assert!(unit.fall_asleep());
+    unit.look();
+    assert_eq!(contribute(), Ok(()));
+    assert!(!unit.fall_asleep());
 }

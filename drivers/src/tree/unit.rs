@@ -4,8 +4,9 @@
 //! anybody sleeps; what takes time, the combination, is the network's work.
 //!
 //! **Nobody sleeps through what has come.** The interrupt goes to one hart, and any hart may take the arrivals in. So
-//! every hart has a note of the last arrivals that it has seen; it does not fall asleep before it has seen the latest,
-//! and who takes something in wakes all that sleep. All of that is under the lock.
+//! every hart notes what had come when it began its last [look](TreeUnit::look) at everything it waits for; if more has come
+//! in since, whoever took it in, and even in the middle of that look, it does not fall asleep but looks again. Who takes
+//! something in wakes all that sleep. All of that is under the lock.
 
 use super::adapter::{TreeAdapter, TreeCounters, TreeFaults};
 use crate::unit::Platform;
@@ -29,7 +30,7 @@ struct Shared<P: Platform, T: Transport> {
     sleeping: u32,
     /// Times that something came in.
     epoch: u64,
-    /// The epoch as each hart saw it last.
+    /// The epoch when each hart began its last look, or tried to fall asleep.
     seen: [u64; HARTS],
 }
 
@@ -72,7 +73,6 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
         let hart = P::hart() % HARTS;
         let mut shared = self.shared.lock();
         let wake = shared.advance(hart);
-        shared.seen[hart] = shared.epoch;
         let result = what(&mut shared.adapter);
         shared.adapter.flush();
         drop(shared);
@@ -81,8 +81,15 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
         result
     }
 
-    /// The calling hart is about to sleep. Returns whether it must not: something has come that it has not seen. If it
-    /// may, whatever comes next ends its sleep.
+    /// The calling hart is about to look at everything it waits for, and then to fall asleep.
+    pub fn look(&self) {
+        let hart = P::hart() % HARTS;
+        let mut shared = self.shared.lock();
+        shared.seen[hart] = shared.epoch;
+    }
+
+    /// The calling hart is about to sleep. Returns whether it must not: something has come in since it began its last look,
+    /// or last tried. If it may, whatever comes next ends its sleep.
     pub fn fall_asleep(&self) -> bool {
         let hart = P::hart() % HARTS;
         let mut shared = self.shared.lock();

@@ -281,6 +281,9 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     fn arm(&mut self) -> bool {
         self.look_everywhere();
         self.station.bell.arm(P::hart());
+        if let Some(tree) = self.tree {
+            tree.look();
+        }
         // With work that waits for room in front, posts wake nobody: they would have to wait as well.
         self.posted.sleep() || self.posted.peek().is_some()
     }
