@@ -53,6 +53,9 @@ fn sleep<P: Port>(contexts: &mut [Context<P>], deadline: Option<u64>) {
         }
     }
     contexts[0].active.port.sleep(until);
+    for Context { active } in contexts {
+        active.stalled = 0;
+    }
 }
 
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is

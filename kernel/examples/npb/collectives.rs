@@ -9,7 +9,7 @@ use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
     OperationError, Shared, Task, WORLD,
 };
-use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
+use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
 use spin::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -119,7 +119,11 @@ impl Collectives {
         let sum =
             Reducer::new(Operator::Sum, element).map_err(|_| JobError::Other("there is no such sum"))?;
         self.output.put(self.task, values)?;
+        // The tree network and affinity trees add in an order that depends on where the members are. What several groups
+        // compute alike, as the rows of a grid, must not differ in rounding.
+        let by_rank = (Algorithm::RecursiveDoubling, Tuning { radix: 2, chunk: 1 });
         self.collect(Collect {
+            algorithm: (group.id != WORLD).then_some(by_rank),
             output: self.output.place(),
             in_place: true,
             blocks: Blocks::equal(values.len()),

@@ -66,7 +66,8 @@ impl Grid {
 }
 
 /// One task's view of the machine. All members of a group call its collectives in the same order and with slices of
-/// the same lengths, unless it says otherwise; results are the same bits at every member and in every run.
+/// the same lengths, unless it says otherwise; results are the same bits at every member and in every run, and so are
+/// the sums of groups of one size that bring the same values.
 pub trait Machine {
     /// A group of tasks, ready for collectives.
     type Group;
