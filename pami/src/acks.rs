@@ -52,7 +52,7 @@ impl<P: Port> Active<P> {
     /// Notes that `origin` is to hear of `message`. There is room: nothing is taken in without.
     pub(crate) fn owe_ack(&mut self, origin: Endpoint, message: u32) {
         let _ = self.acks.owed.push_back((origin, message));
-        self.busy = true;
+        self.stir();
     }
 
     /// Once round those that are owed. Returns the number of packets that went out.

@@ -40,6 +40,8 @@ pub const ARRIVALS_PER_ADVANCE: usize = 16;
 pub const POSTS_PER_ADVANCE: usize = 64;
 /// Rounds of a context that never sleeps between two looks at the clock.
 const ROUNDS_PER_WATCH: u32 = 1 << 14;
+/// Looks at a quiet port that a context which only waits in collectives takes before it looks at everything again.
+const QUIET_LOOKS: u16 = 256;
 /// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
 const FIRST_ORDER: u64 = (1 << u32::BITS) / REQUESTS as u64 - 48;
 
@@ -107,6 +109,9 @@ pub struct Active<P: Port> {
     /// Whether anything is under way: an operation, a reception, half a message, an acknowledgement that is owed, an arrival
     /// that waits. If not, an advance has only to look for what is new.
     pub(crate) busy: bool,
+    /// While it is not 0, nothing is under way but collectives that wait for messages: for so many more advances a look at
+    /// the port is enough.
+    pub(crate) stalled: u16,
     pub(crate) port: P,
     /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
     pub(crate) route: Option<Route<P>>,
@@ -180,6 +185,7 @@ impl<P: Port> Active<P> {
             deaths: port.deaths(),
             port,
             busy: false,
+            stalled: 0,
             local_paths,
             me,
             route: None,
@@ -262,11 +268,32 @@ impl<P: Port> Active<P> {
     }
 
     fn is_idle(&self) -> bool {
-        self.collectives.rests()
-            && self.has_sent_all()
+        self.collectives.rests() && self.collectives.has_told_all() && self.is_idle_otherwise()
+    }
+
+    /// Whether nothing but collectives is under way.
+    fn is_idle_otherwise(&self) -> bool {
+        self.operations.is_idle()
+            && self.acks.is_empty()
             && self.receptions.is_idle()
             && self.incoming.is_idle()
             && self.held.is_none()
+    }
+
+    /// Something is under way that the next advance has to look at.
+    pub(crate) fn stir(&mut self) {
+        self.busy = true;
+        self.stalled = 0;
+    }
+
+    /// Whether an advance would change nothing: all waits for messages, and none has come.
+    fn waits_quietly(&mut self) -> bool {
+        if self.stalled == 0 || !self.port.is_quiet() {
+            self.stalled = 0;
+            return false;
+        }
+        self.stalled -= 1;
+        true
     }
 
     /// Keeps an arrival that has to wait.
@@ -274,7 +301,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn hold(&mut self, arrival: P::Arrival) {
         self.held = Some(arrival);
-        self.busy = true;
+        self.stir();
     }
 
     /// The part of an advance behind what lay ready, which was `ready` messages.
@@ -392,6 +419,8 @@ impl<P: Port> Active<P> {
             events += self.run_collectives();
         }
         self.busy = !self.is_idle();
+        let stalls = self.busy && events == 0 && self.collectives.is_stalled() && self.is_idle_otherwise();
+        self.stalled = if stalls { QUIET_LOOKS } else { 0 };
         events
     }
 }
@@ -439,6 +468,8 @@ impl<P: Port> Context<P> {
                     break;
                 }
             }
+        } else if active.waits_quietly() {
+            return 0;
         }
         active.advance_all(events)
     }

@@ -186,7 +186,7 @@ impl<P: Port> Active<P> {
             *place = Some(operation);
         }
         self.operations.used |= 1 << number;
-        self.busy = true;
+        self.stir();
         let waits = path.is_none_or(|path| self.is_in_line(path));
         if waits || self.queue(number, &Blocked::new()) != Queued::All {
             // As long as there are operations.
@@ -203,7 +203,7 @@ impl<P: Port> Active<P> {
         }
         self.operations.used |= 1 << number;
         self.operations.settling |= 1 << number;
-        self.busy = true;
+        self.stir();
     }
 
     /// Whether an earlier operation still has packets to queue on `path`.

@@ -342,7 +342,7 @@ impl<P: Port> Active<P> {
             }
             self.deliver(entry, Ok(()));
         } else {
-            self.busy = true;
+            self.stir();
             self.counters.strays += u64::from(!self.incoming.put(entry));
         }
     }

@@ -176,7 +176,7 @@ impl<P: Port> Active<P> {
         }
         self.receptions.reserve(number);
         self.receptions.put(number, Reception { origin, message, order, answer, ended, stage });
-        self.busy = true;
+        self.stir();
     }
 
     /// Once round the line, as with operations. Returns how many left it.

@@ -73,11 +73,13 @@ fn sleep<P: Port>(contexts: &mut [Context<P>], deadline: Option<u64>) {
             until = Some(until.unwrap_or(u64::MAX).min(active.watch_at));
         }
     }
-    let Context { active } = &mut contexts[0];
-    let start = active.port.now_ns();
-    active.port.sleep(until);
-    let slept = active.port.now_ns().saturating_sub(start);
-    active.patience.learn(slept);
+    let start = contexts[0].now_ns();
+    contexts[0].active.port.sleep(until);
+    let slept = contexts[0].now_ns().saturating_sub(start);
+    contexts[0].active.patience.learn(slept);
+    for Context { active } in contexts {
+        active.stalled = 0;
+    }
 }
 
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is

@@ -66,7 +66,8 @@ impl Grid {
 }
 
 /// One task's view of the machine. All members of a group call its collectives in the same order and with slices of
-/// the same lengths, unless it says otherwise; results are the same bits at every member and in every run.
+/// the same lengths, unless it says otherwise; results are the same bits at every member and in every run. Groups
+/// that bring the same values may add them in another order, by where their members are.
 pub trait Machine {
     /// A group of tasks, ready for collectives.
     type Group;

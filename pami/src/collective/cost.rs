@@ -1,9 +1,12 @@
 //! What an algorithm is reckoned to cost, after Hockney's model: a message takes a latency and a time for each byte,
 //! to which hops and the ALU are added (Thakur, Rabenseifner, Gropp, 2005, give the formulas).
 //!
+//! A message of more bytes than go unasked takes one more trip: its target clears it.
+//!
 //! The figures decide between algorithms; no more is claimed for them.
 
 use super::call::{Algorithm, Collective, Tuning};
+use super::engine::SHORT_LIMIT;
 
 /// The constants of the model, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +31,8 @@ pub struct Costs {
     pub tree_stage: u64,
     /// A byte through the tree network.
     pub tree_byte: u64,
+    /// Most bytes, and no picoseconds, of a message that goes unasked.
+    pub unasked: usize,
 }
 
 /// The table: a torus machine of the kind that is emulated, with links of 2 GB/s and cores of 1.6 GHz.
@@ -42,6 +47,7 @@ pub const COSTS: Costs = Costs {
     reduce: 250,
     tree_stage: 60_000,
     tree_byte: 600,
+    unasked: SHORT_LIMIT,
 };
 
 /// What a geometry's place in the machine means for cost.
@@ -84,13 +90,16 @@ pub fn estimate(
     let (others, log) = (size.saturating_sub(1), rounds(terrain.size, 2));
     let near = 2 * wide(costs.overhead) + wide(costs.latency);
     let far = near + wide(costs.hop) * u128::from(terrain.hops.saturating_sub(1));
+    // What a message takes more if it is not to go unasked; and the messages of rounds that halve or double the data.
+    let clear = |bytes: u128| if bytes > costs.unasked as u128 { far } else { 0 };
+    let clears = |total: u128| (1..=log).map(|round| clear(total >> round)).sum::<u128>();
     let (byte, overhead) = (wide(costs.byte), wide(costs.overhead));
     // All ranks send far at once, and share the links between them, of which each has one in either direction.
     let shared = byte * u128::from(terrain.hops.div_ceil(2).max(1));
     let alu = if collective.reduces() { wide(costs.reduce) } else { 0 };
     // A tree of `depth` stages in which a rank serves `children`, one after the other.
     let tree = |depth: u128, children: u128, bytes: u128| {
-        depth * (far + (children - 1) * overhead + children * bytes * (byte + alu))
+        depth * (far + clear(bytes) + (children - 1) * overhead + children * bytes * (byte + alu))
     };
     let both = if matches!(collective, C::Allreduce | C::Barrier) { 2 } else { 1 };
     let nary = |radix| tree(rounds(terrain.size, radix), radix.max(2).into(), bytes);
@@ -101,7 +110,7 @@ pub fn estimate(
     let within = rounds(terrain.per_node, 2) * local;
     // All but the own part of what all ranks have.
     let rest = |total: u128| total * others / size.max(1);
-    let total = size * bytes;
+    let (total, part) = (size * bytes, bytes.div_ceil(size.max(1)));
     match (collective, algorithm) {
         (_, A::Dissemination) => {
             let signals = u128::from(radix.max(2)) - 1;
@@ -121,36 +130,53 @@ pub fn estimate(
             let stages = rounds(terrain.size.div_ceil(terrain.per_node.max(1)), 2) + 1;
             near + both * within + 2 * stages * wide(costs.tree_stage) + bytes * wide(costs.tree_byte)
         }
-        (C::Gather | C::Scatter, A::Binomial) => log * far + rest(total) * byte,
-        (C::Gather | C::Scatter, _) | (_, A::Flat) => far + others * (overhead + bytes * byte),
+        (C::Gather | C::Scatter, A::Binomial) => log * far + clears(total) + rest(total) * byte,
+        (C::Gather | C::Scatter, _) | (_, A::Flat) => far + clear(bytes) + others * (overhead + bytes * byte),
         (_, A::Binomial) => both * tree(log, 1, bytes),
         (_, A::Nary) => both * nary(radix),
-        (_, A::Pipeline) => (others.saturating_sub(1) + chunks) * (near + chunk * (byte + alu)),
-        (_, A::Rectangle) => (u128::from(terrain.diameter) + chunks) * (near + overhead + chunk * byte),
-        (_, A::ScatterAllgather) => log * far + others * near + 2 * rest(bytes) * byte,
+        (_, A::Pipeline) => {
+            (others.saturating_sub(1) + chunks) * (near + clear(chunk) + chunk * (byte + alu))
+        }
+        (_, A::Rectangle) => {
+            (u128::from(terrain.diameter) + chunks) * (near + clear(chunk) + overhead + chunk * byte)
+        }
+        (_, A::ScatterAllgather) => {
+            log * far + clears(bytes) + others * (near + clear(part)) + 2 * rest(bytes) * byte
+        }
         (C::Allreduce | C::Reduce, A::RecursiveDoubling) => {
             // A size that is no power of two takes a round more at each end.
             let folds = if terrain.size.is_power_of_two() { 0 } else { 1 };
-            (log + folds) * (far + bytes * (shared + alu)) + bytes * wide(costs.copy)
+            (log + folds) * (far + clear(bytes) + bytes * (shared + alu)) + bytes * wide(costs.copy)
         }
         (_, A::Rabenseifner) => {
-            let folds = if terrain.size.is_power_of_two() { 0 } else { 2 * (far + bytes * shared) };
-            2 * log * far + rest(bytes) * (2 * shared + alu) + folds + bytes * wide(costs.copy)
+            let fold = far + clear(bytes) + bytes * shared;
+            let folds = if terrain.size.is_power_of_two() { 0 } else { 2 * fold };
+            2 * (log * far + clears(bytes))
+                + rest(bytes) * (2 * shared + alu)
+                + folds
+                + bytes * wide(costs.copy)
         }
         (C::ReduceScatter, A::RecursiveHalving) => {
-            let folds = if terrain.size.is_power_of_two() { 0 } else { far + total * shared };
-            log * far + rest(total) * (shared + alu) + folds + total * wide(costs.copy)
+            let fold = far + clear(total) + total * shared;
+            let folds = if terrain.size.is_power_of_two() { 0 } else { fold };
+            log * far + clears(total) + rest(total) * (shared + alu) + folds + total * wide(costs.copy)
         }
-        (C::Allreduce | C::Reduce, A::Ring) => 2 * others * near + rest(bytes) * (2 * byte + alu),
-        (_, A::Ring) => others * near + rest(total) * (byte + alu),
+        (C::Allreduce | C::Reduce, A::Ring) => {
+            2 * others * (near + clear(part)) + rest(bytes) * (2 * byte + alu)
+        }
+        (_, A::Ring) => others * (near + clear(bytes)) + rest(total) * (byte + alu),
         (C::Alltoall, A::Bruck) => {
-            log * far + log * total / 2 * (shared + 2 * wide(costs.copy)) + 2 * total * wide(costs.copy)
+            log * (far + clear(total / 2))
+                + log * total / 2 * (shared + 2 * wide(costs.copy))
+                + 2 * total * wide(costs.copy)
         }
-        (_, A::Bruck) => log * far + rest(total) * shared + 2 * total * wide(costs.copy),
-        (_, A::Pairwise) => others * far + rest(total) * (shared + alu),
-        (C::Scan | C::Exscan, _) => (log + 1) * (far + bytes * (shared + alu)),
-        (_, A::RecursiveDoubling) => log * far + rest(total) * shared,
-        (_, A::RecursiveHalving | A::GatherBroadcast) => log * far + rest(total) * (shared + alu),
+        (_, A::Bruck) => log * far + clears(total) + rest(total) * shared + 2 * total * wide(costs.copy),
+        (_, A::Pairwise) => others * (far + clear(bytes)) + rest(total) * (shared + alu),
+        (C::Scan | C::Exscan, _) => (log + 1) * (far + clear(bytes) + bytes * (shared + alu)),
+        (_, A::RecursiveDoubling) => log * far + clears(total) + rest(total) * shared,
+        (_, A::RecursiveHalving | A::GatherBroadcast) => {
+            log * far + clears(total) + rest(total) * (shared + alu)
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod geometries;
 mod hostile;
 mod kept;
 mod machine;
+mod messages;
 mod one_sided;
 mod orders;
 mod rendezvous;

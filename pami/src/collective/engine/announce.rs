@@ -1,6 +1,6 @@
 //! Collectives that only some endpoints are instructed to start: the others are called back (SPEC G-6).
 
-use super::wire::Label;
+use super::wire::{Label, Word};
 use super::{Collect, Engine, GeometryId};
 use crate::collective::catalogue::CATALOGUE;
 use crate::collective::{Algorithm, Blocks, Collective, Form, Tuning};
@@ -117,7 +117,8 @@ impl<P: Port> Engine<P> {
     fn announced(&self) -> Option<Announcement> {
         self.early.iter().flatten().find_map(|early| {
             let begun = |slot: &super::Slot<P>| slot.key.is_of(early.label.key);
-            let notice = early.label.notice.filter(|_| !self.slots.iter().flatten().any(begun))?;
+            let tells = matches!(early.word, Word::Short | Word::Request);
+            let notice = early.label.notice.filter(|_| tells && !self.slots.iter().flatten().any(begun))?;
             notice.read(&early.label, early.origin)
         })
     }
@@ -127,7 +128,7 @@ impl<P: Port> Active<P> {
     /// What is called when a collective begins that this endpoint was not instructed to start.
     pub fn on_announced(&mut self, on: Option<OnAnnounced<P>>) {
         self.collectives.on_announced = on;
-        self.busy = true;
+        self.stir();
     }
 
     /// Calls those back that have to begin something. Returns how many.

@@ -27,6 +27,10 @@ impl<P: Port> Active<P> {
                 self.counters.strays += 1;
                 return true;
             }
+            Word::Clear | Word::Request if !data.is_empty() => {
+                self.counters.strays += 1;
+                return true;
+            }
             _ => {}
         }
         let Engine { slots, geometries, .. } = &mut self.collectives;
@@ -38,8 +42,11 @@ impl<P: Port> Active<P> {
         });
         match taken {
             Some(Taken::Yes) => true,
+            // It is asked for again, or for another reason heard of.
+            None | Some(Taken::Early) if word == Word::Request && label.notice.is_none() => true,
             None | Some(Taken::Early)
-                if matches!(word, Word::Short | Word::Request) && !self.collectives.is_past(&label) =>
+                if matches!(word, Word::Short | Word::Clear | Word::Request)
+                    && !self.collectives.is_past(&label) =>
             {
                 let data = if word == Word::Short { data } else { &[] };
                 let kept = self.collectives.keep(envelope.origin, word, label, envelope.total, data);
@@ -88,6 +95,10 @@ impl<P: Port> Active<P> {
             }
         }
         if found || engine.is_past(&label) || engine.has_abort(&label) {
+            if !found {
+                // Who ended well may have been cleared for what it did not send so.
+                early::forget(engine.early, |key| key.is_of(label.key));
+            }
             return true;
         }
         engine.keep(origin, Word::Abort, label, 0, &[])

@@ -314,6 +314,7 @@ impl<P: Port> Active<P> {
                 waiting: false,
                 sends: Vec::new(),
                 receives: Vec::new(),
+                refused: false,
                 moved: true,
                 result: Ok(()),
                 done: collect.done,
@@ -324,7 +325,7 @@ impl<P: Port> Active<P> {
                 last = number;
             }
         }
-        self.busy = true;
+        self.stir();
         Ok(last)
     }
 }

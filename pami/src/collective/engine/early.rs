@@ -5,7 +5,7 @@ use super::wire::{Key, Label, Word};
 use crate::endpoint::Endpoint;
 use heapless::Vec;
 
-/// A short message, a request or an abort.
+/// A short message, a clear, a request or an abort.
 pub(crate) struct Early {
     pub(super) origin: Endpoint,
     pub(super) word: Word,
@@ -17,13 +17,17 @@ pub(crate) struct Early {
 /// A place for one.
 pub(crate) type EarlyPlace = Option<Early>;
 
-/// Takes the message for a receive out.
-pub(super) fn take(places: &mut [EarlyPlace], key: Key, origin: Endpoint, tag: u32) -> Option<Early> {
+/// Takes the message for a receive out, or for a send: the clear.
+pub(super) fn take(
+    places: &mut [EarlyPlace],
+    key: Key,
+    (origin, tag): (Endpoint, u32),
+    sends: bool,
+) -> Option<Early> {
     let wanted = |early: &Early| {
-        early.label.key == key
-            && early.origin == origin
-            && early.label.tag == tag
-            && early.word != Word::Abort
+        let fits =
+            if sends { early.word == Word::Clear } else { matches!(early.word, Word::Short | Word::Request) };
+        fits && early.label.key == key && early.origin == origin && early.label.tag == tag
     };
     places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
 }

@@ -307,7 +307,7 @@ impl<P: Port> Active<P> {
         if leaving.is_some_and(|leaving| !self.collectives.give_up(leaving)) {
             return Err(GeometryError::Again);
         }
-        self.busy = true;
+        self.stir();
         self.collectives.geometries[index] = None;
         early::forget(self.collectives.early, |key: Key| key.geometry == id.0);
         Ok(())

@@ -10,15 +10,17 @@
 //!
 //! | message | when | what the target does |
 //! |---|---|---|
-//! | short | the data fits [`SHORT_LIMIT`] | puts it in place, or keeps it |
-//! | request | longer data | clears it once the receive is there, or keeps the request |
-//! | clear | | the data goes |
-//! | data | | puts it in place |
+//! | short | the data fits [`SHORT_LIMIT`] and a packet | puts it in place, or keeps it |
+//! | clear | a receive of longer data was started | sends the data once it comes to that, or keeps the clear |
+//! | data | the target has cleared it | puts it in place |
 //! | abort | the collective ends badly | ends it as well |
-//! | ask | nothing was heard for [`PATIENCE_NS`] | nothing: a node that died is found out by those that ask |
+//! | ask | nothing came for [`PATIENCE_NS`] | nothing: a node that died is found out by those that ask |
+//! | request | longer data was not cleared for as long, or not all endpoints are instructed | compares what is meant; keeps it if it announces a collective |
 //!
-//! So data of more than one packet never waits anywhere but in the memory that it is of, and only short messages and
-//! requests are kept early, in [`Limits::early`] places. When those are full the arrival stays in front of its FIFO (SPEC
+//! So a short message takes one packet and half a round trip. Of long data the target speaks first, since it knows as well
+//! as the origin what comes: the data goes half a round trip after both are there, or at once if the target was earlier by
+//! that much. It never waits anywhere but in the memory that it is of. What is kept early is short messages and clears, in
+//! [`Limits::early`] places. When those are full the arrival stays in front of its FIFO (SPEC
 //! P-11), and with it all that is behind it. To keep that from happening, members cannot run far ahead of each other:
 //! a collective begins when all but [`WINDOW`] before it in its geometry are done here, and after [`WINDOW`] collectives in
 //! a row that some member may leave before another has begun, such as broadcasts, the next begins with a barrier. A member
@@ -63,8 +65,9 @@ use crate::device::Port;
 use heapless::Vec;
 use rings::shared::Shared;
 
-/// Most bytes of data that a message carries before its receive is there.
-pub const SHORT_LIMIT: usize = 512;
+/// Most bytes of data that a message carries before its receive is there, if a packet has room for them: packets of all
+/// nodes have the same.
+pub const SHORT_LIMIT: usize = 4096;
 /// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
 pub const WINDOW: u32 = 8;
 /// A collective that has not moved for so long asks those that it waits for whether they are there.
@@ -120,6 +123,11 @@ impl<P: Port> Engine<P> {
     /// Whether nobody waits for anything from here.
     pub(crate) fn has_told_all(&self) -> bool {
         self.used == 0 && self.leaving.iter().all(Leaving::has_told)
+    }
+
+    /// Whether nothing becomes of the collectives in flight before something arrives, if the last advance moved none.
+    pub(crate) fn is_stalled(&self) -> bool {
+        !self.calls && self.leaving.is_empty() && self.slots.iter().flatten().all(Slot::is_stalled)
     }
 
     /// Whether an advance has nothing to do for collectives.

@@ -7,7 +7,7 @@ use super::passage::{Part, Passage};
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{CALLED, GATE, Label, Stop, Wire, Word};
-use super::{Engine, PATIENCE_NS, SHORT_LIMIT, WINDOW};
+use super::{Engine, PATIENCE_NS, WINDOW};
 use crate::collective::{Schedule, Span, Step};
 use crate::combine::Operation;
 use crate::context::Active;
@@ -82,7 +82,7 @@ impl<P: Port> Active<P> {
         let Some(slot) = &mut slots[number] else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
         let network = port.network();
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters };
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
         if begins {
             slot.begin(early);
         }
@@ -91,6 +91,7 @@ impl<P: Port> Active<P> {
             moved = true;
             slot.run(entry, early, &mut wire);
         }
+        slot.refused = wire.refused;
         moved | asked
     }
 
@@ -141,13 +142,17 @@ impl<P: Port> Active<P> {
             return;
         }
         engine.looked_ns = now;
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters };
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
         for slot in engine.slots.iter_mut().flatten() {
             if !core::mem::take(&mut slot.moved) {
-                let label = slot.label(0);
+                // One question is enough: nothing is lost if it finds no room.
                 for receive in &slot.receives {
-                    // One question is enough: nothing is lost if it finds no room.
+                    let label = slot.label(receive.tag);
                     let _ = wire.push(receive.from, Word::Ask, &label, (0, 0, 0), |_| {});
+                }
+                for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {
+                    let label = slot.label(send.tag);
+                    let _ = wire.push(send.to, Word::Request, &label, (0, 0, send.piece.len), |_| {});
                 }
             }
         }
@@ -212,8 +217,10 @@ impl<P: Port> Slot<P> {
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         match step {
-            Step::Send { to, tag, span } => self.send((to, tag, span), entry, wire),
-            Step::Receive { from, tag, span } => self.receive((from, tag, span), entry, early),
+            Step::Send { to, tag, span } => self.send((to, tag, span), entry, early, wire),
+            Step::Receive { from, tag, span } => {
+                self.receive((from, tag, span), entry, early, wire.short_limit())
+            }
             Step::Wait => {
                 self.waiting = true;
                 Carried::Done
@@ -250,17 +257,21 @@ impl<P: Port> Slot<P> {
         &mut self,
         (rank, tag, span): (u32, u32, Span),
         entry: &Entry,
+        early: &mut [EarlyPlace],
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
         let piece = self.piece(span);
-        if piece.len > SHORT_LIMIT.min(wire.room()) {
-            let outgoing = Outgoing { to, rank, tag, piece, stage: SendStage::Ask };
-            if self.sends.push(outgoing).is_err() {
+        if piece.len > wire.short_limit() {
+            let stage = if self.notice.is_some() { SendStage::Announce } else { SendStage::Waits };
+            if self.sends.push(Outgoing { to, rank, tag, piece, stage }).is_err() {
                 return Carried::Blocked;
             }
             self.count(entry, rank);
+            if let Some(clear) = early::take(early, self.key, (to, tag), true) {
+                self.take(entry, (to, Word::Clear, &clear.label), (0, clear.total), &[]);
+            }
             return Carried::Done;
         }
         let measures = (0, piece.len, piece.len);
@@ -290,14 +301,16 @@ impl<P: Port> Slot<P> {
         (rank, tag, span): (u32, u32, Span),
         entry: &Entry,
         early: &mut [EarlyPlace],
+        short_limit: usize,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(from) = entry.members.endpoint(rank) else { return Carried::Done };
-        let incoming = Incoming { from, rank, tag, piece: self.piece(span), stage: ReceiveStage::Open };
-        if self.receives.push(incoming).is_err() {
+        let piece = self.piece(span);
+        let stage = if piece.len > short_limit { ReceiveStage::ToClear } else { ReceiveStage::Open };
+        if self.receives.push(Incoming { from, rank, tag, piece, stage }).is_err() {
             return Carried::Blocked;
         }
-        if let Some(early) = early::take(early, self.key, from, tag) {
+        if let Some(early) = early::take(early, self.key, (from, tag), false) {
             self.take(entry, (from, early.word, &early.label), (0, early.total), &early.data);
         }
         Carried::Done
@@ -318,9 +331,10 @@ impl<P: Port> Slot<P> {
         let mut index = 0;
         while let Some(&incoming) = self.receives.get(index) {
             index += 1;
-            if incoming.stage == ReceiveStage::Requested {
+            if incoming.stage == ReceiveStage::ToClear {
                 let label = self.label(incoming.tag);
-                match wire.push(incoming.from, Word::Clear, &label, (0, 0, 0), |_| {}) {
+                let measures = (0, 0, incoming.piece.len);
+                match wire.push(incoming.from, Word::Clear, &label, measures, |_| {}) {
                     Ok(()) => {
                         self.receives[index - 1].stage = ReceiveStage::Cleared(0);
                         moved = true;
@@ -356,11 +370,11 @@ impl<P: Port> Slot<P> {
         let label = self.label(tag);
         let full = |stop, stage| if stop == Stop::Full { Ok(stage) } else { Err(stop) };
         let mut gone = match stage {
-            SendStage::Ask => {
+            SendStage::Announce => {
                 let pushed = wire.push(to, Word::Request, &label, (0, 0, piece.len), |_| {});
-                return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Asked));
+                return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Waits));
             }
-            SendStage::Asked => return Ok(stage),
+            SendStage::Waits => return Ok(stage),
             SendStage::Clear(gone) => gone,
         };
         // Whole words, so that the target writes whole words.

@@ -5,7 +5,7 @@ use super::geometry::Entry;
 use super::network::Creation;
 use super::parts::Peers;
 use super::passage::Passage;
-use super::transfer::{Incoming, Outgoing, ReceiveStage};
+use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{Key, Label, Word};
 use crate::collective::{Area, Call, Order, Reducer, Schedule, Span, Step};
 use crate::device::Port;
@@ -77,6 +77,8 @@ pub(crate) struct Slot<P: Port> {
     pub(super) waiting: bool,
     pub(super) sends: Vec<Outgoing, TRANSFERS>,
     pub(super) receives: Vec<Incoming, TRANSFERS>,
+    /// Something of it found no room, and is tried again.
+    pub(super) refused: bool,
     /// Whether anything became of it since it was last looked at.
     pub(super) moved: bool,
     pub(super) result: Result<(), OperationError>,
@@ -159,15 +161,15 @@ impl<P: Port> Slot<P> {
         if matches!(self.phase, Phase::Tells(_) | Phase::Over) {
             return Taken::Yes;
         }
-        let stage = match word {
-            Word::Short => ReceiveStage::Cleared(0),
-            Word::Request => ReceiveStage::Requested,
-            Word::Clear => return self.cleared(origin, label.tag),
+        match word {
+            Word::Short | Word::Request => {}
+            Word::Clear => return self.cleared(origin, label, total),
             Word::Data => return self.data(origin, label.tag, offset as usize, data),
             Word::Abort | Word::Ask => return Taken::Stray,
-        };
+        }
         let open = |receive: &Incoming| {
-            receive.from == origin && receive.tag == label.tag && receive.stage == ReceiveStage::Open
+            let begun = matches!(receive.stage, ReceiveStage::Cleared(1..));
+            receive.from == origin && receive.tag == label.tag && !(begun && word == Word::Short)
         };
         let Some(index) = self.receives.iter().position(open) else { return Taken::Early };
         let receive = self.receives[index];
@@ -180,20 +182,31 @@ impl<P: Port> Slot<P> {
         } else if word == Word::Short {
             self.put(receive.piece, 0, data);
             self.receives.swap_remove(index);
-        } else {
-            self.receives[index].stage = stage;
         }
         Taken::Yes
     }
 
     /// The target of a long message is ready for it.
-    fn cleared(&mut self, origin: Endpoint, tag: u32) -> Taken {
-        use super::transfer::SendStage::{Asked, Clear};
-        let asked = |send: &&mut Outgoing| send.to == origin && send.tag == tag && send.stage == Asked;
-        let Some(send) = self.sends.iter_mut().find(asked) else { return Taken::Stray };
-        send.stage = Clear(0);
+    fn cleared(&mut self, origin: Endpoint, label: &Label, total: u32) -> Taken {
+        let named = |send: &Outgoing| send.to == origin && send.tag == label.tag;
+        let Some(index) = self.sends.iter().position(named) else { return Taken::Early };
+        let Outgoing { rank, piece, stage, .. } = self.sends[index];
+        if matches!(stage, SendStage::Clear(_)) {
+            return Taken::Stray;
+        }
         self.moved = true;
+        if label.digest != self.digest || total as usize != piece.len {
+            self.fail(OperationError::Mismatch(rank));
+        } else {
+            self.sends[index].stage = SendStage::Clear(0);
+        }
         Taken::Yes
+    }
+
+    /// Whether it only waits for messages, or for other collectives.
+    pub(super) fn is_stalled(&self) -> bool {
+        let waits = matches!(self.phase, Phase::Waits | Phase::Runs(_));
+        waits && self.passage.is_none() && !self.refused
     }
 
     /// Part of a long message.

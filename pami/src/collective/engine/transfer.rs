@@ -3,13 +3,13 @@
 use super::slot::Piece;
 use crate::endpoint::Endpoint;
 
-/// How far a message of more than one packet is.
+/// How far a long message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendStage {
-    /// The request has to go.
-    Ask,
+    /// The target is to be told of the collective.
+    Announce,
     /// The target has not cleared it.
-    Asked,
+    Waits,
     /// So many bytes have gone.
     Clear(usize),
 }
@@ -27,11 +27,11 @@ pub(super) struct Outgoing {
 /// How far a message that is awaited is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReceiveStage {
-    /// Nothing has come.
+    /// It is short, and has not come.
     Open,
-    /// It was requested, and is to be cleared.
-    Requested,
-    /// So many bytes have come.
+    /// It is long, and to be cleared.
+    ToClear,
+    /// It is cleared; so many bytes have come.
     Cleared(usize),
 }
 

@@ -5,6 +5,7 @@
 //! [`Notice`], if not all endpoints are instructed. An abort's tag is the reason and its digest the rank or node that it
 //! is about.
 
+use super::SHORT_LIMIT;
 use super::announce::Notice;
 use crate::client::Counters;
 use crate::device::{Full, Path, Port, Unreachable};
@@ -143,12 +144,19 @@ pub(super) struct Wire<'a, P: Port> {
     pub(super) me: Endpoint,
     pub(super) local_paths: bool,
     pub(super) counters: &'a mut Counters,
+    /// Something found no room.
+    pub(super) refused: bool,
 }
 
 impl<P: Port> Wire<'_, P> {
     /// Bytes of data that a packet has room for.
     pub(super) fn room(&self) -> usize {
         self.port.mtu().saturating_sub(HEADER_BYTES)
+    }
+
+    /// Most bytes of a message that goes unasked; the same at both ends.
+    pub(super) fn short_limit(&self) -> usize {
+        SHORT_LIMIT.min(self.room())
     }
 
     /// Queues a packet whose `len` bytes of data `fill` writes.
@@ -189,6 +197,7 @@ impl<P: Port> Wire<'_, P> {
         } else {
             self.port.push_filled(path, &envelope, header, len, fill)
         };
+        self.refused |= pushed.is_err();
         pushed.map_err(|Full| Stop::Full)?;
         self.counters.collective_sent += u64::from(len > 0 && matches!(path, Path::Torus(_)));
         Ok(())

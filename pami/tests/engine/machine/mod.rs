@@ -92,6 +92,8 @@ pub struct TestPort {
     world: &'static World,
     me: Endpoint,
     local_first: bool,
+    /// Deaths that were seen when the port was last asked whether it is quiet.
+    deaths: usize,
     posts: &'static PostQueue<Work<TestPort>>,
     posted: Consumer<Work<TestPort>>,
 }
@@ -295,7 +297,19 @@ impl Port for TestPort {
 
     fn release(&mut self, _: Packet) {}
 
+    /// Where packets move by steps, a look at a port does not move any.
+    fn is_quiet(&mut self) -> bool {
+        let mut state = self.world.lock();
+        let deaths = state.dead.len();
+        let died = std::mem::replace(&mut self.deaths, deaths) != deaths;
+        let stepped = state.stepped;
+        let port = state.port(self.me);
+        let arrived = !port.local.is_empty() || !port.reception.is_empty() || !port.completions.is_empty();
+        stepped && !died && !arrived && self.posts.seems_idle()
+    }
+
     fn drive(&mut self) -> bool {
+        self.world.lock().drives += 1;
         self.world.lock().drive(self.me)
     }
 
@@ -376,7 +390,7 @@ impl Node for TestNode {
         let posts: &'static PostQueue<_> = Box::leak(Box::new(PostQueue::new()));
         let me = Endpoint::from_parts(id, self.task, context);
         let posted = posts.consumer().expect("a new queue");
-        Ok(TestPort { world: self.world, me, local_first: false, posts, posted })
+        Ok(TestPort { world: self.world, me, local_first: false, deaths: 0, posts, posted })
     }
 
     fn memory<T: Send>(&self, len: usize, mut value: impl FnMut() -> T) -> Option<&'static mut [T]> {

@@ -56,6 +56,8 @@ pub struct State {
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
     pub seen: Vec<Seen>,
+    /// Times that a unit was driven.
+    pub drives: usize,
     /// The time, which only passes while somebody sleeps.
     pub now: u64,
     /// Nodes that contexts had looked after, in that order.
@@ -78,6 +80,7 @@ impl World {
             stepped: false,
             moody: 0,
             seen: Vec::new(),
+            drives: 0,
             now: 0,
             watched: Vec::new(),
             last_words: None,
