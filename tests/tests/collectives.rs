@@ -94,6 +94,31 @@ on_both_architectures! {
         }
     }
 
+    fn g7_an_allreduce_of_8_bytes_takes_half_the_steps_through_the_tree_network(arch) {
+        // The network's steps in which any packet moved, for one round of the collective and the barrier before it.
+        const ROUNDS: u64 = 40;
+        let steps = |what: &str, algorithm: &str| {
+            let rounds = |rounds: u64| {
+                let rounds = rounds.to_string();
+                let args = ["--collective", what, "--algorithm", algorithm, "--sizes", "8", "--rounds", &rounds];
+                let run = Run::new("coll").arch(arch).torus("2x2x2").harts(1).timeout(DEADLINE);
+                let outcome = run.args(args).run().unwrap();
+                expect_clean(&outcome);
+                outcome.fabric.steps + outcome.fabric.tree.as_ref().expect("a tree").steps
+            };
+            rounds(ROUNDS + 1).saturating_sub(rounds(1)) as f64 / ROUNDS as f64
+        };
+        // A round of barriers has two.
+        let barrier = steps("barrier", "tree-network") / 2.0;
+        let allreduce = |algorithm| steps("allreduce", algorithm) - barrier;
+        let through_the_tree = allreduce("tree-network");
+        for software in ["recursive-doubling", "binomial", "rabenseifner", "ring"] {
+            let steps = allreduce(software);
+            println!("{arch}: {software} {steps:.1}, tree network {through_the_tree:.1}, barrier {barrier:.1}");
+            assert!(2.0 * through_the_tree <= steps, "{software} {steps}, tree network {through_the_tree}");
+        }
+    }
+
     fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network(arch) {
         let run = Run::new("coll").arch(arch).torus("2x2").harts(1).kill("node=3@3s");
         let args = ["--collective", "allreduce", "--algorithm", "tree-network", "--sizes", "8", "--rounds", "1000000"];
