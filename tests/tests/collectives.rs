@@ -94,6 +94,25 @@ on_both_architectures! {
         }
     }
 
+    fn g9_a_hundred_sums_of_floats_have_the_same_bits_whatever_the_network_delays(arch) {
+        let checksums = |seed: u32| {
+            let run = Run::new("coll").arch(arch).torus("2x2").harts(2).mode(Mode::Vn).timeout(DEADLINE);
+            let faults = format!("delay=0..1ms,reorder=20%,seed={seed}");
+            let outcome = run.args(["--floats", "50"]).faults(&faults).run().unwrap();
+            outcome.expect_success();
+            assert!(outcome.fabric.nodes.iter().all(|node| node.faults.delayed > 0));
+            let lines = outcome.lines().filter(|line| line.text.contains("checksum"));
+            let mut sums: Vec<_> = lines.map(|line| line.text.clone()).collect();
+            assert_eq!(sums.len(), 8 * 6, "eight tasks, six algorithms: {}", outcome.explain());
+            sums.sort();
+            sums.dedup();
+            sums
+        };
+        let first = checksums(1);
+        assert_eq!(first.len(), 6, "one checksum for each algorithm: {first:?}");
+        assert_eq!(first, checksums(2));
+    }
+
     fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network(arch) {
         let run = Run::new("coll").arch(arch).torus("2x2").harts(1).kill("node=3@3s");
         let args = ["--collective", "allreduce", "--algorithm", "tree-network", "--sizes", "8", "--rounds", "1000000"];
