@@ -268,7 +268,7 @@ impl<P: Port> Active<P> {
     }
 
     fn is_idle(&self) -> bool {
-        self.collectives.rests() && self.collectives.has_told_all() && self.is_idle_otherwise()
+        self.collectives.rests() && self.is_idle_otherwise()
     }
 
     /// Whether nothing but collectives is under way.
@@ -286,14 +286,11 @@ impl<P: Port> Active<P> {
         self.stalled = 0;
     }
 
-    /// Whether an advance would change nothing: all waits for messages, and none has come.
-    fn waits_quietly(&mut self) -> bool {
-        if self.stalled == 0 || !self.port.is_quiet() {
-            self.stalled = 0;
-            return false;
-        }
-        self.stalled -= 1;
-        true
+    /// An advance while all that is under way waits for messages: it would change nothing if none has come.
+    #[inline(never)]
+    fn advance_stalled(&mut self) -> usize {
+        self.stalled = if self.port.is_quiet() { self.stalled - 1 } else { 0 };
+        if self.stalled > 0 { 0 } else { self.advance_all(0) }
     }
 
     /// Keeps an arrival that has to wait.
@@ -468,8 +465,8 @@ impl<P: Port> Context<P> {
                     break;
                 }
             }
-        } else if active.waits_quietly() {
-            return 0;
+        } else if active.stalled > 0 {
+            return active.advance_stalled();
         }
         active.advance_all(events)
     }

@@ -94,6 +94,7 @@ on_both_architectures! {
         }
     }
 
+<<<<<<< HEAD
     fn g7_an_allreduce_of_8_bytes_takes_half_the_steps_through_the_tree_network(arch) {
         // The network's steps in which any packet moved, for one round of the collective and the barrier before it.
         const ROUNDS: u64 = 40;
@@ -117,6 +118,25 @@ on_both_architectures! {
             println!("{arch}: {software} {steps:.1}, tree network {through_the_tree:.1}, barrier {barrier:.1}");
             assert!(2.0 * through_the_tree <= steps, "{software} {steps}, tree network {through_the_tree}");
         }
+=======
+    fn g9_a_hundred_sums_of_floats_have_the_same_bits_whatever_the_network_delays(arch) {
+        let checksums = |seed: u32| {
+            let run = Run::new("coll").arch(arch).torus("2x2").harts(2).mode(Mode::Vn).timeout(DEADLINE);
+            let faults = format!("delay=0..1ms,reorder=20%,seed={seed}");
+            let outcome = run.args(["--floats", "50"]).faults(&faults).run().unwrap();
+            outcome.expect_success();
+            assert!(outcome.fabric.nodes.iter().all(|node| node.faults.delayed > 0));
+            let lines = outcome.lines().filter(|line| line.text.contains("checksum"));
+            let mut sums: Vec<_> = lines.map(|line| line.text.clone()).collect();
+            assert_eq!(sums.len(), 8 * 6, "eight tasks, six algorithms: {}", outcome.explain());
+            sums.sort();
+            sums.dedup();
+            sums
+        };
+        let first = checksums(1);
+        assert_eq!(first.len(), 6, "one checksum for each algorithm: {first:?}");
+        assert_eq!(first, checksums(2));
+>>>>>>> p6-polls
     }
 
     fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network(arch) {

@@ -1,5 +1,6 @@
 //! The job's arguments.
 
+use crate::floats;
 use core::str::FromStr;
 use heapless::Vec;
 use kernel::{JobError, Task};
@@ -11,6 +12,8 @@ const ROUNDS: u32 = 10;
 /// What to measure.
 pub struct Arguments {
     pub list: bool,
+    /// How often floats are summed instead.
+    pub floats: Option<u32>,
     pub collectives: Vec<Collective, 16>,
     /// None: every valid one. Of these, none: the one that is chosen.
     pub algorithms: Vec<Option<Algorithm>, 20>,
@@ -23,6 +26,7 @@ impl Arguments {
     pub fn parse(task: &'static Task) -> Result<Self, JobError> {
         let mut arguments = Self {
             list: false,
+            floats: None,
             collectives: Collective::ALL.into_iter().collect(),
             algorithms: Vec::new(),
             sizes: SIZES.into_iter().collect(),
@@ -34,6 +38,11 @@ impl Arguments {
             let mut value = || words.next().ok_or(JobError::Argument(word, "wants a value behind it"));
             match word {
                 "--list" => arguments.list = true,
+                "--floats" => {
+                    arguments.floats = Some(number(value()?, |rounds| rounds > 0, "is no number from 1 up")?);
+                    arguments.collectives = [Collective::Allreduce].into_iter().collect();
+                    arguments.sizes = [floats::BYTES].into_iter().collect();
+                }
                 "--collective" => {
                     arguments.collectives = listed(value()?, "names no collective: see --list")?;
                 }
@@ -60,8 +69,8 @@ impl Arguments {
                         number(value()?, |root| root < tasks, "is no rank: take one below the tasks")?;
                 }
                 _ => {
-                    const KNOWN: &str =
-                        "is unknown: coll takes --list, --collective, --algorithm, --sizes, --rounds, --root";
+                    const KNOWN: &str = "is unknown: coll takes --list, --floats, --collective, --algorithm, \
+                        --sizes, --rounds, --root";
                     return Err(JobError::Argument(word, KNOWN));
                 }
             }

@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::case::{Case, WORD};
+use crate::floats;
 use heapless::Vec;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
@@ -169,6 +170,17 @@ impl Bench {
         let collect = self.collect(case)?;
         self.context.collect(collect)?;
         self.wait()
+    }
+
+    /// Sums floats, and returns a checksum of the result.
+    pub fn sum_floats(&mut self, case: &Case) -> Result<u64, JobError> {
+        let sum = Reducer::new(Operator::Sum, Element::F64);
+        let sum = sum.map_err(|_| JobError::Other("there is no sum of floats"))?;
+        floats::fill(case, &self.input);
+        let collect = Collect { reducer: Some(sum), ..self.collect(case)? };
+        self.context.collect(collect)?;
+        self.wait()?;
+        Ok(floats::checksum(case, &self.output))
     }
 
     /// Measures a case.

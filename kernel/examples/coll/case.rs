@@ -56,7 +56,8 @@ impl Case {
         }
     }
 
-    fn word(&self, rank: u32, at: usize) -> u64 {
+    /// A word of a rank's, one that no other has.
+    pub fn word(&self, rank: u32, at: usize) -> u64 {
         let place = (u64::from(rank) << 40) + (u64::from(self.round) << 32) + at as u64;
         (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }

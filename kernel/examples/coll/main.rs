@@ -10,6 +10,7 @@
 //! | argument | meaning |
 //! |---|---|
 //! | `--list` | the algorithms of each collective: always valid, valid if metadata hold; and the choice for each size |
+//! | `--floats N` | no times: an allreduce of floats N times by each algorithm, which must give the same bits (SPEC G-9) |
 //! | `--collective A,B` | only these |
 //! | `--algorithm A,B` | only these; `chosen` is what is chosen for the size. Default: every valid one |
 //! | `--sizes N,M` | bytes, multiples of 8 |
@@ -21,6 +22,7 @@
 mod arguments;
 mod bench;
 mod case;
+mod floats;
 mod list;
 
 use arguments::Arguments;
@@ -38,6 +40,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let mut bench = Bench::new(task, &arguments)?;
     if arguments.list {
         return if bench.rank() == 0 { list::print(&bench, &arguments) } else { Ok(()) };
+    }
+    if let Some(rounds) = arguments.floats {
+        return floats::sum(&mut bench, rounds);
     }
     if bench.rank() == 0 {
         defmt::println!(
