@@ -285,12 +285,9 @@ impl<P: Port> Active<P> {
 
     /// Whether an advance would change nothing: all waits for messages, and none has come.
     fn waits_quietly(&mut self) -> bool {
-        if self.stalled == 0 || !self.port.is_quiet() {
-            self.stalled = 0;
-            return false;
-        }
-        self.stalled -= 1;
-        true
+        let quiet = self.stalled > 0 && self.port.is_quiet();
+        self.stalled = if quiet { self.stalled - 1 } else { 0 };
+        quiet
     }
 
     /// Keeps an arrival that has to wait.
@@ -304,6 +301,9 @@ impl<P: Port> Active<P> {
     /// The part of an advance behind what lay ready, which was `ready` messages.
     #[inline(never)]
     fn advance_all(&mut self, ready: usize) -> usize {
+        if self.waits_quietly() {
+            return 0;
+        }
         // What lies in memory needs no engine.
         let mut events = ready + self.take_arrivals();
         let moved = self.port.drive();
@@ -465,8 +465,6 @@ impl<P: Port> Context<P> {
                     break;
                 }
             }
-        } else if active.waits_quietly() {
-            return 0;
         }
         active.advance_all(events)
     }
