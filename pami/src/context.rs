@@ -284,8 +284,9 @@ impl<P: Port> Active<P> {
     }
 
     /// Whether an advance would change nothing: all waits for messages, and none has come.
+    #[inline(never)]
     fn waits_quietly(&mut self) -> bool {
-        let quiet = self.stalled > 0 && self.port.is_quiet();
+        let quiet = self.port.is_quiet();
         self.stalled = if quiet { self.stalled - 1 } else { 0 };
         quiet
     }
@@ -301,7 +302,7 @@ impl<P: Port> Active<P> {
     /// The part of an advance behind what lay ready, which was `ready` messages.
     #[inline(never)]
     fn advance_all(&mut self, ready: usize) -> usize {
-        if self.waits_quietly() {
+        if self.stalled > 0 && self.waits_quietly() {
             return 0;
         }
         // What lies in memory needs no engine.
