@@ -116,7 +116,7 @@ impl UnderWay {
     fn share(&self, place: usize, count: usize, done: Done) -> Option<Collect> {
         let call = self.call.clone()?;
         let scratch = call.scratch.clone().map(|(memory, base)| {
-            let each = memory.len().saturating_sub(base) / count.max(1) & !7;
+            let each = (memory.len().saturating_sub(base) / count.max(1)) & !7;
             (memory, base + place * each)
         });
         Some(Collect { scratch, done, ..call })

@@ -94,7 +94,6 @@ on_both_architectures! {
         }
     }
 
-<<<<<<< HEAD
     fn g7_an_allreduce_of_8_bytes_takes_half_the_steps_through_the_tree_network(arch) {
         // The network's steps in which any packet moved, for one round of the collective and the barrier before it.
         const ROUNDS: u64 = 40;
@@ -118,7 +117,8 @@ on_both_architectures! {
             println!("{arch}: {software} {steps:.1}, tree network {through_the_tree:.1}, barrier {barrier:.1}");
             assert!(2.0 * through_the_tree <= steps, "{software} {steps}, tree network {through_the_tree}");
         }
-=======
+    }
+
     fn g9_a_hundred_sums_of_floats_have_the_same_bits_whatever_the_network_delays(arch) {
         let checksums = |seed: u32| {
             let run = Run::new("coll").arch(arch).torus("2x2").harts(2).mode(Mode::Vn).timeout(DEADLINE);
@@ -136,7 +136,6 @@ on_both_architectures! {
         let first = checksums(1);
         assert_eq!(first.len(), 6, "one checksum for each algorithm: {first:?}");
         assert_eq!(first, checksums(2));
->>>>>>> p6-polls
     }
 
     fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network(arch) {
