@@ -304,9 +304,6 @@ impl<P: Port> Active<P> {
     /// The part of an advance behind what lay ready, which was `ready` messages.
     #[inline(never)]
     fn advance_all(&mut self, ready: usize) -> usize {
-        if self.stalled > 0 && self.waits_quietly() {
-            return 0;
-        }
         // What lies in memory needs no engine.
         let mut events = ready + self.take_arrivals();
         let moved = self.port.drive();
