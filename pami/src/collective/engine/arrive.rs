@@ -14,6 +14,7 @@ use heapless::Vec;
 
 impl<P: Port> Active<P> {
     /// A packet of a collective. Returns `false` if it has to wait; nothing was done then.
+    #[inline(never)]
     pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
         let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), Label::parse(header)) else {
             self.counters.strays += 1;
@@ -153,7 +154,9 @@ impl<P: Port> Engine<P> {
         kept.into_iter().any(|early| early.word == Word::Abort && early.label.key.is_of(label.key))
     }
 
-    /// Keeps a message for later. Returns `false` if there is no place.
+    /// Keeps a message for later. Returns `false` if there is no place. Apart from its callers, whose stack would else have
+    /// room for all of it.
+    #[inline(never)]
     fn keep(&mut self, origin: Endpoint, word: Word, label: Label, total: u32, data: &[u8]) -> bool {
         if self.early.is_empty() {
             // Without an engine nobody will ask for it.

@@ -43,6 +43,7 @@ mod limits;
 mod network;
 mod parts;
 mod passage;
+mod patience;
 mod request;
 mod run;
 mod slot;

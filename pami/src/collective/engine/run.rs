@@ -7,7 +7,7 @@ use super::passage::{Part, Passage};
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{CALLED, GATE, Label, Stop, Wire, Word};
-use super::{Engine, PATIENCE_NS, WINDOW};
+use super::{Engine, WINDOW};
 use crate::collective::{Schedule, Span, Step};
 use crate::combine::Operation;
 use crate::context::Active;
@@ -132,30 +132,6 @@ impl<P: Port> Active<P> {
         let completion = Completion { target: self.me, buffer: None, result, cookie: done.cookie };
         (done.call)(self, completion);
         true
-    }
-
-    /// Asks those that a collective waits for which has not moved for long: a dead node is found out by those that ask.
-    fn ask_the_awaited(&mut self) {
-        let now = self.port.now_ns();
-        let Self { collectives: engine, port, me, local_paths, counters, .. } = self;
-        if now < engine.looked_ns.saturating_add(PATIENCE_NS) {
-            return;
-        }
-        engine.looked_ns = now;
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
-        for slot in engine.slots.iter_mut().flatten() {
-            if !core::mem::take(&mut slot.moved) {
-                // One question is enough: nothing is lost if it finds no room.
-                for receive in &slot.receives {
-                    let label = slot.label(receive.tag);
-                    let _ = wire.push(receive.from, Word::Ask, &label, (0, 0, 0), |_| {});
-                }
-                for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {
-                    let label = slot.label(send.tag);
-                    let _ = wire.push(send.to, Word::Request, &label, (0, 0, send.piece.len), |_| {});
-                }
-            }
-        }
     }
 }
 

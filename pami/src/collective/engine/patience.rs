@@ -1,0 +1,33 @@
+//! Collectives that do not move: those that they wait for are asked.
+
+use super::PATIENCE_NS;
+use super::transfer::SendStage;
+use super::wire::{Wire, Word};
+use crate::context::Active;
+use crate::device::Port;
+
+impl<P: Port> Active<P> {
+    /// Asks those that a collective waits for which has not moved for long: a dead node is found out by those that ask.
+    pub(super) fn ask_the_awaited(&mut self) {
+        let now = self.port.now_ns();
+        let Self { collectives: engine, port, me, local_paths, counters, .. } = self;
+        if now < engine.looked_ns.saturating_add(PATIENCE_NS) {
+            return;
+        }
+        engine.looked_ns = now;
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
+        for slot in engine.slots.iter_mut().flatten() {
+            if !core::mem::take(&mut slot.moved) {
+                // One question is enough: nothing is lost if it finds no room.
+                for receive in &slot.receives {
+                    let label = slot.label(receive.tag);
+                    let _ = wire.push(receive.from, Word::Ask, &label, (0, 0, 0), |_| {});
+                }
+                for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {
+                    let label = slot.label(send.tag);
+                    let _ = wire.push(send.to, Word::Request, &label, (0, 0, send.piece.len), |_| {});
+                }
+            }
+        }
+    }
+}
