@@ -1,11 +1,11 @@
 //! `cargo xtask test`: every check and test there is, stage by stage.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 
 use crate::arch::Arch;
 use crate::doctor::succeeds;
@@ -43,6 +43,12 @@ struct Stage {
     verdict: Verdict,
     passed: u64,
     failed: u64,
+}
+
+/// A stage to be run beside others.
+struct Task {
+    name: String,
+    command: Result<Command>,
 }
 
 struct Suite<'a> {
@@ -105,54 +111,61 @@ impl Suite<'_> {
             command.args(filter);
             Ok(command)
         });
-        self.tests("loom: rings", |filter| {
-            let mut command = cargo(["test", "--package", "rings", "--release", "--lib", "--tests"]);
-            command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", own_target("loom")).args(filter);
-            Ok(command)
-        });
-        if succeeds(nightly(["miri", "--version"]).current_dir(workspace::root())) {
-            self.tests("Miri: rings", |filter| {
-                let mut command = nightly(["miri", "test", "--package", "rings", "--lib", "--tests"]);
-                // Buffers are lent for ever: tests leak their memory as jobs do.
-                command.env("MIRIFLAGS", "-Zmiri-ignore-leaks");
-                command.env("CARGO_TARGET_DIR", own_target("miri")).args(filter);
-                Ok(command)
-            });
-        } else {
-            self.skip("Miri: rings", "no nightly toolchain with Miri");
-        }
+        let mut side_by_side = vec![self.loom()];
+        side_by_side.extend(self.miri());
         if self.filter.is_none() {
-            self.fuzz();
+            side_by_side.extend(self.fuzz());
         }
+        self.together(side_by_side);
     }
 
-    fn fuzz(&mut self) {
+    fn loom(&self) -> Task {
+        let mut command = cargo(["test", "--package", "rings", "--release", "--lib", "--tests"]);
+        command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", own_target("loom"));
+        Task { name: "loom: rings".to_owned(), command: Ok(self.filtered(command)) }
+    }
+
+    fn miri(&mut self) -> Option<Task> {
+        let name = "Miri: rings".to_owned();
+        if !succeeds(nightly(["miri", "--version"]).current_dir(workspace::root())) {
+            self.skip(&name, "no nightly toolchain with Miri");
+            return None;
+        }
+        let mut command = nightly(["miri", "test", "--package", "rings", "--lib", "--tests"]);
+        // Buffers are lent for ever: tests leak their memory as jobs do.
+        command.env("MIRIFLAGS", "-Zmiri-ignore-leaks").env("CARGO_TARGET_DIR", own_target("miri"));
+        Some(Task { name, command: Ok(self.filtered(command)) })
+    }
+
+    fn fuzz(&mut self) -> Vec<Task> {
         let folder = workspace::root().join("drivers/fuzz");
         let sources = std::fs::read_dir(folder.join("src/bin")).into_iter().flatten().flatten();
         let mut targets: Vec<_> =
             sources.filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned())).collect();
         targets.sort();
-        for target in targets {
-            let stage = format!("fuzz: {target}");
-            if let Err(error) = setup::cxx(self.voice) {
-                self.skip(&stage, &format!("{error:#}"));
-                continue;
-            }
-            self.stage(&stage, |_| {
-                let corpus = own_target("fuzz").join("corpus").join(&target);
+        let name = |target: &str| format!("fuzz: {target}");
+        if let Err(error) = setup::cxx(self.voice) {
+            targets.iter().for_each(|target| self.skip(&name(target), &format!("{error:#}")));
+            return Vec::new();
+        }
+        let task = |target: &String| {
+            let command = || {
+                let corpus = own_target("fuzz").join("corpus").join(target);
                 std::fs::create_dir_all(&corpus)
                     .with_context(|| format!("cannot make {}", corpus.display()))?;
                 let host = workspace::host().context("rustc does not say what this machine is")?;
                 // With the target named, build scripts and macros stay without the instrumentation.
                 let mut command = cargo(["run", "--quiet", "--release", "--manifest-path"]);
-                command.arg(folder.join("Cargo.toml")).args(["--target", &host, "--bin", &target, "--"]);
+                command.arg(folder.join("Cargo.toml")).args(["--target", &host, "--bin", target, "--"]);
                 command.env("RUSTFLAGS", COVERAGE).env("CARGO_TARGET_DIR", own_target("fuzz"));
                 command.arg(format!("-max_total_time={FUZZ_SECONDS}"));
                 command.arg(format!("-artifact_prefix={}/{target}-", own_target("fuzz").display()));
                 command.args(["-verbosity=0", "-print_final_stats=1"]).arg(corpus);
                 Ok(command)
-            });
-        }
+            };
+            Task { name: name(target), command: command() }
+        };
+        targets.iter().map(task).collect()
     }
 
     fn guest_tests(&mut self) {
@@ -180,11 +193,46 @@ impl Suite<'_> {
     fn stage(&mut self, name: &str, command: impl FnOnce(&Voice) -> Result<Command>) {
         self.announce(name);
         let start = Instant::now();
-        let (verdict, ..) = match command(self.voice).and_then(stream) {
-            Ok(result) => result,
-            Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
-        };
+        let (verdict, ..) =
+            match command(self.voice).and_then(|command| stream(command, &mut std::io::stdout())) {
+                Ok(result) => result,
+                Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
+            };
         self.record(Stage { name: name.to_owned(), time: start.elapsed(), verdict, passed: 0, failed: 0 });
+    }
+
+    /// Stages that each keep about one processor busy, side by side; what one says is shown when it is over.
+    fn together(&mut self, tasks: Vec<Task>) {
+        let run = |command: Result<Command>| {
+            let (start, mut said) = (Instant::now(), Vec::new());
+            let outcome = command.and_then(|command| stream(command, &mut said));
+            (start.elapsed(), said, outcome)
+        };
+        std::thread::scope(|scope| {
+            let mut running = Vec::new();
+            for Task { name, command } in tasks {
+                self.announce(&name);
+                running.push((name, scope.spawn(move || run(command))));
+            }
+            for (name, thread) in running {
+                let failed =
+                    || (Duration::ZERO, Vec::new(), Err(anyhow!("this program's own thread failed")));
+                let (time, said, outcome) = thread.join().unwrap_or_else(|_| failed());
+                // Whoever reads may have gone; the verdict stays.
+                let _ = std::io::stdout().write_all(&said);
+                let (verdict, passed, failed) =
+                    outcome.unwrap_or_else(|error| (Verdict::Failed(format!("{error:#}")), 0, 0));
+                self.record(Stage { name, time, verdict, passed, failed });
+            }
+        });
+    }
+
+    /// A command of cargo's tests, with the suite's filter.
+    fn filtered(&self, mut command: Command) -> Command {
+        if let Some(filter) = self.filter {
+            command.args(["--", filter]);
+        }
+        command
     }
 
     /// A stage of cargo's tests, whose results are counted.
@@ -193,10 +241,11 @@ impl Suite<'_> {
         let start = Instant::now();
         let filter: Vec<String> =
             self.filter.iter().flat_map(|&filter| ["--".to_owned(), filter.to_owned()]).collect();
-        let (verdict, passed, failed) = match command(&filter).and_then(stream) {
-            Ok(result) => result,
-            Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
-        };
+        let (verdict, passed, failed) =
+            match command(&filter).and_then(|command| stream(command, &mut std::io::stdout())) {
+                Ok(result) => result,
+                Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
+            };
         self.record(Stage { name: name.to_owned(), time: start.elapsed(), verdict, passed, failed });
     }
 
@@ -265,8 +314,8 @@ fn own_target(name: &str) -> PathBuf {
     workspace::target().join(name)
 }
 
-/// Runs a command, passes its output on, and counts cargo's test results in it.
-fn stream(mut command: Command) -> Result<(Verdict, u64, u64)> {
+/// Runs a command, passes its output on to `out`, and counts cargo's test results in it.
+fn stream(mut command: Command, out: &mut impl Write) -> Result<(Verdict, u64, u64)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let program = command.get_program().display().to_string();
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
@@ -279,7 +328,7 @@ fn stream(mut command: Command) -> Result<(Verdict, u64, u64)> {
                 failed += bad;
             }
             line.push(b'\n');
-            std::io::stdout().write_all(&line).context("writing to the standard output")?;
+            out.write_all(&line).context("writing to the standard output")?;
         }
     }
     let status = child.wait().context("waiting for a stage")?;
