@@ -97,16 +97,18 @@ on_both_architectures! {
     fn g7_an_allreduce_of_8_bytes_takes_half_the_steps_through_the_tree_network(arch) {
         // The network's steps in which any packet moved, for one round of the collective and the barrier before it.
         const ROUNDS: u64 = 40;
+        let run = |what: &str, algorithm: &str, rounds: u64| {
+            let rounds = rounds.to_string();
+            let args = ["--collective", what, "--algorithm", algorithm, "--sizes", "8", "--rounds", &rounds];
+            let run = Run::new("coll").arch(arch).torus("2x2x2").harts(1).timeout(DEADLINE);
+            let outcome = run.args(args).run().unwrap();
+            expect_clean(&outcome);
+            outcome.fabric.steps + outcome.fabric.tree.as_ref().expect("a tree").steps
+        };
+        // What a run takes besides.
+        let rest = run("barrier", "tree-network", 1);
         let steps = |what: &str, algorithm: &str| {
-            let rounds = |rounds: u64| {
-                let rounds = rounds.to_string();
-                let args = ["--collective", what, "--algorithm", algorithm, "--sizes", "8", "--rounds", &rounds];
-                let run = Run::new("coll").arch(arch).torus("2x2x2").harts(1).timeout(DEADLINE);
-                let outcome = run.args(args).run().unwrap();
-                expect_clean(&outcome);
-                outcome.fabric.steps + outcome.fabric.tree.as_ref().expect("a tree").steps
-            };
-            rounds(ROUNDS + 1).saturating_sub(rounds(1)) as f64 / ROUNDS as f64
+            run(what, algorithm, ROUNDS + 1).saturating_sub(rest) as f64 / ROUNDS as f64
         };
         // A round of barriers has two.
         let barrier = steps("barrier", "tree-network") / 2.0;
