@@ -100,17 +100,11 @@ impl Suite<'_> {
     }
 
     fn host_tests(&mut self) {
-        self.tests("unit tests", |filter| {
-            let mut command =
-                cargo(["test", "--workspace", "--exclude", "tests", "--lib", "--bins", "--tests"]);
-            command.arg("--no-fail-fast").args(filter);
-            Ok(command)
-        });
-        self.tests("documentation tests", |filter| {
-            let mut command = cargo(["test", "--doc", "--workspace", "--exclude", "tests", "--no-fail-fast"]);
-            command.args(filter);
-            Ok(command)
-        });
+        let mut command = cargo(["test", "--workspace", "--exclude", "tests", "--lib", "--bins", "--tests"]);
+        command.arg("--no-fail-fast");
+        self.tests("unit tests", command);
+        let command = cargo(["test", "--doc", "--workspace", "--exclude", "tests", "--no-fail-fast"]);
+        self.tests("documentation tests", command);
         let mut side_by_side = vec![self.loom()];
         side_by_side.extend(self.miri());
         if self.filter.is_none() {
@@ -182,23 +176,21 @@ impl Suite<'_> {
             };
             self.record(Stage { name, time: start.elapsed(), verdict, passed: 0, failed: 0 });
         }
-        self.tests("integration tests", |filter| {
-            let mut command = cargo(["test", "--package", "tests", "--no-fail-fast"]);
-            command.args(filter);
-            Ok(command)
-        });
+        self.tests("integration tests", cargo(["test", "--package", "tests", "--no-fail-fast"]));
     }
 
-    /// A stage without tests in cargo's sense.
+    /// One stage. What it says of cargo's tests is counted.
     fn stage(&mut self, name: &str, command: impl FnOnce(&Voice) -> Result<Command>) {
         self.announce(name);
         let start = Instant::now();
-        let (verdict, ..) =
-            match command(self.voice).and_then(|command| stream(command, &mut std::io::stdout())) {
-                Ok(result) => result,
-                Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
-            };
-        self.record(Stage { name: name.to_owned(), time: start.elapsed(), verdict, passed: 0, failed: 0 });
+        let outcome = command(self.voice).and_then(|command| stream(command, &mut std::io::stdout()));
+        self.finish(name.to_owned(), start.elapsed(), outcome);
+    }
+
+    /// A stage of cargo's tests.
+    fn tests(&mut self, name: &str, command: Command) {
+        let command = self.filtered(command);
+        self.stage(name, |_| Ok(command));
     }
 
     /// Stages that each keep about one processor busy, side by side; what one says is shown when it is over.
@@ -220,9 +212,7 @@ impl Suite<'_> {
                 let (time, said, outcome) = thread.join().unwrap_or_else(|_| failed());
                 // Whoever reads may have gone; the verdict stays.
                 let _ = std::io::stdout().write_all(&said);
-                let (verdict, passed, failed) =
-                    outcome.unwrap_or_else(|error| (Verdict::Failed(format!("{error:#}")), 0, 0));
-                self.record(Stage { name, time, verdict, passed, failed });
+                self.finish(name, time, outcome);
             }
         });
     }
@@ -235,20 +225,6 @@ impl Suite<'_> {
         command
     }
 
-    /// A stage of cargo's tests, whose results are counted.
-    fn tests(&mut self, name: &str, command: impl FnOnce(&[String]) -> Result<Command>) {
-        self.announce(name);
-        let start = Instant::now();
-        let filter: Vec<String> =
-            self.filter.iter().flat_map(|&filter| ["--".to_owned(), filter.to_owned()]).collect();
-        let (verdict, passed, failed) =
-            match command(&filter).and_then(|command| stream(command, &mut std::io::stdout())) {
-                Ok(result) => result,
-                Err(error) => (Verdict::Failed(format!("{error:#}")), 0, 0),
-            };
-        self.record(Stage { name: name.to_owned(), time: start.elapsed(), verdict, passed, failed });
-    }
-
     fn skip(&mut self, name: &str, why: &str) {
         let verdict = Verdict::Skipped(why.to_owned());
         self.record(Stage { name: name.to_owned(), time: Duration::ZERO, verdict, passed: 0, failed: 0 });
@@ -256,6 +232,12 @@ impl Suite<'_> {
 
     fn announce(&self, name: &str) {
         self.voice.say(&format!("{} {name}", console::style("stage:").for_stderr().bold()));
+    }
+
+    fn finish(&mut self, name: String, time: Duration, outcome: Result<(Verdict, u64, u64)>) {
+        let failed = |error| (Verdict::Failed(format!("{error:#}")), 0, 0);
+        let (verdict, passed, failed) = outcome.unwrap_or_else(failed);
+        self.record(Stage { name, time, verdict, passed, failed });
     }
 
     fn record(&mut self, mut stage: Stage) {
