@@ -1,7 +1,7 @@
 //! The geometry, the memory and the clock.
 
 use crate::arguments::Arguments;
-use crate::case::{Case, WORD};
+use crate::case::{Case, WORD, get, put};
 use crate::floats;
 use heapless::Vec;
 use kernel::{
@@ -129,8 +129,7 @@ impl Bench {
 
     fn collect(&self, case: &Case) -> Result<Collect, JobError> {
         let reduces = case.what.reduces();
-        let sum = Reducer::new(Operator::Sum, Element::U64);
-        let sum = sum.map_err(|_| JobError::Other("there is no sum of words"))?;
+        let sum = reducer(Operator::Sum, Element::U64)?;
         let blocks = Blocks::equal(if reduces { case.words() } else { case.bytes });
         let tuning = cost::tuning(&cost::COSTS, if reduces { WORD } else { 1 });
         let rooted = case.what.is_rooted();
@@ -174,8 +173,7 @@ impl Bench {
 
     /// Sums floats, and returns a checksum of the result.
     pub fn sum_floats(&mut self, case: &Case) -> Result<u64, JobError> {
-        let sum = Reducer::new(Operator::Sum, Element::F64);
-        let sum = sum.map_err(|_| JobError::Other("there is no sum of floats"))?;
+        let sum = reducer(Operator::Sum, Element::F64)?;
         floats::fill(case, &self.input);
         let collect = Collect { reducer: Some(sum), ..self.collect(case)? };
         self.context.collect(collect)?;
@@ -215,11 +213,9 @@ impl Bench {
 
     /// Combines a word over all ranks.
     fn over_all(&mut self, operator: Operator, word: u64) -> Result<u64, JobError> {
-        let reducer = Reducer::new(operator, Element::U64);
-        let reducer = reducer.map_err(|_| JobError::Other("there is no such operator of words"))?;
+        let reducer = reducer(operator, Element::U64)?;
         let [input, output, scratch] = &self.verdict;
-        // One word was made room for.
-        let _ = input.write(0, &word.to_ne_bytes());
+        put(input, 0, word);
         let collect = Collect {
             input: Some((input.clone(), 0)),
             output: Some((output.clone(), 0)),
@@ -231,8 +227,10 @@ impl Bench {
         };
         self.context.collect(collect)?;
         self.wait()?;
-        let mut result = [0; WORD];
-        let _ = self.verdict[1].read(0, &mut result);
-        Ok(u64::from_ne_bytes(result))
+        Ok(get(&self.verdict[1], 0).unwrap_or(0))
     }
+}
+
+fn reducer(operator: Operator, element: Element) -> Result<Reducer, JobError> {
+    Reducer::new(operator, element).map_err(|_| JobError::Other("there is no such operator on such elements"))
 }

@@ -97,14 +97,18 @@ impl Case {
 
     /// Whether the output is what it must be.
     pub fn holds(&self, output: &Shared) -> bool {
-        (0..self.output_len()).all(|at| {
-            let mut word = [0; WORD];
-            output.read(at * WORD, &mut word).is_ok() && u64::from_ne_bytes(word) == self.expected(at)
-        })
+        (0..self.output_len()).all(|at| get(output, at) == Some(self.expected(at)))
     }
 }
 
-fn put(memory: &Shared, at: usize, word: u64) {
+/// Writes word `at`.
+pub fn put(memory: &Shared, at: usize, word: u64) {
     // The areas were made long enough for every case.
     let _ = memory.write(at * WORD, &word.to_ne_bytes());
+}
+
+/// Word `at`, if the memory has one.
+pub fn get(memory: &Shared, at: usize) -> Option<u64> {
+    let mut word = [0; WORD];
+    memory.read(at * WORD, &mut word).is_ok().then_some(u64::from_ne_bytes(word))
 }

@@ -1,7 +1,7 @@
 //! Sums of floats have the same bits at all ranks, in all rounds and in all runs (SPEC G-9).
 
 use crate::bench::Bench;
-use crate::case::{Case, WORD};
+use crate::case::{Case, get, put};
 use core::fmt::Write;
 use heapless::String;
 use kernel::{JobError, Shared};
@@ -35,16 +35,11 @@ pub fn fill(case: &Case, input: &Shared) {
         let word = case.word(case.rank, at);
         let scale = [1e-8, 1.0, 1e8][(word % 3) as usize];
         let value = ((word >> 11) as f64 / 1e15 - 4.5) * scale;
-        // The area was made long enough.
-        let _ = input.write(at * WORD, &value.to_ne_bytes());
+        put(input, at, value.to_bits());
     }
 }
 
 /// A checksum of the first words of `output`.
 pub fn checksum(case: &Case, output: &Shared) -> u64 {
-    (0..case.words()).fold(0, |sum: u64, at| {
-        let mut word = [0; WORD];
-        let _ = output.read(at * WORD, &mut word);
-        sum.rotate_left(5) ^ u64::from_ne_bytes(word)
-    })
+    (0..case.words()).fold(0, |sum: u64, at| sum.rotate_left(5) ^ get(output, at).unwrap_or(0))
 }
