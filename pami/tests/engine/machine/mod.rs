@@ -20,12 +20,11 @@ use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
 use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
-use std::alloc::{Layout as MemoryLayout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
 use std::sync::Mutex;
 pub use tree::Tree;
 use unit::Injected;
 pub use world::{Step, World};
+use zerocopy::{FromBytes, IntoBytes};
 
 pub const MTU: usize = 512;
 pub const CONTEXTS: u8 = 8;
@@ -398,25 +397,31 @@ impl Node for TestNode {
     }
 }
 
-/// A buffer of exactly `len` bytes on the heap. Dropping it leaks it; see [`free`].
+/// Memory as buffers want it: whole lines.
+#[derive(Clone, Copy, FromBytes, IntoBytes)]
+#[repr(C, align(64))]
+struct MemoryLine([u8; 64]);
+
+/// Memory of buffers that were given back.
+static FREE: Mutex<Vec<&'static mut [u8]>> = Mutex::new(Vec::new());
+
+/// A buffer of exactly `len` bytes, all 0. Dropping it leaks it; see [`free`].
 pub fn buffer(len: usize) -> Buffer {
-    let memory = layout_of(CONTROL_BYTES + len);
-    // SAFETY: the layout's size is over 0.
-    let first = NonNull::new(unsafe { alloc_zeroed(memory) }).expect("memory");
-    // SAFETY: that many zeroed bytes, nobody else's, until `free`.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), memory.size()) };
-    Buffer::new(bytes).expect("room for the count")
+    let bytes = CONTROL_BYTES + len;
+    let mut free = FREE.lock().unwrap();
+    let used = free.iter().position(|memory| memory.len() == bytes).map(|at| free.swap_remove(at));
+    drop(free);
+    let memory = used.unwrap_or_else(|| {
+        let lines = vec![MemoryLine([0; 64]); bytes.div_ceil(size_of::<MemoryLine>())];
+        &mut lines.leak().as_mut_bytes()[..bytes]
+    });
+    memory.fill(0);
+    Buffer::new(memory).expect("room for the count")
 }
 
 /// Gives the memory of a [`buffer`] back.
 pub fn free(buffer: Buffer) {
-    let bytes = buffer.into_memory();
-    // SAFETY: the memory that `buffer` got with this layout, whole and with no other user: the buffer owned it.
-    unsafe { dealloc(bytes.as_mut_ptr(), layout_of(bytes.len())) };
-}
-
-fn layout_of(len: usize) -> MemoryLayout {
-    MemoryLayout::from_size_align(len, 64).expect("a small size")
+    FREE.lock().unwrap().push(buffer.into_memory());
 }
 
 /// A buffer that holds `bytes`.
