@@ -6,9 +6,9 @@ use crate::error::SendError;
 use core::slice;
 
 /// Most rounds that [`Context::wait`] polls before it sleeps: enough to catch the answer of a neighbour.
-pub const MOST_POLLS: u32 = 2048;
+const MOST_POLLS: u32 = 2048;
 /// Fewest rounds: what comes while others are at work is worth no more.
-pub const LEAST_POLLS: u32 = 16;
+const LEAST_POLLS: u32 = 16;
 /// A sleep that was so short could have been spent polling; one that was much longer was worth none of it.
 const SHORT_SLEEP_NS: u64 = 50_000;
 

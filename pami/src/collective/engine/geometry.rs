@@ -249,7 +249,8 @@ impl<P: Port> Active<P> {
     }
 
     /// Creates a geometry, of which this context's endpoint must be a member; all members do, in any order among other
-    /// geometries. On nodes with a tree network its collectives may be started once it is created, elsewhere at once. The callback is not called before the next advance; it hears
+    /// geometries. On nodes with a tree network its collectives may be started once it is created, elsewhere at once. The
+    /// callback is not called before the next advance; it hears
     /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member named others.
     ///
     /// # Errors

@@ -13,8 +13,9 @@ pub struct Limits {
     pub geometries: usize,
     /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has.
     pub in_flight: usize,
-    /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each. Enough for all cases: twice [`WINDOW`](super::WINDOW) times the
-    /// messages of a collective to one member, for each geometry whose members are out of step.
+    /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each. Enough for all
+    /// cases: twice [`WINDOW`](super::WINDOW) times the messages of a collective to one member, for each geometry whose
+    /// members are out of step.
     pub early: usize,
     /// The affinity domains of all tasks; `None`: those of the kernel's affinities.
     pub domains: Option<Domains<'static>>,
