@@ -1,5 +1,5 @@
 //! NAS Parallel Benchmark CG: smallest eigenvalue of a sparse matrix, with the official verification
-//! (`--class S|W|A`).
+//! (`--class S|W|A`, `--over pami|mpi`).
 //!
 //! Any number of tasks share the matrix, as a grid that is as square as their number allows.
 //! One hart of each task works: its work between two collectives is too short to share.
@@ -16,24 +16,36 @@ mod solver;
 use class::CLASSES;
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{class, judge, say, say_time, start_ns};
+use npb::mpi::Processes;
+use npb::machine::Machine;
+use npb::job::{Over, arguments, judge, say, say_time, start_ns};
 use npb::machine::Grid;
 use solver::{Solver, Step};
 
 kernel::entry!(main);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let class = class(task, &CLASSES, |class| class.name)?;
+    let (class, over) = arguments(task, &CLASSES, |class| class.name)?;
     let tasks = task.tasks() as usize;
     let Grid { rows, columns, .. } = Grid::square(task.number() as usize, tasks);
     let (name, order, iterations) = (class.name, class.order, class.iterations);
     say(
         task,
         format_args!(
-            "NPB CG class {name}: order {order} on {tasks} tasks as {rows} x {columns}, {iterations} iterations"
+            "NPB CG class {name}: order {order} on {tasks} tasks over {over} as {rows} x {columns}, {iterations} iterations"
         ),
     );
-    let mut machine = Collectives::new(task)?;
+    match over {
+        Over::Pami => run(task, Collectives::new(task)?, class),
+        Over::Mpi => run(task, Processes::new(task)?, class),
+    }
+}
+
+fn run(
+    task: &'static Task,
+    mut machine: impl Machine<Error = JobError>,
+    class: &'static Class,
+) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class)?;
     solver.restart();
     solver.step(&mut machine)?; // untimed, as the benchmark has it: touches all memory once

@@ -1,4 +1,4 @@
-//! NAS Parallel Benchmark EP: tallies Gaussian deviates, with the official verification (`--class S|W|A`).
+//! NAS Parallel Benchmark EP: tallies Gaussian deviates, with the official verification (`--class S|W|A`, `--over pami|mpi`).
 //!
 //! Any number of tasks share the pairs of random numbers evenly, each task's harts its share; one sum over all tasks
 //! brings the tallies together.
@@ -14,15 +14,27 @@ mod npb;
 use class::CLASSES;
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{class, judge, say, say_time, start_ns};
+use npb::mpi::Processes;
+use npb::machine::Machine;
+use npb::job::{Over, arguments, judge, say, say_time, start_ns};
 
 kernel::entry!(main);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let class = class(task, &CLASSES, |class| class.name)?;
+    let (class, over) = arguments(task, &CLASSES, |class| class.name)?;
     let (name, log2, tasks) = (class.name, class.pairs_log2, task.tasks());
-    say(task, format_args!("NPB EP class {name}: 2^{log2} pairs on {tasks} tasks"));
-    let mut machine = Collectives::new(task)?;
+    say(task, format_args!("NPB EP class {name}: 2^{log2} pairs on {tasks} tasks over {over}"));
+    match over {
+        Over::Pami => run(task, Collectives::new(task)?, class),
+        Over::Mpi => run(task, Processes::new(task)?, class),
+    }
+}
+
+fn run(
+    task: &'static Task,
+    mut machine: impl Machine<Error = JobError>,
+    class: &Class,
+) -> Result<(), JobError> {
     let start = start_ns(task, &mut machine)?;
     let tally = deviates::tally(&mut machine, class)?;
     say_time(task, start);

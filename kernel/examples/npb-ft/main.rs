@@ -1,5 +1,5 @@
 //! NAS Parallel Benchmark FT: the heat equation by 3-D Fourier transforms, with the official verification
-//! (`--class S|W|A`).
+//! (`--class S|W|A`, `--over pami|mpi`).
 //!
 //! The tasks, a power of two, share the array as pencils; transposes run in rows and in columns of tasks.
 //! One hart of each task works: its work between two collectives is too short to share.
@@ -17,14 +17,16 @@ mod solver;
 use class::{CLASSES, STEPS};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{class, judge, say, say_time, start_ns};
+use npb::mpi::Processes;
+use npb::machine::Machine;
+use npb::job::{Over, arguments, judge, say, say_time, start_ns};
 use npb::machine::Grid;
 use solver::Solver;
 
 kernel::entry!(main);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let class = class(task, &CLASSES, |class| class.name)?;
+    let (class, over) = arguments(task, &CLASSES, |class| class.name)?;
     let tasks = task.tasks() as usize;
     let grid = Grid::square(task.number() as usize, tasks);
     if !pencils::suits(class, &grid) {
@@ -37,10 +39,20 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     say(
         task,
         format_args!(
-            "NPB FT class {name}: {x} x {y} x {z} points on {tasks} tasks as {rows} x {columns}, {STEPS} steps"
+            "NPB FT class {name}: {x} x {y} x {z} points on {tasks} tasks over {over} as {rows} x {columns}, {STEPS} steps"
         ),
     );
-    let mut machine = Collectives::new(task)?;
+    match over {
+        Over::Pami => run(task, Collectives::new(task)?, class, grid),
+        Over::Mpi => run(task, Processes::new(task)?, class, grid),
+    }
+}
+
+fn run(
+    task: &'static Task,
+    mut machine: impl Machine<Error = JobError>,
+    class: &'static Class, grid: Grid,
+) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class, grid)?;
     let start = start_ns(task, &mut machine)?;
     solver.restart(&mut machine)?;

@@ -1,4 +1,4 @@
-//! NAS Parallel Benchmark IS: ranks integer keys, with the official verification (`--class S|W|A`).
+//! NAS Parallel Benchmark IS: ranks integer keys, with the official verification (`--class S|W|A`, `--over pami|mpi`).
 //!
 //! Any number of tasks, at most 512, share the keys. One hart of each task works: its work between two collectives is
 //! too short to share.
@@ -14,13 +14,15 @@ mod ranker;
 use class::{CLASSES, ITERATIONS};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{class, judge, say, say_time, start_ns};
+use npb::mpi::Processes;
+use npb::machine::Machine;
+use npb::job::{Over, arguments, judge, say, say_time, start_ns};
 use ranker::Ranker;
 
 kernel::entry!(main);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let class = class(task, &CLASSES, |class| class.name)?;
+    let (class, over) = arguments(task, &CLASSES, |class| class.name)?;
     let tasks = task.tasks() as usize;
     if tasks > ranker::TASKS {
         return Err(JobError::Other("npb-is runs on at most 512 tasks"));
@@ -29,10 +31,20 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     say(
         task,
         format_args!(
-            "NPB IS class {name}: {keys} keys below {values} on {tasks} tasks, {ITERATIONS} iterations"
+            "NPB IS class {name}: {keys} keys below {values} on {tasks} tasks over {over}, {ITERATIONS} iterations"
         ),
     );
-    let mut machine = Collectives::new(task)?;
+    match over {
+        Over::Pami => run(task, Collectives::new(task)?, class),
+        Over::Mpi => run(task, Processes::new(task)?, class),
+    }
+}
+
+fn run(
+    task: &'static Task,
+    mut machine: impl Machine<Error = JobError>,
+    class: &Class,
+) -> Result<(), JobError> {
     let mut ranker = Ranker::new(&mut machine, class)?;
     ranker.rank(&mut machine, 1)?; // untimed, as the benchmark has it: touches all memory once
     let start = start_ns(task, &mut machine)?;

@@ -1,4 +1,4 @@
-//! NAS Parallel Benchmark MG: V-cycles of a multigrid solver, with the official verification (`--class S|W|A`).
+//! NAS Parallel Benchmark MG: V-cycles of a multigrid solver, with the official verification (`--class S|W|A`, `--over pami|mpi`).
 //!
 //! The tasks, a power of two, share the grid as a box of blocks.
 //! One hart of each task works: its work between two collectives is too short to share.
@@ -19,12 +19,14 @@ use cycle::Solver;
 use grid::TaskBox;
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::job::{class, judge, say, say_time, start_ns};
+use npb::mpi::Processes;
+use npb::machine::Machine;
+use npb::job::{Over, arguments, judge, say, say_time, start_ns};
 
 kernel::entry!(main);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let class = class(task, &CLASSES, |class| class.name)?;
+    let (class, over) = arguments(task, &CLASSES, |class| class.name)?;
     let tasks = task.tasks() as usize;
     if !cycle::suits(class, tasks) {
         return Err(JobError::Other(
@@ -36,10 +38,20 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     say(
         task,
         format_args!(
-            "NPB MG class {name}: {extent}^3 points on {tasks} tasks as {x} x {y} x {z}, {iterations} iterations"
+            "NPB MG class {name}: {extent}^3 points on {tasks} tasks over {over} as {x} x {y} x {z}, {iterations} iterations"
         ),
     );
-    let mut machine = Collectives::new(task)?;
+    match over {
+        Over::Pami => run(task, Collectives::new(task)?, class),
+        Over::Mpi => run(task, Processes::new(task)?, class),
+    }
+}
+
+fn run(
+    task: &'static Task,
+    mut machine: impl Machine<Error = JobError>,
+    class: &'static Class,
+) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class)?;
     solver.restart(&mut machine)?;
     solver.cycle(&mut machine)?; // untimed, as the benchmark has it: touches all memory once

@@ -3,11 +3,13 @@
 //! Collectives work on memory in shared use, so data is copied there and back. The task's first hart communicates; the
 //! others work when a benchmark calls [`Machine::on_threads`].
 
+use super::area::Area;
 use super::machine::{Machine, Tasks};
 use super::swap::Swap;
+use super::threads::on_threads;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
-    OperationError, Shared, Task, WORLD,
+    OperationError, Task, WORLD,
 };
 use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
 use spin::Mutex;
@@ -15,38 +17,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// How what is waited for ended.
 type Ended = Mutex<Option<Result<(), OperationError>>>;
-
-/// Memory that collectives work on; grows until it is as large as the largest needs.
-struct Area(Shared);
-
-impl Area {
-    fn new(task: &Task) -> Result<Self, JobError> {
-        Ok(Self(task.memory().buffer(0)?.share()))
-    }
-
-    /// Sees to room for so many bytes; what it holds is lost if there was less.
-    fn grow(&mut self, task: &Task, bytes: usize) -> Result<(), JobError> {
-        if self.0.len() < bytes {
-            self.0 = task.memory().buffer(bytes.next_power_of_two())?.share();
-        }
-        Ok(())
-    }
-
-    /// Puts values at its start.
-    fn put<T: IntoBytes + Immutable>(&mut self, task: &Task, values: &[T]) -> Result<(), JobError> {
-        self.grow(task, size_of_val(values))?;
-        self.0.write(0, values.as_bytes()).map_err(|_| JobError::Other("values outside their memory"))
-    }
-
-    /// Takes values from its start.
-    fn take<T: IntoBytes + FromBytes>(&self, values: &mut [T]) -> Result<(), JobError> {
-        self.0.read(0, values.as_mut_bytes()).map_err(|_| JobError::Other("values outside their memory"))
-    }
-
-    fn place(&self) -> Option<(Shared, usize)> {
-        Some((self.0.clone(), 0))
-    }
-}
 
 /// A geometry.
 pub struct Group {
@@ -189,22 +159,9 @@ impl Machine for Collectives {
     fn on_threads<T: Send + 'static>(
         &mut self,
         work: impl Fn(usize, usize) -> T + Send + Sync + 'static,
-        mut take: impl FnMut(T),
+        take: impl FnMut(T),
     ) -> Result<(), JobError> {
-        let (task, memory, threads) = (self.task, self.task.memory(), self.task.harts());
-        let work = &*memory.place(work)?;
-        let results = &*memory.fill(threads, || Mutex::new(None))?;
-        for (number, result) in results.iter().enumerate().skip(1) {
-            let thread =
-                memory.place(move |_: &'static Task| *result.lock() = Some(work(number, threads)))?;
-            task.spawn(number, thread)?;
-        }
-        take(work(0, threads));
-        for (number, result) in results.iter().enumerate().skip(1) {
-            task.join(number);
-            result.lock().take().into_iter().for_each(&mut take);
-        }
-        Ok(())
+        on_threads(self.task, work, take)
     }
 
     fn group(&mut self, tasks: Tasks) -> Result<Group, JobError> {

@@ -1,27 +1,56 @@
 //! What the jobs say and are told.
 
 use super::machine::{Machine, Tasks};
-use core::fmt::{Arguments, Write};
+use core::fmt::{self, Arguments, Display, Formatter, Write};
 use kernel::{JobError, Task};
 
-/// The class that the job's arguments name, by default the first; `name` tells a class's letter.
-pub fn class<C>(
+/// What carries the benchmark's messages and collectives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Over {
+    /// Geometries and active messages.
+    Pami,
+    /// The module `mpi`.
+    Mpi,
+}
+
+impl Display for Over {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pami => "PAMI",
+            Self::Mpi => "MPI",
+        })
+    }
+}
+
+/// The class that the job's arguments name, by default the first, and what it is to run over, by default PAMI; `name`
+/// tells a class's letter.
+pub fn arguments<C>(
     task: &'static Task,
     classes: &'static [C],
     name: impl Fn(&C) -> &'static str,
-) -> Result<&'static C, JobError> {
-    let mut chosen = classes.first();
+) -> Result<(&'static C, Over), JobError> {
+    let (mut chosen, mut over) = (classes.first(), Over::Pami);
     let mut args = task.args();
     while let Some(arg) = args.next() {
-        let letter = match (arg, args.next()) {
-            ("--class", Some(letter)) => letter,
+        match (arg, args.next()) {
+            ("--class", Some(letter)) => {
+                let named = classes.iter().find(|class| name(class).eq_ignore_ascii_case(letter));
+                chosen = Some(named.ok_or(JobError::Argument(letter, "is no class: there are S, W and A"))?);
+            }
+            ("--over", Some("pami")) => over = Over::Pami,
+            ("--over", Some("mpi")) => over = Over::Mpi,
+            ("--over", Some(layer)) => {
+                return Err(JobError::Argument(layer, "is nothing to run over: there are pami and mpi"));
+            }
             ("--class", None) => return Err(JobError::Argument(arg, "wants a class: S, W or A")),
-            _ => return Err(JobError::Argument(arg, "is unknown: the job takes --class S, W or A")),
-        };
-        let named = classes.iter().find(|class| name(class).eq_ignore_ascii_case(letter));
-        chosen = Some(named.ok_or(JobError::Argument(letter, "is no class: there are S, W and A"))?);
+            ("--over", None) => return Err(JobError::Argument(arg, "wants what to run over: pami or mpi")),
+            _ => {
+                let problem = "is unknown: the job takes --class S, W or A, and --over pami or mpi";
+                return Err(JobError::Argument(arg, problem));
+            }
+        }
     }
-    chosen.ok_or(JobError::Other("the job has no classes"))
+    Ok((chosen.ok_or(JobError::Other("the job has no classes"))?, over))
 }
 
 /// Prints a line, at task 0.

@@ -1,0 +1,43 @@
+//! Memory in shared use that collectives and messages work on: a benchmark's values are copied there and back.
+
+use kernel::{JobError, Shared, Task};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Grows until it is as large as the largest needs.
+pub struct Area(Shared);
+
+impl Area {
+    /// An empty one.
+    pub fn new(task: &Task) -> Result<Self, JobError> {
+        Ok(Self(task.memory().buffer(0)?.share()))
+    }
+
+    /// Sees to room for so many bytes; what it holds is lost if there was less.
+    pub fn grow(&mut self, task: &Task, bytes: usize) -> Result<(), JobError> {
+        if self.0.len() < bytes {
+            self.0 = task.memory().buffer(bytes.next_power_of_two())?.share();
+        }
+        Ok(())
+    }
+
+    /// Puts values at its start.
+    pub fn put<T: IntoBytes + Immutable>(&mut self, task: &Task, values: &[T]) -> Result<(), JobError> {
+        self.grow(task, size_of_val(values))?;
+        self.0.write(0, values.as_bytes()).map_err(|_| JobError::Other("values outside their memory"))
+    }
+
+    /// Takes values from its start.
+    pub fn take<T: IntoBytes + FromBytes>(&self, values: &mut [T]) -> Result<(), JobError> {
+        self.0.read(0, values.as_mut_bytes()).map_err(|_| JobError::Other("values outside their memory"))
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Shared {
+        &self.0
+    }
+
+    /// Its start, as collectives name it.
+    pub fn place(&self) -> Option<(Shared, usize)> {
+        Some((self.0.clone(), 0))
+    }
+}
