@@ -92,9 +92,8 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     timeout_ns: u64,
     mut until: impl FnMut(&mut [C]) -> bool,
 ) -> bool {
-    let advance = |contexts: &mut [C]| {
-        contexts.iter_mut().map(|context| context.borrow_mut().advance()).sum::<usize>()
-    };
+    let advance =
+        |contexts: &mut [C]| contexts.iter_mut().map(|context| context.borrow_mut().advance()).sum::<usize>();
     let Some(start) = contexts.first().map(|context| context.borrow().now_ns()) else {
         return until(contexts);
     };

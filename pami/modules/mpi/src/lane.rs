@@ -78,7 +78,7 @@ impl<P: Port> Lane<P> {
     }
 
     /// The context. Whoever waits with it gives it up for this.
-    pub(crate) fn enter(&self) -> ContextGuard<'_, P> {
+    pub(crate) fn enter(&'static self) -> ContextGuard<'static, P> {
         if let Some(guard) = self.context.try_lock() {
             return guard;
         }
@@ -103,7 +103,7 @@ impl<N: Node> Library<N> {
     ///
     /// # Errors
     /// [`Error::Request`].
-    pub(crate) fn lane(&self, number: usize) -> Result<&Lane<N::Port>> {
+    pub(crate) fn lane(&self, number: usize) -> Result<&'static Lane<N::Port>> {
         self.lanes.get(number).ok_or(Error::Request)
     }
 

@@ -19,6 +19,8 @@
 extern crate std;
 
 pub mod communicator;
+pub mod data;
+pub mod datatype;
 pub mod error;
 pub mod lane;
 pub mod library;
@@ -29,6 +31,8 @@ pub mod settings;
 pub mod status;
 
 pub use communicator::Communicator;
+pub use data::{Data, DataError};
+pub use datatype::{Basic, Datatype, Native, TypeError, Types};
 pub use error::{Class, Error, Result};
 pub use library::{Mpi, Threads};
 pub use message::{ANY_SOURCE, ANY_TAG, PROC_NULL};

@@ -1,15 +1,14 @@
 //! An instance of the library: init, finalize, and what it can be asked (the standard's chapter on environments).
 
-use crate::communicator::{Communicator, Communicators, SELF};
 use crate::error::{Error, Result};
 use crate::lane::{Lane, State};
-use crate::message::{Handling, Messages};
+use crate::message::Handling;
 use crate::protocols;
-use crate::request::{LANES, Requests, Slot};
+use crate::request::LANES;
 use crate::settings::{Setting, Settings};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pami::client::{Client, ClientError, Node};
-use pami::{ClientBuilder, Limits, Shared, WORLD};
+use pami::{ClientBuilder, Limits, Shared};
 use spin::{Mutex, Once};
 
 /// Levels of support for threads, in the standard's order.
@@ -118,7 +117,7 @@ impl<N: Node> Mpi<N> {
         let handling = Handling::new(library)?;
         library.handling.call_once(|| handling);
         let limits = Limits {
-            geometries: settings.communicators,
+            geometries: settings.communicators.into(),
             in_flight: settings.collectives,
             early: settings.early,
             domains: None,
@@ -196,7 +195,7 @@ impl<N: Node> Mpi<N> {
 
 impl<N: Node> Library<N> {
     /// Destroys contexts and client, once what they have under way is over.
-    fn close(&self) -> Result<()> {
+    fn close(&'static self) -> Result<()> {
         let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
         for lane in self.lanes {
             let mut context = lane.enter().take().ok_or(Error::Finalized)?;

@@ -52,9 +52,6 @@ pub fn collect<P: Port>(active: &mut Active<P>, collect: Collect<P>) -> Result<(
 pub(crate) type Handlers<P> = [(u8, pami::dispatch::Handler<P>); 3];
 
 /// Registers the handlers.
-pub(crate) fn register<N: Node>(
-    builder: ClientBuilder<N>,
-    handlers: Handlers<N::Port>,
-) -> ClientBuilder<N> {
+pub(crate) fn register<N: Node>(builder: ClientBuilder<N>, handlers: Handlers<N::Port>) -> ClientBuilder<N> {
     handlers.into_iter().fold(builder, |builder, (id, handler)| builder.dispatch(id, handler))
 }

@@ -20,8 +20,7 @@ pub struct Status {
 
 impl Status {
     /// Of an operation that receives nothing, and of requests that are not active.
-    pub const EMPTY: Self =
-        Self { source: ANY_SOURCE, tag: ANY_TAG, len: 0, cancelled: false, error: None };
+    pub const EMPTY: Self = Self { source: ANY_SOURCE, tag: ANY_TAG, len: 0, cancelled: false, error: None };
 
     /// Of a receive from `PROC_NULL`.
     pub const NOBODY: Self = Self { source: PROC_NULL, ..Self::EMPTY };

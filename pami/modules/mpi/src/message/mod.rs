@@ -57,9 +57,7 @@ impl<P: Port> Handling<P> {
     }
 
     pub(crate) fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P>> {
-        let handler = |_| {
-            place(library.node, |_: &mut Active<P>, _: &Message<'_>| Receive::Done)
-        };
+        let handler = |_| place(library.node, |_: &mut Active<P>, _: &Message<'_>| Receive::Done);
         Ok([(EAGER, handler(0)?), (CONTROL, handler(0)?), (DATA, handler(0)?)])
     }
 }

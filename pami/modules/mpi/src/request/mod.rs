@@ -9,6 +9,7 @@ mod wait;
 use crate::error::{Error, Result};
 use crate::message::Operation;
 use crate::status::Status;
+pub(crate) use wait::LANES;
 
 /// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
