@@ -1,5 +1,6 @@
 //! An instance of the library: init, finalize, and what it can be asked (the standard's chapter on environments).
 
+use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::lane::{Lane, State};
 use crate::message::Handling;
@@ -36,6 +37,7 @@ pub(crate) struct Library<N: Node> {
     threads: Threads,
     client: Mutex<Option<Client<N>>>,
     pub(crate) handling: Once<Handling<N::Port>>,
+    types: Types,
 }
 
 /// A library instance (the standard has one for each process; this can have several). `Copy`, and usable by all threads.
@@ -112,9 +114,13 @@ impl<N: Node> Mpi<N> {
                 threads,
                 client: Mutex::new(None),
                 handling: Once::new(),
+                types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
         let handling = Handling::new(library)?;
+        for lane in lanes {
+            lane.ended.call_once(|| handling.ended(0));
+        }
         library.handling.call_once(|| handling);
         let limits = Limits {
             geometries: settings.communicators.into(),
@@ -185,6 +191,11 @@ impl<N: Node> Mpi<N> {
                 self.library.sleeps.store(sleeps, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Where derived datatypes are made.
+    pub fn types(&self) -> &'static Types {
+        &self.library.types
     }
 
     /// The node that it was made for.

@@ -24,7 +24,11 @@ impl Arena {
     ///
     /// # Errors
     /// [`Error::NoMem`] if there are not so many at all.
-    pub fn find(&self, len: usize, used: impl Iterator<Item = Range<usize>> + Clone) -> Result<Option<usize>> {
+    pub fn find(
+        &self,
+        len: usize,
+        used: impl Iterator<Item = Range<usize>> + Clone,
+    ) -> Result<Option<usize>> {
         let limit = self.0.as_ref().map_or(0, Shared::len);
         if len > limit {
             return Err(Error::NoMem { what: "bytes of scratch memory for a collective", limit });

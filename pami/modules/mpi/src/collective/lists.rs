@@ -37,7 +37,13 @@ impl Lists {
     ///
     /// # Errors
     /// [`Error::Arg`], [`Error::Count`], [`Error::NoMem`].
-    pub fn keep(&mut self, size: u32, counts: &[usize], displacements: &[isize], unit: usize) -> Result<usize> {
+    pub fn keep(
+        &mut self,
+        size: u32,
+        counts: &[usize],
+        displacements: &[isize],
+        unit: usize,
+    ) -> Result<usize> {
         let size = size as usize;
         if counts.len() != size {
             return Err(Error::Arg("there must be a count for each process"));

@@ -16,8 +16,8 @@
 //! count is that of one process, and the others follow at multiples of count times extent. The v forms name the blocks
 //! by [`Blocks`]. Operands of operators that do not commute are combined in the order of ranks.
 
-mod arguments;
 mod arena;
+mod arguments;
 mod blocking;
 mod flight;
 mod lists;

@@ -33,14 +33,7 @@ impl Side {
         check(data)?;
         let direct = data.contiguous().map(|offset| (data.memory().clone(), offset));
         let part = |wanted: bool| wanted.then(|| data.clone());
-        Ok(Self {
-            load: part(loads),
-            store: part(stores),
-            list: None,
-            size: 0,
-            bytes: data.bytes(),
-            direct,
-        })
+        Ok(Self { load: part(loads), store: part(stores), list: None, size: 0, bytes: data.bytes(), direct })
     }
 
     /// A block for each of `size` processes, one behind the other.

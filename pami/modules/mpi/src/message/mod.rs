@@ -46,7 +46,9 @@ impl<P: Port> Handling<P> {
             let Some(lane) = library.lanes.get(usize::from(active.endpoint().context().0)) else { return };
             let error = completion.result.err().map(Into::into);
             let status = Status { error, ..Status::EMPTY };
-            lane.state.lock().requests.complete(completion.cookie as u16, status);
+            let (mut state, slot) = (lane.state.lock(), completion.cookie as u16);
+            let status = state.collectives.end(slot, status);
+            state.requests.complete(slot, status);
         })?;
         Ok(Self { ended })
     }
