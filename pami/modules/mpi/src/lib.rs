@@ -21,6 +21,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod cartesian;
 pub mod collective;
 pub mod communicator;
 pub mod data;
