@@ -84,7 +84,7 @@ pub use layout::Layout;
 pub use lock::LockedContext;
 pub use put::Put;
 pub use region::{Region, RegionFault, RegionHandle, Rights, Rmw};
-pub use rings::buffer::{Buffer, Lease, Source};
+pub use rings::buffer::{Buffer, CONTROL_BYTES, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};
 pub use send::{Payload, Send};
 pub use wait::wait_on;

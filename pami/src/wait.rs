@@ -3,6 +3,7 @@
 use crate::context::{Active, Context};
 use crate::device::Port;
 use crate::error::SendError;
+use core::borrow::BorrowMut;
 use core::slice;
 
 /// Most rounds that [`Context::wait`] polls before it sleeps: enough to catch the answer of a neighbour.
@@ -65,36 +66,41 @@ impl<P: Port> Context<P> {
 
 /// Sleeps until something comes, or until `deadline`. While something is under way, it looks after nodes that may have died
 /// before they answered.
-fn sleep<P: Port>(contexts: &mut [Context<P>], deadline: Option<u64>) {
+fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option<u64>) {
     let mut until = deadline;
-    for Context { active } in contexts.iter_mut() {
+    for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
         active.watch_awaited();
         if active.busy {
             until = Some(until.unwrap_or(u64::MAX).min(active.watch_at));
         }
     }
-    let start = contexts[0].now_ns();
-    contexts[0].active.port.sleep(until);
-    let slept = contexts[0].now_ns().saturating_sub(start);
-    contexts[0].active.patience.learn(slept);
-    for Context { active } in contexts {
+    let first = contexts[0].borrow_mut();
+    let start = first.now_ns();
+    first.active.port.sleep(until);
+    let slept = first.now_ns().saturating_sub(start);
+    first.active.patience.learn(slept);
+    for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
         active.stalled = 0;
     }
 }
 
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
-/// nothing to do for any of them (SPEC P-2, N-8). Returns whether `until` held.
-pub fn wait_on<P: Port>(
-    contexts: &mut [Context<P>],
+/// nothing to do for any of them (SPEC P-2, N-8). They may be contexts, or references to them. Returns whether `until`
+/// held.
+pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
+    contexts: &mut [C],
     timeout_ns: u64,
-    mut until: impl FnMut(&mut [Context<P>]) -> bool,
+    mut until: impl FnMut(&mut [C]) -> bool,
 ) -> bool {
-    let advance = |contexts: &mut [Context<P>]| contexts.iter_mut().map(Context::advance).sum::<usize>();
-    let Some(start) = contexts.first().map(|context| context.now_ns()) else { return until(contexts) };
+    let advance =
+        |contexts: &mut [C]| contexts.iter_mut().map(|context| context.borrow_mut().advance()).sum::<usize>();
+    let Some(start) = contexts.first().map(|context| context.borrow().now_ns()) else {
+        return until(contexts);
+    };
     let deadline = start.checked_add(timeout_ns);
     loop {
         let mut idle = 0;
-        let polls = contexts[0].active.patience.0;
+        let polls = contexts[0].borrow().active.patience.0;
         while idle < polls {
             let events = advance(contexts);
             if until(contexts) {
@@ -102,23 +108,23 @@ pub fn wait_on<P: Port>(
             }
             idle = if events == 0 { idle + 1 } else { 0 };
         }
-        if deadline.is_some_and(|deadline| contexts[0].now_ns() >= deadline) {
+        if deadline.is_some_and(|deadline| contexts[0].borrow().now_ns() >= deadline) {
             return false;
         }
         let mut may_sleep = true;
         for context in contexts.iter_mut() {
-            may_sleep &= context.active.port.arm();
+            may_sleep &= context.borrow_mut().active.port.arm();
         }
         // What came before the ports were armed wakes nobody: look once more.
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
         if may_sleep && quiet && !held {
-            let looks = contexts.iter().filter_map(|context| context.active.collectives.look_ns());
+            let looks = contexts.iter().filter_map(|context| context.borrow().active.collectives.look_ns());
             let until = looks.chain(deadline).min();
             sleep(contexts, until);
         }
         for context in contexts.iter_mut() {
-            context.active.port.disarm();
+            context.borrow_mut().active.port.disarm();
         }
         if held {
             return true;

@@ -1,0 +1,320 @@
+//! What a call sends, receives or works on: elements of a datatype in shared memory.
+
+use crate::datatype::{Datatype, Native, Walk};
+use crate::error::Error;
+use core::fmt;
+use pami::{Layout, Shared};
+use zerocopy::IntoBytes;
+
+/// Bytes that are copied at a time between two memories.
+const PIECE: usize = 512;
+
+/// `count` elements of a datatype, the first with its origin at byte `offset` of some memory: the standard's triple of
+/// buffer, count and datatype. All its bytes lie in the memory; [`Data::new`] sees to it.
+#[derive(Clone)]
+pub struct Data {
+    memory: Shared,
+    offset: usize,
+    count: usize,
+    datatype: Datatype,
+}
+
+/// Why data is refused. The caller is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataError {
+    /// The elements reach outside their memory.
+    Range {
+        /// The origin of the first.
+        offset: usize,
+        /// How many there are.
+        count: usize,
+        /// Bytes of the memory.
+        memory: usize,
+    },
+    /// There are fewer values or bytes than this.
+    Short {
+        /// What was asked for, in bytes.
+        asked: usize,
+        /// What there is.
+        bytes: usize,
+    },
+    /// The values are of another type than the data.
+    Type,
+}
+
+impl fmt::Display for DataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range { offset, count, memory } => {
+                write!(f, "{count} elements from byte {offset} on reach outside the memory's {memory} bytes")
+            }
+            Self::Short { asked, bytes } => write!(f, "{asked} bytes do not fit: there are {bytes}"),
+            Self::Type => f.write_str("the values are of another type than the data's elements"),
+        }
+    }
+}
+
+impl core::error::Error for DataError {}
+
+impl From<DataError> for Error {
+    fn from(error: DataError) -> Self {
+        match error {
+            DataError::Range { .. } => Self::Buffer,
+            DataError::Short { asked, bytes } => Self::Truncate { len: asked, room: bytes },
+            DataError::Type => Self::Type,
+        }
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {:?} at {}", self.count, self.datatype, self.offset)
+    }
+}
+
+impl Data {
+    /// `count` elements, the first with its origin at byte `offset`.
+    ///
+    /// # Errors
+    /// [`DataError::Range`].
+    pub fn new(
+        memory: Shared,
+        offset: usize,
+        count: usize,
+        datatype: impl Into<Datatype>,
+    ) -> Result<Self, DataError> {
+        let datatype = datatype.into();
+        let range = DataError::Range { offset, count, memory: memory.len() };
+        let (first, end) = datatype.reach(count).ok_or(range)?;
+        let inside = offset.checked_add_signed(first).is_some()
+            && offset.checked_add_signed(end).is_some_and(|end| end <= memory.len());
+        // Without data it does not matter where; but the offset has to be one of the memory's.
+        let inside = inside && offset <= memory.len();
+        if inside { Ok(Self { memory, offset, count, datatype }) } else { Err(range) }
+    }
+
+    /// `count` numbers from byte `offset` on.
+    ///
+    /// # Errors
+    /// [`DataError::Range`].
+    pub fn of<T: Native>(memory: &Shared, offset: usize, count: usize) -> Result<Self, DataError> {
+        Self::new(memory.clone(), offset, count, Datatype::of::<T>())
+    }
+
+    /// As many numbers as the memory has room for.
+    pub fn all<T: Native>(memory: &Shared) -> Self {
+        let count = memory.len() / size_of::<T>().max(1);
+        Self { memory: memory.clone(), offset: 0, count, datatype: Datatype::of::<T>() }
+    }
+
+    /// `count` of its elements, from the one with this number on.
+    ///
+    /// # Errors
+    /// [`DataError::Range`].
+    pub fn part(&self, first: usize, count: usize) -> Result<Self, DataError> {
+        let range = DataError::Range { offset: self.offset, count, memory: self.memory.len() };
+        if first.checked_add(count).is_none_or(|end| end > self.count) {
+            return Err(range);
+        }
+        let at = isize::try_from(first).ok().and_then(|first| first.checked_mul(self.datatype.extent()));
+        let offset = at.and_then(|at| self.offset.checked_add_signed(at)).ok_or(range)?;
+        Self::new(self.memory.clone(), offset, count, self.datatype.clone())
+    }
+
+    /// Another number of elements, the first with its origin `displacement` extents on from this one's: as the v forms
+    /// of collectives name blocks.
+    ///
+    /// # Errors
+    /// [`DataError::Range`].
+    pub fn displaced(&self, displacement: isize, count: usize) -> Result<Self, DataError> {
+        let range = DataError::Range { offset: self.offset, count, memory: self.memory.len() };
+        let at = displacement.checked_mul(self.datatype.extent());
+        let offset = at.and_then(|at| self.offset.checked_add_signed(at)).ok_or(range)?;
+        Self::new(self.memory.clone(), offset, count, self.datatype.clone())
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Shared {
+        &self.memory
+    }
+
+    /// Where the first element has its origin, in bytes.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Number of elements.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// What they are.
+    pub fn datatype(&self) -> &Datatype {
+        &self.datatype
+    }
+
+    /// Bytes of data, without gaps.
+    pub fn bytes(&self) -> usize {
+        // The reach was counted, and no element but an overlapping one has more data than reach.
+        self.datatype.size().saturating_mul(self.count)
+    }
+
+    /// Where its first byte is and how the others lie from there, if PAMI has a layout for it: then it need not be packed.
+    pub fn layout(&self) -> Option<(usize, Layout)> {
+        let (first, layout) = self.datatype.layout(self.count)?;
+        Some((self.offset.checked_add_signed(first)?, layout))
+    }
+
+    /// Where its first byte is, if all lie in one piece.
+    pub fn contiguous(&self) -> Option<usize> {
+        match self.layout() {
+            Some((offset, Layout::Contiguous)) => Some(offset),
+            _ => None,
+        }
+    }
+
+    fn has(&self, skip: usize, len: usize) -> Result<(), DataError> {
+        let asked = skip.saturating_add(len);
+        let bytes = self.bytes();
+        if asked > bytes { Err(DataError::Short { asked, bytes }) } else { Ok(()) }
+    }
+
+    /// Calls `each` for the pieces of the next `len` bytes of a walk: their places in memory.
+    fn along<E>(
+        &self,
+        walk: &mut Walk,
+        len: usize,
+        mut each: impl FnMut(usize, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut left = len;
+        while left > 0 {
+            let Some((offset, now)) = walk.next(&self.datatype, left) else { break };
+            each(self.offset.wrapping_add_signed(offset), now)?;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    fn outside<E>(&self) -> impl Fn(E) -> DataError {
+        let range = DataError::Range { offset: self.offset, count: self.count, memory: self.memory.len() };
+        move |_| range
+    }
+
+    fn gather(&self, walk: &mut Walk, into: &mut [u8]) -> Result<(), DataError> {
+        let mut rest = into;
+        let len = rest.len();
+        self.along(walk, len, |at, now| {
+            let (piece, later) = core::mem::take(&mut rest).split_at_mut(now);
+            rest = later;
+            self.memory.read(at, piece).map_err(self.outside())
+        })
+    }
+
+    fn spread(&self, walk: &mut Walk, from: &[u8]) -> Result<(), DataError> {
+        let mut rest = from;
+        self.along(walk, from.len(), |at, now| {
+            let (piece, later) = rest.split_at(now);
+            rest = later;
+            self.memory.write(at, piece).map_err(self.outside())
+        })
+    }
+
+    /// Copies its bytes without gaps, from the packed byte `skip` on, as many as `into` has room for.
+    ///
+    /// # Errors
+    /// [`DataError::Short`].
+    pub fn pack_bytes(&self, skip: usize, into: &mut [u8]) -> Result<(), DataError> {
+        self.has(skip, into.len())?;
+        self.gather(&mut Walk::new(&self.datatype, skip), into)
+    }
+
+    /// Puts bytes without gaps in their places, from the packed byte `skip` on.
+    ///
+    /// # Errors
+    /// [`DataError::Short`] if the data has fewer bytes; none was put.
+    pub fn unpack_bytes(&self, skip: usize, from: &[u8]) -> Result<(), DataError> {
+        self.has(skip, from.len())?;
+        self.spread(&mut Walk::new(&self.datatype, skip), from)
+    }
+
+    /// Copies all its bytes without gaps to byte `at` of other memory; returns how many these are (`MPI_Pack`).
+    ///
+    /// # Errors
+    /// [`DataError::Short`] if that memory is too short.
+    pub fn pack(&self, into: &Shared, at: usize) -> Result<usize, DataError> {
+        let bytes = self.bytes();
+        let room = into.len().saturating_sub(at);
+        if bytes > room {
+            return Err(DataError::Short { asked: bytes, bytes: room });
+        }
+        let (mut walk, mut piece, mut done) = (Walk::new(&self.datatype, 0), [0; PIECE], 0);
+        while done < bytes {
+            let now = &mut piece[..PIECE.min(bytes - done)];
+            self.gather(&mut walk, now)?;
+            into.write(at + done, now).map_err(self.outside())?;
+            done += now.len();
+        }
+        Ok(bytes)
+    }
+
+    /// Puts `bytes` bytes without gaps from byte `at` of other memory on in their places (`MPI_Unpack`).
+    ///
+    /// # Errors
+    /// [`DataError::Short`] if there are fewer, here or there; none was put.
+    pub fn unpack(&self, from: &Shared, at: usize, bytes: usize) -> Result<(), DataError> {
+        self.has(0, bytes)?;
+        let there = from.len().saturating_sub(at);
+        if bytes > there {
+            return Err(DataError::Short { asked: bytes, bytes: there });
+        }
+        let (mut walk, mut piece, mut done) = (Walk::new(&self.datatype, 0), [0; PIECE], 0);
+        while done < bytes {
+            let now = &mut piece[..PIECE.min(bytes - done)];
+            from.read(at + done, now).map_err(self.outside())?;
+            self.spread(&mut walk, now)?;
+            done += now.len();
+        }
+        Ok(())
+    }
+
+    /// Copies its data into `to`'s places, whatever the types: as a message to itself would.
+    ///
+    /// # Errors
+    /// [`DataError::Short`] if `to` has fewer bytes; nothing was copied.
+    pub fn copy(&self, to: &Self) -> Result<(), DataError> {
+        let bytes = self.bytes();
+        to.has(0, bytes)?;
+        let (mut here, mut there) = (Walk::new(&self.datatype, 0), Walk::new(&to.datatype, 0));
+        let (mut piece, mut done) = ([0; PIECE], 0);
+        while done < bytes {
+            let now = &mut piece[..PIECE.min(bytes - done)];
+            self.gather(&mut here, now)?;
+            to.spread(&mut there, now)?;
+            done += now.len();
+        }
+        Ok(())
+    }
+
+    fn check_type<T: Native>(&self) -> Result<(), DataError> {
+        let fits = self.datatype.uniform().is_none_or(|basic| basic == T::BASIC);
+        if fits { Ok(()) } else { Err(DataError::Type) }
+    }
+
+    /// Writes numbers into its first elements, in the order of the type.
+    ///
+    /// # Errors
+    /// [`DataError::Short`], [`DataError::Type`]; nothing was written.
+    pub fn write<T: Native>(&self, values: &[T]) -> Result<(), DataError> {
+        self.check_type::<T>()?;
+        self.unpack_bytes(0, values.as_bytes())
+    }
+
+    /// Reads the numbers of its first elements, in the order of the type.
+    ///
+    /// # Errors
+    /// [`DataError::Short`], [`DataError::Type`]; nothing was read.
+    pub fn read<T: Native>(&self, values: &mut [T]) -> Result<(), DataError> {
+        self.check_type::<T>()?;
+        self.pack_bytes(0, values.as_mut_bytes())
+    }
+}

@@ -1,0 +1,294 @@
+//! The constructors of derived types.
+
+use super::pool::{Handle, Run, Types};
+use super::shape::Shape;
+use super::{Datatype, Kind, TypeError};
+
+/// A type that is being made.
+struct Draft {
+    handle: Handle,
+    shape: Shape,
+}
+
+fn times(stride: isize, count: usize) -> Result<isize, TypeError> {
+    let product = isize::try_from(count).ok().and_then(|count| count.checked_mul(stride));
+    product.ok_or(TypeError::Overflow)
+}
+
+/// The two runs as one, if that is a run and the values come in the same order.
+fn joined(a: Run, b: Run) -> Option<Run> {
+    if a.basic != b.basic {
+        return None;
+    }
+    let gap = b.offset.checked_sub(a.offset)?;
+    if a.count == 1 && b.count == 1 && gap == a.block as isize {
+        return Some(Run { block: a.block.checked_add(b.block)?, ..a });
+    }
+    let stride = match (a.count, b.count) {
+        (1, 1) => gap,
+        (1, _) => b.stride,
+        _ => a.stride,
+    };
+    let even = a.block == b.block && (b.count == 1 || b.stride == stride);
+    let follows = times(stride, a.count).ok()? == gap;
+    (even && follows).then_some(Run { stride, count: a.count.checked_add(b.count)?, ..a })
+}
+
+impl Draft {
+    fn new(types: &Types) -> Result<Self, TypeError> {
+        Ok(Self { handle: types.claim()?, shape: Shape::EMPTY })
+    }
+
+    /// Adds a run behind the others, or to the last.
+    fn push(&mut self, run: Run) -> Result<(), TypeError> {
+        let dense = run.count > 1 && run.stride == run.block as isize;
+        let mut run = if dense {
+            let block = run.block.checked_mul(run.count).ok_or(TypeError::Overflow)?;
+            Run { block, count: 1, ..run }
+        } else {
+            run
+        };
+        // What has grown may go on from the one before.
+        while let Some(last) = self.handle.used().checked_sub(1)
+            && let Some(one) = self.handle.run(last).and_then(|before| joined(before, run))
+        {
+            self.handle.shorten(last);
+            run = one;
+        }
+        self.handle.append(run)
+    }
+
+    /// Adds the data of one element at `at`.
+    fn copy(&mut self, old: &Datatype, at: isize) -> Result<(), TypeError> {
+        for run in old.runs() {
+            let offset = run.offset.checked_add(at).ok_or(TypeError::Overflow)?;
+            self.push(Run { offset, ..run })?;
+        }
+        Ok(())
+    }
+
+    /// Adds `count` blocks of `len` elements each, the first at `first` and the others every `stride` bytes.
+    fn blocks(
+        &mut self,
+        old: &Datatype,
+        (len, count): (usize, usize),
+        first: isize,
+        stride: isize,
+    ) -> Result<(), TypeError> {
+        let part = old.shape();
+        let block = Shape::EMPTY.with(&part, 0, part.extent(), len)?;
+        // What is empty has no bounds either.
+        let count = if len == 0 { 0 } else { count };
+        self.shape = self.shape.with(&block, first, stride, count)?;
+        if block.size == 0 || count == 0 {
+            return Ok(());
+        }
+        let single = old.run(0).filter(|run| old.run_count() == 1 && run.count == 1);
+        if let Some(run) = single {
+            let offset = run.offset.checked_add(first).ok_or(TypeError::Overflow)?;
+            if run.block as isize == part.extent() {
+                return self.push(Run { offset, block: block.size, stride, count, ..run });
+            }
+            if len == 1 {
+                return self.push(Run { offset, stride, count, ..run });
+            }
+            if count == 1 {
+                return self.push(Run { offset, stride: part.extent(), count: len, ..run });
+            }
+        }
+        for number in 0..count {
+            let at = times(stride, number)?.checked_add(first).ok_or(TypeError::Overflow)?;
+            if let Some(run) = single {
+                let offset = run.offset.checked_add(at).ok_or(TypeError::Overflow)?;
+                self.push(Run { offset, stride: part.extent(), count: len, ..run })?;
+                continue;
+            }
+            for element in 0..len {
+                let within = times(part.extent(), element)?;
+                self.copy(old, at.checked_add(within).ok_or(TypeError::Overflow)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Datatype, TypeError> {
+        self.handle.set_shape(self.shape.closed()?);
+        Ok(Datatype(Kind::Derived(self.handle)))
+    }
+}
+
+fn same_length(a: usize, b: usize) -> Result<(), TypeError> {
+    if a == b { Ok(()) } else { Err(TypeError::Lists(a, b)) }
+}
+
+/// Constructors. Each takes other types and makes a new one, which is to be [committed](Datatype::commit) before it is
+/// communicated with.
+///
+/// All fail with [`TypeError::Types`] if the pool is full, [`TypeError::Runs`] if the type has too many runs, and
+/// [`TypeError::Overflow`].
+impl Types {
+    /// `count` elements, one behind the other (`MPI_Type_contiguous`).
+    ///
+    /// # Errors
+    /// See [`Types`].
+    pub fn contiguous(&self, count: usize, old: &Datatype) -> Result<Datatype, TypeError> {
+        self.hvector(1, count, 0, old)
+    }
+
+    /// `count` blocks of `len` elements, `stride` elements from the start of one to that of the next (`MPI_Type_vector`).
+    ///
+    /// # Errors
+    /// See [`Types`].
+    pub fn vector(
+        &self,
+        count: usize,
+        len: usize,
+        stride: isize,
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        let stride = stride.checked_mul(old.extent()).ok_or(TypeError::Overflow)?;
+        self.hvector(count, len, stride, old)
+    }
+
+    /// As [`vector`](Self::vector), with a stride in bytes (`MPI_Type_create_hvector`).
+    ///
+    /// # Errors
+    /// See [`Types`].
+    pub fn hvector(
+        &self,
+        count: usize,
+        len: usize,
+        stride: isize,
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        let mut draft = Draft::new(self)?;
+        draft.blocks(old, (len, count), 0, stride)?;
+        draft.finish()
+    }
+
+    fn listed(
+        &self,
+        blocks: impl Iterator<Item = (usize, isize)>,
+        unit: isize,
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        let mut draft = Draft::new(self)?;
+        for (len, displacement) in blocks {
+            let at = displacement.checked_mul(unit).ok_or(TypeError::Overflow)?;
+            draft.blocks(old, (len, 1), at, 0)?;
+        }
+        draft.finish()
+    }
+
+    /// Blocks of `lens` elements at `displacements`, in elements (`MPI_Type_indexed`).
+    ///
+    /// # Errors
+    /// [`TypeError::Lists`], and see [`Types`].
+    pub fn indexed(
+        &self,
+        lens: &[usize],
+        displacements: &[isize],
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        same_length(lens.len(), displacements.len())?;
+        self.listed(lens.iter().copied().zip(displacements.iter().copied()), old.extent(), old)
+    }
+
+    /// As [`indexed`](Self::indexed), with displacements in bytes (`MPI_Type_create_hindexed`).
+    ///
+    /// # Errors
+    /// [`TypeError::Lists`], and see [`Types`].
+    pub fn hindexed(
+        &self,
+        lens: &[usize],
+        displacements: &[isize],
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        same_length(lens.len(), displacements.len())?;
+        self.listed(lens.iter().copied().zip(displacements.iter().copied()), 1, old)
+    }
+
+    /// Blocks of `len` elements each at `displacements`, in elements (`MPI_Type_create_indexed_block`).
+    ///
+    /// # Errors
+    /// See [`Types`].
+    pub fn indexed_block(
+        &self,
+        len: usize,
+        displacements: &[isize],
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        self.listed(displacements.iter().map(|&at| (len, at)), old.extent(), old)
+    }
+
+    /// As [`indexed_block`](Self::indexed_block), with displacements in bytes (`MPI_Type_create_hindexed_block`).
+    ///
+    /// # Errors
+    /// See [`Types`].
+    pub fn hindexed_block(
+        &self,
+        len: usize,
+        displacements: &[isize],
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        self.listed(displacements.iter().map(|&at| (len, at)), 1, old)
+    }
+
+    /// Fields: so many elements of a type at a displacement in bytes (`MPI_Type_create_struct`). The extent is rounded up to
+    /// the strictest alignment of the fields, as a compiler does it.
+    ///
+    /// # Errors
+    /// See [`Types`].
+    pub fn structure(&self, fields: &[(usize, isize, &Datatype)]) -> Result<Datatype, TypeError> {
+        let mut draft = Draft::new(self)?;
+        for &(len, at, old) in fields {
+            draft.blocks(old, (len, 1), at, 0)?;
+        }
+        draft.finish()
+    }
+
+    /// The same data with other bounds (`MPI_Type_create_resized`).
+    ///
+    /// # Errors
+    /// See [`Types`].
+    pub fn resized(&self, old: &Datatype, lb: isize, extent: isize) -> Result<Datatype, TypeError> {
+        let mut draft = Draft::new(self)?;
+        draft.copy(old, 0)?;
+        let ub = lb.checked_add(extent).ok_or(TypeError::Overflow)?;
+        draft.shape = Shape { lb, ub, marked: true, ..old.shape() };
+        draft.finish()
+    }
+
+    /// Part of an array of `sizes` elements, `subsizes` of them from `starts` on in each dimension
+    /// (`MPI_Type_create_subarray`); the last dimension is the one whose elements are neighbours (`MPI_ORDER_C`). The extent
+    /// is the whole array's.
+    ///
+    /// # Errors
+    /// [`TypeError::Lists`], [`TypeError::Subarray`], and see [`Types`].
+    pub fn subarray(
+        &self,
+        sizes: &[usize],
+        subsizes: &[usize],
+        starts: &[usize],
+        old: &Datatype,
+    ) -> Result<Datatype, TypeError> {
+        same_length(sizes.len(), subsizes.len())?;
+        same_length(sizes.len(), starts.len())?;
+        if sizes.is_empty() {
+            return Err(TypeError::Subarray(0));
+        }
+        let (mut part, mut first, mut row) = (old.clone(), 0isize, old.extent());
+        // From the last dimension on, each adds rows of what there is.
+        for dimension in (0..sizes.len()).rev() {
+            let (size, subsize, start) = (sizes[dimension], subsizes[dimension], starts[dimension]);
+            if subsize == 0 || start.checked_add(subsize).is_none_or(|end| end > size) {
+                return Err(TypeError::Subarray(dimension));
+            }
+            first = first.checked_add(times(row, start)?).ok_or(TypeError::Overflow)?;
+            part = self.hvector(subsize, 1, row, &part)?;
+            row = times(row, size)?;
+        }
+        let moved = self.hindexed(&[1], &[first], &part)?;
+        self.resized(&moved, 0, row)
+    }
+}

@@ -1,0 +1,334 @@
+//! Datatypes: which bytes of memory are the values of a message, and of what type (MPI chapter 4).
+//!
+//! A [`Datatype`] is a basic type or a derived one. Derived types are made by the methods of [`Types`], flattened into runs
+//! of equally spaced blocks as they are made: a vector of numbers is one run, whatever its length. They live in places of
+//! their pool; clones of a handle name the same type, and the place is free when the last is dropped. So `MPI_Type_dup` is
+//! `clone`, `MPI_Type_free` is `drop`, and what is under way keeps its own handle.
+
+mod basic;
+mod build;
+mod pool;
+mod shape;
+mod walk;
+
+pub use basic::{Basic, Native};
+pub use pool::Types;
+pub use walk::Walk;
+
+use crate::error::Error;
+use core::fmt;
+use pami::Layout;
+use pool::{Handle, Run};
+use shape::Shape;
+
+/// Why a datatype is refused. The caller is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TypeError {
+    /// The node has not so many bytes for the pool.
+    Memory {
+        /// Bytes that the pool takes.
+        bytes: usize,
+    },
+    /// So many derived types are alive; the settings allow no more.
+    Types {
+        /// How many.
+        limit: usize,
+    },
+    /// The type falls into more runs than the settings allow.
+    Runs {
+        /// How many a type may have.
+        limit: usize,
+    },
+    /// A size or a bound is over what an `isize` holds.
+    Overflow,
+    /// Lists of a constructor have these different lengths.
+    Lists(usize, usize),
+    /// A subarray reaches over the edge of this dimension, or has none.
+    Subarray(usize),
+}
+
+impl fmt::Display for TypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { bytes } => {
+                write!(f, "the node has not {bytes} bytes for datatypes: lower the settings' limits")
+            }
+            Self::Types { limit } => {
+                write!(
+                    f,
+                    "{limit} derived types are alive: free some, or raise the settings' number of types"
+                )
+            }
+            Self::Runs { limit } => {
+                write!(f, "the type has over {limit} runs: raise the settings' number of runs of a type")
+            }
+            Self::Overflow => f.write_str("the type's size or bounds are too large to be counted"),
+            Self::Lists(a, b) => write!(f, "the lists have {a} and {b} entries: give as many of each"),
+            Self::Subarray(dimension) => {
+                write!(f, "the subarray must lie inside dimension {dimension} of its array")
+            }
+        }
+    }
+}
+
+impl core::error::Error for TypeError {}
+
+impl From<TypeError> for Error {
+    fn from(error: TypeError) -> Self {
+        match error {
+            TypeError::Memory { bytes } => Self::NoMem { what: "bytes for datatypes", limit: bytes },
+            TypeError::Types { limit } => Self::NoMem { what: "derived datatypes", limit },
+            TypeError::Runs { limit } => Self::NoMem { what: "runs of a datatype", limit },
+            TypeError::Overflow => Self::Arg("the datatype's size or bounds are too large to be counted"),
+            TypeError::Lists(..) => Self::Arg("a datatype's lists must have one length"),
+            TypeError::Subarray(_) => Self::Arg("a subarray must lie inside its array"),
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Kind {
+    Basic(Basic),
+    Derived(Handle),
+}
+
+/// A datatype: a small handle, see the module. Two are equal if they are handles of one type.
+#[derive(Clone)]
+pub struct Datatype(Kind);
+
+impl From<Basic> for Datatype {
+    fn from(basic: Basic) -> Self {
+        Self::basic(basic)
+    }
+}
+
+impl PartialEq for Datatype {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Basic(a), Kind::Basic(b)) => a == b,
+            (Kind::Derived(a), Kind::Derived(b)) => a.is_same(b),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Datatype {}
+
+impl fmt::Debug for Datatype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Basic(basic) => basic.fmt(f),
+            Kind::Derived(_) => write!(f, "Datatype({} B in {} B)", self.size(), self.extent()),
+        }
+    }
+}
+
+impl Datatype {
+    /// A basic type; it is committed.
+    pub const fn basic(basic: Basic) -> Self {
+        Self(Kind::Basic(basic))
+    }
+
+    /// The basic type of a number.
+    pub const fn of<T: Native>() -> Self {
+        Self::basic(T::BASIC)
+    }
+
+    fn shape(&self) -> Shape {
+        match &self.0 {
+            Kind::Basic(basic) => Shape::of(*basic),
+            Kind::Derived(handle) => handle.shape(),
+        }
+    }
+
+    fn run(&self, index: usize) -> Option<Run> {
+        match &self.0 {
+            Kind::Basic(basic) => {
+                let block = basic.bytes();
+                let run = Run { offset: 0, block, stride: block as isize, count: 1, basic: *basic };
+                (index == 0).then_some(run)
+            }
+            Kind::Derived(handle) => handle.run(index),
+        }
+    }
+
+    fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        (0..).map_while(|index| self.run(index))
+    }
+
+    /// Number of runs that the type is flattened into.
+    pub fn run_count(&self) -> usize {
+        match &self.0 {
+            Kind::Basic(_) => 1,
+            Kind::Derived(handle) => handle.used(),
+        }
+    }
+
+    /// Bytes of data in an element (`MPI_Type_size`).
+    pub fn size(&self) -> usize {
+        self.shape().size
+    }
+
+    /// Bytes from the start of an element to that of the next (`MPI_Type_get_extent`).
+    pub fn extent(&self) -> isize {
+        self.shape().extent()
+    }
+
+    /// The lower bound.
+    pub fn lb(&self) -> isize {
+        self.shape().lb
+    }
+
+    /// The upper bound.
+    pub fn ub(&self) -> isize {
+        self.shape().ub
+    }
+
+    /// The first byte of data, and bytes from there to the end of the last (`MPI_Type_get_true_extent`).
+    pub fn true_extent(&self) -> (isize, isize) {
+        let shape = self.shape();
+        (shape.true_lb, shape.true_ub.wrapping_sub(shape.true_lb))
+    }
+
+    /// Says that the type is complete: only then it may be communicated with (`MPI_Type_commit`).
+    pub fn commit(&self) {
+        if let Kind::Derived(handle) = &self.0 {
+            handle.commit();
+        }
+    }
+
+    /// Whether it may be communicated with.
+    pub fn is_committed(&self) -> bool {
+        match &self.0 {
+            Kind::Basic(_) => true,
+            Kind::Derived(handle) => handle.is_committed(),
+        }
+    }
+
+    /// The basic type, if it is none that was derived.
+    pub fn as_basic(&self) -> Option<Basic> {
+        match self.0 {
+            Kind::Basic(basic) => Some(basic),
+            Kind::Derived(_) => None,
+        }
+    }
+
+    /// The basic type that all values are of, if there is one.
+    pub fn uniform(&self) -> Option<Basic> {
+        let first = self.run(0)?.basic;
+        self.runs().all(|run| run.basic == first).then_some(first)
+    }
+
+    /// Basic values in an element.
+    pub fn elements(&self) -> usize {
+        self.shape().elements
+    }
+
+    /// The type signature of an element: so many values of each type, in order.
+    pub fn signature(&self) -> impl Iterator<Item = (Basic, usize)> + '_ {
+        self.runs().map(|run| (run.basic, run.block / run.basic.bytes() * run.count))
+    }
+
+    /// Whether the values of `count` elements are those of `other_count` of another type, one by one. Bytes and packed
+    /// data match everything of their length.
+    pub fn matches(&self, count: usize, other: &Self, other_count: usize) -> bool {
+        let bytes = |datatype: &Self, count: usize| datatype.size().checked_mul(count);
+        if bytes(self, count) != bytes(other, other_count) {
+            return false;
+        }
+        let plain = |basic: Option<Basic>| matches!(basic, Some(Basic::Byte | Basic::Packed));
+        if plain(self.uniform()) || plain(other.uniform()) || self.size() == 0 {
+            return true;
+        }
+        if let (Some(a), Some(b)) = (self.uniform(), other.uniform()) {
+            return a == b;
+        }
+        let mut a = (0..count).flat_map(|_| self.signature());
+        let mut b = (0..other_count).flat_map(|_| other.signature());
+        let (mut left_a, mut left_b) = (None, None);
+        loop {
+            let (Some((basic_a, len_a)), Some((basic_b, len_b))) =
+                (left_a.take().or_else(|| a.next()), left_b.take().or_else(|| b.next()))
+            else {
+                return true;
+            };
+            if basic_a != basic_b {
+                return false;
+            }
+            let len: usize = len_a.min(len_b);
+            left_a = (len_a > len).then(|| (basic_a, len_a - len));
+            left_b = (len_b > len).then(|| (basic_b, len_b - len));
+        }
+    }
+
+    /// How many elements `bytes` are (`MPI_Get_count`); `None` is `MPI_UNDEFINED`.
+    pub fn get_count(&self, bytes: usize) -> Option<usize> {
+        match self.size() {
+            0 => (bytes == 0).then_some(0),
+            size => bytes.is_multiple_of(size).then_some(bytes / size),
+        }
+    }
+
+    /// How many basic values `bytes` are (`MPI_Get_elements`); `None` is `MPI_UNDEFINED`.
+    pub fn get_elements(&self, bytes: usize) -> Option<usize> {
+        let Some(whole) = bytes.checked_div(self.size()) else {
+            return (bytes == 0).then_some(0);
+        };
+        let (mut elements, mut rest) = (whole * self.elements(), bytes % self.size());
+        for run in self.runs() {
+            let (all, each) = (run.block * run.count, run.basic.bytes());
+            if rest < all {
+                return rest.is_multiple_of(each).then_some(elements + rest / each);
+            }
+            elements += all / each;
+            rest -= all;
+        }
+        Some(elements)
+    }
+
+    /// Bytes that `count` elements take when they are packed (`MPI_Pack_size`).
+    pub fn pack_size(&self, count: usize) -> Option<usize> {
+        self.size().checked_mul(count)
+    }
+
+    /// Whether `count` elements lie in one piece. Then they begin at the first byte of data.
+    pub fn is_contiguous(&self, count: usize) -> bool {
+        matches!(self.layout(count), Some((_, Layout::Contiguous)))
+    }
+
+    /// Where the first byte of `count` elements is, in bytes from their origin, and how the others lie from there, if PAMI
+    /// has a layout for it: then they need not be packed.
+    pub fn layout(&self, count: usize) -> Option<(isize, Layout)> {
+        let shape = self.shape();
+        if shape.size == 0 || count == 0 {
+            return Some((0, Layout::Contiguous));
+        }
+        let run = self.run(0).filter(|_| self.run_count() == 1)?;
+        let (block, extent) = (run.block, shape.extent());
+        let stride = if run.count == 1 { extent } else { run.stride };
+        let ends = isize::try_from(run.count).ok()?.checked_mul(run.stride)?;
+        // The next element goes on where the last one ends.
+        let regular = count == 1 || run.count == 1 || extent == ends;
+        if !regular {
+            return None;
+        }
+        if stride == block as isize || run.count == 1 && count == 1 {
+            return Some((run.offset, Layout::Contiguous));
+        }
+        let stride = usize::try_from(stride).ok().filter(|&stride| stride >= block)?;
+        let layout =
+            Layout::Strided { block: u32::try_from(block).ok()?, stride: u32::try_from(stride).ok()? };
+        Some((run.offset, layout))
+    }
+
+    /// The bytes that `count` elements reach over, from the origin: the first, and one past the last.
+    pub(crate) fn reach(&self, count: usize) -> Option<(isize, isize)> {
+        let shape = self.shape();
+        let Some(last) = count.checked_sub(1).filter(|_| shape.size > 0) else { return Some((0, 0)) };
+        let last = isize::try_from(last).ok()?.checked_mul(shape.extent())?;
+        Some((shape.true_lb.checked_add(last.min(0))?, shape.true_ub.checked_add(last.max(0))?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

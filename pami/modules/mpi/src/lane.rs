@@ -1,0 +1,155 @@
+//! A context of the library, with what belongs to it, and who may use it.
+//!
+//! Everything of a communicator happens in one lane: its messages, its requests, its collectives. A thread that wants a
+//! lane which another one waits in makes that one give way: see [`Library::enter`].
+
+use crate::collective::Collectives;
+use crate::communicator::Communicators;
+use crate::error::{Error, Result};
+use crate::library::{Library, fill};
+use crate::message::Messages;
+use crate::request::{Requests, Slot};
+use crate::settings::Settings;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use pami::client::Node;
+use pami::device::Port;
+use pami::{Active, Context, Done, Poster, Progress, Work, WorkSlot};
+use spin::{Mutex, MutexGuard, Once};
+
+/// Whoever holds it has the lane's context.
+pub(crate) type ContextGuard<'a, P> = MutexGuard<'a, Option<Context<P>>>;
+
+/// What a lane's handlers and callers change, always with the context at hand, but for a look at a request.
+pub(crate) struct State {
+    pub(crate) requests: Requests,
+    pub(crate) messages: Messages,
+    pub(crate) communicators: Communicators,
+    pub(crate) collectives: Collectives,
+}
+
+impl State {
+    /// Takes the memory that the settings say.
+    pub(crate) fn new<N: Node>(node: &N, lane: u8, settings: &Settings) -> Result<Self> {
+        Ok(Self {
+            requests: Requests::new(lane, fill(node, settings.requests.into(), Slot::new)?),
+            messages: Messages::new(node, settings)?,
+            communicators: Communicators::new(node, settings)?,
+            collectives: Collectives::new(node, settings)?,
+        })
+    }
+}
+
+/// A context and what belongs to it.
+pub(crate) struct Lane<P: Port> {
+    pub(crate) context: Mutex<Option<Context<P>>>,
+    pub(crate) state: Mutex<State>,
+    /// Threads that want the context.
+    wanted: AtomicU32,
+    /// Something waits for room below.
+    pub(crate) pending: AtomicBool,
+    /// A collective does.
+    pub(crate) collecting: AtomicBool,
+    /// What ends collectives; the cookie is a request's slot.
+    pub(crate) ended: Once<Done<P>>,
+    poster: Once<Poster<P>>,
+    wake: WorkSlot<P>,
+}
+
+fn nothing<P: Port>(_: &mut Active<P>, _: usize) -> Progress {
+    Progress::Done
+}
+
+impl<P: Port> Lane<P> {
+    pub(crate) fn new() -> Self {
+        let requests = Requests::new(0, &mut []);
+        let (messages, communicators) = (Messages::default(), Communicators::default());
+        let collectives = Collectives::default();
+        Self {
+            context: Mutex::new(None),
+            state: Mutex::new(State { requests, messages, communicators, collectives }),
+            wanted: AtomicU32::new(0),
+            pending: AtomicBool::new(false),
+            collecting: AtomicBool::new(false),
+            ended: Once::new(),
+            poster: Once::new(),
+            wake: WorkSlot::new(),
+        }
+    }
+
+    /// Gives it its context.
+    pub(crate) fn open(&self, context: Context<P>) {
+        self.poster.call_once(|| context.poster());
+        *self.context.lock() = Some(context);
+    }
+
+    /// Whether another thread wants the context.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether something waits for room below.
+    pub(crate) fn lags(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) || self.collecting.load(Ordering::Relaxed)
+    }
+
+    /// Goes on with what found no room below.
+    pub(crate) fn catch_up(&self, active: &mut Active<P>) {
+        if self.pending.load(Ordering::Relaxed) {
+            self.go_on(active);
+        }
+        if self.collecting.load(Ordering::Relaxed)
+            && let Some(&ended) = self.ended.get()
+        {
+            let mut state = self.state.lock();
+            let State { collectives, requests, .. } = &mut *state;
+            collectives.go_on(active, requests, |slot| Done { cookie: slot.into(), ..ended });
+            self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
+        }
+    }
+
+    /// The context. Whoever waits with it gives it up for this.
+    pub(crate) fn enter(&'static self) -> ContextGuard<'static, P> {
+        if let Some(guard) = self.context.try_lock() {
+            return guard;
+        }
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        if let Some(poster) = self.poster.get() {
+            // Still posted means that it wakes up anyway.
+            let _ = poster.post(&self.wake, Work { run: &nothing::<P>, cookie: 0 });
+        }
+        let guard = self.context.lock();
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// The context, if nobody has or wants it.
+    pub(crate) fn try_enter(&self) -> Option<ContextGuard<'_, P>> {
+        if self.is_wanted() { None } else { self.context.try_lock() }
+    }
+}
+
+impl<N: Node> Library<N> {
+    /// The lane with this number.
+    ///
+    /// # Errors
+    /// [`Error::Request`].
+    pub(crate) fn lane(&self, number: usize) -> Result<&'static Lane<N::Port>> {
+        self.lanes.get(number).ok_or(Error::Request)
+    }
+
+    /// Calls `work` with the context of a lane, to begin something.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn enter<T>(
+        &self,
+        number: usize,
+        work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
+    ) -> Result<T> {
+        let lane = self.lane(number)?;
+        let mut guard = lane.enter();
+        let context = guard.as_mut().ok_or(Error::Finalized)?;
+        let mut state = lane.state.lock();
+        work(context, &mut state)
+    }
+}

@@ -1,0 +1,224 @@
+//! An instance of the library: init, finalize, and what it can be asked (the standard's chapter on environments).
+
+use crate::datatype::Types;
+use crate::error::{Error, Result};
+use crate::lane::{Lane, State};
+use crate::message::Handling;
+use crate::protocols;
+use crate::request::LANES;
+use crate::settings::{Setting, Settings};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use pami::client::{Client, ClientError, Node};
+use pami::{ClientBuilder, Limits, Shared};
+use spin::{Mutex, Once};
+
+/// Levels of support for threads, in the standard's order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(i32)]
+pub enum Threads {
+    /// One thread only.
+    Single,
+    /// Only the thread that called init calls.
+    Funneled,
+    /// Any thread calls, one at a time.
+    Serialized,
+    /// Any thread calls at any time.
+    Multiple,
+}
+
+/// An instance, as all of its handles know it.
+pub(crate) struct Library<N: Node> {
+    pub(crate) node: &'static N,
+    pub(crate) lanes: &'static [Lane<N::Port>],
+    settings: Mutex<Settings>,
+    pub(crate) eager_limit: AtomicUsize,
+    pub(crate) sleeps: AtomicBool,
+    pub(crate) finalized: AtomicBool,
+    threads: Threads,
+    client: Mutex<Option<Client<N>>>,
+    pub(crate) handling: Once<Handling<N::Port>>,
+    types: Types,
+}
+
+/// A library instance (the standard has one for each process; this can have several). `Copy`, and usable by all threads.
+pub struct Mpi<N: Node> {
+    pub(crate) library: &'static Library<N>,
+}
+
+impl<N: Node> Clone for Mpi<N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<N: Node> Copy for Mpi<N> {}
+
+/// Memory of a node for one value.
+pub(crate) fn place<N: Node, T: Send>(node: &N, value: T) -> Result<&'static mut T> {
+    let mut value = Some(value);
+    let slice = node.memory(1, || value.take()).ok_or(out_of_memory())?;
+    slice.first_mut().and_then(Option::as_mut).ok_or(out_of_memory())
+}
+
+/// Memory of a node for several.
+pub(crate) fn fill<N: Node, T: Send>(
+    node: &N,
+    len: usize,
+    value: impl FnMut() -> T,
+) -> Result<&'static mut [T]> {
+    node.memory(len, value).ok_or(out_of_memory())
+}
+
+/// Memory that collectives can use.
+pub(crate) fn shared<N: Node>(node: &N, len: usize) -> Result<Shared> {
+    // The count in front, and its alignment.
+    let memory = fill(node, len + 2 * pami::CONTROL_BYTES, || 0u8)?;
+    Ok(pami::Buffer::new(memory).map_err(|_| out_of_memory())?.share())
+}
+
+fn out_of_memory() -> Error {
+    Error::NoMem { what: "bytes of the task's memory", limit: 0 }
+}
+
+impl<N: Node> Mpi<N> {
+    /// `MPI_Init` with default settings.
+    ///
+    /// # Errors
+    /// As [`init_thread`](Self::init_thread).
+    pub fn init(node: &'static N) -> Result<Self> {
+        Self::init_thread(node, Settings::default(), Threads::Single)
+    }
+
+    /// `MPI_Init_thread`. All tasks of the job call it, in the same order among other libraries' inits, with the same
+    /// settings where [`Settings`] says so. Returns when all have.
+    ///
+    /// # Errors
+    /// What ran out, or what is wrong with the settings.
+    pub fn init_thread(node: &'static N, settings: Settings, threads: Threads) -> Result<Self> {
+        let lanes = usize::from(settings.contexts);
+        if lanes > LANES || lanes == 0 {
+            return Err(ClientError::Exhausted { what: "contexts", limit: LANES }.into());
+        }
+        let lanes: &'static [Lane<N::Port>] = fill(node, lanes, Lane::new)?;
+        for (number, lane) in lanes.iter().enumerate() {
+            *lane.state.lock() = State::new(node, number as u8, &settings)?;
+        }
+        let library: &'static Library<N> = place(
+            node,
+            Library {
+                node,
+                lanes,
+                eager_limit: AtomicUsize::new(settings.eager_limit),
+                sleeps: AtomicBool::new(settings.sleeps),
+                settings: Mutex::new(settings),
+                finalized: AtomicBool::new(false),
+                threads,
+                client: Mutex::new(None),
+                handling: Once::new(),
+                types: Types::new(node, settings.types, settings.type_runs)?,
+            },
+        )?;
+        let handling = Handling::new(library)?;
+        for lane in lanes {
+            lane.ended.call_once(|| handling.ended(0));
+        }
+        library.handling.call_once(|| handling);
+        let limits = Limits {
+            geometries: settings.communicators.into(),
+            in_flight: settings.collectives,
+            early: settings.early,
+            domains: None,
+        };
+        let builder = ClientBuilder::new(node, settings.name)
+            .contexts(settings.contexts)
+            .sharing(settings.sharing)
+            .kept(0)
+            .collectives(limits);
+        let builder = protocols::register(builder, Handling::handlers(library)?);
+        let mut client = builder.create()?;
+        for (number, lane) in lanes.iter().enumerate() {
+            let memory = client.context_memory()?;
+            lane.open(client.create_context(number as u8, memory)?);
+        }
+        *library.client.lock() = Some(client);
+        let mpi = Self { library };
+        mpi.first_communicators()?;
+        Ok(mpi)
+    }
+
+    /// `MPI_Finalize`: all tasks call it. Returns when all have, and gives the client back to the node.
+    ///
+    /// # Errors
+    /// [`Error::Unfinished`] if requests are under way; [`Error::Finalized`].
+    pub fn finalize(&self) -> Result<()> {
+        let used = |lane: &Lane<N::Port>| lane.state.lock().requests.used();
+        let count = self.library.lanes.iter().map(used).sum();
+        if count > 0 {
+            return Err(Error::Unfinished { what: "requests", count });
+        }
+        if self.library.finalized.swap(true, Ordering::AcqRel) {
+            return Err(Error::Finalized);
+        }
+        // The last to leave still answers those that wait for it.
+        self.world().meet()?;
+        self.library.close()
+    }
+
+    /// `MPI_Finalized`.
+    pub fn finalized(&self) -> bool {
+        self.library.finalized.load(Ordering::Acquire)
+    }
+
+    /// `MPI_Query_thread`: what init asked for, which is there.
+    pub fn query_thread(&self) -> Threads {
+        self.library.threads
+    }
+
+    /// The settings as they are now.
+    pub fn settings(&self) -> Settings {
+        *self.library.settings.lock()
+    }
+
+    /// Changes a setting, of this instance only.
+    pub fn set(&self, setting: Setting) {
+        let mut settings = self.library.settings.lock();
+        match setting {
+            Setting::EagerLimit(bytes) => {
+                settings.eager_limit = bytes;
+                self.library.eager_limit.store(bytes, Ordering::Relaxed);
+            }
+            Setting::Sleeps(sleeps) => {
+                settings.sleeps = sleeps;
+                self.library.sleeps.store(sleeps, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Where derived datatypes are made.
+    pub fn types(&self) -> &'static Types {
+        &self.library.types
+    }
+
+    /// The node that it was made for.
+    pub fn node(&self) -> &'static N {
+        self.library.node
+    }
+}
+
+impl<N: Node> Library<N> {
+    /// Destroys contexts and client, once what they have under way is over.
+    fn close(&'static self) -> Result<()> {
+        let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
+        for lane in self.lanes {
+            let mut context = lane.enter().take().ok_or(Error::Finalized)?;
+            loop {
+                context = match client.destroy_context(context) {
+                    Ok(_) => break,
+                    Err((ClientError::SendsUnderWay | ClientError::ReceivesUnderWay, context)) => context,
+                    Err((error, _)) => return Err(error.into()),
+                };
+                context.advance();
+            }
+        }
+        client.destroy().map_err(|(error, _)| error.into())
+    }
+}

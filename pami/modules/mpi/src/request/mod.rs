@@ -1,0 +1,221 @@
+//! Requests: what is under way, by a small name (the standard's chapter on non-blocking communication).
+//!
+//! Each context has a table of them. Point-to-point operations are carried out by [`crate::message`]; collectives and
+//! windows [`open`](Requests::open) a request for what they do and [`complete`](Requests::complete) it from their
+//! callbacks.
+
+mod wait;
+
+use crate::error::{Error, Result};
+use crate::message::Operation;
+use crate::status::Status;
+pub(crate) use wait::LANES;
+
+/// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Request {
+    lane: u8,
+    slot: u16,
+    generation: u32,
+}
+
+impl Request {
+    /// The null request: waiting for it returns at once, with an empty status.
+    pub const NULL: Self = Self { lane: u8::MAX, slot: NONE, generation: 0 };
+
+    /// Whether it is the null request.
+    pub fn is_null(&self) -> bool {
+        *self == Self::NULL
+    }
+
+    /// The context whose table has it.
+    pub(crate) fn lane(&self) -> usize {
+        self.lane.into()
+    }
+
+    pub(crate) fn slot(&self) -> u16 {
+        self.slot
+    }
+}
+
+/// End of a list of slots.
+pub(crate) const NONE: u16 = u16::MAX;
+
+/// How far a request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Free,
+    /// Persistent, and not started.
+    Inactive,
+    Active,
+    Complete,
+}
+
+/// A place for a request.
+pub(crate) struct Slot {
+    generation: u32,
+    /// The next one in the list that this one is in: of free ones, of those to be sent, of posted receives.
+    pub(crate) next: u16,
+    pub(crate) phase: Phase,
+    /// Stays after its end, to be started again.
+    pub(crate) persistent: bool,
+    /// Nobody waits for it: it is free once it is complete.
+    pub(crate) detached: bool,
+    pub(crate) status: Status,
+    /// What is to be done; `None` for requests of collectives and windows.
+    pub(crate) operation: Option<Operation>,
+}
+
+/// The requests of one context.
+pub(crate) struct Requests {
+    lane: u8,
+    slots: &'static mut [Slot],
+    free: u16,
+    /// Slots that are not free.
+    used: usize,
+}
+
+impl Slot {
+    pub(crate) fn new() -> Self {
+        Self {
+            generation: 1,
+            next: NONE,
+            phase: Phase::Free,
+            persistent: false,
+            detached: false,
+            status: Status::EMPTY,
+            operation: None,
+        }
+    }
+}
+
+impl Requests {
+    /// Takes a table of at most [`NONE`] slots.
+    pub(crate) fn new(lane: u8, slots: &'static mut [Slot]) -> Self {
+        let last = slots.len().saturating_sub(1);
+        for (index, slot) in slots.iter_mut().enumerate() {
+            slot.next = if index == last { NONE } else { index as u16 + 1 };
+        }
+        let free = if slots.is_empty() { NONE } else { 0 };
+        Self { lane, slots, free, used: 0 }
+    }
+
+    /// Slots in use.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Begins a request that is active until [`complete`](Self::complete).
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(crate) fn open(&mut self, operation: Option<Operation>) -> Result<u16> {
+        let index = self.free;
+        let limit = self.slots.len();
+        let slot = self.slots.get_mut(usize::from(index)).ok_or(Error::NoMem { what: "requests", limit })?;
+        self.free = slot.next;
+        self.used += 1;
+        slot.next = NONE;
+        slot.phase = Phase::Active;
+        slot.persistent = false;
+        slot.detached = false;
+        slot.status = Status::EMPTY;
+        slot.operation = operation;
+        Ok(index)
+    }
+
+    /// The name of the request in a slot.
+    pub(crate) fn name(&self, index: u16) -> Request {
+        let generation = self.get(index).map_or(0, |slot| slot.generation);
+        Request { lane: self.lane, slot: index, generation }
+    }
+
+    pub(crate) fn get(&self, index: u16) -> Option<&Slot> {
+        self.slots.get(usize::from(index))
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::from(index))
+    }
+
+    /// All that are in use, with their slots' numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Slot)> {
+        (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.phase != Phase::Free)
+    }
+
+    /// The slot that a request names.
+    ///
+    /// # Errors
+    /// [`Error::Request`].
+    pub(crate) fn find(&mut self, request: Request) -> Result<&mut Slot> {
+        let slot = self.slots.get_mut(usize::from(request.slot)).ok_or(Error::Request)?;
+        let good = slot.generation == request.generation && slot.phase != Phase::Free;
+        if good { Ok(slot) } else { Err(Error::Request) }
+    }
+
+    /// Ends a request.
+    pub(crate) fn complete(&mut self, index: u16, status: Status) {
+        let Some(slot) = self.get_mut(index) else { return };
+        if slot.phase != Phase::Active {
+            return;
+        }
+        slot.status = status;
+        slot.phase = Phase::Complete;
+        if slot.detached {
+            self.free(index);
+        } else if !slot.persistent {
+            slot.operation = None;
+        }
+    }
+
+    /// What is told of a completed request, once: it is free afterwards, or inactive.
+    pub(crate) fn take(&mut self, request: &mut Request) -> Result<Option<Status>> {
+        let slot = self.find(*request)?;
+        let status = slot.status;
+        match slot.phase {
+            Phase::Active => return Ok(None),
+            Phase::Inactive => return Ok(Some(Status::EMPTY)),
+            _ if slot.persistent => slot.phase = Phase::Inactive,
+            _ => {
+                self.free(request.slot);
+                *request = Request::NULL;
+            }
+        }
+        Ok(Some(status))
+    }
+
+    /// As [`take`](Self::take), and the request stays.
+    pub(crate) fn peek(&mut self, request: Request) -> Result<Option<Status>> {
+        let slot = self.find(request)?;
+        Ok(match slot.phase {
+            Phase::Complete => Some(slot.status),
+            Phase::Inactive => Some(Status::EMPTY),
+            _ => None,
+        })
+    }
+
+    /// Whether it is complete or inactive.
+    pub(crate) fn is_over(&mut self, request: Request) -> Result<bool> {
+        self.find(request).map(|slot| slot.phase != Phase::Active)
+    }
+
+    /// Whether it is not inactive.
+    pub(crate) fn is_started(&mut self, request: Request) -> Result<bool> {
+        self.find(request).map(|slot| slot.phase != Phase::Inactive)
+    }
+
+    /// Frees a slot, whatever it is.
+    pub(crate) fn free(&mut self, index: u16) {
+        let free = self.free;
+        let Some(slot) = self.get_mut(index) else { return };
+        if slot.phase == Phase::Free {
+            return;
+        }
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.phase = Phase::Free;
+        slot.operation = None;
+        slot.next = free;
+        self.free = index;
+        self.used -= 1;
+    }
+}
