@@ -13,13 +13,13 @@ mod matrix;
 mod npb;
 mod solver;
 
-use class::CLASSES;
+use class::{CLASSES, Class};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::mpi::Processes;
-use npb::machine::Machine;
 use npb::job::{Over, arguments, judge, say, say_time, start_ns};
 use npb::machine::Grid;
+use npb::machine::Machine;
+use npb::mpi::Processes;
 use solver::{Solver, Step};
 
 kernel::entry!(main);
@@ -44,7 +44,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 fn run(
     task: &'static Task,
     mut machine: impl Machine<Error = JobError>,
-    class: &'static Class,
+    class: &Class,
 ) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class)?;
     solver.restart();

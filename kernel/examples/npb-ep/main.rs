@@ -11,12 +11,12 @@ mod deviates;
 #[path = "../npb/mod.rs"]
 mod npb;
 
-use class::CLASSES;
+use class::{CLASSES, Class};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::mpi::Processes;
-use npb::machine::Machine;
 use npb::job::{Over, arguments, judge, say, say_time, start_ns};
+use npb::machine::Machine;
+use npb::mpi::Processes;
 
 kernel::entry!(main);
 

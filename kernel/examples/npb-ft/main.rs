@@ -14,13 +14,13 @@ mod npb;
 mod pencils;
 mod solver;
 
-use class::{CLASSES, STEPS};
+use class::{CLASSES, Class, STEPS};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::mpi::Processes;
-use npb::machine::Machine;
 use npb::job::{Over, arguments, judge, say, say_time, start_ns};
 use npb::machine::Grid;
+use npb::machine::Machine;
+use npb::mpi::Processes;
 use solver::Solver;
 
 kernel::entry!(main);
@@ -51,7 +51,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 fn run(
     task: &'static Task,
     mut machine: impl Machine<Error = JobError>,
-    class: &'static Class, grid: Grid,
+    class: &'static Class,
+    grid: Grid,
 ) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class, grid)?;
     let start = start_ns(task, &mut machine)?;

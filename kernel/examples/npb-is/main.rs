@@ -11,12 +11,12 @@ mod class;
 mod npb;
 mod ranker;
 
-use class::{CLASSES, ITERATIONS};
+use class::{CLASSES, Class, ITERATIONS};
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::mpi::Processes;
-use npb::machine::Machine;
 use npb::job::{Over, arguments, judge, say, say_time, start_ns};
+use npb::machine::Machine;
+use npb::mpi::Processes;
 use ranker::Ranker;
 
 kernel::entry!(main);
@@ -43,7 +43,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 fn run(
     task: &'static Task,
     mut machine: impl Machine<Error = JobError>,
-    class: &Class,
+    class: &'static Class,
 ) -> Result<(), JobError> {
     let mut ranker = Ranker::new(&mut machine, class)?;
     ranker.rank(&mut machine, 1)?; // untimed, as the benchmark has it: touches all memory once

@@ -14,14 +14,14 @@ mod grid;
 mod npb;
 mod stencil;
 
-use class::CLASSES;
+use class::{CLASSES, Class};
 use cycle::Solver;
 use grid::TaskBox;
 use kernel::{JobError, Task};
 use npb::collectives::Collectives;
-use npb::mpi::Processes;
-use npb::machine::Machine;
 use npb::job::{Over, arguments, judge, say, say_time, start_ns};
+use npb::machine::Machine;
+use npb::mpi::Processes;
 
 kernel::entry!(main);
 
@@ -50,7 +50,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 fn run(
     task: &'static Task,
     mut machine: impl Machine<Error = JobError>,
-    class: &'static Class,
+    class: &Class,
 ) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class)?;
     solver.restart(&mut machine)?;

@@ -14,8 +14,7 @@ pub fn on_threads<T: Send + 'static>(
     let work = &*memory.place(work)?;
     let results = &*memory.fill(threads, || Mutex::new(None))?;
     for (number, result) in results.iter().enumerate().skip(1) {
-        let thread =
-            memory.place(move |_: &'static Task| *result.lock() = Some(work(number, threads)))?;
+        let thread = memory.place(move |_: &'static Task| *result.lock() = Some(work(number, threads)))?;
         task.spawn(number, thread)?;
     }
     take(work(0, threads));

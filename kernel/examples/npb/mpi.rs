@@ -1,0 +1,202 @@
+//! The machine of the jobs over MPI: groups are communicators.
+
+use super::area::Area;
+use super::machine::{Machine, Tasks};
+use super::threads::on_threads;
+use kernel::{JobError, Task};
+use mpi::{Blocks, Communicator, Data, IN_PLACE, Mpi, Native, Op, Settings, Threads};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Tag of exchanges.
+const EXCHANGE: i32 = 1;
+/// Scratch memory for collectives: that of class W's largest all-to-all on two tasks.
+const SCRATCH: usize = 8 << 20;
+
+/// One process of the benchmark.
+pub struct Processes {
+    task: &'static Task,
+    world: Communicator<Task>,
+    input: Area,
+    output: Area,
+    /// Counts and displacements of what goes, and of what comes.
+    counts: [&'static mut [usize]; 2],
+    displacements: [&'static mut [isize]; 2],
+}
+
+/// What MPI says is printed; the job's error has no room for it.
+fn failed(error: impl core::fmt::Display) -> JobError {
+    defmt::error!("MPI: {}", defmt::Display2Format(&error));
+    JobError::Other("an MPI call did not end well")
+}
+
+impl Processes {
+    /// Initialises MPI.
+    pub fn new(task: &'static Task) -> Result<Self, JobError> {
+        let settings = Settings { collective_scratch: SCRATCH, ..Settings::default() };
+        let mpi = Mpi::init_thread(task, settings, Threads::Funneled).map_err(failed)?;
+        let (memory, tasks) = (task.memory(), task.tasks() as usize);
+        Ok(Self {
+            task,
+            world: mpi.world(),
+            input: Area::new(task)?,
+            output: Area::new(task)?,
+            counts: [memory.slice(tasks)?, memory.slice(tasks)?],
+            displacements: [memory.slice(tasks)?, memory.slice(tasks)?],
+        })
+    }
+
+    fn sum_of<T>(&mut self, group: &Communicator<Task>, values: &mut [T]) -> Result<(), JobError>
+    where
+        T: Native + IntoBytes + FromBytes + Immutable,
+    {
+        self.output.put(self.task, values)?;
+        let all = Data::of::<T>(self.output.memory(), 0, values.len()).map_err(failed)?;
+        group.allreduce(IN_PLACE, &all, Op::Sum).map_err(failed)?;
+        self.output.take(values)
+    }
+
+    /// `send` in shared memory, and room for `received`; the first `sent` and `room` values of them.
+    fn place<T>(
+        &mut self,
+        send: &[T],
+        sent: usize,
+        received: &[T],
+        room: usize,
+    ) -> Result<[Data; 2], JobError>
+    where
+        T: Native + IntoBytes + FromBytes + Immutable,
+    {
+        self.input.put(self.task, send)?;
+        self.output.grow(self.task, size_of_val(received))?;
+        let from = Data::of::<T>(self.input.memory(), 0, sent).map_err(failed)?;
+        Ok([from, Data::of::<T>(self.output.memory(), 0, room).map_err(failed)?])
+    }
+
+    fn all_to_all_of<T>(
+        &mut self,
+        group: &Communicator<Task>,
+        send: &[T],
+        received: &mut [T],
+    ) -> Result<(), JobError>
+    where
+        T: Native + IntoBytes + FromBytes + Immutable,
+    {
+        let block = send.len() / group.size() as usize;
+        let [from, into] = self.place(send, block, received, block)?;
+        group.alltoall(&from, &into).map_err(failed)?;
+        self.output.take(received)
+    }
+}
+
+/// Writes counts down, and the displacements of blocks that follow each other. Returns the sum of the counts.
+fn follow(lens: impl Iterator<Item = usize>, counts: &mut [usize], displacements: &mut [isize]) -> usize {
+    let mut next = 0;
+    for ((len, count), displacement) in lens.zip(counts).zip(displacements) {
+        (*count, *displacement) = (len, next as isize);
+        next += len;
+    }
+    next
+}
+
+impl Machine for Processes {
+    type Group = Communicator<Task>;
+    type Error = JobError;
+
+    fn task(&self) -> usize {
+        self.world.rank() as usize
+    }
+
+    fn tasks(&self) -> usize {
+        self.world.size() as usize
+    }
+
+    fn reals(&mut self, len: usize) -> Result<&'static mut [f64], JobError> {
+        Ok(self.task.memory().slice(len)?)
+    }
+
+    fn indices(&mut self, len: usize) -> Result<&'static mut [u32], JobError> {
+        Ok(self.task.memory().slice(len)?)
+    }
+
+    fn on_threads<T: Send + 'static>(
+        &mut self,
+        work: impl Fn(usize, usize) -> T + Send + Sync + 'static,
+        take: impl FnMut(T),
+    ) -> Result<(), JobError> {
+        on_threads(self.task, work, take)
+    }
+
+    fn group(&mut self, tasks: Tasks) -> Result<Self::Group, JobError> {
+        if tasks == Tasks::all(Machine::tasks(self)) {
+            return Ok(self.world);
+        }
+        // Tasks that make groups at the same time make such that do not meet: their first members tell them apart.
+        let (color, key) = (tasks.first as i32, tasks.rank(Machine::task(self)) as i32);
+        let group = self.world.split(Some(color), key).map_err(failed)?;
+        group.ok_or(JobError::Other("a task is in no group of its own"))
+    }
+
+    fn barrier(&mut self, group: &Self::Group) -> Result<(), JobError> {
+        group.barrier().map_err(failed)
+    }
+
+    fn sum(&mut self, group: &Self::Group, values: &mut [f64]) -> Result<(), JobError> {
+        self.sum_of(group, values)
+    }
+
+    fn sum_indices(&mut self, group: &Self::Group, values: &mut [u32]) -> Result<(), JobError> {
+        self.sum_of(group, values)
+    }
+
+    fn all_gather(&mut self, group: &Self::Group, mine: &[f64], all: &mut [f64]) -> Result<(), JobError> {
+        let [from, into] = self.place(mine, mine.len(), all, mine.len())?;
+        group.allgather(&from, &into).map_err(failed)?;
+        self.output.take(all)
+    }
+
+    fn all_to_all(
+        &mut self,
+        group: &Self::Group,
+        send: &[f64],
+        received: &mut [f64],
+    ) -> Result<(), JobError> {
+        self.all_to_all_of(group, send, received)
+    }
+
+    fn all_to_all_indices(
+        &mut self,
+        group: &Self::Group,
+        send: &[u32],
+        starts: &[usize],
+        received: &mut [u32],
+    ) -> Result<usize, JobError> {
+        let size = group.size() as usize;
+        // First everybody is told how much comes.
+        let lens = starts.windows(2).map(|pair| pair[1] - pair[0]);
+        let going = &mut *self.indices(size)?;
+        going.iter_mut().zip(lens.clone()).for_each(|(word, len)| *word = len as u32);
+        let coming = self.indices(size)?;
+        self.all_to_all_of(group, going, coming)?;
+        let [out, back] = &mut self.counts;
+        let [out_at, back_at] = &mut self.displacements;
+        let sent = follow(lens, out, out_at);
+        let total = follow(coming.iter().map(|&len| len as usize), back, back_at);
+        let room = received.get_mut(..total);
+        let room = room.ok_or(JobError::Other("more values came than a task has room for"))?;
+        let [from, into] = self.place(&send[starts[0]..starts[size]], sent, room, total)?;
+        let [out, back] = &self.counts;
+        let [out_at, back_at] = &self.displacements;
+        let from = Blocks { data: &from, counts: &out[..size], displacements: &out_at[..size] };
+        let into = Blocks { data: &into, counts: &back[..size], displacements: &back_at[..size] };
+        group.alltoallv(Some(from), into).map_err(failed)?;
+        self.output.take(room)?;
+        Ok(total)
+    }
+
+    fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), JobError> {
+        let [from, into] = self.place(send, send.len(), received, received.len())?;
+        let partner = partner as i32;
+        self.world.sendrecv(&from, partner, EXCHANGE, &into, partner, EXCHANGE).map_err(failed)?;
+        self.output.take(received)
+    }
+}
