@@ -43,7 +43,7 @@ pub use datatype::{Basic, Datatype, Native, TypeError, Types};
 pub use error::{Class, Error, Result};
 pub use library::{Mpi, Threads};
 pub use message::{ANY_SOURCE, ANY_TAG, PROC_NULL};
-pub use op::Op;
+pub use op::{Op, reduce_local};
 pub use request::Request;
 pub use settings::{Setting, Settings};
 pub use status::Status;
