@@ -6,7 +6,7 @@
 use crate::communicator::Communicators;
 use crate::error::{Error, Result};
 use crate::library::{Library, fill};
-use crate::message::Messages;
+use crate::message::{Messages, Wanted};
 use crate::request::{Requests, Slot};
 use crate::settings::Settings;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -33,6 +33,11 @@ impl State {
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
         })
+    }
+
+    /// Whether a message waits that is wanted.
+    pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
+        self.messages.has_waiting(wanted)
     }
 }
 

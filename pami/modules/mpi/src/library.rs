@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::lane::{Lane, State};
-use crate::message::Handling;
+use crate::message::{Attached, Handling};
 use crate::protocols;
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
@@ -35,6 +35,9 @@ pub(crate) struct Library<N: Node> {
     pub(crate) finalized: AtomicBool,
     threads: Threads,
     client: Mutex<Option<Client<N>>>,
+    pub(crate) attached: Mutex<Attached>,
+    /// Memory for copies, while nobody has it.
+    pub(crate) spare: Mutex<Option<Shared>>,
     pub(crate) handling: Once<Handling<N::Port>>,
 }
 
@@ -111,6 +114,8 @@ impl<N: Node> Mpi<N> {
                 finalized: AtomicBool::new(false),
                 threads,
                 client: Mutex::new(None),
+                attached: Mutex::new(Attached::default()),
+                spare: Mutex::new(None),
                 handling: Once::new(),
             },
         )?;
