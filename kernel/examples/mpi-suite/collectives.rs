@@ -6,7 +6,7 @@ use crate::desk::{Desk, holds, put, word};
 use crate::operators::{compose, map, map_type, maps};
 use heapless::Vec;
 use kernel::Task;
-use mpi::{Blocks, Communicator, Data, Datatype, Error, IN_PLACE, Mpi, Op, Operand, Request, Result};
+use mpi::{Blocks, Class, Communicator, Data, Datatype, Error, IN_PLACE, Mpi, Op, Operand, Request, Result};
 
 /// Most ranks of a run.
 const RANKS: usize = 64;
@@ -383,7 +383,7 @@ fn refusals(comm: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<
     let alone = size == 1;
     check.that(
         "blocks outside the memory are refused",
-        alone || comm.allgather(&own, &at_end) == Err(Error::Buffer),
+        alone || comm.allgather(&own, &at_end).map_err(|error| error.class()) == Err(Class::Buffer),
     );
     let real = Data::of::<f32>(&desk.right, 0, 4)?;
     check.that("operands of two types are refused", comm.allreduce(&own, &real, Op::Sum) == Err(Error::Type));
