@@ -95,7 +95,7 @@ pub trait Wake: Copy + Send + Sync + 'static {
 /// One context's share of the node's communication hardware (SPEC P-2, P-3, D-4).
 pub trait Port: Sized + Send + 'static {
     /// A packet of this port.
-    type Arrival: Arrival;
+    type Arrival: Arrival + Send;
     /// Wakes the hart that sleeps on this port.
     type Waker: Wake;
     /// What makes it quick to send to an endpoint again.

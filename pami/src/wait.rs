@@ -16,22 +16,33 @@ const SHORT_SLEEP_NS: u64 = 50_000;
 /// and each round of polling that brings nothing is time of theirs; on a processor of its own a hart loses by each sleep.
 /// So sleeps decide: short ones have it poll longer, long ones shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Patience(u32);
+pub(crate) struct Patience {
+    now: u32,
+    most: u32,
+}
 
 impl Patience {
-    pub(crate) const START: Self = Self(MOST_POLLS);
+    pub(crate) const START: Self = Self { now: MOST_POLLS, most: MOST_POLLS };
 
     fn learn(&mut self, slept_ns: u64) {
         if slept_ns <= SHORT_SLEEP_NS {
-            self.0 = (self.0 * 2).min(MOST_POLLS);
+            self.now = (self.now * 2).min(self.most);
         } else if slept_ns > 4 * SHORT_SLEEP_NS {
-            self.0 = (self.0 / 2).max(LEAST_POLLS);
+            self.now = (self.now / 2).max(LEAST_POLLS.min(self.most));
         }
     }
 }
 
 /// Longest sleep of [`Context::retry`] between two attempts.
 const RETRY_NS: u64 = 1_000_000;
+
+impl<P: Port> Active<P> {
+    /// Has waits poll so many rounds at most before they sleep; with 0 they sleep as soon as there is nothing to do, and
+    /// what arrives interrupts that. Waits on several contexts go by the first.
+    pub fn set_polls(&mut self, most: u32) {
+        self.patience = Patience { now: most, most };
+    }
+}
 
 impl<P: Port> Context<P> {
     /// Calls `attempt`, and advances and calls it again for as long as it finds no room.
@@ -94,7 +105,7 @@ pub fn wait_on<P: Port>(
     let deadline = start.checked_add(timeout_ns);
     loop {
         let mut idle = 0;
-        let polls = contexts[0].active.patience.0;
+        let polls = contexts[0].active.patience.now;
         while idle < polls {
             let events = advance(contexts);
             if until(contexts) {
