@@ -94,7 +94,7 @@ fn sleep<P: Port>(contexts: &mut [Context<P>], deadline: Option<u64>) {
 }
 
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
-/// nothing to do for any of them (SPEC P-2, N-8). Returns whether `until` held.
+/// nothing to do for any of them (SPEC P-2, N-8); `u64::MAX` is for ever. Returns whether `until` held.
 pub fn wait_on<P: Port>(
     contexts: &mut [Context<P>],
     timeout_ns: u64,
@@ -102,7 +102,7 @@ pub fn wait_on<P: Port>(
 ) -> bool {
     let advance = |contexts: &mut [Context<P>]| contexts.iter_mut().map(Context::advance).sum::<usize>();
     let Some(start) = contexts.first().map(|context| context.now_ns()) else { return until(contexts) };
-    let deadline = start.checked_add(timeout_ns);
+    let deadline = start.checked_add(timeout_ns).filter(|_| timeout_ns < u64::MAX);
     loop {
         let mut idle = 0;
         let polls = contexts[0].active.patience.now;

@@ -87,7 +87,7 @@ impl<N: Node> Library<N> {
         let requests = self.inner.requests;
         requests.add(slot);
         let mut made = Err(GeometryError::Again);
-        let waited = first.lane()?.wait(|active| {
+        let waited = first.advance_until(|active| {
             let done = self.inner.protocols.callback(slot);
             made = active.create_geometry(NewGeometry { id, members, domains: None, done });
             !matches!(made, Err(GeometryError::Again))
@@ -105,7 +105,7 @@ impl<N: Node> Library<N> {
     /// [`Error::Geometry`]
     pub fn end_group(&self, group: Group) -> Result<(), Error> {
         let mut ended = Err(GeometryError::Again);
-        self.first().lane()?.wait(|active| {
+        self.first().advance_until(|active| {
             ended = active.destroy_geometry(group.id);
             !matches!(ended, Err(GeometryError::Again))
         })?;
@@ -119,7 +119,7 @@ impl<N: Node> Library<N> {
         let requests = self.inner.requests;
         requests.add(slot);
         let mut started = Err(CollectError::Again);
-        let waited = first.lane()?.wait(|active| {
+        let waited = first.advance_until(|active| {
             started = self.inner.protocols.collect(active, slot, &make);
             !matches!(started, Err(CollectError::Again))
         });

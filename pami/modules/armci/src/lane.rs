@@ -97,12 +97,6 @@ impl<P: Port> Lane<P> {
         }
     }
 
-    /// As [`wait_for`](Self::wait_for), for as long as it takes.
-    pub(crate) fn wait(&'static self, mut until: impl FnMut(&mut Active<P>) -> bool) -> Result<(), Error> {
-        while !self.wait_for(u64::MAX, &mut until)? {}
-        Ok(())
-    }
-
     /// Advances the context if nobody has it.
     pub(crate) fn advance(&'static self) -> usize {
         self.context.try_lock().and_then(|mut guard| guard.as_mut().map(Context::advance)).unwrap_or(0)

@@ -38,7 +38,8 @@
 //!
 //! A [`Library`] is `Copy` and may be used by any thread. Threads that have each a context of their own
 //! ([`Library::on_context`]) do not wait for each other; what they began is fenced, waited for and ordered by context. Each
-//! task's context *i* answers what was begun on contexts *i*, so some thread has to advance it.
+//! task's context *i* answers what was begun on contexts *i*; a thread that waits looks after contexts that no other has,
+//! too, but only once a millisecond.
 #![no_std]
 #![forbid(unsafe_code)]
 

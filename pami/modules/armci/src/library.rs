@@ -11,7 +11,7 @@ use crate::settings::{Settings, Wait, check_chunk};
 use crate::slab::{ALIGNMENT, Block, Slab};
 use pami::{
     Active, Buffer, Client, ClientBuilder, ClientError, Completion, Endpoint, Fetched, Limits, Message, Node,
-    Receive, Region, RegionHandle, Rights, SendError, Shared,
+    OperationError, Receive, Region, RegionHandle, Rights, SendError, Shared,
 };
 use rings::buffer::CONTROL_BYTES;
 use spin::{Mutex, Once};
@@ -19,8 +19,12 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// What a buffer takes besides its data: the count in front, and its alignment.
 const BUFFER_EXTRA: usize = 2 * CONTROL_BYTES;
+/// Longest wait of a thread before it looks after contexts that nobody has.
+const OTHERS_NS: u64 = 1_000_000;
 /// Between two looks at whether a context can be ended.
 const RELEASE_NS: u64 = 1_000_000;
+/// How many of these there are once a node is dead.
+const RELEASE_LOOKS: u32 = 1000;
 /// What each context has for collectives: the world, and groups.
 const LIMITS: Limits = Limits { geometries: 8, in_flight: 4, early: 64, domains: None };
 
@@ -189,8 +193,12 @@ impl<N: Node> Library<N> {
     /// are of no use any more, and every further call is refused.
     ///
     /// # Errors
-    /// Of fences and barrier; [`Error::Client`]. The library has ended all the same.
+    /// Of fences and barrier; [`Error::Client`]. The library has ended all the same. If a node is dead nobody is waited for,
+    /// and the error names it: what is under way from others may hang.
     pub fn finalize(self) -> Result<(), Error> {
+        if let Some(node) = self.first().lane()?.with(|context| context.dead_node())? {
+            return self.release().and(Err(Error::Operation(OperationError::NodeDead(node))));
+        }
         let mut outcome = Ok(());
         for context in 0..self.settings().contexts {
             outcome = outcome.and(Self { context, ..self }.all_fence());
@@ -212,19 +220,17 @@ impl<N: Node> Library<N> {
         let mut outcome = Ok(());
         for lane in inner.lanes.iter().filter_map(Once::get) {
             let Some(mut context) = lane.take() else { continue };
-            // What others still have to hear of this task goes out first.
-            loop {
-                match client.destroy_context(context) {
-                    Ok(_) => break,
-                    Err((ClientError::SendsUnderWay | ClientError::ReceivesUnderWay, back)) => {
-                        context = back;
-                        context.wait_for(RELEASE_NS, |_| true);
-                    }
-                    Err((error, _)) => {
-                        outcome = outcome.and(Err(Error::Client(error)));
-                        break;
-                    }
+            // What others still have to hear of this task goes out first; who died hears nothing.
+            let mut looks = 0;
+            while let Err((error, back)) = client.destroy_context(context) {
+                context = back;
+                looks += u32::from(context.dead_node().is_some());
+                let passes = matches!(error, ClientError::SendsUnderWay | ClientError::ReceivesUnderWay);
+                if !passes || looks > RELEASE_LOOKS {
+                    outcome = outcome.and(Err(Error::Client(error)));
+                    break;
                 }
+                context.wait_for(RELEASE_NS, |_| false);
             }
         }
         outcome.and(client.destroy().map_err(|(error, _)| Error::Client(error)))
@@ -328,13 +334,46 @@ impl<N: Node> Library<N> {
         client.endpoint(task, self.context).map_err(|_| Error::Task(task))
     }
 
+    /// Advances this context until `until` holds, for `timeout_ns` at most; and now and then others that nobody has, so that
+    /// no task waits for a context whose thread is elsewhere. Returns whether it held.
+    pub(crate) fn advance_for(
+        &self,
+        timeout_ns: u64,
+        mut until: impl FnMut(&mut Active<N::Port>) -> bool,
+    ) -> Result<bool, Error> {
+        let lane = self.lane()?;
+        if self.inner.lanes.len() == 1 {
+            return lane.wait_for(timeout_ns, until);
+        }
+        let mut left = timeout_ns;
+        loop {
+            if lane.wait_for(left.min(OTHERS_NS), &mut until)? {
+                return Ok(true);
+            }
+            left = left.saturating_sub(OTHERS_NS);
+            if left == 0 {
+                return Ok(false);
+            }
+            self.progress();
+        }
+    }
+
+    /// As [`advance_for`](Self::advance_for), for as long as it takes.
+    pub(crate) fn advance_until(
+        &self,
+        mut until: impl FnMut(&mut Active<N::Port>) -> bool,
+    ) -> Result<(), Error> {
+        while !self.advance_for(u64::MAX, &mut until)? {}
+        Ok(())
+    }
+
     /// Tries until there is room.
     pub(crate) fn attempt<T>(
         &self,
         mut attempt: impl FnMut(&mut Active<N::Port>) -> Result<T, SendError>,
     ) -> Result<T, Error> {
         let mut outcome = Err(SendError::Again);
-        self.lane()?.wait(|active| {
+        self.advance_until(|active| {
             outcome = attempt(active);
             !matches!(outcome, Err(SendError::Again))
         })?;
@@ -348,7 +387,7 @@ impl<N: Node> Library<N> {
             return Err(Error::NoHandle { limit });
         }
         let mut slot = None;
-        self.lane()?.wait(|_| {
+        self.advance_until(|_| {
             slot = requests.begin(kind, task, self.context);
             slot.is_some()
         })?;
@@ -380,7 +419,7 @@ impl<N: Node> Library<N> {
     pub(crate) fn finish(&self, slot: usize, outcome: Result<(), Error>) -> Result<u64, Error> {
         let requests = self.inner.requests;
         let issued = self.issued(slot, outcome);
-        self.lane()?.wait(|_| requests.is_done(slot))?;
+        self.advance_until(|_| requests.is_done(slot))?;
         let result = requests.take(slot).map_err(Error::Operation);
         issued.and(result)
     }

@@ -314,7 +314,7 @@ impl<N: Node> Library<N> {
     fn await_answer(&self, owner: u32, place: &'static Mutex<Option<Pending>>) -> Result<bool, Error> {
         loop {
             let mut answer = None;
-            self.lane()?.wait_for(PATIENCE_NS, |_| {
+            self.advance_for(PATIENCE_NS, |_| {
                 answer = place.lock().and_then(|pending| pending.answer);
                 answer.is_some()
             })?;

@@ -157,7 +157,7 @@ impl<N: Node> Library<N> {
     /// [`Error::Operation`]
     pub fn wait(&self, handle: Handle) -> Result<(), Error> {
         let (slot, requests) = (handle.slot, self.inner.requests);
-        Self { context: handle.context, ..*self }.lane()?.wait(|_| requests.is_done(slot))?;
+        Self { context: handle.context, ..*self }.advance_until(|_| requests.is_done(slot))?;
         requests.take(slot).map(drop).map_err(Error::Operation)
     }
 
@@ -188,7 +188,7 @@ impl<N: Node> Library<N> {
 
     fn wait_implicit(&self, task: Option<u32>) -> Result<(), Error> {
         let requests = self.inner.requests;
-        self.lane()?.wait(|_| !requests.has_implicit(self.context, task))?;
+        self.advance_until(|_| !requests.has_implicit(self.context, task))?;
         Ok(requests.failure(self.context)?)
     }
 

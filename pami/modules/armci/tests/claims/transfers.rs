@@ -142,7 +142,7 @@ fn p8_what_is_outside_is_refused_with_its_name() {
 }
 
 /// What a transfer does, by the plainest loop there is.
-fn model(shape: &Owned, mut each: impl FnMut(usize, usize)) {
+pub fn model(shape: &Owned, mut each: impl FnMut(usize, usize)) {
     match shape {
         Owned::Strided { count, local, remote } => {
             let mut places = vec![(0, 0)];
