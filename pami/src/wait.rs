@@ -17,22 +17,33 @@ const SHORT_SLEEP_NS: u64 = 50_000;
 /// and each round of polling that brings nothing is time of theirs; on a processor of its own a hart loses by each sleep.
 /// So sleeps decide: short ones have it poll longer, long ones shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Patience(u32);
+pub(crate) struct Patience {
+    now: u32,
+    most: u32,
+}
 
 impl Patience {
-    pub(crate) const START: Self = Self(MOST_POLLS);
+    pub(crate) const START: Self = Self { now: MOST_POLLS, most: MOST_POLLS };
 
     fn learn(&mut self, slept_ns: u64) {
         if slept_ns <= SHORT_SLEEP_NS {
-            self.0 = (self.0 * 2).min(MOST_POLLS);
+            self.now = (self.now.saturating_mul(2)).min(self.most);
         } else if slept_ns > 4 * SHORT_SLEEP_NS {
-            self.0 = (self.0 / 2).max(LEAST_POLLS);
+            self.now = (self.now / 2).max(LEAST_POLLS.min(self.most));
         }
     }
 }
 
 /// Longest sleep of [`Context::retry`] between two attempts.
 const RETRY_NS: u64 = 1_000_000;
+
+impl<P: Port> Active<P> {
+    /// Has waits poll so many rounds at most before they sleep; with 0 they sleep as soon as there is nothing to do, and
+    /// what arrives interrupts that. Waits on several contexts go by the first.
+    pub fn set_polls(&mut self, most: u32) {
+        self.patience = Patience { now: most, most };
+    }
+}
 
 impl<P: Port> Context<P> {
     /// Calls `attempt`, and advances and calls it again for as long as it finds no room.
@@ -85,8 +96,8 @@ fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option
 }
 
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
-/// nothing to do for any of them (SPEC P-2, N-8). They may be contexts, or references to them. Returns whether `until`
-/// held.
+/// nothing to do for any of them (SPEC P-2, N-8). They may be contexts, or references to them. `u64::MAX` is for ever.
+/// Returns whether `until` held.
 pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     contexts: &mut [C],
     timeout_ns: u64,
@@ -97,10 +108,10 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     let Some(start) = contexts.first().map(|context| context.borrow().now_ns()) else {
         return until(contexts);
     };
-    let deadline = start.checked_add(timeout_ns);
+    let deadline = start.checked_add(timeout_ns).filter(|_| timeout_ns < u64::MAX);
     loop {
         let mut idle = 0;
-        let polls = contexts[0].borrow().active.patience.0;
+        let polls = contexts[0].borrow().active.patience.now;
         while idle < polls {
             let events = advance(contexts);
             if until(contexts) {

@@ -1,0 +1,54 @@
+//! Fences: what was begun has been carried out (SPEC F-1, F-5).
+//!
+//! Nothing is counted for them but that accumulates were sent, which is what puts, gets and updates of the same target wait
+//! for: these are carried out by its message unit, accumulates by its threads.
+
+use crate::error::Error;
+use crate::library::Library;
+use crate::requests::Kind;
+use pami::Node;
+
+impl<N: Node> Library<N> {
+    /// Waits until all that was begun on this context towards `task` has been carried out there.
+    ///
+    /// # Errors
+    /// [`Error::Task`], [`Error::Send`], [`Error::Operation`]
+    pub fn fence(&self, task: u32) -> Result<(), Error> {
+        let lane = self.lane()?;
+        let accumulates = lane.accumulates();
+        let target = self.endpoint(task)?;
+        let slot = self.begin(Kind::Own, task)?;
+        let begun = self.operate(slot, |active| self.inner.protocols.fence(active, target, slot));
+        self.finish(slot, begun)?;
+        lane.forget_accumulates(Some(task), accumulates);
+        Ok(())
+    }
+
+    /// Waits until all that was begun on this context has been carried out, everywhere. If a node is dead the others are
+    /// fenced all the same.
+    ///
+    /// # Errors
+    /// [`Error::Send`], [`Error::Operation`]
+    pub fn all_fence(&self) -> Result<(), Error> {
+        let lane = self.lane()?;
+        let accumulates = lane.accumulates();
+        let slot = self.begin(Kind::Own, self.task())?;
+        let mut begun = Ok(());
+        // Everyone starts behind itself, so that no task is everybody's first.
+        for step in 1..=self.tasks() {
+            let task = (self.task() + step) % self.tasks();
+            let fenced = self.endpoint(task).and_then(|target| {
+                self.operate(slot, |active| self.inner.protocols.fence(active, target, slot))
+            });
+            begun = begun.and(fenced);
+        }
+        self.finish(slot, begun)?;
+        lane.forget_accumulates(None, accumulates);
+        Ok(())
+    }
+
+    /// Has what is begun next towards `task` come behind accumulates that were begun before.
+    pub(crate) fn follow_accumulates(&self, task: u32) -> Result<(), Error> {
+        if self.lane()?.has_accumulated(task) { self.fence(task) } else { Ok(()) }
+    }
+}

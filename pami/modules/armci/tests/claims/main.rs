@@ -1,0 +1,12 @@
+//! The library over an in-process machine, each task a thread.
+
+mod accumulates;
+#[allow(dead_code, unused_imports, reason = "the messaging layer's own tests use more of it")]
+#[path = "../../../../tests/engine/machine/mod.rs"]
+mod machine;
+mod mutexes;
+mod settings;
+mod slabs;
+mod tasks;
+mod transfers;
+mod updates;
