@@ -32,11 +32,11 @@ fn value(rank: u32, round: u32, kind: usize, at: usize) -> u64 {
 impl Messages {
     pub fn new(task: &'static Task, mpi: Mpi) -> Result<Self, JobError> {
         let world = mpi.world();
-        let copy = world.dup().map_err(told)?;
-        let room = || Ok(task.memory().buffer(MOST * size_of::<u64>())?.share());
+        let copy = world;
+        let room = || Ok::<_, JobError>(task.memory().buffer(MOST * size_of::<u64>())?.share());
         let rooms = || Ok::<_, JobError>([room()?, room()?, room()?]);
         let (out, into, mine, sum) = (rooms()?, rooms()?, room()?, room()?);
-        Ok(Self { mpi, world, copy, out, into, mine, sum, requests: Default::default() })
+        Ok(Self { mpi, world, copy, out, into, mine, sum, requests: [Request::NULL; 2 * WORDS.len() + 1] })
     }
 
     /// Begins a round's messages and its sum.
@@ -62,16 +62,12 @@ impl Messages {
 
     /// Makes progress; true if the round's messages and sum are complete.
     pub fn test(&mut self) -> Result<bool, JobError> {
-        let mut statuses = Default::default();
-        let statuses: &mut [mpi::Status; 2 * WORDS.len() + 1] = &mut statuses;
-        self.mpi.test_all(&mut self.requests, statuses).map_err(told)
+        self.mpi.test_all(&mut self.requests, &mut []).map_err(told)
     }
 
     /// Waits for the round's messages and sum.
     pub fn wait(&mut self) -> Result<(), JobError> {
-        let mut statuses = Default::default();
-        let statuses: &mut [mpi::Status; 2 * WORDS.len() + 1] = &mut statuses;
-        self.mpi.wait_all(&mut self.requests, statuses).map_err(told)
+        self.mpi.wait_all(&mut self.requests, &mut []).map_err(told)
     }
 
     /// What has come is what was sent.
@@ -103,8 +99,7 @@ impl Messages {
     }
 
     /// Ends MPI.
-    pub fn end(mut self) -> Result<(), JobError> {
-        self.copy.free().map_err(told)?;
+    pub fn end(self) -> Result<(), JobError> {
         self.mpi.finalize().map_err(told)
     }
 }

@@ -55,5 +55,5 @@ fn run(
     }
     say_time(task, start);
     let sorted = ranker.sort(&mut machine)?;
-    judge(task, sorted, format_args!("full verification: all {keys} keys in order"))
+    judge(task, sorted, format_args!("full verification: all {} keys in order", class.keys()))
 }

@@ -57,7 +57,7 @@ fn run(
     solver.cycle(&mut machine)?; // untimed, as the benchmark has it: touches all memory once
     solver.restart(&mut machine)?;
     let start = start_ns(task, &mut machine)?;
-    for _ in 0..iterations {
+    for _ in 0..class.iterations {
         solver.cycle(&mut machine)?;
     }
     let norm = solver.norm(&mut machine)?;
