@@ -83,7 +83,10 @@ fn posted_receives_are_served_in_order_and_wildcards_take_what_comes_first() {
                 mpi.wait_all(&mut requests, &mut statuses).unwrap();
                 let got: Vec<_> = data.iter().map(|data| values(data)[0]).collect();
                 assert_eq!(got, [10, 20, 11, 12]);
-                assert_eq!(statuses.map(|status| (status.source, status.tag)), [(1, 1), (2, 9), (1, 1), (1, 2)]);
+                assert_eq!(
+                    statuses.map(|status| (status.source, status.tag)),
+                    [(1, 1), (2, 9), (1, 1), (1, 2)]
+                );
             }
             1 => {
                 for (value, tag) in [(10, 1), (11, 1), (12, 2)] {
