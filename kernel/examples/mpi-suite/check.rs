@@ -1,5 +1,6 @@
 //! Counts checks, and names those that fail.
 
+use crate::desk::Desk;
 use core::cell::Cell;
 use core::fmt::Debug;
 use kernel::{Buffer, JobError, Shared, Task};
@@ -16,6 +17,7 @@ pub struct Suite {
     /// The world's.
     pub rank: i32,
     pub size: i32,
+    pub desk: Desk,
     chapter: Cell<&'static str>,
     checks: Cell<u32>,
     failed: Cell<u32>,
@@ -25,11 +27,12 @@ pub struct Suite {
 pub type Outcome = Result<(), mpi::Error>;
 
 impl Suite {
-    pub fn new(task: &'static Task, mpi: Library) -> Self {
+    pub fn new(task: &'static Task, mpi: Library) -> Result<Self, mpi::Error> {
         let world = mpi.world();
         let (rank, size) = (world.rank() as i32, world.size() as i32);
         let zero = || Cell::new(0);
-        Self { task, mpi, world, rank, size, chapter: Cell::new(""), checks: zero(), failed: zero() }
+        let (desk, chapter) = (Desk::new(task)?, Cell::new(""));
+        Ok(Self { task, mpi, world, rank, size, desk, chapter, checks: zero(), failed: zero() })
     }
 
     /// Runs a chapter.
@@ -102,5 +105,15 @@ impl Suite {
     /// The next rank of the world, and the one before.
     pub fn neighbours(&self) -> (i32, i32) {
         ((self.rank + 1) % self.size, (self.rank + self.size - 1) % self.size)
+    }
+}
+
+/// The suite, as chapters know it that only claim.
+pub struct Check<'a>(pub &'a Suite);
+
+impl Check<'_> {
+    /// A claim, and whether it holds.
+    pub fn that(&mut self, claim: &'static str, holds: bool) {
+        self.0.that(claim, holds);
     }
 }

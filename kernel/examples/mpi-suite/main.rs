@@ -5,11 +5,15 @@
 #![no_main]
 
 mod check;
+mod collectives;
+mod datatypes;
+mod desk;
 mod environment;
+mod operators;
 mod point_to_point;
 mod threads;
 
-use check::{Outcome, Suite};
+use check::{Check, Outcome, Suite};
 use kernel::{JobError, Task};
 use mpi::{Error, Mpi, Settings, Threads};
 
@@ -25,7 +29,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let only = chosen(task)?;
     let settings = Settings { contexts: CONTEXTS.min(task.contexts()), ..Settings::default() };
     let mpi = Mpi::init_thread(task, settings, Threads::Multiple).map_err(|error| fail(task, error))?;
-    let suite = Suite::new(task, mpi);
+    let suite = Suite::new(task, mpi).map_err(|error| fail(task, error))?;
     for (name, run) in CHAPTERS {
         if only.is_none_or(|only| only == name) {
             suite.chapter(name, run);

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// `total` things in `parts` parts that differ by one at most, the longer ones first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +70,30 @@ enum Layout<'a> {
     Equal(usize),
     Split { partition: Partition, unit: usize },
     Listed { bounds: &'a [usize], longest: usize },
+    Pooled { bounds: Pool<'a>, longest: usize },
 }
+
+/// Boundaries in memory that is used again.
+#[derive(Clone, Copy, Debug)]
+struct Pool<'a>(&'a [AtomicUsize]);
+
+impl Pool<'_> {
+    fn get(self, index: usize) -> Option<usize> {
+        self.0.get(index).map(|bound| bound.load(Ordering::Relaxed))
+    }
+
+    fn all(self) -> impl Iterator<Item = usize> + Clone {
+        self.0.iter().map(|bound| bound.load(Ordering::Relaxed))
+    }
+}
+
+impl PartialEq for Pool<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.all().eq(other.all())
+    }
+}
+
+impl Eq for Pool<'_> {}
 
 /// One block for each rank, one behind the other in the order of ranks. Lengths are elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +128,20 @@ impl<'a> Blocks<'a> {
         if ascending { Ok(Self::of(Layout::Listed { bounds, longest })) } else { Err(NotAscending) }
     }
 
+    /// As [`listed`](Self::listed), in memory that the caller uses again. It must stay as it is until the collective
+    /// is done: until then a change makes blocks of other lengths, though none outside the caller's memory.
+    ///
+    /// # Errors
+    /// [`NotAscending`].
+    pub fn pooled(bounds: &'a [AtomicUsize]) -> Result<Self, NotAscending> {
+        let bounds = Pool(bounds);
+        let mut longest = 0;
+        for (start, end) in bounds.all().zip(bounds.all().skip(1)) {
+            longest = longest.max(end.checked_sub(start).ok_or(NotAscending)?);
+        }
+        if bounds.0.is_empty() { Err(NotAscending) } else { Ok(Self::of(Layout::Pooled { bounds, longest })) }
+    }
+
     /// Leaves out the blocks before `first`, and puts an empty one at place `gap` if there is one.
     pub const fn window(self, first: u32, gap: Option<u32>) -> Self {
         Self { first: self.first + first, gap, ..self }
@@ -116,6 +154,7 @@ impl<'a> Blocks<'a> {
             Layout::Equal(_) => true,
             Layout::Split { partition, .. } => last <= partition.parts() as usize,
             Layout::Listed { bounds, .. } => last < bounds.len(),
+            Layout::Pooled { bounds, .. } => last < bounds.0.len(),
         }
     }
 
@@ -133,6 +172,7 @@ impl<'a> Blocks<'a> {
             Layout::Equal(len) => index as usize * len,
             Layout::Split { partition, unit } => partition.start(index) * unit,
             Layout::Listed { bounds, .. } => bounds.get(index as usize).copied().unwrap_or(0),
+            Layout::Pooled { bounds, .. } => bounds.get(index as usize).unwrap_or(0),
         }
     }
 
@@ -151,7 +191,7 @@ impl<'a> Blocks<'a> {
         match self.layout {
             Layout::Equal(len) => len,
             Layout::Split { partition, unit } => (partition.range(0).len()) * unit,
-            Layout::Listed { longest, .. } => longest,
+            Layout::Listed { longest, .. } | Layout::Pooled { longest, .. } => longest,
         }
     }
 
@@ -203,6 +243,18 @@ mod tests {
         let blocks = Blocks::listed(&[0, 2, 2, 5]).unwrap();
         assert_eq!((0..3).map(|rank| blocks.len(rank)).collect::<std::vec::Vec<_>>(), [2, 0, 3]);
         assert!(blocks.suffice(3) && !blocks.suffice(4));
+    }
+
+    #[test]
+    fn g3_pooled_boundaries_are_as_listed_ones() {
+        let pool = [0, 2, 2, 5].map(AtomicUsize::new);
+        let (pooled, listed) = (Blocks::pooled(&pool).unwrap(), Blocks::listed(&[0, 2, 2, 5]).unwrap());
+        assert_eq!((pooled.longest(), pooled.are_equal(), pooled.suffice(4)), (3, false, false));
+        for rank in 0..3 {
+            assert_eq!((pooled.start(rank), pooled.len(rank)), (listed.start(rank), listed.len(rank)));
+        }
+        pool[2].store(1, Ordering::Relaxed);
+        assert_eq!((Blocks::pooled(&pool), Blocks::pooled(&[])), (Err(NotAscending), Err(NotAscending)));
     }
 
     #[test]

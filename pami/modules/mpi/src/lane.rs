@@ -3,10 +3,11 @@
 //! Everything of a communicator happens in one lane: its messages, its requests, its collectives. A thread that wants a
 //! lane which another one waits in makes that one give way: see [`Library::enter`].
 
+use crate::collective::Collectives;
 use crate::communicator::Communicators;
 use crate::error::{Error, Result};
 use crate::library::{Library, fill};
-use crate::message::{Messages, Wanted};
+use crate::message::{Handling, Messages, Wanted};
 use crate::request::{Requests, Slot};
 use crate::settings::Settings;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,6 +24,7 @@ pub(crate) struct State {
     pub(crate) requests: Requests,
     pub(crate) messages: Messages,
     pub(crate) communicators: Communicators,
+    pub(crate) collectives: Collectives,
 }
 
 impl State {
@@ -32,6 +34,7 @@ impl State {
             requests: Requests::new(lane, fill(node, settings.requests.into(), Slot::new)?),
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
+            collectives: Collectives::new(node, settings)?,
         })
     }
 
@@ -49,6 +52,8 @@ pub(crate) struct Lane<P: Port> {
     wanted: AtomicU32,
     /// Something waits for room below.
     pub(crate) pending: AtomicBool,
+    /// A collective does.
+    pub(crate) collecting: AtomicBool,
     poster: Once<Poster<P>>,
     wake: WorkSlot<P>,
 }
@@ -61,11 +66,13 @@ impl<P: Port> Lane<P> {
     pub(crate) fn new() -> Self {
         let requests = Requests::new(0, &mut []);
         let (messages, communicators) = (Messages::default(), Communicators::default());
+        let collectives = Collectives::default();
         Self {
             context: Mutex::new(None),
-            state: Mutex::new(State { requests, messages, communicators }),
+            state: Mutex::new(State { requests, messages, communicators, collectives }),
             wanted: AtomicU32::new(0),
             pending: AtomicBool::new(false),
+            collecting: AtomicBool::new(false),
             poster: Once::new(),
             wake: WorkSlot::new(),
         }
@@ -80,6 +87,24 @@ impl<P: Port> Lane<P> {
     /// Whether another thread wants the context.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether something waits for room below.
+    pub(crate) fn lags(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) || self.collecting.load(Ordering::Relaxed)
+    }
+
+    /// Goes on with what found no room below.
+    pub(crate) fn catch_up(&self, active: &mut Active<P>, handling: &Handling<P>) {
+        if self.pending.load(Ordering::Relaxed) {
+            self.go_on(active, handling);
+        }
+        if self.collecting.load(Ordering::Relaxed) {
+            let mut state = self.state.lock();
+            let State { collectives, requests, .. } = &mut *state;
+            collectives.go_on(active, requests, |cookie| handling.ended(cookie));
+            self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
+        }
     }
 
     /// The context. Whoever waits with it gives it up for this.

@@ -10,6 +10,9 @@
 //! | [`library`], [`settings`], [`error`], [`lane`] | the instance, its contexts, who may use them |
 //! | [`request`], [`status`] | what is under way, waiting and testing |
 //! | [`communicator`], [`group`], [`attribute`] | who communicates |
+//! | [`data`], [`datatype`] | what is sent, received or worked on |
+//! | [`op`], [`collective`] | operators, collectives |
+//! | [`cartesian`] | grids of processes |
 //! | [`message`] | point to point: matching, protocols, probe, cancel |
 //! | [`protocols`] | every call into the layer below that moves data |
 #![no_std]
@@ -18,6 +21,8 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod cartesian;
+pub mod collective;
 pub mod communicator;
 pub mod data;
 pub mod datatype;
@@ -25,17 +30,20 @@ pub mod error;
 pub mod lane;
 pub mod library;
 pub mod message;
+pub mod op;
 pub mod protocols;
 pub mod request;
 pub mod settings;
 pub mod status;
 
+pub use collective::{Blocks, IN_PLACE, Operand};
 pub use communicator::Communicator;
 pub use data::{Data, DataError};
 pub use datatype::{Basic, Datatype, Native, TypeError, Types};
 pub use error::{Class, Error, Result};
 pub use library::{Mpi, Threads};
 pub use message::{ANY_SOURCE, ANY_TAG, BSEND_OVERHEAD, Matched, PROC_NULL, TAG_UB};
+pub use op::{Op, reduce_local};
 pub use request::Request;
 pub use settings::{Setting, Settings};
 pub use status::Status;

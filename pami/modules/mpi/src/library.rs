@@ -1,5 +1,6 @@
 //! An instance of the library: init, finalize, and what it can be asked (the standard's chapter on environments).
 
+use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::lane::{Lane, State};
 use crate::message::{Attached, Handling};
@@ -39,6 +40,7 @@ pub(crate) struct Library<N: Node> {
     /// Memory for copies, while nobody has it.
     pub(crate) spare: Mutex<Option<Shared>>,
     pub(crate) handling: Once<Handling<N::Port>>,
+    types: Types,
 }
 
 /// A library instance (the standard has one for each process; this can have several). `Copy`, and usable by all threads.
@@ -117,6 +119,7 @@ impl<N: Node> Mpi<N> {
                 attached: Mutex::new(Attached::default()),
                 spare: Mutex::new(None),
                 handling: Once::new(),
+                types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
         let handling = Handling::new(library)?;
@@ -190,6 +193,11 @@ impl<N: Node> Mpi<N> {
                 self.library.sleeps.store(sleeps, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Where derived datatypes are made.
+    pub fn types(&self) -> &'static Types {
+        &self.library.types
     }
 
     /// The node that it was made for.

@@ -27,6 +27,17 @@ pub struct Settings {
     pub collectives: usize,
     /// Messages of collectives that may come early; see [`pami::Limits::early`].
     pub early: usize,
+    /// Collectives that were called and are not complete, in each context. Those over [`collectives`](Self::collectives)
+    /// wait.
+    pub collective_requests: usize,
+    /// Bytes of scratch memory for collectives in each context.
+    pub collective_scratch: usize,
+    /// Lists of counts and displacements that each context keeps for collectives of the v forms, one for each buffer.
+    pub collective_lists: usize,
+    /// Derived datatypes at a time.
+    pub types: usize,
+    /// Runs of equally spaced blocks that a datatype can have.
+    pub type_runs: usize,
     /// Ranks that groups which are no ranges can have together.
     pub group_ranks: usize,
     /// Keys of attributes.
@@ -50,6 +61,11 @@ impl Default for Settings {
             communicators: 16,
             collectives: 16,
             early: 128,
+            collective_requests: 64,
+            collective_scratch: 256 << 10,
+            collective_lists: 8,
+            types: 64,
+            type_runs: 32,
             group_ranks: 4096,
             keyvals: 16,
             attributes: 64,

@@ -146,6 +146,10 @@ impl<N: Node> Communicator<N> {
     ) -> Result<Request> {
         loop {
             let begun = self.enter(|active, state| {
+                // Those that were called before come first.
+                if state.collectives.has_waiting(self.id) {
+                    return Ok(None);
+                }
                 let slot = state.requests.open(None)?;
                 let handling = self.library.handling.get().ok_or(Error::Finalized)?;
                 let begun = collect(handling.ended(state.requests.cookie(slot)))

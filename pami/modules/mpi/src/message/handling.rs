@@ -2,7 +2,7 @@
 
 use super::At;
 use crate::error::Result;
-use crate::lane::Lane;
+use crate::lane::{Lane, State};
 use crate::library::{Library, place};
 use crate::protocols::{CONTROL, DATA, EAGER, Handlers};
 use crate::status::Status;
@@ -40,11 +40,11 @@ impl<P: Port> Handling<P> {
         let node = library.node;
         let ended = place(node, move |active: &mut Active<P>, completion: Completion| {
             let error = completion.result.err().map(Into::into);
-            library.at(active, |at| {
-                if let Some(slot) = at.requests.of_cookie(completion.cookie) {
-                    at.requests.complete(slot, Status { error, ..Status::EMPTY });
-                }
-            });
+            let Some(lane) = library.lanes.get(usize::from(active.endpoint().context().0)) else { return };
+            let State { requests, collectives, .. } = &mut *lane.state.lock();
+            if let Some(slot) = requests.of_cookie(completion.cookie) {
+                requests.complete(slot, collectives.end(slot, Status { error, ..Status::EMPTY }));
+            }
         })?;
         let copied = place(node, move |active: &mut Active<P>, completion: Completion| {
             library.at(active, |at| at.copied(completion.cookie, completion.result));

@@ -53,7 +53,7 @@ impl<N: Node> Library<N> {
             let _ = contexts.push(guard.as_mut().ok_or(Error::Finalized)?);
         }
         let handling = self.handling.get().ok_or(Error::Finalized)?;
-        let pending = lanes.iter().any(|lane| lane.pending.load(Ordering::Relaxed));
+        let pending = lanes.iter().any(|lane| lane.lags());
         let timeout = match (self.sleeps.load(Ordering::Relaxed), pending) {
             (false, _) => 0,
             (true, true) => RETRY_NS,
@@ -62,8 +62,8 @@ impl<N: Node> Library<N> {
         let held = wait_on(&mut contexts, timeout, |contexts| {
             let mut wanted = false;
             for (lane, context) in lanes.iter().zip(contexts) {
-                if lane.pending.load(Ordering::Relaxed) {
-                    lane.go_on(context, handling);
+                if lane.lags() {
+                    lane.catch_up(context, handling);
                 }
                 wanted |= lane.is_wanted();
             }
@@ -89,8 +89,8 @@ impl<N: Node> Library<N> {
             let Some(mut guard) = lane.try_enter() else { continue };
             let context = guard.as_mut().ok_or(Error::Finalized)?;
             context.advance();
-            if lane.pending.load(Ordering::Relaxed) {
-                lane.go_on(context, handling);
+            if lane.lags() {
+                lane.catch_up(context, handling);
             }
         }
         Ok(())
