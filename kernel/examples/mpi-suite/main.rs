@@ -13,7 +13,7 @@ mod operators;
 mod point_to_point;
 mod threads;
 
-use check::{Check, Outcome, Suite};
+use check::{Outcome, Suite};
 use kernel::{JobError, Task};
 use mpi::{Error, Mpi, Settings, Threads};
 
@@ -22,8 +22,14 @@ kernel::entry!(main);
 /// Contexts of the library; communicators are hashed over them.
 const CONTEXTS: u8 = 2;
 
-const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 3] =
-    [("point-to-point", point_to_point::run), ("environment", environment::run), ("threads", threads::run)];
+const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 6] = [
+    ("point-to-point", point_to_point::run),
+    ("datatypes", datatypes::run),
+    ("operators", operators::run),
+    ("collectives", collectives::run),
+    ("environment", environment::run),
+    ("threads", threads::run),
+];
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     let only = chosen(task)?;
