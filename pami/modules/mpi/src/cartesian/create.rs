@@ -2,9 +2,14 @@
 
 use super::embedding::Embedding;
 use super::{Grid, MAX_DIMS};
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, UNDEFINED};
 use crate::error::{Error, Result};
 use pami::client::Node;
+
+/// As colors and keys are.
+fn signed(number: u32) -> Result<i32> {
+    i32::try_from(number).map_err(|_| Error::Dims)
+}
 
 impl<N: Node> Communicator<N> {
     /// The rank that this process should have in a grid so that neighbours are near (`MPI_Cart_map`): its place in the torus,
@@ -41,7 +46,8 @@ impl<N: Node> Communicator<N> {
         let grid = Grid::new(dims, periods)?;
         let place = self.cart_map(&grid)?;
         let key = place.map(|place| if reorder { place } else { self.rank() });
-        let made = self.split(key.map(|_| 0), key.unwrap_or(0) as i32)?;
+        let (color, key) = key.map_or((UNDEFINED, 0), |key| (0, key));
+        let made = self.split(color, signed(key)?)?;
         made.map(|comm| comm.with_grid(grid)).transpose()
     }
 
@@ -90,7 +96,7 @@ impl<N: Node> Communicator<N> {
     /// [`Error::Topology`], [`Error::Dims`], and those of a split.
     pub fn cart_sub(&self, remain: &[bool]) -> Result<Self> {
         let (sub, color, key) = self.cart_get()?.sub(self.rank(), remain)?;
-        let made = self.split(Some(color), key as i32)?;
+        let made = self.split(signed(color)?, signed(key)?)?;
         made.ok_or(Error::Topology)?.with_grid(sub)
     }
 }
