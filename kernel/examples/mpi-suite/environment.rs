@@ -11,5 +11,9 @@ pub fn run(suite: &Suite) -> Outcome {
     suite.equal("a changed setting", suite.mpi.settings().eager_limit, 100);
     suite.mpi.set(Setting::EagerLimit(before.eager_limit));
     suite.equal("changed back", suite.mpi.settings(), before);
+    let (start, tick) = (suite.mpi.wtime()?, suite.mpi.wtick());
+    suite.that("time goes on", suite.mpi.wtime()? >= start && tick > 0.0);
+    suite.that("a name", !suite.mpi.processor_name().is_empty());
+    suite.equal("all nodes live", suite.world.dead_node()?, None);
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod check;
 mod collectives;
+mod communicators;
 mod datatypes;
 mod desk;
 mod environment;
