@@ -13,6 +13,7 @@ mod environment;
 mod operators;
 mod point_to_point;
 mod threads;
+mod topologies;
 
 use check::{Outcome, Suite};
 use kernel::{JobError, Task};
@@ -23,11 +24,13 @@ kernel::entry!(main);
 /// Contexts of the library; communicators are hashed over them.
 const CONTEXTS: u8 = 2;
 
-const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 6] = [
+const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 8] = [
     ("point-to-point", point_to_point::run),
     ("datatypes", datatypes::run),
     ("operators", operators::run),
     ("collectives", collectives::run),
+    ("communicators", communicators::run),
+    ("topologies", topologies::run),
     ("environment", environment::run),
     ("threads", threads::run),
 ];

@@ -48,14 +48,20 @@ impl<N: Node> Communicator<N> {
         let key = place.map(|place| if reorder { place } else { self.rank() });
         let (color, key) = key.map_or((UNDEFINED, 0), |key| (0, key));
         let made = self.split(color, signed(key)?)?;
-        made.map(|comm| comm.with_grid(grid)).transpose()
+        made.map(|comm| comm.with_grid(Some(grid))).transpose()
     }
 
-    fn with_grid(self, grid: Grid) -> Result<Self> {
+    /// Gives it a grid.
+    pub(crate) fn with_grid(self, grid: Option<Grid>) -> Result<Self> {
         self.enter(|_, state| {
-            self.entry(state)?.grid = Some(grid);
+            self.entry(state)?.grid = grid;
             Ok(self)
         })
+    }
+
+    /// Its grid, if it has one.
+    pub(crate) fn grid(&self) -> Result<Option<Grid>> {
+        self.enter(|_, state| Ok(self.entry(state)?.grid))
     }
 
     /// `MPI_Cart_get`: its grid.
@@ -63,7 +69,7 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Topology`] if it has none; [`Error::Comm`].
     pub fn cart_get(&self) -> Result<Grid> {
-        self.enter(|_, state| self.entry(state)?.grid.ok_or(Error::Topology))
+        self.grid()?.ok_or(Error::Topology)
     }
 
     /// `MPI_Cart_coords`, in the first places of the array.
@@ -97,6 +103,6 @@ impl<N: Node> Communicator<N> {
     pub fn cart_sub(&self, remain: &[bool]) -> Result<Self> {
         let (sub, color, key) = self.cart_get()?.sub(self.rank(), remain)?;
         let made = self.split(signed(color)?, signed(key)?)?;
-        made.ok_or(Error::Topology)?.with_grid(sub)
+        made.ok_or(Error::Topology)?.with_grid(Some(sub))
     }
 }
