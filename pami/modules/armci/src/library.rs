@@ -4,6 +4,7 @@ use crate::accumulate;
 use crate::error::Error;
 use crate::group::Areas;
 use crate::lane::Lane;
+use crate::memory::Memory;
 use crate::mutex::Mutexes;
 use crate::protocols::{self, Protocols};
 use crate::requests::{Kind, OWN, Requests, Slot};
@@ -13,12 +14,9 @@ use pami::{
     Active, Buffer, Client, ClientBuilder, ClientError, Completion, Endpoint, Fetched, Limits, Message, Node,
     OperationError, Receive, Region, RegionHandle, Rights, SendError, Shared,
 };
-use rings::buffer::CONTROL_BYTES;
 use spin::{Mutex, Once};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a buffer takes besides its data: the count in front, and its alignment.
-const BUFFER_EXTRA: usize = 2 * CONTROL_BYTES;
 /// Longest wait of a thread before it looks after contexts that nobody has.
 const OTHERS_NS: u64 = 1_000_000;
 /// Between two looks at whether a context can be ended.
@@ -57,33 +55,6 @@ pub(crate) struct Inner<N: Node> {
     memory: &'static Once<Shared>,
     /// By task.
     pub(crate) handles: Once<&'static [RegionHandle]>,
-}
-
-/// Memory of the node for good.
-pub(crate) struct Memory<N: Node>(pub &'static N);
-
-impl<N: Node> Memory<N> {
-    pub(crate) fn slice<T: Send>(
-        &self,
-        what: &'static str,
-        len: usize,
-        value: impl FnMut() -> T,
-    ) -> Result<&'static mut [T], Error> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        self.0.memory(len, value).ok_or(Error::Memory { what, bytes })
-    }
-
-    pub(crate) fn place<T: Send>(&self, what: &'static str, value: T) -> Result<&'static mut T, Error> {
-        let mut value = Some(value);
-        let placed = self.0.memory(1, || value.take()).and_then(|places| places.first_mut()?.as_mut());
-        placed.ok_or(Error::Memory { what, bytes: size_of::<T>() })
-    }
-
-    pub(crate) fn buffer(&self, what: &'static str, len: usize) -> Result<Buffer, Error> {
-        let bytes = len.saturating_add(BUFFER_EXTRA);
-        let memory = self.slice(what, bytes, || 0u8)?;
-        Buffer::new(memory).map_err(|_| Error::Memory { what, bytes })
-    }
 }
 
 impl<N: Node> Library<N> {

@@ -10,7 +10,8 @@
 //! table of waiters. An answer that finds no room is sent by work that is posted to the context.
 
 use crate::error::Error;
-use crate::library::{Library, Memory};
+use crate::library::Library;
+use crate::memory::Memory;
 use crate::protocols::{self, Message};
 use crate::settings::Settings;
 use core::ops::Range;
