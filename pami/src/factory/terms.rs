@@ -1,0 +1,220 @@
+//! On what terms an operation is carried out: whose settings hold, and where its object lies.
+
+use super::memory::Settings;
+use super::object::{Loan, ObjectMemory};
+use crate::context::Active;
+use crate::device::{Path, Port, Unreachable};
+use crate::endpoint::Endpoint;
+use crate::error::SendError;
+use crate::operation::{Operation, Operations};
+
+/// Known where an operation is compiled, so a direct call pays nothing for there being others.
+pub(crate) trait Terms<P: Port>: Copy {
+    /// Room that was found for the object.
+    type Room;
+
+    /// The path to a target.
+    fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError>;
+    /// Bytes from which on data goes by rendezvous.
+    fn rendezvous_from(self, active: &Active<P>) -> usize;
+    /// Whether a put is answered though nobody wants to know: its path is not that of the fences.
+    fn must_be_answered(self) -> bool;
+
+    /// Finds room.
+    fn room(self, operations: &Operations<P>) -> Result<Self::Room, SendError>;
+    /// Whether it is a place: else the operation has to wait for one before anything of it is done.
+    fn is_now(room: &Self::Room) -> bool;
+    /// Lets the operation begin.
+    fn begin(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
+    /// The same for one that was carried out.
+    fn begin_settled(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
+    /// The same for a fence.
+    fn begin_fence(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
+}
+
+/// The client's settings, the context's memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Direct;
+
+impl<P: Port> Terms<P> for Direct {
+    type Room = u8;
+
+    #[inline(always)]
+    fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
+        active.path_to(target)
+    }
+
+    #[inline(always)]
+    fn rendezvous_from(self, active: &Active<P>) -> usize {
+        active.rendezvous_from
+    }
+
+    #[inline(always)]
+    fn must_be_answered(self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn room(self, operations: &Operations<P>) -> Result<u8, SendError> {
+        operations.free_place().ok_or(SendError::Again)
+    }
+
+    #[inline(always)]
+    fn is_now(_: &u8) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn begin(active: &mut Active<P>, number: u8, operation: Operation<P>) {
+        active.begin(number, operation);
+    }
+
+    #[inline(always)]
+    fn begin_settled(active: &mut Active<P>, number: u8, operation: Operation<P>) {
+        active.begin_settled(number, operation);
+    }
+
+    #[inline(always)]
+    fn begin_fence(active: &mut Active<P>, number: u8, operation: Operation<P>) {
+        active.operations.fences |= 1 << number;
+        active.begin(number, operation);
+    }
+}
+
+/// A factory's settings, the context's memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Registered<'a>(pub(crate) &'a Settings);
+
+impl<P: Port> Terms<P> for Registered<'_> {
+    type Room = u8;
+
+    #[inline(always)]
+    fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
+        if self.0.own_path { self.0.locate(active, target) } else { active.path_to(target) }
+    }
+
+    #[inline(always)]
+    fn rendezvous_from(self, _: &Active<P>) -> usize {
+        self.0.rendezvous_from
+    }
+
+    #[inline(always)]
+    fn must_be_answered(self) -> bool {
+        self.0.own_path
+    }
+
+    #[inline(always)]
+    fn room(self, operations: &Operations<P>) -> Result<u8, SendError> {
+        Direct.room(operations)
+    }
+
+    #[inline(always)]
+    fn is_now(_: &u8) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn begin(active: &mut Active<P>, number: u8, operation: Operation<P>) {
+        Direct::begin(active, number, operation);
+    }
+
+    #[inline(always)]
+    fn begin_settled(active: &mut Active<P>, number: u8, operation: Operation<P>) {
+        Direct::begin_settled(active, number, operation);
+    }
+
+    #[inline(always)]
+    fn begin_fence(active: &mut Active<P>, number: u8, operation: Operation<P>) {
+        Direct::begin_fence(active, number, operation);
+    }
+}
+
+/// A factory's settings, the caller's memory.
+pub(crate) struct InMemory<'a, P: Port>(pub(crate) &'a Settings, pub(crate) &'static ObjectMemory<P>);
+
+impl<P: Port> Clone for InMemory<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P: Port> Copy for InMemory<'_, P> {}
+
+/// The caller's memory, and a place if one is free.
+pub(crate) struct Lodging<P: Port> {
+    memory: &'static ObjectMemory<P>,
+    loan: Loan<P>,
+    place: Option<u8>,
+}
+
+impl<P: Port> Lodging<P> {
+    /// Puts the operation there. Returns its place.
+    fn put(mut self, active: &mut Active<P>, operation: Operation<P>) -> Option<u8> {
+        *self.loan = Some(operation);
+        match self.place {
+            Some(number) => active.operations.lend(number, self.loan),
+            None => {
+                drop(self.loan);
+                active.wait_for_place(self.memory);
+            }
+        }
+        self.place
+    }
+}
+
+impl<P: Port> Terms<P> for InMemory<'_, P> {
+    type Room = Lodging<P>;
+
+    fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
+        Registered(self.0).path(active, target)
+    }
+
+    fn rendezvous_from(self, _: &Active<P>) -> usize {
+        self.0.rendezvous_from
+    }
+
+    fn must_be_answered(self) -> bool {
+        self.0.own_path
+    }
+
+    fn room(self, operations: &Operations<P>) -> Result<Lodging<P>, SendError> {
+        let loan = self.1.take().ok_or(SendError::MemoryInUse)?;
+        Ok(Lodging { memory: self.1, loan, place: operations.free_place() })
+    }
+
+    fn is_now(room: &Lodging<P>) -> bool {
+        room.place.is_some()
+    }
+
+    fn begin(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {
+        let path = operation.path;
+        if let Some(number) = room.put(active, operation) {
+            active.launch(number, path);
+        }
+    }
+
+    fn begin_settled(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {
+        if let Some(number) = room.put(active, operation) {
+            active.operations.settling |= 1 << number;
+            active.stir();
+        }
+    }
+
+    fn begin_fence(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {
+        Self::begin(active, room, operation);
+    }
+}
+
+impl Settings {
+    /// The path that the factory was registered for.
+    #[cold]
+    #[inline(never)]
+    fn locate<P: Port>(&self, active: &Active<P>, target: Endpoint) -> Result<Path, SendError> {
+        if target.client() != active.me.client() {
+            return Err(SendError::ForeignClient);
+        }
+        active.port.locate(target, self.local_paths).map_err(|error| match error {
+            Unreachable::NoSuchEndpoint => SendError::Unreachable,
+            Unreachable::Dead(node) => SendError::Dead(node),
+        })
+    }
+}
