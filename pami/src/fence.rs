@@ -18,7 +18,7 @@ use crate::device::{Path, Port, Unreachable};
 use crate::dispatch::Done;
 use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
-use crate::factory::terms::{Direct, Terms};
+use crate::factory::terms::{Here, Terms};
 use crate::operation::{Action, Blocked, Operation, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::reception::{Reception, Stage};
@@ -97,7 +97,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or why the target has no path.
     pub fn fence(&mut self, target: Endpoint, done: Done<P>) -> Result<(), SendError> {
-        self.fence_on(target, done, Direct)
+        self.fence_on(target, done, Here(None))
     }
 
     #[inline(always)]
@@ -119,7 +119,7 @@ impl<P: Port> Active<P> {
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, [`SendError::Unreachable`] if the job
     /// does not have one of the tasks.
     pub fn fence_tasks(&mut self, tasks: impl Into<TaskList>, done: Done<P>) -> Result<(), SendError> {
-        self.fence_tasks_on(tasks.into(), done, Direct)
+        self.fence_tasks_on(tasks.into(), done, Here(None))
     }
 
     pub(crate) fn fence_tasks_on<T: Terms<P>>(

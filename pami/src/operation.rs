@@ -237,7 +237,7 @@ impl<P: Port> Active<P> {
     }
 
     /// Lets the operation at a place begin, if nothing on its path is in front of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn launch(&mut self, number: u8, path: Option<Path>) {
         self.stir();
         let waits = path.is_none_or(|path| self.is_in_line(path));

@@ -8,7 +8,8 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::factory::terms::{Direct, Terms};
+use crate::factory::memory::Settings;
+use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
 use crate::operation::{Action, Operation, Queued, message_number};
@@ -98,8 +99,19 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if
     /// [`OPERATIONS`](crate::send::OPERATIONS) are under way.
+    #[inline]
     pub fn put(&mut self, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        self.put_on(put, Direct)
+        self.put_here(put, None)
+    }
+
+    /// By the settings of a factory, if there is one.
+    #[inline(never)]
+    pub(crate) fn put_here(
+        &mut self,
+        put: Put<P>,
+        settings: Option<&Settings>,
+    ) -> Result<(), (SendError, Payload)> {
+        self.put_on(put, Here(settings))
     }
 
     #[inline(always)]

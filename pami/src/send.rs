@@ -13,7 +13,8 @@ use crate::device::{Full, Path, Port};
 use crate::dispatch::{DISPATCH_IDS, Done};
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
-use crate::factory::terms::{Direct, Terms};
+use crate::factory::memory::Settings;
+use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::Layout;
 pub use crate::operation::OPERATIONS;
@@ -171,8 +172,19 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if [`OPERATIONS`] are under way.
+    #[inline]
     pub fn send(&mut self, send: Send<'_, P>) -> Result<(), (SendError, Payload)> {
-        self.send_on(send, Direct)
+        self.send_here(send, None)
+    }
+
+    /// By the settings of a factory, if there is one.
+    #[inline(never)]
+    pub(crate) fn send_here(
+        &mut self,
+        send: Send<'_, P>,
+        settings: Option<&Settings>,
+    ) -> Result<(), (SendError, Payload)> {
+        self.send_on(send, Here(settings))
     }
 
     #[inline(always)]
@@ -181,16 +193,15 @@ impl<P: Port> Active<P> {
         send: Send<'_, P>,
         terms: T,
     ) -> Result<(), (SendError, Payload)> {
-        let rendezvous_from = terms.rendezvous_from(self);
-        let checked = self.check_send(&send, terms);
-        let Send { target, dispatch, payload, layout, local_done, remote_done, .. } = send;
+        let Send { target, dispatch, header, payload, layout, local_done, remote_done } = send;
+        let checked = self.check_send(target, dispatch, header, (&payload, &layout), terms);
         let (path, header, total, room) = match checked {
             Ok(checked) => checked,
             Err(error) => return Err((error, payload)),
         };
         let order = self.next_order();
         let (data, lease) = Gather::new(payload, layout, total);
-        let region = self.lend_for_rendezvous(path, &data, rendezvous_from);
+        let region = self.lend_for_rendezvous(path, &data, terms.rendezvous_from(self));
         let operation = Operation {
             path: Some(path),
             target,
@@ -210,10 +221,12 @@ impl<P: Port> Active<P> {
 
     fn check_send<T: Terms<P>>(
         &mut self,
-        send: &Send<'_, P>,
+        target: Endpoint,
+        dispatch: u8,
+        header: &[u8],
+        (payload, layout): (&Payload, &Layout),
         terms: T,
     ) -> Result<(Path, Vec<u8, HEADER_LIMIT>, u32, T::Room), SendError> {
-        let &Send { target, dispatch, header, ref payload, ref layout, .. } = send;
         if usize::from(dispatch) >= DISPATCH_IDS {
             return Err(SendError::DispatchId);
         }

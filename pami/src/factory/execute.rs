@@ -6,7 +6,7 @@ use super::function::{
     ReceiveFunction, SendFunction,
 };
 use super::object::ObjectMemory;
-use super::terms::{InMemory, Registered};
+use super::terms::InMemory;
 use crate::collective::engine::{Collect, CollectError};
 use crate::context::Active;
 use crate::device::Port;
@@ -109,7 +109,7 @@ impl Factory<SendFunction> {
             return Err((error, outgoing.payload));
         }
         let settings = self.settings();
-        active.send_on(outgoing.to(settings.dispatch), Registered(settings))
+        active.send_here(outgoing.to(settings.dispatch), Some(settings))
     }
 
     /// The same with the object in the caller's memory.
@@ -140,7 +140,7 @@ impl Factory<PutFunction> {
         if let Err(error) = self.check(active) {
             return Err((error, put.payload));
         }
-        active.put_on(put, Registered(self.settings()))
+        active.put_here(put, Some(self.settings()))
     }
 
     /// The same with the object in the caller's memory.
@@ -168,7 +168,7 @@ impl Factory<GetFunction> {
     #[inline]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
         self.check(active)?;
-        active.get_on(get, Registered(self.settings()))
+        active.get_here(get, Some(self.settings()))
     }
 
     /// The same with the object in the caller's memory.
@@ -194,7 +194,7 @@ impl Factory<FetchFunction> {
     #[inline]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
         self.check(active)?;
-        active.fetch_on(fetch, Registered(self.settings()))
+        active.fetch_here(fetch, Some(self.settings()))
     }
 
     /// The same with the object in the caller's memory.
@@ -225,7 +225,7 @@ impl Factory<FenceFunction> {
         done: Done<P>,
     ) -> Result<(), SendError> {
         self.check(active)?;
-        active.fence_on(target, done, Registered(self.settings()))
+        active.fence(target, done)
     }
 
     /// The same with the object in the caller's memory.
@@ -254,7 +254,7 @@ impl Factory<FenceFunction> {
         done: Done<P>,
     ) -> Result<(), SendError> {
         self.check(active)?;
-        active.fence_tasks_on(tasks.into(), done, Registered(self.settings()))
+        active.fence_tasks(tasks, done)
     }
 
     /// The same with the object in the caller's memory.
@@ -274,8 +274,8 @@ impl Factory<FenceFunction> {
 }
 
 impl Factory<CollectFunction> {
-    /// Starts the collective that the factory is for, as [`Active::collect`], with the factory's algorithm if it has one;
-    /// its object lies in the memory that the context has for collectives.
+    /// Starts the collective that the factory is for, as [`Active::collect`], with the factory's algorithm if it has
+    /// one; its object lies in the memory that the context has for collectives.
     ///
     /// # Errors
     /// Those, [`CollectError::ForeignFactory`], and [`CollectError::OtherCollective`].

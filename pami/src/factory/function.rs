@@ -39,17 +39,17 @@ pub struct ImmediateFunction {
 pub struct SendFunction {
     /// Id of the handler at the targets.
     pub dispatch: u8,
-    /// Bytes from which on they go by rendezvous; 0 for all with data, `usize::MAX` for none, `None` for what the client
-    /// says (SPEC P-6). What goes eagerly and is longer than the target's kept places cannot be kept for later there: see
-    /// [`Active::can_keep`](crate::Active::can_keep).
+    /// Bytes from which on they go by rendezvous; 0 for all with data, `usize::MAX` for none, `None` for what the
+    /// client says (SPEC P-6). What goes eagerly and is longer than the target's kept places cannot be kept for later
+    /// there: see [`Active::can_keep`](crate::Active::can_keep).
     pub rendezvous_from: Option<usize>,
 }
 
 /// [`put`](crate::Active::put): writes into regions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PutFunction {
-    /// Whether those within the node stay there (SPEC P-9); `None`: as the client says. Operations that take different
-    /// paths to one endpoint have no order among them but by fences.
+    /// Whether those within the node stay there (SPEC P-9); `None`: as the client says. Operations that take
+    /// different paths to one endpoint have no order among them but by fences.
     pub local_paths: Option<bool>,
 }
 
@@ -67,8 +67,8 @@ pub struct FetchFunction {
     pub local_paths: Option<bool>,
 }
 
-/// [`fence`](crate::Active::fence) and [`fence_tasks`](crate::Active::fence_tasks): they wait for the operations of all
-/// factories.
+/// [`fence`](crate::Active::fence) and [`fence_tasks`](crate::Active::fence_tasks): they wait for the operations of
+/// all factories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FenceFunction;
 
@@ -81,10 +81,11 @@ pub struct CollectFunction {
     pub algorithm: Option<(Algorithm, Tuning)>,
 }
 
-/// Reception: a dispatch handler, and [`accept`](crate::Active::accept) of what it wanted later. To be registered before
-/// the client has contexts, so that no message can find its handler missing.
+/// Reception: a dispatch handler, and [`accept`](crate::Active::accept) of what it wanted later. To be registered
+/// before the client has contexts, so that no message can find its handler missing.
 pub struct ReceiveFunction<P: Port> {
-    /// The dispatch id; `None` for the lowest that is free. As all tasks register in the same order it is the same at all.
+    /// The dispatch id; `None` for the lowest that is free. As all tasks register in the same order it is the same at
+    /// all.
     pub dispatch: Option<u8>,
     /// Called for each message to that id.
     pub handler: Handler<P>,

@@ -16,11 +16,12 @@ pub struct Settings {
     pub(crate) algorithm: Option<(Algorithm, Tuning)>,
 }
 
-/// Memory for one factory object, of whatever function; what is in it is nobody else's matter (SPEC M-3).
+/// Memory for one factory object, of whatever function; what is in it is nobody else's matter (SPEC M-3). 64 bytes,
+/// of alignment 8, on machines of 64 bits.
 ///
 /// Its size and alignment are those of the type, so no smaller or misaligned memory can be passed as one:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// let memory: &'static mut pami::factory::FactoryMemory = Box::leak(Box::new([0u8; 8]));
 /// ```
 pub struct FactoryMemory {

@@ -1,8 +1,8 @@
 //! Communication objects in memory of those who call (SPEC M-3).
 //!
-//! The object lies there from the call to its last callback. To be found by the answers of its packets it needs the number
-//! of one of the context's places besides. If none is free it waits for one, in the order of the calls; places that become
-//! free go to those that wait, so nobody else finds one before.
+//! The object lies there from the call to its last callback. To be found by the answers of its packets it needs the
+//! number of one of the context's places besides. If none is free it waits for one, in the order of the calls; places
+//! that become free go to those that wait, so nobody else finds one before.
 
 use crate::context::Active;
 use crate::device::{Path, Port};
@@ -13,8 +13,9 @@ use spin::{Mutex, MutexGuard};
 /// An object in the caller's memory, held as long as it has a place.
 pub(crate) type Loan<P> = MutexGuard<'static, Option<Operation<P>>>;
 
-/// Memory for one communication object, the caller's: an instruction that is passed it needs no other and so never fails
-/// with [`SendError::Again`](crate::SendError::Again). What is in it is nobody else's matter.
+/// Memory for one communication object, the caller's: an instruction that is passed it needs no other and so never
+/// fails with [`SendError::Again`](crate::SendError::Again). What is in it is nobody else's matter. 360 bytes, of
+/// alignment 8, on machines of 64 bits.
 ///
 /// It is free at first, and again when the last callback of its operation is called.
 pub struct ObjectMemory<P: Port> {

@@ -230,7 +230,8 @@ impl<N: Node> Client<N> {
     /// Ends a factory. Objects that it has created go on. If its memory was the caller's, it is so again.
     ///
     /// # Errors
-    /// It comes back with [`FactoryError::ForeignFactory`], or [`FactoryError::ContextsAlive`] if it is one for receptions.
+    /// It comes back with [`FactoryError::ForeignFactory`], or [`FactoryError::ContextsAlive`] if it is one for
+    /// receptions.
     pub fn deregister<F: Function<N>>(
         &mut self,
         factory: Factory<F>,

@@ -8,7 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::operation::{Operation, Operations};
 
-/// Known where an operation is compiled, so a direct call pays nothing for there being others.
+/// Where the object lies is known where an operation is compiled, so that nobody pays for there being other memory.
 pub(crate) trait Terms<P: Port>: Copy {
     /// Room that was found for the object.
     type Room;
@@ -32,26 +32,30 @@ pub(crate) trait Terms<P: Port>: Copy {
     fn begin_fence(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
 }
 
-/// The client's settings, the context's memory.
+/// The settings of a factory, or of the client for a direct call; the context's memory. Both are one function each, so that
+/// a factory costs no more than its arguments.
 #[derive(Clone, Copy)]
-pub(crate) struct Direct;
+pub(crate) struct Here<'a>(pub(crate) Option<&'a Settings>);
 
-impl<P: Port> Terms<P> for Direct {
+impl<P: Port> Terms<P> for Here<'_> {
     type Room = u8;
 
     #[inline(always)]
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
-        active.path_to(target)
+        match self.0 {
+            Some(settings) if settings.own_path => settings.locate(active, target),
+            _ => active.path_to(target),
+        }
     }
 
     #[inline(always)]
     fn rendezvous_from(self, active: &Active<P>) -> usize {
-        active.rendezvous_from
+        self.0.map_or(active.rendezvous_from, |settings| settings.rendezvous_from)
     }
 
     #[inline(always)]
     fn must_be_answered(self) -> bool {
-        false
+        self.0.is_some_and(|settings| settings.own_path)
     }
 
     #[inline(always)]
@@ -78,54 +82,6 @@ impl<P: Port> Terms<P> for Direct {
     fn begin_fence(active: &mut Active<P>, number: u8, operation: Operation<P>) {
         active.operations.fences |= 1 << number;
         active.begin(number, operation);
-    }
-}
-
-/// A factory's settings, the context's memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Registered<'a>(pub(crate) &'a Settings);
-
-impl<P: Port> Terms<P> for Registered<'_> {
-    type Room = u8;
-
-    #[inline(always)]
-    fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
-        if self.0.own_path { self.0.locate(active, target) } else { active.path_to(target) }
-    }
-
-    #[inline(always)]
-    fn rendezvous_from(self, _: &Active<P>) -> usize {
-        self.0.rendezvous_from
-    }
-
-    #[inline(always)]
-    fn must_be_answered(self) -> bool {
-        self.0.own_path
-    }
-
-    #[inline(always)]
-    fn room(self, operations: &Operations<P>) -> Result<u8, SendError> {
-        Direct.room(operations)
-    }
-
-    #[inline(always)]
-    fn is_now(_: &u8) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn begin(active: &mut Active<P>, number: u8, operation: Operation<P>) {
-        Direct::begin(active, number, operation);
-    }
-
-    #[inline(always)]
-    fn begin_settled(active: &mut Active<P>, number: u8, operation: Operation<P>) {
-        Direct::begin_settled(active, number, operation);
-    }
-
-    #[inline(always)]
-    fn begin_fence(active: &mut Active<P>, number: u8, operation: Operation<P>) {
-        Direct::begin_fence(active, number, operation);
     }
 }
 
@@ -165,7 +121,7 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
     type Room = Lodging<P>;
 
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
-        Registered(self.0).path(active, target)
+        Here(Some(self.0)).path(active, target)
     }
 
     fn rendezvous_from(self, _: &Active<P>) -> usize {

@@ -463,12 +463,10 @@ fn m5_the_same_collective_by_several_algorithms() {
     let mut contexts: Vec<_> = clients.iter_mut().map(|client| context(client, 0)).collect();
     let (ends, done) = ends();
     let barrier = |what| Collect::<Port>::new(WORLD, what, done(0).unwrap());
+    let world = clients[0].node().world;
     // Three rounds of a signal from each; up and down a tree of five; what the call says.
     for (way, signals) in [(0, 15), (1, 8), (0, 15), (2, 8), (1, 8)] {
-        let sent = |contexts: &[pami::Context<Port>]| {
-            contexts.iter().map(|context| context.counters().collective_sent).sum::<u64>()
-        };
-        let before = sent(&contexts);
+        let before = world.count(Kind::Collective);
         for (context, factories) in contexts.iter_mut().zip(&registered) {
             let call = barrier(Collective::Barrier);
             let call = Collect { algorithm: Some((Algorithm::Nary, tuning)), ..call };
@@ -479,7 +477,7 @@ fn m5_the_same_collective_by_several_algorithms() {
         }
         advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
         assert_eq!(std::mem::take(&mut *ends.lock().unwrap()), vec![(0, None, Ok(())); TASKS as usize]);
-        assert_eq!(sent(&contexts) - before, signals, "way {way}");
+        assert_eq!(world.count(Kind::Collective) - before, signals, "way {way}");
     }
 }
 
