@@ -8,7 +8,6 @@ use crate::device::{Path, Port};
 use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::factory::memory::Settings;
 use crate::factory::terms::{Here, Terms};
 use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
@@ -53,19 +52,8 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
-    #[inline]
     pub fn fetch(&mut self, fetch: Fetch<P>) -> Result<(), SendError> {
-        self.fetch_here(fetch, None)
-    }
-
-    /// By the settings of a factory, if there is one.
-    #[inline(never)]
-    pub(crate) fn fetch_here(
-        &mut self,
-        fetch: Fetch<P>,
-        settings: Option<&Settings>,
-    ) -> Result<(), SendError> {
-        self.fetch_on(fetch, Here(settings))
+        self.fetch_on(fetch, Here(None))
     }
 
     #[inline(always)]

@@ -8,7 +8,6 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::factory::memory::Settings;
 use crate::factory::terms::{Here, Terms};
 use crate::layout::{Cursor, Layout};
 use crate::operation::{Action, Operation, Queued, message_number};
@@ -75,15 +74,8 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the get.
-    #[inline]
     pub fn get(&mut self, get: Get<P>) -> Result<(), SendError> {
-        self.get_here(get, None)
-    }
-
-    /// By the settings of a factory, if there is one.
-    #[inline(never)]
-    pub(crate) fn get_here(&mut self, get: Get<P>, settings: Option<&Settings>) -> Result<(), SendError> {
-        self.get_on(get, Here(settings))
+        self.get_on(get, Here(None))
     }
 
     #[inline(always)]

@@ -8,7 +8,6 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::factory::memory::Settings;
 use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
@@ -99,24 +98,12 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if
     /// [`OPERATIONS`](crate::send::OPERATIONS) are under way.
-    #[inline]
     pub fn put(&mut self, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        self.put_here(put, None)
-    }
-
-    /// By the settings of a factory, if there is one.
-    #[inline(never)]
-    pub(crate) fn put_here(
-        &mut self,
-        put: Put<P>,
-        settings: Option<&Settings>,
-    ) -> Result<(), (SendError, Payload)> {
-        self.put_on(put, Here(settings))
+        self.put_on(put, Here(None))
     }
 
     #[inline(always)]
     pub(crate) fn put_on<T: Terms<P>>(&mut self, put: Put<P>, terms: T) -> Result<(), (SendError, Payload)> {
-        let answers = terms.must_be_answered();
         let (path, total, room) = match self.check_put(&put, terms) {
             Ok(checked) => checked,
             Err(error) => return Err((error, put.payload)),
@@ -143,13 +130,14 @@ impl<P: Port> Active<P> {
             T::begin_settled(self, room, operation);
         } else {
             operation.queued = false;
-            operation.awaits = operation.remote_done.is_some() || answers;
+            operation.awaits = operation.remote_done.is_some() || terms.must_be_answered();
             operation.action = Action::Put(state);
             T::begin(self, room, operation);
         }
         Ok(())
     }
 
+    #[inline(always)]
     fn check_put<T: Terms<P>>(&mut self, put: &Put<P>, terms: T) -> Result<(Path, u32, T::Room), SendError> {
         let path = terms.path(self, put.target)?;
         let total = measure(&put.payload, &put.payload_layout)?;

@@ -13,7 +13,6 @@ use crate::device::{Full, Path, Port};
 use crate::dispatch::{DISPATCH_IDS, Done};
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
-use crate::factory::memory::Settings;
 use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::Layout;
@@ -172,19 +171,8 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if [`OPERATIONS`] are under way.
-    #[inline]
     pub fn send(&mut self, send: Send<'_, P>) -> Result<(), (SendError, Payload)> {
-        self.send_here(send, None)
-    }
-
-    /// By the settings of a factory, if there is one.
-    #[inline(never)]
-    pub(crate) fn send_here(
-        &mut self,
-        send: Send<'_, P>,
-        settings: Option<&Settings>,
-    ) -> Result<(), (SendError, Payload)> {
-        self.send_on(send, Here(settings))
+        self.send_on(send, Here(None))
     }
 
     #[inline(always)]
@@ -219,6 +207,7 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
+    #[inline(always)]
     fn check_send<T: Terms<P>>(
         &mut self,
         target: Endpoint,
@@ -227,7 +216,7 @@ impl<P: Port> Active<P> {
         (payload, layout): (&Payload, &Layout),
         terms: T,
     ) -> Result<(Path, Vec<u8, HEADER_LIMIT>, u32, T::Room), SendError> {
-        if usize::from(dispatch) >= DISPATCH_IDS {
+        if !terms.has_dispatch_id() && usize::from(dispatch) >= DISPATCH_IDS {
             return Err(SendError::DispatchId);
         }
         let path = self.path_to(target)?;

@@ -6,7 +6,7 @@ use super::function::{
     ReceiveFunction, SendFunction,
 };
 use super::object::ObjectMemory;
-use super::terms::InMemory;
+use super::terms::{Here, InMemory};
 use crate::collective::engine::{Collect, CollectError};
 use crate::context::Active;
 use crate::device::Port;
@@ -105,11 +105,8 @@ impl Factory<SendFunction> {
         active: &mut Active<P>,
         outgoing: Outgoing<'_, P>,
     ) -> Result<(), (SendError, Payload)> {
-        if let Err(error) = self.check(active) {
-            return Err((error, outgoing.payload));
-        }
         let settings = self.settings();
-        active.send_here(outgoing.to(settings.dispatch), Some(settings))
+        active.send_on(outgoing.to(settings.dispatch), Here(Some(settings)))
     }
 
     /// The same with the object in the caller's memory.
@@ -122,9 +119,6 @@ impl Factory<SendFunction> {
         active: &mut Active<P>,
         outgoing: Outgoing<'_, P>,
     ) -> Result<(), (SendError, Payload)> {
-        if let Err(error) = self.check(active) {
-            return Err((error, outgoing.payload));
-        }
         let settings = self.settings();
         active.send_on(outgoing.to(settings.dispatch), InMemory(settings, memory))
     }
@@ -135,12 +129,8 @@ impl Factory<PutFunction> {
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
-    #[inline]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        if let Err(error) = self.check(active) {
-            return Err((error, put.payload));
-        }
-        active.put_here(put, Some(self.settings()))
+        active.put_on(put, Here(Some(self.settings())))
     }
 
     /// The same with the object in the caller's memory.
@@ -153,9 +143,6 @@ impl Factory<PutFunction> {
         active: &mut Active<P>,
         put: Put<P>,
     ) -> Result<(), (SendError, Payload)> {
-        if let Err(error) = self.check(active) {
-            return Err((error, put.payload));
-        }
         active.put_on(put, InMemory(self.settings(), memory))
     }
 }
@@ -165,10 +152,18 @@ impl Factory<GetFunction> {
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
-    #[inline]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
+        if self.settings().usual_for == active.me.client() {
+            return active.get_on(get, Here(None));
+        }
+        self.execute_otherwise(active, get)
+    }
+
+    /// Over a path of the factory's own.
+    #[inline(never)]
+    fn execute_otherwise<P: Port>(&self, active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
         self.check(active)?;
-        active.get_here(get, Some(self.settings()))
+        active.get_on(get, Here(Some(self.settings())))
     }
 
     /// The same with the object in the caller's memory.
@@ -191,10 +186,18 @@ impl Factory<FetchFunction> {
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
-    #[inline]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
+        if self.settings().usual_for == active.me.client() {
+            return active.fetch_on(fetch, Here(None));
+        }
+        self.execute_otherwise(active, fetch)
+    }
+
+    /// Over a path of the factory's own.
+    #[inline(never)]
+    fn execute_otherwise<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
         self.check(active)?;
-        active.fetch_here(fetch, Some(self.settings()))
+        active.fetch_on(fetch, Here(Some(self.settings())))
     }
 
     /// The same with the object in the caller's memory.

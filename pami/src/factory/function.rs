@@ -1,6 +1,6 @@
 //! The functions that can be registered, each with the settings that one factory of it may have.
 
-use super::memory::Settings;
+use super::memory::{NOBODY, Settings};
 use super::registry::FactoryError;
 use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
@@ -100,6 +100,9 @@ fn dispatch_id(id: u8) -> Result<u8, FactoryError> {
 fn settle_paths(local_paths: Option<bool>, settings: &mut Settings) {
     let local_paths = local_paths.unwrap_or(settings.local_paths);
     settings.own_path = local_paths != settings.local_paths;
+    if settings.own_path {
+        settings.usual_for = NOBODY;
+    }
     settings.local_paths = local_paths;
 }
 

@@ -3,10 +3,15 @@
 use crate::collective::{Algorithm, Collective, Tuning};
 use crate::endpoint::ClientId;
 
+/// Numbers of clients are lower.
+pub(crate) const NOBODY: ClientId = ClientId(u8::MAX);
+
 /// What a factory knows: all that can be settled when it is registered is.
 #[derive(Clone, Copy)]
 pub struct Settings {
     pub(crate) client: ClientId,
+    /// The client again, unless one-sided operations take another path than its own: then nobody.
+    pub(crate) usual_for: ClientId,
     pub(crate) dispatch: u8,
     /// Takes another path than the client's other operations.
     pub(crate) own_path: bool,
@@ -40,7 +45,8 @@ impl FactoryMemory {
     /// Memory that holds no factory.
     pub const fn new() -> Self {
         let settings = Settings {
-            client: ClientId(u8::MAX),
+            client: NOBODY,
+            usual_for: NOBODY,
             dispatch: 0,
             own_path: false,
             local_paths: true,

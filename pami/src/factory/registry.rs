@@ -212,6 +212,7 @@ impl<N: Node> Client<N> {
     ) -> Result<Factory<F>, Unregistered> {
         let mut settings = Settings {
             client: self.id,
+            usual_for: self.id,
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,
             ..FactoryMemory::new().settings

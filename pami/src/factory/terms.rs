@@ -15,6 +15,8 @@ pub(crate) trait Terms<P: Port>: Copy {
 
     /// The path to a target.
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError>;
+    /// Whether the dispatch id was seen to be one.
+    fn has_dispatch_id(self) -> bool;
     /// Bytes from which on data goes by rendezvous.
     fn rendezvous_from(self, active: &Active<P>) -> usize;
     /// Whether a put is answered though nobody wants to know: its path is not that of the fences.
@@ -32,8 +34,8 @@ pub(crate) trait Terms<P: Port>: Copy {
     fn begin_fence(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
 }
 
-/// The settings of a factory, or of the client for a direct call; the context's memory. Both are one function each, so that
-/// a factory costs no more than its arguments.
+/// The settings of a factory, or of the client; the context's memory. Which of them is known where a call is compiled, so
+/// those without a factory pay nothing for there being some.
 #[derive(Clone, Copy)]
 pub(crate) struct Here<'a>(pub(crate) Option<&'a Settings>);
 
@@ -43,9 +45,15 @@ impl<P: Port> Terms<P> for Here<'_> {
     #[inline(always)]
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
         match self.0 {
-            Some(settings) if settings.own_path => settings.locate(active, target),
+            // One comparison for both: another client's factory, and one with paths of its own.
+            Some(settings) if settings.usual_for != active.me.client() => settings.locate(active, target),
             _ => active.path_to(target),
         }
+    }
+
+    #[inline(always)]
+    fn has_dispatch_id(self) -> bool {
+        self.0.is_some()
     }
 
     #[inline(always)]
@@ -124,6 +132,10 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
         Here(Some(self.0)).path(active, target)
     }
 
+    fn has_dispatch_id(self) -> bool {
+        true
+    }
+
     fn rendezvous_from(self, _: &Active<P>) -> usize {
         self.0.rendezvous_from
     }
@@ -161,10 +173,13 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
 }
 
 impl Settings {
-    /// The path that the factory was registered for.
+    /// The path that the factory was registered for, if it was by the context's client.
     #[cold]
     #[inline(never)]
     fn locate<P: Port>(&self, active: &Active<P>, target: Endpoint) -> Result<Path, SendError> {
+        if self.client != active.me.client() {
+            return Err(SendError::ForeignFactory);
+        }
         if target.client() != active.me.client() {
             return Err(SendError::ForeignClient);
         }
