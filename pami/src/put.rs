@@ -8,6 +8,7 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
+use crate::factory::memory::Settings;
 use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
@@ -99,7 +100,17 @@ impl<P: Port> Active<P> {
     /// The payload comes back with the reason; [`SendError::Again`] if
     /// [`OPERATIONS`](crate::send::OPERATIONS) are under way.
     pub fn put(&mut self, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        self.put_on(put, Here(None))
+        self.put_here(put, None)
+    }
+
+    /// By the settings of a factory, if there is one: one function for both, so a factory costs no more than its argument.
+    #[inline(never)]
+    pub(crate) fn put_here(
+        &mut self,
+        put: Put<P>,
+        settings: Option<&Settings>,
+    ) -> Result<(), (SendError, Payload)> {
+        self.put_on(put, Here(settings))
     }
 
     #[inline(always)]

@@ -105,6 +105,9 @@ impl Factory<SendFunction> {
         active: &mut Active<P>,
         outgoing: Outgoing<'_, P>,
     ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, outgoing.payload));
+        }
         let settings = self.settings();
         active.send_on(outgoing.to(settings.dispatch), Here(Some(settings)))
     }
@@ -119,6 +122,9 @@ impl Factory<SendFunction> {
         active: &mut Active<P>,
         outgoing: Outgoing<'_, P>,
     ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, outgoing.payload));
+        }
         let settings = self.settings();
         active.send_on(outgoing.to(settings.dispatch), InMemory(settings, memory))
     }
@@ -130,7 +136,7 @@ impl Factory<PutFunction> {
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
     pub fn execute<P: Port>(&self, active: &mut Active<P>, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        active.put_on(put, Here(Some(self.settings())))
+        active.put_here(put, Some(self.settings()))
     }
 
     /// The same with the object in the caller's memory.
