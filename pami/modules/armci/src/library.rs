@@ -6,7 +6,7 @@ use crate::group::Areas;
 use crate::lane::Lane;
 use crate::memory::Memory;
 use crate::mutex::Mutexes;
-use crate::protocols::{self, Protocols};
+use crate::protocols::{self, Factories, Protocols};
 use crate::requests::{Kind, OWN, Requests, Slot};
 use crate::settings::{Settings, Wait, check_chunk};
 use crate::slab::{ALIGNMENT, Block, Slab};
@@ -86,7 +86,8 @@ impl<N: Node> Library<N> {
                 }
                 Receive::Done
             })?;
-        let mutexes = Mutexes::place(&memory, tasks, &settings)?;
+        let factories: &Once<Factories> = memory.place("factories", Once::new())?;
+        let mutexes = Mutexes::place(&memory, tasks, &settings, factories)?;
         let on_mutex =
             memory.place("handlers", move |active: &mut Active<N::Port>, message: &Message<'_>| {
                 mutexes.handle(active, message);
@@ -104,7 +105,7 @@ impl<N: Node> Library<N> {
                 lanes,
                 settings: Mutex::new(settings),
                 requests,
-                protocols: Protocols::new(completed, fetched),
+                protocols: Protocols::new(factories, completed, fetched),
                 mutexes,
                 areas: Mutex::new(areas),
                 slab: Mutex::new(Slab::new(len, blocks)),
@@ -120,7 +121,7 @@ impl<N: Node> Library<N> {
             .rendezvous_from(settings.rendezvous_from)
             .kept(settings.kept)
             .collectives(LIMITS);
-        *inner.client.lock() = Some(protocols::register(builder, accumulate, on_mutex)?);
+        *inner.client.lock() = Some(protocols::register(builder, accumulate, on_mutex, factories)?);
         let library = Self { inner, context: 0 };
         match library.start(buffer) {
             Ok(()) => Ok(library),
