@@ -6,7 +6,7 @@ use crate::group::Areas;
 use crate::lane::Lane;
 use crate::memory::Memory;
 use crate::mutex::Mutexes;
-use crate::protocols::{self, Factories, Protocols};
+use crate::protocols::{Protocols, Registered};
 use crate::requests::{Kind, OWN, Requests, Slot};
 use crate::settings::{Settings, Wait, check_chunk};
 use crate::slab::{ALIGNMENT, Block, Slab};
@@ -47,6 +47,7 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) settings: Mutex<Settings>,
     pub(crate) requests: &'static Requests,
     pub(crate) protocols: Protocols<N::Port>,
+    registered: &'static Registered<N::Port>,
     pub(crate) mutexes: &'static Mutexes<N::Port>,
     pub(crate) areas: Mutex<Areas>,
     pub(crate) slab: Mutex<Slab>,
@@ -86,8 +87,9 @@ impl<N: Node> Library<N> {
                 }
                 Receive::Done
             })?;
-        let factories: &Once<Factories> = memory.place("factories", Once::new())?;
-        let mutexes = Mutexes::place(&memory, tasks, &settings, factories)?;
+        let registered: &Registered<N::Port> =
+            memory.place("factories", Registered::new(&memory, contexts)?)?;
+        let mutexes = Mutexes::place(&memory, tasks, &settings, registered)?;
         let on_mutex =
             memory.place("handlers", move |active: &mut Active<N::Port>, message: &Message<'_>| {
                 mutexes.handle(active, message);
@@ -105,7 +107,8 @@ impl<N: Node> Library<N> {
                 lanes,
                 settings: Mutex::new(settings),
                 requests,
-                protocols: Protocols::new(factories, completed, fetched),
+                protocols: Protocols::new(registered, completed, fetched),
+                registered,
                 mutexes,
                 areas: Mutex::new(areas),
                 slab: Mutex::new(Slab::new(len, blocks)),
@@ -121,7 +124,7 @@ impl<N: Node> Library<N> {
             .rendezvous_from(settings.rendezvous_from)
             .kept(settings.kept)
             .collectives(LIMITS);
-        *inner.client.lock() = Some(protocols::register(builder, accumulate, on_mutex, factories)?);
+        *inner.client.lock() = Some(registered.register(builder, accumulate, on_mutex)?);
         let library = Self { inner, context: 0 };
         match library.start(buffer) {
             Ok(()) => Ok(library),
@@ -205,6 +208,7 @@ impl<N: Node> Library<N> {
                 context.wait_for(RELEASE_NS, |_| false);
             }
         }
+        outcome = outcome.and(inner.registered.end(&mut client));
         outcome.and(client.destroy().map_err(|(error, _)| Error::Client(error)))
     }
 

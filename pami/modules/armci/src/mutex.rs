@@ -12,13 +12,13 @@
 use crate::error::Error;
 use crate::library::Library;
 use crate::memory::Memory;
-use crate::protocols::{self, Factories, Message};
+use crate::protocols::{Message, Registered};
 use crate::settings::Settings;
 use core::ops::Range;
 use pami::device::Port;
 use pami::endpoint::ContextOffset;
 use pami::{Active, Endpoint, Node, Progress, SendError, Work, WorkSlot};
-use spin::{Mutex, Once};
+use spin::Mutex;
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -178,14 +178,14 @@ impl Table {
         &mut self,
         active: &mut Active<P>,
         contexts: u8,
-        factories: &Once<Factories>,
+        registered: &Registered<P>,
     ) -> Progress {
         let client = active.endpoint().client();
         while let Some(&Waiter { mutex, granted, .. }) = self.waiters.get(self.answers.first as usize) {
             let (each, who) = (u32::from(contexts.max(1)), self.answers.first);
             let target = Endpoint::from_parts(client, who / each, ContextOffset((who % each) as u8));
             let header = Header::new(if granted { GRANTED } else { REFUSED }, mutex);
-            let sent = protocols::send(factories, active, target, Message::Mutex, header.as_bytes(), &[]);
+            let sent = registered.send(active, target, Message::Mutex, header.as_bytes(), &[]);
             if sent == Err(SendError::Again) {
                 return Progress::Again;
             }
@@ -204,7 +204,7 @@ impl<P: Port> Mutexes<P> {
         memory: &Memory<N>,
         tasks: u32,
         settings: &Settings,
-        factories: &'static Once<Factories>,
+        registered: &'static Registered<P>,
     ) -> Result<&'static Self, Error> {
         let contexts = settings.contexts;
         let count = (tasks as usize).saturating_mul(contexts.into());
@@ -218,7 +218,7 @@ impl<P: Port> Mutexes<P> {
         };
         let table: &'static Mutex<Table> = memory.place("mutexes", Mutex::new(table))?;
         let answer = memory.place("mutexes", move |active: &mut Active<P>, _: usize| {
-            table.lock().answer(active, contexts, factories)
+            table.lock().answer(active, contexts, registered)
         })?;
         let pending = memory.slice("mutexes", contexts.into(), || Mutex::new(None))?;
         let slots = memory.slice("mutexes", contexts.into(), WorkSlot::default)?;

@@ -9,6 +9,7 @@
 //! | `armci-group` | collectives: the exchange of addresses, barriers |
 
 use crate::error::Error;
+use crate::memory::Memory;
 use crate::shape::Piece;
 use pami::collective::Collective;
 use pami::device::Port;
@@ -21,13 +22,13 @@ use pami::{
     Active, Client, ClientBuilder, Collect, CollectError, Completion, Done, Endpoint, Fetch, Fetched, Get,
     Layout, Node, OnFetched, Payload, Put, RegionHandle, Rmw, SendError, Shared,
 };
-use spin::Once;
+use spin::Mutex;
 
 /// Dispatch ids of the library's client.
 const ACCUMULATE: u8 = 0;
 const MUTEX: u8 = 1;
-/// Factories of the library's client.
-const FACTORIES: usize = 10;
+/// Factories of each context.
+const EACH: usize = 8;
 
 /// A message of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +37,8 @@ pub(crate) enum Message {
     Mutex,
 }
 
-/// One for each function that the library executes.
-pub(crate) struct Factories {
+/// One for each function that is executed on a context: whoever has the context has them, so nobody waits for their lock.
+struct Factories {
     put: Factory<PutFunction>,
     get: Factory<GetFunction>,
     fetch: Factory<FetchFunction>,
@@ -48,9 +49,16 @@ pub(crate) struct Factories {
     barrier: Factory<CollectFunction>,
 }
 
+/// What is registered, and given up when the library ends.
+pub(crate) struct Registered<P: Port> {
+    /// By context.
+    factories: &'static [Mutex<Option<Factories>>],
+    receivers: Mutex<Option<[Factory<ReceiveFunction<P>>; 2]>>,
+}
+
 /// What the library executes, with whom to tell when what was begun has ended.
 pub(crate) struct Protocols<P: Port> {
-    factories: &'static Once<Factories>,
+    registered: &'static Registered<P>,
     completed: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
     fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
 }
@@ -67,86 +75,99 @@ pub(crate) struct Ends<'a> {
     pub at: usize,
 }
 
-/// Makes the client, and registers all that the library needs in its protocols.
-pub(crate) fn register<N: Node>(
-    builder: ClientBuilder<N>,
-    accumulate: Handler<N::Port>,
-    mutex: Handler<N::Port>,
-    factories: &Once<Factories>,
-) -> Result<Client<N>, Error> {
-    let mut client = builder.factories(FACTORIES).create()?;
-    match register_all(&mut client, accumulate, mutex) {
-        Ok(all) => {
-            factories.call_once(|| all);
-            Ok(client)
-        }
-        Err(error) => {
-            // It has no contexts, so nothing keeps it.
-            let _ = client.destroy();
-            Err(error)
-        }
-    }
-}
-
-fn register_all<N: Node>(
-    client: &mut Client<N>,
-    accumulate: Handler<N::Port>,
-    mutex: Handler<N::Port>,
-) -> Result<Factories, Error> {
-    let receive = |dispatch, handler| ReceiveFunction { dispatch: Some(dispatch), handler };
-    let collect = |what| CollectFunction { what, algorithm: None };
-    let group = client.protocol("armci-group")?;
-    // The factories of handlers are of no more use: they stay as long as the client.
-    let _ = one(client, "armci-acc-in", receive(ACCUMULATE, accumulate))?;
-    let _ = one(client, "armci-mutex-in", receive(MUTEX, mutex))?;
-    Ok(Factories {
-        put: one(client, "armci-put", PutFunction::default())?,
-        get: one(client, "armci-get", GetFunction::default())?,
-        fetch: one(client, "armci-rmw", FetchFunction::default())?,
-        fence: one(client, "armci-fence", FenceFunction)?,
-        accumulate: one(client, "armci-acc", ImmediateFunction { dispatch: ACCUMULATE })?,
-        mutex: one(client, "armci-mutex", ImmediateFunction { dispatch: MUTEX })?,
-        gather: client.register(&group, collect(Collective::Allgather))?,
-        barrier: client.register(&group, collect(Collective::Barrier))?,
-    })
-}
-
-/// A protocol of one function.
-fn one<N: Node, F: Function<N>>(
-    client: &mut Client<N>,
-    name: &'static str,
-    function: F,
-) -> Result<Factory<F>, Error> {
-    let protocol = client.protocol(name)?;
-    Ok(client.register(&protocol, function)?)
-}
-
-/// Sends a message of one packet.
-pub(crate) fn send<P: Port>(
-    factories: &Once<Factories>,
-    active: &mut Active<P>,
-    target: Endpoint,
-    message: Message,
-    header: &[u8],
-    data: &[u8],
-) -> Result<(), SendError> {
-    let Some(factories) = factories.get() else { return Err(SendError::ForeignFactory) };
-    let factory = if message == Message::Accumulate { &factories.accumulate } else { &factories.mutex };
-    factory.execute(active, target, header, data)
-}
-
-impl<P: Port> Protocols<P> {
-    pub(crate) fn new(
-        factories: &'static Once<Factories>,
-        completed: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
-        fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
-    ) -> Self {
-        Self { factories, completed, fetched }
+impl<P: Port> Registered<P> {
+    pub(crate) fn new<N: Node>(memory: &Memory<N>, contexts: u8) -> Result<Self, Error> {
+        let factories = memory.slice("factories", contexts.into(), || Mutex::new(None))?;
+        Ok(Self { factories, receivers: Mutex::new(None) })
     }
 
-    /// They are there before the first context is.
-    fn factories(&self) -> Result<&Factories, SendError> {
-        self.factories.get().ok_or(SendError::ForeignFactory)
+    /// Makes the client, and registers all that the library needs in its protocols.
+    pub(crate) fn register<N: Node<Port = P>>(
+        &self,
+        builder: ClientBuilder<N>,
+        accumulate: Handler<P>,
+        mutex: Handler<P>,
+    ) -> Result<Client<N>, Error> {
+        let mut client = builder.factories(2 + EACH * self.factories.len()).create()?;
+        match self.register_all(&mut client, accumulate, mutex) {
+            Ok(()) => Ok(client),
+            Err(error) => {
+                // The first reason is the one to tell.
+                let _ = self.end(&mut client);
+                let _ = client.destroy();
+                Err(error)
+            }
+        }
+    }
+
+    fn register_all<N: Node<Port = P>>(
+        &self,
+        client: &mut Client<N>,
+        accumulate: Handler<P>,
+        mutex: Handler<P>,
+    ) -> Result<(), Error> {
+        let receive = |dispatch, handler| ReceiveFunction { dispatch: Some(dispatch), handler };
+        let collect = |what| CollectFunction { what, algorithm: None };
+        let (put, get) = (client.protocol("armci-put")?, client.protocol("armci-get")?);
+        let (rmw, fence) = (client.protocol("armci-rmw")?, client.protocol("armci-fence")?);
+        let (acc, lock) = (client.protocol("armci-acc")?, client.protocol("armci-mutex")?);
+        let group = client.protocol("armci-group")?;
+        let receivers = [
+            client.register(&acc, receive(ACCUMULATE, accumulate))?,
+            client.register(&lock, receive(MUTEX, mutex))?,
+        ];
+        *self.receivers.lock() = Some(receivers);
+        for place in self.factories {
+            let factories = Factories {
+                put: client.register(&put, PutFunction::default())?,
+                get: client.register(&get, GetFunction::default())?,
+                fetch: client.register(&rmw, FetchFunction::default())?,
+                fence: client.register(&fence, FenceFunction)?,
+                accumulate: client.register(&acc, ImmediateFunction { dispatch: ACCUMULATE })?,
+                mutex: client.register(&lock, ImmediateFunction { dispatch: MUTEX })?,
+                gather: client.register(&group, collect(Collective::Allgather))?,
+                barrier: client.register(&group, collect(Collective::Barrier))?,
+            };
+            *place.lock() = Some(factories);
+        }
+        Ok(())
+    }
+
+    /// Gives all up. The client has no contexts any more.
+    pub(crate) fn end<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for factories in self.factories.iter().filter_map(|place| place.lock().take()) {
+            let Factories { put, get, fetch, fence, accumulate, mutex, gather, barrier } = factories;
+            outcome = outcome
+                .and(deregister(client, put))
+                .and(deregister(client, get))
+                .and(deregister(client, fetch))
+                .and(deregister(client, fence))
+                .and(deregister(client, accumulate))
+                .and(deregister(client, mutex))
+                .and(deregister(client, gather))
+                .and(deregister(client, barrier));
+        }
+        for receiver in self.receivers.lock().take().into_iter().flatten() {
+            outcome = outcome.and(deregister(client, receiver));
+        }
+        outcome
+    }
+
+    /// Executes a function on the context that `active` is.
+    fn execute<T, E>(
+        &self,
+        active: &mut Active<P>,
+        refused: E,
+        execute: impl FnOnce(&Factories, &mut Active<P>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(place) = self.factories.get(usize::from(active.endpoint().context().0)) else {
+            return Err(refused);
+        };
+        match place.lock().as_ref() {
+            Some(factories) => execute(factories, active),
+            None => Err(refused),
+        }
     }
 
     /// Sends a message of one packet.
@@ -158,7 +179,37 @@ impl<P: Port> Protocols<P> {
         header: &[u8],
         data: &[u8],
     ) -> Result<(), SendError> {
-        send(self.factories, active, target, message, header, data)
+        self.execute(active, SendError::ForeignFactory, |factories, active| {
+            let accumulates = message == Message::Accumulate;
+            let factory = if accumulates { &factories.accumulate } else { &factories.mutex };
+            factory.execute(active, target, header, data)
+        })
+    }
+}
+
+fn deregister<N: Node, F: Function<N>>(client: &mut Client<N>, factory: Factory<F>) -> Result<(), Error> {
+    client.deregister(factory).map(drop).map_err(|(error, _)| error.into())
+}
+
+impl<P: Port> Protocols<P> {
+    pub(crate) fn new(
+        registered: &'static Registered<P>,
+        completed: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
+        fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
+    ) -> Self {
+        Self { registered, completed, fetched }
+    }
+
+    /// Sends a message of one packet.
+    pub(crate) fn send(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        message: Message,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.registered.send(active, target, message, header, data)
     }
 
     fn done(&self, request: usize) -> Done<P> {
@@ -185,7 +236,9 @@ impl<P: Port> Protocols<P> {
             local_done: Some(self.done(request)),
             remote_done: None,
         };
-        self.factories()?.put.execute(active, put).map_err(|(error, _)| error)
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.put.execute(active, put).map_err(|(error, _)| error)
+        })
     }
 
     /// Ends when the data is there.
@@ -207,7 +260,9 @@ impl<P: Port> Protocols<P> {
             len: piece.len,
             done: Some(self.done(request)),
         };
-        self.factories()?.get.execute(active, get)
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.get.execute(active, get)
+        })
     }
 
     /// Ends with what the word was.
@@ -219,7 +274,9 @@ impl<P: Port> Protocols<P> {
         request: usize,
     ) -> Result<(), SendError> {
         let done = Some(OnFetched { call: self.fetched, cookie: request });
-        self.factories()?.fetch.execute(active, Fetch { target, region, offset, rmw, done })
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.fetch.execute(active, Fetch { target, region, offset, rmw, done })
+        })
     }
 
     /// Ends when all operations that this context began towards `target` before have been carried out.
@@ -229,7 +286,9 @@ impl<P: Port> Protocols<P> {
         target: Endpoint,
         request: usize,
     ) -> Result<(), SendError> {
-        self.factories()?.fence.execute(active, target, self.done(request))
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.fence.execute(active, target, self.done(request))
+        })
     }
 
     /// Starts what `make` makes of a callback.
@@ -240,10 +299,11 @@ impl<P: Port> Protocols<P> {
         make: impl FnOnce(Done<P>) -> Collect<P>,
     ) -> Result<(), CollectError> {
         let collect = make(self.done(request));
-        let factories = self.factories.get().ok_or(CollectError::ForeignFactory)?;
-        let gathers = collect.what == Collective::Allgather;
-        let factory = if gathers { &factories.gather } else { &factories.barrier };
-        factory.execute(active, collect)
+        self.registered.execute(active, CollectError::ForeignFactory, |factories, active| {
+            let gathers = collect.what == Collective::Allgather;
+            let factory = if gathers { &factories.gather } else { &factories.barrier };
+            factory.execute(active, collect)
+        })
     }
 
     /// A callback that ends `request`.
