@@ -1,12 +1,39 @@
-//! Several messaging libraries in one program.
+//! Messaging modules on nodes; their claims are tested on the host, in `pami/modules`.
 
 use std::time::Duration;
 use tests::{count_lines, expect_clean, on_both_architectures};
 use xtask::{Arch, Mode, Run};
 
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(240);
+const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
+
+/// Eight nodes of two harts do everything that the module can, from every thread to every task.
+fn armci_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
+    let mut run = Run::new("armci").arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
+    if let Some(faults) = faults {
+        run = run.faults(faults);
+    }
+    let outcome = run.run().unwrap();
+    if faults.is_none() {
+        expect_clean(&outcome);
+    }
+    outcome.expect_success();
+    let (tasks, threads) = if mode == Mode::Smp { (8, 2) } else { (16, 1) };
+    let line = format!("by {tasks} tasks of {threads} threads, 0 wrong");
+    assert_eq!(count_lines(&outcome, &line), 1, "{}", outcome.explain());
+}
 
 on_both_architectures! {
+    fn p7_armci_moves_and_updates_memory_of_all_tasks(arch) {
+        let mode = if arch == Arch::Aarch64 { Mode::Smp } else { Mode::Vn };
+        armci_finds_nothing_wrong(arch, mode, None);
+    }
+
+    fn d8_armci_does_so_on_a_wire_that_loses_and_reorders(arch) {
+        let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
+        armci_finds_nothing_wrong(arch, mode, Some(FAULTS));
+    }
+
     fn m4_mpi_and_armci_run_together_in_either_order_with_settings_that_conflict(arch) {
         // Each mode with each order on one of the architectures.
         for (mode, first) in [(Mode::Smp, "mpi"), (Mode::Vn, "armci")] {

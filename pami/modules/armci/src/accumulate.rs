@@ -12,7 +12,7 @@
 use crate::address::{GlobalAddress, Local};
 use crate::error::Error;
 use crate::library::Library;
-use crate::protocols::{self, Message};
+use crate::protocols::Message;
 use crate::settings::CHUNK_LIMIT;
 use crate::shape::{Plan, Shape};
 use heapless::Vec;
@@ -115,7 +115,7 @@ impl<N: Node> Library<N> {
             let _ = header.extend_from_slice(head.as_bytes());
             let _ = header.extend_from_slice(packing.runs.as_bytes());
             let sent = self.attempt(|active| {
-                protocols::send(active, target, Message::Accumulate, &header, &packing.data)
+                self.inner.protocols.send(active, target, Message::Accumulate, &header, &packing.data)
             });
             packing.data.clear();
             packing.runs.clear();

@@ -3,15 +3,18 @@
 use crate::address::GlobalAddress;
 use crate::shape::LEVELS;
 use core::fmt;
+use pami::factory::FactoryError;
 use pami::geometry::MembersError;
 use pami::{ClientError, CollectError, GeometryError, OperationError, RegisterError, SendError};
 
-/// What went wrong. The caller is at fault, but for `Client`, `Register`, `Memory`, `Full` and `Operation`, which tell of
+/// What went wrong. The caller is at fault, but for `Client`, `Factory`, `Register`, `Memory`, `Full` and `Operation`, which tell of
 /// what ran out or died, and `Send` with a dead node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// The client or a context could not be had, or not be ended.
     Client(ClientError),
+    /// A function of the messaging layer could not be registered.
+    Factory(FactoryError),
     /// The slab could not be registered.
     Register(RegisterError),
     /// An operation was not taken.
@@ -115,6 +118,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => error.fmt(f),
+            Self::Factory(error) => error.fmt(f),
             Self::Register(error) => error.fmt(f),
             Self::Send(error) => error.fmt(f),
             Self::Operation(error) => error.fmt(f),
@@ -179,5 +183,5 @@ macro_rules! from {
         }
     )*};
 }
-from!(ClientError => Client, RegisterError => Register, SendError => Send, OperationError => Operation,
+from!(ClientError => Client, FactoryError => Factory, RegisterError => Register, SendError => Send, OperationError => Operation,
     CollectError => Collect, GeometryError => Geometry, MembersError => Members);

@@ -4,7 +4,8 @@
 
 use crate::address::GlobalAddress;
 use crate::error::Error;
-use crate::library::{Library, Memory};
+use crate::library::Library;
+use crate::memory::Memory;
 use crate::requests::Kind;
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;

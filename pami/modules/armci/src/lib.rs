@@ -12,7 +12,7 @@
 //! |---|---|
 //! | [`settings`], [`error`] | what the library is set to; what can go wrong |
 //! | [`address`], [`shape`], `slab` | where data is, which bytes of it, and who has them |
-//! | [`library`], `lane`, `requests` | the instance: its contexts, and what is under way |
+//! | [`library`], `memory`, `lane`, `requests` | the instance: its memory, its contexts, and what is under way |
 //! | [`group`] | collectives: malloc, free, barrier |
 //! | [`transfer`], [`accumulate`], [`update`], [`mutex`], [`fence`] | the calls |
 //! | `protocols` | the one place that calls the messaging layer |
@@ -53,6 +53,7 @@ pub mod fence;
 pub mod group;
 mod lane;
 pub mod library;
+mod memory;
 pub mod mutex;
 mod protocols;
 mod requests;

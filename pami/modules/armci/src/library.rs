@@ -4,8 +4,9 @@ use crate::accumulate;
 use crate::error::Error;
 use crate::group::Areas;
 use crate::lane::Lane;
+use crate::memory::Memory;
 use crate::mutex::Mutexes;
-use crate::protocols::{self, Protocols};
+use crate::protocols::{Protocols, Registered};
 use crate::requests::{Kind, OWN, Requests, Slot};
 use crate::settings::{Settings, Wait, check_chunk};
 use crate::slab::{ALIGNMENT, Block, Slab};
@@ -13,12 +14,9 @@ use pami::{
     Active, Buffer, Client, ClientBuilder, ClientError, Completion, Endpoint, Fetched, Limits, Message, Node,
     OperationError, Receive, Region, RegionHandle, Rights, SendError, Shared,
 };
-use rings::buffer::CONTROL_BYTES;
 use spin::{Mutex, Once};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a buffer takes besides its data: the count in front, and its alignment.
-const BUFFER_EXTRA: usize = 2 * CONTROL_BYTES;
 /// Longest wait of a thread before it looks after contexts that nobody has.
 const OTHERS_NS: u64 = 1_000_000;
 /// Between two looks at whether a context can be ended.
@@ -49,6 +47,7 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) settings: Mutex<Settings>,
     pub(crate) requests: &'static Requests,
     pub(crate) protocols: Protocols<N::Port>,
+    registered: &'static Registered<N::Port>,
     pub(crate) mutexes: &'static Mutexes<N::Port>,
     pub(crate) areas: Mutex<Areas>,
     pub(crate) slab: Mutex<Slab>,
@@ -57,33 +56,6 @@ pub(crate) struct Inner<N: Node> {
     memory: &'static Once<Shared>,
     /// By task.
     pub(crate) handles: Once<&'static [RegionHandle]>,
-}
-
-/// Memory of the node for good.
-pub(crate) struct Memory<N: Node>(pub &'static N);
-
-impl<N: Node> Memory<N> {
-    pub(crate) fn slice<T: Send>(
-        &self,
-        what: &'static str,
-        len: usize,
-        value: impl FnMut() -> T,
-    ) -> Result<&'static mut [T], Error> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        self.0.memory(len, value).ok_or(Error::Memory { what, bytes })
-    }
-
-    pub(crate) fn place<T: Send>(&self, what: &'static str, value: T) -> Result<&'static mut T, Error> {
-        let mut value = Some(value);
-        let placed = self.0.memory(1, || value.take()).and_then(|places| places.first_mut()?.as_mut());
-        placed.ok_or(Error::Memory { what, bytes: size_of::<T>() })
-    }
-
-    pub(crate) fn buffer(&self, what: &'static str, len: usize) -> Result<Buffer, Error> {
-        let bytes = len.saturating_add(BUFFER_EXTRA);
-        let memory = self.slice(what, bytes, || 0u8)?;
-        Buffer::new(memory).map_err(|_| Error::Memory { what, bytes })
-    }
 }
 
 impl<N: Node> Library<N> {
@@ -115,7 +87,9 @@ impl<N: Node> Library<N> {
                 }
                 Receive::Done
             })?;
-        let mutexes = Mutexes::place(&memory, tasks, &settings)?;
+        let registered: &Registered<N::Port> =
+            memory.place("factories", Registered::new(&memory, contexts)?)?;
+        let mutexes = Mutexes::place(&memory, tasks, &settings, registered)?;
         let on_mutex =
             memory.place("handlers", move |active: &mut Active<N::Port>, message: &Message<'_>| {
                 mutexes.handle(active, message);
@@ -133,7 +107,8 @@ impl<N: Node> Library<N> {
                 lanes,
                 settings: Mutex::new(settings),
                 requests,
-                protocols: Protocols::new(completed, fetched),
+                protocols: Protocols::new(registered, completed, fetched),
+                registered,
                 mutexes,
                 areas: Mutex::new(areas),
                 slab: Mutex::new(Slab::new(len, blocks)),
@@ -149,7 +124,7 @@ impl<N: Node> Library<N> {
             .rendezvous_from(settings.rendezvous_from)
             .kept(settings.kept)
             .collectives(LIMITS);
-        *inner.client.lock() = Some(protocols::register(builder, accumulate, on_mutex)?);
+        *inner.client.lock() = Some(registered.register(builder, accumulate, on_mutex)?);
         let library = Self { inner, context: 0 };
         match library.start(buffer) {
             Ok(()) => Ok(library),
@@ -233,6 +208,7 @@ impl<N: Node> Library<N> {
                 context.wait_for(RELEASE_NS, |_| false);
             }
         }
+        outcome = outcome.and(inner.registered.end(&mut client));
         outcome.and(client.destroy().map_err(|(error, _)| Error::Client(error)))
     }
 

@@ -10,8 +10,9 @@
 //! table of waiters. An answer that finds no room is sent by work that is posted to the context.
 
 use crate::error::Error;
-use crate::library::{Library, Memory};
-use crate::protocols::{self, Message};
+use crate::library::Library;
+use crate::memory::Memory;
+use crate::protocols::{Message, Registered};
 use crate::settings::Settings;
 use core::ops::Range;
 use pami::device::Port;
@@ -173,13 +174,18 @@ impl Table {
     }
 
     /// Answers as many as there is room for.
-    fn answer<P: Port>(&mut self, active: &mut Active<P>, contexts: u8) -> Progress {
+    fn answer<P: Port>(
+        &mut self,
+        active: &mut Active<P>,
+        contexts: u8,
+        registered: &Registered<P>,
+    ) -> Progress {
         let client = active.endpoint().client();
         while let Some(&Waiter { mutex, granted, .. }) = self.waiters.get(self.answers.first as usize) {
             let (each, who) = (u32::from(contexts.max(1)), self.answers.first);
             let target = Endpoint::from_parts(client, who / each, ContextOffset((who % each) as u8));
             let header = Header::new(if granted { GRANTED } else { REFUSED }, mutex);
-            let sent = protocols::send(active, target, Message::Mutex, header.as_bytes(), &[]);
+            let sent = registered.send(active, target, Message::Mutex, header.as_bytes(), &[]);
             if sent == Err(SendError::Again) {
                 return Progress::Again;
             }
@@ -198,6 +204,7 @@ impl<P: Port> Mutexes<P> {
         memory: &Memory<N>,
         tasks: u32,
         settings: &Settings,
+        registered: &'static Registered<P>,
     ) -> Result<&'static Self, Error> {
         let contexts = settings.contexts;
         let count = (tasks as usize).saturating_mul(contexts.into());
@@ -211,7 +218,7 @@ impl<P: Port> Mutexes<P> {
         };
         let table: &'static Mutex<Table> = memory.place("mutexes", Mutex::new(table))?;
         let answer = memory.place("mutexes", move |active: &mut Active<P>, _: usize| {
-            table.lock().answer(active, contexts)
+            table.lock().answer(active, contexts, registered)
         })?;
         let pending = memory.slice("mutexes", contexts.into(), || Mutex::new(None))?;
         let slots = memory.slice("mutexes", contexts.into(), WorkSlot::default)?;
@@ -300,8 +307,9 @@ impl<N: Node> Library<N> {
         *pending = Some(Pending { owner, mutex, answer: None });
         drop(pending);
         let header = Header::new(LOCK, mutex);
-        let asked =
-            self.attempt(|active| protocols::send(active, target, Message::Mutex, header.as_bytes(), &[]));
+        let asked = self.attempt(|active| {
+            self.inner.protocols.send(active, target, Message::Mutex, header.as_bytes(), &[])
+        });
         let answered = asked.and_then(|()| self.await_answer(owner, place));
         *place.lock() = None;
         if answered? {
@@ -334,6 +342,6 @@ impl<N: Node> Library<N> {
     pub fn unlock(&self, held: Held) -> Result<(), Error> {
         let on = Self { context: held.context, ..*self };
         let (target, header) = (on.endpoint(held.owner)?, Header::new(UNLOCK, held.mutex));
-        on.attempt(|active| protocols::send(active, target, Message::Mutex, header.as_bytes(), &[]))
+        on.attempt(|active| self.inner.protocols.send(active, target, Message::Mutex, header.as_bytes(), &[]))
     }
 }

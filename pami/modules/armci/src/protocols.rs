@@ -1,4 +1,4 @@
-//! The library's protocols: every call of the messaging layer that moves data goes through here.
+//! The library's protocols (SPEC M-1, M-2): every instruction to move data passes one of their factories.
 //!
 //! | protocol | carried by |
 //! |---|---|
@@ -8,17 +8,27 @@
 //! | `armci-fence` | fence |
 //! | `armci-group` | collectives: the exchange of addresses, barriers |
 
+use crate::error::Error;
+use crate::memory::Memory;
 use crate::shape::Piece;
+use pami::collective::Collective;
 use pami::device::Port;
 use pami::dispatch::Handler;
-use pami::{
-    Active, Client, ClientBuilder, ClientError, Collect, CollectError, Completion, Done, Endpoint, Fetch,
-    Fetched, Get, Layout, Node, OnFetched, Payload, Put, RegionHandle, Rmw, SendError, Shared,
+use pami::factory::{
+    CollectFunction, Factory, FenceFunction, FetchFunction, Function, GetFunction, ImmediateFunction,
+    PutFunction, ReceiveFunction,
 };
+use pami::{
+    Active, Client, ClientBuilder, Collect, CollectError, Completion, Done, Endpoint, Fetch, Fetched, Get,
+    Layout, Node, OnFetched, Payload, Put, RegionHandle, Rmw, SendError, Shared,
+};
+use spin::Mutex;
 
 /// Dispatch ids of the library's client.
 const ACCUMULATE: u8 = 0;
 const MUTEX: u8 = 1;
+/// Factories of each context.
+const EACH: usize = 8;
 
 /// A message of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,8 +37,28 @@ pub(crate) enum Message {
     Mutex,
 }
 
-/// The functions that the library uses, with whom to tell when what they began has ended.
+/// One for each function that is executed on a context: whoever has the context has them, so nobody waits for their lock.
+struct Factories {
+    put: Factory<PutFunction>,
+    get: Factory<GetFunction>,
+    fetch: Factory<FetchFunction>,
+    fence: Factory<FenceFunction>,
+    accumulate: Factory<ImmediateFunction>,
+    mutex: Factory<ImmediateFunction>,
+    gather: Factory<CollectFunction>,
+    barrier: Factory<CollectFunction>,
+}
+
+/// What is registered, and given up when the library ends.
+pub(crate) struct Registered<P: Port> {
+    /// By context.
+    factories: &'static [Mutex<Option<Factories>>],
+    receivers: Mutex<Option<[Factory<ReceiveFunction<P>>; 2]>>,
+}
+
+/// What the library executes, with whom to tell when what was begun has ended.
 pub(crate) struct Protocols<P: Port> {
+    registered: &'static Registered<P>,
     completed: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
     fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
 }
@@ -45,33 +75,141 @@ pub(crate) struct Ends<'a> {
     pub at: usize,
 }
 
-/// Makes the client, with its handlers of messages.
-pub(crate) fn register<N: Node>(
-    builder: ClientBuilder<N>,
-    accumulate: Handler<N::Port>,
-    mutex: Handler<N::Port>,
-) -> Result<Client<N>, ClientError> {
-    builder.dispatch(ACCUMULATE, accumulate).dispatch(MUTEX, mutex).create()
+impl<P: Port> Registered<P> {
+    pub(crate) fn new<N: Node>(memory: &Memory<N>, contexts: u8) -> Result<Self, Error> {
+        let factories = memory.slice("factories", contexts.into(), || Mutex::new(None))?;
+        Ok(Self { factories, receivers: Mutex::new(None) })
+    }
+
+    /// Makes the client, and registers all that the library needs in its protocols.
+    pub(crate) fn register<N: Node<Port = P>>(
+        &self,
+        builder: ClientBuilder<N>,
+        accumulate: Handler<P>,
+        mutex: Handler<P>,
+    ) -> Result<Client<N>, Error> {
+        let mut client = builder.factories(2 + EACH * self.factories.len()).create()?;
+        match self.register_all(&mut client, accumulate, mutex) {
+            Ok(()) => Ok(client),
+            Err(error) => {
+                // The first reason is the one to tell.
+                let _ = self.end(&mut client);
+                let _ = client.destroy();
+                Err(error)
+            }
+        }
+    }
+
+    fn register_all<N: Node<Port = P>>(
+        &self,
+        client: &mut Client<N>,
+        accumulate: Handler<P>,
+        mutex: Handler<P>,
+    ) -> Result<(), Error> {
+        let receive = |dispatch, handler| ReceiveFunction { dispatch: Some(dispatch), handler };
+        let collect = |what| CollectFunction { what, algorithm: None };
+        let (put, get) = (client.protocol("armci-put")?, client.protocol("armci-get")?);
+        let (rmw, fence) = (client.protocol("armci-rmw")?, client.protocol("armci-fence")?);
+        let (acc, lock) = (client.protocol("armci-acc")?, client.protocol("armci-mutex")?);
+        let group = client.protocol("armci-group")?;
+        let receivers = [
+            client.register(&acc, receive(ACCUMULATE, accumulate))?,
+            client.register(&lock, receive(MUTEX, mutex))?,
+        ];
+        *self.receivers.lock() = Some(receivers);
+        for place in self.factories {
+            let factories = Factories {
+                put: client.register(&put, PutFunction::default())?,
+                get: client.register(&get, GetFunction::default())?,
+                fetch: client.register(&rmw, FetchFunction::default())?,
+                fence: client.register(&fence, FenceFunction)?,
+                accumulate: client.register(&acc, ImmediateFunction { dispatch: ACCUMULATE })?,
+                mutex: client.register(&lock, ImmediateFunction { dispatch: MUTEX })?,
+                gather: client.register(&group, collect(Collective::Allgather))?,
+                barrier: client.register(&group, collect(Collective::Barrier))?,
+            };
+            *place.lock() = Some(factories);
+        }
+        Ok(())
+    }
+
+    /// Gives all up. The client has no contexts any more.
+    pub(crate) fn end<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for factories in self.factories.iter().filter_map(|place| place.lock().take()) {
+            let Factories { put, get, fetch, fence, accumulate, mutex, gather, barrier } = factories;
+            outcome = outcome
+                .and(deregister(client, put))
+                .and(deregister(client, get))
+                .and(deregister(client, fetch))
+                .and(deregister(client, fence))
+                .and(deregister(client, accumulate))
+                .and(deregister(client, mutex))
+                .and(deregister(client, gather))
+                .and(deregister(client, barrier));
+        }
+        for receiver in self.receivers.lock().take().into_iter().flatten() {
+            outcome = outcome.and(deregister(client, receiver));
+        }
+        outcome
+    }
+
+    /// Executes a function on the context that `active` is.
+    fn execute<T, E>(
+        &self,
+        active: &mut Active<P>,
+        refused: E,
+        execute: impl FnOnce(&Factories, &mut Active<P>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(place) = self.factories.get(usize::from(active.endpoint().context().0)) else {
+            return Err(refused);
+        };
+        match place.lock().as_ref() {
+            Some(factories) => execute(factories, active),
+            None => Err(refused),
+        }
+    }
+
+    /// Sends a message of one packet.
+    pub(crate) fn send(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        message: Message,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.execute(active, SendError::ForeignFactory, |factories, active| {
+            let accumulates = message == Message::Accumulate;
+            let factory = if accumulates { &factories.accumulate } else { &factories.mutex };
+            factory.execute(active, target, header, data)
+        })
+    }
 }
 
-/// Sends a message of one packet, from wherever.
-pub(crate) fn send<P: Port>(
-    active: &mut Active<P>,
-    target: Endpoint,
-    message: Message,
-    header: &[u8],
-    data: &[u8],
-) -> Result<(), SendError> {
-    let dispatch = if message == Message::Accumulate { ACCUMULATE } else { MUTEX };
-    active.send_immediate(target, dispatch, header, data)
+fn deregister<N: Node, F: Function<N>>(client: &mut Client<N>, factory: Factory<F>) -> Result<(), Error> {
+    client.deregister(factory).map(drop).map_err(|(error, _)| error.into())
 }
 
 impl<P: Port> Protocols<P> {
     pub(crate) fn new(
+        registered: &'static Registered<P>,
         completed: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
         fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
     ) -> Self {
-        Self { completed, fetched }
+        Self { registered, completed, fetched }
+    }
+
+    /// Sends a message of one packet.
+    pub(crate) fn send(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        message: Message,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.registered.send(active, target, message, header, data)
     }
 
     fn done(&self, request: usize) -> Done<P> {
@@ -98,7 +236,9 @@ impl<P: Port> Protocols<P> {
             local_done: Some(self.done(request)),
             remote_done: None,
         };
-        active.put(put).map_err(|(error, _)| error)
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.put.execute(active, put).map_err(|(error, _)| error)
+        })
     }
 
     /// Ends when the data is there.
@@ -109,7 +249,7 @@ impl<P: Port> Protocols<P> {
         piece: &Piece,
         request: usize,
     ) -> Result<(), SendError> {
-        active.get(Get {
+        let get = Get {
             target: ends.target,
             region: ends.region,
             offset: ends.offset + piece.remote,
@@ -119,6 +259,9 @@ impl<P: Port> Protocols<P> {
             into_layout: piece.local_layout,
             len: piece.len,
             done: Some(self.done(request)),
+        };
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.get.execute(active, get)
         })
     }
 
@@ -131,7 +274,9 @@ impl<P: Port> Protocols<P> {
         request: usize,
     ) -> Result<(), SendError> {
         let done = Some(OnFetched { call: self.fetched, cookie: request });
-        active.fetch(Fetch { target, region, offset, rmw, done })
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.fetch.execute(active, Fetch { target, region, offset, rmw, done })
+        })
     }
 
     /// Ends when all operations that this context began towards `target` before have been carried out.
@@ -141,7 +286,9 @@ impl<P: Port> Protocols<P> {
         target: Endpoint,
         request: usize,
     ) -> Result<(), SendError> {
-        active.fence(target, self.done(request))
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.fence.execute(active, target, self.done(request))
+        })
     }
 
     /// Starts what `make` makes of a callback.
@@ -152,7 +299,11 @@ impl<P: Port> Protocols<P> {
         make: impl FnOnce(Done<P>) -> Collect<P>,
     ) -> Result<(), CollectError> {
         let collect = make(self.done(request));
-        active.collect(collect)
+        self.registered.execute(active, CollectError::ForeignFactory, |factories, active| {
+            let gathers = collect.what == Collective::Allgather;
+            let factory = if gathers { &factories.gather } else { &factories.barrier };
+            factory.execute(active, collect)
+        })
     }
 
     /// A callback that ends `request`.

@@ -52,16 +52,19 @@ fn mutexes_are_given_in_the_order_of_asking() {
             asked.store(1, SeqCst);
             while asked.load(SeqCst) < 4 {
                 library.progress();
+                std::thread::yield_now();
             }
             // Behind the request of the last, which was sent by then.
             for _ in 0..1000 {
                 library.progress();
+                std::thread::yield_now();
                 thread::yield_now();
             }
             library.unlock(held).unwrap();
         } else if task < 4 {
             while asked.load(SeqCst) < task {
                 library.progress();
+                std::thread::yield_now();
             }
             // The next is let in a good while behind the request.
             thread::scope(|scope| {
@@ -129,6 +132,7 @@ fn threads_with_contexts_of_their_own_wait_for_each_other() {
             // The other task's threads want answers until they are through as well.
             while left.load(SeqCst) > 0 {
                 library.progress();
+                std::thread::yield_now();
             }
         };
         thread::scope(|scope| {

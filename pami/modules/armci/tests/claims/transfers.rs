@@ -110,6 +110,7 @@ fn p7_a_flag_is_set_behind_its_data() {
         } else {
             while own_bytes(&library, flag(1), 8) != 77i64.to_le_bytes() {
                 library.progress();
+                std::thread::yield_now();
             }
             assert_eq!(own_bytes(&library, mine[1], 2000), pattern(2000, 9));
         }
