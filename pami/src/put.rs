@@ -8,7 +8,6 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::factory::memory::Settings;
 use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
@@ -99,18 +98,10 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if
     /// [`OPERATIONS`](crate::send::OPERATIONS) are under way.
-    pub fn put(&mut self, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        self.put_here(put, None)
-    }
-
-    /// By the settings of a factory, if there is one: one function for both, so a factory costs no more than its argument.
+    // A call of its own: a factory's adds one comparison to it.
     #[inline(never)]
-    pub(crate) fn put_here(
-        &mut self,
-        put: Put<P>,
-        settings: Option<&Settings>,
-    ) -> Result<(), (SendError, Payload)> {
-        self.put_on(put, Here(settings))
+    pub fn put(&mut self, put: Put<P>) -> Result<(), (SendError, Payload)> {
+        self.put_on(put, Here(None))
     }
 
     #[inline(always)]

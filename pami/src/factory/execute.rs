@@ -135,8 +135,26 @@ impl Factory<PutFunction> {
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
+    #[inline(always)]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        active.put_here(put, Some(self.settings()))
+        if self.settings().usual_for != put.target.client() {
+            return self.execute_otherwise(active, put);
+        }
+        active.put(put)
+    }
+
+    /// Over a path of the factory's own.
+    #[cold]
+    #[inline(never)]
+    fn execute_otherwise<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        put: Put<P>,
+    ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, put.payload));
+        }
+        active.put_on(put, Here(Some(self.settings())))
     }
 
     /// The same with the object in the caller's memory.
@@ -149,6 +167,9 @@ impl Factory<PutFunction> {
         active: &mut Active<P>,
         put: Put<P>,
     ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, put.payload));
+        }
         active.put_on(put, InMemory(self.settings(), memory))
     }
 }
