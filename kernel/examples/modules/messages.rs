@@ -32,7 +32,7 @@ fn value(rank: u32, round: u32, kind: usize, at: usize) -> u64 {
 impl Messages {
     pub fn new(task: &'static Task, mpi: Mpi) -> Result<Self, JobError> {
         let world = mpi.world();
-        let copy = world;
+        let copy = world.dup().map_err(told)?;
         let room = || Ok::<_, JobError>(task.memory().buffer(MOST * size_of::<u64>())?.share());
         let rooms = || Ok::<_, JobError>([room()?, room()?, room()?]);
         let (out, into, mine, sum) = (rooms()?, rooms()?, room()?, room()?);
@@ -100,6 +100,7 @@ impl Messages {
 
     /// Ends MPI.
     pub fn end(self) -> Result<(), JobError> {
+        self.copy.free().map_err(told)?;
         self.mpi.finalize().map_err(told)
     }
 }

@@ -44,7 +44,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 fn run(
     task: &'static Task,
     mut machine: impl Machine<Error = JobError>,
-    class: &Class,
+    class: &'static Class,
 ) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class)?;
     solver.restart();
@@ -52,7 +52,7 @@ fn run(
     solver.restart();
     let start = start_ns(task, &mut machine)?;
     let mut zeta = 0.0;
-    for iteration in 1..=iterations {
+    for iteration in 1..=class.iterations {
         let Step { residual, zeta: estimate } = solver.step(&mut machine)?;
         say(task, format_args!("iteration {iteration}: residual {residual:.6e}, zeta {estimate:.13}"));
         zeta = estimate;

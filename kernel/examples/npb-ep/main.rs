@@ -33,7 +33,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 fn run(
     task: &'static Task,
     mut machine: impl Machine<Error = JobError>,
-    class: &Class,
+    class: &'static Class,
 ) -> Result<(), JobError> {
     let start = start_ns(task, &mut machine)?;
     let tally = deviates::tally(&mut machine, class)?;

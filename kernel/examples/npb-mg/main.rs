@@ -50,7 +50,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 fn run(
     task: &'static Task,
     mut machine: impl Machine<Error = JobError>,
-    class: &Class,
+    class: &'static Class,
 ) -> Result<(), JobError> {
     let mut solver = Solver::new(&mut machine, class)?;
     solver.restart(&mut machine)?;

@@ -132,7 +132,7 @@ impl Machine for Processes {
         }
         // Tasks that make groups at the same time make such that do not meet: their first members tell them apart.
         let (color, key) = (tasks.first as i32, tasks.rank(Machine::task(self)) as i32);
-        let group = self.world.split(Some(color), key).map_err(failed)?;
+        let group = self.world.split(color, key).map_err(failed)?;
         group.ok_or(JobError::Other("a task is in no group of its own"))
     }
 
