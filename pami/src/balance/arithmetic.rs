@@ -254,6 +254,13 @@ impl Pass for Onward<'_> {
     type Outcome = Result<(), Misplaced>;
 
     fn run(self, prepare: impl Fn(u64) -> u64, _: impl Fn(u64, u64) -> u64) -> Self::Outcome {
+        let words = self.memory.words(self.offset, self.into.len() / WORD);
+        if let (Ok(from), Ok(into)) = (words, <[u64]>::mut_from_bytes(self.into)) {
+            for (word, into) in from.iter().zip(into) {
+                *into = prepare(word.load(Ordering::Relaxed));
+            }
+            return Ok(());
+        }
         let mut block = [0u64; BLOCK];
         for (into, number) in self.into.chunks_mut(BLOCK * WORD).zip(0..) {
             // The last word may be half one.
@@ -280,8 +287,9 @@ pub(crate) fn prepare(
     (memory, offset): (&Shared, usize),
     into: &mut [u8],
 ) -> Result<(), Misplaced> {
+    let onward = Onward { memory, offset, into };
     if steps.is_empty() {
-        return memory.read(offset, into);
+        return onward.run(|word| word, |old, _| old);
     }
-    by_recipe(recipe, steps, Onward { memory, offset, into })
+    by_recipe(recipe, steps, onward)
 }

@@ -22,7 +22,7 @@ use super::recipe::{Recipe, SubOperations};
 /// The whole of a side's time.
 pub(super) const ALL_TIME: u16 = 1000;
 /// The share of its time that a busy target is taken to give.
-pub(super) const LEAST_GIVEN: u16 = 750;
+pub(super) const LEAST_GIVEN: u16 = 875;
 
 /// How the elements get from the origin to the target's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
