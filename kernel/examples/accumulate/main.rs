@@ -42,7 +42,7 @@ struct Words([u64; 4]);
 const PREPARE: u64 = 1;
 /// Advances until nothing is left to do. Answered with the instructions of that.
 const ADVANCE: u64 = 2;
-/// Advances until something else is said; not answered, but the answer to the next [`ADVANCE`] has its count too.
+/// Answered at once; then advances until something else is said. The answer to the next [`ADVANCE`] has the count of that.
 const ADVANCE_ON: u64 = 3;
 /// Looks whether the region is as it should be after recipe number so-and-so. Answered with the elements that are not.
 const CHECK: u64 = 4;
@@ -106,10 +106,10 @@ impl Side {
 
     /// Counts `what`, if it says that something happened.
     #[inline(always)]
-    fn counting(&mut self, what: impl FnOnce(&mut Context) -> bool) -> bool {
-        let Some(instructions) = self.instructions else { return what(&mut self.data) };
+    fn counting(&mut self, what: impl FnOnce(&mut Self) -> bool) -> bool {
+        let Some(instructions) = self.instructions else { return what(self) };
         let from = instructions.now();
-        let happened = what(&mut self.data);
+        let happened = what(self);
         let to = instructions.now();
         if happened {
             self.counted += to.wrapping_sub(from);
@@ -121,7 +121,7 @@ impl Side {
     fn advance(&mut self) {
         let mut quiet = 0;
         while quiet < QUIET {
-            quiet = if self.counting(|data| data.advance() > 0) { 0 } else { quiet + 1 };
+            quiet = if self.counting(|side| side.data.advance() > 0) { 0 } else { quiet + 1 };
         }
     }
 

@@ -120,13 +120,20 @@ impl Origin {
             self.side.talk.wait_for(BEFORE_NS, |_| false);
         }
         let len = case.bytes(self.side.count);
+        if !self.turns {
+            self.ask([ADVANCE_ON, 0, 0, 0])?;
+        }
         if split == Split::Advice {
             // Has the target asked; its answer is believed when the message comes.
             let spare = self.message.len() - SPARE;
             self.process(case, split, (region, 8 * self.side.count as u32), spare..spare + SPARE)?;
         }
         let placed = self.side.data.counters().placed_bytes;
-        let cost = self.process(case, split, (region, 0), 0..len)?;
+        let mut cost = self.process(case, split, (region, 0), 0..len)?;
+        if !self.turns {
+            // With the little that it took to ask for advice.
+            cost.target = self.ask([ADVANCE, 0, 0, 0])?[2];
+        }
         Ok(Cost { placed: self.side.data.counters().placed_bytes - placed, ..cost })
     }
 
@@ -151,15 +158,12 @@ impl Origin {
         };
         let ended = self.ended;
         let before = ended.load(Relaxed);
-        if !self.turns {
-            self.side.say([ADVANCE_ON, 0, 0, 0])?;
-        }
         let mut cost = Cost::default();
         let start = self.side.data.now_ns();
         self.side.counted = 0;
         let mut outcome = Ok(());
-        self.side.counting(|data| {
-            outcome = data.process(process);
+        self.side.counting(|side| {
+            outcome = side.data.process(process);
             true
         });
         outcome?;
@@ -167,7 +171,7 @@ impl Origin {
             if self.turns {
                 self.side.advance();
             } else {
-                self.side.counting(|data| data.advance() > 0);
+                self.side.counting(|side| side.data.advance() > 0);
             }
             if ended.load(Relaxed) != before {
                 break;
@@ -178,10 +182,6 @@ impl Origin {
         }
         cost.elapsed_ns = self.side.data.now_ns() - start;
         cost.origin = self.side.counted.into();
-        if !self.turns {
-            // It answers to the next question.
-            cost.target = self.ask([ADVANCE, 0, 0, 0])?[2];
-        }
         if ended.load(Relaxed) == before + 1 { Ok(cost) } else { Err(JobError::Other("the target refused")) }
     }
 }

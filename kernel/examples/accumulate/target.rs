@@ -32,10 +32,12 @@ pub fn run(mut side: Side) -> Result<(), JobError> {
                 [side.counted.into(), on]
             }
             (ADVANCE_ON, _) => {
+                side.say([ANSWER, 0, 0, 0])?;
                 side.counted = 0;
                 while side.heard() == seen {
-                    side.counting(|data| data.advance() > 0);
-                    side.talk.advance();
+                    side.counting(|side| side.data.advance() > 0);
+                    // It may run the engine for the other.
+                    side.counting(|side| side.talk.advance() > 0);
                 }
                 on = side.counted.into();
                 continue;

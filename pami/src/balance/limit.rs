@@ -14,15 +14,16 @@
 //! ```
 //!
 //! `L` is the limit on the number of chunks with `s`; the `s` that is done first is taken. `a` is the origin's idle share:
-//! what it does is time of its caller. `b` is never 0: a busy target handles what has come whenever it advances, at the cost
-//! of its own work; it is taken to give [`LEAST_GIVEN`] at least.
+//! what it does is time of its caller. `b` is never 0: a busy target handles what has come whenever it advances, in front of its own
+//! work, and as a message is not done before both sides are, more at the origin would make all of it later. So what it gives
+//! is taken to be [`LEAST_GIVEN`] at least.
 
-use super::recipe::{Recipe, SubOperations};
+use super::recipe::{Foreign, Recipe, SubOperations};
 
 /// The whole of a side's time.
 pub(super) const ALL_TIME: u16 = 1000;
 /// The share of its time that a busy target is taken to give.
-pub(super) const LEAST_GIVEN: u16 = 875;
+pub(super) const LEAST_GIVEN: u16 = 950;
 
 /// How the elements get from the origin to the target's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,39 +56,52 @@ pub(super) struct Workloads {
     pub(super) available: SubOperations,
 }
 
-// Tenths of instructions for a word of one element or two, counted by the job `accumulate`, means of both architectures.
-const LEND: u64 = 5;
+// Instructions for a word of one element or two, times ten; counted by the job `accumulate`, means of both architectures.
+/// To lend it to a target in this node, or to copy it into a packet for one, or for another node; and to take it in there.
+const LEND: u64 = 8;
 const COPY: u64 = 40;
-const ARRIVE: u64 = 10;
-const PASS: u64 = 60;
-const ADD: u64 = 80;
+const SEND: u64 = 600;
+const TAKE: u64 = 550;
+/// To load and store it, once in each pass over the elements.
+const PASS: u64 = 50;
+const SWAP: u64 = 110;
+/// To scale an element, and to add one; to load and store the sum of a word.
+const SCALE: u64 = 12;
+const SUM: u64 = 10;
+const ADD: u64 = 120;
 
-/// Of the sub-operations `steps` themselves.
+/// Of the sub-operations `steps` in one pass.
 fn effort(recipe: &Recipe, steps: SubOperations) -> u64 {
     let elements = 8 / recipe.element().bytes() as u64;
-    let cost = |step, cost| if steps.contains(step) { cost } else { 0 };
-    // A swap takes about as many shifts as an element has bytes.
-    cost(SubOperations::SWAP, 200)
-        + cost(SubOperations::SCALE, 15 * elements)
-        + cost(SubOperations::ADD, ADD + 10 * elements)
+    let adds = steps.contains(SubOperations::ADD);
+    // A foreign target's words are swapped to be added and swapped again; what was swapped before need not be swapped twice.
+    let swaps = match (recipe.foreign(), steps.contains(SubOperations::SWAP), adds) {
+        (Foreign::Target, true, true) => 2,
+        (Foreign::Target, false, true) => 3,
+        (_, swaps, _) => u64::from(swaps),
+    };
+    let scale = if steps.contains(SubOperations::SCALE) { SCALE * elements } else { 0 };
+    let sum = if adds { ADD + SUM * elements } else { 0 };
+    PASS + swaps * SWAP + scale + sum
 }
 
 /// What a word costs the origin that does `steps` with it.
 fn origin(recipe: &Recipe, steps: SubOperations, way: Way) -> u64 {
-    let send = if way == Way::Local && steps.is_empty() { LEND } else { COPY };
-    if steps.contains(SubOperations::ADD) {
-        PASS + effort(recipe, steps)
-    } else if steps.is_empty() {
-        send
-    } else {
-        send + PASS + effort(recipe, steps)
-    }
+    let process = if steps.is_empty() { 0 } else { effort(recipe, steps) };
+    let send = match way {
+        _ if steps.contains(SubOperations::ADD) => 0,
+        Way::Local if steps.is_empty() => LEND,
+        Way::Local => COPY,
+        Way::Torus => SEND,
+    };
+    process + send
 }
 
 /// What it costs the target that does the others.
-fn target(recipe: &Recipe, done: SubOperations) -> u64 {
+fn target(recipe: &Recipe, done: SubOperations, way: Way) -> u64 {
     let left = recipe.sub_operations().difference(done);
-    if left.is_empty() { 0 } else { ARRIVE + PASS + effort(recipe, left) }
+    let take = if way == Way::Torus { TAKE } else { LEND };
+    if left.is_empty() { 0 } else { take + effort(recipe, left) }
 }
 
 /// The fewest of the first sub-operations without which the target cannot do the rest.
@@ -119,7 +133,7 @@ pub(super) fn balance(recipe: &Recipe, way: Way, workloads: &Workloads, chunks: 
     let a = u64::from(workloads.origin.min(ALL_TIME));
     let given = u32::from(workloads.target.min(ALL_TIME)) * u32::from(ALL_TIME - LEAST_GIVEN);
     let b = u64::from(LEAST_GIVEN) + u64::from(given / u32::from(ALL_TIME));
-    let (origin_m, target_m) = (origin(recipe, others, way), target(recipe, others));
+    let (origin_m, target_m) = (origin(recipe, others, way), target(recipe, others, way));
     let n = u64::from(chunks);
     // The later of both, times a and b.
     let mut soonest = (n * origin_m * b).max(n * target_m * a);
@@ -129,7 +143,7 @@ pub(super) fn balance(recipe: &Recipe, way: Way, workloads: &Workloads, chunks: 
             continue;
         }
         selected |= step;
-        let (origin_s, target_s) = (origin(recipe, selected, way), target(recipe, selected));
+        let (origin_s, target_s) = (origin(recipe, selected, way), target(recipe, selected, way));
         let limit = limit(n, (a, b), (origin_s, target_s), (origin_m, target_m));
         let origin_end = (limit * origin_s + (n - limit) * origin_m) * b;
         let target_end = (limit * target_s + (n - limit) * target_m) * a;
@@ -158,7 +172,7 @@ fn limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::{Element, Factor, Foreign};
+    use crate::balance::{Element, Factor};
     use proptest::prelude::*;
 
     const ALL: SubOperations = SubOperations::all();
