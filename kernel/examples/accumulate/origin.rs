@@ -114,9 +114,7 @@ impl Origin {
         let words = [first, second];
         let region = RegionHandle::read_from_bytes(words.as_bytes());
         let region = region.map_err(|_| JobError::Other("no handle came"))?;
-        if origin_busy {
-            self.side.be_busy();
-        } else if !target_busy {
+        if !target_busy {
             self.side.talk.wait_for(BEFORE_NS, |_| false);
         }
         let len = case.bytes(self.side.count);
@@ -127,6 +125,11 @@ impl Origin {
             // Has the target asked; its answer is believed when the message comes.
             let spare = self.message.len() - SPARE;
             self.process(case, split, (region, 8 * self.side.count as u32), spare..spare + SPARE)?;
+        }
+        if origin_busy {
+            self.side.be_busy();
+        } else {
+            self.side.talk.wait_for(BEFORE_NS, |_| false);
         }
         let placed = self.side.data.counters().placed_bytes;
         let mut cost = self.process(case, split, (region, 0), 0..len)?;

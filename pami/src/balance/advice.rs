@@ -9,10 +9,10 @@ use crate::packet::{Envelope, Kind};
 use crate::reception::Stage;
 use heapless::Vec;
 
-/// How long advice is believed, in nanoseconds: when it is as old, it says nothing of the present window.
-pub const ADVICE_NS: u64 = WINDOW_NS;
+/// How long advice is believed, in nanoseconds: a few windows, as it takes up to one to ask on a host that has more to do.
+pub const ADVICE_NS: u64 = 5 * WINDOW_NS;
 /// How long an operation waits for advice before it does without.
-const PATIENCE_NS: u64 = WINDOW_NS;
+const PATIENCE_NS: u64 = 5 * WINDOW_NS;
 /// Targets that a context remembers the advice of.
 const TARGETS: usize = 8;
 
