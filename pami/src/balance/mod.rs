@@ -278,7 +278,7 @@ impl<P: Port> Active<P> {
     /// Bytes of a chunk's elements: as many as a packet has room for.
     fn chunk_bytes(&self) -> u32 {
         let room = self.port.mtu().saturating_sub(size_of::<ChunkHeader>());
-        CHUNK_BYTES.min((room - room % 8) as u32)
+        ((room - room % 8) as u32).clamp(8, CHUNK_BYTES)
     }
 
     /// Decides who does what; `None` while advice is missing.
