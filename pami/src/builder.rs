@@ -1,5 +1,6 @@
 //! Setting a client up: its settings, with their defaults, and its handlers.
 
+use crate::balance::SubOperations;
 use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
 use crate::dispatch::{DISPATCH_IDS, Handler};
@@ -21,6 +22,7 @@ pub struct ClientBuilder<N: Node> {
     kept: usize,
     collectives: Limits,
     factories: usize,
+    sub_operations: SubOperations,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
     mistake: Option<ClientError>,
 }
@@ -40,6 +42,7 @@ impl<N: Node> ClientBuilder<N> {
             kept: KEPT_PLACES,
             collectives: Limits::NONE,
             factories: 0,
+            sub_operations: SubOperations::all(),
             handlers: [None; DISPATCH_IDS],
             mistake: None,
         }
@@ -118,13 +121,20 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// The sub-operations that contexts do with others' messages, all by default; the others' origins have to do the rest
+    /// (SPEC L-2).
+    pub fn sub_operations(mut self, available: SubOperations) -> Self {
+        self.sub_operations = available;
+        self
+    }
+
     /// Takes the resources.
     ///
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
-        let Self { handlers, collectives, factories, mistake, .. } = self;
+        let Self { handlers, collectives, factories, sub_operations, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -151,6 +161,7 @@ impl<N: Node> ClientBuilder<N> {
             rendezvous_from,
             kept,
             collectives,
+            sub_operations,
             handlers,
             factories: registry,
         })

@@ -1,6 +1,7 @@
 //! All integration tests, in one program: a job is built once for all of them, and while the guests of one test wait those
 //! of another run.
 
+mod accumulate;
 mod affinity;
 mod boot;
 mod collectives;

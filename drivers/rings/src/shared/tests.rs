@@ -121,3 +121,28 @@ fn p7_updates_from_many_threads_are_all_counted() {
     assert_eq!(memory.update(0, Width::Four, Update::Or(0)), Ok(2 * rounds));
     assert_eq!(memory.update(4, Width::Four, Update::Or(0)), Ok(2 * rounds));
 }
+
+#[test]
+fn words_are_those_that_all_others_access_and_only_whole_ones() {
+    let shared = shared(20);
+    shared.write(8, &7u64.to_ne_bytes()).unwrap();
+    let words = shared.words(0, 2).unwrap();
+    assert_eq!(words[1].load(Ordering::Relaxed), 7);
+    words[0].store(u64::MAX, Ordering::Relaxed);
+    let mut bytes = [0; 9];
+    shared.read(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [255, 255, 255, 255, 255, 255, 255, 255, bytes[8]]);
+    assert_eq!(shared.words(16, 0).map(<[_]>::len), Ok(0));
+    for (offset, count, error) in [
+        (4, 1, Misplaced::Unaligned),
+        // The last four bytes are no word.
+        (16, 1, Misplaced::Unaligned),
+        (0, 3, Misplaced::Unaligned),
+        (8, 3, Misplaced::Bounds),
+        (24, 1, Misplaced::Bounds),
+        (8, usize::MAX / 8, Misplaced::Bounds),
+        (8, usize::MAX, Misplaced::Bounds),
+    ] {
+        assert_eq!(shared.words(offset, count).map(<[_]>::len), Err(error), "{offset} {count}");
+    }
+}

@@ -34,6 +34,9 @@ fn p8_local_operations_are_checked_as_those_of_other_nodes() {
         assert_eq!(a.get_local(owner, region, 0, (&into, 0), 1), allowed(Rights::READ));
         assert_eq!(a.put_local(owner, region, 0, &[2]), allowed(Rights::WRITE));
         assert_eq!(a.rmw_local(owner, region, 0, add(0)).map(|_| ()), allowed(Rights::UPDATE));
+        for wanted in [Rights::READ, Rights::UPDATE] {
+            assert_eq!(a.reach(owner, region, wanted, |_| ()), allowed(wanted));
+        }
         b.deregister(region);
     }
     // What is lent is not written, whatever the rights.
