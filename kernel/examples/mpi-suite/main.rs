@@ -13,8 +13,9 @@ mod environment;
 mod operators;
 mod point_to_point;
 mod threads;
+mod topologies;
 
-use check::{Check, Outcome, Suite};
+use check::{Outcome, Suite};
 use kernel::{JobError, Task};
 use mpi::{Error, Mpi, Settings, Threads};
 
@@ -23,8 +24,16 @@ kernel::entry!(main);
 /// Contexts of the library; communicators are hashed over them.
 const CONTEXTS: u8 = 2;
 
-const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 3] =
-    [("point-to-point", point_to_point::run), ("environment", environment::run), ("threads", threads::run)];
+const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 8] = [
+    ("point-to-point", point_to_point::run),
+    ("datatypes", datatypes::run),
+    ("operators", operators::run),
+    ("collectives", collectives::run),
+    ("communicators", communicators::run),
+    ("topologies", topologies::run),
+    ("environment", environment::run),
+    ("threads", threads::run),
+];
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     let only = chosen(task)?;
