@@ -5,7 +5,7 @@ use crate::datatype::TypeError;
 use core::fmt;
 use pami::client::ClientError;
 use pami::geometry::MembersError;
-use pami::{CollectError, GeometryError, OperationError, SendError};
+use pami::{CollectError, FactoryError, GeometryError, OperationError, SendError};
 
 /// Error classes, with the standard's names. What a C binding returns is the number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -123,6 +123,8 @@ pub enum Error {
     Unsupported(&'static str),
     /// A client or a context could not be had.
     Client(ClientError),
+    /// A protocol or a factory could not be had.
+    Factory(FactoryError),
     /// The layer below refused: a mistake of this library's.
     Send(SendError),
     /// As above, of a collective.
@@ -172,7 +174,11 @@ impl Error {
             Self::Pending => Class::Pending,
             Self::NodeDead(_) => Class::ProcAborted,
             Self::Unsupported(_) => Class::UnsupportedOperation,
-            Self::Finalized | Self::Unfinished { .. } | Self::Callback(_) | Self::Client(_) => Class::Other,
+            Self::Finalized
+            | Self::Unfinished { .. }
+            | Self::Callback(_)
+            | Self::Client(_)
+            | Self::Factory(_) => Class::Other,
             Self::Send(_) | Self::Geometry(_) | Self::Collect(_) | Self::Operation(_) => Class::Intern,
         }
     }
@@ -216,6 +222,7 @@ impl fmt::Display for Error {
             Self::Data(error) => error.fmt(f),
             Self::Datatype(error) => error.fmt(f),
             Self::Client(error) => error.fmt(f),
+            Self::Factory(error) => error.fmt(f),
             Self::Send(error) => error.fmt(f),
             Self::Collect(error) => error.fmt(f),
             Self::Geometry(error) => error.fmt(f),
@@ -242,6 +249,12 @@ impl From<TypeError> for Error {
 impl From<ClientError> for Error {
     fn from(error: ClientError) -> Self {
         Self::Client(error)
+    }
+}
+
+impl From<FactoryError> for Error {
+    fn from(error: FactoryError) -> Self {
+        Self::Factory(error)
     }
 }
 

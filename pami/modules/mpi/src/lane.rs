@@ -108,7 +108,7 @@ impl<P: Port> Lane<P> {
         if self.collecting.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
             let State { collectives, requests, .. } = &mut *state;
-            collectives.go_on(active, requests, |cookie| handling.ended(cookie));
+            collectives.go_on(active, requests, handling);
             self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
         }
     }

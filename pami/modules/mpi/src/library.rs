@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::group::Lists;
 use crate::lane::{Lane, State};
 use crate::message::{Attached, Handling, SPARES};
-use crate::protocols;
+use crate::protocols::FACTORIES;
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -135,8 +135,6 @@ impl<N: Node> Mpi<N> {
                 types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
-        let handling = Handling::new(library)?;
-        library.handling.call_once(|| handling);
         let limits = Limits {
             // The first place of each context is the world's.
             geometries: (usize::from(settings.communicators) + 1).min(u8::MAX.into()),
@@ -149,8 +147,9 @@ impl<N: Node> Mpi<N> {
             .sharing(settings.sharing)
             .kept(0)
             .collectives(limits);
-        let builder = protocols::register(builder, Handling::handlers(library)?);
-        let mut client = builder.create()?;
+        let mut client = builder.factories(FACTORIES).create()?;
+        let handling = Handling::new(library, &mut client)?;
+        library.handling.call_once(|| handling);
         for (number, lane) in lanes.iter().enumerate() {
             let memory = client.context_memory()?;
             lane.open(client.create_context(number as u8, memory)?);

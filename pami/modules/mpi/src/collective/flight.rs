@@ -5,7 +5,7 @@ use super::lists::Lists;
 use super::side::Side;
 use crate::error::{Error, Result};
 use crate::library::{fill, shared};
-use crate::protocols;
+use crate::message::Handling;
 use crate::request::Requests;
 use crate::settings::Settings;
 use crate::status::Status;
@@ -13,7 +13,7 @@ use core::ops::Range;
 use pami::client::Node;
 use pami::collective::{self, Collective, Reducer};
 use pami::device::Port;
-use pami::{Active, Collect, CollectError, Done, GeometryId};
+use pami::{Active, Collect, CollectError, GeometryId};
 
 /// Lengths of a block of each process.
 #[derive(Clone, Copy)]
@@ -131,8 +131,8 @@ impl Collectives {
         active: &mut Active<P>,
         (geometry, size): (GeometryId, u32),
         plan: Plan,
-        request: u16,
-        done: Done<P>,
+        (request, cookie): (u16, usize),
+        handling: &Handling<P>,
     ) -> Result<()> {
         let limit = self.flights.len();
         let behind = self.has_waiting(geometry);
@@ -146,7 +146,7 @@ impl Collectives {
             geometry,
             size,
             request,
-            cookie: done.cookie,
+            cookie,
             number: self.calls,
             started: false,
             held: 0..0,
@@ -157,7 +157,7 @@ impl Collectives {
         if behind {
             return Ok(());
         }
-        match self.start(active, index, done) {
+        match self.start(active, index, handling) {
             Ok(_) => Ok(()),
             Err(error) => {
                 self.remove(index);
@@ -182,7 +182,12 @@ impl Collectives {
         })
     }
 
-    fn start<P: Port>(&mut self, active: &mut Active<P>, index: usize, done: Done<P>) -> Result<Start> {
+    fn start<P: Port>(
+        &mut self,
+        active: &mut Active<P>,
+        index: usize,
+        handling: &Handling<P>,
+    ) -> Result<Start> {
         let Some(flight) = &self.flights[index] else { return Ok(Start::Started) };
         let plan = &flight.plan;
         let mut collect = Collect {
@@ -192,7 +197,7 @@ impl Collectives {
             known_blocks: plan.known_blocks,
             reducer: plan.reducer,
             in_place: plan.in_place,
-            ..Collect::new(flight.geometry, plan.what, done)
+            ..Collect::new(flight.geometry, plan.what, handling.ended(flight.cookie))
         };
         let work = match active.scratch_len(&collect) {
             Err(CollectError::Again) => return Ok(Start::Again),
@@ -214,7 +219,7 @@ impl Collectives {
             }
         }
         collect.scratch = Some((memory.clone(), scratch));
-        match protocols::collect(active, collect) {
+        match handling.protocols.collect(active, collect) {
             Err(CollectError::Again) => return Ok(Start::Again),
             started => started?,
         }
@@ -233,7 +238,7 @@ impl Collectives {
         &mut self,
         active: &mut Active<P>,
         requests: &mut Requests,
-        done: impl Fn(usize) -> Done<P>,
+        handling: &Handling<P>,
     ) {
         let mut after = 0;
         while self.waiting > 0 {
@@ -250,8 +255,8 @@ impl Collectives {
             after = number;
             let place = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.number == number);
             let Some(index) = self.flights.iter().position(place) else { return };
-            let Some(&Flight { request, cookie, .. }) = self.flights[index].as_ref() else { return };
-            if let Err(error) = self.start(active, index, done(cookie)) {
+            let Some(&Flight { request, .. }) = self.flights[index].as_ref() else { return };
+            if let Err(error) = self.start(active, index, handling) {
                 self.remove(index);
                 requests.complete(request, Status::failed(error));
             }

@@ -48,8 +48,8 @@ impl<N: Node> Communicator<N> {
                 }
             };
             let geometry = (self.geometry(), self.size());
-            let done = handling.ended(state.requests.cookie(slot));
-            if let Err(error) = state.collectives.call(active, geometry, plan, slot, done) {
+            let request = (slot, state.requests.cookie(slot));
+            if let Err(error) = state.collectives.call(active, geometry, plan, request, handling) {
                 state.requests.free(slot);
                 return Err(error);
             }

@@ -185,8 +185,7 @@ impl<N: Node> Communicator<N> {
         let (slot, generation, mut request) = library.enter(lane.into(), |active, state| {
             let members = library.lists.lock().members(group, active.population(), lane)?;
             let request = state.requests.open(None)?;
-            let (slot, generation) =
-                state.communicators.add(Entry { id, members, rank, group: *group, grid: None })?;
+            let (slot, generation) = state.communicators.add(Entry { members, group: *group, grid: None })?;
             let handling = library.handling.get().ok_or(Error::Finalized)?;
             let done = handling.ended(state.requests.cookie(request));
             active.create_geometry(NewGeometry { id, members, domains: None, done })?;

@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::lane::State;
 use crate::library::{Library, Mpi, fill};
-use crate::protocols;
 use crate::request::Request;
 use crate::settings::Settings;
 use pami::client::Node;
@@ -53,9 +52,7 @@ impl<N: Node> Eq for Communicator<N> {}
 
 /// A communicator as its context knows it.
 pub(crate) struct Entry {
-    pub(crate) id: GeometryId,
     pub(crate) members: Members<'static>,
-    pub(crate) rank: u32,
     pub(crate) group: Group,
     /// Its topology.
     pub(crate) grid: Option<Grid>,
@@ -178,7 +175,7 @@ impl<N: Node> Communicator<N> {
                 let slot = state.requests.open(None)?;
                 let handling = self.library.handling.get().ok_or(Error::Finalized)?;
                 let begun = collect(handling.ended(state.requests.cookie(slot)))
-                    .map(|collect| protocols::collect(active, collect));
+                    .map(|collect| handling.protocols.collect(active, collect));
                 match begun {
                     Ok(Ok(())) => return Ok(Some(state.requests.name(slot))),
                     Ok(Err(CollectError::Again)) => state.requests.free(slot),
@@ -232,20 +229,12 @@ impl<N: Node> Mpi<N> {
             let population = active.population();
             let members = Members::world(population, 0..1)?;
             state.communicators.add(Entry {
-                id: WORLD,
                 members,
-                rank: task,
                 group: Group::range(0, library.node.tasks(), 1),
                 grid: None,
             })?;
             let members = Members::range(population, 0..1, task, 1, 1)?;
-            state.communicators.add(Entry {
-                id: SELF,
-                members,
-                rank: 0,
-                group: Group::range(task, 1, 1),
-                grid: None,
-            })?;
+            state.communicators.add(Entry { members, group: Group::range(task, 1, 1), grid: None })?;
             let slot = state.requests.open(None)?;
             let done = library.handling.get().ok_or(Error::Finalized)?.ended(state.requests.cookie(slot));
             active.create_geometry(NewGeometry { id: SELF, members, domains: None, done })?;

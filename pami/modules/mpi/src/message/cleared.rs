@@ -3,11 +3,11 @@
 use super::depart::{GATHERED, gathered, payload};
 use super::envelope::Piece;
 use super::{At, Awaits, Operation};
-use crate::protocols::{self, DATA};
+use crate::protocols;
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
-use pami::{Endpoint, SendError};
+use pami::{Endpoint, Outgoing, SendError};
 use zerocopy::IntoBytes;
 
 impl<P: Port> At<'_, P> {
@@ -47,16 +47,15 @@ impl<P: Port> At<'_, P> {
             Operation::Send(sending) => match (sending.awaits, payload(&sending.data)) {
                 (Awaits::Room { receiver, .. }, Some((payload, layout))) => {
                     let piece = Piece { at: 0.into(), receiver: receiver.into() };
-                    let send = pami::Send {
+                    let outgoing = Outgoing {
                         target: sending.target,
-                        dispatch: DATA,
                         header: piece.as_bytes(),
                         payload,
                         layout,
                         local_done: Some(self.handling.copied(self.requests.cookie(slot))),
                         remote_done: None,
                     };
-                    protocols::send(self.active, send).map(|()| {
+                    protocols::send(&self.handling.protocols.data, self.active, outgoing).map(|()| {
                         sending.awaits = Awaits::Copy { matched: true };
                         false
                     })
@@ -89,7 +88,13 @@ impl<P: Port> At<'_, P> {
             let len = packet.min((all - at) as usize);
             let piece = Piece { at: at.into(), receiver: receiver.into() };
             gathered(&sending.data, at as usize, len, |bytes| {
-                protocols::send_immediate(self.active, sending.target, DATA, piece.as_bytes(), bytes)
+                protocols::send_immediate(
+                    &self.handling.protocols.pieces,
+                    self.active,
+                    sending.target,
+                    piece.as_bytes(),
+                    bytes,
+                )
             })?;
             at += len as u32;
             sending.awaits = Awaits::Room { receiver, at };

@@ -3,12 +3,12 @@
 use super::envelope::{Credit, Envelope, OFFERED, SYNCHRONOUS};
 use super::{At, Awaits, Mode, Operation, Sending};
 use crate::data::Data;
-use crate::protocols::{self, EAGER};
+use crate::protocols;
 use crate::request::NONE;
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
-use pami::{Layout, Payload, SendError, Shared};
+use pami::{Layout, Outgoing, Payload, SendError, Shared};
 use zerocopy::IntoBytes;
 
 /// Most bytes that are gathered on the stack for one packet.
@@ -137,7 +137,13 @@ impl<P: Port> At<'_, P> {
         let envelope = self.envelope(sending, slot, flags);
         let len = sending.data.bytes();
         let sent = gathered(&sending.data, 0, len, |bytes| {
-            protocols::send_immediate(self.active, sending.target, EAGER, envelope.as_bytes(), bytes)
+            protocols::send_immediate(
+                &self.handling.protocols.short,
+                self.active,
+                sending.target,
+                envelope.as_bytes(),
+                bytes,
+            )
         });
         self.sent(sending, sent, envelope.credit, true)
     }
@@ -151,22 +157,27 @@ impl<P: Port> At<'_, P> {
         layout: Layout,
     ) -> Result<(), SendError> {
         let envelope = self.envelope(sending, slot, flags);
-        let send = pami::Send {
+        let outgoing = Outgoing {
             target: sending.target,
-            dispatch: EAGER,
             header: envelope.as_bytes(),
             payload,
             layout,
             local_done: Some(self.handling.copied(self.requests.cookie(slot))),
             remote_done: None,
         };
-        let sent = protocols::send(self.active, send);
+        let sent = protocols::send(&self.handling.protocols.eager, self.active, outgoing);
         self.sent(sending, sent, envelope.credit, true)
     }
 
     fn offer(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
         let envelope = self.envelope(sending, slot, flags);
-        let sent = protocols::send_immediate(self.active, sending.target, EAGER, envelope.as_bytes(), &[]);
+        let sent = protocols::send_immediate(
+            &self.handling.protocols.short,
+            self.active,
+            sending.target,
+            envelope.as_bytes(),
+            &[],
+        );
         self.sent(sending, sent, envelope.credit, false)
     }
 

@@ -4,10 +4,10 @@ use super::At;
 use crate::error::Result;
 use crate::lane::{Lane, State};
 use crate::library::{Library, place};
-use crate::protocols::{CONTROL, DATA, EAGER, Handlers};
+use crate::protocols::{Handlers, Protocols};
 use crate::status::Status;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use pami::client::Node;
+use pami::client::{Client, Node};
 use pami::device::Port;
 use pami::{Active, Completion, Done, Message, OnPart, Part, Receive};
 
@@ -19,6 +19,7 @@ pub(crate) struct Handling<P: Port> {
     copied: OnDone<P>,
     part: &'static (dyn Fn(&mut Active<P>, &Part<'_>) + Sync),
     eager_limit: &'static AtomicUsize,
+    pub(crate) protocols: Protocols<P>,
 }
 
 impl<N: Node> Library<N> {
@@ -36,7 +37,11 @@ impl<N: Node> Library<N> {
 }
 
 impl<P: Port> Handling<P> {
-    pub(crate) fn new<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Self> {
+    /// Makes them, and registers the library's protocols in its client.
+    pub(crate) fn new<N: Node<Port = P>>(
+        library: &'static Library<N>,
+        client: &mut Client<N>,
+    ) -> Result<Self> {
         let node = library.node;
         let ended = place(node, move |active: &mut Active<P>, completion: Completion| {
             let error = completion.result.err().map(Into::into);
@@ -52,7 +57,8 @@ impl<P: Port> Handling<P> {
         let part = place(node, move |active: &mut Active<P>, part: &Part<'_>| {
             library.at(active, |at| at.part_came(part));
         })?;
-        Ok(Self { ended, copied, part, eager_limit: &library.eager_limit })
+        let protocols = Protocols::new(client, Self::handlers(library)?)?;
+        Ok(Self { ended, copied, part, eager_limit: &library.eager_limit, protocols })
     }
 
     /// What completes a request of a collective or a window, known by its cookie.
@@ -74,9 +80,9 @@ impl<P: Port> Handling<P> {
         self.eager_limit.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P>> {
+    fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P>> {
         let node = library.node;
-        let eager = place(node, move |active: &mut Active<P>, message: &Message<'_>| {
+        let message = place(node, move |active: &mut Active<P>, message: &Message<'_>| {
             library.at(active, |at| at.message_came(message)).unwrap_or(Receive::Done)
         })?;
         let control = place(node, move |active: &mut Active<P>, message: &Message<'_>| {
@@ -86,7 +92,7 @@ impl<P: Port> Handling<P> {
         let data = place(node, move |active: &mut Active<P>, message: &Message<'_>| {
             library.at(active, |at| at.data_arrived(message)).unwrap_or(Receive::Done)
         })?;
-        Ok([(EAGER, eager), (CONTROL, control), (DATA, data)])
+        Ok(Handlers { message, control, data })
     }
 }
 

@@ -4,7 +4,7 @@ use super::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, SYNCHR
 use super::matching::Wanted;
 use super::{Arrived, At, Receiving};
 use crate::error::Error;
-use crate::protocols::{self, CONTROL};
+use crate::protocols;
 use crate::request::NONE;
 use crate::status::Status;
 use core::sync::atomic::Ordering;
@@ -161,7 +161,13 @@ impl<P: Port> At<'_, P> {
             kind,
             unused: 0,
         };
-        let sent = protocols::send_immediate(self.active, to, CONTROL, control.as_bytes(), &[]);
+        let sent = protocols::send_immediate(
+            &self.handling.protocols.control,
+            self.active,
+            to,
+            control.as_bytes(),
+            &[],
+        );
         if sent == Err(SendError::Again) {
             self.messages.return_credit(to, credit);
         }
