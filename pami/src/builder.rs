@@ -4,6 +4,7 @@ use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sha
 use crate::collective::engine::Limits;
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::TaskList;
+use crate::factory::registry::Registry;
 use crate::kept::KEPT_LIMIT;
 use core::ops::Range;
 
@@ -19,6 +20,7 @@ pub struct ClientBuilder<N: Node> {
     rendezvous_from: usize,
     kept: usize,
     collectives: Limits,
+    factories: usize,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
     mistake: Option<ClientError>,
 }
@@ -37,6 +39,7 @@ impl<N: Node> ClientBuilder<N> {
             rendezvous_from: RENDEZVOUS_FROM,
             kept: KEPT_PLACES,
             collectives: Limits::NONE,
+            factories: 0,
             handlers: [None; DISPATCH_IDS],
             mistake: None,
         }
@@ -109,13 +112,19 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// How many factories the client has memory for; without this all lie in their registrants' (SPEC M-3).
+    pub fn factories(mut self, places: usize) -> Self {
+        self.factories = places;
+        self
+    }
+
     /// Takes the resources.
     ///
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
-        let Self { handlers, collectives, mistake, .. } = self;
+        let Self { handlers, collectives, factories, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -126,6 +135,8 @@ impl<N: Node> ClientBuilder<N> {
         if contexts == 0 || usize::from(contexts) > limit {
             return Err(ClientError::Exhausted { what: "contexts", limit });
         }
+        let registry = Registry::new(node, factories)
+            .ok_or(ClientError::Exhausted { what: "memory for factories", limit: factories })?;
         let id = node.claim_client(name)?;
         let alive = 0;
         Ok(Client {
@@ -141,6 +152,7 @@ impl<N: Node> ClientBuilder<N> {
             kept,
             collectives,
             handlers,
+            factories: registry,
         })
     }
 }
