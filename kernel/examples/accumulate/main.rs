@@ -127,8 +127,12 @@ impl Side {
 
     fn be_busy(&self) {
         let start = self.data.now_ns();
+        let mut work = 0u64;
         while self.data.now_ns() < start + BEFORE_NS {
-            core::hint::spin_loop();
+            // The emulator takes long to read a clock.
+            for step in 0..10_000 {
+                work = core::hint::black_box(work.wrapping_add(step));
+            }
         }
     }
 }

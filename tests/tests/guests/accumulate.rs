@@ -5,7 +5,7 @@ use std::time::Duration;
 use tests::{expect_clean, on_both_architectures};
 use xtask::{Arch, Mode, Outcome, Run};
 
-const DEADLINE: Duration = Duration::from_secs(90);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A row of the job `accumulate`: `accumulate-f64, both idle, advice: 88084 89737 89737, gain 1.97, 49 % by the origin, 219 us`.
 struct Row {
