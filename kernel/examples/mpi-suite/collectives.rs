@@ -345,7 +345,7 @@ fn long(comm: Communicator<Task>, desk: &Desk, check: &Suite) -> Result<()> {
 fn itself(mpi: &Mpi<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     let comm = mpi.itself();
     let (own, into) = (Data::of::<i32>(&desk.left, 0, 4)?, Data::of::<i32>(&desk.right, 0, 4)?);
-    let mut one = |name, result: Result<()>| -> Result<()> {
+    let one = |name, result: Result<()>| -> Result<()> {
         result?;
         check.that(name, holds(&into, |at| word(11, 0, at))?);
         put(&into, |_| 0)

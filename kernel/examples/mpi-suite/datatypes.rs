@@ -127,10 +127,10 @@ fn packing(mpi: &Mpi<Task>, desk: &Desk, check: &Suite) -> Result<()> {
         check.that("counts are of whole elements", datatype.get_count(len) == Some(6));
         check.that(
             "part of an element is no count",
-            datatype.get_count(len - 4) == None || datatype.size() == 4,
+            datatype.get_count(len - 4).is_none() || datatype.size() == 4,
         );
         check.that("elements are values", datatype.get_elements(len - 4) == Some(len / 4 - 1));
-        check.that("part of a value is no element", datatype.get_elements(len - 1) == None);
+        check.that("part of a value is no element", datatype.get_elements(len - 1).is_none());
     }
     Ok(())
 }

@@ -65,8 +65,7 @@ fn integers<T: Integer>(world: Communicator<Task>, desk: &Desk, check: &Suite) -
     };
     let zero = T::default();
     let logical = |truth: fn(bool, bool) -> bool| move |a: T, b: T| T::of(truth(a != zero, b != zero).into());
-    let mut all =
-        |name, op, combine: &dyn Fn(T, T) -> T| over((world, desk, check), name, op, value, combine);
+    let all = |name, op, combine: &dyn Fn(T, T) -> T| over((world, desk, check), name, op, value, combine);
     all("MPI_SUM", Op::Sum, &T::sum)?;
     all("MPI_PROD", Op::Prod, &T::product)?;
     all("MPI_MAX", Op::Max, &T::max)?;

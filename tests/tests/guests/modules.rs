@@ -23,7 +23,35 @@ fn armci_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
     assert_eq!(count_lines(&outcome, &line), 1, "{}", outcome.explain());
 }
 
+/// The conformance run of the MPI module, all chapters of it at every task.
+fn mpi_conforms(arch: Arch, mode: Mode, faults: Option<&str>) {
+    let mut run = Run::new("mpi-suite").arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
+    if let Some(faults) = faults {
+        run = run.faults(faults);
+    }
+    let outcome = run.run().unwrap();
+    if faults.is_none() {
+        expect_clean(&outcome);
+    }
+    outcome.expect_success();
+    let checks =
+        |line: &str| line.rsplit_once(" checks, 0 failed")?.0.rsplit(' ').next()?.parse::<u32>().ok();
+    let checks: Vec<_> = outcome.lines().filter_map(|line| checks(&line.text)).collect();
+    assert_eq!(checks.len(), if mode == Mode::Smp { 8 } else { 16 }, "{}", outcome.explain());
+    assert!(checks.iter().all(|&checks| checks >= 300), "{checks:?}");
+}
+
 on_both_architectures! {
+    fn m4_mpi_does_what_the_standard_says(arch) {
+        let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
+        mpi_conforms(arch, mode, None);
+    }
+
+    fn d8_mpi_does_so_on_a_wire_that_loses_and_reorders(arch) {
+        let mode = if arch == Arch::Aarch64 { Mode::Smp } else { Mode::Vn };
+        mpi_conforms(arch, mode, Some(FAULTS));
+    }
+
     fn p7_armci_moves_and_updates_memory_of_all_tasks(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Smp } else { Mode::Vn };
         armci_finds_nothing_wrong(arch, mode, None);

@@ -2,6 +2,7 @@
 //!
 //! Of architecture, mode and wire, every two meet in four runs of a benchmark. Two runs have `npb-ep`, which computes long and
 //! hardly communicates, and `npb-cg`, whose short messages take longest. `npb-is` on a good wire is among the tests of jobs.
+//! Over MPI each runs once.
 
 use std::time::Duration;
 use tests::{count_lines, expect_clean, on_both_architectures};
@@ -12,7 +13,20 @@ const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
 
 /// Eight nodes of two harts run `job`, which verifies so many results.
 fn expect_verified(job: &str, arch: Arch, mode: Mode, faults: Option<&str>, results: usize) {
-    let mut run = Run::new(job).arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
+    expect_verified_with(&[], job, arch, mode, faults, results);
+}
+
+/// The same with arguments of the job.
+fn expect_verified_with(
+    args: &[&str],
+    job: &str,
+    arch: Arch,
+    mode: Mode,
+    faults: Option<&str>,
+    results: usize,
+) {
+    let run = Run::new(job).arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
+    let mut run = run.args(args.iter().copied());
     if let Some(faults) = faults {
         run = run.faults(faults);
     }
@@ -55,6 +69,24 @@ fn g3_npb_cg_verifies() {
 #[test]
 fn d8_npb_cg_verifies_on_a_wire_that_loses_and_reorders() {
     expect_verified("npb-cg", Arch::Aarch64, Mode::Vn, Some(FAULTS), 1);
+}
+
+#[test]
+fn m4_the_benchmarks_verify_over_mpi() {
+    use {
+        Arch::{Aarch64, Riscv64},
+        Mode::{Smp, Vn},
+    };
+    let runs = [
+        ("npb-is", Riscv64, Vn, 11),
+        ("npb-cg", Aarch64, Smp, 1),
+        ("npb-mg", Aarch64, Vn, 1),
+        ("npb-ft", Riscv64, Smp, 6),
+        ("npb-ep", Riscv64, Smp, 1),
+    ];
+    for (job, arch, mode, results) in runs {
+        expect_verified_with(&["--over", "mpi"], job, arch, mode, None, results);
+    }
 }
 
 on_both_architectures! {
