@@ -8,6 +8,7 @@ use crate::communicator::Communicators;
 use crate::error::{Error, Result};
 use crate::library::{Library, fill};
 use crate::message::{Handling, INTERNAL, Messages, Operation, Wanted};
+use crate::protocols::Protocols;
 use crate::request::{Requests, Slot};
 use crate::settings::Settings;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,6 +26,8 @@ pub(crate) struct State {
     pub(crate) messages: Messages,
     pub(crate) communicators: Communicators,
     pub(crate) collectives: Collectives,
+    /// While the library is not finalized.
+    pub(crate) protocols: Option<Protocols>,
 }
 
 impl State {
@@ -35,6 +38,7 @@ impl State {
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,
+            protocols: None,
         })
     }
 
@@ -75,7 +79,7 @@ impl<P: Port> Lane<P> {
         let collectives = Collectives::default();
         Self {
             context: Mutex::new(None),
-            state: Mutex::new(State { requests, messages, communicators, collectives }),
+            state: Mutex::new(State { requests, messages, communicators, collectives, protocols: None }),
             wanted: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             collecting: AtomicBool::new(false),
@@ -107,8 +111,9 @@ impl<P: Port> Lane<P> {
         }
         if self.collecting.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
-            let State { collectives, requests, .. } = &mut *state;
-            collectives.go_on(active, requests, handling);
+            let State { collectives, requests, protocols, .. } = &mut *state;
+            let Some(protocols) = protocols else { return };
+            collectives.go_on(active, requests, (handling, protocols));
             self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
         }
     }

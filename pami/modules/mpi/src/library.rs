@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::group::Lists;
 use crate::lane::{Lane, State};
 use crate::message::{Attached, Handling, SPARES};
-use crate::protocols::FACTORIES;
+use crate::protocols::{Declared, factories};
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,6 +39,7 @@ pub(crate) struct Library<N: Node> {
     pub(crate) sleeps: AtomicBool,
     pub(crate) finalized: AtomicBool,
     threads: Threads,
+    declared: Mutex<Option<Declared<N::Port>>>,
     client: Mutex<Option<Client<N>>>,
     pub(crate) ids: Mutex<Ids>,
     /// Numbers of communicators that were freed while requests of them were under way.
@@ -124,6 +125,7 @@ impl<N: Node> Mpi<N> {
                 settings: Mutex::new(settings),
                 finalized: AtomicBool::new(false),
                 threads,
+                declared: Mutex::new(None),
                 client: Mutex::new(None),
                 ids: Mutex::new(Ids::default()),
                 unused: Mutex::new(Vec::new()),
@@ -147,9 +149,14 @@ impl<N: Node> Mpi<N> {
             .sharing(settings.sharing)
             .kept(0)
             .collectives(limits);
-        let mut client = builder.factories(FACTORIES).create()?;
-        let handling = Handling::new(library, &mut client)?;
+        let mut client = builder.factories(factories(lanes.len())).create()?;
+        let handling = Handling::new(library)?;
         library.handling.call_once(|| handling);
+        let declared = Declared::new(&mut client, Handling::handlers(library)?)?;
+        for lane in lanes {
+            lane.state.lock().protocols = Some(declared.register(&mut client)?);
+        }
+        *library.declared.lock() = Some(declared);
         for (number, lane) in lanes.iter().enumerate() {
             let memory = client.context_memory()?;
             lane.open(client.create_context(number as u8, memory)?);
@@ -234,6 +241,12 @@ impl<N: Node> Library<N> {
                 };
                 context.advance();
             }
+            if let Some(protocols) = lane.state.lock().protocols.take() {
+                protocols.end(&mut client)?;
+            }
+        }
+        if let Some(declared) = self.declared.lock().take() {
+            declared.end(&mut client)?;
         }
         client.destroy().map_err(|(error, _)| error.into())
     }

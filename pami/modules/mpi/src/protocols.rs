@@ -7,7 +7,7 @@ use pami::collective::Collective;
 use pami::device::Port;
 use pami::dispatch::Handler;
 use pami::factory::{CollectFunction, ImmediateFunction, ReceiveFunction, SendFunction};
-use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, SendError};
+use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, Protocol, SendError};
 
 /// Short and eager messages, and envelopes of offered ones.
 const EAGER: u8 = 0;
@@ -21,8 +21,11 @@ pub const COLLECTIVE: u8 = 8;
 pub const WINDOW: u8 = 16;
 
 const COLLECTIVES: usize = Collective::ALL.len();
-/// Factories that the library has: of what is below, one for each field, and one for each collective.
-pub(crate) const FACTORIES: usize = 8 + COLLECTIVES;
+
+/// Factories that a library with so many contexts has.
+pub(crate) const fn factories(contexts: usize) -> usize {
+    3 + contexts * (5 + COLLECTIVES)
+}
 
 /// What the layer below calls for messages.
 pub(crate) struct Handlers<P: Port> {
@@ -31,8 +34,16 @@ pub(crate) struct Handlers<P: Port> {
     pub(crate) data: Handler<P>,
 }
 
-/// A factory for each function that the library uses.
-pub(crate) struct Protocols<P: Port> {
+/// The library's protocols in its client, and the factories of its receptions.
+pub(crate) struct Declared<P: Port> {
+    small: Protocol,
+    large: Protocol,
+    collective: Protocol,
+    receives: [Factory<ReceiveFunction<P>>; 3],
+}
+
+/// Factories of one context: what it does goes through them.
+pub(crate) struct Protocols {
     /// Messages of one packet.
     pub(crate) short: Factory<ImmediateFunction>,
     /// Messages of several.
@@ -42,43 +53,69 @@ pub(crate) struct Protocols<P: Port> {
     pub(crate) data: Factory<SendFunction>,
     pub(crate) pieces: Factory<ImmediateFunction>,
     collectives: Vec<Factory<CollectFunction>, COLLECTIVES>,
-    _receives: [Factory<ReceiveFunction<P>>; 3],
 }
 
-impl<P: Port> Protocols<P> {
-    /// Registers them; before the client's first context, because of the handlers.
+impl<P: Port> Declared<P> {
+    /// Declares the protocols and registers what receives; before the client's first context, because of the handlers.
     pub(crate) fn new<N: Node<Port = P>>(client: &mut Client<N>, handlers: Handlers<P>) -> Result<Self> {
         let (small, large) = (client.protocol("mpi-small")?, client.protocol("mpi-large")?);
         let collective = client.protocol("mpi-collective")?;
         let Handlers { message, control, data } = handlers;
         let receive = |dispatch, handler| ReceiveFunction { dispatch: Some(dispatch), handler };
+        let receives = [
+            client.register(&small, receive(EAGER, message))?,
+            client.register(&large, receive(CONTROL, control))?,
+            client.register(&large, receive(DATA, data))?,
+        ];
+        Ok(Self { small, large, collective, receives })
+    }
+
+    /// Registers what one context does.
+    pub(crate) fn register<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<Protocols> {
+        let Self { small, large, collective, .. } = self;
         // Memory in shared use goes eagerly whatever its length: this library has a rendezvous of its own.
         let send = |dispatch| SendFunction { dispatch, rendezvous_from: Some(usize::MAX) };
         let mut collectives = Vec::new();
         for what in Collective::ALL {
-            let _ =
-                collectives.push(client.register(&collective, CollectFunction { what, algorithm: None })?);
+            let _ = collectives.push(client.register(collective, CollectFunction { what, algorithm: None })?);
         }
-        Ok(Self {
-            _receives: [
-                client.register(&small, receive(EAGER, message))?,
-                client.register(&large, receive(CONTROL, control))?,
-                client.register(&large, receive(DATA, data))?,
-            ],
-            short: client.register(&small, ImmediateFunction { dispatch: EAGER })?,
-            eager: client.register(&small, send(EAGER))?,
-            control: client.register(&large, ImmediateFunction { dispatch: CONTROL })?,
-            data: client.register(&large, send(DATA))?,
-            pieces: client.register(&large, ImmediateFunction { dispatch: DATA })?,
+        Ok(Protocols {
+            short: client.register(small, ImmediateFunction { dispatch: EAGER })?,
+            eager: client.register(small, send(EAGER))?,
+            control: client.register(large, ImmediateFunction { dispatch: CONTROL })?,
+            data: client.register(large, send(DATA))?,
+            pieces: client.register(large, ImmediateFunction { dispatch: DATA })?,
             collectives,
         })
+    }
+
+    /// Gives up what receives, once the client has no contexts any more.
+    pub(crate) fn end<N: Node<Port = P>>(self, client: &mut Client<N>) -> Result<()> {
+        self.receives.into_iter().try_for_each(|factory| deregister(client, factory))
+    }
+}
+
+fn deregister<N: Node, F: pami::factory::Function<N>>(
+    client: &mut Client<N>,
+    factory: Factory<F>,
+) -> Result<()> {
+    client.deregister(factory).map(drop).map_err(|(error, _)| error.into())
+}
+
+impl Protocols {
+    /// Gives the factories up.
+    pub(crate) fn end<N: Node>(self, client: &mut Client<N>) -> Result<()> {
+        let Self { short, eager, control, data, pieces, collectives } = self;
+        [short, control, pieces].into_iter().try_for_each(|factory| deregister(client, factory))?;
+        [eager, data].into_iter().try_for_each(|factory| deregister(client, factory))?;
+        collectives.into_iter().try_for_each(|factory| deregister(client, factory))
     }
 
     /// Starts a collective.
     ///
     /// # Errors
     /// See [`Active::collect`].
-    pub(crate) fn collect(
+    pub(crate) fn collect<P: Port>(
         &self,
         active: &mut Active<P>,
         collect: Collect<P>,

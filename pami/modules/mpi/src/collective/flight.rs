@@ -6,6 +6,7 @@ use super::side::Side;
 use crate::error::{Error, Result};
 use crate::library::{fill, shared};
 use crate::message::Handling;
+use crate::protocols::Protocols;
 use crate::request::Requests;
 use crate::settings::Settings;
 use crate::status::Status;
@@ -89,6 +90,9 @@ pub(crate) struct Collectives {
     waiting: usize,
 }
 
+/// What completes requests, and what collectives go through.
+pub(crate) type Means<'a, P> = (&'a Handling<P>, &'a Protocols);
+
 impl Collectives {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         Ok(Self {
@@ -132,7 +136,7 @@ impl Collectives {
         (geometry, size): (GeometryId, u32),
         plan: Plan,
         (request, cookie): (u16, usize),
-        handling: &Handling<P>,
+        means: Means<'_, P>,
     ) -> Result<()> {
         let limit = self.flights.len();
         let behind = self.has_waiting(geometry);
@@ -157,7 +161,7 @@ impl Collectives {
         if behind {
             return Ok(());
         }
-        match self.start(active, index, handling) {
+        match self.start(active, index, means) {
             Ok(_) => Ok(()),
             Err(error) => {
                 self.remove(index);
@@ -182,12 +186,7 @@ impl Collectives {
         })
     }
 
-    fn start<P: Port>(
-        &mut self,
-        active: &mut Active<P>,
-        index: usize,
-        handling: &Handling<P>,
-    ) -> Result<Start> {
+    fn start<P: Port>(&mut self, active: &mut Active<P>, index: usize, means: Means<'_, P>) -> Result<Start> {
         let Some(flight) = &self.flights[index] else { return Ok(Start::Started) };
         let plan = &flight.plan;
         let mut collect = Collect {
@@ -197,7 +196,7 @@ impl Collectives {
             known_blocks: plan.known_blocks,
             reducer: plan.reducer,
             in_place: plan.in_place,
-            ..Collect::new(flight.geometry, plan.what, handling.ended(flight.cookie))
+            ..Collect::new(flight.geometry, plan.what, means.0.ended(flight.cookie))
         };
         let work = match active.scratch_len(&collect) {
             Err(CollectError::Again) => return Ok(Start::Again),
@@ -219,7 +218,7 @@ impl Collectives {
             }
         }
         collect.scratch = Some((memory.clone(), scratch));
-        match handling.protocols.collect(active, collect) {
+        match means.1.collect(active, collect) {
             Err(CollectError::Again) => return Ok(Start::Again),
             started => started?,
         }
@@ -238,7 +237,7 @@ impl Collectives {
         &mut self,
         active: &mut Active<P>,
         requests: &mut Requests,
-        handling: &Handling<P>,
+        means: Means<'_, P>,
     ) {
         let mut after = 0;
         while self.waiting > 0 {
@@ -256,7 +255,7 @@ impl Collectives {
             let place = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.number == number);
             let Some(index) = self.flights.iter().position(place) else { return };
             let Some(&Flight { request, .. }) = self.flights[index].as_ref() else { return };
-            if let Err(error) = self.start(active, index, handling) {
+            if let Err(error) = self.start(active, index, means) {
                 self.remove(index);
                 requests.complete(request, Status::failed(error));
             }

@@ -49,7 +49,9 @@ impl<N: Node> Communicator<N> {
             };
             let geometry = (self.geometry(), self.size());
             let request = (slot, state.requests.cookie(slot));
-            if let Err(error) = state.collectives.call(active, geometry, plan, request, handling) {
+            let State { collectives, protocols, .. } = &mut *state;
+            let means = (handling, protocols.as_ref().ok_or(Error::Finalized)?);
+            if let Err(error) = collectives.call(active, geometry, plan, request, means) {
                 state.requests.free(slot);
                 return Err(error);
             }

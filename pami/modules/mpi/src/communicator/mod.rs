@@ -172,10 +172,11 @@ impl<N: Node> Communicator<N> {
                 if state.collectives.has_waiting(self.id) {
                     return Ok(None);
                 }
+                let Some(protocols) = &state.protocols else { return Err(Error::Finalized) };
                 let slot = state.requests.open(None)?;
                 let handling = self.library.handling.get().ok_or(Error::Finalized)?;
                 let begun = collect(handling.ended(state.requests.cookie(slot)))
-                    .map(|collect| handling.protocols.collect(active, collect));
+                    .map(|collect| protocols.collect(active, collect));
                 match begun {
                     Ok(Ok(())) => return Ok(Some(state.requests.name(slot))),
                     Ok(Err(CollectError::Again)) => state.requests.free(slot),

@@ -37,7 +37,7 @@ impl<N: Node> Communicator<N> {
     ) -> Result<T> {
         let lane = self.library.lane(self.context().into())?;
         let handling = self.library.handling.get().ok_or(Error::Finalized)?;
-        work(&mut At::new(active, state, lane, handling))
+        work(&mut At::new(active, state, lane, handling)?)
     }
 
     /// The number that messages name this communicator by: those of the library's own another than the application's.

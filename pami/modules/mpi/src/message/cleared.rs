@@ -55,7 +55,7 @@ impl<P: Port> At<'_, P> {
                         local_done: Some(self.handling.copied(self.requests.cookie(slot))),
                         remote_done: None,
                     };
-                    protocols::send(&self.handling.protocols.data, self.active, outgoing).map(|()| {
+                    protocols::send(&self.protocols.data, self.active, outgoing).map(|()| {
                         sending.awaits = Awaits::Copy { matched: true };
                         false
                     })
@@ -89,7 +89,7 @@ impl<P: Port> At<'_, P> {
             let piece = Piece { at: at.into(), receiver: receiver.into() };
             gathered(&sending.data, at as usize, len, |bytes| {
                 protocols::send_immediate(
-                    &self.handling.protocols.pieces,
+                    &self.protocols.pieces,
                     self.active,
                     sending.target,
                     piece.as_bytes(),

@@ -138,7 +138,7 @@ impl<P: Port> At<'_, P> {
         let len = sending.data.bytes();
         let sent = gathered(&sending.data, 0, len, |bytes| {
             protocols::send_immediate(
-                &self.handling.protocols.short,
+                &self.protocols.short,
                 self.active,
                 sending.target,
                 envelope.as_bytes(),
@@ -165,14 +165,14 @@ impl<P: Port> At<'_, P> {
             local_done: Some(self.handling.copied(self.requests.cookie(slot))),
             remote_done: None,
         };
-        let sent = protocols::send(&self.handling.protocols.eager, self.active, outgoing);
+        let sent = protocols::send(&self.protocols.eager, self.active, outgoing);
         self.sent(sending, sent, envelope.credit, true)
     }
 
     fn offer(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
         let envelope = self.envelope(sending, slot, flags);
         let sent = protocols::send_immediate(
-            &self.handling.protocols.short,
+            &self.protocols.short,
             self.active,
             sending.target,
             envelope.as_bytes(),

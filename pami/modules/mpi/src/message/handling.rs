@@ -4,10 +4,10 @@ use super::At;
 use crate::error::Result;
 use crate::lane::{Lane, State};
 use crate::library::{Library, place};
-use crate::protocols::{Handlers, Protocols};
+use crate::protocols::Handlers;
 use crate::status::Status;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use pami::client::{Client, Node};
+use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Completion, Done, Message, OnPart, Part, Receive};
 
@@ -19,7 +19,6 @@ pub(crate) struct Handling<P: Port> {
     copied: OnDone<P>,
     part: &'static (dyn Fn(&mut Active<P>, &Part<'_>) + Sync),
     eager_limit: &'static AtomicUsize,
-    pub(crate) protocols: Protocols<P>,
 }
 
 impl<N: Node> Library<N> {
@@ -32,16 +31,12 @@ impl<N: Node> Library<N> {
         let lane: &Lane<N::Port> = self.lanes.get(usize::from(active.endpoint().context().0))?;
         let handling = self.handling.get()?;
         let mut state = lane.state.lock();
-        Some(work(&mut At::new(active, &mut state, lane, handling)))
+        At::new(active, &mut state, lane, handling).ok().map(|mut at| work(&mut at))
     }
 }
 
 impl<P: Port> Handling<P> {
-    /// Makes them, and registers the library's protocols in its client.
-    pub(crate) fn new<N: Node<Port = P>>(
-        library: &'static Library<N>,
-        client: &mut Client<N>,
-    ) -> Result<Self> {
+    pub(crate) fn new<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Self> {
         let node = library.node;
         let ended = place(node, move |active: &mut Active<P>, completion: Completion| {
             let error = completion.result.err().map(Into::into);
@@ -57,8 +52,7 @@ impl<P: Port> Handling<P> {
         let part = place(node, move |active: &mut Active<P>, part: &Part<'_>| {
             library.at(active, |at| at.part_came(part));
         })?;
-        let protocols = Protocols::new(client, Self::handlers(library)?)?;
-        Ok(Self { ended, copied, part, eager_limit: &library.eager_limit, protocols })
+        Ok(Self { ended, copied, part, eager_limit: &library.eager_limit })
     }
 
     /// What completes a request of a collective or a window, known by its cookie.
@@ -80,7 +74,7 @@ impl<P: Port> Handling<P> {
         self.eager_limit.load(Ordering::Relaxed)
     }
 
-    fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P>> {
+    pub(crate) fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P>> {
         let node = library.node;
         let message = place(node, move |active: &mut Active<P>, message: &Message<'_>| {
             library.at(active, |at| at.message_came(message)).unwrap_or(Receive::Done)
@@ -101,7 +95,7 @@ impl<P: Port> Lane<P> {
     pub(crate) fn go_on(&self, active: &mut Active<P>, handling: &Handling<P>) {
         let mut state = self.state.lock();
         self.pending.store(false, Ordering::Relaxed);
-        let mut at = At::new(active, &mut state, self, handling);
+        let Ok(mut at) = At::new(active, &mut state, self, handling) else { return };
         at.go_on_telling();
         at.go_on_with_data();
         at.pay_if_due();

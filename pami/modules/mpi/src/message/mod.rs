@@ -29,9 +29,10 @@ mod unexpected;
 mod watch;
 
 use crate::data::Data;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lane::{Lane, State};
 use crate::library::fill;
+use crate::protocols::Protocols;
 use crate::request::Requests;
 use crate::settings::Settings;
 pub use buffered::BSEND_OVERHEAD;
@@ -266,19 +267,23 @@ pub(crate) struct At<'a, P: Port> {
     pub(crate) active: &'a mut Active<P>,
     pub(crate) requests: &'a mut Requests,
     messages: &'a mut Messages,
+    protocols: &'a Protocols,
     lane: &'a Lane<P>,
     handling: &'a Handling<P>,
 }
 
 impl<'a, P: Port> At<'a, P> {
+    /// # Errors
+    /// [`Error::Finalized`].
     pub(crate) fn new(
         active: &'a mut Active<P>,
         state: &'a mut State,
         lane: &'a Lane<P>,
         handling: &'a Handling<P>,
-    ) -> Self {
-        let State { requests, messages, .. } = state;
-        Self { active, requests, messages, lane, handling }
+    ) -> Result<Self> {
+        let State { requests, messages, protocols, .. } = state;
+        let protocols = protocols.as_ref().ok_or(Error::Finalized)?;
+        Ok(Self { active, requests, messages, protocols, lane, handling })
     }
 
     fn sending(&mut self, slot: u16) -> Option<&mut Sending> {

@@ -83,7 +83,7 @@ impl<N: Node> Mpi<N> {
                 return Err(Error::Request);
             }
             slot.phase = Phase::Active;
-            let mut at = At::new(active, state, library.lane(request.lane())?, handling);
+            let mut at = At::new(active, state, library.lane(request.lane())?, handling)?;
             at.start(request.slot());
             Ok(())
         })
@@ -129,7 +129,7 @@ impl<N: Node> Mpi<N> {
                 (Phase::Active, Some(_)) => {}
                 _ => return Err(Error::Request),
             }
-            let mut at = At::new(active, state, library.lane(request.lane())?, handling);
+            let mut at = At::new(active, state, library.lane(request.lane())?, handling)?;
             at.cancel(request.slot());
             Ok(())
         })

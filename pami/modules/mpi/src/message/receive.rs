@@ -161,13 +161,8 @@ impl<P: Port> At<'_, P> {
             kind,
             unused: 0,
         };
-        let sent = protocols::send_immediate(
-            &self.handling.protocols.control,
-            self.active,
-            to,
-            control.as_bytes(),
-            &[],
-        );
+        let sent =
+            protocols::send_immediate(&self.protocols.control, self.active, to, control.as_bytes(), &[]);
         if sent == Err(SendError::Again) {
             self.messages.return_credit(to, credit);
         }

@@ -74,6 +74,8 @@ impl<P: Port> At<'_, P> {
 impl<P: Port> Lane<P> {
     /// Ends what waits for nodes that died, and has the network look after those that something waits for.
     pub(crate) fn look_after(&self, active: &mut pami::Active<P>, handling: &super::Handling<P>) {
-        At::new(active, &mut self.state.lock(), self, handling).look_after();
+        if let Ok(mut at) = At::new(active, &mut self.state.lock(), self, handling) {
+            at.look_after();
+        }
     }
 }
