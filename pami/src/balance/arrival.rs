@@ -1,0 +1,108 @@
+//! The target's side: chunks that arrive are added at once (SPEC L-3).
+
+use super::arithmetic::{self, Source};
+use super::chunk::{Instruction, LentChunk, is_piece};
+use super::recipe::{Recipe, SubOperations};
+use crate::context::Active;
+use crate::device::Port;
+use crate::endpoint::Endpoint;
+use crate::packet::{Envelope, Kind};
+use crate::region::{Memory, RegionFault, RegionId, Rights};
+use rings::shared::Shared;
+use zerocopy::FromBytes;
+
+/// Adds what `source` has, `at` bytes into a message of `total`, to memory that is a region.
+pub(super) fn add_chunk(
+    memory: &Memory,
+    (recipe, steps): (&Recipe, SubOperations),
+    source: Source<'_>,
+    len: usize,
+    (offset, at, total): (u32, u32, u32),
+) -> Result<(), RegionFault> {
+    let Memory::Shared(memory) = memory else { return Err(RegionFault::Rights) };
+    // All of the message is looked at, so that every chunk of it fails if one does.
+    let end = offset as usize + total as usize;
+    if end > memory.len() {
+        return Err(RegionFault::Bounds);
+    }
+    if end.next_multiple_of(size_of::<u64>()) > memory.len() {
+        return Err(RegionFault::Unaligned);
+    }
+    Ok(arithmetic::add(recipe, steps, source, len, (memory, offset as usize + at as usize))?)
+}
+
+impl<P: Port> Active<P> {
+    /// A chunk arrives. Returns `false` if its message was refused and no place is free to say so.
+    pub(crate) fn chunk_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+        let instruction = Instruction::decode(header);
+        let lent = instruction.filter(|instruction| instruction.lent);
+        let lent = lent.and_then(|_| LentChunk::read_from_bytes(data).ok());
+        let len = lent.map_or(data.len(), |lent| lent.len.get() as usize);
+        let Some(instruction) = instruction
+            .filter(|instruction| instruction.lent == lent.is_some() && is_piece(envelope, instruction, len))
+        else {
+            self.counters.strays += 1;
+            return true;
+        };
+        let started = self.port.now_ns();
+        let added = self.add_arrived(envelope, &instruction, lent, data, len);
+        self.processing.spent.note(started, self.port.now_ns());
+        if added.is_ok() {
+            self.counters.processed_bytes += len as u64;
+        }
+        match added {
+            _ if !instruction.last => true,
+            Ok(()) => {
+                self.owe_ack(envelope.origin, envelope.message);
+                true
+            }
+            Err(fault) => self.answer_with(envelope, Kind::Refused, fault as u8, 0),
+        }
+    }
+
+    fn add_arrived(
+        &mut self,
+        envelope: &Envelope,
+        instruction: &Instruction,
+        lent: Option<LentChunk>,
+        data: &[u8],
+        len: usize,
+    ) -> Result<(), RegionFault> {
+        if !self.processing.available.contains(instruction.left) {
+            return Err(RegionFault::Rights);
+        }
+        // A handle of its own: the region is not to be held while another is waited for.
+        let from = match lent {
+            Some(lent) => {
+                Some((self.reach_shared(envelope.origin, lent.region)?, lent.offset.get() as usize))
+            }
+            None => None,
+        };
+        let source = match &from {
+            Some((memory, offset)) => {
+                if offset.checked_add(len).is_none_or(|end| end > memory.len()) {
+                    return Err(RegionFault::Bounds);
+                }
+                Source::Shared(memory, *offset)
+            }
+            None => Source::Bytes(data),
+        };
+        let (recipe, place) =
+            ((&instruction.recipe, instruction.left), (instruction.offset, envelope.offset, envelope.total));
+        self.port
+            .reach(self.me, instruction.region, Rights::UPDATE, |region| {
+                add_chunk(region, recipe, source, len, place)
+            })
+            .flatten()
+    }
+
+    /// Memory that a task of this node lends.
+    fn reach_shared(&mut self, owner: Endpoint, region: RegionId) -> Result<Shared, RegionFault> {
+        self.port
+            .reach(owner, region, Rights::READ, |memory| match memory {
+                Memory::Shared(memory) => Ok(memory.clone()),
+                Memory::Lent(_) => Err(RegionFault::Rights),
+            })
+            .flatten()
+    }
+}
