@@ -24,7 +24,10 @@ kernel::entry!(main);
 /// Contexts of the library; communicators are hashed over them.
 const CONTEXTS: u8 = 2;
 
-const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 8] = [
+/// A chapter's name, and what runs it.
+type Chapter = (&'static str, fn(&Suite) -> Outcome);
+
+const CHAPTERS: [Chapter; 8] = [
     ("point-to-point", point_to_point::run),
     ("datatypes", datatypes::run),
     ("operators", operators::run),

@@ -37,7 +37,7 @@ impl Pattern {
         self.len = len;
         let part = self.data.part(0, len)?;
         for at in 0..len {
-            part.part(at, 1)?.write(&[at as u32 * 31 ^ salt])?;
+            part.part(at, 1)?.write(&[(at as u32 * 31) ^ salt])?;
         }
         Ok(part)
     }
@@ -46,7 +46,7 @@ impl Pattern {
         for at in 0..len {
             let mut value = [0u32];
             self.data.part(at, 1)?.read(&mut value)?;
-            if value[0] != at as u32 * 31 ^ salt {
+            if value[0] != (at as u32 * 31) ^ salt {
                 return Ok(false);
             }
         }
@@ -227,8 +227,8 @@ fn completion(suite: &Suite) -> Outcome {
     let mut statuses = [Status::EMPTY; COUNT];
     for round in 0..4 {
         let (mut receives, mut sends) = ([Request::NULL; COUNT], [Request::NULL; COUNT]);
-        for at in 0..COUNT {
-            receives[at] = suite.world.irecv(&into.part(at, 1)?, before, at as i32)?;
+        for (at, receive) in receives.iter_mut().enumerate() {
+            *receive = suite.world.irecv(&into.part(at, 1)?, before, at as i32)?;
         }
         for at in (0..COUNT).rev() {
             out.part(at, 1)?.write(&[100 * round + at as i32])?;
