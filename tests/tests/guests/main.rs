@@ -9,6 +9,7 @@ mod fences;
 mod instructions;
 mod jobs;
 mod messages;
+mod modules;
 mod npb;
 mod readme;
 mod tree;
