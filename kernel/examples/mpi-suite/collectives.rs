@@ -1,5 +1,5 @@
-//! Chapter "collectives": each of them against plain loops, with plain and scattered data, in place and not, for
-//! several roots; many at a time; operators that do not commute.
+//! Chapter "collectives": each of them against plain loops, with plain and scattered data, in place and not, for several
+//! roots; many at a time; operators that do not commute.
 
 use crate::check::Suite;
 use crate::desk::{Desk, holds, put, word};

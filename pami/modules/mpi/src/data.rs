@@ -8,8 +8,8 @@ use zerocopy::IntoBytes;
 /// Bytes that are copied at a time between two memories.
 const PIECE: usize = 512;
 
-/// `count` elements of a datatype, the first with its origin at byte `offset` of some memory: the standard's triple
-/// of buffer, count and datatype. All its bytes lie in the memory; [`Data::new`] sees to it.
+/// `count` elements of a datatype, the first with its origin at byte `offset` of some memory: the standard's triple of
+/// buffer, count and datatype. All its bytes lie in the memory; [`Data::new`] sees to it.
 #[derive(Clone)]
 pub struct Data {
     memory: Shared,
@@ -110,8 +110,8 @@ impl Data {
         Self::new(self.memory.clone(), offset, count, self.datatype.clone())
     }
 
-    /// Another number of elements, the first with its origin `displacement` extents on from this one's: as the v
-    /// forms of collectives name blocks.
+    /// Another number of elements, the first with its origin `displacement` extents on from this one's: as the v forms
+    /// of collectives name blocks.
     ///
     /// # Errors
     /// [`DataError::Range`].
@@ -148,8 +148,7 @@ impl Data {
         self.datatype.size().saturating_mul(self.count)
     }
 
-    /// Where its first byte is and how the others lie from there, if PAMI has a layout for it: then it need not be
-    /// packed.
+    /// Where its first byte is and how the others lie from there, if PAMI has a layout for it: then it need not be packed.
     pub fn layout(&self) -> Option<(usize, Layout)> {
         let (first, layout) = self.datatype.layout(self.count)?;
         Some((self.offset.checked_add_signed(first)?, layout))

@@ -12,9 +12,9 @@ fn signed(number: u32) -> Result<i32> {
 }
 
 impl<N: Node> Communicator<N> {
-    /// The rank that this process should have in a grid so that neighbours are near (`MPI_Cart_map`): its place in
-    /// the torus, if the grid is of all tasks of the job and can be laid into the torus, and its own rank otherwise;
-    /// `None` if it is one of those that are left over.
+    /// The rank that this process should have in a grid so that neighbours are near (`MPI_Cart_map`): its place in the torus,
+    /// if the grid is of all tasks of the job and can be laid into the torus, and its own rank otherwise; `None` if it is
+    /// one of those that are left over.
     ///
     /// # Errors
     /// [`Error::Dims`] if the grid is larger than the communicator.
@@ -37,8 +37,8 @@ impl<N: Node> Communicator<N> {
         Ok(Some(laid().unwrap_or(self.rank())))
     }
 
-    /// `MPI_Cart_create`: a communicator of the processes of a grid; `None` at those that are left over. With
-    /// `reorder` they get the ranks of [`cart_map`](Self::cart_map).
+    /// `MPI_Cart_create`: a communicator of the processes of a grid; `None` at those that are left over. With `reorder` they
+    /// get the ranks of [`cart_map`](Self::cart_map).
     ///
     /// # Errors
     /// [`Error::Dims`], and those of a split.
@@ -88,8 +88,7 @@ impl<N: Node> Communicator<N> {
         self.cart_get()?.rank(coords)
     }
 
-    /// `MPI_Cart_shift`: who sends to this process and whom it sends to, when all send `displacement` on along a
-    /// dimension.
+    /// `MPI_Cart_shift`: who sends to this process and whom it sends to, when all send `displacement` on along a dimension.
     ///
     /// # Errors
     /// [`Error::Topology`], [`Error::Dims`], [`Error::Comm`].
@@ -97,8 +96,7 @@ impl<N: Node> Communicator<N> {
         self.cart_get()?.shift(self.rank(), dimension, displacement)
     }
 
-    /// `MPI_Cart_sub`: the communicator of the processes that differ from this one only in the dimensions that
-    /// remain.
+    /// `MPI_Cart_sub`: the communicator of the processes that differ from this one only in the dimensions that remain.
     ///
     /// # Errors
     /// [`Error::Topology`], [`Error::Dims`], and those of a split.

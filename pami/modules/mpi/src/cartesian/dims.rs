@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 
-/// `dims[at..]` becomes the factors of `rest`, none above `most`, largest first, the largest as small as can be, and
-/// so on. Returns whether there are such.
+/// `dims[at..]` becomes the factors of `rest`, none above `most`, largest first, the largest as small as can be, and so on.
+/// Returns whether there are such.
 fn factor(rest: u32, most: u32, dims: &mut [u32]) -> bool {
     let Some((first, others)) = dims.split_first_mut() else { return rest == 1 };
     if others.is_empty() {
@@ -25,8 +25,8 @@ fn factor(rest: u32, most: u32, dims: &mut [u32]) -> bool {
     false
 }
 
-/// `MPI_Dims_create`: fills in the dimensions that are 0, so that the product of all is `nodes`. Those are as near to
-/// each other as can be, the larger ones first.
+/// `MPI_Dims_create`: fills in the dimensions that are 0, so that the product of all is `nodes`. Those are as near to each
+/// other as can be, the larger ones first.
 ///
 /// # Errors
 /// [`Error::Dims`] if `nodes` is no multiple of the others' product.

@@ -1,9 +1,8 @@
 //! Grids laid into the torus, so that neighbours are neighbours.
 //!
-//! A dimension of the grid takes some of the torus's dimensions, or of the factors of the number of tasks of a node,
-//! whose extents have its length as product, and runs through them as a reflected Gray code does: from each point to
-//! the next only one of them changes, by one. Where the first of them is even and a ring, the last point is beside
-//! the first.
+//! A dimension of the grid takes some of the torus's dimensions, or of the factors of the number of tasks of a node, whose
+//! extents have its length as product, and runs through them as a reflected Gray code does: from each point to the next
+//! only one of them changes, by one. Where the first of them is even and a ring, the last point is beside the first.
 
 use super::MAX_DIMS;
 use heapless::Vec;

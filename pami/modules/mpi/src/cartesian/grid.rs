@@ -16,8 +16,8 @@ impl Grid {
     /// A grid of these extents, each dimension a ring or not. Without dimensions it is one process.
     ///
     /// # Errors
-    /// [`Error::Dims`] if an extent is 0, there are over [`MAX_DIMS`] or not as many of both, or the product is over
-    /// a `u32`.
+    /// [`Error::Dims`] if an extent is 0, there are over [`MAX_DIMS`] or not as many of both, or the product is over a
+    /// `u32`.
     pub fn new(dims: &[u32], periods: &[bool]) -> Result<Self> {
         let product = dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim));
         if product.is_none_or(|product| product == 0) || dims.len() > MAX_DIMS || dims.len() != periods.len()
@@ -64,8 +64,8 @@ impl Grid {
     /// `MPI_Cart_rank`. In rings coordinates count on round the end.
     ///
     /// # Errors
-    /// [`Error::Dims`] if there is not a coordinate for each dimension, [`Error::Arg`] if one is outside and its
-    /// dimension no ring.
+    /// [`Error::Dims`] if there is not a coordinate for each dimension, [`Error::Arg`] if one is outside and its dimension
+    /// no ring.
     pub fn rank(&self, coords: &[i32]) -> Result<u32> {
         if coords.len() != self.count {
             return Err(Error::Dims);
@@ -86,8 +86,8 @@ impl Grid {
         u32::try_from(coord).ok().filter(|&coord| i64::from(coord) < dim)
     }
 
-    /// `MPI_Cart_shift` of the process with this rank: who sends to it and whom it sends to, when all send
-    /// `displacement` on along a dimension; [`PROC_NULL`] over the edge.
+    /// `MPI_Cart_shift` of the process with this rank: who sends to it and whom it sends to, when all send `displacement` on
+    /// along a dimension; [`PROC_NULL`] over the edge.
     ///
     /// # Errors
     /// [`Error::Dims`] if there is no such dimension, [`Error::Rank`].
@@ -105,8 +105,8 @@ impl Grid {
         Ok((at(here - step), at(here + step)))
     }
 
-    /// The grid of the dimensions that remain, and for the process with this rank the number of its grid among those
-    /// and its rank in it.
+    /// The grid of the dimensions that remain, and for the process with this rank the number of its grid among those and
+    /// its rank in it.
     ///
     /// # Errors
     /// [`Error::Dims`] if not every dimension is said to remain or not, [`Error::Rank`].

@@ -231,8 +231,8 @@ impl Collectives {
         Ok(Start::Started)
     }
 
-    /// Starts what waits and has room now, in the order of calls within each communicator. Those that cannot be
-    /// started at all end with the error.
+    /// Starts what waits and has room now, in the order of calls within each communicator. Those that cannot be started at
+    /// all end with the error.
     pub(crate) fn go_on<P: Port>(
         &mut self,
         active: &mut Active<P>,

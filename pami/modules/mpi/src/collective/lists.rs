@@ -33,8 +33,7 @@ impl Lists {
         Ok(Self(lists))
     }
 
-    /// Keeps a block of each of `size` processes, with lengths in `unit`s of which an element is. Returns the list's
-    /// number.
+    /// Keeps a block of each of `size` processes, with lengths in `unit`s of which an element is. Returns the list's number.
     ///
     /// # Errors
     /// [`Error::Arg`], [`Error::Count`], [`Error::NoMem`].
@@ -106,8 +105,8 @@ impl Lists {
         bound.map_or(0, |bound| bound.load(Ordering::Relaxed))
     }
 
-    /// Each block of `size` processes: where it starts among the packed ones, and its data. `data` is what
-    /// displacements are from.
+    /// Each block of `size` processes: where it starts among the packed ones, and its data. `data` is what displacements
+    /// are from.
     pub fn parts<'a>(
         &'a self,
         number: usize,

@@ -5,16 +5,16 @@
 //!
 //! # Order and room
 //!
-//! Processes match the collectives of a communicator by the order in which they call them. Where the layer below has
-//! no room for another one in flight, or the scratch memory is in use, a collective waits in its context's table, and
+//! Processes match the collectives of a communicator by the order in which they call them. Where the layer below has no
+//! room for another one in flight, or the scratch memory is in use, a collective waits in its context's table, and
 //! those of its communicator behind it; calls return at once. Room comes as others end. One that needs more scratch
 //! memory than there is at all is refused.
 //!
 //! # Buffers
 //!
 //! As in the standard, the data that a call names where there is a block for each process is that of *one* block: the
-//! count is that of one process, and the others follow at multiples of count times extent. The v forms name the
-//! blocks by [`Blocks`]. Operands of operators that do not commute are combined in the order of ranks.
+//! count is that of one process, and the others follow at multiples of count times extent. The v forms name the blocks
+//! by [`Blocks`]. Operands of operators that do not commute are combined in the order of ranks.
 
 mod arena;
 mod arguments;

@@ -91,8 +91,8 @@ impl<N: Node> Communicator<N> {
     /// `MPI_Igather`: a block of each process, at the root. Others name no receive buffer.
     ///
     /// # Errors
-    /// [`Error::Root`], [`Error::Arg`] if a buffer is missing, [`Error::Buffer`], [`Error::Truncate`],
-    /// [`Error::Type`], [`Error::Comm`], [`Error::NoMem`].
+    /// [`Error::Root`], [`Error::Arg`] if a buffer is missing, [`Error::Buffer`], [`Error::Truncate`], [`Error::Type`],
+    /// [`Error::Comm`], [`Error::NoMem`].
     pub fn igather<'a>(
         &self,
         send: impl Into<Operand<'a>>,
@@ -270,8 +270,8 @@ impl<N: Node> Communicator<N> {
         })
     }
 
-    /// `MPI_Ialltoallv`: a block of any length of every process to every process. `None` is `MPI_IN_PLACE`: what is
-    /// sent is what is in the receive buffer.
+    /// `MPI_Ialltoallv`: a block of any length of every process to every process. `None` is `MPI_IN_PLACE`: what is sent is
+    /// what is in the receive buffer.
     ///
     /// # Errors
     /// As [`iallgather`](Self::iallgather).

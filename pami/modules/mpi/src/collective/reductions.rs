@@ -142,8 +142,8 @@ impl<N: Node> Communicator<N> {
         })
     }
 
-    /// `MPI_Ireduce_scatter`: all vectors combined; each process gets its block of the result. `counts` are those of
-    /// the blocks; `receive` begins where the block goes, and with `IN_PLACE` where the operand is.
+    /// `MPI_Ireduce_scatter`: all vectors combined; each process gets its block of the result. `counts` are those of the
+    /// blocks; `receive` begins where the block goes, and with `IN_PLACE` where the operand is.
     ///
     /// # Errors
     /// As [`iallreduce`](Self::iallreduce), and [`Error::Arg`] if there is not a count for each process,
@@ -162,8 +162,7 @@ impl<N: Node> Communicator<N> {
         self.scattered(send.into().data(), receive, op, (own, total), Some(counts))
     }
 
-    /// `MPI_Ireduce_scatter_block`: as [`ireduce_scatter`](Self::ireduce_scatter), with blocks of the length of
-    /// `receive`.
+    /// `MPI_Ireduce_scatter_block`: as [`ireduce_scatter`](Self::ireduce_scatter), with blocks of the length of `receive`.
     ///
     /// # Errors
     /// As [`ireduce_scatter`](Self::ireduce_scatter).

@@ -121,8 +121,8 @@ fn same_length(a: usize, b: usize) -> Result<(), TypeError> {
     if a == b { Ok(()) } else { Err(TypeError::Lists(a, b)) }
 }
 
-/// Constructors. Each takes other types and makes a new one, which is to be [committed](Datatype::commit) before it
-/// is communicated with.
+/// Constructors. Each takes other types and makes a new one, which is to be [committed](Datatype::commit) before it is
+/// communicated with.
 ///
 /// All fail with [`TypeError::Types`] if the pool is full, [`TypeError::Runs`] if the type has too many runs, and
 /// [`TypeError::Overflow`].
@@ -135,8 +135,7 @@ impl Types {
         self.hvector(1, count, 0, old)
     }
 
-    /// `count` blocks of `len` elements, `stride` elements from the start of one to that of the next
-    /// (`MPI_Type_vector`).
+    /// `count` blocks of `len` elements, `stride` elements from the start of one to that of the next (`MPI_Type_vector`).
     ///
     /// # Errors
     /// See [`Types`].
@@ -235,8 +234,8 @@ impl Types {
         self.listed(displacements.iter().map(|&at| (len, at)), 1, old)
     }
 
-    /// Fields: so many elements of a type at a displacement in bytes (`MPI_Type_create_struct`). The extent is
-    /// rounded up to the strictest alignment of the fields, as a compiler does it.
+    /// Fields: so many elements of a type at a displacement in bytes (`MPI_Type_create_struct`). The extent is rounded up to
+    /// the strictest alignment of the fields, as a compiler does it.
     ///
     /// # Errors
     /// See [`Types`].
@@ -261,8 +260,8 @@ impl Types {
     }
 
     /// Part of an array of `sizes` elements, `subsizes` of them from `starts` on in each dimension
-    /// (`MPI_Type_create_subarray`); the last dimension is the one whose elements are neighbours (`MPI_ORDER_C`). The
-    /// extent is the whole array's.
+    /// (`MPI_Type_create_subarray`); the last dimension is the one whose elements are neighbours (`MPI_ORDER_C`). The extent
+    /// is the whole array's.
     ///
     /// # Errors
     /// [`TypeError::Lists`], [`TypeError::Subarray`], and see [`Types`].

@@ -1,9 +1,9 @@
 //! Datatypes: which bytes of memory are the values of a message, and of what type (MPI chapter 4).
 //!
-//! A [`Datatype`] is a basic type or a derived one. Derived types are made by the methods of [`Types`], flattened
-//! into runs of equally spaced blocks as they are made: a vector of numbers is one run, whatever its length. They
-//! live in places of their pool; clones of a handle name the same type, and the place is free when the last is
-//! dropped. So `MPI_Type_dup` is `clone`, `MPI_Type_free` is `drop`, and what is under way keeps its own handle.
+//! A [`Datatype`] is a basic type or a derived one. Derived types are made by the methods of [`Types`], flattened into runs
+//! of equally spaced blocks as they are made: a vector of numbers is one run, whatever its length. They live in places of
+//! their pool; clones of a handle name the same type, and the place is free when the last is dropped. So `MPI_Type_dup` is
+//! `clone`, `MPI_Type_free` is `drop`, and what is under way keeps its own handle.
 
 mod basic;
 mod build;
@@ -215,8 +215,8 @@ impl Datatype {
         self.runs().map(|run| (run.basic, run.block / run.basic.bytes() * run.count))
     }
 
-    /// Whether the values of `count` elements are those of `other_count` of another type, one by one. Bytes and
-    /// packed data match everything of their length.
+    /// Whether the values of `count` elements are those of `other_count` of another type, one by one. Bytes and packed
+    /// data match everything of their length.
     pub fn matches(&self, count: usize, other: &Self, other_count: usize) -> bool {
         let bytes = |datatype: &Self, count: usize| datatype.size().checked_mul(count);
         if bytes(self, count) != bytes(other, other_count) {
@@ -282,8 +282,8 @@ impl Datatype {
         matches!(self.layout(count), Some((_, Layout::Contiguous)))
     }
 
-    /// Where the first byte of `count` elements is, in bytes from their origin, and how the others lie from there, if
-    /// PAMI has a layout for it: then they need not be packed.
+    /// Where the first byte of `count` elements is, in bytes from their origin, and how the others lie from there, if PAMI
+    /// has a layout for it: then they need not be packed.
     pub fn layout(&self, count: usize) -> Option<(isize, Layout)> {
         let shape = self.shape();
         if shape.size == 0 || count == 0 {

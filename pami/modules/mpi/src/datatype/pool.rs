@@ -1,7 +1,7 @@
 //! Where derived types live: a pool of places, each with room for so many runs.
 //!
-//! A place is written by whoever claimed it and only read afterwards, until its last handle is dropped. Its fields
-//! are atomics so that this needs no lock; who hands a handle to another thread orders what was written before.
+//! A place is written by whoever claimed it and only read afterwards, until its last handle is dropped. Its fields are
+//! atomics so that this needs no lock; who hands a handle to another thread orders what was written before.
 
 use super::TypeError;
 use super::basic::Basic;

@@ -30,8 +30,8 @@ impl Walk {
         Self { base, run: 0, block: 0, within: 0 }
     }
 
-    /// The next piece of at most `most` bytes: its offset from the first element's origin, and its length. `None` for
-    /// a type without data.
+    /// The next piece of at most `most` bytes: its offset from the first element's origin, and its length. `None` for a type
+    /// without data.
     pub fn next(&mut self, datatype: &Datatype, most: usize) -> Option<(isize, usize)> {
         let run = datatype.run(self.run)?;
         let block = run.stride.wrapping_mul(self.block as isize);

@@ -158,8 +158,8 @@ impl Op {
     /// application's takes all.
     ///
     /// # Errors
-    /// [`Error::Op`] if the operator makes no sense on that type, [`Error::Unsupported`] if an element of an
-    /// application's operator is over [`USER_ELEMENT_LIMIT`] bytes.
+    /// [`Error::Op`] if the operator makes no sense on that type, [`Error::Unsupported`] if an element of an application's
+    /// operator is over [`USER_ELEMENT_LIMIT`] bytes.
     pub fn reducer(&self, datatype: &Datatype) -> Result<Reducer> {
         if let Self::User { function, commutes } = *self {
             if datatype.size() > USER_ELEMENT_LIMIT {
