@@ -31,8 +31,8 @@ impl Keyval {
     }
 }
 
-/// Function of a key that is called when a communicator is duplicated: with the old one, the key, the key's extra state and
-/// the value. Returns the new value, or `None` if the attribute is not copied; or an error code.
+/// Function of a key that is called when a communicator is duplicated: with the old one, the key, the key's extra
+/// state and the value. Returns the new value, or `None` if the attribute is not copied; or an error code.
 pub type Copy<N> = &'static (
              dyn Fn(Communicator<N>, Keyval, usize, usize) -> core::result::Result<Option<usize>, i32> + Sync
          );
@@ -141,7 +141,8 @@ impl<N: Node> Mpi<N> {
         Ok(Keyval(u32::from(key.generation) << 16 | place as u32))
     }
 
-    /// `MPI_Comm_free_keyval`: no attribute can be set under it any more; those that are there stay until they are deleted.
+    /// `MPI_Comm_free_keyval`: no attribute can be set under it any more; those that are there stay until they are
+    /// deleted.
     ///
     /// # Errors
     /// [`Error::Keyval`].

@@ -1,7 +1,7 @@
 //! Groups: ordered sets of processes (the standard's chapter on groups, contexts, communicators).
 //!
-//! A group is a range of tasks or a list. Lists live in memory that the library takes when it is set up; groups with the
-//! same list share it, and it is never given back, so it limits how many different lists a program can make.
+//! A group is a range of tasks or a list. Lists live in memory that the library takes when it is set up; groups with
+//! the same list share it, and it is never given back, so it limits how many different lists a program can make.
 
 use crate::error::{Error, Result};
 use crate::library::{Mpi, fill};

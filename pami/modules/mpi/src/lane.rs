@@ -1,7 +1,7 @@
 //! A context of the library, with what belongs to it, and who may use it.
 //!
-//! Everything of a communicator happens in one lane: its messages, its requests, its collectives. A thread that wants a
-//! lane which another one waits in makes that one give way: see [`Library::enter`].
+//! Everything of a communicator happens in one lane: its messages, its requests, its collectives. A thread that wants
+//! a lane which another one waits in makes that one give way.
 
 use crate::collective::Collectives;
 use crate::communicator::Communicators;

@@ -1,9 +1,9 @@
 //! Message passing in the manner of the MPI standard, over PAMI: its semantics and names as Rust methods.
 //!
 //! A program [`init`](Mpi::init)s an instance, which is a client of [`pami`] with some contexts, and gets at its
-//! processes by [`Communicator`]s. Each communicator is a geometry and has one of the contexts. No static is shared by
-//! instances, and each has its own [`Settings`] (SPEC M-4). Handles are small and `Copy`, errors have the standard's
-//! [classes](Class), and no request borrows anything, so that a C binding can be laid over this.
+//! processes by [`Communicator`]s. Each communicator is a geometry and has one of the contexts. No static is shared
+//! by instances, and each has its own [`Settings`] (SPEC M-4). Handles are small and `Copy`, errors have the
+//! standard's [classes](Class), and no request borrows anything, so that a C binding can be laid over this.
 //!
 //! | module | what |
 //! |---|---|

@@ -53,7 +53,8 @@ pub(crate) struct Library<N: Node> {
     types: Types,
 }
 
-/// A library instance (the standard has one for each process; this can have several). `Copy`, and usable by all threads.
+/// A library instance (the standard has one for each process; this can have several). `Copy`, and usable by all
+/// threads.
 pub struct Mpi<N: Node> {
     pub(crate) library: &'static Library<N>,
 }

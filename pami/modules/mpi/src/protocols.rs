@@ -1,4 +1,5 @@
-//! The library's protocols: every call into the layer below that moves data goes through a factory of these (SPEC M-1, M-2).
+//! The library's protocols: every call into the layer below that moves data goes through a factory of these (SPEC
+//! M-1, M-2).
 
 use crate::error::Result;
 use heapless::Vec;
@@ -56,7 +57,8 @@ pub(crate) struct Protocols {
 }
 
 impl<P: Port> Declared<P> {
-    /// Declares the protocols and registers what receives; before the client's first context, because of the handlers.
+    /// Declares the protocols and registers what receives; before the client's first context, because of the
+    /// handlers.
     pub(crate) fn new<N: Node<Port = P>>(client: &mut Client<N>, handlers: Handlers<P>) -> Result<Self> {
         let (small, large) = (client.protocol("mpi-small")?, client.protocol("mpi-large")?);
         let collective = client.protocol("mpi-collective")?;

@@ -14,8 +14,8 @@ pub struct Settings {
     pub sharing: Sharing,
     /// Messages of more bytes stay with their sender until they are wanted. Can be changed.
     pub eager_limit: usize,
-    /// Bytes of messages that came before their receive which each context keeps for every task of the job. A sender that
-    /// has used its share up sends the next ones as if they were over the eager limit.
+    /// Bytes of messages that came before their receive which each context keeps for every task of the job. A sender
+    /// that has used its share up sends the next ones as if they were over the eager limit.
     pub unexpected_bytes: usize,
     /// How many such messages, the same in every task.
     pub unexpected_messages: u16,
@@ -27,8 +27,8 @@ pub struct Settings {
     pub collectives: usize,
     /// Messages of collectives that may come early; see [`pami::Limits::early`].
     pub early: usize,
-    /// Collectives that were called and are not complete, in each context. Those over [`collectives`](Self::collectives)
-    /// wait.
+    /// Collectives that were called and are not complete, in each context. Those over
+    /// [`collectives`](Self::collectives) wait.
     pub collective_requests: usize,
     /// Bytes of scratch memory for collectives in each context.
     pub collective_scratch: usize,

@@ -36,7 +36,8 @@ impl<N: Node> Communicator<N> {
         })
     }
 
-    /// `MPI_Comm_dup`: the same processes in a world of their own, with the attributes whose keys say so. All call it.
+    /// `MPI_Comm_dup`: the same processes in a world of their own, with the attributes whose keys say so. All call
+    /// it.
     ///
     /// # Errors
     /// [`Error::NoMem`] without room at one of them, [`Error::NodeDead`]; [`Error::Callback`] of an attribute.
@@ -52,9 +53,9 @@ impl<N: Node> Communicator<N> {
         }
     }
 
-    /// `MPI_Comm_create`: the processes of a group, which all are of this communicator. All of this communicator call it,
-    /// with the same group, or those of groups that do not meet each with theirs; others with the empty one. `None`
-    /// (`MPI_COMM_NULL`) for a process that is not in its group.
+    /// `MPI_Comm_create`: the processes of a group, which all are of this communicator. All of this communicator call
+    /// it, with the same group, or those of groups that do not meet each with theirs; others with the empty one.
+    /// `None` (`MPI_COMM_NULL`) for a process that is not in its group.
     ///
     /// # Errors
     /// [`Error::Group`]; others as [`dup`](Self::dup).
@@ -65,8 +66,8 @@ impl<N: Node> Communicator<N> {
         self.make(group, inside, |memory| self.combine(memory))
     }
 
-    /// `MPI_Comm_create_group`: as [`create`](Self::create), and only the processes of the group call it. The tag tells
-    /// several apart that are made at the same time.
+    /// `MPI_Comm_create_group`: as [`create`](Self::create), and only the processes of the group call it. The tag
+    /// tells several apart that are made at the same time.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -82,8 +83,8 @@ impl<N: Node> Communicator<N> {
         self.make(group, true, |memory| self.combine_in_group(group, &own, tag, memory))
     }
 
-    /// `MPI_Comm_split`: the processes with the same color, in the order of their keys and then of their ranks here. `None`
-    /// for [`UNDEFINED`]. All call it.
+    /// `MPI_Comm_split`: the processes with the same color, in the order of their keys and then of their ranks here.
+    /// `None` for [`UNDEFINED`]. All call it.
     ///
     /// # Errors
     /// [`Error::Arg`] for another negative color; others as [`dup`](Self::dup).
@@ -234,8 +235,8 @@ impl<N: Node> Communicator<N> {
     /// `MPI_Comm_free`: all call it, after their last collective of it. Messages that are under way still arrive.
     ///
     /// # Errors
-    /// [`Error::Comm`] for the world and self, and for one that was freed; [`Error::Callback`] of an attribute, and the
-    /// communicator stays.
+    /// [`Error::Comm`] for the world and self, and for one that was freed; [`Error::Callback`] of an attribute, and
+    /// the communicator stays.
     pub fn free(&self) -> Result<()> {
         if self.id == WORLD || self.id == SELF {
             return Err(Error::Comm);

@@ -1,8 +1,9 @@
-//! Numbers of communicators (the standard's context ids): members of a new one agree on a number that none of them uses.
+//! Numbers of communicators (the standard's context ids): members of a new one agree on a number that none of them
+//! uses.
 //!
-//! Each process brings the numbers that are free at it, all combine them, and the lowest that is left is taken. Of several
-//! threads that make communicators at the same time only one has the free numbers, the one with the lowest parent; the
-//! others bring none and try again, so all processes serve the same parent first in the end.
+//! Each process brings the numbers that are free at it, all combine them, and the lowest that is left is taken. Of
+//! several threads that make communicators at the same time only one has the free numbers, the one with the lowest
+//! parent; the others bring none and try again, so all processes serve the same parent first in the end.
 
 use heapless::Vec;
 

@@ -1,4 +1,5 @@
-//! Communicators: who communicates, in a world of its own (the standard's chapter on groups, contexts, communicators).
+//! Communicators: who communicates, in a world of its own (the standard's chapter on groups, contexts,
+//! communicators).
 //!
 //! Each is a geometry of the layer below, whose number is the standard's context id, and has one of the library's
 //! contexts, chosen by that number.
@@ -157,8 +158,8 @@ impl<N: Node> Communicator<N> {
         self.entry(state)?.members.endpoint(rank).ok_or(Error::Rank(rank.into()))
     }
 
-    /// Starts a collective of the layer below; `collect` makes it with its `done`, which completes the request that this
-    /// returns. While too many are in flight it waits.
+    /// Starts a collective of the layer below; `collect` makes it with its `done`, which completes the request that
+    /// this returns. While too many are in flight it waits.
     ///
     /// # Errors
     /// [`Error::NoMem`] without a free request, or what is wrong with the collective.

@@ -47,7 +47,8 @@ impl Attached {
 }
 
 impl<N: Node> Mpi<N> {
-    /// `MPI_Buffer_attach`: the memory that buffered sends of all communicators copy to, with [`BSEND_OVERHEAD`] for each.
+    /// `MPI_Buffer_attach`: the memory that buffered sends of all communicators copy to, with [`BSEND_OVERHEAD`] for
+    /// each.
     ///
     /// # Errors
     /// [`Error::Buffer`] if there is one.

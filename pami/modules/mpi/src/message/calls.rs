@@ -159,8 +159,8 @@ impl<N: Node> Communicator<N> {
     /// `MPI_Send`: returns when the data may change again.
     ///
     /// # Errors
-    /// [`Error::Rank`], [`Error::Tag`], [`Error::Type`], [`Error::Count`], [`Error::Comm`], [`Error::NoMem`] without a free
-    /// request, [`Error::NodeDead`].
+    /// [`Error::Rank`], [`Error::Tag`], [`Error::Type`], [`Error::Count`], [`Error::Comm`], [`Error::NoMem`] without
+    /// a free request, [`Error::NodeDead`].
     pub fn send(&self, data: &Data, dest: i32, tag: i32) -> Result<()> {
         self.check_destination(dest, tag)?;
         check_data(data)?;
@@ -227,8 +227,8 @@ impl<N: Node> Communicator<N> {
     /// `MPI_Recv`: waits for a message of that source and tag, or of any.
     ///
     /// # Errors
-    /// [`Error::Truncate`] if the message was longer: what the data has room for may have been written, nothing behind it.
-    /// Others as [`send`](Self::send).
+    /// [`Error::Truncate`] if the message was longer: what the data has room for may have been written, nothing
+    /// behind it. Others as [`send`](Self::send).
     pub fn recv(&self, data: &Data, source: i32, tag: i32) -> Result<Status> {
         self.wait_for(self.irecv(data, source, tag))
     }

@@ -1,7 +1,7 @@
 //! Point to point: messages between two processes of a communicator (the standard's chapter of that name).
 //!
-//! Each context matches for itself: a message finds the first posted receive that wants it, a receive the first message
-//! that waits, both in order. They travel so:
+//! Each context matches for itself: a message finds the first posted receive that wants it, a receive the first
+//! message that waits, both in order. They travel so:
 //!
 //! | how | when | what goes |
 //! |---|---|---|
@@ -9,9 +9,10 @@
 //! | eager | up to the eager limit, and the data has a layout | the data, kept in chunks if no receive is there |
 //! | offered | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched |
 //!
-//! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at a
-//! receiver than its share of the receiver's memory: beyond that it offers. Offered ones are as many as it has requests,
-//! and the receiver has places for those. So nothing is lost, and nothing that waits for a place keeps others from coming.
+//! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
+//! a receiver than its share of the receiver's memory: beyond that it offers. Offered ones are as many as it has
+//! requests, and the receiver has places for those. So nothing is lost, and nothing that waits for a place keeps
+//! others from coming.
 
 mod arrive;
 mod buffered;

@@ -114,8 +114,8 @@ impl<N: Node> Mpi<N> {
         Ok(())
     }
 
-    /// `MPI_Cancel`: a receive that has no message yet ends as cancelled; anything else goes on. It has still to be waited
-    /// for.
+    /// `MPI_Cancel`: a receive that has no message yet ends as cancelled; anything else goes on. It has still to be
+    /// waited for.
     ///
     /// # Errors
     /// [`Error::Request`] if it is not active, or not of point to point.

@@ -61,8 +61,8 @@ impl<N: Node> Communicator<N> {
         self.look(source, tag, take)
     }
 
-    /// `MPI_Probe`: waits for a message of that source and tag, or of any, and leaves it where it is. The status says its
-    /// length.
+    /// `MPI_Probe`: waits for a message of that source and tag, or of any, and leaves it where it is. The status says
+    /// its length.
     ///
     /// # Errors
     /// [`Error::Rank`], [`Error::Tag`], [`Error::Comm`].

@@ -1,7 +1,7 @@
 //! Requests: what is under way, by a small name (the standard's chapter on non-blocking communication).
 //!
 //! Each context has a table of them. Point-to-point operations are carried out by [`crate::message`]; collectives and
-//! windows [`open`](Requests::open) a request for what they do and [`complete`](Requests::complete) it from their
+//! windows `open` a request for what they do and `complete` it from their
 //! callbacks.
 
 mod wait;

@@ -19,8 +19,9 @@ const RETRY_NS: u64 = 1_000_000;
 const LOOK_NS: u64 = 250_000_000;
 
 impl<N: Node> Library<N> {
-    /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the lane that it depends on;
-    /// the others are advanced as well unless other threads do so, since what they have under way may be waited for.
+    /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the lane that it
+    /// depends on; the others are advanced as well unless other threads do so, since what they have under way may be
+    /// waited for.
     ///
     /// # Errors
     /// [`Error::Finalized`].
@@ -35,7 +36,8 @@ impl<N: Node> Library<N> {
         Ok(())
     }
 
-    /// Waits until `until` holds, somebody wants a context, or some time has passed. Returns the lanes that it waited with.
+    /// Waits until `until` holds, somebody wants a context, or some time has passed. Returns the lanes that it waited
+    /// with.
     fn wait_round(
         &self,
         home: &'static Lane<N::Port>,
@@ -232,8 +234,8 @@ impl<N: Node> Mpi<N> {
         }
     }
 
-    /// `MPI_Waitsome`: waits until some are complete. Writes their places and statuses, and returns how many; `None` if
-    /// none is active. What finds no room in the slices stays for the next call.
+    /// `MPI_Waitsome`: waits until some are complete. Writes their places and statuses, and returns how many; `None`
+    /// if none is active. What finds no room in the slices stays for the next call.
     ///
     /// # Errors
     /// [`Error::InStatus`] if some of them failed; those whose status has no error did not.

@@ -103,7 +103,7 @@ fn threads_make_communicators_of_different_parents_at_once() {
         std::thread::scope(|scope| {
             for parent in parents {
                 scope.spawn(move || {
-                    for round in 0..20 {
+                    for round in 0..10 {
                         let child = parent.dup().unwrap();
                         assert_eq!(sum(&child, round), 2 * round);
                         child.free().unwrap();
@@ -125,7 +125,7 @@ fn threads_share_a_communicator_and_even_its_context() {
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 scope.spawn(move || {
-                    for round in 0..50u32 {
+                    for round in 0..20u32 {
                         let (out, into) = (numbers(&[round * 3 + thread]), room(1));
                         world.sendrecv(&out, other, thread as i32, &into, other, thread as i32).unwrap();
                         assert_eq!(values(&into), [round * 3 + thread]);
