@@ -37,7 +37,7 @@ impl Pattern {
         self.len = len;
         let part = self.data.part(0, len)?;
         for at in 0..len {
-            part.part(at, 1)?.write(&[at as u32 * 31 ^ salt])?;
+            part.part(at, 1)?.write(&[(at as u32 * 31) ^ salt])?;
         }
         Ok(part)
     }
@@ -46,7 +46,7 @@ impl Pattern {
         for at in 0..len {
             let mut value = [0u32];
             self.data.part(at, 1)?.read(&mut value)?;
-            if value[0] != at as u32 * 31 ^ salt {
+            if value[0] != (at as u32 * 31) ^ salt {
                 return Ok(false);
             }
         }
