@@ -144,6 +144,11 @@ impl Task {
         self.personality.contexts
     }
 
+    /// The job's name.
+    pub fn job(&self) -> &'static str {
+        self.personality.job
+    }
+
     /// The job's arguments.
     pub fn args(&self) -> SplitAsciiWhitespace<'static> {
         self.personality.arguments()

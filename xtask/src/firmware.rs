@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
+use crate::bench::instructions;
 use crate::progress::Voice;
 use crate::{jobs, setup};
 
@@ -23,6 +24,12 @@ pub struct Request {
     pub log: String,
 }
 
+/// The image of all jobs but the one of the bench.
+pub const EVERY: &str = "every";
+/// With this variable in the environment jobs run from that image, which the suite builds once for all its tests. The
+/// bench keeps an image of its own: what a job costs is to depend on no other.
+pub const ONE_IMAGE: &str = "PAMIR_ONE_IMAGE";
+
 /// Images built by this process. Holding the lock while building keeps builds one after the other.
 static BUILT: Mutex<Option<HashMap<Request, PathBuf>>> = Mutex::new(None);
 
@@ -33,36 +40,58 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     jobs::check(&request.job)?;
-    let what = format!("job {} for {}", request.job, request.arch);
-    let selection = ["--example", &request.job];
-    let images = compile(request.arch, &request.log, &selection, &what, voice)?;
-    let image = images.into_iter().find(|(name, _)| *name == request.job);
-    let (_, path) = image.with_context(|| format!("building {what} gave no image"))?;
-    built.get_or_insert_default().insert(request.clone(), path.clone());
+    let together = std::env::var_os(ONE_IMAGE).is_some() && request.job != instructions::JOB;
+    let (image, what) = if together {
+        (EVERY, format!("all jobs for {}", request.arch))
+    } else {
+        (request.job.as_str(), format!("job {} for {}", request.job, request.arch))
+    };
+    let of_image = Request { job: image.to_owned(), ..request.clone() };
+    let known = built.as_ref().and_then(|built| built.get(&of_image).cloned());
+    let path = match known {
+        Some(path) => path,
+        None => {
+            let mut images = compile(&[request.arch], &request.log, &[image], &what, voice)?.into_iter();
+            let (_, path) = images.next().with_context(|| format!("building {what} gave no image"))?;
+            path
+        }
+    };
+    let built = built.get_or_insert_default();
+    built.insert(of_image, path.clone());
+    built.insert(request.clone(), path.clone());
     Ok(path)
 }
 
-/// Builds all jobs for `arch`.
-pub fn build_all(arch: Arch, log: &str, voice: &Voice) -> Result<()> {
-    let images = compile(arch, log, &["--examples"], &format!("all jobs for {arch}"), voice)?;
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    for (job, path) in images {
-        built.get_or_insert_default().insert(Request { arch, job, log: log.to_owned() }, path);
+/// Builds all jobs for all architectures, side by side: the images that [`ONE_IMAGE`] asks for.
+pub fn build_all(log: &str, voice: &Voice) -> Result<()> {
+    let images = compile(&Arch::ALL, log, &[EVERY, instructions::JOB], "all jobs", voice)?;
+    if images.len() < 2 * Arch::ALL.len() {
+        bail!("building all jobs gave {} images", images.len());
     }
     Ok(())
 }
 
+/// Names and paths of the images of some examples, for each architecture.
 fn compile(
-    arch: Arch,
+    archs: &[Arch],
     log: &str,
-    selection: &[&str],
+    examples: &[&str],
     what: &str,
     voice: &Voice,
 ) -> Result<Vec<(String, PathBuf)>> {
-    let toolchain = setup::toolchain(arch, voice)?;
+    let (&first, others) = archs.split_first().context("nothing to build for")?;
+    let toolchain = setup::toolchain(first, voice)?;
     voice.busy(&format!("building {what}"));
-    let mut command = toolchain.cargo("build", arch);
-    command.args(["--profile", "firmware", "--package", "kernel"]).args(selection);
+    let mut command = toolchain.cargo("build", first);
+    for &arch in others {
+        setup::toolchain(arch, voice)?;
+        command.args(["--target", arch.target()]);
+    }
+    command.args(["--profile", "firmware", "--package", "kernel"]);
+    if examples.contains(&EVERY) {
+        command.args(["--features", EVERY]);
+    }
+    examples.iter().for_each(|example| _ = command.args(["--example", example]));
     // Messages on the standard output name the images; errors go to the standard error as they would by hand.
     command.args(["--message-format", "json-render-diagnostics", "--color"]);
     command.arg(if console::colors_enabled_stderr() && !voice.is_quiet() { "always" } else { "never" });

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::firmware::EVERY;
 use crate::workspace;
 
 /// A job: one file of `kernel/examples`.
@@ -30,6 +31,10 @@ pub fn list() -> Result<Vec<Job>> {
         // Cargo takes a file or a folder with a main.rs for an example.
         let source = if path.is_dir() { path.join("main.rs") } else { path.clone() };
         let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
+        // Has all of them, and is none itself.
+        if name == EVERY {
+            continue;
+        }
         if source.extension().is_none_or(|extension| extension != "rs") || !source.is_file() {
             continue;
         }
@@ -67,6 +72,16 @@ fn near(name: &str, jobs: &[Job]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn x2_the_one_image_has_every_job_but_that_of_the_bench() {
+        let source = std::fs::read_to_string(folder().join(EVERY).join("main.rs")).expect("its source");
+        let modules = source.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        let modules: Vec<_> = modules.map(|module| module.replace('_', "-")).collect();
+        let names = list().expect("a list").into_iter().map(|job| job.name);
+        let names: Vec<_> = names.filter(|name| name != crate::bench::instructions::JOB).collect();
+        assert_eq!(modules, names);
+    }
 
     #[test]
     fn x1_a_mistyped_job_is_answered_with_the_near_names() {

@@ -163,20 +163,23 @@ impl Suite<'_> {
     }
 
     fn guest_tests(&mut self) {
-        for arch in Arch::ALL {
-            let name = format!("all jobs for {arch}");
-            let start = Instant::now();
-            // What is missing is installed here, once, before tests run side by side.
-            let built = setup::emulator(arch, self.voice)
-                .and_then(|_| setup::setpriv(self.voice))
-                .and_then(|_| firmware::build_all(arch, "info", self.voice));
-            let verdict = match built {
-                Ok(()) => Verdict::Passed,
-                Err(error) => Verdict::Failed(format!("{error:#}")),
-            };
-            self.record(Stage { name, time: start.elapsed(), verdict, passed: 0, failed: 0 });
-        }
-        self.tests("integration tests", cargo(["test", "--package", "tests", "--no-fail-fast"]));
+        let start = Instant::now();
+        self.announce("all jobs");
+        // What is missing is installed here, once, before tests run side by side.
+        let emulators =
+            Arch::ALL.into_iter().try_for_each(|arch| setup::emulator(arch, self.voice).map(drop));
+        let built = emulators
+            .and_then(|()| setup::setpriv(self.voice))
+            .and_then(|_| firmware::build_all("info", self.voice));
+        let verdict = match built {
+            Ok(()) => Verdict::Passed,
+            Err(error) => Verdict::Failed(format!("{error:#}")),
+        };
+        let name = "all jobs".to_owned();
+        self.record(Stage { name, time: start.elapsed(), verdict, passed: 0, failed: 0 });
+        let mut command = cargo(["test", "--package", "tests", "--no-fail-fast"]);
+        command.env(firmware::ONE_IMAGE, "1");
+        self.tests("integration tests", command);
     }
 
     /// One stage. What it says of cargo's tests is counted.

@@ -1,8 +1,8 @@
 //! The origin: has messages processed in all ways, and prints the table.
 
-use crate::cases::{CASES, Case};
-use crate::target::SPARE;
-use crate::{ADVANCE, ADVANCE_ON, BEFORE_NS, CHECK, PREPARE, STOP, Side, say};
+use super::cases::{CASES, Case};
+use super::target::SPARE;
+use super::{ADVANCE, ADVANCE_ON, BEFORE_NS, CHECK, PREPARE, STOP, Side, say};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{

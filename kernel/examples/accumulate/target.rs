@@ -1,7 +1,7 @@
 //! The target: does what it is told, and its part of what is processed.
 
-use crate::cases::CASES;
-use crate::{ADVANCE, ADVANCE_ON, ANSWER, CHECK, PREPARE, STOP, Side, handle_words};
+use super::cases::CASES;
+use super::{ADVANCE, ADVANCE_ON, ANSWER, CHECK, PREPARE, STOP, Side, handle_words};
 use kernel::{JobError, Rights};
 
 /// Bytes behind the elements: a place for messages that only have advice asked for.

@@ -8,10 +8,10 @@
 //! What a rank does before its first message comes is not caused by anyone. It is counted in a run in which the rank
 //! is the first to advance.
 
-use crate::case::{CASES, Case};
-use crate::count::Count;
-use crate::rank::Rank;
-use crate::{head, row, verdict};
+use super::case::{CASES, Case};
+use super::count::Count;
+use super::rank::Rank;
+use super::{head, row, verdict};
 use heapless::Vec;
 use kernel::{JobError, Task};
 use pami::affinity::{Crossings, LEVELS};

@@ -1,7 +1,7 @@
 //! One rank: its context, its memory, its end of the geometry.
 
-use crate::Radix;
-use crate::case::Case;
+use super::Radix;
+use super::case::Case;
 use kernel::{
     Active, Collect, Completion, Context, Done, GeometryId, JobError, Members, NewGeometry, OperationError,
     Shared, Task,

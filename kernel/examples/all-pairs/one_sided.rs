@@ -8,9 +8,9 @@
 //! | data | the pattern of the region's endpoint |
 //! | slots | zeros, and what was put |
 
-use crate::meeting::patiently;
-use crate::pattern::{GUARD, LARGEST, Like, SHAPES, Shape, byte, clear, difference, shapes};
-use crate::{EACH, Pairs, endpoint_number};
+use super::meeting::patiently;
+use super::pattern::{GUARD, LARGEST, Like, SHAPES, Shape, byte, clear, difference, shapes};
+use super::{EACH, Pairs, endpoint_number};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
     Active, Completion, Done, Endpoint, Fetch, Fetched, Get, JobError, OnFetched, Payload, Put, Region,

@@ -1,7 +1,7 @@
 //! Sends: each context sends every size to every endpoint of the job, itself included, and takes as many from each.
 
-use crate::pattern::{LARGEST, SIZES, byte, sizes};
-use crate::{EACH, Pairs, endpoint_number, endpoints};
+use super::pattern::{LARGEST, SIZES, byte, sizes};
+use super::{EACH, Pairs, endpoint_number, endpoints};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Buffer, Completion, Done, JobError, Layout, Message, OnPart, OnReceived, Part, Payload, Receive,

@@ -1,6 +1,6 @@
 //! The job's arguments.
 
-use crate::floats;
+use super::floats;
 use core::str::FromStr;
 use heapless::Vec;
 use kernel::{JobError, Task};

@@ -1,8 +1,8 @@
 //! The geometry, the memory and the clock.
 
-use crate::arguments::Arguments;
-use crate::case::{Case, WORD, get, put};
-use crate::floats;
+use super::arguments::Arguments;
+use super::case::{Case, WORD, get, put};
+use super::floats;
 use heapless::Vec;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,

@@ -1,7 +1,7 @@
 //! Sums of floats have the same bits at all ranks, in all rounds and in all runs (SPEC G-9).
 
-use crate::bench::Bench;
-use crate::case::{Case, get, put};
+use super::bench::Bench;
+use super::case::{Case, get, put};
 use core::fmt::Write;
 use heapless::String;
 use kernel::{JobError, Shared};

@@ -1,8 +1,8 @@
 //! The lists of a geometry: which algorithms there are, which are valid, which is chosen (SPEC G-2).
 
-use crate::arguments::Arguments;
-use crate::bench::Bench;
-use crate::case::Case;
+use super::arguments::Arguments;
+use super::bench::Bench;
+use super::case::Case;
 use core::fmt::Write;
 use heapless::String;
 use kernel::JobError;

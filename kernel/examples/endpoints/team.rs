@@ -1,6 +1,6 @@
 //! The endpoints that one hart drives.
 
-use crate::data::Data;
+use super::data::Data;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use heapless::Vec;
 use kernel::{

@@ -1,6 +1,6 @@
 //! The operations that are fenced, and how to tell that they are done.
 
-use crate::ways::{SIDES, Way, Ways};
+use super::ways::{SIDES, Way, Ways};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
     Active, Buffer, Completion, Done, Fetch, Fetched, Get, JobError, Layout, Message, OnFetched, OnPart,

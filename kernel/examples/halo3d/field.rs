@@ -1,6 +1,6 @@
 //! A task's block of the field, with one layer of points around it.
 
-use crate::grid::{Blocks, FACES};
+use super::grid::{Blocks, FACES};
 use core::f64::consts::PI;
 use core::ops::Range;
 use kernel::{OutOfMemory, Task};

@@ -3,9 +3,9 @@
 //! Regions have two slots for each face, which take turns: a neighbour that is a step ahead writes the other one, and
 //! cannot be two ahead, since it waits for this task's note.
 
-use crate::field::Field;
-use crate::grid::{Blocks, FACES};
-use crate::meeting::{Meeting, patiently};
+use super::field::Field;
+use super::grid::{Blocks, FACES};
+use super::meeting::{Meeting, patiently};
 use core::slice;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{

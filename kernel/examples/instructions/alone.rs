@@ -1,8 +1,8 @@
 //! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
 
-use crate::count::{Count, noise, row, slow_row};
-use crate::factories::{By, FACTORIES, Factories};
-use crate::{Arrivals, COUNTED, WORD, one_sided};
+use super::count::{Count, noise, row, slow_row};
+use super::factories::{By, FACTORIES, Factories};
+use super::{Arrivals, COUNTED, WORD, one_sided};
 use core::hint::black_box;
 use kernel::{
     Active, Client, Context, Endpoint, JobError, Payload, Port, Poster, Progress, Send, SendError, Sharing,

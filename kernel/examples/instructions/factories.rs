@@ -1,9 +1,9 @@
 //! The same calls through factories (SPEC M-2): what a call is compared with lies in `alone` and `one_sided`.
 
-use crate::COUNTED;
-use crate::alone::{EAGER, Readings};
-use crate::count::Count;
-use crate::one_sided::ended;
+use super::COUNTED;
+use super::alone::{EAGER, Readings};
+use super::count::Count;
+use super::one_sided::ended;
 use kernel::{Client, Context, Done, Endpoint, Fetch, JobError, Payload, Put, SendError};
 use pami::factory::{FenceFunction, FetchFunction, ImmediateFunction, Outgoing, PutFunction, SendFunction};
 use pami::{Factory, FactoryError};

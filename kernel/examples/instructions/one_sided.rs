@@ -1,9 +1,9 @@
 //! Rows of one-sided operations and of fences, and of sends in a program that has fenced (SPEC F-4).
 
-use crate::alone::{Contexts, EAGER, Readings};
-use crate::count::{Count, row, slow_row};
-use crate::factories::By;
-use crate::{Arrivals, WORD};
+use super::alone::{Contexts, EAGER, Readings};
+use super::count::{Count, row, slow_row};
+use super::factories::By;
+use super::{Arrivals, WORD};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Completion, Context, Done, Endpoint, Fetch, Fetched, JobError, Layout, OnFetched, Payload, Put,

@@ -3,8 +3,8 @@
 //! Counters count both harts. So task 1 sends, tells task 0 through another context, and goes to sleep; only one hart
 //! at a time has anything to do.
 
-use crate::count::{Count, row};
-use crate::{Arrivals, COUNTED};
+use super::count::{Count, row};
+use super::{Arrivals, COUNTED};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{Active, JobError, Message, Receive, Task};
 

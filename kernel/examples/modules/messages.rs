@@ -1,7 +1,7 @@
 //! MPI's traffic: messages round a ring by each protocol, and a sum over all.
 
-use crate::book::{Book, told};
-use crate::settings::Mpi;
+use super::book::{Book, told};
+use super::settings::Mpi;
 use kernel::{JobError, Shared, Task};
 use mpi::{Communicator, Data, Op, Request};
 

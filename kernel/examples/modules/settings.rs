@@ -1,7 +1,7 @@
 //! Settings that conflict, and stay apart.
 
-use crate::arguments::{Arguments, Module};
-use crate::book::{Book, told};
+use super::arguments::{Arguments, Module};
+use super::book::{Book, told};
 use armci::Wait;
 use kernel::{JobError, Sharing, Task};
 use mpi::{Setting, Threads};

@@ -1,7 +1,7 @@
 //! ARMCI's traffic: puts round a ring, sums that two neighbours add to, and a counter of task 0.
 
-use crate::book::{Book, told};
-use crate::settings::Armci;
+use super::book::{Book, told};
+use super::settings::Armci;
 use armci::{GlobalAddress, Group, Handle, Local, Scale};
 use kernel::{JobError, Shared, Task};
 

@@ -1,6 +1,6 @@
 //! Counts checks, and names those that fail.
 
-use crate::desk::Desk;
+use super::desk::Desk;
 use core::cell::Cell;
 use core::fmt::Debug;
 use kernel::{Buffer, JobError, Shared, Task};

@@ -1,9 +1,9 @@
 //! Chapter "collectives": each of them against plain loops, with plain and scattered data, in place and not, for several
 //! roots; many at a time; operators that do not commute.
 
-use crate::check::Suite;
-use crate::desk::{Desk, holds, put, word};
-use crate::operators::{compose, map, map_type, maps};
+use super::check::Suite;
+use super::desk::{Desk, holds, put, word};
+use super::operators::{compose, map, map_type, maps};
 use heapless::Vec;
 use kernel::Task;
 use mpi::{Blocks, Class, Communicator, Data, Datatype, Error, IN_PLACE, Mpi, Op, Operand, Request, Result};

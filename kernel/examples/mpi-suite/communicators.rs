@@ -1,6 +1,6 @@
 //! Groups, communicators and their attributes.
 
-use crate::check::{Comm, Outcome, Suite};
+use super::check::{Comm, Outcome, Suite};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use kernel::Task;
 use mpi::{Class, Comparison, Copying, Error, Group, Keyval, Op, UNDEFINED};

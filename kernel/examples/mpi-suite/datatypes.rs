@@ -1,7 +1,7 @@
 //! Chapter "datatypes": derived types, packing, and messages between different types of one signature.
 
-use crate::check::Suite;
-use crate::desk::{Desk, holds, put, word};
+use super::check::Suite;
+use super::desk::{Desk, holds, put, word};
 use kernel::Task;
 use mpi::{Basic, Data, Datatype, Error, Mpi, Native, Result};
 

@@ -1,6 +1,6 @@
 //! The environment: levels of threads, settings, clocks.
 
-use crate::check::{Outcome, Suite};
+use super::check::{Outcome, Suite};
 use mpi::{Setting, Threads};
 
 pub fn run(suite: &Suite) -> Outcome {

@@ -1,7 +1,7 @@
 //! Chapter "operators": every predefined operator on every type that it takes, over all ranks and locally.
 
-use crate::check::Suite;
-use crate::desk::{Desk, holds, put};
+use super::check::Suite;
+use super::desk::{Desk, holds, put};
 use core::ops::{BitAnd, BitOr, BitXor};
 use kernel::Task;
 use mpi::{Communicator, Data, Datatype, Error, Mpi, Native, Op, Result, reduce_local};

@@ -1,6 +1,6 @@
 //! Point-to-point communication.
 
-use crate::check::{Outcome, Suite};
+use super::check::{Outcome, Suite};
 use mpi::{ANY_SOURCE, ANY_TAG, BSEND_OVERHEAD, Class, Data, Error, PROC_NULL, Request, Status};
 
 /// Numbers of messages that go in each way: none, in a packet, in several, offered.

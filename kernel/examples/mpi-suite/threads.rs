@@ -1,6 +1,6 @@
 //! Threads: all harts of the task communicate at the same time.
 
-use crate::check::{Comm, Outcome, Suite};
+use super::check::{Comm, Outcome, Suite};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use heapless::Vec;
 use kernel::{Shared, Task};

@@ -1,7 +1,7 @@
 //! Chapter "topologies": grids, and how they lie in the torus.
 
-use crate::check::{Comm, Outcome, Suite};
-use crate::desk::{holds, put};
+use super::check::{Comm, Outcome, Suite};
+use super::desk::{holds, put};
 use mpi::cartesian::dims_create;
 use mpi::{Class, Data, Error, Op, PROC_NULL};
 

@@ -5,8 +5,8 @@
 //! places drawn decide how far the generator goes, and keep what falls into their block.
 
 use super::class::Class;
-use crate::npb::machine::Machine;
-use crate::npb::random::{Random, SEED};
+use super::npb::machine::Machine;
+use super::npb::random::{Random, SEED};
 use core::ops::Range;
 
 /// Ratio of the last weight to the first, and what is added to the diagonal.

@@ -6,7 +6,7 @@
 
 use super::class::Class;
 use super::matrix::Block;
-use crate::npb::machine::{Grid, Machine, Tasks};
+use super::npb::machine::{Grid, Machine, Tasks};
 use core::ops::Range;
 
 /// Steps of conjugate gradients for each solution.

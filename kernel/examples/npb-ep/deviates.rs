@@ -1,8 +1,8 @@
 //! Pairs of Gaussian deviates by Marsaglia's polar method, counted in square annuli.
 
 use super::class::Class;
-use crate::npb::machine::{Machine, Tasks};
-use crate::npb::random::Random;
+use super::npb::machine::{Machine, Tasks};
+use super::npb::random::Random;
 use core::ops::Range;
 
 const SEED: u64 = 271_828_183;

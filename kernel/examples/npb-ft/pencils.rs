@@ -6,7 +6,7 @@
 
 use super::class::Class;
 use super::fourier::Complex;
-use crate::npb::machine::{Grid, Machine};
+use super::npb::machine::{Grid, Machine};
 
 /// A box of elements of an array: extents and strides of three nested loops, the last one the innermost.
 #[derive(Clone, Copy)]

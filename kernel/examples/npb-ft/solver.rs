@@ -2,9 +2,9 @@
 
 use super::class::Class;
 use super::fourier::{Complex, Roots};
+use super::npb::machine::{Grid, Machine, Tasks};
+use super::npb::random::{Random, SEED};
 use super::pencils::{Along, Pencils};
-use crate::npb::machine::{Grid, Machine, Tasks};
-use crate::npb::random::{Random, SEED};
 use core::f64::consts::PI;
 
 const ALPHA: f64 = 1e-6;

@@ -4,8 +4,8 @@
 //! equal load, sends the keys to their owners and ranks them there.
 
 use super::class::{Class, TEST_KEYS};
-use crate::npb::machine::{Machine, Tasks};
-use crate::npb::random::{Random, SEED};
+use super::npb::machine::{Machine, Tasks};
+use super::npb::random::{Random, SEED};
 use core::ops::Range;
 
 const BUCKETS_LOG2: u32 = 9;

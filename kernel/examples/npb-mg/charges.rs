@@ -1,8 +1,8 @@
 //! The right side of the equation: +1 at the ten points where a random field is largest, -1 where it is smallest.
 
 use super::grid::{Block, TaskBox};
-use crate::npb::machine::{Machine, Tasks};
-use crate::npb::random::{Random, SEED};
+use super::npb::machine::{Machine, Tasks};
+use super::npb::random::{Random, SEED};
 
 const CHARGES: usize = 10;
 

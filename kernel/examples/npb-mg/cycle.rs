@@ -7,8 +7,8 @@
 use super::charges;
 use super::class::Class;
 use super::grid::{Block, Ghosts, TaskBox, Triple};
+use super::npb::machine::{Machine, Tasks};
 use super::stencil;
-use crate::npb::machine::{Machine, Tasks};
 
 /// Blocks of all grids but the finest are at least so many points wide.
 const LEAST_POINTS: usize = 4;

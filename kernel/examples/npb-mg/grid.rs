@@ -1,6 +1,6 @@
 //! Blocks of a periodic grid: one task's points and a layer of ghosts, copies of its neighbours' points.
 
-use crate::npb::machine::Machine;
+use super::npb::machine::Machine;
 
 /// A number for each of the dimensions x, y, z.
 pub type Triple = [usize; 3];

@@ -3,9 +3,9 @@
 //! Two clients, one of which sends all messages eagerly, the other all by rendezvous. Round trips of the two take turns, and
 //! the medians are compared: what else the host does hits both.
 
-use crate::table::Microseconds;
-use crate::ways::{Way, Ways};
-use crate::{LONGEST, pattern, say};
+use super::table::Microseconds;
+use super::ways::{Way, Ways};
+use super::{LONGEST, pattern, say};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Buffer, Completion, Done, Endpoint, JobError, Layout, Message, OnReceived, Payload, Receive,

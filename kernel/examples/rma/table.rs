@@ -1,7 +1,7 @@
 //! The table of one-sided operations.
 
-use crate::ways::{Way, Ways};
-use crate::{LONGEST, SPAN, pattern, say};
+use super::ways::{Way, Ways};
+use super::{LONGEST, SPAN, pattern, say};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{
     Active, Completion, Done, Fetch, Fetched, Get, JobError, Layout, OnFetched, Payload, Put, Rmw, Shared,

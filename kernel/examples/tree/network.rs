@@ -1,6 +1,6 @@
 //! Driving the adapter: what has no credit is tried again, and the hart sleeps until something comes.
 
-use crate::check::Part;
+use super::check::Part;
 use kernel::{Context, InjectError, JobError, Task, Tree};
 use pami::combine::{ClassRoute, Element, Members, Operation, Operator, Role, Status};
 

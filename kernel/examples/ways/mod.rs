@@ -3,7 +3,7 @@
 //!
 //! Two clients: of the second nothing stays in the node. Each has two contexts and one region in every task.
 
-use crate::meeting::{Meeting, patiently};
+use super::meeting::{Meeting, patiently};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, JobError, Message, Receive, Region,

@@ -48,14 +48,48 @@ fn device_tree(address: usize) -> Result<Fdt<'static>, TreeError> {
     unsafe { Fdt::from_ptr(tree.cast()) }.map_err(|_| TreeError("no readable header"))
 }
 
-unsafe extern "Rust" {
-    /// What [`entry!`](crate::entry) makes of the job's `main`.
-    safe fn pamir_job_main(task: &'static Task) -> i32;
+/// A job of the image: what [`entry!`](crate::entry) says of it.
+#[doc(hidden)]
+pub struct Entry {
+    /// The path of its module; the last part of it is the job's name, with underscores for dashes.
+    pub module: &'static str,
+    /// Its `main`.
+    pub main: fn(&'static Task) -> i32,
 }
 
-/// The job's `main`.
+unsafe extern "C" {
+    static __jobs_start: u8;
+    static __jobs_end: u8;
+}
+
+/// All jobs of the image.
+fn jobs() -> &'static [Entry] {
+    let (start, end) = (&raw const __jobs_start, &raw const __jobs_end);
+    let count = (end.addr() - start.addr()) / size_of::<Entry>();
+    // SAFETY: `linker.ld` puts the entries that `entry!` makes between the two, one after the other, and nothing else.
+    unsafe { core::slice::from_raw_parts(start.cast(), count) }
+}
+
+impl Entry {
+    fn is(&self, job: &str) -> bool {
+        let name = self.module.rsplit("::").next().unwrap_or_default();
+        name.len() == job.len()
+            && name.bytes().zip(job.bytes()).all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
+    }
+}
+
+/// Runs the job's `main`: the image's only one, or the one that has the personality's name.
 pub(crate) fn job_main(task: &'static Task) -> i32 {
-    pamir_job_main(task)
+    let (jobs, name) = (jobs(), task.job());
+    let job = match jobs {
+        [only] => Some(only),
+        several => several.iter().find(|job| job.is(name)),
+    };
+    let Some(job) = job else {
+        defmt::error!("the image has {=usize} jobs, none of them is {=str}", jobs.len(), name);
+        return 1;
+    };
+    (job.main)(task)
 }
 
 /// Makes a function the job's `main`: it is called with each task of the node and returns an exit status, nothing, or
@@ -63,10 +97,15 @@ pub(crate) fn job_main(task: &'static Task) -> i32 {
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
-        // SAFETY: the kernel declares it with this type; a second one would not link.
-        #[unsafe(no_mangle)]
-        fn pamir_job_main(task: &'static $crate::Task) -> i32 {
-            $crate::Termination::status($main(task), task)
-        }
+        const _: () = {
+            fn __job(task: &'static $crate::Task) -> i32 {
+                $crate::Termination::status($main(task), task)
+            }
+
+            // SAFETY: the section is the one for entries.
+            #[unsafe(link_section = ".jobs")]
+            #[used]
+            static ENTRY: $crate::arch::Entry = $crate::arch::Entry { module: module_path!(), main: __job };
+        };
     };
 }

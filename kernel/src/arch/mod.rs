@@ -25,6 +25,8 @@ mod translation;
 
 pub(crate) use backtrace::Backtrace;
 pub(crate) use devices::{console, network_card};
+#[doc(hidden)]
+pub use entry::Entry;
 pub(crate) use entry::job_main;
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 pub(crate) use numbers::{hart, set_booted};

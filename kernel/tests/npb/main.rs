@@ -6,12 +6,16 @@ mod npb;
 
 #[path = "../../examples/npb-ep"]
 mod ep {
+    use super::npb;
+
     pub mod class;
     pub mod deviates;
 }
 
 #[path = "../../examples/npb-cg"]
 mod cg {
+    use super::npb;
+
     pub mod class;
     pub mod matrix;
     pub mod solver;
@@ -19,6 +23,8 @@ mod cg {
 
 #[path = "../../examples/npb-mg"]
 mod mg {
+    use super::npb;
+
     pub mod charges;
     pub mod class;
     pub mod cycle;
@@ -28,6 +34,8 @@ mod mg {
 
 #[path = "../../examples/npb-ft"]
 mod ft {
+    use super::npb;
+
     pub mod class;
     pub mod fourier;
     pub mod pencils;
@@ -36,6 +44,8 @@ mod ft {
 
 #[path = "../../examples/npb-is"]
 mod is {
+    use super::npb;
+
     pub mod class;
     pub mod ranker;
 }

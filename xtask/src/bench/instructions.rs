@@ -11,7 +11,7 @@ use crate::progress::Voice;
 use crate::run::Run;
 
 /// The job.
-const JOB: &str = "instructions";
+pub const JOB: &str = "instructions";
 /// Rows that count by how much repeats differ. They are 0, whatever the committed table says.
 pub const NOISE: &str = "-noise";
 /// A guest takes about a second.

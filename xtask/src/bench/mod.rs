@@ -2,7 +2,7 @@
 //!
 //! Costs are counted in instructions of the node, under `-icount`: host time on a shared machine says little.
 
-mod instructions;
+pub mod instructions;
 mod table;
 
 pub use instructions::{Count, measure};
