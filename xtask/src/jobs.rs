@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn x2_the_one_image_has_every_job_but_that_of_the_bench() {
-        let source = std::fs::read_to_string(folder().join(EVERY).join("main.rs")).expect("its source");
+        let source = std::fs::read_to_string(folder().join(EVERY).with_extension("rs")).expect("its source");
         let modules = source.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
         let modules: Vec<_> = modules.map(|module| module.replace('_', "-")).collect();
         let names = list().expect("a list").into_iter().map(|job| job.name);
