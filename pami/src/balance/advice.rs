@@ -239,6 +239,25 @@ mod tests {
     }
 
     #[test]
+    fn l2_more_targets_than_places_do_not_take_them_from_each_other() {
+        let mut advices = Advices::new();
+        let mut asked = 0;
+        for round in 0..100 {
+            for target in (0..=TARGETS as u32).map(endpoint) {
+                if advices.look(target, round) == Wanted::Ask {
+                    advices.asked(target, round);
+                    asked += 1;
+                }
+            }
+        }
+        assert_eq!(asked, TARGETS);
+        let last = endpoint(TARGETS as u32);
+        assert_eq!(advices.look(last, 100), Wanted::Wait);
+        assert!(advices.answered(endpoint(3), 100, Advice { available: SubOperations::all(), idle: 0 }));
+        assert_eq!(advices.look(last, 100), Wanted::Ask);
+    }
+
+    #[test]
     fn l2_the_advice_that_was_asked_for_longest_ago_is_forgotten() {
         let advice = Advice { available: SubOperations::all(), idle: 0 };
         let mut advices = Advices::new();
