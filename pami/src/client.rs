@@ -1,5 +1,6 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
+use crate::acks::Acks;
 use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
 use crate::collective::engine::{Engine, Limits, geometry};
@@ -294,6 +295,7 @@ impl<N: Node> Client<N> {
             handlers: self.handlers,
             operations: Operations::new(memory.operations),
             receptions: Receptions::new(memory.receptions, memory.landing),
+            acks: Acks::new(memory.acks, memory.incoming.len() / 2),
             incoming: Incoming::new(memory.incoming),
             kept: KeptPlaces::new(memory.kept),
             processing: Processing::new(self.sub_operations),
@@ -321,13 +323,14 @@ impl<N: Node> Client<N> {
         if !context.has_received_all() {
             return Err((ClientError::ReceivesUnderWay, context));
         }
-        let Active { operations, receptions, incoming, kept, collectives, .. } = context.into_active();
+        let Active { operations, receptions, incoming, acks, kept, collectives, .. } = context.into_active();
         self.alive -= 1;
         let (receptions, landing) = receptions.into_parts();
         Ok(ContextMemory {
             operations: operations.into_places(),
             receptions,
             incoming: incoming.into_places(),
+            acks: acks.into_places(),
             kept: kept.into_places(),
             landing,
             collectives: collectives.into_memory(),

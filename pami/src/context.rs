@@ -173,6 +173,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) operations: Operations<P>,
     pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
+    pub(crate) acks: Acks,
     pub(crate) kept: KeptPlaces,
     pub(crate) processing: Processing,
     pub(crate) collectives: Engine<P>,
@@ -183,7 +184,7 @@ impl<P: Port> Active<P> {
         let Setup {
             me, contexts, tasks, terrain, affinities, local_paths, rendezvous_from, handlers, ..
         } = setup;
-        let Setup { operations, receptions, incoming, kept, processing, collectives, .. } = setup;
+        let Setup { operations, receptions, incoming, acks, kept, processing, collectives, .. } = setup;
         Self {
             deaths: port.deaths(),
             port,
@@ -208,7 +209,7 @@ impl<P: Port> Active<P> {
             operations,
             receptions,
             incoming,
-            acks: Acks::new(),
+            acks,
             kept,
             processing,
             collectives,
@@ -266,7 +267,10 @@ impl<P: Port> Active<P> {
 
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
-        self.operations.is_idle() && self.acks.is_empty() && self.collectives.has_told_all()
+        self.operations.is_idle()
+            && self.acks.is_empty()
+            && self.processing.has_told_all()
+            && self.collectives.has_told_all()
     }
 
     /// Whether nothing is under way from others, and no message kept.
@@ -282,6 +286,7 @@ impl<P: Port> Active<P> {
     fn is_idle_otherwise(&self) -> bool {
         self.operations.is_idle()
             && self.acks.is_empty()
+            && self.processing.has_told_all()
             && self.receptions.is_idle()
             && self.incoming.is_idle()
             && self.held.is_none()
@@ -410,6 +415,7 @@ impl<P: Port> Active<P> {
         let mut events = self.settle_receptions();
         events += self.check_arrived_fences();
         events += self.send_acks(&mut blocked);
+        events += self.send_advices(&mut blocked);
         events += self.queue_receptions(&mut blocked);
         blocked.clear();
         events += self.queue_line(&mut blocked);

@@ -7,12 +7,15 @@ use crate::device::Port;
 use crate::kept::KeptPlace;
 use crate::operation::OPERATIONS;
 use crate::reception::{LANDING_BYTES, RECEPTIONS};
-use crate::{operation, receive, reception};
+use crate::{acks, operation, receive, reception};
 use rings::buffer::{Buffer, CONTROL_BYTES};
 use rings::shared::Shared;
 
 /// What a buffer takes besides its data: the count in front, and its alignment.
 const BUFFER_EXTRA: usize = 2 * CONTROL_BYTES;
+
+/// Most acknowledgements that a context has places for, unless there are more endpoints.
+const MOST_ACKS: usize = 16 << 10;
 
 /// Bytes that one context takes, and for what: the places are there from the start and never more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +30,10 @@ pub struct Footprint {
     pub origin: usize,
     /// Places for such.
     pub endpoints: usize,
+    /// Each acknowledgement that can be owed.
+    pub ack: usize,
+    /// Number of those.
+    pub acks: usize,
     /// Each place for a kept message, its data included.
     pub kept: usize,
     /// Number of those.
@@ -40,11 +47,13 @@ pub struct Footprint {
 impl Footprint {
     /// The sum.
     pub fn bytes(&self) -> usize {
-        let Self { context, operation, reception, origin, endpoints, kept, kept_places, .. } = *self;
+        let Self { context, operation, reception, origin, endpoints, ack, acks, kept, kept_places, .. } =
+            *self;
         context
             + OPERATIONS * operation
             + RECEPTIONS * reception
             + endpoints * origin
+            + acks * ack
             + kept_places * kept
             + self.landing
             + self.collectives
@@ -56,6 +65,7 @@ pub struct ContextMemory<P: Port> {
     pub(crate) operations: &'static mut [operation::Place<P>],
     pub(crate) receptions: &'static mut [reception::Place<P>],
     pub(crate) incoming: &'static mut [receive::Place<P>],
+    pub(crate) acks: &'static mut [acks::Place],
     pub(crate) kept: &'static mut [Option<KeptPlace>],
     pub(crate) landing: Option<Shared>,
     pub(crate) collectives: engine::Memory<P>,
@@ -70,6 +80,8 @@ impl<N: Node> Client<N> {
             reception: size_of::<reception::Place<N::Port>>(),
             origin: size_of::<receive::Place<N::Port>>(),
             endpoints: self.origins(),
+            ack: size_of::<acks::Place>(),
+            acks: self.acks(),
             kept: size_of::<Option<KeptPlace>>() + self.kept_bytes() + BUFFER_EXTRA,
             kept_places: self.kept,
             landing: LANDING_BYTES + BUFFER_EXTRA,
@@ -82,6 +94,13 @@ impl<N: Node> Client<N> {
         // A packet's origin can be any task of the job, listed or not; those are the ones that matter.
         let tasks = self.tasks.len().max(self.node.tasks() as usize);
         (2 * tasks * usize::from(self.node.context_limit())).next_power_of_two()
+    }
+
+    /// Places for acknowledgements that are owed: as many for each endpoint as it can have operations under way, as long as
+    /// that is not too much.
+    fn acks(&self) -> usize {
+        let endpoints = self.origins() / 2;
+        (endpoints * OPERATIONS).min(MOST_ACKS).max(endpoints)
     }
 
     fn kept_bytes(&self) -> usize {
@@ -107,6 +126,7 @@ impl<N: Node> Client<N> {
             operations: self.node.memory(OPERATIONS, operation::Place::new).ok_or(exhausted)?,
             receptions: self.node.memory(RECEPTIONS, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
+            acks: self.node.memory(self.acks(), || None).ok_or(exhausted)?,
             kept,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
             collectives: engine::Memory::new(

@@ -5,16 +5,18 @@ use super::window::WINDOW_NS;
 use crate::context::Active;
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
+use crate::operation::Blocked;
 use crate::packet::{Envelope, Kind};
-use crate::reception::Stage;
 use heapless::Vec;
 
 /// How long advice is believed, in nanoseconds: a few windows, as it takes up to one to ask on a host that has more to do.
 pub const ADVICE_NS: u64 = 5 * WINDOW_NS;
 /// How long an operation waits for advice before it does without.
-const PATIENCE_NS: u64 = 5 * WINDOW_NS;
-/// Targets that a context remembers the advice of.
+pub(super) const PATIENCE_NS: u64 = 5 * WINDOW_NS;
+/// Targets that a context remembers the advice of, or waits for that of.
 const TARGETS: usize = 8;
+/// Contexts that a context may owe advice to; more questions at once are not answered.
+const ASKERS: usize = 32;
 
 /// What a target said of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +52,7 @@ struct Entry {
 }
 
 /// The advice that a context remembers.
-pub(crate) struct Advices {
+pub(super) struct Advices {
     entries: Vec<Entry, TARGETS>,
 }
 
@@ -65,13 +67,13 @@ pub(super) enum Wanted {
 }
 
 impl Advices {
-    pub(crate) const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
     pub(super) fn look(&mut self, target: Endpoint, now: u64) -> Wanted {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.target == target) else {
-            return Wanted::Ask;
+            return if self.vacant(now).is_some() { Wanted::Ask } else { Wanted::Wait };
         };
         match entry.answer {
             Some((at, advice)) if now.saturating_sub(at) <= ADVICE_NS => Wanted::Known(advice),
@@ -84,14 +86,24 @@ impl Advices {
         }
     }
 
-    /// Notes that `target` was asked, in the place of the one that was asked longest ago if there is no other.
+    /// The place of the next target that is not known: the end, or that of the one that was asked longest ago. An answer that
+    /// is still to come keeps its place, or operations to many targets would take it from each other and ask again for ever.
+    fn vacant(&self, now: u64) -> Option<usize> {
+        if !self.entries.is_full() {
+            return Some(self.entries.len());
+        }
+        let over = |entry: &Entry| !entry.waits || now.saturating_sub(entry.asked) > PATIENCE_NS;
+        let entries = self.entries.iter().enumerate().filter(|(_, entry)| over(entry));
+        entries.min_by_key(|(_, entry)| entry.asked).map(|(at, _)| at)
+    }
+
+    /// Notes that `target` was asked.
     pub(super) fn asked(&mut self, target: Endpoint, now: u64) {
         let known = self.entries.iter().position(|entry| entry.target == target);
         let answer = known.and_then(|at| self.entries.swap_remove(at).answer);
-        if self.entries.is_full()
-            && let Some((oldest, _)) = self.entries.iter().enumerate().min_by_key(|(_, entry)| entry.asked)
-        {
-            self.entries.swap_remove(oldest);
+        let Some(at) = self.vacant(now) else { return };
+        if at < self.entries.len() {
+            self.entries.swap_remove(at);
         }
         let _ = self.entries.push(Entry { target, asked: now, answer, waits: true });
     }
@@ -103,6 +115,29 @@ impl Advices {
             (entry.answer, entry.waits) = (Some((now, advice)), false);
             true
         })
+    }
+}
+
+/// Contexts that wait for advice, in the order in which they asked.
+pub(super) struct Askers {
+    waiting: Vec<Endpoint, ASKERS>,
+}
+
+impl Askers {
+    pub(super) const fn new() -> Self {
+        Self { waiting: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Notes one, unless it is known or there are too many.
+    fn note(&mut self, asker: Endpoint) {
+        if !self.waiting.contains(&asker) {
+            // One that is not answered does without.
+            let _ = self.waiting.push(asker);
+        }
     }
 }
 
@@ -127,22 +162,41 @@ impl<P: Port> Active<P> {
         asked
     }
 
-    /// Somebody asks. Returns `false` if no place is free for the answer.
-    pub(crate) fn advice_asked(&mut self, envelope: &Envelope) -> bool {
+    /// Somebody asks.
+    pub(crate) fn advice_asked(&mut self, envelope: &Envelope) {
         if self.port.node_of(envelope.origin.task()).is_none() {
             self.counters.strays += 1;
-            return true;
+            return;
         }
-        let Advice { available, idle } = self.advice();
-        self.answer_with(envelope, Kind::Advice, available.bits(), idle.into())
+        self.processing.askers.note(envelope.origin);
+        self.stir();
     }
 
-    /// Owes `envelope`'s origin an answer of `kind`. Returns `false` if no place is free for it.
-    pub(super) fn answer_with(&mut self, envelope: &Envelope, kind: Kind, dispatch: u8, offset: u32) -> bool {
-        let Some(number) = self.receptions.free_place() else { return false };
-        let order = self.next_order();
-        self.receive_at(number, envelope, order, Some(kind), Stage::Tell(dispatch, offset));
-        true
+    /// Once round those that asked, with what is true now. Returns the number of answers that went out.
+    pub(crate) fn send_advices(&mut self, blocked: &mut Blocked) -> usize {
+        if self.processing.askers.is_empty() {
+            return 0;
+        }
+        let Advice { available, idle } = self.advice();
+        let mut askers = core::mem::take(&mut self.processing.askers.waiting);
+        let before = askers.len();
+        askers.retain(|&target| {
+            // Nobody waits any more where it died.
+            let Ok(path) = self.port.locate(target, self.local_paths) else { return false };
+            if blocked.contains(&path) {
+                return true;
+            }
+            let (dispatch, offset, origin) = (available.bits(), idle.into(), self.me);
+            let envelope =
+                Envelope { kind: Kind::Advice, dispatch, origin, target, message: 0, offset, total: 0 };
+            let sent = self.port.push_copy(path, &envelope, &[], &[]).is_ok();
+            if !sent {
+                let _ = blocked.push(path);
+            }
+            !sent
+        });
+        self.processing.askers.waiting = askers;
+        before - self.processing.askers.waiting.len()
     }
 
     /// A target's answer.
@@ -182,6 +236,25 @@ mod tests {
         assert_eq!(advices.look(target, late + PATIENCE_NS), Wanted::Wait);
         assert_eq!(advices.look(target, late + PATIENCE_NS + 1), Wanted::None);
         assert_eq!(advices.look(target, late + PATIENCE_NS + 1), Wanted::Ask);
+    }
+
+    #[test]
+    fn l2_more_targets_than_places_do_not_take_them_from_each_other() {
+        let mut advices = Advices::new();
+        let mut asked = 0;
+        for round in 0..100 {
+            for target in (0..=TARGETS as u32).map(endpoint) {
+                if advices.look(target, round) == Wanted::Ask {
+                    advices.asked(target, round);
+                    asked += 1;
+                }
+            }
+        }
+        assert_eq!(asked, TARGETS);
+        let last = endpoint(TARGETS as u32);
+        assert_eq!(advices.look(last, 100), Wanted::Wait);
+        assert!(advices.answered(endpoint(3), 100, Advice { available: SubOperations::all(), idle: 0 }));
+        assert_eq!(advices.look(last, 100), Wanted::Ask);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::recipe::{Recipe, SubOperations};
 use crate::context::Active;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
-use crate::packet::{Envelope, Kind};
+use crate::packet::Envelope;
 use crate::region::{Memory, RegionFault, RegionId, Rights};
 use rings::shared::Shared;
 use zerocopy::FromBytes;
@@ -32,8 +32,8 @@ pub(super) fn add_chunk(
 }
 
 impl<P: Port> Active<P> {
-    /// A chunk arrives. Returns `false` if its message was refused and no place is free to say so.
-    pub(crate) fn chunk_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+    /// A chunk arrives.
+    pub(crate) fn chunk_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         let instruction = Instruction::decode(header);
         let lent = instruction.filter(|instruction| instruction.lent);
         let lent = lent.and_then(|_| LentChunk::read_from_bytes(data).ok());
@@ -42,7 +42,7 @@ impl<P: Port> Active<P> {
             .filter(|instruction| instruction.lent == lent.is_some() && is_piece(envelope, instruction, len))
         else {
             self.counters.strays += 1;
-            return true;
+            return;
         };
         let started = self.port.now_ns();
         let added = self.add_arrived(envelope, &instruction, lent, data, len);
@@ -51,12 +51,9 @@ impl<P: Port> Active<P> {
             self.counters.processed_bytes += len as u64;
         }
         match added {
-            _ if !instruction.last => true,
-            Ok(()) => {
-                self.owe_ack(envelope.origin, envelope.message);
-                true
-            }
-            Err(fault) => self.answer_with(envelope, Kind::Refused, fault as u8, 0),
+            _ if !instruction.last => {}
+            Ok(()) => self.owe_ack(envelope.origin, envelope.message),
+            Err(fault) => self.owe_refusal(envelope.origin, envelope.message, fault),
         }
     }
 

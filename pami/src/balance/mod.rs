@@ -19,43 +19,44 @@
 //! Results are the same bit for bit however a message was split (SPEC L-5), but for which NaN a NaN is. Elements are updated
 //! atomically, so several tasks may add to the same ones at once. What one context adds to an element by several operations to
 //! one endpoint is added in their order; puts and gets do not wait for that, but behind a completion or a fence.
+//!
+//! **No circle.** Chunks and answers share a context's injection FIFO, so while its first packet waits for a peer to take
+//! something in, no answer leaves either. If contexts then took nothing in because answers are owed, they could wait for each
+//! other in a circle. They do not: nothing that processing sends ever waits in a reception FIFO for room in an injection FIFO.
+//!
+//! - An `ADVICE` or an `Ack` ends something and owes nothing; nor does a chunk that is not its message's last.
+//! - A last `CHUNK` owes one answer, an `Ack` or `REFUSED`. It is noted with the acknowledgements, where each origin has as
+//!   many places as it can have operations under way (`acks`), so there is one.
+//! - An `ASK-ADVICE` that finds no place among a fixed number of askers is dropped. Its origin waits for a bounded time, then
+//!   leaves all to the target; it asks once for a message, and few targets at a time.
+//!
+//! So a context that is advanced always takes chunks, questions and answers in. Then every peer's credit comes back, every
+//! injection FIFO's first packet leaves, and what is owed gets its turn, in front of further chunks.
 
 mod advice;
 mod arithmetic;
 mod arrival;
 mod chunk;
+mod decision;
 mod limit;
+mod origin;
 mod recipe;
+mod state;
 mod window;
 
-pub(crate) use advice::Advices;
 pub use advice::{ADVICE_NS, Advice, Rule};
 pub use chunk::{CHUNK_BYTES, ChunkHeader};
 pub use recipe::{Element, Factor, Foreign, Recipe, SubOperations};
+pub(crate) use state::ProcessState;
 pub use window::{WINDOW_NS, Window};
 
-use crate::context::Active;
-use crate::device::{Path, Port};
+use crate::device::Port;
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
-use crate::error::{OperationError, SendError};
-use crate::factory::terms::{Here, Terms};
-use crate::operation::{Action, Operation, Queued, message_number};
-use crate::packet::{Envelope, Kind};
-use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights};
-use advice::Wanted;
-use arithmetic::Source;
-use arrival::add_chunk;
-use chunk::{Instruction, LentChunk};
+use crate::region::RegionHandle;
+use advice::{Advices, Askers};
 use core::ops::Range;
-use limit::{Plan, Way, Workloads};
 use rings::shared::Shared;
-use zerocopy::IntoBytes;
-
-/// Bytes of a message that are at least left to a target for them to be lent instead of copied.
-const LEND_FROM: u32 = 512;
-/// Bytes that are added in place by one advance at most.
-const PLACED_AT_ONCE: u32 = 64 << 10;
 
 /// Who does which sub-operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,376 +99,20 @@ pub(crate) struct Processing {
     /// What its client does for others.
     pub(crate) available: SubOperations,
     advices: Advices,
+    /// Who waits for this context's advice.
+    askers: Askers,
     /// Time spent on messages.
     spent: Window,
 }
 
 impl Processing {
     pub(crate) const fn new(available: SubOperations) -> Self {
-        Self { available, advices: Advices::new(), spent: Window::new() }
-    }
-}
-
-/// A message that is being processed.
-pub(crate) struct ProcessState {
-    region: RegionId,
-    /// First byte in the region.
-    offset: u32,
-    /// `None` once it is no longer read.
-    memory: Option<Shared>,
-    start: usize,
-    total: u32,
-    recipe: Recipe,
-    split: Split,
-    plan: Option<Bounds>,
-    /// Region that the target reads the message from.
-    lent: Option<RegionId>,
-    /// What went wrong here.
-    fault: Option<RegionFault>,
-}
-
-/// A [`Plan`] in bytes, and how much of it is done.
-#[derive(Clone, Copy)]
-struct Bounds {
-    first: SubOperations,
-    others: SubOperations,
-    /// Those in front of it are processed with `first`.
-    limit: u32,
-    /// Up to where those in front are done.
-    front: u32,
-    /// Up to where the others are; they go first, so that the target has something to do.
-    behind: u32,
-}
-
-impl ProcessState {
-    /// Bytes of the message that go, or went, to the target; before it is known, all.
-    fn sent(&self) -> Range<u32> {
-        match &self.plan {
-            Some(plan) if plan.first.contains(SubOperations::ADD) => plan.limit..self.total,
-            _ => 0..self.total,
-        }
+        Self { available, advices: Advices::new(), askers: Askers::new(), spent: Window::new() }
     }
 
-    /// Whether bytes of it go to the target that are to be added to the same ones as `range` of `other`.
-    fn meets(&self, other: &Self, range: Range<u32>) -> bool {
-        let sent = self.sent();
-        self.region == other.region
-            && self.offset + sent.start < other.offset + range.end
-            && other.offset + range.start < self.offset + sent.end
-    }
-
-    /// Whether anything goes to the target.
-    pub(crate) fn awaits(&self) -> bool {
-        !self.sent().is_empty()
-    }
-
-    pub(crate) fn fault(&self) -> Option<RegionFault> {
-        self.fault
-    }
-
-    /// Lets go of the message once all is queued. Returns whether its memory is the caller's again.
-    pub(crate) fn all_queued(&mut self) -> bool {
-        if self.lent.is_none() {
-            self.memory = None;
-        }
-        self.lent.is_none()
-    }
-
-    /// As [`all_queued`](Self::all_queued), for good; the region that the message is lent by is to be deregistered.
-    pub(crate) fn give_up(&mut self) -> Option<RegionId> {
-        self.memory = None;
-        self.lent.take()
-    }
-}
-
-impl<P: Port> Active<P> {
-    /// Processes a message into a region of another task, some of it here and the rest there. It is ordered on its path as
-    /// sends are, and [`fence`](Self::fence)s cover it. No callback is called before the next advance.
-    ///
-    /// # Errors
-    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with it:
-    /// [`SendError::Range`] if `range` is not whole elements inside the memory, [`SendError::Region`] with
-    /// [`RegionFault::Unaligned`] if they would not be aligned in the region.
-    pub fn process(&mut self, process: Process<P>) -> Result<(), SendError> {
-        self.process_on(process, Here(None))
-    }
-
-    pub(crate) fn process_on<T: Terms<P>>(&mut self, process: Process<P>, terms: T) -> Result<(), SendError> {
-        let Process { target, region, offset, memory, range, recipe, split, local_done, remote_done } =
-            process;
-        let path = terms.path(self, target)?;
-        let size = recipe.element().bytes();
-        let inside = range.start <= range.end && range.end <= memory.len();
-        let len = range.end.wrapping_sub(range.start);
-        if !inside || !len.is_multiple_of(size) {
-            return Err(SendError::Range);
-        }
-        let total = u32::try_from(len).map_err(|_| SendError::TooLong)?;
-        region.check(target.task(), offset, total).map_err(SendError::Region)?;
-        if !(offset as usize).is_multiple_of(size) {
-            return Err(SendError::Region(RegionFault::Unaligned));
-        }
-        let room = terms.room(&self.operations)?;
-        let state = ProcessState {
-            region: region.id,
-            offset,
-            memory: Some(memory),
-            start: range.start,
-            total,
-            recipe,
-            split,
-            plan: None,
-            lent: None,
-            fault: None,
-        };
-        let operation = Operation {
-            path: Some(path),
-            target,
-            order: self.next_order(),
-            queued: false,
-            awaits: true,
-            result: Ok(()),
-            lease: None,
-            local_done,
-            remote_done,
-            action: Action::Process(state),
-        };
-        T::begin(self, room, operation);
-        Ok(())
-    }
-
-    /// Goes on with what of a message is to be done here, and queues what is left to its target.
-    pub(crate) fn queue_process(&mut self, number: u8) -> Queued {
-        let Some(operation) = self.operations.get(number) else { return Queued::All };
-        let (target, order) = (operation.target, operation.order);
-        let message = message_number(order, number.into());
-        let (Some(path), Action::Process(_)) = (operation.path, &operation.action) else {
-            return Queued::All;
-        };
-        // The state is taken out for as long as the rest of the context has a part in it.
-        let Action::Process(mut state) = core::mem::replace(&mut operation.action, Action::Over) else {
-            return Queued::All;
-        };
-        let queued = match self.find_bounds(&mut state, path, (target, order)) {
-            Some(mut bounds) => {
-                let queued = self.queue_chunks(&mut state, &mut bounds, path, target, message);
-                state.plan = Some(bounds);
-                queued
-            }
-            None => Queued::Nothing,
-        };
-        if let Some(operation) = self.operations.get(number) {
-            operation.action = Action::Process(state);
-        }
-        queued
-    }
-
-    /// Bytes of a chunk's elements: as many as a packet has room for.
-    fn chunk_bytes(&self) -> u32 {
-        let room = self.port.mtu().saturating_sub(size_of::<ChunkHeader>());
-        ((room - room % 8) as u32).clamp(8, CHUNK_BYTES)
-    }
-
-    /// Decides who does what; `None` while advice is missing.
-    fn find_bounds(
-        &mut self,
-        state: &mut ProcessState,
-        path: Path,
-        (target, order): (Endpoint, u64),
-    ) -> Option<Bounds> {
-        if state.plan.is_some() {
-            return state.plan;
-        }
-        let way = if matches!(path, Path::Local(_)) { Way::Local } else { Way::Torus };
-        let (recipe, chunk) = (state.recipe, self.chunk_bytes());
-        let chunks = state.total.div_ceil(chunk);
-        let most = limit::most(&recipe, way);
-        let at_target = Plan { first: SubOperations::empty(), limit: 0, others: SubOperations::empty() };
-        let Plan { mut first, mut limit, others } = match state.split {
-            Split::TargetOnly => at_target,
-            Split::OriginOnly => Plan { first: most, limit: chunks, others: most },
-            Split::Rules(rules) => {
-                let fits = |rule: &&Rule| {
-                    rule.element.is_none_or(|element| element == recipe.element())
-                        && rule.from_bytes <= state.total
-                };
-                rules.iter().find(fits).map_or(at_target, |rule| Plan {
-                    first: recipe.prefix(rule.origin).intersection(most),
-                    limit: (u64::from(chunks) * u64::from(rule.chunks.min(1000)) / 1000) as u32,
-                    ..at_target
-                })
-            }
-            Split::Advice => match self.find_advice(path, target)? {
-                Some(Advice { available, idle }) => {
-                    let workloads = Workloads { origin: self.advice().idle, target: idle, available };
-                    limit::balance(&recipe, way, &workloads, chunks)
-                }
-                None => at_target,
-            },
-        };
-        if others.contains(SubOperations::ADD) {
-            (first, limit) = (others, chunks);
-        }
-        let limit = limit.saturating_mul(chunk).min(state.total);
-        // An element must not be added here before one that is on its way to the same place.
-        let is_earlier = |operation: &Operation<P>| match &operation.action {
-            Action::Process(other) => {
-                (operation.target, operation.order < order) == (target, true) && other.meets(state, 0..limit)
-            }
-            _ => false,
-        };
-        if first.contains(SubOperations::ADD) && self.operations.iter().any(is_earlier) {
-            first.remove(SubOperations::ADD);
-        }
-        if way == Way::Local
-            && others.is_empty()
-            && state.total - limit >= LEND_FROM
-            && let Some(memory) = &state.memory
-        {
-            // Without a region it is copied.
-            state.lent = self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
-        }
-        Some(Bounds { first, others, limit, front: 0, behind: limit })
-    }
-
-    /// The target's advice: `None` while it is waited for, nothing in it if it does not come.
-    fn find_advice(&mut self, path: Path, target: Endpoint) -> Option<Option<Advice>> {
-        let now = self.port.now_ns();
-        match self.processing.advices.look(target, now) {
-            Wanted::Known(advice) => Some(Some(advice)),
-            Wanted::None => Some(None),
-            Wanted::Wait => None,
-            Wanted::Ask => {
-                self.ask_advice(path, target);
-                None
-            }
-        }
-    }
-
-    fn queue_chunks(
-        &mut self,
-        state: &mut ProcessState,
-        bounds: &mut Bounds,
-        path: Path,
-        target: Endpoint,
-        message: u32,
-    ) -> Queued {
-        let placed = bounds.first.contains(SubOperations::ADD);
-        let chunk = self.chunk_bytes();
-        let mut some = false;
-        while bounds.behind < state.total {
-            let end = state.total.min(bounds.behind + chunk);
-            let last = end == state.total && (placed || bounds.limit == 0);
-            let piece = bounds.behind..end;
-            if !self.push_chunk(state, (bounds.others, last), piece, path, target, message) {
-                // There may be something to do here meanwhile.
-                let done = placed && self.place_some(state, bounds, target);
-                return Queued::stopped(some || done);
-            }
-            bounds.behind = end;
-            some = true;
-        }
-        if placed {
-            self.place_some(state, bounds, target);
-            return if bounds.front < bounds.limit { Queued::stopped(true) } else { Queued::All };
-        }
-        while bounds.front < bounds.limit {
-            let end = bounds.limit.min(bounds.front + chunk);
-            let piece = bounds.front..end;
-            if !self.push_chunk(state, (bounds.first, end == bounds.limit), piece, path, target, message) {
-                return Queued::stopped(some);
-            }
-            bounds.front = end;
-            some = true;
-        }
-        Queued::All
-    }
-
-    /// Adds here what is to be added here, up to a limit; consecutive chunks at once. Returns whether there was any.
-    fn place_some(&mut self, state: &mut ProcessState, bounds: &mut Bounds, target: Endpoint) -> bool {
-        let at = bounds.front;
-        let len = (bounds.limit - at).min(PLACED_AT_ONCE);
-        let Some(memory) = state.memory.as_ref().filter(|_| len > 0) else { return false };
-        let started = self.port.now_ns();
-        let source = Source::Shared(memory, state.start + at as usize);
-        let (steps, place) = ((&state.recipe, bounds.first), (state.offset, at, state.total));
-        let placed = self.port.reach(target, state.region, Rights::UPDATE, |region| {
-            add_chunk(region, steps, source, len as usize, place)
-        });
-        if let Err(fault) = placed.flatten() {
-            state.fault = Some(fault);
-        }
-        self.processing.spent.note(started, self.port.now_ns());
-        self.counters.placed_bytes += u64::from(len);
-        bounds.front += len;
-        true
-    }
-
-    /// Queues a chunk with which `steps` were done here. Returns whether there was room.
-    fn push_chunk(
-        &mut self,
-        state: &ProcessState,
-        (steps, last): (SubOperations, bool),
-        piece: Range<u32>,
-        path: Path,
-        target: Endpoint,
-        message: u32,
-    ) -> bool {
-        let Some(memory) = &state.memory else { return true };
-        let lent = state.lent.filter(|_| steps.is_empty());
-        let instruction = Instruction {
-            region: state.region,
-            offset: state.offset,
-            recipe: state.recipe,
-            left: state.recipe.sub_operations().difference(steps),
-            last,
-            lent: lent.is_some(),
-        };
-        let (origin, offset, total) = (self.me, piece.start, state.total);
-        let envelope = Envelope { kind: Kind::Chunk, dispatch: 0, origin, target, message, offset, total };
-        let header = instruction.encode();
-        let (start, len) = (state.start + piece.start as usize, piece.end - piece.start);
-        let pushed = match lent {
-            Some(region) => {
-                let lent = LentChunk { region, offset: (start as u32).into(), len: len.into() };
-                self.port.push_copy(path, &envelope, header.as_bytes(), lent.as_bytes())
-            }
-            None => {
-                let started = self.port.now_ns();
-                let pushed =
-                    self.port.push_filled(path, &envelope, header.as_bytes(), len as usize, |into| {
-                        // It was seen to lie inside.
-                        let _ = arithmetic::prepare(&state.recipe, steps, (memory, start), into);
-                    });
-                if !steps.is_empty() {
-                    self.processing.spent.note(started, self.port.now_ns());
-                }
-                pushed
-            }
-        };
-        pushed.is_ok()
-    }
-
-    /// The target has all of a message, or refused it.
-    pub(crate) fn processed(&mut self, origin: Endpoint, message: u32, result: Result<(), RegionFault>) {
-        let Some((number, Operation { action: Action::Process(state), .. })) = self.awaited(origin, message)
-        else {
-            self.counters.strays += 1;
-            return;
-        };
-        let result = result.and(state.fault().map_or(Ok(()), Err));
-        if let Some(region) = state.give_up() {
-            self.port.deregister(region);
-            self.operations.settling |= 1 << number;
-        }
-        self.answered(number, result.map_err(OperationError::Region));
-    }
-
-    /// A target's refusal.
-    pub(crate) fn refusal_arrived(&mut self, envelope: &Envelope) {
-        match RegionFault::from_byte(envelope.dispatch) {
-            Some(fault) => self.processed(envelope.origin, envelope.message, Err(fault)),
-            None => self.counters.strays += 1,
-        }
+    /// Whether nobody waits for advice.
+    #[inline]
+    pub(crate) fn has_told_all(&self) -> bool {
+        self.askers.is_empty()
     }
 }

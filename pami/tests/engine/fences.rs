@@ -326,16 +326,17 @@ fn f4_a_fence_leaves_nothing_at_the_target_or_the_origin_when_it_is_done() {
 
 #[test]
 fn f4_fences_take_no_byte_for_any_message_or_peer() {
-    // What grows with peers is one place for half a message of each; with messages, nothing does: a context has a fixed
+    // What grows with peers is one place for half a message of each and those for the answers to it; with messages, nothing does: a context has a fixed
     // number of places, and what a fence remembers fits where a send's header and data are noted.
     let of = |tasks: u32| {
         let nodes = machine_of(tasks, 1);
         ClientBuilder::new(nodes[0], "size").create().unwrap().footprint()
     };
     let (small, large) = (of(2), of(64));
-    let Footprint { endpoints, origin, .. } = small;
-    assert_eq!(small, Footprint { endpoints, ..large });
-    assert_eq!(large.bytes() - small.bytes(), (large.endpoints - endpoints) * origin);
+    let Footprint { endpoints, origin, acks, ack, .. } = small;
+    assert_eq!(small, Footprint { endpoints, acks, ..large });
+    let answers = (large.acks - acks) * ack;
+    assert_eq!(large.bytes() - small.bytes(), (large.endpoints - endpoints) * origin + answers);
     const { assert!(pami::fence::STATE_BYTES <= pami::send::STATE_BYTES) };
 }
 

@@ -3,6 +3,7 @@
 mod acks;
 mod affinity;
 mod balance;
+mod balance_crowd;
 mod clients;
 mod collectives;
 mod deaths;

@@ -1,0 +1,109 @@
+//! The origin's decision who does what (SPEC L-2, L-4).
+
+use super::Split;
+use super::advice::{Advice, PATIENCE_NS, Rule, Wanted};
+use super::chunk::{CHUNK_BYTES, ChunkHeader};
+use super::limit::{self, Plan, Way, Workloads};
+use super::recipe::SubOperations;
+use super::state::{Bounds, ProcessState};
+use crate::context::Active;
+use crate::device::{Path, Port};
+use crate::endpoint::Endpoint;
+use crate::operation::{Action, Operation};
+use crate::region::{Memory, Rights};
+
+/// Bytes of a message that are at least left to a target for them to be lent instead of copied.
+const LEND_FROM: u32 = 512;
+
+impl<P: Port> Active<P> {
+    /// Bytes of a chunk's elements: as many as a packet has room for.
+    pub(super) fn chunk_bytes(&self) -> u32 {
+        let room = self.port.mtu().saturating_sub(size_of::<ChunkHeader>());
+        ((room - room % 8) as u32).clamp(8, CHUNK_BYTES)
+    }
+
+    /// Decides who does what; `None` while advice is missing.
+    pub(super) fn find_bounds(
+        &mut self,
+        state: &mut ProcessState,
+        path: Path,
+        (target, order): (Endpoint, u64),
+    ) -> Option<Bounds> {
+        if state.plan.is_some() {
+            return state.plan;
+        }
+        let way = if matches!(path, Path::Local(_)) { Way::Local } else { Way::Torus };
+        let (recipe, chunk) = (state.recipe, self.chunk_bytes());
+        let chunks = state.total.div_ceil(chunk);
+        let most = limit::most(&recipe, way);
+        let at_target = Plan { first: SubOperations::empty(), limit: 0, others: SubOperations::empty() };
+        let Plan { mut first, mut limit, others } = match state.split {
+            Split::TargetOnly => at_target,
+            Split::OriginOnly => Plan { first: most, limit: chunks, others: most },
+            Split::Rules(rules) => {
+                let fits = |rule: &&Rule| {
+                    rule.element.is_none_or(|element| element == recipe.element())
+                        && rule.from_bytes <= state.total
+                };
+                rules.iter().find(fits).map_or(at_target, |rule| Plan {
+                    first: recipe.prefix(rule.origin).intersection(most),
+                    limit: (u64::from(chunks) * u64::from(rule.chunks.min(1000)) / 1000) as u32,
+                    ..at_target
+                })
+            }
+            Split::Advice => match self.find_advice(state, path, target)? {
+                Some(Advice { available, idle }) => {
+                    let workloads = Workloads { origin: self.advice().idle, target: idle, available };
+                    limit::balance(&recipe, way, &workloads, chunks)
+                }
+                None => at_target,
+            },
+        };
+        if others.contains(SubOperations::ADD) {
+            (first, limit) = (others, chunks);
+        }
+        let limit = limit.saturating_mul(chunk).min(state.total);
+        // An element must not be added here before one that is on its way to the same place.
+        let is_earlier = |operation: &Operation<P>| match &operation.action {
+            Action::Process(other) => {
+                (operation.target, operation.order < order) == (target, true) && other.meets(state, 0..limit)
+            }
+            _ => false,
+        };
+        if first.contains(SubOperations::ADD) && self.operations.iter().any(is_earlier) {
+            first.remove(SubOperations::ADD);
+        }
+        if way == Way::Local
+            && others.is_empty()
+            && state.total - limit >= LEND_FROM
+            && let Some(memory) = &state.memory
+        {
+            // Without a region it is copied.
+            state.lent = self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
+        }
+        Some(Bounds { first, others, limit, front: 0, behind: limit })
+    }
+
+    /// The target's advice: `None` while it is waited for, nothing in it if it does not come.
+    fn find_advice(
+        &mut self,
+        state: &mut ProcessState,
+        path: Path,
+        target: Endpoint,
+    ) -> Option<Option<Advice>> {
+        let now = self.port.now_ns();
+        let since = *state.waits_since.get_or_insert(now);
+        match self.processing.advices.look(target, now) {
+            Wanted::Known(advice) => Some(Some(advice)),
+            Wanted::None => Some(None),
+            // Its answer was forgotten for others', or there was no room to ask all the time.
+            Wanted::Ask if state.has_asked => Some(None),
+            _ if now.saturating_sub(since) > PATIENCE_NS => Some(None),
+            Wanted::Wait => None,
+            Wanted::Ask => {
+                state.has_asked = self.ask_advice(path, target);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The origin's side: what it does itself, and the chunks that it queues (SPEC L-1, L-3).
+
+use super::Process;
+use super::arithmetic::{self, Source};
+use super::arrival::add_chunk;
+use super::chunk::{Instruction, LentChunk};
+use super::recipe::SubOperations;
+use super::state::{Bounds, ProcessState};
+use crate::context::Active;
+use crate::device::{Path, Port};
+use crate::endpoint::Endpoint;
+use crate::error::{OperationError, SendError};
+use crate::factory::terms::{Here, Terms};
+use crate::operation::{Action, OPERATIONS, Operation, Queued, message_number};
+use crate::packet::{Envelope, Kind};
+use crate::region::{RegionFault, Rights};
+use core::ops::Range;
+use zerocopy::IntoBytes;
+
+/// Bytes that are added in place by one advance at most.
+const PLACED_AT_ONCE: u32 = 64 << 10;
+
+impl<P: Port> Active<P> {
+    /// Processes a message into a region of another task, some of it here and the rest there. It is ordered on its path as
+    /// sends are, and [`fence`](Self::fence)s cover it. No callback is called before the next advance.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with it:
+    /// [`SendError::Range`] if `range` is not whole elements inside the memory, [`SendError::Region`] with
+    /// [`RegionFault::Unaligned`] if they would not be aligned in the region.
+    pub fn process(&mut self, process: Process<P>) -> Result<(), SendError> {
+        self.process_on(process, Here(None))
+    }
+
+    pub(crate) fn process_on<T: Terms<P>>(&mut self, process: Process<P>, terms: T) -> Result<(), SendError> {
+        let Process { target, region, offset, memory, range, recipe, split, local_done, remote_done } =
+            process;
+        let path = terms.path(self, target)?;
+        let size = recipe.element().bytes();
+        let inside = range.start <= range.end && range.end <= memory.len();
+        let len = range.end.wrapping_sub(range.start);
+        if !inside || !len.is_multiple_of(size) {
+            return Err(SendError::Range);
+        }
+        let total = u32::try_from(len).map_err(|_| SendError::TooLong)?;
+        region.check(target.task(), offset, total).map_err(SendError::Region)?;
+        if !(offset as usize).is_multiple_of(size) {
+            return Err(SendError::Region(RegionFault::Unaligned));
+        }
+        let room = terms.room(&self.operations)?;
+        let state = ProcessState {
+            region: region.id,
+            offset,
+            memory: Some(memory),
+            start: range.start,
+            total,
+            recipe,
+            split,
+            plan: None,
+            waits_since: None,
+            has_asked: false,
+            lent: None,
+            fault: None,
+        };
+        let operation = Operation {
+            path: Some(path),
+            target,
+            order: self.next_order(),
+            queued: false,
+            awaits: true,
+            result: Ok(()),
+            lease: None,
+            local_done,
+            remote_done,
+            action: Action::Process(state),
+        };
+        T::begin(self, room, operation);
+        Ok(())
+    }
+
+    /// Goes on with what of a message is to be done here, and queues what is left to its target.
+    pub(crate) fn queue_process(&mut self, number: u8) -> Queued {
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
+        let (target, order) = (operation.target, operation.order);
+        if self.waits_for_answers(target, order) {
+            return Queued::Nothing;
+        }
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
+        let message = message_number(order, number.into());
+        let (Some(path), Action::Process(_)) = (operation.path, &operation.action) else {
+            return Queued::All;
+        };
+        // The state is taken out for as long as the rest of the context has a part in it.
+        let Action::Process(mut state) = core::mem::replace(&mut operation.action, Action::Over) else {
+            return Queued::All;
+        };
+        let queued = match self.find_bounds(&mut state, path, (target, order)) {
+            Some(mut bounds) => {
+                let queued = self.queue_chunks(&mut state, &mut bounds, path, target, message);
+                state.plan = Some(bounds);
+                queued
+            }
+            None => Queued::Nothing,
+        };
+        if let Some(operation) = self.operations.get(number) {
+            operation.action = Action::Process(state);
+        }
+        queued
+    }
+
+    /// Whether so many older operations wait for answers of the target that it may have no place for one more.
+    fn waits_for_answers(&self, target: Endpoint, order: u64) -> bool {
+        let each = self.acks.each();
+        let older = |operation: &&Operation<P>| {
+            operation.target == target && operation.awaits && operation.order < order
+        };
+        each < OPERATIONS && self.operations.iter().filter(older).count() >= each
+    }
+
+    fn queue_chunks(
+        &mut self,
+        state: &mut ProcessState,
+        bounds: &mut Bounds,
+        path: Path,
+        target: Endpoint,
+        message: u32,
+    ) -> Queued {
+        let placed = bounds.first.contains(SubOperations::ADD);
+        let chunk = self.chunk_bytes();
+        let mut some = false;
+        while bounds.behind < state.total {
+            let end = state.total.min(bounds.behind + chunk);
+            let last = end == state.total && (placed || bounds.limit == 0);
+            let piece = bounds.behind..end;
+            if !self.push_chunk(state, (bounds.others, last), piece, path, target, message) {
+                // There may be something to do here meanwhile.
+                let done = placed && self.place_some(state, bounds, target);
+                return Queued::stopped(some || done);
+            }
+            bounds.behind = end;
+            some = true;
+        }
+        if placed {
+            self.place_some(state, bounds, target);
+            return if bounds.front < bounds.limit { Queued::stopped(true) } else { Queued::All };
+        }
+        while bounds.front < bounds.limit {
+            let end = bounds.limit.min(bounds.front + chunk);
+            let piece = bounds.front..end;
+            if !self.push_chunk(state, (bounds.first, end == bounds.limit), piece, path, target, message) {
+                return Queued::stopped(some);
+            }
+            bounds.front = end;
+            some = true;
+        }
+        Queued::All
+    }
+
+    /// Adds here what is to be added here, up to a limit; consecutive chunks at once. Returns whether there was any.
+    fn place_some(&mut self, state: &mut ProcessState, bounds: &mut Bounds, target: Endpoint) -> bool {
+        let at = bounds.front;
+        let len = (bounds.limit - at).min(PLACED_AT_ONCE);
+        let Some(memory) = state.memory.as_ref().filter(|_| len > 0) else { return false };
+        let started = self.port.now_ns();
+        let source = Source::Shared(memory, state.start + at as usize);
+        let (steps, place) = ((&state.recipe, bounds.first), (state.offset, at, state.total));
+        let placed = self.port.reach(target, state.region, Rights::UPDATE, |region| {
+            add_chunk(region, steps, source, len as usize, place)
+        });
+        if let Err(fault) = placed.flatten() {
+            state.fault = Some(fault);
+        }
+        self.processing.spent.note(started, self.port.now_ns());
+        self.counters.placed_bytes += u64::from(len);
+        bounds.front += len;
+        true
+    }
+
+    /// Queues a chunk with which `steps` were done here. Returns whether there was room.
+    fn push_chunk(
+        &mut self,
+        state: &ProcessState,
+        (steps, last): (SubOperations, bool),
+        piece: Range<u32>,
+        path: Path,
+        target: Endpoint,
+        message: u32,
+    ) -> bool {
+        let Some(memory) = &state.memory else { return true };
+        let lent = state.lent.filter(|_| steps.is_empty());
+        let instruction = Instruction {
+            region: state.region,
+            offset: state.offset,
+            recipe: state.recipe,
+            left: state.recipe.sub_operations().difference(steps),
+            last,
+            lent: lent.is_some(),
+        };
+        let (origin, offset, total) = (self.me, piece.start, state.total);
+        let envelope = Envelope { kind: Kind::Chunk, dispatch: 0, origin, target, message, offset, total };
+        let header = instruction.encode();
+        let (start, len) = (state.start + piece.start as usize, piece.end - piece.start);
+        let pushed = match lent {
+            Some(region) => {
+                let lent = LentChunk { region, offset: (start as u32).into(), len: len.into() };
+                self.port.push_copy(path, &envelope, header.as_bytes(), lent.as_bytes())
+            }
+            None => {
+                let started = self.port.now_ns();
+                let pushed =
+                    self.port.push_filled(path, &envelope, header.as_bytes(), len as usize, |into| {
+                        // It was seen to lie inside.
+                        let _ = arithmetic::prepare(&state.recipe, steps, (memory, start), into);
+                    });
+                if !steps.is_empty() {
+                    self.processing.spent.note(started, self.port.now_ns());
+                }
+                pushed
+            }
+        };
+        pushed.is_ok()
+    }
+
+    /// The target has all of a message, or refused it.
+    pub(crate) fn processed(&mut self, origin: Endpoint, message: u32, result: Result<(), RegionFault>) {
+        let Some((number, Operation { action: Action::Process(state), .. })) = self.awaited(origin, message)
+        else {
+            self.counters.strays += 1;
+            return;
+        };
+        let result = result.and(state.fault().map_or(Ok(()), Err));
+        if let Some(region) = state.give_up() {
+            self.port.deregister(region);
+            self.operations.settling |= 1 << number;
+        }
+        self.answered(number, result.map_err(OperationError::Region));
+    }
+
+    /// A target's refusal.
+    pub(crate) fn refusal_arrived(&mut self, envelope: &Envelope) {
+        match RegionFault::from_byte(envelope.dispatch) {
+            Some(fault) => self.processed(envelope.origin, envelope.message, Err(fault)),
+            None => self.counters.strays += 1,
+        }
+    }
+}
