@@ -1,13 +1,16 @@
 //! What a job sees of PAMI: its types on this kernel's ports, and the task as their node.
 
-use crate::Port;
 use crate::task::{OutOfMemory, SegmentError, SpawnError, Task};
+use crate::{Port, wakeup};
 use core::fmt;
 use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
 use pami::{client, context, dispatch, fetch, get, lock, put, send};
+
+/// How long a thread rests that waits for another: a few short calls of it.
+const REST_NS: u64 = 50_000;
 
 /// A client of this node.
 pub type Client = client::Client<Task>;
@@ -224,6 +227,10 @@ impl Node for Task {
         };
         let port = self.unit().open(id.0, self.local(), context.0, sharing);
         port.map(|port| port.on_tree(self.tree())).map_err(|_| ClientError::ContextTaken)
+    }
+
+    fn rest(&self) {
+        wakeup::idle_for(REST_NS);
     }
 
     fn memory<T: core::marker::Send>(

@@ -108,3 +108,10 @@ pub fn idle() {
     arch::set_timer(None);
     claim_all(|| {});
 }
+
+/// As [`idle`], for so many nanoseconds at most.
+pub(crate) fn idle_for(ns: u64) {
+    let deadline = crate::clock::now_ns().saturating_add(ns);
+    arch::set_timer(Some(crate::clock::counter_at(deadline)));
+    idle();
+}

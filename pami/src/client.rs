@@ -73,6 +73,11 @@ pub trait Node: Sync + 'static {
     /// [`ClientError::ContextTaken`] while that port is open, [`ClientError::Exhausted`] if there is none.
     fn open(&self, id: ClientId, context: ContextOffset, sharing: Sharing)
     -> Result<Self::Port, ClientError>;
+    /// Lets a little time pass, on the thread that calls: it waits for another thread of the task, which does not know
+    /// how to wake it.
+    fn rest(&self) {
+        core::hint::spin_loop();
+    }
     /// Memory for a context, or `None` if there is not enough.
     fn memory<T: core::marker::Send>(&self, len: usize, value: impl FnMut() -> T)
     -> Option<&'static mut [T]>;

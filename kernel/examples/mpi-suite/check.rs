@@ -38,8 +38,18 @@ impl Suite {
     /// Runs a chapter.
     pub fn chapter(&self, name: &'static str, run: fn(&Self) -> Outcome) {
         self.chapter.set(name);
+        let (start, before) = (self.task.now_ns(), self.checks.get());
         if let Err(error) = run(self) {
             self.fail("no error", &error);
+        }
+        if self.rank == 0 {
+            let ms = (self.task.now_ns() - start) / 1_000_000;
+            defmt::println!(
+                "{=str}: {=u32} checks at task 0, {=u64} ms",
+                name,
+                self.checks.get() - before,
+                ms
+            );
         }
     }
 

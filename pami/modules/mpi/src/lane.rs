@@ -119,7 +119,7 @@ impl<P: Port> Lane<P> {
     }
 
     /// The context. Whoever waits with it gives it up for this.
-    pub(crate) fn enter(&'static self) -> ContextGuard<'static, P> {
+    pub(crate) fn enter(&'static self, rest: impl Fn()) -> ContextGuard<'static, P> {
         if let Some(guard) = self.context.try_lock() {
             return guard;
         }
@@ -128,7 +128,12 @@ impl<P: Port> Lane<P> {
             // Still posted means that it wakes up anyway.
             let _ = poster.post(&self.wake, Work { run: &nothing::<P>, cookie: 0 });
         }
-        let guard = self.context.lock();
+        let guard = loop {
+            match self.context.try_lock() {
+                Some(guard) => break guard,
+                None => rest(),
+            }
+        };
         self.wanted.fetch_sub(1, Ordering::Relaxed);
         guard
     }
@@ -158,7 +163,7 @@ impl<N: Node> Library<N> {
         work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
     ) -> Result<T> {
         let lane = self.lane(number)?;
-        let mut guard = lane.enter();
+        let mut guard = lane.enter(|| self.node.rest());
         let context = guard.as_mut().ok_or(Error::Finalized)?;
         let mut state = lane.state.lock();
         work(context, &mut state)

@@ -233,7 +233,7 @@ impl<N: Node> Library<N> {
     fn close(&'static self) -> Result<()> {
         let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
         for lane in self.lanes {
-            let mut context = lane.enter().take().ok_or(Error::Finalized)?;
+            let mut context = lane.enter(|| self.node.rest()).take().ok_or(Error::Finalized)?;
             loop {
                 context = match client.destroy_context(context) {
                     Ok(_) => break,

@@ -407,6 +407,10 @@ impl Node for TestNode {
         Ok(TestPort { world: self.world, me, local_first: false, deaths: 0, posts, posted })
     }
 
+    fn rest(&self) {
+        std::thread::yield_now();
+    }
+
     fn memory<T: Send>(&self, len: usize, mut value: impl FnMut() -> T) -> Option<&'static mut [T]> {
         Some(Box::leak((0..len).map(|_| value()).collect()))
     }

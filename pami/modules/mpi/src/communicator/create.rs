@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::group::{Comparison, Group};
 use crate::message::{INTERNAL, Mode};
 use crate::op::Op;
-use core::mem::size_of;
 use pami::client::Node;
 use pami::{GeometryError, GeometryId, NewGeometry, Shared, WORLD};
 

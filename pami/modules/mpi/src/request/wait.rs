@@ -2,10 +2,9 @@
 
 use super::Request;
 use crate::error::{Error, Result};
-use crate::lane::Lane;
+use crate::lane::{ContextGuard, Lane};
 use crate::library::{Library, Mpi};
 use crate::status::Status;
-use core::hint;
 use core::sync::atomic::Ordering;
 use heapless::Vec;
 use pami::client::Node;
@@ -21,30 +20,33 @@ const LOOK_NS: u64 = 250_000_000;
 impl<N: Node> Library<N> {
     /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the lane that it
     /// depends on; the others are advanced as well unless other threads do so, since what they have under way may be
-    /// waited for.
+    /// waited for. If another thread has `home`, that one advances it.
     ///
     /// # Errors
     /// [`Error::Finalized`].
     pub(crate) fn wait_until(&self, home: usize, mut until: impl FnMut() -> bool) -> Result<()> {
+        let home = self.lane(home)?;
         while !until() {
-            let lanes = self.wait_round(self.lane(home)?, &mut until)?;
-            // Who wants one has it before it is taken again.
-            while lanes.iter().any(|lane| lane.is_wanted()) {
-                hint::spin_loop();
+            match home.try_enter() {
+                Some(guard) => self.wait_with(home, guard, &mut until)?,
+                None => {
+                    self.advance()?;
+                    self.node.rest();
+                }
             }
         }
         Ok(())
     }
 
-    /// Waits until `until` holds, somebody wants a context, or some time has passed. Returns the lanes that it waited
-    /// with.
-    fn wait_round(
+    /// Waits with a lane until `until` holds, somebody wants a context, or some time has passed.
+    fn wait_with(
         &self,
         home: &'static Lane<N::Port>,
+        guard: ContextGuard<'static, N::Port>,
         until: &mut impl FnMut() -> bool,
-    ) -> Result<Vec<&'static Lane<N::Port>, LANES>> {
-        let (mut lanes, mut guards) = (Vec::new(), Vec::<_, LANES>::new());
-        let _ = (lanes.push(home), guards.push(home.enter()));
+    ) -> Result<()> {
+        let (mut lanes, mut guards) = (Vec::<_, LANES>::new(), Vec::<_, LANES>::new());
+        let _ = (lanes.push(home), guards.push(guard));
         for lane in self.lanes.iter().filter(|lane| !core::ptr::eq(*lane, home)) {
             if let Some(guard) = lane.try_enter() {
                 let _ = (lanes.push(lane), guards.push(guard));
@@ -55,30 +57,30 @@ impl<N: Node> Library<N> {
             let _ = contexts.push(guard.as_mut().ok_or(Error::Finalized)?);
         }
         let handling = self.handling.get().ok_or(Error::Finalized)?;
-        let pending = lanes.iter().any(|lane| lane.lags());
-        let timeout = match (self.sleeps.load(Ordering::Relaxed), pending) {
+        let lagging = lanes.iter().any(|lane| lane.lags());
+        let timeout = match (self.sleeps.load(Ordering::Relaxed), lagging) {
             (false, _) => 0,
             (true, true) => RETRY_NS,
             (true, false) => LOOK_NS,
         };
         let held = wait_on(&mut contexts, timeout, |contexts| {
-            let mut wanted = false;
+            let (mut wanted, mut lags) = (false, false);
             for (lane, context) in lanes.iter().zip(contexts) {
                 if lane.lags() {
                     lane.catch_up(context, handling);
+                    lags |= lane.lags();
                 }
                 wanted |= lane.is_wanted();
             }
-            wanted || until()
+            // What began to lag needs another timeout.
+            wanted || until() || (lags && !lagging)
         });
         if !held {
             for (lane, context) in lanes.iter().zip(&mut contexts) {
                 lane.look_after(context, handling);
             }
         }
-        drop(contexts);
-        drop(guards);
-        Ok(lanes)
+        Ok(())
     }
 
     /// Advances all contexts once that nobody else has.
