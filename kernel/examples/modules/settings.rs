@@ -2,7 +2,7 @@
 
 use crate::arguments::{Arguments, Module};
 use crate::book::{Book, told};
-use armci::Wait;
+use armci::{Split, Wait};
 use kernel::{JobError, Sharing, Task};
 use mpi::{Setting, Threads};
 
@@ -60,17 +60,17 @@ pub fn stay_apart(book: &Book, mpi: Mpi, armci: Armci, polls: Module) -> Result<
     book.check(mpi.settings() == changed, "MPI has what it changed");
     book.check(armci.settings() == of_armci(polls), "ARMCI's settings are as before MPI changed its own");
 
-    armci.set_accumulate_chunk(64).map_err(told)?;
+    armci.set_accumulate(Split::OriginOnly).map_err(told)?;
     armci.set_wait(Wait::Poll(7)).map_err(told)?;
     let wait = Wait::Poll(7);
-    let other = armci::Settings { accumulate_chunk: 64, wait, ..of_armci(polls) };
+    let other = armci::Settings { accumulate: Split::OriginOnly, wait, ..of_armci(polls) };
     book.check(armci.settings() == other, "ARMCI has what it changed");
     book.check(mpi.settings() == changed, "MPI's settings are as before ARMCI changed its own");
 
     // As they were, for what follows.
     mpi.set(Setting::EagerLimit(of_mpi(polls).eager_limit));
     mpi.set(Setting::Sleeps(of_mpi(polls).sleeps));
-    armci.set_accumulate_chunk(of_armci(polls).accumulate_chunk).map_err(told)?;
+    armci.set_accumulate(of_armci(polls).accumulate).map_err(told)?;
     armci.set_wait(of_armci(polls).wait).map_err(told)?;
     book.check(mpi.settings() == of_mpi(polls), "MPI is set as at first");
     book.check(armci.settings() == of_armci(polls), "ARMCI is set as at first");

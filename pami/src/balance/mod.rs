@@ -39,6 +39,7 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
+use crate::factory::terms::{Here, Terms};
 use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{Memory, RegionFault, RegionHandle, RegionId, Rights};
@@ -188,9 +189,13 @@ impl<P: Port> Active<P> {
     /// [`SendError::Range`] if `range` is not whole elements inside the memory, [`SendError::Region`] with
     /// [`RegionFault::Unaligned`] if they would not be aligned in the region.
     pub fn process(&mut self, process: Process<P>) -> Result<(), SendError> {
+        self.process_on(process, Here(None))
+    }
+
+    pub(crate) fn process_on<T: Terms<P>>(&mut self, process: Process<P>, terms: T) -> Result<(), SendError> {
         let Process { target, region, offset, memory, range, recipe, split, local_done, remote_done } =
             process;
-        let path = self.path_to(target)?;
+        let path = terms.path(self, target)?;
         let size = recipe.element().bytes();
         let inside = range.start <= range.end && range.end <= memory.len();
         let len = range.end.wrapping_sub(range.start);
@@ -202,7 +207,7 @@ impl<P: Port> Active<P> {
         if !(offset as usize).is_multiple_of(size) {
             return Err(SendError::Region(RegionFault::Unaligned));
         }
-        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let room = terms.room(&self.operations)?;
         let state = ProcessState {
             region: region.id,
             offset,
@@ -227,7 +232,7 @@ impl<P: Port> Active<P> {
             remote_done,
             action: Action::Process(state),
         };
-        self.begin(number, operation);
+        T::begin(self, room, operation);
         Ok(())
     }
 

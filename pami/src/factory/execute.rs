@@ -53,7 +53,7 @@ impl<'a, P: Port> Outgoing<'a, P> {
 impl<F> Factory<F> {
     /// Whether it was registered by the context's client.
     #[inline(always)]
-    fn check<P: Port>(&self, active: &Active<P>) -> Result<(), SendError> {
+    pub(super) fn check<P: Port>(&self, active: &Active<P>) -> Result<(), SendError> {
         if self.settings().client == active.me.client() { Ok(()) } else { Err(SendError::ForeignFactory) }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::memory::{NOBODY, Settings};
 use super::registry::FactoryError;
+use crate::balance::Split;
 use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
 use crate::device::Port;
@@ -71,6 +72,14 @@ pub struct FetchFunction {
 /// all factories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FenceFunction;
+
+/// [`process`](crate::Active::process): messages that are added to regions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProcessFunction {
+    /// Who does which sub-operations (SPEC L-4): each factory has rules of its own. Several may add to the same elements;
+    /// the results are the same bit for bit.
+    pub split: Split,
+}
 
 /// [`collect`](crate::Active::collect): one collective operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,6 +153,13 @@ impl<N: Node> Settle<N> for FetchFunction {
 
 impl<N: Node> Settle<N> for FenceFunction {
     fn settle(self, _: &mut Client<N>, _: &mut Settings) -> Result<(), FactoryError> {
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for ProcessFunction {
+    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        settings.split = self.split;
         Ok(())
     }
 }

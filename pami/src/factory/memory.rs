@@ -1,5 +1,6 @@
 //! Where a factory object lies, and what it holds.
 
+use crate::balance::Split;
 use crate::collective::{Algorithm, Collective, Tuning};
 use crate::endpoint::ClientId;
 
@@ -19,9 +20,10 @@ pub struct Settings {
     pub(crate) rendezvous_from: usize,
     pub(crate) collective: Collective,
     pub(crate) algorithm: Option<(Algorithm, Tuning)>,
+    pub(crate) split: Split,
 }
 
-/// Memory for one factory object, of whatever function; what is in it is nobody else's matter (SPEC M-3). 64 bytes,
+/// Memory for one factory object, of whatever function; what is in it is nobody else's matter (SPEC M-3). 88 bytes,
 /// of alignment 8, on machines of 64 bits.
 ///
 /// Its size and alignment are those of the type, so no smaller or misaligned memory can be passed as one:
@@ -53,6 +55,7 @@ impl FactoryMemory {
             rendezvous_from: usize::MAX,
             collective: Collective::Barrier,
             algorithm: None,
+            split: Split::TargetOnly,
         };
         Self { settings, protocol: "", pooled: false }
     }

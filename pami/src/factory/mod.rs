@@ -14,6 +14,7 @@
 //! | [`GetFunction`] | the same | [`get`] |
 //! | [`FetchFunction`] | the same | [`fetch`] |
 //! | [`FenceFunction`] | | [`fence`], [`fence_tasks`] |
+//! | [`ProcessFunction`] | who does which sub-operations | [`process`] |
 //! | [`CollectFunction`] | collective, algorithm, tuning | [`collect`] |
 //! | [`ReceiveFunction`] | dispatch id, handler | [`accept`] of what was kept |
 //!
@@ -33,7 +34,7 @@
 //!
 //! | type | bytes | alignment |
 //! |---|---|---|
-//! | [`FactoryMemory`] | 64 | 8 |
+//! | [`FactoryMemory`] | 88 | 8 |
 //! | [`ObjectMemory`] | 360 | 8 |
 //! | [`Factory`], which refers to one | 8 | 8 |
 //!
@@ -133,6 +134,7 @@
 //! [`fetch`]: crate::Active::fetch
 //! [`fence`]: crate::Active::fence
 //! [`fence_tasks`]: crate::Active::fence_tasks
+//! [`process`]: crate::Active::process
 //! [`collect`]: crate::Active::collect
 //! [`accept`]: crate::Active::accept
 //! [`register`]: crate::Client::register
@@ -146,16 +148,18 @@ mod execute;
 mod function;
 pub(crate) mod memory;
 pub(crate) mod object;
+mod process;
 pub(crate) mod registry;
 pub(crate) mod terms;
 
 pub use execute::Outgoing;
 pub use function::{
-    CollectFunction, FenceFunction, FetchFunction, Function, GetFunction, ImmediateFunction, PutFunction,
-    ReceiveFunction, SendFunction,
+    CollectFunction, FenceFunction, FetchFunction, Function, GetFunction, ImmediateFunction, ProcessFunction,
+    PutFunction, ReceiveFunction, SendFunction,
 };
 pub use memory::FactoryMemory;
 pub use object::ObjectMemory;
+pub use process::Contribution;
 pub use registry::{FactoryError, PROTOCOLS, Protocol, Unregistered};
 
 use core::fmt;

@@ -4,15 +4,16 @@ use crate::machine::{MTU, TestNode, buffer, filled, machine, machine_of, pattern
 use crate::scene::{Port, advance_all, collector, context, ends, fetches, leak, pair};
 use pami::collective::{Algorithm, CallError, Collective, Tuning};
 use pami::factory::{
-    CollectFunction, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PROTOCOLS, PutFunction,
-    ReceiveFunction, SendFunction,
+    CollectFunction, Contribution, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PROTOCOLS,
+    ProcessFunction, PutFunction, ReceiveFunction, SendFunction,
 };
 use pami::packet::Kind;
 use pami::send::OPERATIONS;
 use pami::{
-    Active, Client, ClientBuilder, ClientError, Collect, CollectError, Endpoint, Factory, FactoryError,
-    FactoryMemory, Fetch, Get, Layout, Limits, Message, ObjectMemory, OnReceived, OperationError, Outgoing,
-    Payload, Put, Receive, Received, RegionHandle, Rights, Rmw, SendError, Update, WORLD, Width,
+    Active, Client, ClientBuilder, ClientError, Collect, CollectError, Endpoint, Factor, Factory,
+    FactoryError, FactoryMemory, Fetch, Get, Layout, Limits, Message, ObjectMemory, OnReceived,
+    OperationError, Outgoing, Payload, Put, Receive, Received, Recipe, RegionHandle, Rights, Rmw, Rule,
+    SendError, Shared, Split, SubOperations, Update, WORLD, Width,
 };
 use proptest::prelude::*;
 use std::sync::Mutex;
@@ -342,8 +343,8 @@ fn m3_factories_in_the_clients_memory_are_as_many_as_it_was_set_up_for() {
 
 #[test]
 fn m3_opaque_types_have_the_sizes_that_their_documentation_says() {
-    assert_eq!((FactoryMemory::SIZE, FactoryMemory::ALIGN), (64, 8));
-    assert_eq!((size_of::<FactoryMemory>(), align_of::<FactoryMemory>()), (64, 8));
+    assert_eq!((FactoryMemory::SIZE, FactoryMemory::ALIGN), (88, 8));
+    assert_eq!((size_of::<FactoryMemory>(), align_of::<FactoryMemory>()), (88, 8));
     assert_eq!((ObjectMemory::<Port>::SIZE, ObjectMemory::<Port>::ALIGN), (360, 8));
     assert_eq!(size_of::<ObjectMemory<Port>>(), ObjectMemory::<Port>::SIZE);
     assert_eq!(size_of::<Factory<SendFunction>>(), size_of::<usize>());
@@ -441,6 +442,100 @@ fn m5_one_sided_factories_go_through_memory_or_the_network_as_each_says() {
     }
 }
 
+fn contribution(target: Endpoint, region: RegionHandle, memory: &Shared) -> Contribution<Port> {
+    Contribution {
+        target,
+        region,
+        offset: 0,
+        memory: memory.clone(),
+        range: 0..memory.len(),
+        recipe: Recipe::accumulate(Factor::F64(0.1)),
+        local_done: None,
+        remote_done: None,
+    }
+}
+
+#[test]
+fn m5_each_factory_splits_what_it_processes_by_its_own_rules() {
+    const COUNT: usize = 500;
+    let [mut a, mut b] = factories(true, |client| client);
+    let protocol = a.protocol("accumulate").unwrap();
+    let quarter = Rule { element: None, from_bytes: 0, origin: SubOperations::all(), chunks: 250 };
+    let rules = Split::Rules(leak([quarter]));
+    let [there, here, some, unused] = [Split::TargetOnly, Split::OriginOnly, rules, Split::Advice]
+        .map(|split| a.register(&protocol, ProcessFunction { split }).unwrap());
+    assert_eq!([there.split(), here.split(), some.split()], [Split::TargetOnly, Split::OriginOnly, rules]);
+    // Those that are there do not change with another.
+    assert!(a.deregister(unused).is_ok());
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let region = target.register(filled(&[0; 8 * COUNT]), Rights::all()).ok().unwrap();
+    let (to, handle) = (target.endpoint(), region.handle());
+    let memory = filled(&0.7f64.to_ne_bytes().repeat(COUNT)).share();
+    let (ends, done) = ends();
+    let (mut expected, mut all) = (0.0f64, 0);
+    let turns =
+        [(&here, 4000..4001), (&there, 0..1), (&some, 500..1500), (&here, 4000..4001), (&some, 500..1500)];
+    for (turn, (factory, share)) in turns.into_iter().enumerate() {
+        let before = origin.counters().placed_bytes;
+        let all_of_it = || Contribution {
+            local_done: done(0),
+            remote_done: done(1),
+            ..contribution(to, handle, &memory)
+        };
+        // With the object here, or with the caller.
+        if turn < 3 {
+            assert_eq!(factory.execute(&mut origin, all_of_it()), Ok(()));
+        } else {
+            let object = own();
+            assert_eq!(factory.execute_in(object, &mut origin, all_of_it()), Ok(()));
+            assert!(object.is_busy());
+            assert_eq!(factory.execute_in(object, &mut origin, all_of_it()), Err(SendError::MemoryInUse));
+        }
+        advance_all(&mut [&mut origin, &mut target]);
+        all += 8 * COUNT as u64;
+        let placed = origin.counters().placed_bytes - before;
+        assert!(share.contains(&placed), "turn {turn}: {placed} bytes were added by the origin");
+        assert_eq!(origin.counters().placed_bytes + target.counters().processed_bytes, all);
+        expected += 0.1 * 0.7;
+        let mut seen = [0; 8 * COUNT];
+        region.memory().read(0, &mut seen).unwrap();
+        assert_eq!(seen[..], expected.to_ne_bytes().repeat(COUNT), "turn {turn}");
+        let mut ended: Vec<_> = std::mem::take(&mut *ends.lock().unwrap());
+        ended.sort_by_key(|end| end.0);
+        assert_eq!(ended, [(0, None, Ok(())), (1, None, Ok(()))]);
+    }
+}
+
+#[test]
+fn m3_what_is_processed_waits_in_the_callers_memory_for_a_place() {
+    const MORE: usize = 10;
+    let [mut a, mut b] = factories(false, |client| client);
+    let protocol = a.protocol("accumulate").unwrap();
+    let process = a.register(&protocol, ProcessFunction { split: Split::TargetOnly }).unwrap();
+    let fence = a.register(&protocol, FenceFunction).unwrap();
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let region = target.register(filled(&[0; 8]), Rights::all()).ok().unwrap();
+    let memory = filled(&0.7f64.to_ne_bytes()).share();
+    let (ends, done) = ends();
+    let one = || contribution(target.endpoint(), region.handle(), &memory);
+    for _ in 0..OPERATIONS {
+        assert_eq!(process.execute(&mut origin, one()), Ok(()));
+    }
+    assert_eq!(process.execute(&mut origin, one()), Err(SendError::Again));
+    for cookie in 0..MORE {
+        let one = Contribution { remote_done: done(cookie), ..one() };
+        assert_eq!(process.execute_in(own(), &mut origin, one), Ok(()));
+    }
+    assert_eq!(fence.execute_in(own(), &mut origin, target.endpoint(), done(MORE).unwrap()), Ok(()));
+    advance_all(&mut [&mut origin, &mut target]);
+    let ended: Vec<_> = ends.lock().unwrap().iter().map(|end| (end.0, end.2)).collect();
+    assert_eq!(ended, (0..=MORE).map(|cookie| (cookie, Ok(()))).collect::<Vec<_>>());
+    let mut seen = [0; 8];
+    region.memory().read(0, &mut seen).unwrap();
+    let expected = (0..OPERATIONS + MORE).fold(0.0, |sum, _| sum + 0.1 * 0.7);
+    assert_eq!(f64::from_ne_bytes(seen), expected);
+}
+
 #[test]
 fn m5_the_same_collective_by_several_algorithms() {
     const TASKS: u32 = 5;
@@ -494,6 +589,8 @@ fn m6_what_belongs_to_another_client_is_refused() {
     let send = other.register(&protocol, SEND).unwrap();
     let puts = other.register(&protocol, PutFunction::default()).unwrap();
     let fetch = other.register(&protocol, FetchFunction::default()).unwrap();
+    let process = other.register(&protocol, ProcessFunction::default()).unwrap();
+    let memory = buffer(8).share();
     let fence = other.register(&protocol, FenceFunction).unwrap();
     let collect = CollectFunction { what: Collective::Barrier, algorithm: None };
     let collect = other.register(&protocol, collect).unwrap();
@@ -514,6 +611,8 @@ fn m6_what_belongs_to_another_client_is_refused() {
         let update = || Fetch { target: me, region, offset: 0, rmw, done: None };
         assert_eq!(fetch.execute(&mut context, update()), Err(wrong));
         assert_eq!(fetch.execute_in(own(), &mut context, update()), Err(wrong));
+        assert_eq!(process.execute(&mut context, contribution(me, region, &memory)), Err(wrong));
+        assert_eq!(process.execute_in(own(), &mut context, contribution(me, region, &memory)), Err(wrong));
         assert_eq!(fence.execute(&mut context, me, done), Err(wrong));
         let barrier = Collect::new(WORLD, Collective::Barrier, done);
         assert_eq!(collect.execute(&mut context, barrier), Err(CollectError::ForeignFactory));
@@ -523,7 +622,7 @@ fn m6_what_belongs_to_another_client_is_refused() {
     assert_eq!(error, FactoryError::ForeignFactory("theirs"));
     assert!(other.deregister(fence).is_ok());
     let (error, _other) = other.destroy().err().unwrap();
-    assert_eq!(error, ClientError::FactoriesAlive(5));
+    assert_eq!(error, ClientError::FactoriesAlive(6));
     for text in [in_words(foreign), in_words(FactoryError::ForeignFactory("theirs"))] {
         assert!(text.contains("theirs"), "{text}");
     }

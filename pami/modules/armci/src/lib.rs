@@ -32,7 +32,8 @@
 //!
 //! Puts, gets and updates need nothing of the target's threads. Accumulates, mutexes, fences and collectives are answered
 //! when the target is in a call of the library's, or in [`Library::progress`], which a task that only computes has to call
-//! now and then.
+//! now and then. An accumulate may have to be answered before its local memory may change: by advice the target is asked
+//! first, and a target in this node may read that memory where it is. By [`Split::OriginOnly`] it need not.
 //!
 //! # Threads
 //!
@@ -63,12 +64,12 @@ mod slab;
 pub mod transfer;
 pub mod update;
 
-pub use accumulate::Scale;
 pub use address::{GlobalAddress, Local};
 pub use error::Error;
 pub use group::Group;
 pub use library::Library;
 pub use mutex::Held;
+pub use pami::{Factor as Scale, Split};
 pub use settings::{Settings, Wait};
 pub use shape::Shape;
 pub use transfer::Handle;

@@ -1,6 +1,5 @@
 //! An instance of the library: set up, asked, ended (SPEC M-4).
 
-use crate::accumulate;
 use crate::error::Error;
 use crate::group::Areas;
 use crate::lane::Lane;
@@ -8,7 +7,7 @@ use crate::memory::Memory;
 use crate::mutex::Mutexes;
 use crate::protocols::{Protocols, Registered};
 use crate::requests::{Kind, OWN, Requests, Slot};
-use crate::settings::{Settings, Wait, check_chunk};
+use crate::settings::{Settings, Wait};
 use crate::slab::{ALIGNMENT, Block, Slab};
 use pami::{
     Active, Buffer, Client, ClientBuilder, ClientError, Completion, Endpoint, Fetched, Limits, Message, Node,
@@ -47,7 +46,7 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) settings: Mutex<Settings>,
     pub(crate) requests: &'static Requests,
     pub(crate) protocols: Protocols<N::Port>,
-    registered: &'static Registered<N::Port>,
+    pub(crate) registered: &'static Registered<N::Port>,
     pub(crate) mutexes: &'static Mutexes<N::Port>,
     pub(crate) areas: Mutex<Areas>,
     pub(crate) slab: Mutex<Slab>,
@@ -80,13 +79,6 @@ impl<N: Node> Library<N> {
             requests.end(fetched.cookie, fetched.result);
         })?;
         let slab: &'static Once<Shared> = memory.place("the slab", Once::new())?;
-        let accumulate =
-            memory.place("handlers", move |_: &mut Active<N::Port>, message: &Message<'_>| {
-                if let Some(slab) = slab.get() {
-                    accumulate::apply(slab, message);
-                }
-                Receive::Done
-            })?;
         let registered: &Registered<N::Port> =
             memory.place("factories", Registered::new(&memory, contexts)?)?;
         let mutexes = Mutexes::place(&memory, tasks, &settings, registered)?;
@@ -124,7 +116,7 @@ impl<N: Node> Library<N> {
             .rendezvous_from(settings.rendezvous_from)
             .kept(settings.kept)
             .collectives(LIMITS);
-        *inner.client.lock() = Some(registered.register(builder, accumulate, on_mutex)?);
+        *inner.client.lock() = Some(registered.register(builder, settings.accumulate, on_mutex)?);
         let library = Self { inner, context: 0 };
         match library.start(buffer) {
             Ok(()) => Ok(library),
@@ -266,16 +258,6 @@ impl<N: Node> Library<N> {
             return Err(Error::Setting("handles", "from 1 to what they were at the start"));
         }
         self.inner.settings.lock().handles = handles;
-        Ok(())
-    }
-
-    /// Changes how much data one message of an accumulate has at most.
-    ///
-    /// # Errors
-    /// [`Error::Setting`]
-    pub fn set_accumulate_chunk(&self, bytes: usize) -> Result<(), Error> {
-        check_chunk(bytes)?;
-        self.inner.settings.lock().accumulate_chunk = bytes;
         Ok(())
     }
 

@@ -12,7 +12,7 @@
 use crate::error::Error;
 use crate::library::Library;
 use crate::memory::Memory;
-use crate::protocols::{Message, Registered};
+use crate::protocols::Registered;
 use crate::settings::Settings;
 use core::ops::Range;
 use pami::device::Port;
@@ -185,7 +185,7 @@ impl Table {
             let (each, who) = (u32::from(contexts.max(1)), self.answers.first);
             let target = Endpoint::from_parts(client, who / each, ContextOffset((who % each) as u8));
             let header = Header::new(if granted { GRANTED } else { REFUSED }, mutex);
-            let sent = registered.send(active, target, Message::Mutex, header.as_bytes(), &[]);
+            let sent = registered.send(active, target, header.as_bytes());
             if sent == Err(SendError::Again) {
                 return Progress::Again;
             }
@@ -307,9 +307,7 @@ impl<N: Node> Library<N> {
         *pending = Some(Pending { owner, mutex, answer: None });
         drop(pending);
         let header = Header::new(LOCK, mutex);
-        let asked = self.attempt(|active| {
-            self.inner.protocols.send(active, target, Message::Mutex, header.as_bytes(), &[])
-        });
+        let asked = self.attempt(|active| self.inner.protocols.send(active, target, header.as_bytes()));
         let answered = asked.and_then(|()| self.await_answer(owner, place));
         *place.lock() = None;
         if answered? {
@@ -342,6 +340,6 @@ impl<N: Node> Library<N> {
     pub fn unlock(&self, held: Held) -> Result<(), Error> {
         let on = Self { context: held.context, ..*self };
         let (target, header) = (on.endpoint(held.owner)?, Header::new(UNLOCK, held.mutex));
-        on.attempt(|active| self.inner.protocols.send(active, target, Message::Mutex, header.as_bytes(), &[]))
+        on.attempt(|active| self.inner.protocols.send(active, target, header.as_bytes()))
     }
 }

@@ -4,38 +4,34 @@
 //! |---|---|
 //! | `armci-put`, `armci-get` | put, get |
 //! | `armci-rmw` | fetch |
-//! | `armci-acc`, `armci-mutex` | active messages of one packet |
+//! | `armci-acc` | process, with the split of the settings |
+//! | `armci-mutex` | active messages of one packet |
 //! | `armci-fence` | fence |
 //! | `armci-group` | collectives: the exchange of addresses, barriers |
 
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::shape::Piece;
+use core::mem::replace;
 use pami::collective::Collective;
 use pami::device::Port;
 use pami::dispatch::Handler;
 use pami::factory::{
-    CollectFunction, Factory, FenceFunction, FetchFunction, Function, GetFunction, ImmediateFunction,
-    PutFunction, ReceiveFunction,
+    CollectFunction, Contribution, Factory, FenceFunction, FetchFunction, Function, GetFunction,
+    ImmediateFunction, ProcessFunction, PutFunction, ReceiveFunction,
 };
 use pami::{
     Active, Client, ClientBuilder, Collect, CollectError, Completion, Done, Endpoint, Fetch, Fetched, Get,
-    Layout, Node, OnFetched, Payload, Put, RegionHandle, Rmw, SendError, Shared,
+    Layout, Node, OnFetched, Payload, Protocol, Put, Recipe, RegionHandle, Rmw, SendError, Shared, Split,
 };
 use spin::Mutex;
 
-/// Dispatch ids of the library's client.
-const ACCUMULATE: u8 = 0;
-const MUTEX: u8 = 1;
+/// Dispatch id of messages about mutexes.
+const MUTEX: u8 = 0;
 /// Factories of each context.
 const EACH: usize = 8;
-
-/// A message of one packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Message {
-    Accumulate,
-    Mutex,
-}
+/// One that receives, and one more while a factory takes another's place.
+const OTHERS: usize = 2;
 
 /// One for each function that is executed on a context: whoever has the context has them, so nobody waits for their lock.
 struct Factories {
@@ -43,7 +39,7 @@ struct Factories {
     get: Factory<GetFunction>,
     fetch: Factory<FetchFunction>,
     fence: Factory<FenceFunction>,
-    accumulate: Factory<ImmediateFunction>,
+    accumulate: Factory<ProcessFunction>,
     mutex: Factory<ImmediateFunction>,
     gather: Factory<CollectFunction>,
     barrier: Factory<CollectFunction>,
@@ -53,7 +49,9 @@ struct Factories {
 pub(crate) struct Registered<P: Port> {
     /// By context.
     factories: &'static [Mutex<Option<Factories>>],
-    receivers: Mutex<Option<[Factory<ReceiveFunction<P>>; 2]>>,
+    receiver: Mutex<Option<Factory<ReceiveFunction<P>>>>,
+    /// That of accumulates, for factories with other splits.
+    accumulates: Mutex<Option<Protocol>>,
 }
 
 /// What the library executes, with whom to tell when what was begun has ended.
@@ -78,18 +76,18 @@ pub(crate) struct Ends<'a> {
 impl<P: Port> Registered<P> {
     pub(crate) fn new<N: Node>(memory: &Memory<N>, contexts: u8) -> Result<Self, Error> {
         let factories = memory.slice("factories", contexts.into(), || Mutex::new(None))?;
-        Ok(Self { factories, receivers: Mutex::new(None) })
+        Ok(Self { factories, receiver: Mutex::new(None), accumulates: Mutex::new(None) })
     }
 
     /// Makes the client, and registers all that the library needs in its protocols.
     pub(crate) fn register<N: Node<Port = P>>(
         &self,
         builder: ClientBuilder<N>,
-        accumulate: Handler<P>,
+        split: Split,
         mutex: Handler<P>,
     ) -> Result<Client<N>, Error> {
-        let mut client = builder.factories(2 + EACH * self.factories.len()).create()?;
-        match self.register_all(&mut client, accumulate, mutex) {
+        let mut client = builder.factories(OTHERS + EACH * self.factories.len()).create()?;
+        match self.register_all(&mut client, split, mutex) {
             Ok(()) => Ok(client),
             Err(error) => {
                 // The first reason is the one to tell.
@@ -103,32 +101,48 @@ impl<P: Port> Registered<P> {
     fn register_all<N: Node<Port = P>>(
         &self,
         client: &mut Client<N>,
-        accumulate: Handler<P>,
+        split: Split,
         mutex: Handler<P>,
     ) -> Result<(), Error> {
-        let receive = |dispatch, handler| ReceiveFunction { dispatch: Some(dispatch), handler };
         let collect = |what| CollectFunction { what, algorithm: None };
         let (put, get) = (client.protocol("armci-put")?, client.protocol("armci-get")?);
         let (rmw, fence) = (client.protocol("armci-rmw")?, client.protocol("armci-fence")?);
         let (acc, lock) = (client.protocol("armci-acc")?, client.protocol("armci-mutex")?);
         let group = client.protocol("armci-group")?;
-        let receivers = [
-            client.register(&acc, receive(ACCUMULATE, accumulate))?,
-            client.register(&lock, receive(MUTEX, mutex))?,
-        ];
-        *self.receivers.lock() = Some(receivers);
+        let receive = ReceiveFunction { dispatch: Some(MUTEX), handler: mutex };
+        *self.receiver.lock() = Some(client.register(&lock, receive)?);
         for place in self.factories {
             let factories = Factories {
                 put: client.register(&put, PutFunction::default())?,
                 get: client.register(&get, GetFunction::default())?,
                 fetch: client.register(&rmw, FetchFunction::default())?,
                 fence: client.register(&fence, FenceFunction)?,
-                accumulate: client.register(&acc, ImmediateFunction { dispatch: ACCUMULATE })?,
+                accumulate: client.register(&acc, ProcessFunction { split })?,
                 mutex: client.register(&lock, ImmediateFunction { dispatch: MUTEX })?,
                 gather: client.register(&group, collect(Collective::Allgather))?,
                 barrier: client.register(&group, collect(Collective::Barrier))?,
             };
             *place.lock() = Some(factories);
+        }
+        *self.accumulates.lock() = Some(acc);
+        Ok(())
+    }
+
+    /// Has accumulates go through factories with another split.
+    pub(crate) fn split_accumulates<N: Node<Port = P>>(
+        &self,
+        client: &mut Client<N>,
+        split: Split,
+    ) -> Result<(), Error> {
+        let protocol = self.accumulates.lock();
+        let protocol = protocol.as_ref().ok_or(Error::Finalized)?;
+        for place in self.factories {
+            let new = client.register(protocol, ProcessFunction { split })?;
+            let old = match place.lock().as_mut() {
+                Some(factories) => replace(&mut factories.accumulate, new),
+                None => new,
+            };
+            deregister(client, old)?;
         }
         Ok(())
     }
@@ -148,10 +162,10 @@ impl<P: Port> Registered<P> {
                 .and(deregister(client, gather))
                 .and(deregister(client, barrier));
         }
-        for receiver in self.receivers.lock().take().into_iter().flatten() {
-            outcome = outcome.and(deregister(client, receiver));
+        match self.receiver.lock().take() {
+            Some(receiver) => outcome.and(deregister(client, receiver)),
+            None => outcome,
         }
-        outcome
     }
 
     /// Executes a function on the context that `active` is.
@@ -170,19 +184,15 @@ impl<P: Port> Registered<P> {
         }
     }
 
-    /// Sends a message of one packet.
+    /// Sends a message about a mutex, of one packet.
     pub(crate) fn send(
         &self,
         active: &mut Active<P>,
         target: Endpoint,
-        message: Message,
         header: &[u8],
-        data: &[u8],
     ) -> Result<(), SendError> {
         self.execute(active, SendError::ForeignFactory, |factories, active| {
-            let accumulates = message == Message::Accumulate;
-            let factory = if accumulates { &factories.accumulate } else { &factories.mutex };
-            factory.execute(active, target, header, data)
+            factories.mutex.execute(active, target, header, &[])
         })
     }
 }
@@ -200,16 +210,14 @@ impl<P: Port> Protocols<P> {
         Self { registered, completed, fetched }
     }
 
-    /// Sends a message of one packet.
+    /// Sends a message about a mutex, of one packet.
     pub(crate) fn send(
         &self,
         active: &mut Active<P>,
         target: Endpoint,
-        message: Message,
         header: &[u8],
-        data: &[u8],
     ) -> Result<(), SendError> {
-        self.registered.send(active, target, message, header, data)
+        self.registered.send(active, target, header)
     }
 
     fn done(&self, request: usize) -> Done<P> {
@@ -262,6 +270,31 @@ impl<P: Port> Protocols<P> {
         };
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
             factories.get.execute(active, get)
+        })
+    }
+
+    /// Ends when the local memory may change. The run is its local and remote offsets and its length.
+    pub(crate) fn accumulate(
+        &self,
+        active: &mut Active<P>,
+        ends: &Ends,
+        (local, remote, len): (u32, u32, u32),
+        recipe: Recipe,
+        request: usize,
+    ) -> Result<(), SendError> {
+        let start = ends.at + local as usize;
+        let contribution = Contribution {
+            target: ends.target,
+            region: ends.region,
+            offset: ends.offset + remote,
+            memory: ends.memory.clone(),
+            range: start..start + len as usize,
+            recipe,
+            local_done: Some(self.done(request)),
+            remote_done: None,
+        };
+        self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
+            factories.accumulate.execute(active, contribution)
         })
     }
 

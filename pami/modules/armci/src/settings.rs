@@ -1,7 +1,7 @@
 //! What one instance of the library is set to (SPEC M-4): its own, whatever other libraries of the application have.
 
 use crate::error::Error;
-use pami::{Sharing, client};
+use pami::{Sharing, Split, client};
 
 /// How calls wait for what they began (SPEC N-8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,9 +21,6 @@ impl Wait {
         }
     }
 }
-
-/// Most bytes of data that an accumulate's message can have.
-pub const CHUNK_LIMIT: usize = 1024;
 
 /// The settings of one instance. All tasks give the same name, contexts and sharing; the rest is each task's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +45,8 @@ pub struct Settings {
     pub mutexes: u32,
     /// Handles of non-blocking calls that can be in use at a time. Can be changed, up to the value at the start.
     pub handles: usize,
-    /// Most bytes of data of one message of an accumulate: a multiple of 8, up to [`CHUNK_LIMIT`]. Can be changed.
-    pub accumulate_chunk: usize,
+    /// Who does the work of this task's accumulates (SPEC L-4): itself, the target, or both. Can be changed.
+    pub accumulate: Split,
 }
 
 impl Default for Settings {
@@ -65,7 +62,7 @@ impl Default for Settings {
             allocations: 64,
             mutexes: 16,
             handles: 32,
-            accumulate_chunk: CHUNK_LIMIT,
+            accumulate: Split::Advice,
         }
     }
 }
@@ -78,11 +75,6 @@ impl Settings {
         if self.handles == 0 {
             return Err(Error::Setting("handles", "1 at least"));
         }
-        check_chunk(self.accumulate_chunk)
+        Ok(())
     }
-}
-
-pub(crate) fn check_chunk(bytes: usize) -> Result<(), Error> {
-    let good = bytes > 0 && bytes <= CHUNK_LIMIT && bytes.is_multiple_of(8);
-    good.then_some(()).ok_or(Error::Setting("accumulate_chunk", "a multiple of 8 from 8 to 1024"))
 }

@@ -1,6 +1,5 @@
-//! Puts and gets, blocking and not (SPEC P-7, P-10).
+//! Puts, gets and accumulates, blocking and not (SPEC P-7, P-10).
 
-use crate::accumulate::Scale;
 use crate::address::{GlobalAddress, Local};
 use crate::error::Error;
 use crate::library::Library;
@@ -8,7 +7,7 @@ use crate::protocols::Ends;
 use crate::requests::Kind;
 use crate::shape::{Plan, Shape};
 use crate::update::Integer;
-use pami::{Node, RegionHandle};
+use pami::{Factor, Node, RegionHandle};
 
 /// A call that was begun: to be waited for, once.
 #[must_use = "a handle is in use until it is waited for"]
@@ -123,18 +122,19 @@ impl<N: Node> Library<N> {
         })
     }
 
-    /// Adds `scale` times the local elements to those at `to`, each atomically. Returns when the local memory may change.
+    /// Adds `scale` times the local elements to those at `to`, each atomically. Returns when the local memory may change, which
+    /// may be not before the target was in a call of the library's.
     ///
     /// # Errors
     /// As [`put`](Self::put); [`Error::Unaligned`].
     pub fn accumulate<'a>(
         &self,
-        scale: Scale,
+        scale: Factor,
         from: Local,
         to: GlobalAddress,
         shape: impl Into<Shape<'a>>,
     ) -> Result<(), Error> {
-        self.send_accumulate(scale, from, to, shape.into())
+        self.blocking(to.task, |slot| self.begin_accumulate(scale, from, to, shape.into(), slot))
     }
 
     /// As [`accumulate`](Self::accumulate), with a handle, which ends when the local memory may change.
@@ -143,12 +143,12 @@ impl<N: Node> Library<N> {
     /// As [`accumulate`](Self::accumulate); [`Error::NoHandle`].
     pub fn accumulate_nb<'a>(
         &self,
-        scale: Scale,
+        scale: Factor,
         from: Local,
         to: GlobalAddress,
         shape: impl Into<Shape<'a>>,
     ) -> Result<Handle, Error> {
-        self.with_handle(to.task, |_| self.send_accumulate(scale, from, to, shape.into()))
+        self.with_handle(to.task, |slot| self.begin_accumulate(scale, from, to, shape.into(), slot))
     }
 
     /// Waits for the end of a call.

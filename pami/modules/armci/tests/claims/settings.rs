@@ -2,7 +2,7 @@
 
 use crate::machine::{filled, machine_of};
 use crate::tasks::{SMALL, TestLibrary, barrier, got, malloc, on_nodes, on_tasks};
-use armci::{Error, GlobalAddress, Library, Local, Scale, Settings, Wait};
+use armci::{Error, GlobalAddress, Library, Local, Scale, Settings, Split, Wait};
 use pami::{ClientError, OperationError, Sharing};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
@@ -24,9 +24,9 @@ fn m4_two_instances_keep_their_settings_apart_and_one_outlives_the_other() {
         assert_eq!(Library::init(node, SMALL).err(), Some(Error::Client(ClientError::NameTaken)));
         b.set_wait(Wait::Poll(3)).unwrap();
         b.set_handles(5).unwrap();
-        b.set_accumulate_chunk(8).unwrap();
+        b.set_accumulate(Split::OriginOnly).unwrap();
         assert_eq!(a.settings(), SMALL);
-        let changed = Settings { wait: Wait::Poll(3), handles: 5, accumulate_chunk: 8, ..second };
+        let changed = Settings { wait: Wait::Poll(3), handles: 5, accumulate: Split::OriginOnly, ..second };
         assert_eq!(b.settings(), changed);
         assert!(b.set_handles(10).is_err());
         let (there, here) = (malloc(&a, 1000), malloc(&b, 1000));
@@ -48,6 +48,7 @@ fn m4_two_instances_keep_their_settings_apart_and_one_outlives_the_other() {
         barrier(&again);
         again.finalize().unwrap();
         b.finalize().unwrap();
+        assert_eq!(b.set_accumulate(Split::Advice), Err(Error::Finalized));
     });
 }
 
@@ -61,8 +62,6 @@ fn m4_settings_that_cannot_be_are_refused_by_name() {
     assert_eq!(refused(Settings { slab: 0, ..SMALL }), "slab");
     assert_eq!(refused(Settings { slab: u32::MAX, ..SMALL }), "slab");
     assert_eq!(refused(Settings { handles: 0, ..SMALL }), "handles");
-    assert_eq!(refused(Settings { accumulate_chunk: 12, ..SMALL }), "accumulate_chunk");
-    assert_eq!(refused(Settings { accumulate_chunk: 2048, ..SMALL }), "accumulate_chunk");
     let contexts = Library::init(node, Settings { contexts: 200, ..SMALL });
     assert!(matches!(contexts.err(), Some(Error::Client(ClientError::Exhausted { what: "contexts", .. }))));
     // Nothing of it stays.

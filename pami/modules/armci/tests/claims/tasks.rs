@@ -21,7 +21,7 @@ pub const SMALL: Settings = Settings {
     allocations: 8,
     mutexes: 4,
     handles: 4,
-    accumulate_chunk: 256,
+    accumulate: armci::Split::Advice,
 };
 
 /// Runs `body` at each of `tasks` tasks, so many on each node; returns what they return, by task.
