@@ -16,6 +16,19 @@ impl<P: Port> Active<P> {
         self.port.first_dead()
     }
 
+    /// The node of `endpoint`, if it was declared dead: nothing comes from there any more.
+    pub fn death_of(&self, endpoint: Endpoint) -> Option<u32> {
+        self.dead_home(endpoint)
+    }
+
+    /// Has the network find out whether the node of `endpoint` lives. What waits for a message without having anything under
+    /// way towards its sender asks this now and then.
+    pub fn watch(&mut self, endpoint: Endpoint) {
+        if let Some(node) = self.port.node_of(endpoint.task()) {
+            self.port.watch(node);
+        }
+    }
+
     /// The node of `endpoint`, if it is dead.
     pub(crate) fn dead_home(&self, endpoint: Endpoint) -> Option<u32> {
         self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))

@@ -1,7 +1,6 @@
 //! What a call sends, receives or works on: elements of a datatype in shared memory.
 
 use crate::datatype::{Datatype, Native, Walk};
-use crate::error::Error;
 use core::fmt;
 use pami::{Layout, Shared};
 use zerocopy::IntoBytes;
@@ -55,16 +54,6 @@ impl fmt::Display for DataError {
 }
 
 impl core::error::Error for DataError {}
-
-impl From<DataError> for Error {
-    fn from(error: DataError) -> Self {
-        match error {
-            DataError::Range { .. } => Self::Buffer,
-            DataError::Short { asked, bytes } => Self::Truncate { len: asked, room: bytes },
-            DataError::Type => Self::Type,
-        }
-    }
-}
 
 impl fmt::Debug for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,7 @@
 //! Error classes of the standard, and errors that say more.
 
+use crate::data::DataError;
+use crate::datatype::TypeError;
 use core::fmt;
 use pami::client::ClientError;
 use pami::geometry::MembersError;
@@ -67,8 +69,12 @@ pub enum Error {
     Count(usize),
     /// The datatype was not committed, or cannot be used so.
     Type,
-    /// The data reaches out of its memory.
+    /// The attached buffer has no room, is missing, or is one too many.
     Buffer,
+    /// What is wrong with the data.
+    Data(DataError),
+    /// What is wrong with a datatype's constructor.
+    Datatype(TypeError),
     /// The message has this many bytes, more than the receive has room for.
     Truncate {
         /// Bytes of the message.
@@ -142,6 +148,13 @@ impl Error {
             Self::Count(_) => Class::Count,
             Self::Type => Class::Type,
             Self::Buffer => Class::Buffer,
+            Self::Data(DataError::Type) => Class::Type,
+            Self::Data(DataError::Short { .. }) => Class::Truncate,
+            Self::Data(DataError::Range { .. }) => Class::Buffer,
+            Self::Datatype(TypeError::Memory { .. } | TypeError::Types { .. } | TypeError::Runs { .. }) => {
+                Class::NoMem
+            }
+            Self::Datatype(_) => Class::Arg,
             Self::Truncate { .. } => Class::Truncate,
             Self::Request => Class::Request,
             Self::Root(_) => Class::Root,
@@ -177,7 +190,7 @@ impl fmt::Display for Error {
             Self::Tag(tag) => write!(f, "the tag {tag} is negative or over TAG_UB"),
             Self::Count(count) => write!(f, "{count} elements or bytes are too many"),
             Self::Type => f.write_str("the datatype is not committed, or cannot be used so"),
-            Self::Buffer => f.write_str("the data reaches out of its memory"),
+            Self::Buffer => f.write_str("the attached buffer is missing, has no room, or is one too many"),
             Self::Truncate { len, room } => {
                 write!(f, "a message of {len} bytes came to a receive with room for {room}")
             }
@@ -200,6 +213,8 @@ impl fmt::Display for Error {
             Self::Pending => f.write_str("the request is still under way"),
             Self::NodeDead(node) => write!(f, "node {node}, where the other side lives, is dead"),
             Self::Unsupported(what) => write!(f, "{what} is not supported"),
+            Self::Data(error) => error.fmt(f),
+            Self::Datatype(error) => error.fmt(f),
             Self::Client(error) => error.fmt(f),
             Self::Send(error) => error.fmt(f),
             Self::Collect(error) => error.fmt(f),
@@ -211,6 +226,18 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+impl From<DataError> for Error {
+    fn from(error: DataError) -> Self {
+        Self::Data(error)
+    }
+}
+
+impl From<TypeError> for Error {
+    fn from(error: TypeError) -> Self {
+        Self::Datatype(error)
+    }
+}
 
 impl From<ClientError> for Error {
     fn from(error: ClientError) -> Self {

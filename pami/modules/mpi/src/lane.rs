@@ -7,13 +7,13 @@ use crate::collective::Collectives;
 use crate::communicator::Communicators;
 use crate::error::{Error, Result};
 use crate::library::{Library, fill};
-use crate::message::Messages;
+use crate::message::{Handling, Messages, Wanted};
 use crate::request::{Requests, Slot};
 use crate::settings::Settings;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use pami::client::Node;
 use pami::device::Port;
-use pami::{Active, Context, Done, Poster, Progress, Work, WorkSlot};
+use pami::{Active, Context, Poster, Progress, Work, WorkSlot};
 use spin::{Mutex, MutexGuard, Once};
 
 /// Whoever holds it has the lane's context.
@@ -37,6 +37,11 @@ impl State {
             collectives: Collectives::new(node, settings)?,
         })
     }
+
+    /// Whether a message waits that is wanted.
+    pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
+        self.messages.has_waiting(wanted)
+    }
 }
 
 /// A context and what belongs to it.
@@ -49,8 +54,6 @@ pub(crate) struct Lane<P: Port> {
     pub(crate) pending: AtomicBool,
     /// A collective does.
     pub(crate) collecting: AtomicBool,
-    /// What ends collectives; the cookie is a request's slot.
-    pub(crate) ended: Once<Done<P>>,
     poster: Once<Poster<P>>,
     wake: WorkSlot<P>,
 }
@@ -70,7 +73,6 @@ impl<P: Port> Lane<P> {
             wanted: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             collecting: AtomicBool::new(false),
-            ended: Once::new(),
             poster: Once::new(),
             wake: WorkSlot::new(),
         }
@@ -93,16 +95,14 @@ impl<P: Port> Lane<P> {
     }
 
     /// Goes on with what found no room below.
-    pub(crate) fn catch_up(&self, active: &mut Active<P>) {
+    pub(crate) fn catch_up(&self, active: &mut Active<P>, handling: &Handling<P>) {
         if self.pending.load(Ordering::Relaxed) {
-            self.go_on(active);
+            self.go_on(active, handling);
         }
-        if self.collecting.load(Ordering::Relaxed)
-            && let Some(&ended) = self.ended.get()
-        {
+        if self.collecting.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
             let State { collectives, requests, .. } = &mut *state;
-            collectives.go_on(active, requests, |slot| Done { cookie: slot.into(), ..ended });
+            collectives.go_on(active, requests, |cookie| handling.ended(cookie));
             self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
         }
     }

@@ -42,7 +42,7 @@ pub use data::{Data, DataError};
 pub use datatype::{Basic, Datatype, Native, TypeError, Types};
 pub use error::{Class, Error, Result};
 pub use library::{Mpi, Threads};
-pub use message::{ANY_SOURCE, ANY_TAG, PROC_NULL};
+pub use message::{ANY_SOURCE, ANY_TAG, BSEND_OVERHEAD, Matched, PROC_NULL, TAG_UB};
 pub use op::Op;
 pub use request::Request;
 pub use settings::{Setting, Settings};

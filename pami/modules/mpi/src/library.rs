@@ -3,7 +3,7 @@
 use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::lane::{Lane, State};
-use crate::message::Handling;
+use crate::message::{Attached, Handling};
 use crate::protocols;
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
@@ -36,6 +36,9 @@ pub(crate) struct Library<N: Node> {
     pub(crate) finalized: AtomicBool,
     threads: Threads,
     client: Mutex<Option<Client<N>>>,
+    pub(crate) attached: Mutex<Attached>,
+    /// Memory for copies, while nobody has it.
+    pub(crate) spare: Mutex<Option<Shared>>,
     pub(crate) handling: Once<Handling<N::Port>>,
     types: Types,
 }
@@ -113,14 +116,13 @@ impl<N: Node> Mpi<N> {
                 finalized: AtomicBool::new(false),
                 threads,
                 client: Mutex::new(None),
+                attached: Mutex::new(Attached::default()),
+                spare: Mutex::new(None),
                 handling: Once::new(),
                 types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
         let handling = Handling::new(library)?;
-        for lane in lanes {
-            lane.ended.call_once(|| handling.ended(0));
-        }
         library.handling.call_once(|| handling);
         let limits = Limits {
             geometries: settings.communicators.into(),

@@ -222,7 +222,7 @@ impl Collectives {
         &mut self,
         active: &mut Active<P>,
         requests: &mut Requests,
-        done: impl Fn(u16) -> Done<P>,
+        done: impl Fn(usize) -> Done<P>,
     ) {
         let mut after = 0;
         while self.waiting > 0 {
@@ -240,7 +240,7 @@ impl Collectives {
             let place = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.number == number);
             let Some(index) = self.flights.iter().position(place) else { return };
             let Some(request) = self.flights[index].as_ref().map(|flight| flight.request) else { return };
-            if let Err(error) = self.start(active, index, done(request)) {
+            if let Err(error) = self.start(active, index, done(requests.cookie(request))) {
                 self.remove(index);
                 requests.complete(request, Status::failed(error));
             }

@@ -48,7 +48,9 @@ impl<N: Node> Communicator<N> {
                 }
             };
             let geometry = (self.geometry(), self.size());
-            if let Err(error) = state.collectives.call(active, geometry, plan, handling.ended(slot)) {
+            if let Err(error) =
+                state.collectives.call(active, geometry, plan, handling.ended(state.requests.cookie(slot)))
+            {
                 state.requests.free(slot);
                 return Err(error);
             }

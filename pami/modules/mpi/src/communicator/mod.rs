@@ -152,7 +152,8 @@ impl<N: Node> Communicator<N> {
                 }
                 let slot = state.requests.open(None)?;
                 let handling = self.library.handling.get().ok_or(Error::Finalized)?;
-                let begun = collect(handling.ended(slot)).map(|collect| protocols::collect(active, collect));
+                let begun = collect(handling.ended(state.requests.cookie(slot)))
+                    .map(|collect| protocols::collect(active, collect));
                 match begun {
                     Ok(Ok(())) => return Ok(Some(state.requests.name(slot))),
                     Ok(Err(CollectError::Again)) => state.requests.free(slot),
@@ -205,7 +206,7 @@ impl<N: Node> Mpi<N> {
             let members = Members::range(population, 0..1, task, 1, 1)?;
             state.communicators.add(Entry { id: SELF, members, rank: 0 })?;
             let slot = state.requests.open(None)?;
-            let done = library.handling.get().ok_or(Error::Finalized)?.ended(slot);
+            let done = library.handling.get().ok_or(Error::Finalized)?.ended(state.requests.cookie(slot));
             active.create_geometry(NewGeometry { id: SELF, members, domains: None, done })?;
             Ok(state.requests.name(slot))
         })?;

@@ -15,7 +15,6 @@ pub use basic::{Basic, Native};
 pub use pool::Types;
 pub use walk::Walk;
 
-use crate::error::Error;
 use core::fmt;
 use pami::Layout;
 use pool::{Handle, Run};
@@ -72,19 +71,6 @@ impl fmt::Display for TypeError {
 }
 
 impl core::error::Error for TypeError {}
-
-impl From<TypeError> for Error {
-    fn from(error: TypeError) -> Self {
-        match error {
-            TypeError::Memory { bytes } => Self::NoMem { what: "bytes for datatypes", limit: bytes },
-            TypeError::Types { limit } => Self::NoMem { what: "derived datatypes", limit },
-            TypeError::Runs { limit } => Self::NoMem { what: "runs of a datatype", limit },
-            TypeError::Overflow => Self::Arg("the datatype's size or bounds are too large to be counted"),
-            TypeError::Lists(..) => Self::Arg("a datatype's lists must have one length"),
-            TypeError::Subarray(_) => Self::Arg("a subarray must lie inside its array"),
-        }
-    }
-}
 
 #[derive(Clone)]
 enum Kind {

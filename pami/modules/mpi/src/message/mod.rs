@@ -1,15 +1,51 @@
 //! Point to point: messages between two processes of a communicator (the standard's chapter of that name).
+//!
+//! Each context matches for itself: a message finds the first posted receive that wants it, a receive the first message
+//! that waits, both in order. They travel so:
+//!
+//! | how | when | what goes |
+//! |---|---|---|
+//! | short | header and data fit a packet | one packet, copied |
+//! | eager | up to the eager limit, and the data has a layout | the data, kept in chunks if no receive is there |
+//! | offered | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched |
+//!
+//! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at a
+//! receiver than its share of the receiver's memory: beyond that it offers. Offered ones are as many as it has requests,
+//! and the receiver has places for those. So nothing is lost, and nothing that waits for a place keeps others from coming.
+
+mod arrive;
+mod buffered;
+mod calls;
+mod cleared;
+mod depart;
+mod envelope;
+mod handling;
+mod list;
+mod matching;
+mod persistent;
+mod probe;
+mod receive;
+mod unexpected;
+mod watch;
 
 use crate::data::Data;
 use crate::error::Result;
-use crate::lane::Lane;
-use crate::library::{Library, place};
-use crate::protocols::{CONTROL, DATA, EAGER, Handlers};
+use crate::lane::{Lane, State};
+use crate::library::fill;
+use crate::request::Requests;
 use crate::settings::Settings;
-use crate::status::Status;
+pub(crate) use buffered::Attached;
+pub use buffered::BSEND_OVERHEAD;
+pub(crate) use envelope::INTERNAL;
+use envelope::{Credit, Envelope};
+pub(crate) use handling::Handling;
+use list::List;
+pub(crate) use matching::Wanted;
 use pami::client::Node;
 use pami::device::Port;
-use pami::{Active, Completion, Done, Message, Receive};
+use pami::{Active, Endpoint};
+pub use probe::Matched;
+use unexpected::{Unexpected, chunks_of};
 
 /// A receive from anybody.
 pub const ANY_SOURCE: i32 = -1;
@@ -20,54 +56,216 @@ pub const PROC_NULL: i32 = -2;
 /// The highest tag (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = i32::MAX;
 
-/// What a request of point to point is to do.
-pub(crate) struct Operation {
-    pub(crate) data: Data,
+/// When a send is complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// When its data may change again. A ready send is such a one.
+    Standard,
+    /// When in addition a receive has matched.
+    Synchronous,
 }
 
-/// Matching in one context.
+/// What a request of point to point is to do.
+pub(crate) enum Operation {
+    Send(Sending),
+    Receive(Receiving),
+}
+
+/// A send.
+pub(crate) struct Sending {
+    pub(crate) data: Data,
+    pub(crate) target: Endpoint,
+    /// The communicator's number.
+    pub(crate) communicator: u32,
+    /// The rank of the sender.
+    pub(crate) source: u32,
+    pub(crate) tag: i32,
+    pub(crate) mode: Mode,
+    /// What it waits for.
+    pub(crate) awaits: Awaits,
+}
+
+/// What a send waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaits {
+    /// Its turn, or room.
+    Turn,
+    /// The layer below, to have read the data; and then a matching receive.
+    Copy { matched: bool },
+    /// A matching receive.
+    Match,
+    /// The receiver's wish for the data.
+    Clearance,
+    /// Room for the data from a byte on, which go to this request of the receiver.
+    Room { receiver: u16, at: u32 },
+}
+
+/// A receive.
+pub(crate) struct Receiving {
+    pub(crate) data: Data,
+    pub(crate) communicator: u32,
+    pub(crate) source: i32,
+    pub(crate) tag: i32,
+    /// Where it comes from, if that is known.
+    pub(crate) from: Option<Endpoint>,
+    /// The message, once there is one.
+    pub(crate) message: Option<Arrived>,
+}
+
+/// A message that a receive has matched.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrived {
+    origin: Endpoint,
+    envelope: Envelope,
+    /// Bytes of it that are in their place.
+    placed: u32,
+}
+
+/// What a context knows of another task's context that is its counterpart.
+#[derive(Clone, Copy, Default)]
+struct Peer {
+    /// What it holds of messages from here, at most.
+    out: Held,
+    /// What is free again here of what its messages took.
+    owed: Held,
+}
+
+/// Places for messages, and chunks of data.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    messages: u16,
+    chunks: u16,
+}
+
+impl Held {
+    fn add(&mut self, messages: u16, chunks: u16) {
+        self.messages = self.messages.saturating_add(messages);
+        self.chunks = self.chunks.saturating_add(chunks);
+    }
+}
+
+/// Point to point in one context.
 #[derive(Default)]
-pub(crate) struct Messages {}
+pub(crate) struct Messages {
+    posted: List,
+    /// Sends that wait for their turn, in order.
+    line: List,
+    /// Receives that have to tell their sender something.
+    owing: List,
+    /// Sends that wait for room for their data.
+    cleared: List,
+    unexpected: Unexpected,
+    peers: &'static mut [Peer],
+    /// A share of a receiver's memory.
+    share: Held,
+    /// Some peer is owed so much that it should be told.
+    credit_due: bool,
+    /// Counts looks after nodes.
+    looks: u32,
+}
 
 impl Messages {
-    pub(crate) fn new<N: Node>(_: &N, _: &Settings) -> Result<Self> {
-        Ok(Self {})
+    pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
+        let tasks = node.tasks() as usize;
+        let chunks = chunks_of(settings.unexpected_bytes).min(u16::MAX.into());
+        let share = Held { messages: settings.unexpected_messages, chunks: chunks as u16 };
+        let places = tasks * (usize::from(share.messages) + usize::from(settings.requests));
+        Ok(Self {
+            unexpected: Unexpected::new(node, places, tasks * chunks)?,
+            peers: fill(node, tasks, Peer::default)?,
+            share,
+            ..Self::default()
+        })
+    }
+
+    /// Whether a message waits that is wanted.
+    pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
+        self.unexpected.find(|waiting| wanted.is(&waiting.envelope)).is_some()
+    }
+
+    /// The credit that a peer is to be told of with the next message. It is not owed any more.
+    fn take_credit(&mut self, peer: Endpoint) -> Credit {
+        let owed = self.peers.get_mut(peer.task() as usize).map(|peer| core::mem::take(&mut peer.owed));
+        let owed = owed.unwrap_or_default();
+        Credit { messages: owed.messages.into(), chunks: owed.chunks.into() }
+    }
+
+    /// It could not be told.
+    fn return_credit(&mut self, peer: Endpoint, credit: Credit) {
+        if let Some(peer) = self.peers.get_mut(peer.task() as usize) {
+            peer.owed.add(credit.messages.get(), credit.chunks.get());
+        }
+    }
+
+    /// A peer has room again.
+    fn credited(&mut self, peer: Endpoint, credit: Credit) {
+        if let Some(peer) = self.peers.get_mut(peer.task() as usize) {
+            peer.out.messages = peer.out.messages.saturating_sub(credit.messages.get());
+            peer.out.chunks = peer.out.chunks.saturating_sub(credit.chunks.get());
+        }
+    }
+
+    /// Whether a message of `len` bytes still is of this task's share of the peer's memory.
+    fn has_share(&self, peer: Endpoint, len: usize) -> bool {
+        let Some(peer) = self.peers.get(peer.task() as usize) else { return false };
+        let chunks = usize::from(peer.out.chunks) + chunks_of(len);
+        peer.out.messages < self.share.messages && chunks <= self.share.chunks.into()
+    }
+
+    fn use_share(&mut self, peer: Endpoint, len: usize) {
+        if let Some(peer) = self.peers.get_mut(peer.task() as usize) {
+            peer.out.add(1, chunks_of(len) as u16);
+        }
+    }
+
+    /// A message of a peer with its data needs no room any more.
+    fn owe_credit(&mut self, peer: Endpoint, len: usize) {
+        let share = self.share;
+        let Some(peer) = self.peers.get_mut(peer.task() as usize) else { return };
+        peer.owed.add(1, chunks_of(len) as u16);
+        self.credit_due |= peer.is_due(share);
     }
 }
 
-/// The functions that the layer below calls.
-pub(crate) struct Handling<P: Port> {
-    ended: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
-}
-
-impl<P: Port> Handling<P> {
-    pub(crate) fn new<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Self> {
-        let ended = place(library.node, move |active: &mut Active<P>, completion: Completion| {
-            let Some(lane) = library.lanes.get(usize::from(active.endpoint().context().0)) else { return };
-            let error = completion.result.err().map(Into::into);
-            let status = Status { error, ..Status::EMPTY };
-            let (mut state, slot) = (lane.state.lock(), completion.cookie as u16);
-            let status = state.collectives.end(slot, status);
-            state.requests.complete(slot, status);
-        })?;
-        Ok(Self { ended })
-    }
-
-    /// What completes the request in a slot.
-    pub(crate) fn ended(&self, slot: u16) -> Done<P> {
-        Done { call: self.ended, cookie: slot.into() }
-    }
-
-    pub(crate) fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P>> {
-        let handler = |_| place(library.node, |_: &mut Active<P>, _: &Message<'_>| Receive::Done);
-        Ok([(EAGER, handler(0)?), (CONTROL, handler(0)?), (DATA, handler(0)?)])
+impl Peer {
+    /// Whether it should be told what it may use again: half of its share.
+    fn is_due(&self, share: Held) -> bool {
+        let Held { messages, chunks } = self.owed;
+        messages > 0 && (2 * messages >= share.messages || 2 * u32::from(chunks) >= u32::from(share.chunks))
     }
 }
 
-impl<P: Port> Lane<P> {
-    /// Goes on with what found no room below.
-    pub(crate) fn go_on(&self, _: &mut Active<P>) {}
+/// A context at work: its own user, and what belongs to it.
+pub(crate) struct At<'a, P: Port> {
+    pub(crate) active: &'a mut Active<P>,
+    pub(crate) requests: &'a mut Requests,
+    messages: &'a mut Messages,
+    lane: &'a Lane<P>,
+    handling: &'a Handling<P>,
+}
 
-    /// Ends what waits for nodes that died, and has the network look after those that something waits for.
-    pub(crate) fn look_after(&self, _: &mut Active<P>) {}
+impl<'a, P: Port> At<'a, P> {
+    pub(crate) fn new(
+        active: &'a mut Active<P>,
+        state: &'a mut State,
+        lane: &'a Lane<P>,
+        handling: &'a Handling<P>,
+    ) -> Self {
+        let State { requests, messages, .. } = state;
+        Self { active, requests, messages, lane, handling }
+    }
+
+    fn sending(&mut self, slot: u16) -> Option<&mut Sending> {
+        match self.requests.get_mut(slot)?.active()? {
+            Operation::Send(sending) => Some(sending),
+            Operation::Receive(_) => None,
+        }
+    }
+
+    fn receiving(&mut self, slot: u16) -> Option<&mut Receiving> {
+        match self.requests.get_mut(slot)?.active()? {
+            Operation::Receive(receiving) => Some(receiving),
+            Operation::Send(_) => None,
+        }
+    }
 }

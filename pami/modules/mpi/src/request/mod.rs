@@ -76,6 +76,11 @@ pub(crate) struct Requests {
 }
 
 impl Slot {
+    /// What it is doing.
+    pub(crate) fn active(&mut self) -> Option<&mut Operation> {
+        if self.phase == Phase::Active { self.operation.as_mut() } else { None }
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             generation: 1,
@@ -88,6 +93,9 @@ impl Slot {
         }
     }
 }
+
+/// Bits of a generation that cookies carry.
+const GENERATIONS: usize = 0xffff_ffff;
 
 impl Requests {
     /// Takes a table of at most [`NONE`] slots.
@@ -124,6 +132,20 @@ impl Requests {
         Ok(index)
     }
 
+    /// Makes a persistent request; without anything to be done it ends with `status` whenever it is started.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(crate) fn prepare(&mut self, operation: Option<Operation>, status: Status) -> Result<u16> {
+        let index = self.open(operation)?;
+        if let Some(slot) = self.get_mut(index) {
+            slot.phase = Phase::Inactive;
+            slot.persistent = true;
+            slot.status = status;
+        }
+        Ok(index)
+    }
+
     /// The name of the request in a slot.
     pub(crate) fn name(&self, index: u16) -> Request {
         let generation = self.get(index).map_or(0, |slot| slot.generation);
@@ -136,6 +158,35 @@ impl Requests {
 
     pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Slot> {
         self.slots.get_mut(usize::from(index))
+    }
+
+    /// Takes what is to be done out of the table, to be given back at once.
+    pub(crate) fn take_operation(&mut self, index: u16) -> Option<Operation> {
+        self.get_mut(index)?.operation.take()
+    }
+
+    pub(crate) fn give_operation(&mut self, index: u16, operation: Operation) {
+        if let Some(slot) = self.get_mut(index) {
+            slot.operation = Some(operation);
+        }
+    }
+
+    /// What callbacks know a request by: a later one in its slot has another.
+    pub(crate) fn cookie(&self, index: u16) -> usize {
+        let generation = self.get(index).map_or(0, |slot| slot.generation);
+        usize::from(index) | (generation as usize & GENERATIONS) << u16::BITS
+    }
+
+    /// The slot of a request that is still active.
+    pub(crate) fn of_cookie(&self, cookie: usize) -> Option<u16> {
+        let index = cookie as u16;
+        let active = self.get(index)?.phase == Phase::Active;
+        (active && self.cookie(index) == cookie).then_some(index)
+    }
+
+    /// Number of slots.
+    pub(crate) fn len(&self) -> u16 {
+        self.slots.len() as u16
     }
 
     /// All that are in use, with their slots' numbers.

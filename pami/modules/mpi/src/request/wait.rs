@@ -52,6 +52,7 @@ impl<N: Node> Library<N> {
         for guard in &mut guards {
             let _ = contexts.push(guard.as_mut().ok_or(Error::Finalized)?);
         }
+        let handling = self.handling.get().ok_or(Error::Finalized)?;
         let pending = lanes.iter().any(|lane| lane.lags());
         let timeout = match (self.sleeps.load(Ordering::Relaxed), pending) {
             (false, _) => 0,
@@ -62,7 +63,7 @@ impl<N: Node> Library<N> {
             let mut wanted = false;
             for (lane, context) in lanes.iter().zip(contexts) {
                 if lane.lags() {
-                    lane.catch_up(context);
+                    lane.catch_up(context, handling);
                 }
                 wanted |= lane.is_wanted();
             }
@@ -70,7 +71,7 @@ impl<N: Node> Library<N> {
         });
         if !held {
             for (lane, context) in lanes.iter().zip(&mut contexts) {
-                lane.look_after(context);
+                lane.look_after(context, handling);
             }
         }
         drop(contexts);
@@ -83,12 +84,13 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Finalized`].
     pub(crate) fn advance(&self) -> Result<()> {
+        let handling = self.handling.get().ok_or(Error::Finalized)?;
         for lane in self.lanes {
             let Some(mut guard) = lane.try_enter() else { continue };
             let context = guard.as_mut().ok_or(Error::Finalized)?;
             context.advance();
             if lane.lags() {
-                lane.catch_up(context);
+                lane.catch_up(context, handling);
             }
         }
         Ok(())

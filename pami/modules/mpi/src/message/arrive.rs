@@ -1,0 +1,107 @@
+//! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
+
+use super::At;
+use super::envelope::{CLEAR, Control, Envelope, MATCHED, OFFERED, Piece};
+use pami::device::Port;
+use pami::{Message, Part, Receive};
+use zerocopy::FromBytes;
+
+/// Set in the cookie of parts of a message that waits; the rest is its place.
+const WAITS: usize = 1 << 63;
+
+impl<P: Port> At<'_, P> {
+    /// A message, with its data or without.
+    pub(super) fn message_came(&mut self, message: &Message<'_>) -> Receive<P> {
+        let Ok(envelope) = Envelope::read_from_bytes(message.header) else { return Receive::Done };
+        let offered = envelope.has(OFFERED);
+        if !offered && envelope.len.get() as usize != message.total {
+            return Receive::Done;
+        }
+        let origin = message.origin;
+        if let Some(slot) = self.take_posted(&envelope) {
+            self.messages.credited(origin, envelope.credit);
+            self.matched(slot, origin, envelope);
+            if offered {
+                return Receive::Done;
+            }
+            self.messages.owe_credit(origin, message.total);
+            if message.is_whole() {
+                if let Some(receiving) = self.receiving(slot) {
+                    receiving.place(0, message.data);
+                }
+                self.data_came(slot, None);
+                return Receive::Done;
+            }
+            return Receive::Packets(self.handling.part(self.requests.cookie(slot)));
+        }
+        let len = if offered { 0 } else { message.total };
+        // Senders see to it that there is room. If one does not, what it sends waits in front of its FIFO.
+        let Some(place) = self.messages.unexpected.push(origin, envelope, len) else {
+            return Receive::Later;
+        };
+        self.messages.credited(origin, envelope.credit);
+        if offered {
+            return Receive::Done;
+        }
+        if message.is_whole() {
+            self.messages.unexpected.store(place, message.data);
+            return Receive::Done;
+        }
+        Receive::Packets(self.handling.part(place as usize | WAITS))
+    }
+
+    /// Part of an eager message, or of data that was cleared.
+    pub(super) fn part_came(&mut self, part: &Part<'_>) {
+        if part.cookie & WAITS != 0 {
+            let place = (part.cookie & !WAITS) as u32;
+            self.messages.unexpected.store(place, part.data);
+            if let Some(waiting) = self.messages.unexpected.get(place) {
+                waiting.broken = part.result.err();
+            }
+            return self.claim(place);
+        }
+        let Some(slot) = self.requests.of_cookie(part.cookie) else { return };
+        if let Err(error) = part.result {
+            return self.data_came(slot, Some(error));
+        }
+        self.data_of(slot, part.offset, part.data);
+    }
+
+    fn data_of(&mut self, slot: u16, at: usize, data: &[u8]) {
+        let Some(receiving) = self.receiving(slot).filter(|receiving| receiving.message.is_some()) else {
+            return;
+        };
+        receiving.place(at, data);
+        if receiving.is_whole() {
+            self.data_came(slot, None);
+        }
+    }
+
+    /// Data that was asked for.
+    pub(super) fn data_arrived(&mut self, message: &Message<'_>) -> Receive<P> {
+        let Ok(piece) = Piece::read_from_bytes(message.header) else { return Receive::Done };
+        let slot = piece.receiver.get();
+        let from = self.receiving(slot).and_then(|receiving| receiving.message);
+        if from.is_none_or(|from| from.origin != message.origin || !from.envelope.has(OFFERED)) {
+            return Receive::Done;
+        }
+        if message.is_whole() {
+            self.data_of(slot, piece.at.get() as usize, message.data);
+            return Receive::Done;
+        }
+        Receive::Packets(self.handling.part(self.requests.cookie(slot)))
+    }
+
+    /// What the receiver of messages from here says.
+    pub(super) fn control_came(&mut self, message: &Message<'_>) {
+        let Ok(control) = Control::read_from_bytes(message.header) else { return };
+        self.messages.credited(message.origin, control.credit);
+        let (slot, origin) = (control.sender.get(), message.origin);
+        match control.kind {
+            MATCHED => self.acknowledged(origin, slot),
+            CLEAR => self.clear(origin, slot, control.receiver.get(), control.len.get()),
+            // Credit, or nothing that is known.
+            _ => {}
+        }
+    }
+}

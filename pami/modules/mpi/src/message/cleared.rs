@@ -1,0 +1,109 @@
+//! Data of offered messages, once a receive wants it.
+
+use super::depart::{GATHERED, gathered, payload};
+use super::envelope::Piece;
+use super::{At, Awaits, Operation};
+use crate::protocols::{self, DATA};
+use crate::status::Status;
+use core::sync::atomic::Ordering;
+use pami::device::Port;
+use pami::{Endpoint, SendError};
+use zerocopy::IntoBytes;
+
+impl<P: Port> At<'_, P> {
+    /// The receiver of an offered message wants `len` bytes: all, or none if it has no room for them.
+    pub(super) fn clear(&mut self, origin: Endpoint, slot: u16, receiver: u16, len: u32) {
+        let Some(sending) = self.sending(slot) else { return };
+        if (sending.target, sending.awaits) != (origin, Awaits::Clearance) {
+            return;
+        }
+        if len == 0 {
+            return self.requests.complete(slot, Status::EMPTY);
+        }
+        sending.awaits = Awaits::Room { receiver, at: 0 };
+        if !self.messages.cleared.is_empty() || self.send_data(slot).is_err() {
+            self.messages.cleared.push(self.requests, slot);
+            self.lane.pending.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The receiver of a synchronous message has it.
+    pub(super) fn acknowledged(&mut self, origin: Endpoint, slot: u16) {
+        let Some(sending) = self.sending(slot).filter(|sending| sending.target == origin) else { return };
+        match sending.awaits {
+            Awaits::Match => self.requests.complete(slot, Status::EMPTY),
+            Awaits::Copy { .. } => sending.awaits = Awaits::Copy { matched: true },
+            _ => {}
+        }
+    }
+
+    /// Sends data that was cleared, as much as there is room for.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if that was not all. For other reasons the request ends.
+    fn send_data(&mut self, slot: u16) -> Result<(), SendError> {
+        let Some(mut operation) = self.requests.take_operation(slot) else { return Ok(()) };
+        let sent = match &mut operation {
+            Operation::Send(sending) => match (sending.awaits, payload(&sending.data)) {
+                (Awaits::Room { receiver, .. }, Some((payload, layout))) => {
+                    let piece = Piece { at: 0.into(), receiver: receiver.into() };
+                    let send = pami::Send {
+                        target: sending.target,
+                        dispatch: DATA,
+                        header: piece.as_bytes(),
+                        payload,
+                        layout,
+                        local_done: Some(self.handling.copied(self.requests.cookie(slot))),
+                        remote_done: None,
+                    };
+                    protocols::send(self.active, send).map(|()| {
+                        sending.awaits = Awaits::Copy { matched: true };
+                        false
+                    })
+                }
+                (Awaits::Room { receiver, at }, None) => self.send_pieces(sending, receiver, at),
+                _ => Ok(false),
+            },
+            Operation::Receive(_) => Ok(false),
+        };
+        self.requests.give_operation(slot, operation);
+        match sent {
+            Err(SendError::Again) => return Err(SendError::Again),
+            Err(error) => self.requests.complete(slot, Status::failed(error.into())),
+            Ok(true) => self.requests.complete(slot, Status::EMPTY),
+            Ok(false) => {}
+        }
+        Ok(())
+    }
+
+    /// Gathers data that has no layout, packet by packet. Returns whether it is done with it.
+    fn send_pieces(
+        &mut self,
+        sending: &mut super::Sending,
+        receiver: u16,
+        at: u32,
+    ) -> Result<bool, SendError> {
+        let (all, mut at) = (sending.data.bytes() as u32, at);
+        let packet = self.active.immediate_limit().saturating_sub(size_of::<Piece>()).min(GATHERED);
+        while at < all {
+            let len = packet.min((all - at) as usize);
+            let piece = Piece { at: at.into(), receiver: receiver.into() };
+            gathered(&sending.data, at as usize, len, |bytes| {
+                protocols::send_immediate(self.active, sending.target, DATA, piece.as_bytes(), bytes)
+            })?;
+            at += len as u32;
+            sending.awaits = Awaits::Room { receiver, at };
+        }
+        Ok(true)
+    }
+
+    /// Sends of which data was cleared go on, as far as there is room.
+    pub(super) fn go_on_with_data(&mut self) {
+        while let Some(slot) = self.messages.cleared.pop(self.requests) {
+            if self.send_data(slot).is_err() {
+                self.messages.cleared.push_front(self.requests, slot);
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Sends, up to where the receiver has the envelope.
+
+use super::envelope::{Credit, Envelope, OFFERED, SYNCHRONOUS};
+use super::{At, Awaits, Mode, Operation, Sending};
+use crate::data::Data;
+use crate::protocols::{self, EAGER};
+use crate::request::NONE;
+use crate::status::Status;
+use core::sync::atomic::Ordering;
+use pami::device::Port;
+use pami::{Layout, Payload, SendError, Shared};
+use zerocopy::IntoBytes;
+
+/// Most bytes that are gathered on the stack for one packet.
+pub(super) const GATHERED: usize = 1024;
+/// As above, of messages that are really short.
+const FEW: usize = 64;
+
+/// Calls `work` with `len` bytes of data from byte `at` on, gathered; at most [`GATHERED`], and the data has them.
+#[inline]
+pub(super) fn gathered<T>(data: &Data, at: usize, len: usize, work: impl FnOnce(&[u8]) -> T) -> T {
+    if len <= FEW {
+        let mut bytes = [0; FEW];
+        let _ = data.pack_bytes(at, &mut bytes[..len]);
+        work(&bytes[..len])
+    } else {
+        let mut bytes = [0; GATHERED];
+        let len = len.min(GATHERED);
+        let _ = data.pack_bytes(at, &mut bytes[..len]);
+        work(&bytes[..len])
+    }
+}
+
+/// The data as the layer below takes it, if it can.
+pub(super) fn payload(data: &Data) -> Option<(Payload, Layout)> {
+    let (start, layout) = data.layout()?;
+    let reach = layout.reach(u32::try_from(data.bytes()).ok()?)?;
+    let memory: Shared = data.memory().clone();
+    let range = start..start.checked_add(reach as usize).filter(|&end| end <= memory.len())?;
+    Some((Payload::Shared(memory, range), layout))
+}
+
+/// How a message goes.
+enum How {
+    Short,
+    Eager(Payload, Layout),
+    Offered,
+}
+
+impl<P: Port> At<'_, P> {
+    /// Begins the send in a slot.
+    pub(crate) fn begin_send(&mut self, slot: u16) {
+        if !self.messages.line.is_empty() || self.send_envelope(slot).is_err() {
+            self.messages.line.push(self.requests, slot);
+            self.lane.pending.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends a short message without a request, if it can be sent at once: `None` if not.
+    #[inline]
+    pub(crate) fn send_at_once(&mut self, sending: &Sending) -> Option<Result<(), SendError>> {
+        let len = sending.data.bytes();
+        let first = self.messages.line.is_empty() && sending.mode == Mode::Standard;
+        if !first || len > self.short_limit() || !self.messages.has_share(sending.target, len) {
+            return None;
+        }
+        let sent = self.send_short(sending, NONE, 0);
+        (sent != Err(SendError::Again)).then_some(sent)
+    }
+
+    fn short_limit(&self) -> usize {
+        let packet = self.active.immediate_limit().saturating_sub(size_of::<Envelope>());
+        packet.min(GATHERED).min(self.handling.eager_limit())
+    }
+
+    fn how(&self, sending: &Sending) -> How {
+        let len = sending.data.bytes();
+        if !self.messages.has_share(sending.target, len) {
+            return How::Offered;
+        }
+        if len <= self.short_limit() {
+            return How::Short;
+        }
+        let eager = len <= self.handling.eager_limit();
+        match payload(&sending.data).filter(|_| eager) {
+            Some((payload, layout)) => How::Eager(payload, layout),
+            None => How::Offered,
+        }
+    }
+
+    /// Sends the envelope of a message, with its data if that goes along.
+    ///
+    /// # Errors
+    /// [`SendError::Again`]; nothing was done then. For other reasons the request ends.
+    pub(super) fn send_envelope(&mut self, slot: u16) -> Result<(), SendError> {
+        // Away from the table meanwhile.
+        let Some(mut operation) = self.requests.take_operation(slot) else { return Ok(()) };
+        let Operation::Send(sending) = &mut operation else { return Ok(()) };
+        let synchronous = sending.mode == Mode::Synchronous;
+        let flags = if synchronous { SYNCHRONOUS } else { 0 };
+        let how = self.how(sending);
+        let (sent, awaits) = match how {
+            How::Short => (self.send_short(sending, slot, flags), Awaits::Match),
+            How::Eager(payload, layout) => {
+                let sent = self.send_eager(sending, slot, flags, payload, layout);
+                (sent, Awaits::Copy { matched: !synchronous })
+            }
+            How::Offered => (self.offer(sending, slot, flags | OFFERED), Awaits::Clearance),
+        };
+        if sent.is_ok() {
+            sending.awaits = awaits;
+        }
+        self.requests.give_operation(slot, operation);
+        match sent {
+            Err(SendError::Again) => return Err(SendError::Again),
+            Err(error) => self.requests.complete(slot, Status::failed(error.into())),
+            Ok(()) if awaits == Awaits::Match && !synchronous => self.requests.complete(slot, Status::EMPTY),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    fn envelope(&mut self, sending: &Sending, slot: u16, flags: u8) -> Envelope {
+        Envelope {
+            communicator: sending.communicator.into(),
+            source: sending.source.into(),
+            tag: sending.tag.into(),
+            len: (sending.data.bytes() as u32).into(),
+            sender: slot.into(),
+            credit: self.messages.take_credit(sending.target),
+            flags,
+            unused: 0,
+        }
+    }
+
+    fn send_short(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
+        let envelope = self.envelope(sending, slot, flags);
+        let len = sending.data.bytes();
+        let sent = gathered(&sending.data, 0, len, |bytes| {
+            protocols::send_immediate(self.active, sending.target, EAGER, envelope.as_bytes(), bytes)
+        });
+        self.sent(sending, sent, envelope.credit, true)
+    }
+
+    fn send_eager(
+        &mut self,
+        sending: &Sending,
+        slot: u16,
+        flags: u8,
+        payload: Payload,
+        layout: Layout,
+    ) -> Result<(), SendError> {
+        let envelope = self.envelope(sending, slot, flags);
+        let send = pami::Send {
+            target: sending.target,
+            dispatch: EAGER,
+            header: envelope.as_bytes(),
+            payload,
+            layout,
+            local_done: Some(self.handling.copied(self.requests.cookie(slot))),
+            remote_done: None,
+        };
+        let sent = protocols::send(self.active, send);
+        self.sent(sending, sent, envelope.credit, true)
+    }
+
+    fn offer(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
+        let envelope = self.envelope(sending, slot, flags);
+        let sent = protocols::send_immediate(self.active, sending.target, EAGER, envelope.as_bytes(), &[]);
+        self.sent(sending, sent, envelope.credit, false)
+    }
+
+    fn sent(
+        &mut self,
+        sending: &Sending,
+        sent: Result<(), SendError>,
+        credit: Credit,
+        with_data: bool,
+    ) -> Result<(), SendError> {
+        match sent {
+            Ok(()) if with_data => self.messages.use_share(sending.target, sending.data.bytes()),
+            Ok(()) => {}
+            Err(_) => self.messages.return_credit(sending.target, credit),
+        }
+        sent
+    }
+
+    /// The layer below has read the data of a send.
+    pub(super) fn copied(&mut self, cookie: usize, result: Result<(), pami::OperationError>) {
+        let Some(slot) = self.requests.of_cookie(cookie) else { return };
+        let Some(sending) = self.sending(slot) else { return };
+        match (result, sending.awaits) {
+            (Err(error), _) => self.requests.complete(slot, Status::failed(error.into())),
+            (Ok(()), Awaits::Copy { matched: false }) => sending.awaits = Awaits::Match,
+            (Ok(()), _) => self.requests.complete(slot, Status::EMPTY),
+        }
+    }
+
+    /// Sends what waits for its turn, as far as there is room.
+    pub(super) fn go_on_with_line(&mut self) {
+        // A request that ends may be free at once, and its slot's link another list's: so it leaves the line before.
+        while let Some(slot) = self.messages.line.pop(self.requests) {
+            if self.send_envelope(slot).is_err() {
+                self.messages.line.push_front(self.requests, slot);
+                break;
+            }
+        }
+    }
+}

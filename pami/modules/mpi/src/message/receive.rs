@@ -1,0 +1,200 @@
+//! Receives, from their match to their end.
+
+use super::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, SYNCHRONOUS};
+use super::matching::Wanted;
+use super::{Arrived, At, Receiving};
+use crate::error::Error;
+use crate::protocols::{self, CONTROL};
+use crate::request::NONE;
+use crate::status::Status;
+use core::sync::atomic::Ordering;
+use pami::device::Port;
+use pami::{Endpoint, OperationError, SendError};
+use zerocopy::IntoBytes;
+
+impl Receiving {
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted { communicator: self.communicator, source: self.source, tag: self.tag }
+    }
+
+    /// What is told of it at its end.
+    fn status(&self, message: &Arrived) -> Status {
+        let (len, room) = (message.envelope.len.get() as usize, self.data.bytes());
+        let error = (len > room).then_some(Error::Truncate { len, room });
+        Status { len: len.min(room), error, ..message.envelope.status() }
+    }
+
+    /// Puts data of its message in its place, but for what it has no room for.
+    pub(super) fn place(&mut self, at: usize, data: &[u8]) {
+        let room = self.data.bytes().saturating_sub(at).min(data.len());
+        if room > 0 {
+            // There is room.
+            let _ = self.data.unpack_bytes(at, &data[..room]);
+        }
+        if let Some(message) = &mut self.message {
+            message.placed = message.placed.saturating_add(data.len() as u32);
+        }
+    }
+
+    /// Whether nothing more comes.
+    pub(super) fn is_whole(&self) -> bool {
+        self.message.as_ref().is_some_and(|message| message.placed >= message.envelope.len.get())
+    }
+}
+
+impl Envelope {
+    pub(super) fn status(&self) -> Status {
+        let len = self.len.get() as usize;
+        Status { source: self.source.get() as i32, tag: self.tag.get(), len, ..Status::EMPTY }
+    }
+}
+
+impl<P: Port> At<'_, P> {
+    /// Begins the receive in a slot.
+    pub(crate) fn begin_receive(&mut self, slot: u16) {
+        let Some(wanted) = self.receiving(slot).map(|receiving| receiving.wanted()) else { return };
+        match self.find_waiting(&wanted) {
+            Some(place) => {
+                self.messages.unexpected.unlink(place);
+                self.receive_waiting(slot, place);
+            }
+            None => self.messages.posted.push(self.requests, slot),
+        }
+    }
+
+    /// A receive gets a message that is out of the queue.
+    pub(crate) fn receive_waiting(&mut self, slot: u16, place: u32) {
+        let Some(waiting) = self.messages.unexpected.get(place) else { return };
+        waiting.claimed = Some(slot);
+        let (origin, envelope) = (waiting.origin, waiting.envelope);
+        self.matched(slot, origin, envelope);
+        if envelope.has(OFFERED) {
+            self.messages.unexpected.free(place);
+        } else {
+            self.claim(place);
+        }
+    }
+
+    /// The data of a waiting message goes to its receive, if all is there and the receive too.
+    pub(super) fn claim(&mut self, place: u32) {
+        let Some(waiting) = self.messages.unexpected.get(place) else { return };
+        let Some(slot) = waiting.claimed else { return };
+        let (broken, origin, len) = (waiting.broken, waiting.origin, waiting.envelope.len.get());
+        if waiting.received < len && broken.is_none() {
+            return;
+        }
+        let messages = &mut *self.messages;
+        if let Some(super::Operation::Receive(receiving)) =
+            self.requests.get_mut(slot).and_then(|slot| slot.active())
+        {
+            messages.unexpected.read(place, |at, data| receiving.place(at, data));
+        }
+        messages.unexpected.free(place);
+        messages.owe_credit(origin, len as usize);
+        self.data_came(slot, broken);
+    }
+
+    /// A receive has its message; of an offered one the data has to be asked for.
+    pub(super) fn matched(&mut self, slot: u16, origin: Endpoint, envelope: Envelope) {
+        let Some(receiving) = self.receiving(slot) else { return };
+        receiving.message = Some(Arrived { origin, envelope, placed: 0 });
+        if envelope.has(OFFERED) {
+            self.tell(slot);
+        }
+    }
+
+    /// The data of a receive is in its place.
+    pub(super) fn data_came(&mut self, slot: u16, broken: Option<OperationError>) {
+        let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
+        match broken {
+            Some(error) => self.requests.complete(slot, Status::failed(error.into())),
+            None if message.envelope.has(SYNCHRONOUS) && !message.envelope.has(OFFERED) => self.tell(slot),
+            None => self.finish(slot),
+        }
+        self.pay_if_due();
+    }
+
+    fn finish(&mut self, slot: u16) {
+        let Some(receiving) = self.receiving(slot) else { return };
+        let status = receiving.message.map_or(Status::EMPTY, |message| receiving.status(&message));
+        self.requests.complete(slot, status);
+    }
+
+    /// Tells the sender that a receive has matched.
+    fn tell(&mut self, slot: u16) {
+        if self.try_to_tell(slot).is_err() {
+            self.messages.owing.push(self.requests, slot);
+            self.lane.pending.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn try_to_tell(&mut self, slot: u16) -> Result<(), SendError> {
+        let Some(receiving) = self.receiving(slot) else { return Ok(()) };
+        let Some(Arrived { origin, envelope, .. }) = receiving.message else { return Ok(()) };
+        let fits = envelope.len.get() as usize <= receiving.data.bytes();
+        let kind = if envelope.has(OFFERED) { CLEAR } else { MATCHED };
+        let len = if fits && kind == CLEAR { envelope.len.get() } else { 0 };
+        match self.send_control(origin, kind, envelope.sender.get(), slot, len) {
+            Err(SendError::Again) => return Err(SendError::Again),
+            Err(error) => self.requests.complete(slot, Status::failed(error.into())),
+            // Data that does not fit does not come.
+            Ok(()) if len == 0 => self.finish(slot),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    fn send_control(
+        &mut self,
+        to: Endpoint,
+        kind: u8,
+        sender: u16,
+        receiver: u16,
+        len: u32,
+    ) -> Result<(), SendError> {
+        let credit = self.messages.take_credit(to);
+        let control = Control {
+            len: len.into(),
+            sender: sender.into(),
+            receiver: receiver.into(),
+            credit,
+            kind,
+            unused: 0,
+        };
+        let sent = protocols::send_immediate(self.active, to, CONTROL, control.as_bytes(), &[]);
+        if sent == Err(SendError::Again) {
+            self.messages.return_credit(to, credit);
+        }
+        sent
+    }
+
+    /// Receives that have to tell their sender something do, as far as there is room.
+    pub(super) fn go_on_telling(&mut self) {
+        while let Some(slot) = self.messages.owing.pop(self.requests) {
+            if self.try_to_tell(slot).is_err() {
+                self.messages.owing.push_front(self.requests, slot);
+                break;
+            }
+        }
+    }
+
+    /// Tells peers what they may use again, if some are owed much.
+    pub(super) fn pay_if_due(&mut self) {
+        if !self.messages.credit_due {
+            return;
+        }
+        self.messages.credit_due = false;
+        let (me, share) = (self.active.endpoint(), self.messages.share);
+        for task in 0..self.messages.peers.len() {
+            if !self.messages.peers[task].is_due(share) {
+                continue;
+            }
+            let to = Endpoint::from_parts(me.client(), task as u32, me.context());
+            // What goes to a dead node is nobody's.
+            if self.send_control(to, CREDIT, NONE, NONE, 0) == Err(SendError::Again) {
+                self.messages.credit_due = true;
+                self.lane.pending.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}

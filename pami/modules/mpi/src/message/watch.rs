@@ -1,0 +1,79 @@
+//! Nodes that die: what waits for them ends.
+
+use super::{At, Awaits, Operation};
+use crate::error::Error;
+use crate::lane::Lane;
+use crate::message::INTERNAL;
+use crate::status::Status;
+use pami::device::Port;
+use pami::{Endpoint, GeometryId};
+
+/// Who a request waits for.
+enum Other {
+    Endpoint(Endpoint),
+    /// Anybody of a communicator.
+    Anybody(GeometryId),
+}
+
+fn other(operation: &Operation) -> Option<Other> {
+    match operation {
+        // The layer below ends what it has, and refuses what it has not.
+        Operation::Send(sending) => match sending.awaits {
+            Awaits::Match | Awaits::Clearance => Some(Other::Endpoint(sending.target)),
+            _ => None,
+        },
+        Operation::Receive(receiving) => {
+            let origin = receiving.message.map(|message| message.origin).or(receiving.from);
+            let communicator = GeometryId(receiving.communicator & !INTERNAL);
+            Some(origin.map_or(Other::Anybody(communicator), Other::Endpoint))
+        }
+    }
+}
+
+impl<P: Port> At<'_, P> {
+    /// The node that a request waits for in vain.
+    fn death(&self, other: &Other) -> Option<u32> {
+        match *other {
+            Other::Endpoint(endpoint) => self.active.death_of(endpoint),
+            Other::Anybody(communicator) => self.active.geometry(communicator)?.dead,
+        }
+    }
+
+    fn watch(&mut self, other: &Other) {
+        let looks = self.messages.looks;
+        let endpoint = match *other {
+            Other::Endpoint(endpoint) => Some(endpoint),
+            // One after the other.
+            Other::Anybody(communicator) => self
+                .active
+                .geometry(communicator)
+                .and_then(|geometry| geometry.members.endpoint(looks % geometry.size.max(1))),
+        };
+        if let Some(endpoint) = endpoint {
+            self.active.watch(endpoint);
+        }
+    }
+
+    fn look_after(&mut self) {
+        self.messages.looks = self.messages.looks.wrapping_add(1);
+        for slot in 0..self.requests.len() {
+            let operation = self.requests.get_mut(slot).and_then(|slot| slot.active());
+            let Some(other) = operation.and_then(|operation| other(operation)) else { continue };
+            match self.death(&other) {
+                Some(node) => {
+                    self.messages.posted.remove(self.requests, slot);
+                    self.messages.owing.remove(self.requests, slot);
+                    self.requests.complete(slot, Status::failed(Error::NodeDead(node)));
+                }
+                None => self.watch(&other),
+            }
+        }
+    }
+}
+
+impl<P: Port> Lane<P> {
+    /// Ends what waits for nodes that died, and has the network look after those that something waits for.
+    pub(crate) fn look_after(&self, active: &mut pami::Active<P>, handling: &super::Handling<P>) {
+        At::new(active, &mut self.state.lock(), self, handling).look_after();
+    }
+}
