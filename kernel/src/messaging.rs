@@ -43,16 +43,18 @@ pub type Put = put::Put<Port>;
 pub type Get = get::Get<Port>;
 /// An update of a word of a region.
 pub type Fetch = fetch::Fetch<Port>;
+/// A message to be processed into a region.
+pub type Process = pami::Process<Port>;
 /// A collective to be started.
 pub type Collect = pami::Collect<Port>;
 /// A geometry to be created.
 pub type NewGeometry = pami::NewGeometry<Port>;
 pub use pami::geometry::{Members, MembersError, Population, Rectangle};
 pub use pami::{
-    Buffer, CollectError, Completion, Endpoint, Fetched, Geometry, GeometryError, GeometryId, Kept, KeptId,
-    Layout, Lease, Limits, Message, OperationError, Part, Payload, Progress, Received, Region, RegionFault,
-    RegionHandle, RegisterError, Rights, Rmw, SendError, Shared, Sharing, Source, TaskList, Update, WORLD,
-    Width, wait_on,
+    Buffer, CollectError, Completion, Element, Endpoint, Factor, Fetched, Foreign, Geometry, GeometryError,
+    GeometryId, Kept, KeptId, Layout, Lease, Limits, Message, OperationError, Part, Payload, Progress,
+    Received, Recipe, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, Rule, SendError, Shared,
+    Sharing, Source, Split, SubOperations, TaskList, Update, WORLD, Width, wait_on,
 };
 
 /// Why a job failed.

@@ -2,18 +2,22 @@
 //!
 //! Interrupts stay masked: a pending one ends the wait, and the hart then claims and completes it. An interrupt that
 //! comes between the last look for work and the wait is pending at the wait, so none is lost. No timer runs but for a
-//! deadline.
+//! deadline. Each hart keeps the share of recent time that it slept, which it tells those that would give it work (SPEC L-2).
 
 use crate::arch::{self, Claim};
 use crate::collective;
 use crate::routing::{Reroute, Routing};
 use drivers::Platform;
 use drivers::virtio::{Acknowledge as _, mmio};
+use pami::balance::Window;
 use spin::{Mutex, Once};
 
 /// This node's hardware, for the drivers.
 #[derive(Clone, Copy, Debug)]
 pub struct Hardware;
+
+/// When each hart slept. A hart locks its own, and nobody else's.
+static SLEPT: [Mutex<Window>; boot::HARTS] = [const { Mutex::new(Window::new()) }; boot::HARTS];
 
 static ROUTING: Mutex<Routing> = Mutex::new(Routing::new());
 
@@ -32,6 +36,13 @@ fn reroute(change: impl FnOnce(&mut Routing) -> Option<Reroute>) {
     let mut routing = ROUTING.lock();
     if let Some(Reroute(hart)) = change(&mut routing) {
         arch::route_adapters(hart);
+    }
+}
+
+/// Hart `hart`, this one, slept until now.
+fn note_sleep(hart: usize, from: u64) {
+    if let Some(slept) = SLEPT.get(hart) {
+        slept.lock().note(from, crate::clock::now_ns());
     }
 }
 
@@ -67,13 +78,20 @@ impl Platform for Hardware {
         if let Some(deadline) = deadline_ns {
             arch::set_timer(Some(crate::clock::counter_at(deadline)));
         }
+        let from = crate::clock::now_ns();
         arch::wait_for_interrupt();
+        note_sleep(hart, from);
         if deadline_ns.is_some() {
             arch::set_timer(None);
         }
         claim_all(acknowledge);
         reroute(|routing| routing.wake(hart));
         collective::wake_up();
+    }
+
+    fn idle_share() -> u16 {
+        let slept = SLEPT.get(arch::hart()).map(Mutex::lock);
+        slept.map_or(0, |slept| slept.share(crate::clock::now_ns()))
     }
 
     fn io_barrier() {

@@ -1,5 +1,6 @@
 //! Setting a client up: its settings, with their defaults, and its handlers.
 
+use crate::balance::SubOperations;
 use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
 use crate::dispatch::{DISPATCH_IDS, Handler};
@@ -19,6 +20,7 @@ pub struct ClientBuilder<N: Node> {
     rendezvous_from: usize,
     kept: usize,
     collectives: Limits,
+    sub_operations: SubOperations,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
     mistake: Option<ClientError>,
 }
@@ -37,6 +39,7 @@ impl<N: Node> ClientBuilder<N> {
             rendezvous_from: RENDEZVOUS_FROM,
             kept: KEPT_PLACES,
             collectives: Limits::NONE,
+            sub_operations: SubOperations::all(),
             handlers: [None; DISPATCH_IDS],
             mistake: None,
         }
@@ -109,13 +112,20 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// The sub-operations that contexts do with others' messages, all by default; the others' origins have to do the rest
+    /// (SPEC L-2).
+    pub fn sub_operations(mut self, available: SubOperations) -> Self {
+        self.sub_operations = available;
+        self
+    }
+
     /// Takes the resources.
     ///
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
-        let Self { handlers, collectives, mistake, .. } = self;
+        let Self { handlers, collectives, sub_operations, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -140,6 +150,7 @@ impl<N: Node> ClientBuilder<N> {
             rendezvous_from,
             kept,
             collectives,
+            sub_operations,
             handlers,
         })
     }

@@ -1,6 +1,7 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
 use crate::affinity::Affinities;
+use crate::balance::{Processing, SubOperations};
 use crate::collective::engine::{Engine, Limits, geometry};
 use crate::context::{Active, Context, Setup};
 use crate::device::Port;
@@ -143,6 +144,10 @@ pub struct Counters {
     pub collective_sent: u64,
     /// Packets with data of collectives that came, by whatever path.
     pub collective_received: u64,
+    /// Bytes of messages whose processing was finished here, in a region of another task of the node.
+    pub placed_bytes: u64,
+    /// Bytes of messages from others whose processing was finished here.
+    pub processed_bytes: u64,
     /// Packets that make no sense where they came, as a broken or hostile peer sends; discarded (SPEC D-9).
     pub strays: u64,
 }
@@ -185,6 +190,7 @@ pub struct Client<N: Node> {
     pub(crate) rendezvous_from: usize,
     pub(crate) kept: usize,
     pub(crate) collectives: Limits,
+    pub(crate) sub_operations: SubOperations,
     pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
 }
 
@@ -278,6 +284,7 @@ impl<N: Node> Client<N> {
             receptions: Receptions::new(memory.receptions, memory.landing),
             incoming: Incoming::new(memory.incoming),
             kept: KeptPlaces::new(memory.kept),
+            processing: Processing::new(self.sub_operations),
         };
         Ok(Context::new(Active::new(port, setup)))
     }

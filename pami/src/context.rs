@@ -17,6 +17,7 @@
 
 use crate::acks::Acks;
 use crate::affinity::Affinities;
+use crate::balance::Processing;
 use crate::client::Counters;
 use crate::collective::cost::Terrain;
 use crate::collective::engine::Engine;
@@ -147,6 +148,7 @@ pub struct Active<P: Port> {
     pub(crate) receptions: Receptions<P>,
     pub(crate) kept: KeptPlaces,
     pub(crate) acks: Acks,
+    pub(crate) processing: Processing,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -172,6 +174,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
     pub(crate) kept: KeptPlaces,
+    pub(crate) processing: Processing,
     pub(crate) collectives: Engine<P>,
 }
 
@@ -180,7 +183,7 @@ impl<P: Port> Active<P> {
         let Setup {
             me, contexts, tasks, terrain, affinities, local_paths, rendezvous_from, handlers, ..
         } = setup;
-        let Setup { operations, receptions, incoming, kept, collectives, .. } = setup;
+        let Setup { operations, receptions, incoming, kept, processing, collectives, .. } = setup;
         Self {
             deaths: port.deaths(),
             port,
@@ -207,6 +210,7 @@ impl<P: Port> Active<P> {
             incoming,
             acks: Acks::new(),
             kept,
+            processing,
             collectives,
             held: None,
             not_sync: PhantomData,

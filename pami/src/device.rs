@@ -231,6 +231,25 @@ pub trait Port: Sized + Send + 'static {
         rmw: Rmw,
     ) -> Result<u64, RegionFault>;
 
+    /// Does `what` with the memory of a region of `owner`, a task of this node, which stays registered meanwhile. `what` uses
+    /// no port.
+    ///
+    /// # Errors
+    /// [`RegionFault`], if the region does not allow what is `wanted`; `what` was not called.
+    fn reach<R>(
+        &mut self,
+        owner: Endpoint,
+        region: RegionId,
+        wanted: Rights,
+        what: impl FnOnce(&Memory) -> R,
+    ) -> Result<R, RegionFault>;
+
+    /// The share of the last [`WINDOW_NS`](crate::balance::WINDOW_NS) that this hart slept, of 1000 (SPEC L-2). A port that
+    /// cannot tell is never idle.
+    fn idle_share(&self) -> u16 {
+        0
+    }
+
     /// Nodes that were declared dead so far: when it grows, operations to them will not end by themselves.
     fn deaths(&self) -> u32;
 

@@ -13,6 +13,7 @@
 //! wire -> reception FIFO or ring -> advance -> handler -> buffer -> callback           (send: eager)
 //!                                                 handler -> GET ... data -> callback -> done   (send: rendezvous)
 //!                                                 handler -> kept ... accept -> buffer -> callback
+//! wire -> reception FIFO or ring -> advance -> arithmetic -> region                      (process)
 //! wire -> message unit -> region                                                         (put, fetch)
 //! wire -> message unit -> region -> wire -> message unit -> memory -> callback             (get)
 //! ```
@@ -22,6 +23,7 @@
 //! | [`builder`], [`client`], [`memory`], [`context`], [`lock`] | who has which resources, and who may use them |
 //! | [`wait`] | advancing until something holds, with sleep |
 //! | [`send`], [`put`], [`get`], [`fetch`], [`fence`] | operations, each with its packets; their common places in `operation` |
+//! | [`balance`] | messages that are processed on their way, at the origin or at the target |
 //! | [`dispatch`], [`kept`], [`region`] | what the application gives and names |
 //! | [`reception`], `receive`, `rendezvous`, `acks` | the target's side |
 //! | `deaths` | what ends when a node dies |
@@ -34,6 +36,7 @@ extern crate std;
 
 mod acks;
 pub mod affinity;
+pub mod balance;
 pub mod builder;
 pub mod client;
 pub mod collective;
@@ -65,6 +68,7 @@ pub mod send;
 pub mod topology;
 pub mod wait;
 
+pub use balance::{Element, Factor, Foreign, Process, Recipe, Rule, Split, SubOperations};
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{

@@ -6,6 +6,7 @@
 //!
 //! Nothing here knows of fences: a fence looks at the places when it needs to (SPEC F-4).
 
+use crate::balance::ProcessState;
 use crate::context::Active;
 use crate::device::{Completed, Path, Port, REQUESTS};
 use crate::dispatch::{Completion, Done, Fetched, OnFetched};
@@ -19,7 +20,8 @@ use crate::send::SendState;
 use heapless::Vec;
 use rings::buffer::Lease;
 
-/// Operations of one context that can be under way at once: sends, puts, gets, updates and fences.
+/// Operations of one context that can be under way at once: sends, puts, gets, updates, fences
+/// and messages to be processed.
 pub const OPERATIONS: usize = 64;
 
 /// Paths that had no room in this pass; one for each operation or reception at most.
@@ -34,6 +36,7 @@ pub(crate) enum Action<P: Port> {
     Get(GetState),
     Fetch(FetchState<P>),
     Fence(FenceState),
+    Process(ProcessState),
     /// Nothing any more: only its callbacks are left.
     Over,
 }
@@ -227,6 +230,7 @@ impl<P: Port> Active<P> {
             Some(Action::Get(_)) => self.queue_get(number),
             Some(Action::Fetch(_)) => self.queue_fetch(number),
             Some(Action::Fence(_)) => self.queue_fence(number, blocked),
+            Some(Action::Process(_)) => self.queue_process(number),
             Some(Action::Over) | None => Queued::All,
         }
     }
@@ -248,6 +252,14 @@ impl<P: Port> Active<P> {
                 false
             }
             Action::Fetch(_) | Action::Fence(_) => false,
+            Action::Process(state) => {
+                if !state.awaits() {
+                    operation.awaits = false;
+                    operation.result =
+                        state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
+                }
+                state.all_queued()
+            }
             Action::Over => true,
         };
         if settles {
@@ -358,6 +370,11 @@ impl<P: Port> Active<P> {
         operation.result = Err(error);
         match &mut operation.action {
             Action::Send(state) => {
+                if let Some(region) = state.give_up() {
+                    self.port.deregister(region);
+                }
+            }
+            Action::Process(state) => {
                 if let Some(region) = state.give_up() {
                     self.port.deregister(region);
                 }

@@ -77,12 +77,23 @@ pub enum Kind {
     /// One message of a collective, or a piece of one: `dispatch`, header and data are the engine's of collectives
     /// ([`crate::collective::engine`]).
     Collective = 17,
+    /// A chunk of a message to be processed (SPEC L-3): the header is a [`ChunkHeader`](crate::balance::ChunkHeader), the data
+    /// begins `offset` bytes into the message, or is the name of memory of the origin's in this node where it lies.
+    Chunk = 18,
+    /// The last chunk of the message whose number this carries was refused: `dispatch` is a
+    /// [`RegionFault`](crate::region::RegionFault).
+    Refused = 19,
+    /// Asks for [`Advice`](Kind::Advice) (SPEC L-2).
+    AskAdvice = 20,
+    /// What the target can do: `dispatch` are the sub-operations that it has, `offset` is the share of its time, of 1000, that
+    /// it could give.
+    Advice = 21,
 }
 
 impl Kind {
     /// The kind that a byte stands for.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [Kind; 18] = [
+        const KINDS: [Kind; 22] = [
             Kind::Hello,
             Kind::Go,
             Kind::First,
@@ -101,6 +112,10 @@ impl Kind {
             Kind::Rmw,
             Kind::Reply,
             Kind::Collective,
+            Kind::Chunk,
+            Kind::Refused,
+            Kind::AskAdvice,
+            Kind::Advice,
         ];
         KINDS.get(usize::from(byte)).copied()
     }

@@ -227,6 +227,10 @@ impl<P: Port> Active<P> {
             Kind::Fence => return self.fence_arrived(envelope),
             Kind::FenceAck => self.fence_acked(envelope.origin, envelope.message),
             Kind::Collective => return self.collective_arrived(envelope, header, data),
+            Kind::Chunk => return self.chunk_arrived(envelope, header, data),
+            Kind::Refused => self.refusal_arrived(envelope),
+            Kind::AskAdvice => return self.advice_asked(envelope),
+            Kind::Advice => self.advice_arrived(envelope),
             // The rest is the message unit's.
             _ => self.counters.strays += 1,
         }

@@ -42,6 +42,8 @@ pub(crate) enum Stage<P: Port> {
     FenceAsked,
     /// The origin has to be told.
     Answer,
+    /// The origin has to be told this, in the answer's dispatch and offset.
+    Tell(u8, u32),
 }
 
 /// A reception's state.
@@ -196,7 +198,7 @@ impl<P: Port> Active<P> {
         let Some(reception) = self.receptions.get(number) else { return true };
         let origin = reception.origin;
         let path = match reception.stage {
-            Stage::Answer => self.port.locate(origin, self.local_paths).ok(),
+            Stage::Answer | Stage::Tell(..) => self.port.locate(origin, self.local_paths).ok(),
             _ => self.port.node_of(origin.task()).map(Path::Torus),
         };
         let Some(path) = path else {
@@ -252,7 +254,10 @@ impl<P: Port> Active<P> {
                 }
                 Some(queued)
             }
-            (Stage::Answer, path) => {
+            (stage @ (Stage::Answer | Stage::Tell(..)), path) => {
+                if let Stage::Tell(dispatch, offset) = *stage {
+                    (envelope.dispatch, envelope.offset) = (dispatch, offset);
+                }
                 let Some(kind) = reception.answer else {
                     self.receptions.free(number);
                     return Some(true);

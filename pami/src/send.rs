@@ -268,7 +268,7 @@ impl<P: Port> Active<P> {
             Some((number, Operation { action: Action::Send(SendState { region: None, .. }), .. })) => {
                 self.answered(number, Ok(()));
             }
-            _ => self.counters.strays += 1,
+            _ => self.processed(origin, message, Ok(())),
         }
     }
 

@@ -7,6 +7,7 @@
 use crate::buffer::{Buffer, Control};
 use crate::sync::Ordering;
 use core::ptr::NonNull;
+use core::slice;
 use core::sync::atomic::{AtomicU8, AtomicU64};
 
 const WORD: usize = size_of::<u64>();
@@ -246,6 +247,24 @@ impl Shared {
         match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, new) {
             Ok(old) | Err(old) => Ok(old >> shift & mask),
         }
+    }
+
+    /// The `count` aligned words of eight bytes from `offset` on, as they are accessed by all.
+    ///
+    /// # Errors
+    /// [`Misplaced::Bounds`]; [`Misplaced::Unaligned`] if `offset` is no multiple of eight, or the last word is broken.
+    #[inline]
+    pub fn words(&self, offset: usize, count: usize) -> Result<&[AtomicU64], Misplaced> {
+        let len = count.checked_mul(WORD).ok_or(Misplaced::Bounds)?;
+        let (data, all) = self.bytes();
+        let end = offset.checked_add(len).filter(|&end| end <= all.next_multiple_of(WORD));
+        let end = end.ok_or(Misplaced::Bounds)?;
+        if !offset.is_multiple_of(WORD) || end > all {
+            return Err(Misplaced::Unaligned);
+        }
+        // SAFETY: the words lie inside the memory, whose data is aligned to 64, and live as long as this handle; being
+        // whole they are only ever accessed as atomics of this size.
+        Ok(unsafe { slice::from_raw_parts(data.add(offset).as_ptr().cast(), count) })
     }
 
     fn check(&self, offset: usize, len: usize) -> Result<(), Misplaced> {

@@ -191,6 +191,21 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     #[inline]
+    fn reach<R>(
+        &mut self,
+        owner: Endpoint,
+        region: RegionId,
+        wanted: Rights,
+        what: impl FnOnce(&Memory) -> R,
+    ) -> Result<R, RegionFault> {
+        self.unit.regions.reach(owner, region, wanted, what)
+    }
+
+    fn idle_share(&self) -> u16 {
+        P::idle_share()
+    }
+
+    #[inline]
     fn deaths(&self) -> u32 {
         self.unit.deaths()
     }

@@ -19,6 +19,11 @@ pub trait Platform: Send + Sync + 'static {
     /// interrupt. An interrupt that is pending at the call ends the sleep at once.
     fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut());
 
+    /// The share of the last 10 ms that this hart slept, of 1000 (SPEC L-2).
+    fn idle_share() -> u16 {
+        0
+    }
+
     /// Orders all earlier accesses, to memory and to device registers, before all later ones.
     fn io_barrier() {
         fence(Ordering::SeqCst);

@@ -81,6 +81,18 @@ impl Regions {
         if region.rights.contains(wanted) { Ok(region) } else { Err(RegionFault::Rights) }
     }
 
+    /// Does `what` with the region's memory, if that allows what is `wanted`.
+    #[inline]
+    pub(crate) fn reach<R>(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        wanted: Rights,
+        what: impl FnOnce(&Memory) -> R,
+    ) -> Result<R, RegionFault> {
+        Ok(what(&self.open(target, id, wanted)?.memory))
+    }
+
     /// Writes `data` at `offset`; nothing, if that is refused.
     #[inline]
     pub(crate) fn put(

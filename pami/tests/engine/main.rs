@@ -2,6 +2,7 @@
 
 mod acks;
 mod affinity;
+mod balance;
 mod clients;
 mod collectives;
 mod deaths;

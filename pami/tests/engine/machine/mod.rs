@@ -259,6 +259,21 @@ impl Port for TestPort {
         self.world.lock().unit_of(self.me).update(target, region, offset, rmw)
     }
 
+    fn reach<R>(
+        &mut self,
+        owner: Endpoint,
+        region: RegionId,
+        wanted: Rights,
+        what: impl FnOnce(&Memory) -> R,
+    ) -> Result<R, RegionFault> {
+        let memory = self.world.lock().unit_of(self.me).memory(owner, region, wanted)?;
+        Ok(what(&memory))
+    }
+
+    fn idle_share(&self) -> u16 {
+        self.world.lock().port(self.me).idle
+    }
+
     fn deaths(&self) -> u32 {
         self.world.lock().dead.len() as u32
     }

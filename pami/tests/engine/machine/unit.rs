@@ -129,6 +129,10 @@ impl Unit {
         Ok(&region.memory)
     }
 
+    pub fn memory(&self, owner: Endpoint, id: RegionId, wanted: Rights) -> Result<Memory, RegionFault> {
+        self.find(owner, id, wanted).cloned()
+    }
+
     pub fn put(
         &mut self,
         target: Endpoint,

@@ -45,6 +45,8 @@ pub struct PortState {
     pub injection: VecDeque<Injected>,
     pub completions: VecDeque<Completed>,
     asks: BTreeMap<usize, Ask>,
+    /// Share of the time that its hart slept, of 1000.
+    pub idle: u16,
 }
 
 pub struct State {

@@ -1,0 +1,121 @@
+//! Chunks on the wire: each carries its own instruction (SPEC L-3, L-4).
+
+use super::recipe::{Recipe, SubOperations};
+use crate::packet::Envelope;
+use crate::region::RegionId;
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Most bytes of elements in a chunk: whole words.
+pub const CHUNK_BYTES: u32 = 4096;
+
+/// Set in [`ChunkHeader::flags`] of the last chunk that a target gets of a message: its origin wants an answer.
+const LAST: u8 = 1;
+/// Set if the chunk's data is a [`LentChunk`].
+const LENT: u8 = 2;
+
+/// Header of a chunk. With its twenty-four bytes the elements behind it are as aligned as the packet's header before it.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ChunkHeader {
+    region: RegionId,
+    /// Where the first byte of the message, not of the chunk, belongs in the region.
+    offset: U32,
+    recipe: u8,
+    /// The sub-operations that are left for the target.
+    left: u8,
+    flags: u8,
+    reserved: u8,
+    factor: U64,
+}
+
+/// Where a chunk lies that is processed out of its origin's memory.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct LentChunk {
+    pub(super) region: RegionId,
+    pub(super) offset: U32,
+    pub(super) len: U32,
+}
+
+/// A chunk's instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Instruction {
+    pub(super) region: RegionId,
+    pub(super) offset: u32,
+    pub(super) recipe: Recipe,
+    pub(super) left: SubOperations,
+    pub(super) last: bool,
+    pub(super) lent: bool,
+}
+
+impl Instruction {
+    pub(super) fn encode(&self) -> ChunkHeader {
+        let flag = |set: bool, flag| if set { flag } else { 0 };
+        ChunkHeader {
+            region: self.region,
+            offset: self.offset.into(),
+            recipe: self.recipe.code(),
+            left: self.left.bits(),
+            flags: flag(self.last, LAST) | flag(self.lent, LENT),
+            reserved: 0,
+            factor: self.recipe.factor().into(),
+        }
+    }
+
+    /// `None` for what no origin sends.
+    pub(super) fn decode(header: &[u8]) -> Option<Self> {
+        let header = ChunkHeader::read_from_bytes(header).ok()?;
+        let recipe = Recipe::decode(header.recipe, header.factor.get())?;
+        let left = SubOperations::from_bits_retain(header.left);
+        let sane = recipe.may_be_left(left) && header.flags & !(LAST | LENT) == 0;
+        sane.then_some(Self {
+            region: header.region,
+            offset: header.offset.get(),
+            recipe,
+            left,
+            last: header.flags & LAST != 0,
+            lent: header.flags & LENT != 0,
+        })
+    }
+}
+
+/// Whether `len` bytes at the envelope's offset are a piece of whole elements of its message.
+pub(super) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usize) -> bool {
+    let size = instruction.recipe.element().bytes();
+    let end = u64::from(envelope.offset) + len as u64;
+    let whole = (envelope.offset as usize).is_multiple_of(size) && len.is_multiple_of(size);
+    whole && len > 0 && end <= u64::from(envelope.total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn l3_headers_keep_elements_aligned() {
+        assert_eq!((size_of::<ChunkHeader>(), size_of::<LentChunk>()), (24, 16));
+        assert!(CHUNK_BYTES.is_multiple_of(8));
+    }
+
+    proptest! {
+        #[test]
+        fn l3_any_bytes_are_an_instruction_that_reads_back_or_none(bytes in any::<[u8; 24]>(), code in 0u8..24, left in 4u8..8) {
+            let mut sane = bytes;
+            (sane[12], sane[13], sane[14], sane[15]) = (code, left, bytes[14] & 3, 0);
+            for mut bytes in [bytes, sane] {
+                let Some(instruction) = Instruction::decode(&bytes) else { continue };
+                prop_assert!(instruction.recipe.may_be_left(instruction.left));
+                // A factor that the recipe has no use for is dropped.
+                if instruction.recipe.factor() == 0 {
+                    bytes[16..].fill(0);
+                }
+                bytes[15] = 0;
+                let again = instruction.encode();
+                prop_assert_eq!(again.as_bytes(), &bytes);
+            }
+            prop_assert_eq!(Instruction::decode(&bytes[1..]), None);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Balanced processing of messages (SPEC L-1 to L-5).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tests::{expect_clean, on_both_architectures};
+use xtask::{Arch, Mode, Outcome, Run};
+
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// A row of the job `accumulate`: `accumulate-f64, both idle, advice: 88084 89737 89737, gain 1.97, 49 % by the origin, 219 us`.
+struct Row {
+    /// Instructions of the origin, of the target, of the busiest of them.
+    origin: u64,
+    target: u64,
+    busiest: u64,
+    /// Part of the message that the origin has added in place.
+    by_origin: u64,
+}
+
+/// By recipe, who was busy, and split.
+type Rows = BTreeMap<(String, String, String), Row>;
+
+fn parse(line: &str) -> Option<((String, String, String), Row)> {
+    let (name, rest) = line.split_once(": ")?;
+    let mut names = name.split(", ").map(String::from);
+    let name = (names.next()?, names.next()?, names.next()?);
+    let numbers: Vec<u64> = rest.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    let &[origin, target, busiest, by_origin, _] = numbers.as_slice() else { return None };
+    Some((name, Row { origin, target, busiest, by_origin }))
+}
+
+fn rows(outcome: &Outcome) -> Rows {
+    expect_clean(outcome);
+    let rows: Rows = outcome.lines().filter_map(|line| parse(&line.text)).collect();
+    assert_eq!(rows.len(), 7 * 3 * 3, "{}", outcome.explain());
+    assert!(outcome.lines().any(|line| line.text.contains("63 rows, 0 elements wrong")));
+    rows
+}
+
+fn row<'a>(rows: &'a Rows, recipe: &str, busy: &str, split: &str) -> &'a Row {
+    &rows[&(recipe.to_string(), busy.to_string(), split.to_string())]
+}
+
+/// How many times fewer instructions of the busiest hart advice takes than the target alone.
+fn gain(rows: &Rows, recipe: &str, busy: &str) -> f64 {
+    let alone = row(rows, recipe, busy, "target only");
+    assert_eq!(alone.by_origin, 0);
+    alone.busiest as f64 / row(rows, recipe, busy, "advice").busiest as f64
+}
+
+fn job(arch: Arch) -> Run {
+    Run::new("accumulate").arch(arch).timeout(DEADLINE)
+}
+
+on_both_architectures! {
+    fn l2_l5_advice_has_both_sides_work_and_a_busy_origin_none_and_all_bits_are_the_same(arch) {
+        let run = job(arch).torus("1").harts(2).mode(Mode::Vn).icount(true);
+        let rows = rows(&run.run().unwrap());
+        let recipes = ["accumulate-f64", "accumulate-f32", "accumulate-i64", "accumulate-i32", "sum-f64"];
+        for recipe in recipes {
+            for busy in ["busy target", "both idle"] {
+                let gain = gain(&rows, recipe, busy);
+                assert!(gain >= 1.8, "{recipe}, {busy}: {gain:.2}");
+                let advice = row(&rows, recipe, busy, "advice");
+                assert!((40..=60).contains(&advice.by_origin) && advice.target > 0, "{recipe}, {busy}");
+            }
+        }
+        for recipe in ["combine-swap-f64", "combine-swap-to-foreign-f64"] {
+            let gain = gain(&rows, recipe, "busy target");
+            assert!(gain >= 1.5, "{recipe}: {gain:.2}");
+        }
+        for recipe in recipes.into_iter().chain(["combine-swap-f64", "combine-swap-to-foreign-f64"]) {
+            let (alone, advice) = (row(&rows, recipe, "busy origin", "target only"), row(&rows, recipe, "busy origin", "advice"));
+            assert_eq!(advice.by_origin, 0, "{recipe}");
+            // What is left to the origin is to name the message.
+            assert!(advice.origin * 10 < advice.target && advice.target * 100 < alone.target * 105, "{recipe}");
+        }
+    }
+
+    fn l5_all_splits_have_the_same_bits_over_the_torus(arch) {
+        rows(&job(arch).torus("2").args(["--count", "1001"]).run().unwrap());
+    }
+}
