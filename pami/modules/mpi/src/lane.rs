@@ -10,6 +10,7 @@ use crate::library::{Library, fill};
 use crate::message::{Handling, Messages, Wanted};
 use crate::request::{Requests, Slot};
 use crate::settings::Settings;
+use crate::window::Windows;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use pami::client::Node;
 use pami::device::Port;
@@ -25,6 +26,7 @@ pub(crate) struct State {
     pub(crate) messages: Messages,
     pub(crate) communicators: Communicators,
     pub(crate) collectives: Collectives,
+    pub(crate) windows: Windows,
 }
 
 impl State {
@@ -35,6 +37,7 @@ impl State {
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,
+            windows: Windows::new(node, settings)?,
         })
     }
 
@@ -54,6 +57,8 @@ pub(crate) struct Lane<P: Port> {
     pub(crate) pending: AtomicBool,
     /// A collective does.
     pub(crate) collecting: AtomicBool,
+    /// An answer of a window does.
+    pub(crate) answering: AtomicBool,
     poster: Once<Poster<P>>,
     wake: WorkSlot<P>,
 }
@@ -66,13 +71,14 @@ impl<P: Port> Lane<P> {
     pub(crate) fn new() -> Self {
         let requests = Requests::new(0, &mut []);
         let (messages, communicators) = (Messages::default(), Communicators::default());
-        let collectives = Collectives::default();
+        let (collectives, windows) = (Collectives::default(), Windows::default());
         Self {
             context: Mutex::new(None),
-            state: Mutex::new(State { requests, messages, communicators, collectives }),
+            state: Mutex::new(State { requests, messages, communicators, collectives, windows }),
             wanted: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             collecting: AtomicBool::new(false),
+            answering: AtomicBool::new(false),
             poster: Once::new(),
             wake: WorkSlot::new(),
         }
@@ -91,7 +97,7 @@ impl<P: Port> Lane<P> {
 
     /// Whether something waits for room below.
     pub(crate) fn lags(&self) -> bool {
-        self.pending.load(Ordering::Relaxed) || self.collecting.load(Ordering::Relaxed)
+        [&self.pending, &self.collecting, &self.answering].iter().any(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Goes on with what found no room below.
@@ -104,6 +110,10 @@ impl<P: Port> Lane<P> {
             let State { collectives, requests, .. } = &mut *state;
             collectives.go_on(active, requests, |cookie| handling.ended(cookie));
             self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
+        }
+        if self.answering.load(Ordering::Relaxed) {
+            let waits = self.state.lock().windows.go_on_answering(active);
+            self.answering.store(waits, Ordering::Relaxed);
         }
     }
 

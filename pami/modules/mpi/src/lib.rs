@@ -14,6 +14,7 @@
 //! | [`op`], [`collective`] | operators, collectives |
 //! | [`cartesian`] | grids of processes |
 //! | [`message`] | point to point: matching, protocols, probe, cancel |
+//! | [`window`] | one-sided communication |
 //! | [`protocols`] | every call into the layer below that moves data |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod protocols;
 pub mod request;
 pub mod settings;
 pub mod status;
+pub mod window;
 
 pub use collective::{Blocks, IN_PLACE, Operand};
 pub use communicator::Communicator;
@@ -47,3 +49,4 @@ pub use op::Op;
 pub use request::Request;
 pub use settings::{Setting, Settings};
 pub use status::Status;
+pub use window::{Assert, LockType, Target, Window};

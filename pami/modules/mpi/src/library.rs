@@ -7,9 +7,10 @@ use crate::message::{Attached, Handling};
 use crate::protocols;
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
+use crate::window::{self, Ends};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pami::client::{Client, ClientError, Node};
-use pami::{ClientBuilder, Limits, Shared};
+use pami::{ClientBuilder, Limits, Shared, Split};
 use spin::{Mutex, Once};
 
 /// Levels of support for threads, in the standard's order.
@@ -33,6 +34,7 @@ pub(crate) struct Library<N: Node> {
     settings: Mutex<Settings>,
     pub(crate) eager_limit: AtomicUsize,
     pub(crate) sleeps: AtomicBool,
+    pub(crate) accumulate: Split,
     pub(crate) finalized: AtomicBool,
     threads: Threads,
     client: Mutex<Option<Client<N>>>,
@@ -40,6 +42,7 @@ pub(crate) struct Library<N: Node> {
     /// Memory for copies, while nobody has it.
     pub(crate) spare: Mutex<Option<Shared>>,
     pub(crate) handling: Once<Handling<N::Port>>,
+    pub(crate) window_ends: Once<Ends<N::Port>>,
     types: Types,
 }
 
@@ -113,17 +116,21 @@ impl<N: Node> Mpi<N> {
                 eager_limit: AtomicUsize::new(settings.eager_limit),
                 sleeps: AtomicBool::new(settings.sleeps),
                 settings: Mutex::new(settings),
+                accumulate: settings.accumulate,
                 finalized: AtomicBool::new(false),
                 threads,
                 client: Mutex::new(None),
                 attached: Mutex::new(Attached::default()),
                 spare: Mutex::new(None),
                 handling: Once::new(),
+                window_ends: Once::new(),
                 types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
         let handling = Handling::new(library)?;
         library.handling.call_once(|| handling);
+        let ends = Ends::new(library)?;
+        library.window_ends.call_once(|| ends);
         let limits = Limits {
             geometries: settings.communicators.into(),
             in_flight: settings.collectives,
@@ -136,6 +143,7 @@ impl<N: Node> Mpi<N> {
             .kept(0)
             .collectives(limits);
         let builder = protocols::register(builder, Handling::handlers(library)?);
+        let builder = protocols::register(builder, window::handlers(library)?);
         let mut client = builder.create()?;
         for (number, lane) in lanes.iter().enumerate() {
             let memory = client.context_memory()?;
@@ -156,6 +164,11 @@ impl<N: Node> Mpi<N> {
         let count = self.library.lanes.iter().map(used).sum();
         if count > 0 {
             return Err(Error::Unfinished { what: "requests", count });
+        }
+        let windows = |lane: &Lane<N::Port>| lane.state.lock().windows.used();
+        let count = self.library.lanes.iter().map(windows).sum();
+        if count > 0 {
+            return Err(Error::Unfinished { what: "windows", count });
         }
         if self.library.finalized.swap(true, Ordering::AcqRel) {
             return Err(Error::Finalized);
@@ -212,6 +225,7 @@ impl<N: Node> Library<N> {
         let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
         for lane in self.lanes {
             let mut context = lane.enter().take().ok_or(Error::Finalized)?;
+            lane.state.lock().windows.close(&mut context);
             loop {
                 context = match client.destroy_context(context) {
                     Ok(_) => break,

@@ -2,7 +2,9 @@
 
 use pami::client::Node;
 use pami::device::Port;
-use pami::{Active, ClientBuilder, Collect, CollectError, Endpoint, SendError};
+use pami::{
+    Active, ClientBuilder, Collect, CollectError, Done, Endpoint, Fetch, Get, Process, Put, SendError,
+};
 
 /// Short and eager messages.
 pub(crate) const EAGER: u8 = 0;
@@ -12,8 +14,12 @@ pub(crate) const CONTROL: u8 = 1;
 pub(crate) const DATA: u8 = 2;
 /// Ids from here on belong to collectives.
 pub const COLLECTIVE: u8 = 8;
-/// Ids from here on belong to windows.
-pub const WINDOW: u8 = 16;
+/// Accumulates of windows that their target carries out; ids from here on belong to windows.
+pub(crate) const WINDOW: u8 = 16;
+/// What a window's accumulates of the same answer.
+pub(crate) const WINDOW_REPLY: u8 = 17;
+/// That a window was opened to a process, or is done with by one.
+pub(crate) const WINDOW_SIGNAL: u8 = 18;
 
 /// Sends a message of one packet; the bytes are the caller's again on return.
 ///
@@ -48,10 +54,57 @@ pub fn collect<P: Port>(active: &mut Active<P>, collect: Collect<P>) -> Result<(
     active.collect(collect)
 }
 
+/// Writes into a region of another task.
+///
+/// # Errors
+/// See [`Active::put`].
+pub(crate) fn put<P: Port>(active: &mut Active<P>, put: Put<P>) -> Result<(), SendError> {
+    active.put(put).map_err(|(error, _)| error)
+}
+
+/// Reads from a region of another task.
+///
+/// # Errors
+/// See [`Active::get`].
+pub(crate) fn get<P: Port>(active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
+    active.get(get)
+}
+
+/// Updates a word of a region of another task.
+///
+/// # Errors
+/// See [`Active::fetch`].
+pub(crate) fn fetch<P: Port>(active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
+    active.fetch(fetch)
+}
+
+/// Adds numbers to those in a region of another task.
+///
+/// # Errors
+/// See [`Active::process`].
+pub(crate) fn process<P: Port>(active: &mut Active<P>, process: Process<P>) -> Result<(), SendError> {
+    active.process(process)
+}
+
+/// Tells when all that went to a task before is there.
+///
+/// # Errors
+/// See [`Active::fence`].
+pub(crate) fn fence<P: Port>(
+    active: &mut Active<P>,
+    target: Endpoint,
+    done: Done<P>,
+) -> Result<(), SendError> {
+    active.fence(target, done)
+}
+
 /// A handler for each of the ids.
-pub(crate) type Handlers<P> = [(u8, pami::dispatch::Handler<P>); 3];
+pub(crate) type Handlers<P, const COUNT: usize> = [(u8, pami::dispatch::Handler<P>); COUNT];
 
 /// Registers the handlers.
-pub(crate) fn register<N: Node>(builder: ClientBuilder<N>, handlers: Handlers<N::Port>) -> ClientBuilder<N> {
+pub(crate) fn register<N: Node, const COUNT: usize>(
+    builder: ClientBuilder<N>,
+    handlers: Handlers<N::Port, COUNT>,
+) -> ClientBuilder<N> {
     handlers.into_iter().fold(builder, |builder, (id, handler)| builder.dispatch(id, handler))
 }

@@ -75,7 +75,7 @@ impl<P: Port> Handling<P> {
         self.eager_limit.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P>> {
+    pub(crate) fn handlers<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Handlers<P, 3>> {
         let node = library.node;
         let eager = place(node, move |active: &mut Active<P>, message: &Message<'_>| {
             library.at(active, |at| at.message_came(message)).unwrap_or(Receive::Done)

@@ -2,7 +2,7 @@
 
 use super::{At, Awaits, Operation};
 use crate::error::Error;
-use crate::lane::Lane;
+use crate::lane::{Lane, State};
 use crate::message::INTERNAL;
 use crate::status::Status;
 use pami::device::Port;
@@ -74,6 +74,9 @@ impl<P: Port> At<'_, P> {
 impl<P: Port> Lane<P> {
     /// Ends what waits for nodes that died, and has the network look after those that something waits for.
     pub(crate) fn look_after(&self, active: &mut pami::Active<P>, handling: &super::Handling<P>) {
-        At::new(active, &mut self.state.lock(), self, handling).look_after();
+        let mut state = self.state.lock();
+        At::new(active, &mut state, self, handling).look_after();
+        let State { windows, requests, .. } = &mut *state;
+        windows.look_after(active, requests);
     }
 }

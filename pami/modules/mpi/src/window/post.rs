@@ -1,0 +1,148 @@
+//! Post, start, complete, wait: epochs of some processes.
+
+use super::epoch::{Assert, Epoch};
+use super::transfer::taken;
+use super::wire::Signal;
+use super::{At, Window};
+use crate::error::{Error, Result};
+use crate::protocols::{self, WINDOW_SIGNAL};
+use pami::client::Node;
+use zerocopy::IntoBytes;
+
+impl<N: Node> At<'_, N> {
+    /// Tells a process of a post or a complete. `None` if there is no room now.
+    fn signal(&mut self, rank: u32, complete: bool) -> Result<Option<()>> {
+        let own = self.win()?.rank;
+        let peer = *self.peer(rank)?;
+        let signal = Signal {
+            slot: peer.info.slot,
+            generation: peer.info.generation,
+            rank: own.into(),
+            complete: u32::from(complete).into(),
+        };
+        let (target, header) = (peer.endpoint, signal.as_bytes());
+        taken(protocols::send_immediate(self.active, target, WINDOW_SIGNAL, header, &[]))
+    }
+
+    /// Whether all that this process is exposed to have completed; then it is so no longer.
+    fn end_exposure(&mut self) -> Result<bool> {
+        let peers = self.state.windows.peers(self.slot);
+        if peers.iter().any(|peer| peer.exposed && peer.completes == 0) {
+            return Ok(false);
+        }
+        for peer in peers.iter_mut().filter(|peer| peer.exposed) {
+            peer.exposed = false;
+            peer.completes -= 1;
+        }
+        Ok(true)
+    }
+
+    fn close_access(&mut self) -> Result<()> {
+        self.state.windows.peers(self.slot).iter_mut().for_each(|peer| peer.accessed = false);
+        self.win()?.epoch.complete()
+    }
+}
+
+impl<N: Node> Window<N> {
+    fn check_ranks(&self, ranks: &[u32]) -> Result<()> {
+        let unknown = ranks.iter().find(|&&rank| rank >= self.communicator.size());
+        unknown.map_or(Ok(()), |&rank| Err(Error::Rank(rank.into())))
+    }
+
+    /// `MPI_Win_post`: opens this process's window to those of its communicator with these ranks, each named once.
+    ///
+    /// # Errors
+    /// [`Error::RmaSync`] while it is open to some, or in an epoch of locks; [`Error::Rank`].
+    pub fn post(&self, ranks: &[u32], _: Assert) -> Result<()> {
+        self.check_ranks(ranks)?;
+        self.enter(|at| {
+            let locks = matches!(at.win()?.epoch, Epoch::Locked(_) | Epoch::LockedAll);
+            let peers = at.state.windows.peers(self.slot);
+            if locks || peers.iter().any(|peer| peer.exposed) {
+                return Err(Error::RmaSync);
+            }
+            for &rank in ranks {
+                at.peer(rank)?.exposed = true;
+            }
+            Ok(())
+        })?;
+        ranks.iter().try_for_each(|&rank| self.insist(|at| at.signal(rank, false)))
+    }
+
+    /// `MPI_Win_start`: begins an epoch of accesses to the processes with these ranks, each named once. Waits for their
+    /// posts.
+    ///
+    /// # Errors
+    /// [`Error::RmaSync`] in another epoch, [`Error::Rank`], [`Error::NodeDead`].
+    pub fn start(&self, ranks: &[u32], _: Assert) -> Result<()> {
+        self.check_ranks(ranks)?;
+        self.enter(|at| {
+            at.win()?.epoch.start()?;
+            for &rank in ranks {
+                at.peer(rank)?.accessed = true;
+            }
+            Ok(())
+        })?;
+        let slot = self.slot;
+        let posted =
+            self.wait_for(|windows| windows.peers(slot).iter().all(|peer| !peer.accessed || peer.posts > 0));
+        self.enter(|at| {
+            if posted.is_err() {
+                return at.close_access();
+            }
+            let peers = at.state.windows.peers(slot).iter_mut();
+            peers.filter(|peer| peer.accessed).for_each(|peer| peer.posts -= 1);
+            Ok(())
+        })?;
+        posted
+    }
+
+    /// `MPI_Win_complete`: ends the epoch of a [`start`](Self::start): its operations are complete here and there.
+    ///
+    /// # Errors
+    /// [`Error::RmaSync`] without one; what went wrong with the operations.
+    pub fn complete(&self) -> Result<()> {
+        self.enter(|at| if at.win()?.epoch == Epoch::Started { Ok(()) } else { Err(Error::RmaSync) })?;
+        let mut outcome = Ok(());
+        for rank in 0..self.communicator.size() {
+            if self.enter(|at| at.peer(rank).map(|peer| peer.accessed))? {
+                outcome = outcome.and(self.finish(rank));
+                // Whatever went wrong, it waits.
+                outcome = outcome.and(self.insist(|at| at.signal(rank, true)));
+            }
+        }
+        self.enter(|at| at.close_access())?;
+        outcome
+    }
+
+    /// `MPI_Win_wait`: waits until all processes that the window was opened to have completed, and closes it.
+    ///
+    /// # Errors
+    /// [`Error::NodeDead`].
+    pub fn wait(&self) -> Result<()> {
+        let slot = self.slot;
+        let completed = self
+            .wait_for(|windows| windows.peers(slot).iter().all(|peer| !peer.exposed || peer.completes > 0));
+        if completed.is_err() {
+            // Who died does not complete; the others are not waited for.
+            self.enter(|at| {
+                at.state.windows.peers(slot).iter_mut().for_each(|peer| peer.exposed = false);
+                Ok(())
+            })?;
+            return completed;
+        }
+        self.enter(|at| at.end_exposure().map(drop))
+    }
+
+    /// `MPI_Win_test`: as [`wait`](Self::wait), without waiting. Returns whether the window is closed.
+    ///
+    /// # Errors
+    /// [`Error::NodeDead`].
+    pub fn test(&self) -> Result<bool> {
+        self.library.advance()?;
+        self.enter(|at| match at.win()?.error.take() {
+            Some(error) => Err(error),
+            None => at.end_exposure(),
+        })
+    }
+}
