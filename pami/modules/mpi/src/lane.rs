@@ -7,7 +7,7 @@ use crate::collective::Collectives;
 use crate::communicator::Communicators;
 use crate::error::{Error, Result};
 use crate::library::{Library, fill};
-use crate::message::{Handling, Messages, Wanted};
+use crate::message::{Handling, INTERNAL, Messages, Operation, Wanted};
 use crate::request::{Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
@@ -39,6 +39,12 @@ impl State {
             collectives: Collectives::new(node, settings)?,
             windows: Windows::new(node, settings)?,
         })
+    }
+
+    /// Whether messages of a communicator are under way from or to here.
+    pub(crate) fn is_under_way(&self, communicator: u32) -> bool {
+        let of = |operation: &Operation| operation.communicator() & !INTERNAL == communicator;
+        self.requests.iter().any(|(_, slot)| slot.operation.as_ref().is_some_and(of))
     }
 
     /// Whether a message waits that is wanted.

@@ -22,12 +22,15 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod attribute;
 pub mod cartesian;
 pub mod collective;
 pub mod communicator;
 pub mod data;
 pub mod datatype;
+pub mod environment;
 pub mod error;
+pub mod group;
 pub mod lane;
 pub mod library;
 pub mod message;
@@ -38,14 +41,16 @@ pub mod settings;
 pub mod status;
 pub mod window;
 
+pub use attribute::{Copying, Keyval};
 pub use collective::{Blocks, IN_PLACE, Operand};
-pub use communicator::Communicator;
+pub use communicator::{Communicator, UNDEFINED};
 pub use data::{Data, DataError};
 pub use datatype::{Basic, Datatype, Native, TypeError, Types};
 pub use error::{Class, Error, Result};
+pub use group::{Comparison, Group};
 pub use library::{Mpi, Threads};
 pub use message::{ANY_SOURCE, ANY_TAG, BSEND_OVERHEAD, Matched, PROC_NULL, TAG_UB};
-pub use op::Op;
+pub use op::{Op, reduce_local};
 pub use request::Request;
 pub use settings::{Setting, Settings};
 pub use status::Status;

@@ -1,14 +1,18 @@
 //! An instance of the library: init, finalize, and what it can be asked (the standard's chapter on environments).
 
+use crate::attribute::Attributes;
+use crate::communicator::{IDS, Ids};
 use crate::datatype::Types;
 use crate::error::{Error, Result};
+use crate::group::Lists;
 use crate::lane::{Lane, State};
-use crate::message::{Attached, Handling};
+use crate::message::{Attached, Handling, SPARES};
 use crate::protocols;
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
 use crate::window::{self, Ends};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use heapless::Vec;
 use pami::client::{Client, ClientError, Node};
 use pami::{ClientBuilder, Limits, Shared, Split};
 use spin::{Mutex, Once};
@@ -38,9 +42,14 @@ pub(crate) struct Library<N: Node> {
     pub(crate) finalized: AtomicBool,
     threads: Threads,
     client: Mutex<Option<Client<N>>>,
+    pub(crate) ids: Mutex<Ids>,
+    /// Numbers of communicators that were freed while requests of them were under way.
+    pub(crate) unused: Mutex<Vec<u32, IDS>>,
+    pub(crate) lists: Mutex<Lists>,
+    pub(crate) attributes: Mutex<Attributes<N>>,
     pub(crate) attached: Mutex<Attached>,
-    /// Memory for copies, while nobody has it.
-    pub(crate) spare: Mutex<Option<Shared>>,
+    /// Memories for copies that nobody has now.
+    pub(crate) spare: Mutex<Vec<Shared, SPARES>>,
     pub(crate) handling: Once<Handling<N::Port>>,
     pub(crate) window_ends: Once<Ends<N::Port>>,
     types: Types,
@@ -120,8 +129,12 @@ impl<N: Node> Mpi<N> {
                 finalized: AtomicBool::new(false),
                 threads,
                 client: Mutex::new(None),
+                ids: Mutex::new(Ids::default()),
+                unused: Mutex::new(Vec::new()),
+                lists: Mutex::new(Lists::new(node, &settings)?),
+                attributes: Mutex::new(Attributes::new(node, &settings)?),
                 attached: Mutex::new(Attached::default()),
-                spare: Mutex::new(None),
+                spare: Mutex::new(Vec::new()),
                 handling: Once::new(),
                 window_ends: Once::new(),
                 types: Types::new(node, settings.types, settings.type_runs)?,
@@ -132,7 +145,8 @@ impl<N: Node> Mpi<N> {
         let ends = Ends::new(library)?;
         library.window_ends.call_once(|| ends);
         let limits = Limits {
-            geometries: settings.communicators.into(),
+            // The first place of each context is the world's.
+            geometries: (usize::from(settings.communicators) + 1).min(u8::MAX.into()),
             in_flight: settings.collectives,
             early: settings.early,
             domains: None,
@@ -170,6 +184,7 @@ impl<N: Node> Mpi<N> {
         if count > 0 {
             return Err(Error::Unfinished { what: "windows", count });
         }
+        self.itself().delete_attributes()?;
         if self.library.finalized.swap(true, Ordering::AcqRel) {
             return Err(Error::Finalized);
         }

@@ -21,7 +21,7 @@ pub struct Settings {
     pub unexpected_messages: u16,
     /// Requests that each context can have at a time, the same in every task. At most 32768.
     pub requests: u16,
-    /// Communicators at a time in each context, at most 255.
+    /// Communicators at a time in each context, at most 254.
     pub communicators: u16,
     /// Collectives in flight in each context.
     pub collectives: usize,

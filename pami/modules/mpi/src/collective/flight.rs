@@ -61,6 +61,8 @@ struct Flight {
     geometry: GeometryId,
     size: u32,
     request: u16,
+    /// By which the layer below knows the request.
+    cookie: usize,
     /// Counts the calls of the context.
     number: u64,
     started: bool,
@@ -129,6 +131,7 @@ impl Collectives {
         active: &mut Active<P>,
         (geometry, size): (GeometryId, u32),
         plan: Plan,
+        request: u16,
         done: Done<P>,
     ) -> Result<()> {
         let limit = self.flights.len();
@@ -138,9 +141,17 @@ impl Collectives {
             return Err(Error::NoMem { what: "collectives under way", limit });
         };
         self.calls += 1;
-        let (number, request) = (self.calls, done.cookie as u16);
-        let flight =
-            Flight { plan, geometry, size, request, number, started: false, held: 0..0, places: [0; 2] };
+        let flight = Flight {
+            plan,
+            geometry,
+            size,
+            request,
+            cookie: done.cookie,
+            number: self.calls,
+            started: false,
+            held: 0..0,
+            places: [0; 2],
+        };
         self.flights[index] = Some(flight);
         self.waiting += 1;
         if behind {
@@ -239,8 +250,8 @@ impl Collectives {
             after = number;
             let place = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.number == number);
             let Some(index) = self.flights.iter().position(place) else { return };
-            let Some(request) = self.flights[index].as_ref().map(|flight| flight.request) else { return };
-            if let Err(error) = self.start(active, index, done(requests.cookie(request))) {
+            let Some(&Flight { request, cookie, .. }) = self.flights[index].as_ref() else { return };
+            if let Err(error) = self.start(active, index, done(cookie)) {
                 self.remove(index);
                 requests.complete(request, Status::failed(error));
             }

@@ -48,9 +48,8 @@ impl<N: Node> Communicator<N> {
                 }
             };
             let geometry = (self.geometry(), self.size());
-            if let Err(error) =
-                state.collectives.call(active, geometry, plan, handling.ended(state.requests.cookie(slot)))
-            {
+            let done = handling.ended(state.requests.cookie(slot));
+            if let Err(error) = state.collectives.call(active, geometry, plan, slot, done) {
                 state.requests.free(slot);
                 return Err(error);
             }

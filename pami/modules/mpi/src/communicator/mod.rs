@@ -3,7 +3,11 @@
 //! Each is a geometry of the layer below, whose number is the standard's context id, and has one of the library's
 //! contexts, chosen by that number.
 
+mod create;
+mod ids;
+
 use crate::error::{Error, Result};
+use crate::group::Group;
 use crate::lane::State;
 use crate::library::{Library, Mpi, fill};
 use crate::protocols;
@@ -13,6 +17,9 @@ use pami::client::Node;
 use pami::collective::Collective;
 use pami::geometry::Members;
 use pami::{Active, Collect, CollectError, Done, Endpoint, GeometryId, NewGeometry, WORLD};
+
+pub use create::UNDEFINED;
+pub(crate) use ids::{IDS, Ids};
 
 /// The geometry of a communicator with only this task.
 pub(crate) const SELF: GeometryId = GeometryId(1);
@@ -48,6 +55,7 @@ pub(crate) struct Entry {
     pub(crate) id: GeometryId,
     pub(crate) members: Members<'static>,
     pub(crate) rank: u32,
+    pub(crate) group: Group,
 }
 
 struct Place {
@@ -63,7 +71,7 @@ pub(crate) struct Communicators {
 
 impl Communicators {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
-        let count = usize::from(settings.communicators.min(u8::MAX.into()));
+        let count = usize::from(settings.communicators.min(254));
         Ok(Self { places: fill(node, count, || Place { generation: 0, entry: None })? })
     }
 
@@ -75,6 +83,20 @@ impl Communicators {
         let (slot, place) = free.ok_or(Error::NoMem { what: "communicators", limit })?;
         place.entry = Some(entry);
         Ok((slot, place.generation))
+    }
+}
+
+impl Communicators {
+    pub(crate) fn has_room(&self) -> bool {
+        self.places.iter().any(|place| place.entry.is_none())
+    }
+
+    /// Frees a place.
+    pub(crate) fn remove(&mut self, slot: u8) {
+        if let Some(place) = self.places.get_mut(usize::from(slot)) {
+            place.entry = None;
+            place.generation = place.generation.wrapping_add(1);
+        }
     }
 }
 
@@ -199,12 +221,21 @@ impl<N: Node> Mpi<N> {
     pub(crate) fn first_communicators(&self) -> Result<()> {
         let library = self.library;
         let task = library.node.task();
+        let mut ids = library.ids.lock();
+        ids.take(WORLD.0);
+        ids.take(SELF.0);
+        drop(ids);
         let mut request = library.enter(0, |active, state| {
             let population = active.population();
             let members = Members::world(population, 0..1)?;
-            state.communicators.add(Entry { id: WORLD, members, rank: task })?;
+            state.communicators.add(Entry {
+                id: WORLD,
+                members,
+                rank: task,
+                group: Group::range(0, library.node.tasks(), 1),
+            })?;
             let members = Members::range(population, 0..1, task, 1, 1)?;
-            state.communicators.add(Entry { id: SELF, members, rank: 0 })?;
+            state.communicators.add(Entry { id: SELF, members, rank: 0, group: Group::range(task, 1, 1) })?;
             let slot = state.requests.open(None)?;
             let done = library.handling.get().ok_or(Error::Finalized)?.ended(state.requests.cookie(slot));
             active.create_geometry(NewGeometry { id: SELF, members, domains: None, done })?;

@@ -13,6 +13,8 @@ use pami::client::Node;
 
 /// Bytes that a buffered message takes besides its data (`MPI_BSEND_OVERHEAD`).
 pub const BSEND_OVERHEAD: usize = 8;
+/// Memories for copies that are kept.
+pub(crate) const SPARES: usize = 32;
 /// Most buffered messages at a time.
 const PIECES: usize = 256;
 
@@ -86,20 +88,20 @@ impl<N: Node> Library<N> {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(super) fn take_spare(&self, len: usize) -> Result<Shared> {
-        let spare = self.spare.lock().take();
-        match spare.filter(|memory| memory.len() >= len) {
-            Some(memory) => Ok(memory),
-            // What is never given back grows by powers of two at most.
-            None => shared(self.node, len.next_power_of_two().max(4096)),
+    pub(crate) fn take_spare(&self, len: usize) -> Result<Shared> {
+        let mut spare = self.spare.lock();
+        if let Some(place) = spare.iter().position(|memory| memory.len() >= len) {
+            return Ok(spare.swap_remove(place));
         }
+        drop(spare);
+        // The node never has it back: powers of two keep the number of sizes low.
+        shared(self.node, len.next_power_of_two().max(4096))
     }
 
-    pub(super) fn give_spare(&self, memory: Shared) {
-        let mut spare = self.spare.lock();
-        if spare.as_ref().is_none_or(|other| other.len() < memory.len()) {
-            *spare = Some(memory);
-        }
+    /// Gives it back, for the next copy.
+    pub(crate) fn give_spare(&self, memory: Shared) {
+        // One for each thread and size.
+        let _ = self.spare.lock().push(memory);
     }
 }
 

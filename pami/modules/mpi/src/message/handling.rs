@@ -2,7 +2,7 @@
 
 use super::At;
 use crate::error::Result;
-use crate::lane::Lane;
+use crate::lane::{Lane, State};
 use crate::library::{Library, place};
 use crate::protocols::{CONTROL, DATA, EAGER, Handlers};
 use crate::status::Status;
@@ -39,12 +39,11 @@ impl<P: Port> Handling<P> {
     pub(crate) fn new<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Self> {
         let node = library.node;
         let ended = place(node, move |active: &mut Active<P>, completion: Completion| {
-            let Some(lane) = library.lanes.get(usize::from(active.endpoint().context().0)) else { return };
             let error = completion.result.err().map(Into::into);
-            let mut state = lane.state.lock();
-            if let Some(slot) = state.requests.of_cookie(completion.cookie) {
-                let status = state.collectives.end(slot, Status { error, ..Status::EMPTY });
-                state.requests.complete(slot, status);
+            let Some(lane) = library.lanes.get(usize::from(active.endpoint().context().0)) else { return };
+            let State { requests, collectives, .. } = &mut *lane.state.lock();
+            if let Some(slot) = requests.of_cookie(completion.cookie) {
+                requests.complete(slot, collectives.end(slot, Status { error, ..Status::EMPTY }));
             }
         })?;
         let copied = place(node, move |active: &mut Active<P>, completion: Completion| {

@@ -34,8 +34,8 @@ use crate::lane::{Lane, State};
 use crate::library::fill;
 use crate::request::Requests;
 use crate::settings::Settings;
-pub(crate) use buffered::Attached;
 pub use buffered::BSEND_OVERHEAD;
+pub(crate) use buffered::{Attached, SPARES};
 pub(crate) use envelope::INTERNAL;
 use envelope::{Credit, Envelope};
 pub(crate) use handling::Handling;
@@ -69,6 +69,16 @@ pub(crate) enum Mode {
 pub(crate) enum Operation {
     Send(Sending),
     Receive(Receiving),
+}
+
+impl Operation {
+    /// The number of its communicator.
+    pub(crate) fn communicator(&self) -> u32 {
+        match self {
+            Self::Send(sending) => sending.communicator,
+            Self::Receive(receiving) => receiving.communicator,
+        }
+    }
 }
 
 /// A send.
@@ -181,6 +191,22 @@ impl Messages {
     /// Whether a message waits that is wanted.
     pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
         self.unexpected.find(|waiting| wanted.is(&waiting.envelope)).is_some()
+    }
+
+    /// Drops the messages of a communicator that nobody has received.
+    pub(crate) fn forget(&mut self, communicator: u32) {
+        let of = |waiting: &unexpected::Waiting| {
+            waiting.envelope.communicator.get() == communicator && waiting.is_here()
+        };
+        while let Some(place) = self.unexpected.find(of) {
+            let waiting = self.unexpected.get(place).map(|waiting| (waiting.origin, waiting.envelope));
+            self.unexpected.unlink(place);
+            self.unexpected.free(place);
+            if let Some((origin, envelope)) = waiting.filter(|(_, envelope)| !envelope.has(envelope::OFFERED))
+            {
+                self.owe_credit(origin, envelope.len.get() as usize);
+            }
+        }
     }
 
     /// The credit that a peer is to be told of with the next message. It is not owed any more.

@@ -34,6 +34,14 @@ pub(crate) struct Waiting {
     last: u32,
 }
 
+impl Waiting {
+    /// Whether nothing of it is still to come.
+    pub(crate) fn is_here(&self) -> bool {
+        let offered = self.envelope.has(super::envelope::OFFERED);
+        offered || self.broken.is_some() || self.received >= self.envelope.len.get()
+    }
+}
+
 struct Place {
     generation: u32,
     /// Next in the queue, or next free one.

@@ -108,6 +108,10 @@ impl Requests {
         Self { lane, slots, free, used: 0 }
     }
 
+    pub(crate) fn has_room(&self) -> bool {
+        self.free != NONE
+    }
+
     /// Slots in use.
     pub(crate) fn used(&self) -> usize {
         self.used

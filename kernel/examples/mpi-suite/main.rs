@@ -1,0 +1,59 @@
+//! The MPI module's own conformance run: one file per chapter of the standard, each with its checks.
+//!
+//! Every task counts its checks and names those that fail. `--chapter NAME` runs one chapter.
+#![no_std]
+#![no_main]
+
+mod check;
+mod collectives;
+mod communicators;
+mod datatypes;
+mod desk;
+mod environment;
+mod operators;
+mod point_to_point;
+mod threads;
+
+use check::{Check, Outcome, Suite};
+use kernel::{JobError, Task};
+use mpi::{Error, Mpi, Settings, Threads};
+
+kernel::entry!(main);
+
+/// Contexts of the library; communicators are hashed over them.
+const CONTEXTS: u8 = 2;
+
+const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 3] =
+    [("point-to-point", point_to_point::run), ("environment", environment::run), ("threads", threads::run)];
+
+fn main(task: &'static Task) -> Result<(), JobError> {
+    let only = chosen(task)?;
+    let settings = Settings { contexts: CONTEXTS.min(task.contexts()), ..Settings::default() };
+    let mpi = Mpi::init_thread(task, settings, Threads::Multiple).map_err(|error| fail(task, error))?;
+    let suite = Suite::new(task, mpi).map_err(|error| fail(task, error))?;
+    for (name, run) in CHAPTERS {
+        if only.is_none_or(|only| only == name) {
+            suite.chapter(name, run);
+        }
+    }
+    let ended = suite.end();
+    mpi.finalize().map_err(|error| fail(task, error))?;
+    ended
+}
+
+fn chosen(task: &Task) -> Result<Option<&'static str>, JobError> {
+    let mut args = task.args();
+    match (args.next(), args.next()) {
+        (None, _) => Ok(None),
+        (Some("--chapter"), Some(name)) if CHAPTERS.iter().any(|&(chapter, _)| chapter == name) => {
+            Ok(Some(name))
+        }
+        (Some("--chapter"), _) => Err(JobError::Argument("--chapter", "is not one of the suite's")),
+        (Some(other), _) => Err(JobError::Argument(other, "is unknown: there is only --chapter")),
+    }
+}
+
+fn fail(task: &Task, error: Error) -> JobError {
+    defmt::error!("task {=u32}: {}", task.number(), defmt::Display2Format(&error));
+    JobError::Other("the library could not be set up or ended")
+}

@@ -1,0 +1,321 @@
+//! Groups: ordered sets of processes (the standard's chapter on groups, contexts, communicators).
+//!
+//! A group is a range of tasks or a list. Lists live in memory that the library takes when it is set up; groups with the
+//! same list share it, and it is never given back, so it limits how many different lists a program can make.
+
+use crate::error::{Error, Result};
+use crate::library::{Mpi, fill};
+use crate::settings::Settings;
+use heapless::Vec;
+use pami::client::Node;
+use pami::geometry::{Members, Population};
+
+/// Different lists that a library can have.
+const LISTS: usize = 64;
+
+/// What a comparison of groups or communicators says, in the standard's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Comparison {
+    /// The same.
+    Ident,
+    /// Communicators of the same group, in other worlds.
+    Congruent,
+    /// The same processes in another order.
+    Similar,
+    /// Neither.
+    Unequal,
+}
+
+/// A group. Plain data.
+#[derive(Clone, Copy, Debug)]
+pub struct Group(Ranks);
+
+#[derive(Clone, Copy, Debug)]
+enum Ranks {
+    Range { first: u32, count: u32, stride: u32 },
+    List(&'static [u32]),
+}
+
+/// Tasks from the first rank to the last, by steps (`MPI_Group_range_incl`).
+pub type Range = (i32, i32, i32);
+
+impl Group {
+    /// `MPI_GROUP_EMPTY`.
+    pub const EMPTY: Self = Self::range(0, 0, 1);
+
+    pub(crate) const fn range(first: u32, count: u32, stride: u32) -> Self {
+        Self(Ranks::Range { first, count, stride })
+    }
+
+    /// `MPI_Group_size`.
+    pub fn size(&self) -> u32 {
+        match self.0 {
+            Ranks::Range { count, .. } => count,
+            Ranks::List(list) => list.len() as u32,
+        }
+    }
+
+    /// The task with this rank.
+    pub fn task(&self, rank: u32) -> Option<u32> {
+        match self.0 {
+            Ranks::Range { first, count, stride } => (rank < count).then(|| first + rank * stride),
+            Ranks::List(list) => list.get(rank as usize).copied(),
+        }
+    }
+
+    /// The rank of a task; `None` (`MPI_UNDEFINED`) if it is not in the group.
+    pub fn rank_of(&self, task: u32) -> Option<u32> {
+        match self.0 {
+            Ranks::Range { first, count, stride } => {
+                let distance = task.checked_sub(first)?;
+                (distance.is_multiple_of(stride) && distance / stride < count).then(|| distance / stride)
+            }
+            Ranks::List(list) => list.iter().position(|&other| other == task).map(|rank| rank as u32),
+        }
+    }
+
+    fn tasks(self) -> impl Iterator<Item = u32> + Clone {
+        (0..self.size()).filter_map(move |rank| self.task(rank))
+    }
+
+    /// `MPI_Group_translate_ranks`, of one rank: what the process with a rank here has as its rank in another group.
+    ///
+    /// # Errors
+    /// [`Error::Rank`].
+    pub fn translate_rank(&self, rank: u32, other: &Self) -> Result<Option<u32>> {
+        let task = self.task(rank).ok_or(Error::Rank(rank.into()))?;
+        Ok(other.rank_of(task))
+    }
+
+    /// `MPI_Group_compare`.
+    pub fn compare(&self, other: &Self) -> Comparison {
+        if self.size() != other.size() {
+            Comparison::Unequal
+        } else if self.tasks().eq(other.tasks()) {
+            Comparison::Ident
+        } else if self.tasks().all(|task| other.rank_of(task).is_some()) {
+            Comparison::Similar
+        } else {
+            Comparison::Unequal
+        }
+    }
+
+    fn check(&self, rank: i32) -> Result<u32> {
+        let task = u32::try_from(rank).ok().and_then(|rank| self.task(rank));
+        task.ok_or(Error::Rank(rank.into()))
+    }
+
+    /// Whether the rank is one of the list, which has no rank twice.
+    fn check_list(&self, ranks: impl Iterator<Item = i32> + Clone) -> Result<()> {
+        let mut rest = ranks;
+        while let Some(rank) = rest.next() {
+            self.check(rank)?;
+            if rest.clone().any(|other| other == rank) {
+                return Err(Error::Rank(rank.into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ranks that ranges name.
+fn ranks_of(ranges: &[Range]) -> Result<impl Iterator<Item = i32> + Clone + '_> {
+    if ranges.iter().any(|&(_, _, stride)| stride == 0) {
+        return Err(Error::Arg("the stride of a range is 0"));
+    }
+    Ok(ranges.iter().flat_map(|&(first, last, stride)| {
+        let steps = (i64::from(last) - i64::from(first)) / i64::from(stride);
+        (0..=steps).map(move |step| (i64::from(first) + step * i64::from(stride)) as i32)
+    }))
+}
+
+/// The lists of a library.
+#[derive(Default)]
+pub(crate) struct Lists {
+    rest: &'static mut [u32],
+    room: usize,
+    lists: Vec<&'static [u32], LISTS>,
+    /// Members made of lists that do not rise: those take memory for each context.
+    members: Vec<(&'static [u32], u8, Members<'static>), LISTS>,
+    /// As long as the job has tasks.
+    scratch: &'static mut [u32],
+}
+
+impl Lists {
+    pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
+        let (lists, members) = (Vec::new(), Vec::new());
+        let rest = fill(node, settings.group_ranks, || 0)?;
+        let scratch = fill(node, node.tasks() as usize, || 0)?;
+        Ok(Self { rest, room: settings.group_ranks, lists, members, scratch })
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'static mut [u32]> {
+        if len > self.rest.len() {
+            return Err(Error::NoMem { what: "ranks of groups", limit: self.room });
+        }
+        let (taken, rest) = core::mem::take(&mut self.rest).split_at_mut(len);
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// The group of these tasks, in that order; they differ from each other.
+    pub(crate) fn group(&mut self, tasks: impl Iterator<Item = u32>) -> Result<Group> {
+        let mut len = 0;
+        for task in tasks {
+            *self.scratch.get_mut(len).ok_or(Error::Group)? = task;
+            len += 1;
+        }
+        self.group_of_scratch(len)
+    }
+
+    /// The group of the tasks below the job's that `holds` holds for, in the order of a key.
+    pub(crate) fn group_by<K: Ord>(
+        &mut self,
+        count: u32,
+        holds: impl Fn(u32) -> bool,
+        key: impl Fn(u32) -> K,
+        task: impl Fn(u32) -> Option<u32>,
+    ) -> Result<Group> {
+        let mut len = 0;
+        for rank in (0..count).filter(|&rank| holds(rank)) {
+            *self.scratch.get_mut(len).ok_or(Error::Group)? = rank;
+            len += 1;
+        }
+        let ranks = &mut self.scratch[..len];
+        ranks.sort_unstable_by_key(|&rank| (key(rank), rank));
+        for rank in ranks {
+            *rank = task(*rank).ok_or(Error::Group)?;
+        }
+        self.group_of_scratch(len)
+    }
+
+    fn group_of_scratch(&mut self, len: usize) -> Result<Group> {
+        let tasks = &self.scratch[..len];
+        let Some(&first) = tasks.first() else { return Ok(Group::EMPTY) };
+        let stride =
+            tasks.get(1).map_or(Some(1), |second| second.checked_sub(first)).filter(|&stride| stride > 0);
+        if let Some(stride) = stride
+            && tasks.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(stride))
+        {
+            return Ok(Group::range(first, len as u32, stride));
+        }
+        if let Some(list) = self.lists.iter().find(|list| **list == tasks) {
+            return Ok(Group(Ranks::List(list)));
+        }
+        let full = Error::NoMem { what: "lists of groups", limit: LISTS };
+        if self.lists.is_full() {
+            return Err(full);
+        }
+        let list = self.take(len)?;
+        list.copy_from_slice(&self.scratch[..len]);
+        let _ = self.lists.push(list);
+        Ok(Group(Ranks::List(list)))
+    }
+
+    /// The members of a communicator of a group, in one context.
+    pub(crate) fn members(
+        &mut self,
+        group: &Group,
+        population: Population,
+        context: u8,
+    ) -> Result<Members<'static>> {
+        let contexts = context..context + 1;
+        let list = match group.0 {
+            Ranks::Range { first, count, stride } => {
+                return Ok(Members::range(population, contexts, first, count, stride)?);
+            }
+            Ranks::List(list) => list,
+        };
+        if list.is_sorted() {
+            return Ok(Members::tasks(population, contexts, list, &mut [])?);
+        }
+        let known = |(other, at, _): &&(&'static [u32], u8, _)| core::ptr::eq(*other, list) && *at == context;
+        if let Some((.., members)) = self.members.iter().find(known) {
+            return Ok(*members);
+        }
+        if self.members.is_full() {
+            return Err(Error::NoMem { what: "lists of groups", limit: LISTS });
+        }
+        let index = self.take(list.len())?;
+        let members = Members::tasks(population, contexts, list, index)?;
+        let _ = self.members.push((list, context, members));
+        Ok(members)
+    }
+}
+
+impl<N: Node> Mpi<N> {
+    fn group_of(&self, tasks: impl Iterator<Item = u32>) -> Result<Group> {
+        self.library.lists.lock().group(tasks)
+    }
+
+    /// `MPI_Group_rank`: this process's rank; `None` if it is not in the group.
+    pub fn group_rank(&self, group: &Group) -> Option<u32> {
+        group.rank_of(self.library.node.task())
+    }
+
+    /// `MPI_Group_incl`: the processes with these ranks, in that order.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] if one does not exist or is there twice; [`Error::NoMem`].
+    pub fn group_incl(&self, group: &Group, ranks: &[i32]) -> Result<Group> {
+        group.check_list(ranks.iter().copied())?;
+        self.group_of(ranks.iter().filter_map(|&rank| group.check(rank).ok()))
+    }
+
+    /// `MPI_Group_excl`: all but the processes with these ranks.
+    ///
+    /// # Errors
+    /// As [`group_incl`](Self::group_incl).
+    pub fn group_excl(&self, group: &Group, ranks: &[i32]) -> Result<Group> {
+        group.check_list(ranks.iter().copied())?;
+        let stays = |rank: &u32| !ranks.contains(&(*rank as i32));
+        self.group_of((0..group.size()).filter(stays).filter_map(|rank| group.task(rank)))
+    }
+
+    /// `MPI_Group_range_incl`.
+    ///
+    /// # Errors
+    /// As [`group_incl`](Self::group_incl); [`Error::Arg`] for a stride of 0.
+    pub fn group_range_incl(&self, group: &Group, ranges: &[Range]) -> Result<Group> {
+        let ranks = ranks_of(ranges)?;
+        group.check_list(ranks.clone())?;
+        self.group_of(ranks.filter_map(|rank| group.check(rank).ok()))
+    }
+
+    /// `MPI_Group_range_excl`.
+    ///
+    /// # Errors
+    /// As [`group_range_incl`](Self::group_range_incl).
+    pub fn group_range_excl(&self, group: &Group, ranges: &[Range]) -> Result<Group> {
+        let ranks = ranks_of(ranges)?;
+        group.check_list(ranks.clone())?;
+        let stays = |rank: &u32| !ranks.clone().any(|other| other == *rank as i32);
+        self.group_of((0..group.size()).filter(stays).filter_map(|rank| group.task(rank)))
+    }
+
+    /// `MPI_Group_union`: all of the first, then those of the second that are not in the first.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub fn group_union(&self, a: &Group, b: &Group) -> Result<Group> {
+        let a = *a;
+        self.group_of(a.tasks().chain(b.tasks().filter(move |&task| a.rank_of(task).is_none())))
+    }
+
+    /// `MPI_Group_intersection`: those of the first that are in the second.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub fn group_intersection(&self, a: &Group, b: &Group) -> Result<Group> {
+        self.group_of(a.tasks().filter(|&task| b.rank_of(task).is_some()))
+    }
+
+    /// `MPI_Group_difference`: those of the first that are not in the second.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub fn group_difference(&self, a: &Group, b: &Group) -> Result<Group> {
+        self.group_of(a.tasks().filter(|&task| b.rank_of(task).is_none()))
+    }
+}

@@ -1,0 +1,8 @@
+//! The library on the model machine: a thread for each task, each with its instance.
+
+#[allow(dead_code, unused_imports, reason = "shared with the engine's tests, which use all of it")]
+#[path = "../../../../tests/engine/machine/mod.rs"]
+mod machine;
+mod matching;
+mod pressure;
+mod scene;

@@ -1,0 +1,246 @@
+//! Which receive gets which message.
+
+use crate::scene::{Comm, numbers, room, run, values};
+use mpi::{ANY_SOURCE, ANY_TAG, Class, Error, PROC_NULL, Request, Status};
+
+/// Bytes of a message that goes in each way: nothing, in a packet, in several, offered.
+const LENGTHS: [usize; 4] = [0, 4, 1000, 5000];
+
+fn message(len: usize, salt: u32) -> Vec<u32> {
+    (0..len as u32).map(|at| at.wrapping_mul(31) ^ salt).collect()
+}
+
+fn send(comm: &Comm, len: usize, salt: u32, dest: i32, tag: i32) {
+    comm.send(&numbers(&message(len, salt)), dest, tag).unwrap();
+}
+
+fn receive(comm: &Comm, len: usize, salt: u32, source: i32, tag: i32) -> Status {
+    let data = room(len);
+    let status = comm.recv(&data, source, tag).unwrap();
+    assert_eq!(values(&data), message(len, salt));
+    assert_eq!(status.len, 4 * len);
+    status
+}
+
+#[test]
+fn every_length_arrives_whether_it_is_waited_for_or_not() {
+    for per_node in [1, 2] {
+        run(2, per_node, |mpi| {
+            let world = mpi.world();
+            for len in LENGTHS {
+                for late in [false, true] {
+                    if world.rank() == 0 {
+                        send(&world, len, 7, 1, 3);
+                        send(&world, 0, 0, 1, 4);
+                    } else {
+                        if late {
+                            world.probe(0, 3).unwrap();
+                        }
+                        let status = receive(&world, len, 7, 0, 3);
+                        assert_eq!((status.source, status.tag), (0, 3));
+                        receive(&world, 0, 0, 0, 4);
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn messages_do_not_overtake_whatever_way_they_take() {
+    run(2, 1, |mpi| {
+        let world = mpi.world();
+        let lengths: Vec<usize> = (0..40).map(|n| LENGTHS[n * 7 % 4]).collect();
+        if world.rank() == 0 {
+            let data: Vec<_> =
+                lengths.iter().zip(0..).map(|(&len, salt)| numbers(&message(len, salt))).collect();
+            let mut requests: Vec<Request> =
+                data.iter().map(|data| world.isend(data, 1, 5).unwrap()).collect();
+            mpi.wait_all(&mut requests, &mut []).unwrap();
+        } else {
+            for (&len, salt) in lengths.iter().zip(0..) {
+                let (source, tag) = if salt % 3 == 0 { (ANY_SOURCE, ANY_TAG) } else { (0, 5) };
+                receive(&world, len, salt, source, tag);
+            }
+        }
+    });
+}
+
+#[test]
+fn posted_receives_are_served_in_order_and_wildcards_take_what_comes_first() {
+    run(3, 1, |mpi| {
+        let world = mpi.world();
+        match world.rank() {
+            0 => {
+                let data: Vec<_> = (0..4).map(|_| room(1)).collect();
+                let wanted = [(ANY_SOURCE, 1), (2, ANY_TAG), (1, 1), (ANY_SOURCE, ANY_TAG)];
+                let mut requests: Vec<Request> = data
+                    .iter()
+                    .zip(wanted)
+                    .map(|(data, (source, tag))| world.irecv(data, source, tag).unwrap())
+                    .collect();
+                let mut statuses = [Status::EMPTY; 4];
+                mpi.wait_all(&mut requests, &mut statuses).unwrap();
+                let got: Vec<_> = data.iter().map(|data| values(data)[0]).collect();
+                assert_eq!(got, [10, 20, 11, 12]);
+                assert_eq!(
+                    statuses.map(|status| (status.source, status.tag)),
+                    [(1, 1), (2, 9), (1, 1), (1, 2)]
+                );
+            }
+            1 => {
+                for (value, tag) in [(10, 1), (11, 1), (12, 2)] {
+                    world.send(&numbers(&[value]), 0, tag).unwrap();
+                }
+                world.send(&room(0), 2, 0).unwrap();
+            }
+            _ => {
+                world.recv(&room(0), 1, 0).unwrap();
+                world.send(&numbers(&[20u32]), 0, 9).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_message_that_is_too_long_is_an_error_and_nothing_behind_the_room_is_touched() {
+    run(2, 1, |mpi| {
+        let world = mpi.world();
+        for len in [2usize, 1000, 5000] {
+            for late in [false, true] {
+                if world.rank() == 0 {
+                    let data = numbers(&message(len, 3));
+                    let mut request = world.isend(&data, 1, 1).unwrap();
+                    send(&world, 1, 4, 1, 2);
+                    mpi.wait(&mut request).unwrap();
+                } else {
+                    if late {
+                        world.probe(0, 2).unwrap();
+                    }
+                    let memory = numbers(&vec![0xabcd_u32; len]);
+                    let data = memory.part(0, len - 1).unwrap();
+                    let error = world.recv(&data, 0, 1).unwrap_err();
+                    assert_eq!(error, Error::Truncate { len: 4 * len, room: 4 * (len - 1) });
+                    assert_eq!(error.class(), Class::Truncate);
+                    assert_eq!(values(&memory)[len - 1], 0xabcd);
+                    receive(&world, 1, 4, 0, 2);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_receive_is_cancelled_only_before_its_match() {
+    run(2, 1, |mpi| {
+        let world = mpi.world();
+        if world.rank() == 0 {
+            world.recv(&room(0), 1, 1).unwrap();
+            send(&world, 1, 5, 1, 2);
+            send(&world, 1, 6, 1, 3);
+        } else {
+            let (first, second) = (room(1), room(1));
+            let mut cancelled = world.irecv(&first, 0, 2).unwrap();
+            let mut other = world.irecv(&second, 0, 2).unwrap();
+            mpi.cancel(&cancelled).unwrap();
+            let status = mpi.wait(&mut cancelled).unwrap();
+            assert!(status.cancelled && cancelled.is_null());
+            send(&world, 0, 0, 0, 1);
+            assert!(!mpi.wait(&mut other).unwrap().cancelled);
+            assert_eq!((values(&first)[0], values(&second)), (0, message(1, 5)));
+            let mut late = world.irecv(&first, 0, 3).unwrap();
+            while mpi.request_get_status(&late).unwrap().is_none() {}
+            mpi.cancel(&late).unwrap();
+            assert!(!mpi.wait(&mut late).unwrap().cancelled);
+            assert_eq!(mpi.cancel(&late), Err(Error::Request));
+        }
+    });
+}
+
+#[test]
+fn probes_tell_what_is_there_and_a_matched_one_keeps_it() {
+    run(2, 1, |mpi| {
+        let world = mpi.world();
+        if world.rank() == 0 {
+            send(&world, 3, 1, 1, 8);
+            let data = numbers(&message(5000, 2));
+            let mut request = world.isend(&data, 1, 8).unwrap();
+            send(&world, 0, 0, 1, 9);
+            mpi.wait(&mut request).unwrap();
+        } else {
+            world.probe(0, 9).unwrap();
+            assert_eq!(world.iprobe(0, 7).unwrap(), None);
+            let status = world.iprobe(ANY_SOURCE, 8).unwrap().unwrap();
+            assert_eq!((status.source, status.tag, status.len), (0, 8, 12));
+            let (first, status) = world.mprobe(0, 8).unwrap();
+            assert_eq!(status.len, 12);
+            let (second, status) = world.improbe(ANY_SOURCE, ANY_TAG).unwrap().unwrap();
+            assert_eq!(status.len, 20000);
+            assert_eq!(world.iprobe(0, 8).unwrap(), None);
+            let data = room(5000);
+            world.mrecv(&data, second).unwrap();
+            assert_eq!(values(&data), message(5000, 2));
+            let data = room(3);
+            let mut request = world.imrecv(&data, first).unwrap();
+            mpi.wait(&mut request).unwrap();
+            assert_eq!(values(&data), message(3, 1));
+            assert_eq!(world.imrecv(&data, first), Err(Error::Request));
+            receive(&world, 0, 0, 0, 9);
+        }
+    });
+}
+
+#[test]
+fn nobody_is_a_partner_that_is_always_ready() {
+    run(1, 1, |mpi| {
+        let world = mpi.world();
+        let data = room(2);
+        world.send(&data, PROC_NULL, 0).unwrap();
+        world.ssend(&data, PROC_NULL, 0).unwrap();
+        let status = world.recv(&data, PROC_NULL, ANY_TAG).unwrap();
+        assert_eq!((status.source, status.tag, status.len), (PROC_NULL, ANY_TAG, 0));
+        assert_eq!(world.probe(PROC_NULL, 3).unwrap(), Status::NOBODY);
+        let (message, _) = world.mprobe(PROC_NULL, 3).unwrap();
+        assert_eq!(world.mrecv(&data, message).unwrap(), Status::NOBODY);
+    });
+}
+
+#[test]
+fn a_synchronous_send_is_complete_once_a_receive_has_matched() {
+    run(2, 2, |mpi| {
+        let world = mpi.world();
+        for len in LENGTHS {
+            if world.rank() == 0 {
+                let mut request = world.issend(&numbers(&message(len, 1)), 1, 1).unwrap();
+                send(&world, 0, 0, 1, 2);
+                // The other one receives only after this.
+                assert_eq!(mpi.test(&mut request).unwrap(), None);
+                send(&world, 0, 0, 1, 3);
+                mpi.wait(&mut request).unwrap();
+            } else {
+                receive(&world, 0, 0, 0, 2);
+                receive(&world, 0, 0, 0, 3);
+                receive(&world, len, 1, 0, 1);
+            }
+        }
+    });
+}
+
+#[test]
+fn mistakes_have_the_classes_of_the_standard() {
+    run(1, 1, |mpi| {
+        let (world, data) = (mpi.world(), room(1));
+        assert_eq!(world.send(&data, 1, 0).unwrap_err().class(), Class::Rank);
+        assert_eq!(world.send(&data, ANY_SOURCE, 0).unwrap_err().class(), Class::Rank);
+        assert_eq!(world.send(&data, 0, -1).unwrap_err().class(), Class::Tag);
+        assert_eq!(world.recv(&data, 3, 0).unwrap_err().class(), Class::Rank);
+        assert_eq!(world.recv(&data, 0, -7).unwrap_err().class(), Class::Tag);
+        assert_eq!(world.iprobe(-9, 0).unwrap_err().class(), Class::Rank);
+        let mut request = world.irecv(&data, 0, 1).unwrap();
+        let mut copy = request;
+        mpi.cancel(&request).unwrap();
+        mpi.wait(&mut request).unwrap();
+        assert_eq!(mpi.wait(&mut copy).unwrap_err().class(), Class::Request);
+        assert_eq!(mpi.wait(&mut request), Ok(Status::EMPTY));
+    });
+}

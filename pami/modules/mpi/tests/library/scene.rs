@@ -1,0 +1,74 @@
+//! Tasks that run the same function, as a job does.
+
+use crate::machine::{TestNode, buffer, machine_of};
+use mpi::{Communicator, Data, Mpi, Native, Settings, Threads};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+pub type Library = Mpi<TestNode>;
+pub type Comm = Communicator<TestNode>;
+
+/// After so long a test has hung.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Runs `task` in so many tasks, so many of them on each node.
+pub fn run(tasks: u32, per_node: u32, task: impl Fn(Library) + Send + Sync + 'static) {
+    run_with(tasks, per_node, Settings::default(), task);
+}
+
+/// As [`run`], with settings.
+pub fn run_with(
+    tasks: u32,
+    per_node: u32,
+    settings: Settings,
+    task: impl Fn(Library) + Send + Sync + 'static,
+) {
+    run_threads(tasks, per_node, settings, Threads::Single, task);
+}
+
+/// As [`run_with`], with a level of thread support.
+pub fn run_threads(
+    tasks: u32,
+    per_node: u32,
+    settings: Settings,
+    threads: Threads,
+    task: impl Fn(Library) + Send + Sync + 'static,
+) {
+    let task: &'static _ = Box::leak(Box::new(task));
+    let (ended, ends) = mpsc::channel();
+    for node in machine_of(tasks, per_node) {
+        let ended = ended.clone();
+        thread::spawn(move || {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let library = Mpi::init_thread(node, settings, threads).unwrap();
+                task(library);
+                library.finalize().unwrap();
+            }));
+            let _ = ended.send(outcome.is_ok());
+        });
+    }
+    for _ in 0..tasks {
+        assert!(ends.recv_timeout(PATIENCE).expect("a task hangs"), "a task failed");
+    }
+}
+
+/// Data that holds these numbers.
+pub fn numbers<T: Native>(values: &[T]) -> Data {
+    let memory = buffer(size_of_val(values)).share();
+    let data = Data::all::<T>(&memory);
+    data.write(values).unwrap();
+    data
+}
+
+/// Room for so many numbers, all 0.
+pub fn room(count: usize) -> Data {
+    numbers(&vec![0u32; count])
+}
+
+/// The numbers that some data holds.
+pub fn values(data: &Data) -> Vec<u32> {
+    let mut values = vec![0; data.count()];
+    data.read(&mut values).unwrap();
+    values
+}
