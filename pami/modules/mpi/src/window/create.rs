@@ -53,9 +53,20 @@ impl<N: Node> Communicator<N> {
         self.make_window(Source::Allocated(bytes), disp_unit)
     }
 
+    /// A window has a communicator of its own: its collective calls do not meet the application's.
     fn make_window(&self, source: Source, unit: u32) -> Result<Window<N>> {
         // All processes find the same.
         self.enter(|_, state| state.windows.check_ranks(self.size() as usize))?;
+        let own = self.create(&self.group()?)?.ok_or(Error::Group)?;
+        let made = own.make_own_window(source, unit);
+        if made.is_err() {
+            own.free()?;
+        }
+        made
+    }
+
+    /// Makes this communicator a window's.
+    fn make_own_window(&self, source: Source, unit: u32) -> Result<Window<N>> {
         let prepared = self.enter(|active, state| Ok(self.prepare(active, state, source, unit)))?;
         let (info, slot) = match &prepared {
             Ok((prepared, info)) => (*info, Some(prepared.slot)),
@@ -216,6 +227,6 @@ impl<N: Node> Window<N> {
             release(at.active, at.state, self.slot);
             Ok(())
         })?;
-        finished
+        finished.and(self.communicator.free())
     }
 }

@@ -14,7 +14,8 @@
 //! aligned words, whoever does it; others only by their target's context. One origin's accesses of the family to one target
 //! take effect in order: a way that could overtake what goes another way is not taken while that is under way.
 //!
-//! Calls that are collective over a window count as collectives of its communicator, which must outlive it.
+//! A window has a communicator of its own, so its collective calls do not meet those of the one it was made of, which may be
+//! freed before it.
 
 mod accumulate;
 mod answer;
@@ -37,6 +38,7 @@ mod wire;
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
+use crate::group::Group;
 use crate::lane::State;
 use crate::library::Library;
 pub(crate) use answer::handlers;
@@ -111,9 +113,12 @@ impl<N: Node> Window<N> {
         self.unit
     }
 
-    /// The communicator whose processes have it (for `MPI_Win_get_group`).
-    pub fn communicator(&self) -> Communicator<N> {
-        self.communicator
+    /// The processes that have it, in the order of ranks (`MPI_Win_get_group`).
+    ///
+    /// # Errors
+    /// [`Error::Win`] if it was freed.
+    pub fn group(&self) -> Result<Group> {
+        self.communicator.group().map_err(|_| Error::Win)
     }
 
     fn lane(&self) -> usize {

@@ -5,6 +5,7 @@ use super::transfer::taken;
 use super::wire::Signal;
 use super::{At, Window};
 use crate::error::{Error, Result};
+use crate::group::Group;
 use crate::protocols::{self, WINDOW_SIGNAL};
 use pami::client::Node;
 use zerocopy::IntoBytes;
@@ -44,45 +45,44 @@ impl<N: Node> At<'_, N> {
 }
 
 impl<N: Node> Window<N> {
-    fn check_ranks(&self, ranks: &[u32]) -> Result<()> {
-        let unknown = ranks.iter().find(|&&rank| rank >= self.communicator.size());
-        unknown.map_or(Ok(()), |&rank| Err(Error::Rank(rank.into())))
-    }
-
-    /// `MPI_Win_post`: opens this process's window to those of its communicator with these ranks, each named once.
+    /// Calls `each` with the ranks of a group's processes in the window.
     ///
     /// # Errors
-    /// [`Error::RmaSync`] while it is open to some, or in an epoch of locks; [`Error::Rank`].
-    pub fn post(&self, ranks: &[u32], _: Assert) -> Result<()> {
-        self.check_ranks(ranks)?;
+    /// [`Error::Group`] if the window does not have one of them; what `each` returns.
+    fn each_of(&self, group: &Group, mut each: impl FnMut(u32) -> Result<()>) -> Result<()> {
+        let own = self.communicator.group()?;
+        (0..group.size()).try_for_each(|index| {
+            let rank = group.task(index).and_then(|task| own.rank_of(task));
+            each(rank.ok_or(Error::Group)?)
+        })
+    }
+
+    /// `MPI_Win_post`: opens this process's window to the processes of a group.
+    ///
+    /// # Errors
+    /// [`Error::RmaSync`] while it is open to some, or in an epoch of locks; [`Error::Group`].
+    pub fn post(&self, group: &Group, _: Assert) -> Result<()> {
+        self.each_of(group, |_| Ok(()))?;
         self.enter(|at| {
             let locks = matches!(at.win()?.epoch, Epoch::Locked(_) | Epoch::LockedAll);
             let peers = at.state.windows.peers(self.slot);
             if locks || peers.iter().any(|peer| peer.exposed) {
                 return Err(Error::RmaSync);
             }
-            for &rank in ranks {
-                at.peer(rank)?.exposed = true;
-            }
             Ok(())
         })?;
-        ranks.iter().try_for_each(|&rank| self.insist(|at| at.signal(rank, false)))
+        self.each_of(group, |rank| self.enter(|at| at.peer(rank).map(|peer| peer.exposed = true)))?;
+        self.each_of(group, |rank| self.insist(|at| at.signal(rank, false)))
     }
 
-    /// `MPI_Win_start`: begins an epoch of accesses to the processes with these ranks, each named once. Waits for their
-    /// posts.
+    /// `MPI_Win_start`: begins an epoch of accesses to the processes of a group. Waits for their posts.
     ///
     /// # Errors
-    /// [`Error::RmaSync`] in another epoch, [`Error::Rank`], [`Error::NodeDead`].
-    pub fn start(&self, ranks: &[u32], _: Assert) -> Result<()> {
-        self.check_ranks(ranks)?;
-        self.enter(|at| {
-            at.win()?.epoch.start()?;
-            for &rank in ranks {
-                at.peer(rank)?.accessed = true;
-            }
-            Ok(())
-        })?;
+    /// [`Error::RmaSync`] in another epoch, [`Error::Group`], [`Error::NodeDead`].
+    pub fn start(&self, group: &Group, _: Assert) -> Result<()> {
+        self.each_of(group, |_| Ok(()))?;
+        self.enter(|at| at.win()?.epoch.start())?;
+        self.each_of(group, |rank| self.enter(|at| at.peer(rank).map(|peer| peer.accessed = true)))?;
         let slot = self.slot;
         let posted =
             self.wait_for(|windows| windows.peers(slot).iter().all(|peer| !peer.accessed || peer.posts > 0));

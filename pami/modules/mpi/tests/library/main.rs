@@ -6,3 +6,4 @@ mod machine;
 mod matching;
 mod pressure;
 mod scene;
+mod windows;
