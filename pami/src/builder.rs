@@ -5,6 +5,7 @@ use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sha
 use crate::collective::engine::Limits;
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::TaskList;
+use crate::factory::registry::Registry;
 use crate::kept::KEPT_LIMIT;
 use core::ops::Range;
 
@@ -21,6 +22,7 @@ pub struct ClientBuilder<N: Node> {
     kept: usize,
     collectives: Limits,
     sub_operations: SubOperations,
+    factories: usize,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
     mistake: Option<ClientError>,
 }
@@ -40,6 +42,7 @@ impl<N: Node> ClientBuilder<N> {
             kept: KEPT_PLACES,
             collectives: Limits::NONE,
             sub_operations: SubOperations::all(),
+            factories: 0,
             handlers: [None; DISPATCH_IDS],
             mistake: None,
         }
@@ -119,13 +122,19 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// How many factories the client has memory for; without this all lie in their registrants' (SPEC M-3).
+    pub fn factories(mut self, places: usize) -> Self {
+        self.factories = places;
+        self
+    }
+
     /// Takes the resources.
     ///
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
-        let Self { handlers, collectives, sub_operations, mistake, .. } = self;
+        let Self { handlers, collectives, sub_operations, factories, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -136,6 +145,8 @@ impl<N: Node> ClientBuilder<N> {
         if contexts == 0 || usize::from(contexts) > limit {
             return Err(ClientError::Exhausted { what: "contexts", limit });
         }
+        let registry = Registry::new(node, factories)
+            .ok_or(ClientError::Exhausted { what: "memory for factories", limit: factories })?;
         let id = node.claim_client(name)?;
         let alive = 0;
         Ok(Client {
@@ -152,6 +163,7 @@ impl<N: Node> ClientBuilder<N> {
             collectives,
             sub_operations,
             handlers,
+            factories: registry,
         })
     }
 }

@@ -7,6 +7,7 @@ use crate::context::{Active, Context, Setup};
 use crate::device::Port;
 use crate::dispatch::{DISPATCH_IDS, Handler};
 use crate::endpoint::{ClientId, ContextOffset, Endpoint, TaskList};
+use crate::factory::registry::Registry;
 use crate::geometry::Population;
 use crate::kept::KeptPlaces;
 use crate::memory::ContextMemory;
@@ -99,6 +100,8 @@ pub enum ClientError {
     DispatchId(u8),
     /// The client still has this many contexts.
     ContextsAlive(u8),
+    /// The client still has this many factories.
+    FactoriesAlive(usize),
     /// The context still has sends under way.
     SendsUnderWay,
     /// The context is in the middle of receiving a message, or keeps one.
@@ -118,6 +121,9 @@ impl fmt::Display for ClientError {
             }
             Self::ContextsAlive(count) => {
                 write!(f, "the client still has {count} contexts: destroy them first")
+            }
+            Self::FactoriesAlive(count) => {
+                write!(f, "the client still has {count} factories: deregister them first")
             }
             Self::ReceivesUnderWay => {
                 f.write_str("the context is receiving or keeps a message: advance it, accept or discard that")
@@ -192,6 +198,7 @@ pub struct Client<N: Node> {
     pub(crate) collectives: Limits,
     pub(crate) sub_operations: SubOperations,
     pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
+    pub(crate) factories: Registry,
 }
 
 impl<N: Node> Client<N> {
@@ -325,11 +332,15 @@ impl<N: Node> Client<N> {
     /// Ends the client and gives its resources back.
     ///
     /// # Errors
-    /// The client comes back with [`ClientError::ContextsAlive`].
+    /// The client comes back with [`ClientError::ContextsAlive`] or [`ClientError::FactoriesAlive`].
     #[expect(clippy::result_large_err, reason = "see Refused")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         if self.alive > 0 {
             return Err((ClientError::ContextsAlive(self.alive), self));
+        }
+        let factories = self.factories.registered();
+        if factories > 0 {
+            return Err((ClientError::FactoriesAlive(factories), self));
         }
         self.node.release_client(self.id);
         Ok(())

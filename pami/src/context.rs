@@ -257,7 +257,10 @@ impl<P: Port> Active<P> {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
             Unreachable::Dead(node) => SendError::Dead(node),
         })?;
-        self.route = self.port.route(target, path).map(|way| Route { target, way, path, deaths });
+        // Nothing quick may overtake what waits.
+        let quick = self.operations.waiting.is_empty();
+        let way = if quick { self.port.route(target, path) } else { None };
+        self.route = way.map(|way| Route { target, way, path, deaths });
         Ok(path)
     }
 

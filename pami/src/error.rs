@@ -29,6 +29,10 @@ pub enum SendError {
     Layout,
     /// No message is kept under that id, or not any more.
     NotKept,
+    /// The factory was registered by another client than the context's (SPEC M-6).
+    ForeignFactory,
+    /// The object memory holds another call's operation, which is not done (SPEC M-6).
+    MemoryInUse,
 }
 
 impl fmt::Display for SendError {
@@ -43,6 +47,12 @@ impl fmt::Display for SendError {
             Self::Dead(node) => write!(f, "node {node}, where the target lives, is dead"),
             Self::Region(fault) => fault.fmt(f),
             Self::Layout => f.write_str("the layout does not lie inside the memory that it is used on"),
+            Self::ForeignFactory => {
+                f.write_str("the factory is another client's: register one with this client")
+            }
+            Self::MemoryInUse => f.write_str(
+                "the object memory still holds an operation: wait for its callback, or pass other memory",
+            ),
             Self::NotKept => f.write_str("no such message is kept: it was accepted or discarded before"),
         }
     }

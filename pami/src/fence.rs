@@ -18,6 +18,7 @@ use crate::device::{Path, Port, Unreachable};
 use crate::dispatch::Done;
 use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
+use crate::factory::terms::{Here, Terms};
 use crate::operation::{Action, Blocked, Operation, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::reception::{Reception, Stage};
@@ -96,8 +97,18 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or why the target has no path.
     pub fn fence(&mut self, target: Endpoint, done: Done<P>) -> Result<(), SendError> {
+        self.fence_on(target, done, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn fence_on<T: Terms<P>>(
+        &mut self,
+        target: Endpoint,
+        done: Done<P>,
+        terms: T,
+    ) -> Result<(), SendError> {
         let path = self.path_to(target)?;
-        self.begin_fence(Some(path), target, Targets::One(target), done)
+        self.begin_fence(Some(path), target, Targets::One(target), done, terms)
     }
 
     /// As [`fence`](Self::fence), for all contexts that the client has in each of `tasks`, this one included; all of them
@@ -108,22 +119,32 @@ impl<P: Port> Active<P> {
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, [`SendError::Unreachable`] if the job
     /// does not have one of the tasks.
     pub fn fence_tasks(&mut self, tasks: impl Into<TaskList>, done: Done<P>) -> Result<(), SendError> {
-        let tasks = tasks.into();
+        self.fence_tasks_on(tasks.into(), done, Here(None))
+    }
+
+    pub(crate) fn fence_tasks_on<T: Terms<P>>(
+        &mut self,
+        tasks: TaskList,
+        done: Done<P>,
+        terms: T,
+    ) -> Result<(), SendError> {
         if tasks.exception(|task| self.port.node_of(task).is_some()).is_some() {
             return Err(SendError::Unreachable);
         }
         let targets = Targets::Contexts(tasks, self.contexts);
-        self.begin_fence(None, self.me, targets, done)
+        self.begin_fence(None, self.me, targets, done, terms)
     }
 
-    fn begin_fence(
+    #[inline(always)]
+    fn begin_fence<T: Terms<P>>(
         &mut self,
         path: Option<Path>,
         target: Endpoint,
         targets: Targets,
         done: Done<P>,
+        terms: T,
     ) -> Result<(), SendError> {
-        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let room = terms.room(&self.operations)?;
         let operation = Operation {
             path,
             target,
@@ -136,8 +157,7 @@ impl<P: Port> Active<P> {
             remote_done: Some(done),
             action: Action::Fence(FenceState { targets, asked: 0, owed: Vec::new() }),
         };
-        self.operations.fences |= 1 << number;
-        self.begin(number, operation);
+        T::begin_fence(self, room, operation);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use crate::device::{Path, Port};
 use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
+use crate::factory::terms::{Here, Terms};
 use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId, Rmw};
@@ -38,23 +39,36 @@ pub(crate) struct FetchState<P: Port> {
     pub(crate) done: Option<OnFetched<P>>,
 }
 
+impl<P: Port> FetchState<P> {
+    /// Updates a word of this node.
+    pub(crate) fn carry_out(&mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
+        self.value = port.rmw_local(target, self.region, self.offset, self.rmw)?;
+        Ok(())
+    }
+}
+
 impl<P: Port> Active<P> {
     /// Updates a word of a region of another task. The callback is not called before the next advance.
     ///
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
     pub fn fetch(&mut self, fetch: Fetch<P>) -> Result<(), SendError> {
+        self.fetch_on(fetch, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn fetch_on<T: Terms<P>>(&mut self, fetch: Fetch<P>, terms: T) -> Result<(), SendError> {
         let Fetch { target, region, offset, rmw, done } = fetch;
-        let path = self.path_to(target)?;
+        let path = terms.path(self, target)?;
         let size = if rmw.width == Width::Eight { 8 } else { 4 };
         region.check(target.task(), offset, size).map_err(SendError::Region)?;
         if !offset.is_multiple_of(size) {
             return Err(SendError::Region(RegionFault::Unaligned));
         }
-        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let room = terms.room(&self.operations)?;
         let mut state = FetchState { region: region.id, offset, rmw, value: 0, done };
         let mut result = Ok(());
-        let local = matches!(path, Path::Local(_));
+        let local = matches!(path, Path::Local(_)) && T::is_now(&room);
         if local {
             match self.port.rmw_local(target, region.id, offset, rmw) {
                 Ok(old) => state.value = old,
@@ -74,9 +88,9 @@ impl<P: Port> Active<P> {
             action: Action::Fetch(state),
         };
         if local {
-            self.begin_settled(number, operation);
+            T::begin_settled(self, room, operation);
         } else {
-            self.begin(number, operation);
+            T::begin(self, room, operation);
         }
         Ok(())
     }

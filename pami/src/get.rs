@@ -8,6 +8,7 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
+use crate::factory::terms::{Here, Terms};
 use crate::layout::{Cursor, Layout};
 use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{Envelope, Kind};
@@ -50,8 +51,13 @@ pub(crate) struct GetState {
 }
 
 impl GetState {
+    /// Whether nothing is left to be asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
     /// Copies all of it from a region of this node.
-    fn carry_out<P: Port>(mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
+    pub(crate) fn carry_out<P: Port>(&mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
         while self.left > 0 {
             let from = (&self.layout, &mut self.cursor);
             let to = (&self.into_layout, &mut self.into_cursor);
@@ -69,8 +75,13 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the get.
     pub fn get(&mut self, get: Get<P>) -> Result<(), SendError> {
+        self.get_on(get, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_on<T: Terms<P>>(&mut self, get: Get<P>, terms: T) -> Result<(), SendError> {
         let Get { target, region, offset, layout, into, at, into_layout, len, done } = get;
-        let path = self.path_to(target)?;
+        let path = terms.path(self, target)?;
         let reach = layout.reach(len).ok_or(SendError::Layout)?;
         region.check(target.task(), offset, reach).map_err(SendError::Region)?;
         let fills = into_layout.reach(len).ok_or(SendError::Layout)?;
@@ -78,8 +89,8 @@ impl<P: Port> Active<P> {
         if end as usize > into.len() {
             return Err(SendError::Range);
         }
-        let number = self.operations.free_place().ok_or(SendError::Again)?;
-        let state = GetState {
+        let room = terms.room(&self.operations)?;
+        let mut state = GetState {
             region: region.id,
             offset,
             layout,
@@ -103,14 +114,14 @@ impl<P: Port> Active<P> {
             action: Action::Over,
         };
         // A request for nothing is what fences are made of.
-        if len == 0 || matches!(path, Path::Local(_)) {
+        if T::is_now(&room) && (len == 0 || matches!(path, Path::Local(_))) {
             operation.result = state.carry_out(&mut self.port, target).map_err(OperationError::Region);
-            self.begin_settled(number, operation);
+            T::begin_settled(self, room, operation);
         } else {
             operation.queued = false;
             operation.awaits = true;
             operation.action = Action::Get(state);
-            self.begin(number, operation);
+            T::begin(self, room, operation);
         }
         Ok(())
     }

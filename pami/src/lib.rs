@@ -24,6 +24,7 @@
 //! | [`wait`] | advancing until something holds, with sleep |
 //! | [`send`], [`put`], [`get`], [`fetch`], [`fence`] | operations, each with its packets; their common places in `operation` |
 //! | [`balance`] | messages that are processed on their way, at the origin or at the target |
+//! | [`factory`] | the same functions for several messaging libraries, each with its own settings |
 //! | [`dispatch`], [`kept`], [`region`] | what the application gives and names |
 //! | [`reception`], `receive`, `rendezvous`, `acks` | the target's side |
 //! | `deaths` | what ends when a node dies |
@@ -47,6 +48,7 @@ pub mod device;
 pub mod dispatch;
 pub mod endpoint;
 pub mod error;
+pub mod factory;
 pub mod fence;
 pub mod fetch;
 mod gather;
@@ -81,6 +83,7 @@ pub use dispatch::{
 };
 pub use endpoint::{Endpoint, TaskList};
 pub use error::{OperationError, RegisterError, SendError};
+pub use factory::{Factory, FactoryError, FactoryMemory, ObjectMemory, Outgoing, Protocol};
 pub use fetch::Fetch;
 pub use get::Get;
 pub use kept::{Kept, KeptId};

@@ -104,7 +104,7 @@ impl<N: Node> Client<N> {
             *place = Some(KeptPlace::new(self.buffer(self.kept_bytes()).ok_or(exhausted)?));
         }
         Ok(ContextMemory {
-            operations: self.node.memory(OPERATIONS, || None).ok_or(exhausted)?,
+            operations: self.node.memory(OPERATIONS, operation::Place::new).ok_or(exhausted)?,
             receptions: self.node.memory(RECEPTIONS, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
             kept,

@@ -12,6 +12,7 @@ use crate::device::{Completed, Path, Port, REQUESTS};
 use crate::dispatch::{Completion, Done, Fetched, OnFetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
+use crate::factory::object::{Loan, Waiting};
 use crate::fence::FenceState;
 use crate::fetch::FetchState;
 use crate::get::GetState;
@@ -80,7 +81,37 @@ impl Queued {
 }
 
 /// One place for an operation; its size is what a context's memory is reckoned by.
-pub(crate) type Place<P> = Option<Operation<P>>;
+pub(crate) struct Place<P: Port> {
+    own: Option<Operation<P>>,
+    /// The caller's memory, if the operation lies there (SPEC M-3).
+    lent: Option<Loan<P>>,
+}
+
+impl<P: Port> Place<P> {
+    pub(crate) fn new() -> Self {
+        Self { own: None, lent: None }
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&Operation<P>> {
+        self.own.as_ref().or_else(|| self.lent.as_ref()?.as_ref())
+    }
+
+    #[inline]
+    fn get_mut(&mut self) -> Option<&mut Operation<P>> {
+        match &mut self.own {
+            Some(operation) => Some(operation),
+            None => lent(&mut self.lent),
+        }
+    }
+}
+
+/// Off the way of those that lie in places of their own.
+#[cold]
+#[inline(never)]
+fn lent<P: Port>(loan: &mut Option<Loan<P>>) -> Option<&mut Operation<P>> {
+    loan.as_mut()?.as_mut()
+}
 
 /// The operations of one context.
 pub(crate) struct Operations<P: Port> {
@@ -93,6 +124,8 @@ pub(crate) struct Operations<P: Port> {
     pub(crate) settling: u64,
     /// Bit set of fences that wait for answers or for older operations.
     pub(crate) fences: u64,
+    /// Those in their callers' memory that found no place. While there are any, no place is free.
+    pub(crate) waiting: Waiting<P>,
 }
 
 /// The message number of the operation or reception at place `index`.
@@ -115,7 +148,7 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = u8> {
 impl<P: Port> Operations<P> {
     /// Takes [`OPERATIONS`] places.
     pub(crate) fn new(places: &'static mut [Place<P>]) -> Self {
-        Self { places, used: 0, line: Vec::new(), settling: 0, fences: 0 }
+        Self { places, used: 0, line: Vec::new(), settling: 0, fences: 0, waiting: Waiting::new() }
     }
 
     pub(crate) fn into_places(self) -> &'static mut [Place<P>] {
@@ -140,11 +173,11 @@ impl<P: Port> Operations<P> {
 
     #[inline]
     pub(crate) fn get(&mut self, number: u8) -> Option<&mut Operation<P>> {
-        self.places.get_mut(usize::from(number))?.as_mut()
+        self.places.get_mut(usize::from(number))?.get_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Operation<P>> {
-        self.places.iter().flatten()
+        self.places.iter().filter_map(Place::get)
     }
 
     fn free(&mut self, number: u8) {
@@ -153,7 +186,21 @@ impl<P: Port> Operations<P> {
         self.settling &= !bit;
         self.fences &= !bit;
         if let Some(place) = self.places.get_mut(usize::from(number)) {
-            *place = None;
+            place.own = None;
+            if let Some(mut loan) = place.lent.take() {
+                *loan = None;
+            }
+        }
+    }
+
+    /// Gives an operation in its caller's memory a place that is free.
+    pub(crate) fn lend(&mut self, number: u8, loan: Loan<P>) {
+        self.used |= 1 << number;
+        if let Some(Operation { action: Action::Fence(_), .. }) = &*loan {
+            self.fences |= 1 << number;
+        }
+        if let Some(place) = self.places.get_mut(usize::from(number)) {
+            place.lent = Some(loan);
         }
     }
 }
@@ -186,9 +233,15 @@ impl<P: Port> Active<P> {
     pub(crate) fn begin(&mut self, number: u8, operation: Operation<P>) {
         let path = operation.path;
         if let Some(place) = self.operations.places.get_mut(usize::from(number)) {
-            *place = Some(operation);
+            place.own = Some(operation);
         }
         self.operations.used |= 1 << number;
+        self.launch(number, path);
+    }
+
+    /// Lets the operation at a place begin, if nothing on its path is in front of it.
+    #[inline(always)]
+    pub(crate) fn launch(&mut self, number: u8, path: Option<Path>) {
         self.stir();
         let waits = path.is_none_or(|path| self.is_in_line(path));
         if waits || self.queue(number, &Blocked::new()) != Queued::All {
@@ -202,7 +255,7 @@ impl<P: Port> Active<P> {
     /// Gives an operation that was carried out at once a place, for its callbacks to be called by the next advance.
     pub(crate) fn begin_settled(&mut self, number: u8, operation: Operation<P>) {
         if let Some(place) = self.operations.places.get_mut(usize::from(number)) {
-            *place = Some(operation);
+            place.own = Some(operation);
         }
         self.operations.used |= 1 << number;
         self.operations.settling |= 1 << number;
@@ -218,7 +271,7 @@ impl<P: Port> Active<P> {
     #[cold]
     #[inline(never)]
     fn stands_in_line(&self, path: Path) -> bool {
-        let operation = |&number: &u8| self.operations.places.get(usize::from(number))?.as_ref();
+        let operation = |&number: &u8| self.operations.places.get(usize::from(number))?.get();
         self.operations.line.iter().filter_map(operation).any(|operation| operation.path == Some(path))
     }
 
@@ -328,7 +381,7 @@ impl<P: Port> Active<P> {
             self.operations.settling &= !(1 << number);
         } else {
             ending = operation.ending();
-            self.operations.free(number);
+            self.free_operation(number);
         }
         if let Some(done) = local_done {
             (done.call)(self, Completion { target, buffer, result: sent, cookie: done.cookie });
@@ -344,9 +397,17 @@ impl<P: Port> Active<P> {
         operation.result = result;
         let (target, ending) = (operation.target, operation.ending());
         if self.operations.settling & 1 << number == 0 {
-            self.operations.free(number);
+            self.free_operation(number);
         }
         self.tell(target, ending);
+    }
+
+    /// Lets go of an operation. Its place goes to the one that waits longest for any.
+    fn free_operation(&mut self, number: u8) {
+        self.operations.free(number);
+        if !self.operations.waiting.is_empty() {
+            self.admit(number);
+        }
     }
 
     fn tell(&mut self, target: Endpoint, ending: Option<Ending<P>>) {
@@ -390,7 +451,7 @@ impl<P: Port> Active<P> {
     /// The operation that an answer names, if it may come from `origin` and the operation waits for one.
     pub(crate) fn awaited(&mut self, origin: Endpoint, message: u32) -> Option<(u8, &mut Operation<P>)> {
         let number = message as usize % REQUESTS;
-        let operation = self.operations.places.get_mut(number)?.as_mut()?;
+        let operation = self.operations.places.get_mut(number)?.get_mut()?;
         let ours = operation.target == origin && operation.queued && operation.awaits;
         (ours && message_number(operation.order, number) == message).then_some((number as u8, operation))
     }
@@ -398,7 +459,7 @@ impl<P: Port> Active<P> {
     /// A request of an operation has ended at the target's message unit.
     pub(crate) fn request_ended(&mut self, completed: Completed) {
         let number = completed.message as usize % REQUESTS;
-        let Some(operation) = self.operations.places.get_mut(number).and_then(Option::as_mut) else { return };
+        let Some(operation) = self.operations.places.get_mut(number).and_then(Place::get_mut) else { return };
         // One that was given up may have left its place to another.
         if !operation.awaits || message_number(operation.order, number) != completed.message {
             return;

@@ -8,6 +8,7 @@ use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
+use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
 use crate::operation::{Action, Operation, Queued, message_number};
@@ -74,7 +75,7 @@ impl PutState {
     }
 
     /// Writes all of it into a region of this node.
-    fn carry_out<P: Port>(&mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
+    pub(crate) fn carry_out<P: Port>(&mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
         while self.data.left() > 0 {
             let mut ahead = self.cursor;
             let Some((place, most)) = self.layout.next_run(&mut ahead, self.data.left()) else { break };
@@ -97,8 +98,15 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if
     /// [`OPERATIONS`](crate::send::OPERATIONS) are under way.
+    // A call of its own: a factory's adds one comparison to it.
+    #[inline(never)]
     pub fn put(&mut self, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        let (path, total, number) = match self.check_put(&put) {
+        self.put_on(put, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn put_on<T: Terms<P>>(&mut self, put: Put<P>, terms: T) -> Result<(), (SendError, Payload)> {
+        let (path, total, room) = match self.check_put(&put, terms) {
             Ok(checked) => checked,
             Err(error) => return Err((error, put.payload)),
         };
@@ -118,26 +126,27 @@ impl<P: Port> Active<P> {
             remote_done,
             action: Action::Over,
         };
-        if let Path::Local(_) = path {
+        if matches!(path, Path::Local(_)) && T::is_now(&room) {
             let outcome = state.carry_out(&mut self.port, target);
             operation.result = outcome.map_err(OperationError::Region);
-            self.begin_settled(number, operation);
+            T::begin_settled(self, room, operation);
         } else {
             operation.queued = false;
-            operation.awaits = operation.remote_done.is_some();
+            operation.awaits = operation.remote_done.is_some() || terms.must_be_answered();
             operation.action = Action::Put(state);
-            self.begin(number, operation);
+            T::begin(self, room, operation);
         }
         Ok(())
     }
 
-    fn check_put(&mut self, put: &Put<P>) -> Result<(Path, u32, u8), SendError> {
-        let path = self.path_to(put.target)?;
+    #[inline(always)]
+    fn check_put<T: Terms<P>>(&mut self, put: &Put<P>, terms: T) -> Result<(Path, u32, T::Room), SendError> {
+        let path = terms.path(self, put.target)?;
         let total = measure(&put.payload, &put.payload_layout)?;
         let reach = put.layout.reach(total).ok_or(SendError::Layout)?;
         put.region.check(put.target.task(), put.offset, reach).map_err(SendError::Region)?;
-        let number = self.operations.free_place().ok_or(SendError::Again)?;
-        Ok((path, total, number))
+        let room = terms.room(&self.operations)?;
+        Ok((path, total, room))
     }
 
     /// Queues packets of a put until its path is full.

@@ -13,6 +13,7 @@ use crate::device::{Full, Path, Port};
 use crate::dispatch::{DISPATCH_IDS, Done};
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
+use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::Layout;
 pub use crate::operation::OPERATIONS;
@@ -111,22 +112,36 @@ impl<P: Port> Active<P> {
     ) -> Result<(), SendError> {
         // Where the last message went, nothing waits, and what fits in a descriptor or a line: the rest is for others to
         // look at.
-        if let Some(route) = &self.route
-            && route.target == target
-            && usize::from(dispatch) < DISPATCH_IDS
-            && self.operations.line.is_empty()
-            && self.port.push_whole(&route.way, dispatch, header, data).is_ok()
-        {
-            self.counters.sent += 1;
+        if usize::from(dispatch) < DISPATCH_IDS && self.send_on_route(target, dispatch, header, data) {
             return Ok(());
         }
         self.send_packet(target, dispatch, header, data)
     }
 
+    /// Sends a message to where the last one went, if it fits and nothing waits. The dispatch id is one.
+    #[inline(always)]
+    pub(crate) fn send_on_route(
+        &mut self,
+        target: Endpoint,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> bool {
+        if let Some(route) = &self.route
+            && route.target == target
+            && self.operations.line.is_empty()
+            && self.port.push_whole(&route.way, dispatch, header, data).is_ok()
+        {
+            self.counters.sent += 1;
+            return true;
+        }
+        false
+    }
+
     /// As [`send_immediate`](Self::send_immediate), for any message of one packet.
     #[cold]
     #[inline(never)]
-    fn send_packet(
+    pub(crate) fn send_packet(
         &mut self,
         target: Endpoint,
         dispatch: u8,
@@ -140,7 +155,7 @@ impl<P: Port> Active<P> {
         if header.len() > HEADER_LIMIT || header.len() + data.len() > self.port.mtu() {
             return Err(SendError::TooLong);
         }
-        if self.is_in_line(path) {
+        if self.is_in_line(path) || self.operations.waiting.has(path) {
             return Err(SendError::Again);
         }
         // No answer comes, so the number tells nobody anything.
@@ -157,15 +172,24 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if [`OPERATIONS`] are under way.
     pub fn send(&mut self, send: Send<'_, P>) -> Result<(), (SendError, Payload)> {
+        self.send_on(send, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn send_on<T: Terms<P>>(
+        &mut self,
+        send: Send<'_, P>,
+        terms: T,
+    ) -> Result<(), (SendError, Payload)> {
         let Send { target, dispatch, header, payload, layout, local_done, remote_done } = send;
-        let checked = self.check_send(target, dispatch, header, &payload, &layout);
-        let (path, header, total, number) = match checked {
+        let checked = self.check_send(target, dispatch, header, (&payload, &layout), terms);
+        let (path, header, total, room) = match checked {
             Ok(checked) => checked,
             Err(error) => return Err((error, payload)),
         };
         let order = self.next_order();
         let (data, lease) = Gather::new(payload, layout, total);
-        let region = self.lend_for_rendezvous(path, &data);
+        let region = self.lend_for_rendezvous(path, &data, terms.rendezvous_from(self));
         let operation = Operation {
             path: Some(path),
             target,
@@ -179,19 +203,20 @@ impl<P: Port> Active<P> {
             action: Action::Send(SendState { dispatch, header, data: Some(data), region }),
         };
         self.counters.sent += 1;
-        self.begin(number, operation);
+        T::begin(self, room, operation);
         Ok(())
     }
 
-    fn check_send(
+    #[inline(always)]
+    fn check_send<T: Terms<P>>(
         &mut self,
         target: Endpoint,
         dispatch: u8,
         header: &[u8],
-        payload: &Payload,
-        layout: &Layout,
-    ) -> Result<(Path, Vec<u8, HEADER_LIMIT>, u32, u8), SendError> {
-        if usize::from(dispatch) >= DISPATCH_IDS {
+        (payload, layout): (&Payload, &Layout),
+        terms: T,
+    ) -> Result<(Path, Vec<u8, HEADER_LIMIT>, u32, T::Room), SendError> {
+        if !terms.has_dispatch_id() && usize::from(dispatch) >= DISPATCH_IDS {
             return Err(SendError::DispatchId);
         }
         let path = self.path_to(target)?;
@@ -201,15 +226,15 @@ impl<P: Port> Active<P> {
         }
         let header = Vec::from_slice(header).map_err(|_| SendError::TooLong)?;
         let total = measure(payload, layout)?;
-        let number = self.operations.free_place().ok_or(SendError::Again)?;
-        Ok((path, header, total, number))
+        let room = terms.room(&self.operations)?;
+        Ok((path, header, total, room))
     }
 
     /// Makes the data of a send a region that its target can get it from, if that is how it is to be sent. With no region
     /// left it goes eagerly.
-    fn lend_for_rendezvous(&mut self, path: Path, data: &Gather) -> Option<RegionId> {
+    fn lend_for_rendezvous(&mut self, path: Path, data: &Gather, from: usize) -> Option<RegionId> {
         let far = matches!(path, Path::Torus(_)) && data.total() > 0;
-        let source = data.whole().filter(|source| far && source.len() >= self.rendezvous_from)?;
+        let source = data.whole().filter(|source| far && source.len() >= from)?;
         self.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
     }
 

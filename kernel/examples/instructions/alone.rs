@@ -1,6 +1,7 @@
 //! Rows of one task on one hart: to itself, to its other context, and by the network's loop-back.
 
 use crate::count::{Count, noise, row, slow_row};
+use crate::factories::{By, FACTORIES, Factories};
 use crate::{Arrivals, COUNTED, WORD, one_sided};
 use core::hint::black_box;
 use kernel::{
@@ -35,16 +36,19 @@ pub struct Contexts {
     pub to_second: Endpoint,
     pub arrivals: &'static Arrivals,
     pub count: Count,
+    pub factories: Factories,
 }
 
 impl Contexts {
     fn new(task: &'static Task, count: Count, name: &'static str, local: bool) -> Result<Self, JobError> {
         let (arrivals, handler) = Arrivals::new(task, count)?;
-        let builder = task.client(name).contexts(2).local_paths(local).sharing(Sharing::Exclusive);
+        let builder =
+            task.client(name).contexts(2).factories(FACTORIES).local_paths(local).sharing(Sharing::Exclusive);
         let mut client: Client = builder.dispatch(COUNTED, handler).create()?;
         let (first, second) = (kernel::context(&mut client, 0)?, kernel::context(&mut client, 1)?);
         let (to_first, to_second) = (client.endpoint(0, 0)?, client.endpoint(0, 1)?);
-        Ok(Self { first, second, to_first, to_second, arrivals, count })
+        let factories = Factories::register(&mut client)?;
+        Ok(Self { first, second, to_first, to_second, arrivals, count, factories })
     }
 
     /// Advances until `number` messages have come.
@@ -61,7 +65,7 @@ impl Contexts {
     /// that has come back some such times later.
     pub fn rest(&mut self) -> Result<u64, JobError> {
         let number = self.arrivals.number();
-        self.send(self.to_first)?;
+        self.send(self.to_first, By::Call)?;
         self.settle(number + 1);
         let rested = self.first.now_ns() + REST_PACES * PACE_NS + PACE_NS / 2;
         while self.first.now_ns() < rested {
@@ -71,36 +75,43 @@ impl Contexts {
     }
 
     /// `send_immediate` of 8 bytes from the first context, counted; the message is still under way.
-    fn send(&mut self, target: Endpoint) -> Result<u32, JobError> {
-        Ok(self.count.between(send_immediate(self.count, &mut self.first, target, black_box(WORD))?))
+    fn send(&mut self, target: Endpoint, by: By) -> Result<u32, JobError> {
+        let (count, word) = (self.count, black_box(WORD));
+        Ok(count.between(match by {
+            By::Call => send_immediate(count, &mut self.first, target, word)?,
+            By::Factory => self.factories.send_immediate(count, &mut self.first, target, word)?,
+        }))
     }
 
     /// The same to itself by the torus, from rest, and its reception.
-    pub fn send_and_settle(&mut self) -> Result<u32, JobError> {
+    pub fn send_and_settle(&mut self, by: By) -> Result<u32, JobError> {
         self.rest()?;
         let number = self.arrivals.number();
-        let instructions = self.send(self.to_first)?;
+        let instructions = self.send(self.to_first, by)?;
         self.settle(number + 1);
         Ok(instructions)
     }
 
     /// `send` of 512 bytes from the first context, counted, and its reception.
-    pub fn send_eager(&mut self, target: Endpoint) -> Result<u32, JobError> {
+    pub fn send_eager(&mut self, target: Endpoint, by: By) -> Result<u32, JobError> {
         let number = self.arrivals.number();
-        let readings = send_eager(self.count, &mut self.first, target)?;
+        let readings = match by {
+            By::Call => send_eager(self.count, &mut self.first, target)?,
+            By::Factory => self.factories.send_eager(self.count, &mut self.first, target)?,
+        };
         self.settle(number + 1);
         Ok(self.count.between(readings))
     }
 
     /// The reception of one 8-byte message that the first context sends to itself.
     fn receive_self(&mut self) -> Result<u32, JobError> {
-        self.send(self.to_first)?;
+        self.send(self.to_first, By::Call)?;
         self.arrivals.reception(self.count, &mut self.first).ok_or(JobError::Other("no message from self"))
     }
 
     /// The reception of one 8-byte message by the second context.
     fn receive_shared(&mut self) -> Result<u32, JobError> {
-        self.send(self.to_second)?;
+        self.send(self.to_second, By::Call)?;
         self.arrivals.reception(self.count, &mut self.second).ok_or(JobError::Other("no message in the ring"))
     }
 
@@ -148,13 +159,16 @@ fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> 
         near.second.advance();
         Ok(count.between(readings))
     })?;
-    row("send-immediate-8-shared-memory", || {
+    let mut send = |by| {
         let (number, target) = (near.arrivals.number(), near.to_second);
-        let instructions = near.send(target)?;
+        let instructions = near.send(target, by)?;
         near.settle(number + 1);
         Ok(instructions)
-    })?;
-    row("send-512-shared-memory", || near.send_eager(near.to_second))?;
+    };
+    row("send-immediate-8-shared-memory", || send(By::Call))?;
+    row("send-immediate-8-shared-memory-factory", || send(By::Factory))?;
+    row("send-512-shared-memory", || near.send_eager(near.to_second, By::Call))?;
+    row("send-512-shared-memory-factory", || near.send_eager(near.to_second, By::Factory))?;
     row("receive-self", || near.receive_self())?;
     row("receive-shared-memory", || near.receive_shared())?;
     row("advance-empty", || near.advance_empty())
@@ -163,7 +177,8 @@ fn quiet_rows(task: &'static Task, near: &mut Contexts) -> Result<(), JobError> 
 /// The rows in which packets leave the node and come back.
 fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), JobError> {
     let target = far.to_first;
-    slow_row("send-immediate-8", || far.send_and_settle())?;
+    slow_row("send-immediate-8", || far.send_and_settle(By::Call))?;
+    slow_row("send-immediate-8-factory", || far.send_and_settle(By::Factory))?;
     slow_row("send-immediate-8-kick", || {
         far.rest()?;
         let number = far.arrivals.number();
@@ -173,7 +188,11 @@ fn torus_rows(task: &Task, far: &mut Contexts, engine: &mut Port) -> Result<(), 
     })?;
     slow_row("send-512", || {
         far.rest()?;
-        far.send_eager(target)
+        far.send_eager(target, By::Call)
+    })?;
+    slow_row("send-512-factory", || {
+        far.rest()?;
+        far.send_eager(target, By::Factory)
     })?;
     slow_row("receive-torus", || receive(task, far, engine, false))?;
     slow_row("receive-torus-fifo", || receive(task, far, engine, true))
@@ -187,7 +206,7 @@ fn receive(task: &Task, far: &mut Contexts, engine: &mut Port, fifo: bool) -> Re
     loop {
         let rested = far.rest()?;
         let (number, before) = (far.arrivals.number(), received());
-        far.send(far.to_first)?;
+        far.send(far.to_first, By::Call)?;
         engine.drive();
         while task.now_ns() < rested + paces * PACE_NS {}
         if fifo {

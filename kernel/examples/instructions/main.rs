@@ -27,6 +27,7 @@
 //! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `fetch` of 8 bytes, by the torus | its return: the request is queued |
 //! | `put-8-shared-memory`, `rmw-8-shared-memory` | the same, to a task of the node | its return: it is done |
 //! | `fence-after-N-sends` | call of `fence`, N messages of 8 bytes were just sent | its return: the fence is queued |
+//! | `*-factory` | call of `execute` of a factory for it (SPEC M-2) | as without |
 //! | `*-after-fences` | as without, in a program that has fenced: the same (SPEC F-4) | |
 //! | `receive-*` | call of the `advance` that takes an 8-byte message in | first statement of its handler |
 //! | `receive-torus` | the same; the packet lies in the virtqueue | the same, through engine and reception FIFO |
@@ -63,6 +64,7 @@
 
 mod alone;
 mod count;
+mod factories;
 mod one_sided;
 mod pair;
 

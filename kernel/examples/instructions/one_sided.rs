@@ -2,6 +2,7 @@
 
 use crate::alone::{Contexts, EAGER, Readings};
 use crate::count::{Count, row, slow_row};
+use crate::factories::By;
 use crate::{Arrivals, WORD};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
@@ -12,7 +13,7 @@ use kernel::{
 /// Operations that have ended.
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
-fn ended(_: &mut Active, _: Completion) {
+pub fn ended(_: &mut Active, _: Completion) {
     ENDED.fetch_add(1, Relaxed);
 }
 
@@ -23,28 +24,35 @@ fn fetched(_: &mut Active, _: Fetched) {
 /// Rows of puts and updates of a word of the second context's, through the memory of the node.
 pub fn near_rows(task: &Task, near: &mut Contexts) -> Result<(), JobError> {
     let region = region(task, near)?;
-    row("put-8-shared-memory", || near.put(region))?;
-    row("rmw-8-shared-memory", || near.fetch(region))
+    row("put-8-shared-memory", || near.put(region, By::Call))?;
+    row("put-8-shared-memory-factory", || near.put(region, By::Factory))?;
+    row("rmw-8-shared-memory", || near.fetch(region, By::Call))?;
+    row("rmw-8-shared-memory-factory", || near.fetch(region, By::Factory))
 }
 
 /// The same over the network, then fences, then what they cost those who send.
 pub fn far_rows(task: &Task, far: &mut Contexts) -> Result<(), JobError> {
     let region = region(task, far)?;
-    slow_row("put-8", || {
-        far.rest()?;
-        far.put(region)
-    })?;
-    slow_row("rmw-8", || {
-        far.rest()?;
-        far.fetch(region)
-    })?;
-    slow_row("fence-after-0-sends", || far.fence(0))?;
-    slow_row("fence-after-10-sends", || far.fence(10))?;
-    slow_row("fence-after-1000-sends", || far.fence(1000))?;
-    slow_row("send-immediate-8-after-fences", || far.send_and_settle())?;
+    for (name, by) in [("put-8", By::Call), ("put-8-factory", By::Factory)] {
+        slow_row(name, || {
+            far.rest()?;
+            far.put(region, by)
+        })?;
+    }
+    for (name, by) in [("rmw-8", By::Call), ("rmw-8-factory", By::Factory)] {
+        slow_row(name, || {
+            far.rest()?;
+            far.fetch(region, by)
+        })?;
+    }
+    slow_row("fence-after-0-sends", || far.fence(0, By::Call))?;
+    slow_row("fence-after-0-sends-factory", || far.fence(0, By::Factory))?;
+    slow_row("fence-after-10-sends", || far.fence(10, By::Call))?;
+    slow_row("fence-after-1000-sends", || far.fence(1000, By::Call))?;
+    slow_row("send-immediate-8-after-fences", || far.send_and_settle(By::Call))?;
     slow_row("send-512-after-fences", || {
         far.rest()?;
-        far.send_eager(far.to_first)
+        far.send_eager(far.to_first, By::Call)
     })
 }
 
@@ -56,7 +64,7 @@ fn region(task: &Task, contexts: &mut Contexts) -> Result<RegionHandle, JobError
 }
 
 impl Contexts {
-    fn put(&mut self, region: RegionHandle) -> Result<u32, JobError> {
+    fn put(&mut self, region: RegionHandle, by: By) -> Result<u32, JobError> {
         let operation = Put {
             target: self.to_second,
             region,
@@ -68,12 +76,15 @@ impl Contexts {
             remote_done: Some(Done { call: &ended, cookie: 0 }),
         };
         let before = ENDED.load(Relaxed);
-        let readings = put(self.count, &mut self.first, operation)?;
+        let readings = match by {
+            By::Call => put(self.count, &mut self.first, operation)?,
+            By::Factory => self.factories.put(self.count, &mut self.first, operation)?,
+        };
         self.settle_operation(before);
         Ok(self.count.between(readings))
     }
 
-    fn fetch(&mut self, region: RegionHandle) -> Result<u32, JobError> {
+    fn fetch(&mut self, region: RegionHandle, by: By) -> Result<u32, JobError> {
         let operation = Fetch {
             target: self.to_second,
             region,
@@ -82,13 +93,16 @@ impl Contexts {
             done: Some(OnFetched { call: &fetched, cookie: 0 }),
         };
         let before = ENDED.load(Relaxed);
-        let readings = fetch(self.count, &mut self.first, operation)?;
+        let readings = match by {
+            By::Call => fetch(self.count, &mut self.first, operation)?,
+            By::Factory => self.factories.fetch(self.count, &mut self.first, operation)?,
+        };
         self.settle_operation(before);
         Ok(self.count.between(readings))
     }
 
     /// A fence behind `sends` messages that were just sent.
-    fn fence(&mut self, sends: u32) -> Result<u32, JobError> {
+    fn fence(&mut self, sends: u32, by: By) -> Result<u32, JobError> {
         self.rest()?;
         let (target, before, number) = (self.to_first, ENDED.load(Relaxed), self.arrivals.number());
         for _ in 0..sends {
@@ -96,7 +110,10 @@ impl Contexts {
         }
         // Leaves room for the fence, as it does without messages.
         self.first.advance();
-        let readings = fence(self.count, &mut self.first, target)?;
+        let readings = match by {
+            By::Call => fence(self.count, &mut self.first, target)?,
+            By::Factory => self.factories.fence(self.count, &mut self.first, target)?,
+        };
         self.settle_operation(before);
         self.settle(number + sends);
         Ok(self.count.between(readings))

@@ -107,13 +107,3 @@ impl Suite {
         ((self.rank + 1) % self.size, (self.rank + self.size - 1) % self.size)
     }
 }
-
-/// The suite, as chapters know it that only claim.
-pub struct Check<'a>(pub &'a Suite);
-
-impl Check<'_> {
-    /// A claim, and whether it holds.
-    pub fn that(&mut self, claim: &'static str, holds: bool) {
-        self.0.that(claim, holds);
-    }
-}

@@ -1,7 +1,7 @@
 //! Chapter "collectives": each of them against plain loops, with plain and scattered data, in place and not, for several
 //! roots; many at a time; operators that do not commute.
 
-use crate::check::Check;
+use crate::check::Suite;
 use crate::desk::{Desk, holds, put, word};
 use crate::operators::{compose, map, map_type, maps};
 use heapless::Vec;
@@ -49,7 +49,8 @@ impl Case<'_> {
     }
 }
 
-pub fn run(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+pub fn run(suite: &Suite) -> Result<()> {
+    let (mpi, desk, check) = (&suite.mpi, &suite.desk, suite);
     let (comm, types, int) = (mpi.world(), mpi.types(), Datatype::of::<i32>());
     let gaps = types.resized(&int, 0, 8)?;
     let scattered = types.indexed(&[1, 2], &[3, 0], &int)?;
@@ -82,7 +83,7 @@ fn operand(in_place: bool, data: &Data) -> Operand<'_> {
 }
 
 /// Collectives of equal blocks.
-fn moves(case: &Case, check: &mut Check, in_place: bool) -> Result<()> {
+fn moves(case: &Case, check: &Suite, in_place: bool) -> Result<()> {
     let Case { comm, desk, width, root, round, .. } = *case;
     let (size, count, rank) = (case.size(), 2, comm.rank() as usize);
     let block = count * width;
@@ -127,7 +128,7 @@ fn moves(case: &Case, check: &mut Check, in_place: bool) -> Result<()> {
 }
 
 /// Collectives of blocks of any lengths, which lie in reverse order with gaps between them.
-fn listed(case: &Case, check: &mut Check, in_place: bool) -> Result<()> {
+fn listed(case: &Case, check: &Suite, in_place: bool) -> Result<()> {
     let Case { comm, desk, width, root, round, .. } = *case;
     let (size, rank) = (case.size(), comm.rank() as usize);
     let counts: Vec<usize, RANKS> = (0..size).map(Case::count).collect();
@@ -136,7 +137,7 @@ fn listed(case: &Case, check: &mut Check, in_place: bool) -> Result<()> {
     let blocks = |data| Blocks { data, counts: &counts, displacements: &places };
     let own = case.left(counts[rank])?;
     let place = received.displaced(places[rank], counts[rank])?;
-    let every = |check: &mut Check, name, value: &dyn Fn(u32, usize) -> i32| -> Result<()> {
+    let every = |check: &Suite, name, value: &dyn Fn(u32, usize) -> i32| -> Result<()> {
         let mut right = true;
         for from in 0..size {
             let part = received.displaced(places[from], counts[from])?;
@@ -193,13 +194,7 @@ fn listed(case: &Case, check: &mut Check, in_place: bool) -> Result<()> {
 }
 
 /// Reductions by a predefined operator, of data that begins in the middle of a word.
-fn reductions(
-    comm: Communicator<Task>,
-    desk: &Desk,
-    check: &mut Check,
-    root: u32,
-    in_place: bool,
-) -> Result<()> {
+fn reductions(comm: Communicator<Task>, desk: &Desk, check: &Suite, root: u32, in_place: bool) -> Result<()> {
     let (size, rank, len) = (comm.size(), comm.rank(), 7usize);
     let (own, into) = (Data::of::<i32>(&desk.left, 20, len)?, Data::of::<i32>(&desk.right, 12, len)?);
     let fill = |in_place: bool| -> Result<()> {
@@ -246,7 +241,7 @@ fn reductions(
 }
 
 /// Reductions by an operator that does not commute, of a derived type.
-fn ordered(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check, root: u32, in_place: bool) -> Result<()> {
+fn ordered(mpi: &Mpi<Task>, desk: &Desk, check: &Suite, root: u32, in_place: bool) -> Result<()> {
     let (comm, op, datatype) = (mpi.world(), Op::create(compose, false), map_type(mpi)?);
     let (size, rank, len) = (comm.size(), comm.rank(), 4usize);
     let data = |memory: &pami::Shared, count| Data::new(memory.clone(), 8, count, datatype.clone());
@@ -281,7 +276,7 @@ fn ordered(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check, root: u32, in_place:
 }
 
 /// More collectives at a time than the layer below has room for, completed from the last on.
-fn many(comm: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn many(comm: Communicator<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     const MANY: usize = 48;
     let (size, rank) = (comm.size(), comm.rank());
     desk.clear()?;
@@ -320,7 +315,7 @@ fn many(comm: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<()> 
 }
 
 /// Vectors that take many packets, plain and packed.
-fn long(comm: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn long(comm: Communicator<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     let types = comm.library().types();
     let gaps = types.resized(&Datatype::of::<i32>(), 0, 12)?;
     gaps.commit();
@@ -347,7 +342,7 @@ fn long(comm: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<()> 
 }
 
 /// A communicator of one process.
-fn itself(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn itself(mpi: &Mpi<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     let comm = mpi.itself();
     let (own, into) = (Data::of::<i32>(&desk.left, 0, 4)?, Data::of::<i32>(&desk.right, 0, 4)?);
     let mut one = |name, result: Result<()>| -> Result<()> {
@@ -372,7 +367,7 @@ fn itself(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
 }
 
 /// Calls that every process gets wrong, with the class that the standard gives them.
-fn refusals(comm: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn refusals(comm: Communicator<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     let size = comm.size();
     let (own, into) = (Data::of::<i32>(&desk.left, 0, 4)?, Data::of::<i32>(&desk.right, 0, 4)?);
     let (few, at_end) = (own.part(0, 3)?, Data::of::<i32>(&desk.right, desk.right.len() - 16, 4)?);

@@ -1,6 +1,6 @@
 //! Chapter "datatypes": derived types, packing, and messages between different types of one signature.
 
-use crate::check::Check;
+use crate::check::Suite;
 use crate::desk::{Desk, holds, put, word};
 use kernel::Task;
 use mpi::{Basic, Data, Datatype, Error, Mpi, Native, Result};
@@ -23,7 +23,8 @@ fn shapes(mpi: &Mpi<Task>) -> Result<[(&'static str, Datatype, &'static [isize])
     ])
 }
 
-pub fn run(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+pub fn run(suite: &Suite) -> Result<()> {
+    let (mpi, desk, check) = (&suite.mpi, &suite.desk, suite);
     places(mpi, desk, check)?;
     signatures(mpi, desk, check)?;
     packing(mpi, desk, check)?;
@@ -32,7 +33,7 @@ pub fn run(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
 }
 
 /// Values are where the type says, whoever asks.
-fn places(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn places(mpi: &Mpi<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     for (name, datatype, places) in shapes(mpi)? {
         desk.clear()?;
         datatype.commit();
@@ -65,7 +66,7 @@ fn places(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
 }
 
 /// What is sent as one type is received as another of the same signature.
-fn signatures(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn signatures(mpi: &Mpi<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     let world = mpi.world();
     for (name, datatype, _) in shapes(mpi)? {
         datatype.commit();
@@ -111,7 +112,7 @@ fn signatures(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
     Ok(())
 }
 
-fn packing(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn packing(mpi: &Mpi<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     for (name, datatype, _) in shapes(mpi)? {
         desk.clear()?;
         let data = Data::new(desk.left.clone(), 128, 6, datatype.clone())?;
@@ -134,7 +135,7 @@ fn packing(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
     Ok(())
 }
 
-fn bounds(mpi: &Mpi<Task>, check: &mut Check) -> Result<()> {
+fn bounds(mpi: &Mpi<Task>, check: &Suite) -> Result<()> {
     let (types, int) = (mpi.types(), Datatype::of::<i32>());
     let moved = types.resized(&types.indexed(&[1], &[2], &int)?, -4, 24)?;
     check.that("bounds are what they were set to", (moved.lb(), moved.ub(), moved.extent()) == (-4, 20, 24));
@@ -153,7 +154,7 @@ fn bounds(mpi: &Mpi<Task>, check: &mut Check) -> Result<()> {
     Ok(())
 }
 
-fn refusals(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn refusals(mpi: &Mpi<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     let (types, world) = (mpi.types(), mpi.world());
     let int = Datatype::of::<i32>();
     let pair = types.contiguous(2, &int)?;

@@ -10,11 +10,13 @@ mod communicators;
 mod datatypes;
 mod desk;
 mod environment;
+mod one_sided;
 mod operators;
 mod point_to_point;
 mod threads;
+mod topologies;
 
-use check::{Check, Outcome, Suite};
+use check::{Outcome, Suite};
 use kernel::{JobError, Task};
 use mpi::{Error, Mpi, Settings, Threads};
 
@@ -23,8 +25,17 @@ kernel::entry!(main);
 /// Contexts of the library; communicators are hashed over them.
 const CONTEXTS: u8 = 2;
 
-const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 3] =
-    [("point-to-point", point_to_point::run), ("environment", environment::run), ("threads", threads::run)];
+const CHAPTERS: [(&str, fn(&Suite) -> Outcome); 9] = [
+    ("point-to-point", point_to_point::run),
+    ("datatypes", datatypes::run),
+    ("operators", operators::run),
+    ("collectives", collectives::run),
+    ("communicators", communicators::run),
+    ("topologies", topologies::run),
+    ("environment", environment::run),
+    ("one-sided", one_sided::run),
+    ("threads", threads::run),
+];
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     let only = chosen(task)?;

@@ -1,6 +1,6 @@
 //! Chapter "operators": every predefined operator on every type that it takes, over all ranks and locally.
 
-use crate::check::Check;
+use crate::check::Suite;
 use crate::desk::{Desk, holds, put};
 use core::ops::{BitAnd, BitOr, BitXor};
 use kernel::Task;
@@ -13,7 +13,7 @@ const LEN: usize = 3;
 
 /// Whether all ranks get what a plain loop in the order of ranks gives.
 fn over<T: Native + Default + PartialEq>(
-    (world, desk, check): (Communicator<Task>, &Desk, &mut Check),
+    (world, desk, check): (Communicator<Task>, &Desk, &Suite),
     name: &'static str,
     op: Op,
     value: impl Fn(u32, usize) -> T,
@@ -57,7 +57,7 @@ macro_rules! integers {
 
 integers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
-fn integers<T: Integer>(world: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn integers<T: Integer>(world: Communicator<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     // Some are 0, so that logical operators have both.
     let value = |rank: u32, at: usize| {
         let word = (rank * 7 + at as u32 * 3 + 1).wrapping_mul(0x9e37_79b9);
@@ -121,7 +121,8 @@ pub fn map_type(mpi: &Mpi<Task>) -> Result<Datatype> {
     Ok(datatype)
 }
 
-pub fn run(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+pub fn run(suite: &Suite) -> Result<()> {
+    let (mpi, desk, check) = (&suite.mpi, &suite.desk, suite);
     let world = mpi.world();
     integers::<i8>(world, desk, check)?;
     integers::<i16>(world, desk, check)?;
@@ -176,7 +177,7 @@ pub fn run(mpi: &Mpi<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
 }
 
 /// Pairs of a value and an index; two ranks have the same value.
-fn located(world: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<()> {
+fn located(world: Communicator<Task>, desk: &Desk, check: &Suite) -> Result<()> {
     let value = |rank: u32, at: usize| ((rank / 2 + at as u32) * 5 % 7) as i16;
     macro_rules! pairs {
         ($($name:ident $value:ident $index:ident),*) => {$({
@@ -197,7 +198,7 @@ fn located(world: Communicator<Task>, desk: &Desk, check: &mut Check) -> Result<
 struct Pair<T>(T);
 
 fn pairwise<T: Native + PartialEq>(
-    (world, desk, check): (Communicator<Task>, &Desk, &mut Check),
+    (world, desk, check): (Communicator<Task>, &Desk, &Suite),
     name: &'static str,
     op: Op,
     value: impl Fn(u32, usize) -> Pair<T>,

@@ -209,6 +209,9 @@ fn cancel(suite: &Suite) -> Outcome {
     let mut other = suite.world.irecv(&second, before, 6)?;
     suite.mpi.cancel(&cancelled)?;
     suite.that("cancelled", suite.mpi.wait(&mut cancelled)?.cancelled);
+    // Nobody sends before the next one has cancelled.
+    let nothing = suite.room::<i32>(0)?;
+    suite.world.sendrecv(&nothing, before, 7, &nothing, next, 7)?;
     let mut send = suite.world.isend(&suite.numbers(&[suite.rank])?, next, 6)?;
     suite.that("the other is not", !suite.mpi.wait(&mut other)?.cancelled);
     suite.equal("its value", suite.values::<i32, 1>(&second)?[0], before);

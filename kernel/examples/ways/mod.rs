@@ -23,7 +23,7 @@ pub struct Ways {
     pub task: &'static Task,
     pub clients: [Client; SIDES],
     /// Those of the first client, then those of the second.
-    pub contexts: [Context; SIDES * CONTEXTS],
+    pub contexts: heapless::Vec<Context, { SIDES * CONTEXTS }>,
     /// By client.
     pub regions: [Region; SIDES],
     /// By client, then by task.
@@ -71,10 +71,13 @@ impl Ways {
         })?;
         let (mut meeting, near) = Meeting::prepare(task, builder(0, "near").dispatch(TELL, tell))?;
         let mut clients = [near.create()?, builder(1, "far").local_paths(false).create()?];
-        let mut contexts = collect(|number| {
-            Ok(kernel::context(&mut clients[number / CONTEXTS], (number % CONTEXTS) as u8)?)
-        })?;
-        let contexts_of: &mut [Context; SIDES * CONTEXTS] = &mut contexts;
+        let mut contexts = heapless::Vec::<Context, { SIDES * CONTEXTS }>::new();
+        for client in &mut clients {
+            for offset in 0..CONTEXTS as u8 {
+                let _ = contexts.push(kernel::context(client, offset)?);
+            }
+        }
+        let contexts_of = &mut contexts;
         let regions: [Region; SIDES] = collect(|side| {
             let rights = Rights::READ | Rights::WRITE | Rights::UPDATE;
             let buffer = task.memory().buffer(bytes)?;

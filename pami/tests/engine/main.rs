@@ -7,6 +7,7 @@ mod clients;
 mod collectives;
 mod deaths;
 mod divided;
+mod factories;
 mod fence_forms;
 mod fences;
 mod geometries;

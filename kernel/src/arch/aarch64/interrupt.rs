@@ -4,8 +4,8 @@ use crate::arch::{self, ADAPTERS, Claim};
 use crate::layout::Region;
 use crate::node;
 use crate::tree::{Controller, Interrupt, Machine};
-use arm_gic::gicv3::{GicCpuInterface, SgiTarget, SgiTargetGroup};
-use arm_gic::{IntId, InterruptGroup, Trigger};
+use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup};
+use arm_gic::{IntId, Trigger};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};
 use drivers::irq::gic::{Gic, IrqError};
@@ -18,9 +18,9 @@ static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
 const WAKEUP: IntId = IntId::sgi(0);
 /// Bytes of a redistributor's registers without the frames of a GICv4.
 const REDISTRIBUTOR_BYTES: usize = 0x2_0000;
-/// Where the shared interrupts begin.
-const FIRST_SHARED: u32 = 32;
+/// Where the harts' own interrupts and the shared ones begin; below are the software-generated ones.
 const FIRST_PRIVATE: u32 = 16;
+const FIRST_SHARED: u32 = 32;
 
 fn words(error: IrqError) -> &'static str {
     match error {
@@ -48,7 +48,7 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     let id = machine.harts.get(arch::hart()).ok_or("no such hart")?.id;
     let timer = machine.timer_interrupt.and_then(|number| number.checked_sub(FIRST_PRIVATE));
     let timer = timer.filter(|&number| number < IntId::PPI_COUNT).ok_or("the tree names no virtual timer")?;
-    GicCpuInterface::enable_system_register_el1();
+    GicCpuInterface::enable_system_register_el1(true);
     {
         let mut gic = GIC.lock();
         let gic = gic.as_mut().ok_or("it is not started")?;
@@ -114,7 +114,12 @@ pub(crate) fn claim() -> Option<Claim> {
 /// Ends what [`claim`] began.
 pub(crate) fn complete(claim: Claim) {
     let (Claim::Adapter(number) | Claim::Wakeup(number)) = claim;
-    if let Ok(id) = IntId::try_from(number) {
+    let id = match number {
+        ..FIRST_PRIVATE => Some(IntId::sgi(number)),
+        FIRST_PRIVATE..FIRST_SHARED => Some(IntId::ppi(number - FIRST_PRIVATE)),
+        _ => shared(number),
+    };
+    if let Some(id) = id {
         GicCpuInterface::end_interrupt(id, InterruptGroup::Group1);
     }
 }

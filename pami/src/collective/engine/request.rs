@@ -120,6 +120,10 @@ pub enum CollectError {
     TooLong,
     /// Endpoints cannot share the work: not of that collective, or the root has too many, or some that are other tasks'.
     NotDivisible(Collective),
+    /// The factory was registered by another client than the context's (SPEC M-6).
+    ForeignFactory,
+    /// The factory is one for this collective, not for the one that is called (SPEC M-6).
+    OtherCollective(Collective),
     /// Its data does not flow from those who are instructed to those who are not, or lengths differ.
     Form,
 }
@@ -144,6 +148,12 @@ impl fmt::Display for CollectError {
                     f,
                     "endpoints cannot share a {what} so: see Collect::divided; a root has at most {SERVERS}"
                 )
+            }
+            Self::ForeignFactory => {
+                f.write_str("the factory is another client's: register one with this client")
+            }
+            Self::OtherCollective(what) => {
+                write!(f, "the factory is for a {what:?}: pass one that was registered for what is called")
             }
             Self::Form => f.write_str("nobody would hear of the collective: instruct all endpoints"),
             Self::TooLong => write!(f, "a collective has at most {} bytes", u32::MAX),

@@ -69,14 +69,14 @@ mod tests {
         let memory = pami::Buffer::new(vec![0u8; 1024].leak()).unwrap().share();
         let limit = memory.len();
         let arena = Arena::new(memory);
-        let find = |len, used: &[Range<usize>]| arena.find(len, used.iter().cloned());
+        let find = |len, used: &[[usize; 2]]| arena.find(len, used.iter().map(|&[start, end]| start..end));
         assert_eq!(find(limit, &[]), Ok(Some(0)));
         assert!(matches!(find(limit + 1, &[]), Err(Error::NoMem { limit: of, .. }) if of == limit));
-        assert_eq!(find(100, &[0..70]), Ok(Some(128)));
-        assert_eq!(find(64, &[0..64, 128..192]), Ok(Some(64)));
-        assert_eq!(find(65, &[0..64, 128..192]), Ok(Some(192)));
-        assert_eq!(find(limit - 64, &[0..64, 128..192]), Ok(None));
-        assert_eq!(find(0, &[0..limit]), Ok(Some(0)));
+        assert_eq!(find(100, &[[0, 70]]), Ok(Some(128)));
+        assert_eq!(find(64, &[[0, 64], [128, 192]]), Ok(Some(64)));
+        assert_eq!(find(65, &[[0, 64], [128, 192]]), Ok(Some(192)));
+        assert_eq!(find(limit - 64, &[[0, 64], [128, 192]]), Ok(None));
+        assert_eq!(find(0, &[[0, limit]]), Ok(Some(0)));
         assert_eq!(together([1, 0, 65]), Some((129, [0, 64, 64])));
         assert_eq!(together([usize::MAX, 1, 1]), None);
     }

@@ -42,6 +42,7 @@ impl<N: Node> Communicator<N> {
     /// [`Error::NoMem`] without room at one of them, [`Error::NodeDead`]; [`Error::Callback`] of an attribute.
     pub fn dup(&self) -> Result<Self> {
         let new = self.create(&self.group()?)?.ok_or(Error::Group)?;
+        let new = new.with_grid(self.grid()?)?;
         match self.copy_attributes(&new) {
             Ok(()) => Ok(new),
             Err(error) => {
@@ -184,7 +185,8 @@ impl<N: Node> Communicator<N> {
         let (slot, generation, mut request) = library.enter(lane.into(), |active, state| {
             let members = library.lists.lock().members(group, active.population(), lane)?;
             let request = state.requests.open(None)?;
-            let (slot, generation) = state.communicators.add(Entry { id, members, rank, group: *group })?;
+            let (slot, generation) =
+                state.communicators.add(Entry { id, members, rank, group: *group, grid: None })?;
             let handling = library.handling.get().ok_or(Error::Finalized)?;
             let done = handling.ended(state.requests.cookie(request));
             active.create_geometry(NewGeometry { id, members, domains: None, done })?;

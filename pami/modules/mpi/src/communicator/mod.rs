@@ -6,6 +6,7 @@
 mod create;
 mod ids;
 
+use crate::cartesian::Grid;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::lane::State;
@@ -56,6 +57,8 @@ pub(crate) struct Entry {
     pub(crate) members: Members<'static>,
     pub(crate) rank: u32,
     pub(crate) group: Group,
+    /// Its topology.
+    pub(crate) grid: Option<Grid>,
 }
 
 struct Place {
@@ -233,9 +236,16 @@ impl<N: Node> Mpi<N> {
                 members,
                 rank: task,
                 group: Group::range(0, library.node.tasks(), 1),
+                grid: None,
             })?;
             let members = Members::range(population, 0..1, task, 1, 1)?;
-            state.communicators.add(Entry { id: SELF, members, rank: 0, group: Group::range(task, 1, 1) })?;
+            state.communicators.add(Entry {
+                id: SELF,
+                members,
+                rank: 0,
+                group: Group::range(task, 1, 1),
+                grid: None,
+            })?;
             let slot = state.requests.open(None)?;
             let done = library.handling.get().ok_or(Error::Finalized)?.ended(state.requests.cookie(slot));
             active.create_geometry(NewGeometry { id: SELF, members, domains: None, done })?;

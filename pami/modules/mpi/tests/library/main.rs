@@ -1,5 +1,8 @@
 //! The library on the model machine: a thread for each task, each with its instance.
 
+mod collectives;
+mod communicators;
+mod endings;
 #[allow(dead_code, unused_imports, reason = "shared with the engine's tests, which use all of it")]
 #[path = "../../../../tests/engine/machine/mod.rs"]
 mod machine;

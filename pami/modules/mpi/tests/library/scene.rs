@@ -35,6 +35,20 @@ pub fn run_threads(
     threads: Threads,
     task: impl Fn(Library) + Send + Sync + 'static,
 ) {
+    run_tasks(tasks, per_node, settings, threads, move |library| {
+        task(library);
+        library.finalize().unwrap();
+    });
+}
+
+/// As [`run_threads`], of tasks that do not all come to an end together.
+pub fn run_tasks(
+    tasks: u32,
+    per_node: u32,
+    settings: Settings,
+    threads: Threads,
+    task: impl Fn(Library) + Send + Sync + 'static,
+) {
     let task: &'static _ = Box::leak(Box::new(task));
     let (ended, ends) = mpsc::channel();
     for node in machine_of(tasks, per_node) {
@@ -43,7 +57,6 @@ pub fn run_threads(
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let library = Mpi::init_thread(node, settings, threads).unwrap();
                 task(library);
-                library.finalize().unwrap();
             }));
             let _ = ended.send(outcome.is_ok());
         });

@@ -1,4 +1,4 @@
-//! What a message costs, in instructions: counted in the guest, whatever the host's speed (SPEC N-9, F-4).
+//! What a message costs, in instructions: counted in the guest, whatever the host's speed (SPEC N-9, F-4, M-2).
 
 use std::sync::OnceLock;
 use tests::on_both_architectures;
@@ -32,5 +32,17 @@ on_both_architectures! {
         for send in ["send-immediate-8", "send-512"] {
             assert_eq!(count(arch, &format!("{send}-after-fences")), count(arch, send), "{send}");
         }
+    }
+
+    fn m2_a_factory_costs_at_most_10_instructions_more_than_the_direct_call(arch) {
+        const MOST: u32 = 10;
+        let factories = counts(arch).iter().filter_map(|count| Some((count, count.row.strip_suffix("-factory")?)));
+        let mut rows = 0;
+        for (through, direct) in factories {
+            let (through, direct_count) = (through.instructions, count(arch, direct));
+            assert!(through <= direct_count + MOST, "{direct} on {arch}: {through} over {direct_count}");
+            rows += 1;
+        }
+        assert_eq!(rows, 9, "one for each function and path");
     }
 }

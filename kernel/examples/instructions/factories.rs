@@ -1,0 +1,96 @@
+//! The same calls through factories (SPEC M-2): what a call is compared with lies in `alone` and `one_sided`.
+
+use crate::COUNTED;
+use crate::alone::{EAGER, Readings};
+use crate::count::Count;
+use crate::one_sided::ended;
+use kernel::{Client, Context, Done, Endpoint, Fetch, JobError, Payload, Put, SendError};
+use pami::factory::{FenceFunction, FetchFunction, ImmediateFunction, Outgoing, PutFunction, SendFunction};
+use pami::{Factory, FactoryError};
+
+/// Factories of a client.
+pub const FACTORIES: usize = 5;
+
+/// How an operation is asked for.
+#[derive(Clone, Copy)]
+pub enum By {
+    /// By a call of the context.
+    Call,
+    /// Through a factory.
+    Factory,
+}
+
+/// One of each kind.
+pub struct Factories {
+    immediate: Factory<ImmediateFunction>,
+    send: Factory<SendFunction>,
+    put: Factory<PutFunction>,
+    fetch: Factory<FetchFunction>,
+    fence: Factory<FenceFunction>,
+}
+
+impl Factories {
+    pub fn register(client: &mut Client) -> Result<Self, JobError> {
+        Self::all(client).map_err(|_| JobError::Other("a factory could not be registered"))
+    }
+
+    fn all(client: &mut Client) -> Result<Self, FactoryError> {
+        let protocol = client.protocol("counted")?;
+        Ok(Self {
+            immediate: client.register(&protocol, ImmediateFunction { dispatch: COUNTED })?,
+            send: client.register(&protocol, SendFunction { dispatch: COUNTED, rendezvous_from: None })?,
+            put: client.register(&protocol, PutFunction::default())?,
+            fetch: client.register(&protocol, FetchFunction::default())?,
+            fence: client.register(&protocol, FenceFunction)?,
+        })
+    }
+
+    #[inline(never)]
+    pub fn send_immediate(
+        &self,
+        count: Count,
+        context: &mut Context,
+        target: Endpoint,
+        word: u64,
+    ) -> Result<Readings, SendError> {
+        let factory = &self.immediate;
+        count.around(|| factory.execute(context, target, &[], &word.to_ne_bytes()))
+    }
+
+    #[inline(never)]
+    pub fn send_eager(
+        &self,
+        count: Count,
+        context: &mut Context,
+        target: Endpoint,
+    ) -> Result<Readings, SendError> {
+        let factory = &self.send;
+        count.around(|| {
+            let outgoing = Outgoing::new(target, Payload::Static(&EAGER));
+            factory.execute(context, outgoing).map_err(|(error, _)| error)
+        })
+    }
+
+    #[inline(never)]
+    pub fn put(&self, count: Count, context: &mut Context, put: Put) -> Result<Readings, SendError> {
+        let factory = &self.put;
+        count.around(|| factory.execute(context, put).map_err(|(error, _)| error))
+    }
+
+    #[inline(never)]
+    pub fn fetch(&self, count: Count, context: &mut Context, fetch: Fetch) -> Result<Readings, SendError> {
+        let factory = &self.fetch;
+        count.around(|| factory.execute(context, fetch))
+    }
+
+    #[inline(never)]
+    pub fn fence(
+        &self,
+        count: Count,
+        context: &mut Context,
+        target: Endpoint,
+    ) -> Result<Readings, SendError> {
+        let factory = &self.fence;
+        count.around(|| factory.execute(context, target, Done { call: &ended, cookie: 0 }))
+    }
+}

@@ -1,0 +1,368 @@
+//! Instructions to execute a function: each is passed a factory, which creates the communication object (SPEC M-2).
+
+use super::Factory;
+use super::function::{
+    CollectFunction, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PutFunction,
+    ReceiveFunction, SendFunction,
+};
+use super::object::ObjectMemory;
+use super::terms::{Here, InMemory};
+use crate::collective::engine::{Collect, CollectError};
+use crate::context::Active;
+use crate::device::Port;
+use crate::dispatch::{Done, OnReceived};
+use crate::endpoint::{Endpoint, TaskList};
+use crate::error::SendError;
+use crate::fetch::Fetch;
+use crate::get::Get;
+use crate::kept::KeptId;
+use crate::layout::Layout;
+use crate::put::Put;
+use crate::send::{Payload, Send};
+use rings::buffer::Buffer;
+
+/// What one send brings; the rest its factory knows. As in [`Send`].
+pub struct Outgoing<'a, P: Port> {
+    /// Who is to have it.
+    pub target: Endpoint,
+    /// Copied before the call returns; at most [`HEADER_LIMIT`](crate::send::HEADER_LIMIT) bytes.
+    pub header: &'a [u8],
+    /// At most `u32::MAX` bytes.
+    pub payload: Payload,
+    /// Which bytes of the payload the message is made of.
+    pub layout: Layout,
+    /// Called when the payload is the caller's again. Without it a payload's buffer is not given back.
+    pub local_done: Option<Done<P>>,
+    /// Called when the target's handler has had the whole message.
+    pub remote_done: Option<Done<P>>,
+}
+
+impl<'a, P: Port> Outgoing<'a, P> {
+    /// All bytes of a payload, without header and callbacks; those are to be filled in.
+    pub fn new(target: Endpoint, payload: Payload) -> Self {
+        Self { target, header: &[], payload, layout: Layout::Contiguous, local_done: None, remote_done: None }
+    }
+
+    #[inline(always)]
+    fn to(self, dispatch: u8) -> Send<'a, P> {
+        let Self { target, header, payload, layout, local_done, remote_done } = self;
+        Send { target, dispatch, header, payload, layout, local_done, remote_done }
+    }
+}
+
+impl<F> Factory<F> {
+    /// Whether it was registered by the context's client.
+    #[inline(always)]
+    fn check<P: Port>(&self, active: &Active<P>) -> Result<(), SendError> {
+        if self.settings().client == active.me.client() { Ok(()) } else { Err(SendError::ForeignFactory) }
+    }
+}
+
+impl Factory<ImmediateFunction> {
+    /// Sends a message that fits one packet, as [`Active::send_immediate`]. The packet is all the object there is.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    #[inline(always)]
+    pub fn execute<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        let settings = self.settings();
+        // The context has a route to endpoints of its own client only, so one comparison tells for both.
+        if target.client() == settings.client && active.send_on_route(target, settings.dispatch, header, data)
+        {
+            return Ok(());
+        }
+        self.execute_otherwise(active, target, header, data)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn execute_otherwise<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.send_packet(target, self.settings().dispatch, header, data)
+    }
+}
+
+impl Factory<SendFunction> {
+    /// Sends a message of any length, as [`Active::send`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    #[inline]
+    pub fn execute<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        outgoing: Outgoing<'_, P>,
+    ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, outgoing.payload));
+        }
+        let settings = self.settings();
+        active.send_on(outgoing.to(settings.dispatch), Here(Some(settings)))
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        outgoing: Outgoing<'_, P>,
+    ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, outgoing.payload));
+        }
+        let settings = self.settings();
+        active.send_on(outgoing.to(settings.dispatch), InMemory(settings, memory))
+    }
+}
+
+impl Factory<PutFunction> {
+    /// Writes into a region, as [`Active::put`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    #[inline(always)]
+    pub fn execute<P: Port>(&self, active: &mut Active<P>, put: Put<P>) -> Result<(), (SendError, Payload)> {
+        if self.settings().usual_for != put.target.client() {
+            return self.execute_otherwise(active, put);
+        }
+        active.put(put)
+    }
+
+    /// Over a path of the factory's own.
+    #[cold]
+    #[inline(never)]
+    fn execute_otherwise<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        put: Put<P>,
+    ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, put.payload));
+        }
+        active.put_on(put, Here(Some(self.settings())))
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        put: Put<P>,
+    ) -> Result<(), (SendError, Payload)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, put.payload));
+        }
+        active.put_on(put, InMemory(self.settings(), memory))
+    }
+}
+
+impl Factory<GetFunction> {
+    /// Reads from a region, as [`Active::get`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    pub fn execute<P: Port>(&self, active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
+        if self.settings().usual_for == active.me.client() {
+            return active.get_on(get, Here(None));
+        }
+        self.execute_otherwise(active, get)
+    }
+
+    /// Over a path of the factory's own.
+    #[inline(never)]
+    fn execute_otherwise<P: Port>(&self, active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
+        self.check(active)?;
+        active.get_on(get, Here(Some(self.settings())))
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        get: Get<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.get_on(get, InMemory(self.settings(), memory))
+    }
+}
+
+impl Factory<FetchFunction> {
+    /// Updates a word of a region, as [`Active::fetch`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    pub fn execute<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
+        if self.settings().usual_for == active.me.client() {
+            return active.fetch_on(fetch, Here(None));
+        }
+        self.execute_otherwise(active, fetch)
+    }
+
+    /// Over a path of the factory's own.
+    #[inline(never)]
+    fn execute_otherwise<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fetch_on(fetch, Here(Some(self.settings())))
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        fetch: Fetch<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fetch_on(fetch, InMemory(self.settings(), memory))
+    }
+}
+
+impl Factory<FenceFunction> {
+    /// Fences one endpoint, as [`Active::fence`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    #[inline]
+    pub fn execute<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        target: Endpoint,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence(target, done)
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        target: Endpoint,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_on(target, done, InMemory(self.settings(), memory))
+    }
+
+    /// Fences all contexts of some tasks, as [`Active::fence_tasks`]; its object lies in the context's memory.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    pub fn execute_tasks<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        tasks: impl Into<TaskList>,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_tasks(tasks, done)
+    }
+
+    /// The same with the object in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`execute_tasks`](Self::execute_tasks), with [`SendError::MemoryInUse`] instead of [`SendError::Again`].
+    pub fn execute_tasks_in<P: Port>(
+        &self,
+        memory: &'static ObjectMemory<P>,
+        active: &mut Active<P>,
+        tasks: impl Into<TaskList>,
+        done: Done<P>,
+    ) -> Result<(), SendError> {
+        self.check(active)?;
+        active.fence_tasks_on(tasks.into(), done, InMemory(self.settings(), memory))
+    }
+}
+
+impl Factory<CollectFunction> {
+    /// Starts the collective that the factory is for, as [`Active::collect`], with the factory's algorithm if it has
+    /// one; its object lies in the memory that the context has for collectives.
+    ///
+    /// # Errors
+    /// Those, [`CollectError::ForeignFactory`], and [`CollectError::OtherCollective`].
+    pub fn execute<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        mut collect: Collect<P>,
+    ) -> Result<(), CollectError> {
+        self.prepare(active, &mut collect)?;
+        active.collect(collect)
+    }
+
+    /// Bytes of scratch memory that the call needs, as [`Active::scratch_len`].
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn scratch_len<P: Port>(
+        &self,
+        active: &Active<P>,
+        collect: &Collect<P>,
+    ) -> Result<usize, CollectError> {
+        let mut collect = collect.clone();
+        self.prepare(active, &mut collect)?;
+        active.scratch_len(&collect)
+    }
+
+    fn prepare<P: Port>(&self, active: &Active<P>, collect: &mut Collect<P>) -> Result<(), CollectError> {
+        let settings = self.settings();
+        self.check(active).map_err(|_| CollectError::ForeignFactory)?;
+        if collect.what != settings.collective {
+            return Err(CollectError::OtherCollective(settings.collective));
+        }
+        collect.algorithm = settings.algorithm.or(collect.algorithm);
+        Ok(())
+    }
+}
+
+impl<P: Port> Factory<ReceiveFunction<P>> {
+    /// Receives a kept message, as [`Active::accept`]. Others need no instruction: the handler says where they go.
+    ///
+    /// # Errors
+    /// Those, and [`SendError::ForeignFactory`].
+    pub fn execute(
+        &self,
+        active: &mut Active<P>,
+        id: KeptId,
+        buffer: Buffer,
+        then: OnReceived<P>,
+    ) -> Result<(), (SendError, Buffer)> {
+        if let Err(error) = self.check(active) {
+            return Err((error, buffer));
+        }
+        active.accept(id, buffer, then)
+    }
+
+    /// The id that messages for the handler carry.
+    pub fn dispatch(&self) -> u8 {
+        self.settings().dispatch
+    }
+}

@@ -1,0 +1,193 @@
+//! The functions that can be registered, each with the settings that one factory of it may have.
+
+use super::memory::{NOBODY, Settings};
+use super::registry::FactoryError;
+use crate::client::{Client, Node};
+use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
+use crate::device::Port;
+use crate::dispatch::{DISPATCH_IDS, Handler};
+pub(super) use sealed::Settle;
+
+/// A function of the low-level library, as it is registered for one client. Implemented by the types of this module.
+pub trait Function<N: Node>: Settle<N> {}
+
+impl<N: Node, F: Settle<N>> Function<N> for F {}
+
+mod sealed {
+    use super::{Client, FactoryError, Node, Settings};
+
+    pub trait Settle<N: Node>: Sized {
+        /// What the factory holds, once everything is seen to be right.
+        fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError>;
+
+        /// Takes back what the client was given.
+        fn undo(_: &mut Client<N>, _: &Settings) -> Result<(), FactoryError> {
+            Ok(())
+        }
+    }
+}
+
+/// [`send_immediate`](crate::Active::send_immediate): messages of one packet, refused if they find no room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ImmediateFunction {
+    /// Id of the handler at the targets.
+    pub dispatch: u8,
+}
+
+/// [`send`](crate::Active::send): messages of any length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendFunction {
+    /// Id of the handler at the targets.
+    pub dispatch: u8,
+    /// Bytes from which on they go by rendezvous; 0 for all with data, `usize::MAX` for none, `None` for what the
+    /// client says (SPEC P-6). What goes eagerly and is longer than the target's kept places cannot be kept for later
+    /// there: see [`Active::can_keep`](crate::Active::can_keep).
+    pub rendezvous_from: Option<usize>,
+}
+
+/// [`put`](crate::Active::put): writes into regions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PutFunction {
+    /// Whether those within the node stay there (SPEC P-9); `None`: as the client says. Operations that take
+    /// different paths to one endpoint have no order among them but by fences.
+    pub local_paths: Option<bool>,
+}
+
+/// [`get`](crate::Active::get): reads from regions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GetFunction {
+    /// As [`PutFunction::local_paths`].
+    pub local_paths: Option<bool>,
+}
+
+/// [`fetch`](crate::Active::fetch): updates of single words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FetchFunction {
+    /// As [`PutFunction::local_paths`].
+    pub local_paths: Option<bool>,
+}
+
+/// [`fence`](crate::Active::fence) and [`fence_tasks`](crate::Active::fence_tasks): they wait for the operations of
+/// all factories.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FenceFunction;
+
+/// [`collect`](crate::Active::collect): one collective operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollectFunction {
+    /// Which one.
+    pub what: Collective,
+    /// How, the same at all members; `None`: as each call says.
+    pub algorithm: Option<(Algorithm, Tuning)>,
+}
+
+/// Reception: a dispatch handler, and [`accept`](crate::Active::accept) of what it wanted later. To be registered
+/// before the client has contexts, so that no message can find its handler missing.
+pub struct ReceiveFunction<P: Port> {
+    /// The dispatch id; `None` for the lowest that is free. As all tasks register in the same order it is the same at
+    /// all.
+    pub dispatch: Option<u8>,
+    /// Called for each message to that id.
+    pub handler: Handler<P>,
+}
+
+/// The id, if it is one.
+fn dispatch_id(id: u8) -> Result<u8, FactoryError> {
+    if usize::from(id) < DISPATCH_IDS { Ok(id) } else { Err(FactoryError::DispatchId(id)) }
+}
+
+/// Settles what paths are taken.
+fn settle_paths(local_paths: Option<bool>, settings: &mut Settings) {
+    let local_paths = local_paths.unwrap_or(settings.local_paths);
+    settings.own_path = local_paths != settings.local_paths;
+    if settings.own_path {
+        settings.usual_for = NOBODY;
+    }
+    settings.local_paths = local_paths;
+}
+
+impl<N: Node> Settle<N> for ImmediateFunction {
+    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        settings.dispatch = dispatch_id(self.dispatch)?;
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for SendFunction {
+    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        settings.dispatch = dispatch_id(self.dispatch)?;
+        settings.rendezvous_from = self.rendezvous_from.unwrap_or(settings.rendezvous_from);
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for PutFunction {
+    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        settle_paths(self.local_paths, settings);
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for GetFunction {
+    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        settle_paths(self.local_paths, settings);
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for FetchFunction {
+    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        settle_paths(self.local_paths, settings);
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for FenceFunction {
+    fn settle(self, _: &mut Client<N>, _: &mut Settings) -> Result<(), FactoryError> {
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for CollectFunction {
+    fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        if client.collectives.in_flight == 0 {
+            return Err(FactoryError::NoCollectives);
+        }
+        if let Some((algorithm, tuning)) = self.algorithm {
+            let unknown = CallError::Algorithm(self.what, algorithm);
+            catalogue::entry(self.what, algorithm).ok_or(FactoryError::Call(unknown))?;
+            if tuning.radix < 2 || tuning.chunk == 0 {
+                return Err(FactoryError::Call(CallError::Tuning));
+            }
+        }
+        (settings.collective, settings.algorithm) = (self.what, self.algorithm);
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
+    fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        if client.alive > 0 {
+            return Err(FactoryError::ContextsAlive(client.alive));
+        }
+        let free = || client.handlers.iter().position(Option::is_none).and_then(|id| u8::try_from(id).ok());
+        let exhausted = FactoryError::Exhausted { what: "dispatch ids", limit: DISPATCH_IDS };
+        let id = self.dispatch.or_else(free).ok_or(exhausted)?;
+        match client.handlers.get_mut(usize::from(id)) {
+            Some(place @ None) => *place = Some(self.handler),
+            _ => return Err(FactoryError::DispatchId(id)),
+        }
+        settings.dispatch = id;
+        Ok(())
+    }
+
+    fn undo(client: &mut Client<N>, settings: &Settings) -> Result<(), FactoryError> {
+        if client.alive > 0 {
+            return Err(FactoryError::ContextsAlive(client.alive));
+        }
+        if let Some(place) = client.handlers.get_mut(usize::from(settings.dispatch)) {
+            *place = None;
+        }
+        Ok(())
+    }
+}

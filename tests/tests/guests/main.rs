@@ -1,0 +1,14 @@
+//! All integration tests, in one program: a job is built once for all of them, and while the guests of one test wait those
+//! of another run.
+
+mod affinity;
+mod boot;
+mod collectives;
+mod faults;
+mod fences;
+mod instructions;
+mod jobs;
+mod messages;
+mod npb;
+mod readme;
+mod tree;

@@ -1,0 +1,63 @@
+//! The README is true: its code is the job's, and its commands work.
+
+use std::path::Path;
+use std::process::Command;
+
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).expect("the README")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+}
+
+/// The code blocks of one language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    let block = |part: &'a str| part.split_once("```").map(|(block, _)| block);
+    text.split(fence.as_str()).skip(1).filter_map(block).collect()
+}
+
+#[test]
+fn p12_the_readmes_first_code_is_the_job() {
+    let text = readme();
+    let job = std::fs::read_to_string(root().join("kernel/examples/hello.rs")).expect("the job");
+    assert_eq!(blocks(&text, "rust").first(), Some(&job.as_str()));
+}
+
+/// The README's commands, but the one that runs this test.
+fn commands(text: &str) -> Vec<&str> {
+    let commands: Vec<_> = blocks(text, "sh").into_iter().flat_map(str::lines).collect();
+    assert!(commands.len() >= 8);
+    assert_eq!(commands[..2], ["cargo xtask qemu", "cargo xtask test"]);
+    commands.into_iter().filter(|&command| command != "cargo xtask test").collect()
+}
+
+fn works(command: &str) {
+    let mut words = command.split_whitespace();
+    let output = Command::new(words.next().expect("a word")).args(words).current_dir(root()).output();
+    let output = output.expect("a command that starts");
+    let said =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success(), "{command}: {}\n{said}", output.status);
+    if command.contains("npb-") || command.ends_with("qemu") {
+        let results = [("npb-mg", 1), ("npb-ft", 6)].into_iter().find(|(job, _)| command.contains(job));
+        let results = results.map_or(11, |(_, results)| results);
+        assert_eq!(said.matches(": verified").count(), results, "{command}:\n{said}");
+    }
+}
+
+// In two tests, which run side by side.
+mod x1_every_command_of_the_readme_works {
+    use super::{commands, readme, works};
+
+    #[test]
+    fn first_and_every_second_after_it() {
+        commands(&readme()).into_iter().step_by(2).for_each(works);
+    }
+
+    #[test]
+    fn second_and_every_second_after_it() {
+        commands(&readme()).into_iter().skip(1).step_by(2).for_each(works);
+    }
+}
