@@ -1,7 +1,7 @@
 //! Fences: what was begun has been carried out (SPEC F-1, F-5).
 //!
 //! Nothing is counted for them but that accumulates were sent, which is what puts, gets and updates of the same target wait
-//! for: these are carried out by its message unit, accumulates by its threads.
+//! for: these are carried out by its message unit, accumulates by threads of both tasks.
 
 use crate::error::Error;
 use crate::library::Library;
