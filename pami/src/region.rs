@@ -108,20 +108,36 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// The buffer comes back with the reason.
     pub fn register(&mut self, buffer: Buffer, rights: Rights) -> Result<Region, (RegisterError, Buffer)> {
-        let Ok(len) = u32::try_from(buffer.len()) else { return Err((RegisterError::TooLong, buffer)) };
-        let mut memory = buffer.share();
+        if u32::try_from(buffer.len()).is_err() {
+            return Err((RegisterError::TooLong, buffer));
+        }
+        self.register_shared(buffer.share(), rights).map_err(|(error, mut memory)| {
+            loop {
+                // The port has dropped its clone, so the first try succeeds.
+                match memory.reclaim() {
+                    Ok(buffer) => return (error, buffer),
+                    Err(still) => memory = still,
+                }
+            }
+        })
+    }
+
+    /// As [`register`](Self::register), of memory that this task goes on using.
+    ///
+    /// # Errors
+    /// The handle comes back with the reason.
+    pub fn register_shared(
+        &mut self,
+        memory: Shared,
+        rights: Rights,
+    ) -> Result<Region, (RegisterError, Shared)> {
+        let Ok(len) = u32::try_from(memory.len()) else { return Err((RegisterError::TooLong, memory)) };
         match self.port.register(Memory::Shared(memory.clone()), rights) {
             Ok(id) => {
                 let handle = RegionHandle { task: self.me.task().into(), id, len: len.into() };
                 Ok(Region { handle, memory })
             }
-            Err(NoRegionLeft { limit }) => loop {
-                // The port has dropped its clone, so the first try succeeds.
-                match memory.reclaim() {
-                    Ok(buffer) => return Err((RegisterError::NoneLeft { limit }, buffer)),
-                    Err(still) => memory = still,
-                }
-            },
+            Err(NoRegionLeft { limit }) => Err((RegisterError::NoneLeft { limit }, memory)),
         }
     }
 

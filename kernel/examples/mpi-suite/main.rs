@@ -10,6 +10,7 @@ mod communicators;
 mod datatypes;
 mod desk;
 mod environment;
+mod one_sided;
 mod operators;
 mod point_to_point;
 mod threads;
@@ -27,7 +28,7 @@ const CONTEXTS: u8 = 2;
 /// A chapter's name, and what runs it.
 type Chapter = (&'static str, fn(&Suite) -> Outcome);
 
-const CHAPTERS: [Chapter; 8] = [
+const CHAPTERS: [Chapter; 9] = [
     ("point-to-point", point_to_point::run),
     ("datatypes", datatypes::run),
     ("operators", operators::run),
@@ -35,6 +36,7 @@ const CHAPTERS: [Chapter; 8] = [
     ("communicators", communicators::run),
     ("topologies", topologies::run),
     ("environment", environment::run),
+    ("one-sided", one_sided::run),
     ("threads", threads::run),
 ];
 

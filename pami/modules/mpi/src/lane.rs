@@ -8,9 +8,10 @@ use crate::communicator::Communicators;
 use crate::error::{Error, Result};
 use crate::library::{Library, fill};
 use crate::message::{Handling, INTERNAL, Messages, Operation, Wanted};
-use crate::protocols::Protocols;
+use crate::protocols::{Protocols, windows};
 use crate::request::{Requests, Slot};
 use crate::settings::Settings;
+use crate::window::Windows;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use pami::client::Node;
 use pami::device::Port;
@@ -26,6 +27,7 @@ pub(crate) struct State {
     pub(crate) messages: Messages,
     pub(crate) communicators: Communicators,
     pub(crate) collectives: Collectives,
+    pub(crate) windows: Windows,
     /// While the library is not finalized.
     pub(crate) protocols: Option<Protocols>,
 }
@@ -38,8 +40,17 @@ impl State {
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,
+            windows: Windows::new(node, settings)?,
             protocols: None,
         })
+    }
+
+    /// The factories of windows.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn window_protocols(&self) -> Result<&windows::Protocols> {
+        self.protocols.as_ref().map(|protocols| &protocols.windows).ok_or(Error::Finalized)
     }
 
     /// Whether messages of a communicator are under way from or to here.
@@ -64,6 +75,8 @@ pub(crate) struct Lane<P: Port> {
     pub(crate) pending: AtomicBool,
     /// A collective does.
     pub(crate) collecting: AtomicBool,
+    /// An answer of a window does.
+    pub(crate) answering: AtomicBool,
     poster: Once<Poster<P>>,
     wake: WorkSlot<P>,
 }
@@ -76,13 +89,21 @@ impl<P: Port> Lane<P> {
     pub(crate) fn new() -> Self {
         let requests = Requests::new(0, &mut []);
         let (messages, communicators) = (Messages::default(), Communicators::default());
-        let collectives = Collectives::default();
+        let (collectives, windows) = (Collectives::default(), Windows::default());
         Self {
             context: Mutex::new(None),
-            state: Mutex::new(State { requests, messages, communicators, collectives, protocols: None }),
+            state: Mutex::new(State {
+                requests,
+                messages,
+                communicators,
+                collectives,
+                windows,
+                protocols: None,
+            }),
             wanted: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             collecting: AtomicBool::new(false),
+            answering: AtomicBool::new(false),
             poster: Once::new(),
             wake: WorkSlot::new(),
         }
@@ -101,7 +122,7 @@ impl<P: Port> Lane<P> {
 
     /// Whether something waits for room below.
     pub(crate) fn lags(&self) -> bool {
-        self.pending.load(Ordering::Relaxed) || self.collecting.load(Ordering::Relaxed)
+        [&self.pending, &self.collecting, &self.answering].iter().any(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Goes on with what found no room below.
@@ -115,6 +136,11 @@ impl<P: Port> Lane<P> {
             let Some(protocols) = protocols else { return };
             collectives.go_on(active, requests, (handling, protocols));
             self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
+        }
+        if self.answering.load(Ordering::Relaxed) {
+            let State { windows, protocols, .. } = &mut *self.state.lock();
+            let Some(protocols) = protocols else { return };
+            self.answering.store(windows.go_on_answering(active, &protocols.windows), Ordering::Relaxed);
         }
     }
 

@@ -14,6 +14,7 @@
 //! | [`op`], [`collective`] | operators, collectives |
 //! | [`cartesian`] | grids of processes |
 //! | [`message`] | point to point: matching, protocols, probe, cancel |
+//! | [`window`] | one-sided communication |
 //! | [`protocols`] | every call into the layer below that moves data |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod protocols;
 pub mod request;
 pub mod settings;
 pub mod status;
+pub mod window;
 
 pub use attribute::{Copying, Keyval};
 pub use collective::{Blocks, IN_PLACE, Operand};
@@ -52,3 +54,4 @@ pub use op::{Op, reduce_local};
 pub use request::Request;
 pub use settings::{Setting, Settings};
 pub use status::Status;
+pub use window::{Assert, LockType, Target, Window};

@@ -10,6 +10,7 @@ use crate::message::{Attached, Handling, SPARES};
 use crate::protocols::{Declared, factories};
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
+use crate::window::{self, Ends};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use heapless::Vec;
 use pami::client::{Client, ClientError, Node};
@@ -50,6 +51,7 @@ pub(crate) struct Library<N: Node> {
     /// Memories for copies that nobody has now.
     pub(crate) spare: Mutex<Vec<Shared, SPARES>>,
     pub(crate) handling: Once<Handling<N::Port>>,
+    pub(crate) window_ends: Once<Ends<N::Port>>,
     types: Types,
 }
 
@@ -135,6 +137,7 @@ impl<N: Node> Mpi<N> {
                 attached: Mutex::new(Attached::default()),
                 spare: Mutex::new(Vec::new()),
                 handling: Once::new(),
+                window_ends: Once::new(),
                 types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
@@ -153,9 +156,12 @@ impl<N: Node> Mpi<N> {
         let mut client = builder.factories(factories(lanes.len())).create()?;
         let handling = Handling::new(library)?;
         library.handling.call_once(|| handling);
-        let declared = Declared::new(&mut client, Handling::handlers(library)?)?;
+        let ends = Ends::new(library)?;
+        library.window_ends.call_once(|| ends);
+        let handlers = (Handling::handlers(library)?, window::handlers(library)?);
+        let declared = Declared::new(&mut client, handlers)?;
         for lane in lanes {
-            lane.state.lock().protocols = Some(declared.register(&mut client)?);
+            lane.state.lock().protocols = Some(declared.register(&mut client, settings.accumulate)?);
         }
         *library.declared.lock() = Some(declared);
         for (number, lane) in lanes.iter().enumerate() {
@@ -177,6 +183,11 @@ impl<N: Node> Mpi<N> {
         let count = self.library.lanes.iter().map(used).sum();
         if count > 0 {
             return Err(Error::Unfinished { what: "requests", count });
+        }
+        let windows = |lane: &Lane<N::Port>| lane.state.lock().windows.used();
+        let count = self.library.lanes.iter().map(windows).sum();
+        if count > 0 {
+            return Err(Error::Unfinished { what: "windows", count });
         }
         self.itself().delete_attributes()?;
         if self.library.finalized.swap(true, Ordering::AcqRel) {
@@ -234,6 +245,7 @@ impl<N: Node> Library<N> {
         let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
         for lane in self.lanes {
             let mut context = lane.enter(|| self.node.rest()).take().ok_or(Error::Finalized)?;
+            lane.state.lock().windows.close(&mut context);
             loop {
                 context = match client.destroy_context(context) {
                     Ok(_) => break,

@@ -1,6 +1,8 @@
 //! The library's protocols: every call into the layer below that moves data goes through a factory of these (SPEC
 //! M-1, M-2).
 
+pub(crate) mod windows;
+
 use crate::error::Result;
 use heapless::Vec;
 use pami::client::Node;
@@ -8,7 +10,7 @@ use pami::collective::Collective;
 use pami::device::Port;
 use pami::dispatch::Handler;
 use pami::factory::{CollectFunction, ImmediateFunction, ReceiveFunction, SendFunction};
-use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, Protocol, SendError};
+use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, Protocol, SendError, Split};
 
 /// Short and eager messages, and envelopes of offered ones.
 const EAGER: u8 = 0;
@@ -18,14 +20,12 @@ const CONTROL: u8 = 1;
 const DATA: u8 = 2;
 /// Ids from here on belong to collectives.
 pub const COLLECTIVE: u8 = 8;
-/// Ids from here on belong to windows.
-pub const WINDOW: u8 = 16;
 
 const COLLECTIVES: usize = Collective::ALL.len();
 
 /// Factories that a library with so many contexts has.
 pub(crate) const fn factories(contexts: usize) -> usize {
-    3 + contexts * (5 + COLLECTIVES)
+    3 + windows::RECEIVES + contexts * (5 + COLLECTIVES + windows::FACTORIES)
 }
 
 /// What the layer below calls for messages.
@@ -41,6 +41,7 @@ pub(crate) struct Declared<P: Port> {
     large: Protocol,
     collective: Protocol,
     receives: [Factory<ReceiveFunction<P>>; 3],
+    windows: windows::Declared<P>,
 }
 
 /// Factories of one context: what it does goes through them.
@@ -54,12 +55,16 @@ pub(crate) struct Protocols {
     pub(crate) data: Factory<SendFunction>,
     pub(crate) pieces: Factory<ImmediateFunction>,
     collectives: Vec<Factory<CollectFunction>, COLLECTIVES>,
+    pub(crate) windows: windows::Protocols,
 }
 
 impl<P: Port> Declared<P> {
     /// Declares the protocols and registers what receives; before the client's first context, because of the
     /// handlers.
-    pub(crate) fn new<N: Node<Port = P>>(client: &mut Client<N>, handlers: Handlers<P>) -> Result<Self> {
+    pub(crate) fn new<N: Node<Port = P>>(
+        client: &mut Client<N>,
+        (handlers, of_windows): (Handlers<P>, windows::Handlers<P>),
+    ) -> Result<Self> {
         let (small, large) = (client.protocol("mpi-small")?, client.protocol("mpi-large")?);
         let collective = client.protocol("mpi-collective")?;
         let Handlers { message, control, data } = handlers;
@@ -69,12 +74,17 @@ impl<P: Port> Declared<P> {
             client.register(&large, receive(CONTROL, control))?,
             client.register(&large, receive(DATA, data))?,
         ];
-        Ok(Self { small, large, collective, receives })
+        let windows = windows::Declared::new(client, of_windows)?;
+        Ok(Self { small, large, collective, receives, windows })
     }
 
-    /// Registers what one context does.
-    pub(crate) fn register<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<Protocols> {
-        let Self { small, large, collective, .. } = self;
+    /// Registers what one context does; windows' accumulates are split in this way.
+    pub(crate) fn register<N: Node<Port = P>>(
+        &self,
+        client: &mut Client<N>,
+        accumulate: Split,
+    ) -> Result<Protocols> {
+        let Self { small, large, collective, windows, .. } = self;
         // Memory in shared use goes eagerly whatever its length: this library has a rendezvous of its own.
         let send = |dispatch| SendFunction { dispatch, rendezvous_from: Some(usize::MAX) };
         let mut collectives = Vec::new();
@@ -88,12 +98,14 @@ impl<P: Port> Declared<P> {
             data: client.register(large, send(DATA))?,
             pieces: client.register(large, ImmediateFunction { dispatch: DATA })?,
             collectives,
+            windows: windows.register(client, accumulate)?,
         })
     }
 
     /// Gives up what receives, once the client has no contexts any more.
     pub(crate) fn end<N: Node<Port = P>>(self, client: &mut Client<N>) -> Result<()> {
-        self.receives.into_iter().try_for_each(|factory| deregister(client, factory))
+        self.receives.into_iter().try_for_each(|factory| deregister(client, factory))?;
+        self.windows.end(client)
     }
 }
 
@@ -107,10 +119,11 @@ fn deregister<N: Node, F: pami::factory::Function<N>>(
 impl Protocols {
     /// Gives the factories up.
     pub(crate) fn end<N: Node>(self, client: &mut Client<N>) -> Result<()> {
-        let Self { short, eager, control, data, pieces, collectives } = self;
+        let Self { short, eager, control, data, pieces, collectives, windows } = self;
         [short, control, pieces].into_iter().try_for_each(|factory| deregister(client, factory))?;
         [eager, data].into_iter().try_for_each(|factory| deregister(client, factory))?;
-        collectives.into_iter().try_for_each(|factory| deregister(client, factory))
+        collectives.into_iter().try_for_each(|factory| deregister(client, factory))?;
+        windows.end(client)
     }
 
     /// Starts a collective.

@@ -1,6 +1,6 @@
 //! What a library instance is set up with, and what of it can be changed later (SPEC M-4).
 
-use pami::Sharing;
+use pami::{Sharing, Split};
 
 /// Settings of one instance. No other instance, and no other library, sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +44,14 @@ pub struct Settings {
     pub keyvals: usize,
     /// Attributes of all communicators together.
     pub attributes: usize,
+    /// Windows at a time in each context, at most 255.
+    pub windows: u16,
+    /// Processes that the windows of a context can have together, the same in every task.
+    pub window_ranks: usize,
+    /// Bytes for windows that the library allocates, in each context that has windows.
+    pub window_memory: usize,
+    /// Who adds the numbers of an accumulate of sums, its origin or its target.
+    pub accumulate: Split,
     /// Whether blocking calls sleep when nothing has come for a while, or poll on. Can be changed.
     pub sleeps: bool,
 }
@@ -69,6 +77,10 @@ impl Default for Settings {
             group_ranks: 4096,
             keyvals: 16,
             attributes: 64,
+            windows: 8,
+            window_ranks: 1024,
+            window_memory: 64 << 10,
+            accumulate: Split::Advice,
             sleeps: true,
         }
     }

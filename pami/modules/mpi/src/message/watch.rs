@@ -2,7 +2,7 @@
 
 use super::{At, Awaits, Operation};
 use crate::error::Error;
-use crate::lane::Lane;
+use crate::lane::{Lane, State};
 use crate::message::INTERNAL;
 use crate::status::Status;
 use pami::device::Port;
@@ -74,8 +74,11 @@ impl<P: Port> At<'_, P> {
 impl<P: Port> Lane<P> {
     /// Ends what waits for nodes that died, and has the network look after those that something waits for.
     pub(crate) fn look_after(&self, active: &mut pami::Active<P>, handling: &super::Handling<P>) {
-        if let Ok(mut at) = At::new(active, &mut self.state.lock(), self, handling) {
+        let mut state = self.state.lock();
+        if let Ok(mut at) = At::new(active, &mut state, self, handling) {
             at.look_after();
         }
+        let State { windows, requests, .. } = &mut *state;
+        windows.look_after(active, requests);
     }
 }

@@ -100,6 +100,26 @@ impl<N: Node> Library<N> {
         Ok(())
     }
 
+    /// Advances all contexts, and one of them for about so many nanoseconds; it sleeps while there is nothing to do.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn pause(&self, home: usize, ns: u64) -> Result<()> {
+        self.advance()?;
+        let handling = self.handling.get().ok_or(Error::Finalized)?;
+        let lane = self.lane(home)?;
+        let mut guard = lane.enter(|| self.node.rest());
+        let context = guard.as_mut().ok_or(Error::Finalized)?;
+        let ns = if self.sleeps.load(Ordering::Relaxed) { ns } else { 0 };
+        context.wait_for(ns, |active| {
+            if lane.lags() {
+                lane.catch_up(active, handling);
+            }
+            lane.is_wanted()
+        });
+        Ok(())
+    }
+
     /// The status of a request if it is complete; it is null then, or inactive.
     fn look(&self, request: &mut Request) -> Result<Option<Status>> {
         if request.is_null() {

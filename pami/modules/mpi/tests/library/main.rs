@@ -9,3 +9,4 @@ mod machine;
 mod matching;
 mod pressure;
 mod scene;
+mod windows;

@@ -1,0 +1,222 @@
+//! What a process does for others' windows as messages come: requests, their answers, signals.
+//!
+//! An origin asks a target for one answer at a time, so the target has a place for each task and never has to keep a request
+//! waiting for the room that its answer needs.
+
+use super::operate::{Operation, Places};
+use super::table::Windows;
+use super::wire::{Kind, Reply, Request, Signal, basic_of, op_of};
+use crate::error::{Error, Result};
+use crate::lane::State;
+use crate::library::{Library, fill, place};
+use crate::protocols::send_immediate;
+use crate::protocols::windows::{Handlers, Protocols};
+use crate::request::Requests;
+use core::sync::atomic::Ordering;
+use pami::client::Node;
+use pami::device::Port;
+use pami::{Active, Endpoint, Message, Receive, SendError};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Most bytes of values in an answer.
+pub(super) const ANSWER_BYTES: usize = 256;
+
+/// An answer to a task.
+struct Answer {
+    /// Who waits for it, while it is not sent.
+    waits: Option<Endpoint>,
+    reply: Reply,
+    len: usize,
+    values: [u8; ANSWER_BYTES],
+}
+
+/// The answers of a context, by task.
+#[derive(Default)]
+pub(crate) struct Answers {
+    places: &'static mut [Answer],
+    waiting: usize,
+}
+
+impl Answers {
+    pub(super) fn new<N: Node>(node: &N, tasks: usize) -> Result<Self> {
+        let answer = || Answer { waits: None, reply: Reply::NONE, len: 0, values: [0; ANSWER_BYTES] };
+        Ok(Self { places: fill(node, tasks, answer)?, waiting: 0 })
+    }
+}
+
+impl Answer {
+    /// Sends it, if there is room. Returns whether it still waits.
+    fn send<P: Port>(&mut self, active: &mut Active<P>, protocols: &Protocols) -> bool {
+        let Some(target) = self.waits else { return false };
+        let values = self.values.get(..self.len).unwrap_or_default();
+        let sent = send_immediate(&protocols.reply, active, target, self.reply.as_bytes(), values);
+        if sent == Err(SendError::Again) {
+            return true;
+        }
+        // Who died does not wait any more.
+        self.waits = None;
+        false
+    }
+}
+
+/// The functions that the layer below calls with windows' messages.
+pub(crate) fn handlers<N: Node>(library: &'static Library<N>) -> Result<Handlers<N::Port>> {
+    type Context<N> = Active<<N as Node>::Port>;
+    let lane = |active: &Context<N>| library.lanes.get(usize::from(active.endpoint().context().0));
+    let node = library.node;
+    let request = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+        if let Some(lane) = lane(active) {
+            let State { windows, protocols: Some(protocols), .. } = &mut *lane.state.lock() else {
+                return Receive::Done;
+            };
+            if windows.request_came(active, message, &protocols.windows) {
+                lane.answering.store(true, Ordering::Relaxed);
+            }
+        }
+        Receive::Done
+    })?;
+    let reply = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+        if let Some(lane) = lane(active) {
+            let State { windows, requests, .. } = &mut *lane.state.lock();
+            windows.reply_came(requests, message);
+        }
+        Receive::Done
+    })?;
+    let signal = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+        if let Some(lane) = lane(active) {
+            lane.state.lock().windows.signal_came(message);
+        }
+        Receive::Done
+    })?;
+    Ok(Handlers { request, reply, signal })
+}
+
+impl Windows {
+    /// A request to be carried out here. Returns whether its answer waits for room. What makes no sense is refused.
+    fn request_came<P: Port>(
+        &mut self,
+        active: &mut Active<P>,
+        message: &Message<'_>,
+        protocols: &Protocols,
+    ) -> bool {
+        let Ok(request) = Request::read_from_bytes(message.header) else { return false };
+        let Some(kind) = Kind::from_byte(request.kind).filter(|_| message.is_whole()) else { return false };
+        let task = message.origin.task() as usize;
+        if kind == Kind::Combine {
+            // Nobody waits for what came of it, and a correct origin's request is never refused.
+            let _ = self.carry_out(&request, kind, message.data, None);
+            return false;
+        }
+        // It goes out and in again while it is filled.
+        let mut values = [0; ANSWER_BYTES];
+        let len = (request.len.get() as usize).min(ANSWER_BYTES);
+        let free = self.answers.places.get(task).is_some_and(|answer| answer.waits.is_none());
+        if !free {
+            return false;
+        }
+        let good = self.carry_out(&request, kind, message.data, Some(&mut values[..len])).is_ok();
+        let Some(answer) = self.answers.places.get_mut(task) else { return false };
+        answer.waits = Some(message.origin);
+        answer.reply = Reply { ask: request.ask, good: u32::from(good).into() };
+        answer.len = if good { len } else { 0 };
+        answer.values = values;
+        let waits = answer.send(active, protocols);
+        self.answers.waiting += usize::from(waits);
+        waits
+    }
+
+    fn carry_out(
+        &mut self,
+        request: &Request,
+        kind: Kind,
+        data: &[u8],
+        old: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let slot = u8::try_from(request.slot.get()).map_err(|_| Error::Win)?;
+        if self.generation(slot) != Some(request.generation.get()) {
+            return Err(Error::Win);
+        }
+        let win = self.win(slot).ok_or(Error::Win)?;
+        let offset = usize::try_from(request.offset.get()).map_err(|_| Error::RmaRange)?;
+        let [block, stride, skip, len] =
+            [request.block, request.stride, request.skip, request.len].map(|number| number.get() as usize);
+        let within = Places { first: offset, block, stride, skip, len };
+        if within.end().is_none_or(|end| end > win.size) {
+            return Err(Error::RmaRange);
+        }
+        let places = Places { first: win.base + offset, ..within };
+        let (op, basic) = (op_of(request.op), basic_of(request.basic));
+        let operation = Operation::new(op.ok_or(Error::Op)?, basic.ok_or(Error::Type)?, kind)?;
+        let room = old.as_ref().is_none_or(|old| old.len() == len);
+        if !operation.fits(&places) || operation.data_len(len) != data.len() || !room {
+            return Err(Error::Count(len));
+        }
+        operation.carry_out(&win.memory, places, data, old)
+    }
+
+    /// Goes on with answers that found no room. Returns whether some still wait.
+    pub(crate) fn go_on_answering<P: Port>(&mut self, active: &mut Active<P>, protocols: &Protocols) -> bool {
+        for answer in self.answers.places.iter_mut().filter(|answer| answer.waits.is_some()) {
+            if !answer.send(active, protocols) {
+                self.answers.waiting -= 1;
+            }
+            if self.answers.waiting == 0 {
+                break;
+            }
+        }
+        self.answers.waiting > 0
+    }
+
+    fn reply_came(&mut self, requests: &mut Requests, message: &Message<'_>) {
+        let Ok(reply) = Reply::read_from_bytes(message.header) else { return };
+        let place = reply.ask.get() as usize;
+        // Only who was asked has an answer.
+        let asked = self.asks.get(place).is_some_and(|ask| ask.by_message && ask.target == message.origin);
+        if asked && message.is_whole() {
+            let value = if reply.good.get() == 1 { Ok(message.data) } else { Err(Error::Win) };
+            self.answered(requests, place, value);
+        }
+    }
+
+    fn signal_came(&mut self, message: &Message<'_>) {
+        let Ok(signal) = Signal::read_from_bytes(message.header) else { return };
+        let Ok(slot) = u8::try_from(signal.slot.get()) else { return };
+        if self.generation(slot) != Some(signal.generation.get()) {
+            return;
+        }
+        let peer = self.peer(slot, signal.rank.get()).filter(|peer| peer.endpoint == message.origin);
+        if let Some(peer) = peer {
+            let count = if signal.complete.get() == 1 { &mut peer.completes } else { &mut peer.posts };
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Ends what waits for nodes that died, and has the network look after those that something waits for.
+    pub(crate) fn look_after<P: Port>(&mut self, active: &mut Active<P>, requests: &mut Requests) {
+        let mut after = 0;
+        loop {
+            let next = self.asks.by_message().find(|(place, _)| *place >= after);
+            let Some((place, target)) = next else { break };
+            after = place + 1;
+            match active.death_of(target) {
+                Some(node) => self.answered(requests, place, Err(Error::NodeDead(node))),
+                None => active.watch(target),
+            }
+        }
+        for slot in self.slots() {
+            let mut dead = None;
+            let waits = |peer: &&mut super::table::Peer| {
+                peer.exposed && peer.completes == 0 || peer.accessed && peer.posts == 0
+            };
+            for peer in self.peers(slot).iter_mut().filter(waits) {
+                match active.death_of(peer.endpoint) {
+                    Some(node) => dead = dead.or(Some(Error::NodeDead(node))),
+                    None => active.watch(peer.endpoint),
+                }
+            }
+            if let (Some(error), Some(win)) = (dead, self.win(slot)) {
+                win.error = win.error.or(Some(error));
+            }
+        }
+    }
+}

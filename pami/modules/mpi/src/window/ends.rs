@@ -1,0 +1,148 @@
+//! The ends of operations: what the layer below calls.
+
+use super::asks::Wish;
+use super::table::Windows;
+use crate::error::{Error, Result};
+use crate::lane::State;
+use crate::library::{Library, place};
+use crate::request::Requests;
+use pami::client::Node;
+use pami::device::Port;
+use pami::dispatch::Fetched;
+use pami::dispatch::OnFetched;
+use pami::{Active, Completion, Done};
+
+/// What an operation's callback says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// This process's memory is its own again.
+    Local,
+    /// The target has carried a put out.
+    Remote,
+    /// A get is over, here and there.
+    Both,
+    /// A fence is.
+    Fence,
+    /// What is split between origin and target is.
+    Split,
+}
+
+/// An operation, as its callback knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Name {
+    pub end: End,
+    pub window: u8,
+    pub rank: u32,
+    /// The request that it is part of, or [`NONE`](crate::request::NONE).
+    pub request: u16,
+}
+
+impl Name {
+    fn cookie(self) -> usize {
+        let Self { end, window, rank, request } = self;
+        usize::from(request) | usize::from(window) << 16 | (end as usize) << 24 | (rank as usize) << 32
+    }
+
+    fn of_cookie(cookie: usize) -> Option<Self> {
+        let ends = [End::Local, End::Remote, End::Both, End::Fence, End::Split];
+        let end = *ends.get(cookie >> 24 & 0xff)?;
+        Some(Self { end, window: (cookie >> 16) as u8, rank: (cookie >> 32) as u32, request: cookie as u16 })
+    }
+}
+
+/// Callbacks of windows' operations.
+pub(crate) struct Ends<P: Port> {
+    done: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
+    fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
+}
+
+impl<P: Port> Ends<P> {
+    pub(crate) fn new<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Self> {
+        let lane = |active: &Active<P>| library.lanes.get(usize::from(active.endpoint().context().0));
+        let done = place(library.node, move |active: &mut Active<P>, completion: Completion| {
+            let (Some(lane), Some(name)) = (lane(active), Name::of_cookie(completion.cookie)) else { return };
+            let State { windows, requests, .. } = &mut *lane.state.lock();
+            windows.ended(requests, name, completion.result.map_err(Error::from));
+        })?;
+        let fetched = place(library.node, move |active: &mut Active<P>, fetched: Fetched| {
+            let Some(lane) = lane(active) else { return };
+            let State { windows, requests, .. } = &mut *lane.state.lock();
+            windows.fetched(requests, fetched.cookie, fetched.result.map_err(Error::from));
+        })?;
+        Ok(Self { done, fetched })
+    }
+
+    /// What tells of the end of an operation.
+    pub(super) fn done(&self, name: Name) -> Done<P> {
+        Done { call: self.done, cookie: name.cookie() }
+    }
+
+    /// What gives an ask in this place its word.
+    pub(super) fn fetched(&self, place: usize) -> OnFetched<P> {
+        OnFetched { call: self.fetched, cookie: place }
+    }
+}
+
+impl Windows {
+    /// An operation was begun that ends in this way.
+    pub(super) fn begun(&mut self, name: Name) {
+        let Name { end, window, rank, request } = name;
+        let (local, remote) = (matches!(end, End::Local | End::Both), end != End::Local);
+        if let Some(win) = self.win(window) {
+            win.local += u32::from(local);
+            win.remote += u32::from(remote);
+        }
+        if let Some(peer) = self.peer(window, rank) {
+            peer.under_way += u32::from(remote);
+            peer.served += u32::from(end == End::Fence);
+            peer.split += u32::from(end == End::Split);
+        }
+        if local {
+            self.asks.add_part(request);
+        }
+    }
+
+    fn ended(&mut self, requests: &mut Requests, name: Name, result: Result<()>) {
+        let Name { end, window, rank, request } = name;
+        let (local, remote) = (matches!(end, End::Local | End::Both), end != End::Local);
+        if let Some(win) = self.win(window) {
+            win.local = win.local.saturating_sub(u32::from(local));
+            win.remote = win.remote.saturating_sub(u32::from(remote));
+        }
+        if let Some(peer) = self.peer(window, rank) {
+            peer.under_way = peer.under_way.saturating_sub(u32::from(remote));
+            peer.served = peer.served.saturating_sub(u32::from(end == End::Fence));
+            peer.split = peer.split.saturating_sub(u32::from(end == End::Split));
+        }
+        let untold = if local { self.asks.part_ended(requests, request, result) } else { result };
+        if let (Err(error), Some(win)) = (untold, self.win(window)) {
+            win.error = win.error.or(Some(error));
+        }
+    }
+
+    fn fetched(&mut self, requests: &mut Requests, place: usize, word: Result<u64>) {
+        let Some(ask) = self.asks.get(place) else { return };
+        match (&ask.wish, word) {
+            // The lower half is the word.
+            (Wish::Data { len: 4, .. }, Ok(word)) => {
+                self.answered(requests, place, Ok(&(word as u32).to_ne_bytes()));
+            }
+            (_, Ok(word)) => self.answered(requests, place, Ok(&word.to_ne_bytes())),
+            (_, Err(error)) => self.answered(requests, place, Err(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_says_all_of_an_operation() {
+        for end in [End::Local, End::Remote, End::Both, End::Fence, End::Split] {
+            let name = Name { end, window: 200, rank: 3_000_000_001, request: 65_535 };
+            assert_eq!(Name::of_cookie(name.cookie()), Some(name));
+        }
+        assert_eq!(Name::of_cookie(usize::MAX), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! The windows of a context, and what it knows of their processes.
+
+use super::answer::Answers;
+use super::asks::Asks;
+use super::epoch::Epoch;
+use super::lock::Held;
+use super::wire::{EXCHANGED, Info, LOCK_BYTES};
+use crate::error::{Error, Result};
+use crate::library::{fill, shared};
+use crate::settings::Settings;
+use core::ops::Range;
+use pami::client::Node;
+use pami::device::Port;
+use pami::{Active, Endpoint, Region, RegisterError, Rights, Shared};
+
+/// Allocated windows begin at multiples of this.
+const ALIGN: usize = 64;
+
+/// What a window of this process knows of one of its processes.
+#[derive(Clone, Copy)]
+pub(super) struct Peer {
+    pub info: Info,
+    pub endpoint: Endpoint,
+    /// Operations that it has not carried out, for all that is known here.
+    pub under_way: u32,
+    /// Those of them that only the target carries out: asks by message, and fences.
+    pub served: u32,
+    /// Those of them that are split with the target.
+    pub split: u32,
+    /// Accumulates were sent to it that no fence is behind.
+    pub unfenced: bool,
+    /// The lock that this process has there.
+    pub held: Option<Held>,
+    /// It is in the group of a `start`.
+    pub accessed: bool,
+    /// It is in the group of a `post`.
+    pub exposed: bool,
+    /// Its posts that no `start` has taken.
+    pub posts: u32,
+    /// Its completes that no `wait` has taken.
+    pub completes: u32,
+}
+
+impl Peer {
+    fn new(endpoint: Endpoint) -> Self {
+        Self {
+            info: Info::NONE,
+            endpoint,
+            under_way: 0,
+            served: 0,
+            split: 0,
+            unfenced: false,
+            held: None,
+            accessed: false,
+            exposed: false,
+            posts: 0,
+            completes: 0,
+        }
+    }
+}
+
+/// A window.
+pub(super) struct Win {
+    pub memory: Shared,
+    /// First byte in it.
+    pub base: usize,
+    pub size: usize,
+    /// This process.
+    pub rank: u32,
+    /// The registration, if the memory is the application's.
+    pub region: Option<Region>,
+    /// The memory, if it is the library's.
+    pub piece: Range<usize>,
+    /// Its processes among those of all windows.
+    pub peers: Range<usize>,
+    pub epoch: Epoch,
+    /// Operations that still use this process's buffers.
+    pub local: u32,
+    /// Operations that are not known to be carried out.
+    pub remote: u32,
+    /// What went wrong and was not told.
+    pub error: Option<Error>,
+}
+
+struct Place {
+    generation: u32,
+    win: Option<Win>,
+}
+
+/// The windows of one context.
+#[derive(Default)]
+pub(crate) struct Windows {
+    places: &'static mut [Place],
+    peers: &'static mut [Peer],
+    pub(super) asks: Asks,
+    pub(super) answers: Answers,
+    /// Locks, then memory of exchanges, then that of windows which the library allocates.
+    home: Option<Region>,
+    /// Bytes of an exchange's memory.
+    exchange: usize,
+    memory: usize,
+    /// The last exchange's memory has a user: a call that finds no place for its window.
+    pub(super) spare_used: bool,
+}
+
+/// The first gap of `len` items among ranges below `limit`.
+fn first_gap(
+    len: usize,
+    limit: usize,
+    used: impl Iterator<Item = Range<usize>> + Clone,
+) -> Option<Range<usize>> {
+    let mut at = 0usize;
+    loop {
+        let end = at.checked_add(len).filter(|&end| end <= limit)?;
+        match used.clone().find(|used| used.start < end && at < used.end) {
+            Some(used) => at = used.end,
+            None => return Some(at..end),
+        }
+    }
+}
+
+/// Lets others access memory in every way.
+///
+/// # Errors
+/// [`Error::NoMem`], [`Error::Arg`].
+pub(super) fn register<P: Port>(active: &mut Active<P>, memory: Shared) -> Result<Region> {
+    active.register_shared(memory, Rights::all()).map_err(|(error, _)| match error {
+        RegisterError::NoneLeft { limit } => Error::NoMem { what: "memory regions of the node", limit },
+        RegisterError::TooLong => Error::Arg("a window's memory has at most 4294967295 bytes"),
+    })
+}
+
+impl Windows {
+    pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
+        let none = Endpoint::from_bits(u64::MAX);
+        let peer = Peer::new(none);
+        let count = usize::from(settings.windows.min(u8::MAX.into()));
+        let ranks = if count == 0 { 0 } else { settings.window_ranks };
+        let most = ranks.min(node.tasks() as usize);
+        Ok(Self {
+            places: fill(node, count, || Place { generation: 1, win: None })?,
+            peers: fill(node, ranks, || peer)?,
+            asks: Asks::new(node, if ranks == 0 { 0 } else { settings.requests.into() })?,
+            answers: Answers::new(node, if ranks == 0 { 0 } else { node.tasks() as usize })?,
+            home: None,
+            exchange: EXCHANGED * (most + 1),
+            memory: settings.window_memory,
+            spare_used: false,
+        })
+    }
+
+    /// Windows that there are.
+    pub(crate) fn used(&self) -> usize {
+        self.places.iter().filter(|place| place.win.is_some()).count()
+    }
+
+    /// Ends what the context had for windows.
+    pub(crate) fn close<P: Port>(&mut self, active: &mut Active<P>) {
+        if let Some(home) = self.home.take() {
+            // The memory is the node's, which takes none back.
+            let _ = active.deregister(home);
+        }
+    }
+
+    /// Which of the windows that ever had a place has it.
+    pub(super) fn generation(&self, slot: u8) -> Option<u32> {
+        let place = self.places.get(usize::from(slot))?;
+        place.win.as_ref().map(|_| place.generation)
+    }
+
+    pub(super) fn win(&mut self, slot: u8) -> Option<&mut Win> {
+        self.places.get_mut(usize::from(slot))?.win.as_mut()
+    }
+
+    /// All windows' slots.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u8> + use<> {
+        0..self.places.len() as u8
+    }
+
+    /// The processes of a window, by rank.
+    pub(super) fn peers(&mut self, slot: u8) -> &mut [Peer] {
+        let range = self.win(slot).map_or(0..0, |win| win.peers.clone());
+        self.peers.get_mut(range).unwrap_or_default()
+    }
+
+    pub(super) fn peer(&mut self, slot: u8, rank: u32) -> Option<&mut Peer> {
+        self.peers(slot).get_mut(rank as usize)
+    }
+
+    /// The region with locks and memory of the library's.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(super) fn home<N: Node>(&mut self, node: &N, active: &mut Active<N::Port>) -> Result<&Region> {
+        let (locks, exchanges) = (self.places.len() * LOCK_BYTES, (self.places.len() + 1) * self.exchange);
+        if self.home.is_none() {
+            let memory = shared(node, locks + exchanges + self.memory)?;
+            self.home = Some(register(active, memory)?);
+        }
+        self.home.as_ref().ok_or(Error::Finalized)
+    }
+
+    /// The memory of the library's, and where the exchange for a window's slot begins in it; without a slot the spare one.
+    pub(super) fn exchange(&self, slot: Option<u8>) -> Option<(Shared, usize)> {
+        let index = slot.map_or(self.places.len(), usize::from);
+        let memory = self.home.as_ref()?.memory().clone();
+        Some((memory, self.places.len() * LOCK_BYTES + index * self.exchange))
+    }
+
+    /// A place in the memory for windows, in bytes of the home region.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(super) fn piece(&self, bytes: usize) -> Result<Range<usize>> {
+        let limit = self.memory;
+        let full = Error::NoMem { what: "bytes for windows of the library's memory", limit };
+        let start = self.places.len() * LOCK_BYTES + (self.places.len() + 1) * self.exchange;
+        let start = start.next_multiple_of(ALIGN);
+        let len = bytes.max(1).checked_next_multiple_of(ALIGN).ok_or(full)?;
+        let wins = self.places.iter().filter_map(|place| place.win.as_ref());
+        let used = wins.map(|win| win.piece.clone()).filter(|piece| !piece.is_empty());
+        let used = used.map(|piece| piece.start - start..piece.end - start);
+        let gap = first_gap(len, limit / ALIGN * ALIGN, used).ok_or(full)?;
+        Ok(start + gap.start..start + gap.end)
+    }
+
+    /// Whether `count` processes can be those of a window at all.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(super) fn check_ranks(&self, count: usize) -> Result<()> {
+        let limit = self.peers.len();
+        if count > limit { Err(Error::NoMem { what: "processes of windows", limit }) } else { Ok(()) }
+    }
+
+    /// Room for the processes of a window, who have these endpoints.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(super) fn seat(
+        &mut self,
+        count: u32,
+        endpoint: impl Fn(u32) -> Option<Endpoint>,
+    ) -> Result<Range<usize>> {
+        let limit = self.peers.len();
+        let wins = self.places.iter().filter_map(|place| place.win.as_ref());
+        let used = wins.map(|win| win.peers.clone()).filter(|peers| !peers.is_empty());
+        let seats = first_gap(count as usize, limit, used);
+        let seats = seats.ok_or(Error::NoMem { what: "processes of windows", limit })?;
+        for (rank, peer) in (0..).zip(&mut self.peers[seats.clone()]) {
+            let endpoint = endpoint(rank).ok_or(Error::Rank(rank.into()))?;
+            *peer = Peer::new(endpoint);
+        }
+        Ok(seats)
+    }
+
+    /// A free place: its slot and the generation of the window that comes there.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(super) fn free_place(&self) -> Result<(u8, u32)> {
+        let limit = self.places.len();
+        let mut places = (0..).zip(self.places.iter());
+        let free = places.find(|(_, place)| place.win.is_none());
+        let free = free.map(|(slot, place)| (slot, place.generation));
+        free.ok_or(Error::NoMem { what: "windows", limit })
+    }
+
+    pub(super) fn place(&mut self, slot: u8, win: Win) {
+        if let Some(place) = self.places.get_mut(usize::from(slot)) {
+            place.win = Some(win);
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: u8) -> Option<Win> {
+        let place = self.places.get_mut(usize::from(slot))?;
+        place.generation = place.generation.wrapping_add(1).max(1);
+        place.win.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_gap;
+
+    #[test]
+    fn the_first_gap_that_is_long_enough_is_taken() {
+        let used = [10..20, 0..4, 30..40];
+        let gap = |len, limit| first_gap(len, limit, used.iter().cloned());
+        assert_eq!(gap(6, 50), Some(4..10));
+        assert_eq!(gap(7, 50), Some(20..27));
+        assert_eq!(gap(11, 51), Some(40..51));
+        assert_eq!(gap(11, 50), None);
+        assert_eq!(gap(usize::MAX, 50), None);
+    }
+}
