@@ -1,6 +1,6 @@
 //! One-sided communication: windows in all kinds of epochs, against plain models.
 
-use crate::check::{Library, Outcome, Suite};
+use super::check::{Library, Outcome, Suite};
 use kernel::{Shared, Task};
 use mpi::{Assert, Class, Data, Datatype, Error, LockType, Native, Op, PROC_NULL, Request, Target, Window};
 
