@@ -226,7 +226,8 @@ impl Parts<'_> {
         let win = self.window::<i32>()?;
         let start = |at: usize| at as i32 * 5 - 40;
         let operand = |at: usize| at as i32 % 7 - 3;
-        let cases: [(&str, Op, fn(i32, i32) -> i32); 12] = [
+        type Case = (&'static str, Op, fn(i32, i32) -> i32);
+        let cases: [Case; 12] = [
             ("max", Op::Max, i32::max),
             ("min", Op::Min, i32::min),
             ("sum", Op::Sum, |a, b| a + b),

@@ -294,10 +294,11 @@ fn l4_accumulates_are_split_as_the_setting_says() {
 #[test]
 fn d8_accumulates_to_a_node_that_dies_end() {
     for split in SPLITS {
-        let dead = AtomicBool::new(false);
+        let (ready, dead) = (AtomicBool::new(false), AtomicBool::new(false));
         on_nodes(machine_of(2, 1), |node| {
             let library = Library::init(node, Settings { accumulate: split, ..SMALL }).unwrap();
             if library.task() == 1 {
+                ready.store(true, SeqCst);
                 // Some time, without a call of the library's.
                 while !dead.load(SeqCst) {
                     std::thread::yield_now();
@@ -307,6 +308,10 @@ fn d8_accumulates_to_a_node_that_dies_end() {
             let (ones, to) = (shared(&[1; 64]), GlobalAddress { task: 1, offset: 0 });
             let handle = library.accumulate_nb(Scale::I64(1), Local::new(&ones, 0), to, 64).unwrap();
             library.progress();
+            // It is not to die in its `init`.
+            while !ready.load(SeqCst) {
+                std::thread::yield_now();
+            }
             node.world.kill(1);
             dead.store(true, SeqCst);
             let ended = library.wait(handle);
