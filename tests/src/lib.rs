@@ -3,10 +3,33 @@
 
 pub mod capture;
 
-use xtask::Outcome;
+use std::time::Duration;
+use xtask::{Arch, Mode, Outcome, Run};
 
 /// What a bad wire does to packets, always to the same ones.
 pub const BAD_WIRE: &str = "drop=2%,corrupt=1%,dup=2%,reorder=10%,seed=7";
+
+/// A wire that loses and reorders, always the same packets.
+pub const LOSSY_WIRE: &str = "drop=1%,reorder=5%,seed=4";
+
+/// Eight nodes of two harts run `job`; on a good wire nothing is allocated after its start and no packet dropped.
+///
+/// # Panics
+/// With the whole story, if it does not end well.
+#[track_caller]
+pub fn on_eight_nodes(job: &str, args: &[&str], arch: Arch, mode: Mode, faults: Option<&str>) -> Outcome {
+    let run = Run::new(job).arch(arch).torus("2x2x2").harts(2).mode(mode).args(args.iter().copied());
+    let mut run = run.timeout(Duration::from_secs(240));
+    if let Some(faults) = faults {
+        run = run.faults(faults);
+    }
+    let outcome = run.run().unwrap();
+    if faults.is_none() {
+        expect_clean(&outcome);
+    }
+    outcome.expect_success();
+    outcome
+}
 
 /// Makes of each function a module with one test for each architecture, `aarch64` and `riscv64`.
 #[macro_export]

@@ -1,23 +1,14 @@
 //! Messaging modules on nodes; their claims are tested on the host, in `pami/modules`.
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, on_both_architectures};
+use tests::{LOSSY_WIRE, count_lines, expect_clean, on_both_architectures, on_eight_nodes};
 use xtask::{Arch, Mode, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
-const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
 
 /// Eight nodes of two harts do everything that the module can, from every thread to every task.
 fn armci_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
-    let mut run = Run::new("armci").arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
-    if let Some(faults) = faults {
-        run = run.faults(faults);
-    }
-    let outcome = run.run().unwrap();
-    if faults.is_none() {
-        expect_clean(&outcome);
-    }
-    outcome.expect_success();
+    let outcome = on_eight_nodes("armci", &[], arch, mode, faults);
     let (tasks, threads) = if mode == Mode::Smp { (8, 2) } else { (16, 1) };
     let line = format!("by {tasks} tasks of {threads} threads, 0 wrong");
     assert_eq!(count_lines(&outcome, &line), 1, "{}", outcome.explain());
@@ -25,15 +16,7 @@ fn armci_finds_nothing_wrong(arch: Arch, mode: Mode, faults: Option<&str>) {
 
 /// The conformance run of the MPI module, all chapters of it at every task.
 fn mpi_conforms(arch: Arch, mode: Mode, faults: Option<&str>) {
-    let mut run = Run::new("mpi-suite").arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
-    if let Some(faults) = faults {
-        run = run.faults(faults);
-    }
-    let outcome = run.run().unwrap();
-    if faults.is_none() {
-        expect_clean(&outcome);
-    }
-    outcome.expect_success();
+    let outcome = on_eight_nodes("mpi-suite", &[], arch, mode, faults);
     let checks =
         |line: &str| line.rsplit_once(" checks, 0 failed")?.0.rsplit(' ').next()?.parse::<u32>().ok();
     let checks: Vec<_> = outcome.lines().filter_map(|line| checks(&line.text)).collect();
@@ -49,7 +32,7 @@ on_both_architectures! {
 
     fn d8_mpi_does_so_on_a_wire_that_loses_and_reorders(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Smp } else { Mode::Vn };
-        mpi_conforms(arch, mode, Some(FAULTS));
+        mpi_conforms(arch, mode, Some(LOSSY_WIRE));
     }
 
     fn p7_armci_moves_and_updates_memory_of_all_tasks(arch) {
@@ -59,7 +42,7 @@ on_both_architectures! {
 
     fn d8_armci_does_so_on_a_wire_that_loses_and_reorders(arch) {
         let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
-        armci_finds_nothing_wrong(arch, mode, Some(FAULTS));
+        armci_finds_nothing_wrong(arch, mode, Some(LOSSY_WIRE));
     }
 
     fn m4_mpi_and_armci_run_together_in_either_order_with_settings_that_conflict(arch) {

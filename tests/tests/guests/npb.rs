@@ -5,11 +5,10 @@
 //! Over MPI each runs once.
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, on_both_architectures};
+use tests::{LOSSY_WIRE, count_lines, on_both_architectures, on_eight_nodes};
 use xtask::{Arch, Mode, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
-const FAULTS: &str = "drop=1%,reorder=5%,seed=4";
 
 /// Eight nodes of two harts run `job`, which verifies so many results.
 fn expect_verified(job: &str, arch: Arch, mode: Mode, faults: Option<&str>, results: usize) {
@@ -25,16 +24,7 @@ fn expect_verified_with(
     faults: Option<&str>,
     results: usize,
 ) {
-    let run = Run::new(job).arch(arch).torus("2x2x2").harts(2).mode(mode).timeout(DEADLINE);
-    let mut run = run.args(args.iter().copied());
-    if let Some(faults) = faults {
-        run = run.faults(faults);
-    }
-    let outcome = run.run().unwrap();
-    if faults.is_none() {
-        expect_clean(&outcome);
-    }
-    outcome.expect_success();
+    let outcome = on_eight_nodes(job, args, arch, mode, faults);
     assert_eq!(count_lines(&outcome, "verified"), results, "{}", outcome.explain());
     assert_eq!(count_lines(&outcome, "WRONG"), 0);
 }
@@ -48,7 +38,7 @@ fn on_a_good_wire(job: &str, arch: Arch, results: usize) {
 /// On a bad wire: the other way round.
 fn on_a_bad_wire(job: &str, arch: Arch, results: usize) {
     let mode = if arch == Arch::Aarch64 { Mode::Vn } else { Mode::Smp };
-    expect_verified(job, arch, mode, Some(FAULTS), results);
+    expect_verified(job, arch, mode, Some(LOSSY_WIRE), results);
 }
 
 #[test]
@@ -58,7 +48,7 @@ fn g3_npb_ep_verifies() {
 
 #[test]
 fn d8_npb_ep_verifies_on_a_wire_that_loses_and_reorders() {
-    expect_verified("npb-ep", Arch::Riscv64, Mode::Vn, Some(FAULTS), 1);
+    expect_verified("npb-ep", Arch::Riscv64, Mode::Vn, Some(LOSSY_WIRE), 1);
 }
 
 #[test]
@@ -68,7 +58,7 @@ fn g3_npb_cg_verifies() {
 
 #[test]
 fn d8_npb_cg_verifies_on_a_wire_that_loses_and_reorders() {
-    expect_verified("npb-cg", Arch::Aarch64, Mode::Vn, Some(FAULTS), 1);
+    expect_verified("npb-cg", Arch::Aarch64, Mode::Vn, Some(LOSSY_WIRE), 1);
 }
 
 #[test]
