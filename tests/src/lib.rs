@@ -12,6 +12,11 @@ pub const BAD_WIRE: &str = "drop=2%,corrupt=1%,dup=2%,reorder=10%,seed=7";
 /// A wire that loses and reorders, always the same packets.
 pub const LOSSY_WIRE: &str = "drop=1%,reorder=5%,seed=4";
 
+/// Whether tests run at full size (`cargo xtask test --long`). Those that do not then run a smaller one.
+pub fn long() -> bool {
+    std::env::var_os(xtask::suite::LONG).is_some()
+}
+
 /// Eight nodes of two harts run `job`; on a good wire nothing is allocated after its start and no packet dropped.
 ///
 /// # Panics

@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::arch::Arch;
 use crate::personality::{Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, doctor, jobs, table};
+use crate::{bench, doctor, helper, jobs, table};
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -161,54 +162,80 @@ struct Test {
     /// Only the integration tests, which boot guests
     #[arg(long)]
     guests_only: bool,
+    /// Tests run at full size; takes hours
+    #[arg(long)]
+    long: bool,
 }
 
 /// Does what the command line says; the result is the exit code.
 pub fn main() -> u8 {
     let cli = Cli::parse();
     let voice = Voice::terminal();
+    let interrupt = match listen(&voice, matches!(cli.verb, Verb::Qemu(_))) {
+        Ok(interrupt) => interrupt,
+        Err(error) => return fail(&error, &voice),
+    };
+    let result = act(cli.verb, &interrupt, &voice);
+    voice.idle();
+    result.unwrap_or_else(|error| {
+        // A build that was ended is no news.
+        if interrupt.load(Ordering::Relaxed) {
+            voice.say("interrupted");
+            return 130;
+        }
+        fail(&error, &voice)
+    })
+}
+
+fn fail(error: &anyhow::Error, voice: &Voice) -> u8 {
+    voice.say(&format!("{} {error:#}", console::style("error:").for_stderr().red().bold()));
+    1
+}
+
+fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     let code = |good: bool| u8::from(!good);
-    let result = match cli.verb {
-        Verb::Qemu(qemu) => boot(*qemu, &voice),
-        Verb::Jobs => list(&voice).map(code),
+    match verb {
+        Verb::Qemu(qemu) => boot(*qemu, interrupt, voice),
+        Verb::Jobs => list(voice).map(code),
         Verb::Test(test) => {
             let scope = match (test.host_only, test.guests_only) {
                 (true, _) => Scope::Host,
                 (_, true) => Scope::Guests,
                 _ => Scope::All,
             };
-            suite::run(test.filter.as_deref(), scope, &voice).map(code)
+            suite::run(test.filter.as_deref(), scope, test.long, voice).map(code)
         }
         Verb::Bench(Bench::Instructions { arch, update }) => {
-            bench::instructions(arch, update, &voice).map(code)
+            bench::instructions(arch, update, voice).map(code)
         }
-        Verb::Doctor { fix } => doctor::doctor(fix, &voice).map(code),
-    };
-    voice.idle();
-    result.unwrap_or_else(|error| {
-        voice.say(&format!("{} {error:#}", console::style("error:").for_stderr().red().bold()));
-        1
-    })
+        Verb::Doctor { fix } => doctor::doctor(fix, voice).map(code),
+    }
 }
 
-fn boot(qemu: Qemu, voice: &Voice) -> Result<u8> {
+fn boot(qemu: Qemu, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
+    let outcome = qemu.into_run().voice(voice.clone()).interrupt(Arc::clone(interrupt)).run()?;
+    close(&outcome, voice);
+    Ok(outcome.exit_code())
+}
+
+/// Hears Ctrl-C and its kin: the first ends what works for this program and sets the flag, the second ends all at once.
+fn listen(voice: &Voice, runs_guests: bool) -> Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupt)).context("cannot listen to Ctrl-C")?;
-    }
-    let result = qemu.into_run().voice(voice.clone()).interrupt(Arc::clone(&interrupt)).run();
-    match result {
-        Ok(outcome) => {
-            close(&outcome, voice);
-            Ok(outcome.exit_code())
+    let flag = Arc::clone(&interrupt);
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to Ctrl-C")?;
+    let voice = voice.clone();
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            helper::end_all();
+            if !runs_guests || flag.swap(true, Ordering::Relaxed) {
+                voice.idle();
+                voice.say("interrupted");
+                // Guests die with this process.
+                std::process::exit(130);
+            }
         }
-        // Cargo hears Ctrl-C as well, and a broken build is then no news.
-        Err(_) if interrupt.load(Ordering::Relaxed) => {
-            voice.say("interrupted");
-            Ok(130)
-        }
-        Err(error) => Err(error),
-    }
+    });
+    Ok(interrupt)
 }
 
 fn close(outcome: &Outcome, voice: &Voice) {

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
 use crate::bench::instructions;
+use crate::helper::Helper;
 use crate::progress::Voice;
 use crate::{jobs, setup};
 
@@ -96,13 +97,9 @@ fn compile(
     command.args(["--message-format", "json-render-diagnostics", "--color"]);
     command.arg(if console::colors_enabled_stderr() && !voice.is_quiet() { "always" } else { "never" });
     command.env("DEFMT_LOG", log);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot start cargo")?;
-    let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut helper = Helper::start(&mut command).context("cannot start cargo")?;
+    let (Some(stdout), Some(mut stderr)) = (helper.stdout(), helper.stderr()) else {
         bail!("cargo has no output")
     };
     let errors = std::thread::spawn(move || {
@@ -123,7 +120,7 @@ fn compile(
             images.push((name.to_owned(), PathBuf::from(path)));
         }
     }
-    let status = child.wait().context("waiting for cargo")?;
+    let status = helper.wait().context("waiting for cargo")?;
     voice.idle();
     let errors = errors.join().unwrap_or_default();
     let errors = String::from_utf8_lossy(&errors);

@@ -12,6 +12,7 @@
 //! | [`dump`], [`table`] | the end of a run: state of hung nodes, closing table |
 //! | [`fabric`] | the network between nodes |
 //! | [`suite`] | `cargo xtask test` |
+//! | [`helper`] | programs that work for this one and end with it |
 //! | [`bench`] | `cargo xtask bench` |
 
 pub mod arch;
@@ -22,6 +23,7 @@ pub mod doctor;
 pub mod dump;
 pub mod fabric;
 pub mod firmware;
+pub mod helper;
 pub mod jobs;
 pub mod log;
 pub mod node;

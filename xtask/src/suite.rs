@@ -1,14 +1,16 @@
 //! `cargo xtask test`: every check and test there is, stage by stage.
 
-use std::io::{BufRead as _, BufReader, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 
 use crate::arch::Arch;
 use crate::doctor::succeeds;
+use crate::helper::Helper;
 use crate::progress::Voice;
 use crate::{firmware, setup, workspace};
 
@@ -23,6 +25,14 @@ pub enum Scope {
     Guests,
 }
 
+/// With this variable in the environment tests run at full size.
+pub const LONG: &str = "PAMIR_LONG";
+/// How long a stage may take, and that of the guests' tests.
+const DEADLINES: [Duration; 2] = [Duration::from_secs(40 * 60), Duration::from_secs(90 * 60)];
+/// So many times that when tests run at full size.
+const LONG_TIMES: u32 = 8;
+/// The stage that boots guests.
+const GUESTS: &str = "integration tests";
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 10;
 /// Instrumentation that tells libFuzzer which code an input reached.
@@ -51,15 +61,21 @@ struct Task {
     command: Result<Command>,
 }
 
+/// How a command went, and how many tests it says have passed and failed.
+type Counted = (Verdict, u64, u64);
+
 struct Suite<'a> {
     voice: &'a Voice,
     filter: Option<&'a str>,
+    long: bool,
     stages: Vec<Stage>,
 }
 
-/// Runs the suite; with a filter only the tests whose name contains it. True if nothing failed.
-pub fn run(filter: Option<&str>, scope: Scope, voice: &Voice) -> Result<bool> {
-    let mut suite = Suite { voice, filter, stages: Vec::new() };
+/// Runs the suite; with a filter only the tests whose name contains it, of which there must be one. `long` tests run at
+/// full size. True if nothing failed.
+pub fn run(filter: Option<&str>, scope: Scope, long: bool, voice: &Voice) -> Result<bool> {
+    let long = long || std::env::var_os(LONG).is_some();
+    let mut suite = Suite { voice, filter, long, stages: Vec::new() };
     if scope != Scope::Guests {
         if filter.is_none() {
             suite.checks();
@@ -179,14 +195,16 @@ impl Suite<'_> {
         self.record(Stage { name, time: start.elapsed(), verdict, passed: 0, failed: 0 });
         let mut command = cargo(["test", "--package", "tests", "--no-fail-fast"]);
         command.env(firmware::ONE_IMAGE, "1");
-        self.tests("integration tests", command);
+        self.tests(GUESTS, command);
     }
 
     /// One stage. What it says of cargo's tests is counted.
     fn stage(&mut self, name: &str, command: impl FnOnce(&Voice) -> Result<Command>) {
         self.announce(name);
         let start = Instant::now();
-        let outcome = command(self.voice).and_then(|command| stream(command, &mut std::io::stdout()));
+        let deadline = self.deadline(name);
+        let outcome =
+            command(self.voice).and_then(|command| stream(command, deadline, &mut std::io::stdout()));
         self.finish(name.to_owned(), start.elapsed(), outcome);
     }
 
@@ -198,16 +216,17 @@ impl Suite<'_> {
 
     /// Stages that each keep about one processor busy, side by side; what one says is shown when it is over.
     fn together(&mut self, tasks: Vec<Task>) {
-        let run = |command: Result<Command>| {
+        let run = |command: Result<Command>, deadline| {
             let (start, mut said) = (Instant::now(), Vec::new());
-            let outcome = command.and_then(|command| stream(command, &mut said));
+            let outcome = command.and_then(|command| stream(command, deadline, &mut said));
             (start.elapsed(), said, outcome)
         };
         std::thread::scope(|scope| {
             let mut running = Vec::new();
             for Task { name, command } in tasks {
                 self.announce(&name);
-                running.push((name, scope.spawn(move || run(command))));
+                let deadline = self.deadline(&name);
+                running.push((name, scope.spawn(move || run(command, deadline))));
             }
             for (name, thread) in running {
                 let failed =
@@ -220,8 +239,16 @@ impl Suite<'_> {
         });
     }
 
-    /// A command of cargo's tests, with the suite's filter.
+    /// How long a stage may take.
+    fn deadline(&self, name: &str) -> Duration {
+        DEADLINES[usize::from(name == GUESTS)] * if self.long { LONG_TIMES } else { 1 }
+    }
+
+    /// A command of cargo's tests, with the suite's filter and size.
     fn filtered(&self, mut command: Command) -> Command {
+        if self.long {
+            command.env(LONG, "1");
+        }
         if let Some(filter) = self.filter {
             command.args(["--", filter]);
         }
@@ -237,7 +264,7 @@ impl Suite<'_> {
         self.voice.say(&format!("{} {name}", console::style("stage:").for_stderr().bold()));
     }
 
-    fn finish(&mut self, name: String, time: Duration, outcome: Result<(Verdict, u64, u64)>) {
+    fn finish(&mut self, name: String, time: Duration, outcome: Result<Counted>) {
         let failed = |error| (Verdict::Failed(format!("{error:#}")), 0, 0);
         let (verdict, passed, failed) = outcome.unwrap_or_else(failed);
         self.record(Stage { name, time, verdict, passed, failed });
@@ -274,7 +301,19 @@ impl Suite<'_> {
             passed += stage.passed;
             failed += stage.failed;
         }
-        self.voice.print(&format!("{passed} passed, {failed} failed"));
+        if let Some(filter) = self.filter
+            && passed + failed == 0
+        {
+            self.voice.print(&format!("no test's name contains {filter:?}"));
+            return false;
+        }
+        let skipped = |stage: &Stage| match &stage.verdict {
+            Verdict::Skipped(why) => Some(format!("{} ({why})", stage.name)),
+            _ => None,
+        };
+        let skipped: Vec<_> = self.stages.iter().filter_map(skipped).collect();
+        let skipped = if skipped.is_empty() { "nothing".into() } else { skipped.join(", ") };
+        self.voice.print(&format!("{passed} passed, {failed} failed, skipped: {skipped}"));
         failed == 0
     }
 }
@@ -299,26 +338,51 @@ fn own_target(name: &str) -> PathBuf {
     workspace::target().join(name)
 }
 
-/// Runs a command, passes its output on to `out`, and counts cargo's test results in it.
-fn stream(mut command: Command, out: &mut impl Write) -> Result<(Verdict, u64, u64)> {
+/// Runs a command until its deadline, passes its output on to `out`, and counts cargo's test results in it.
+fn stream(mut command: Command, deadline: Duration, out: &mut impl Write) -> Result<Counted> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let program = command.get_program().display().to_string();
-    let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
-    let (mut passed, mut failed) = (0, 0);
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).split(b'\n') {
-            let mut line = line.context("reading a stage's output")?;
-            if let Some((good, bad)) = results(&String::from_utf8_lossy(&line)) {
-                passed += good;
-                failed += bad;
+    let mut helper = Helper::start(&mut command).with_context(|| format!("cannot run {program}"))?;
+    let (stdout, group) = (helper.stdout(), helper.group());
+    let (done, watch) = channel::<()>();
+    std::thread::scope(|scope| {
+        // Ended with all that it started, which might hold its output open.
+        let watchdog = scope.spawn(move || {
+            let late = watch.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout);
+            if late {
+                group.end();
             }
-            line.push(b'\n');
-            out.write_all(&line).context("writing to the standard output")?;
+            late
+        });
+        let counts = stdout.map_or(Ok((0, 0)), |stdout| pass_on(stdout, out));
+        let status = helper.wait().context("waiting for a stage");
+        drop(done);
+        let late = watchdog.join().unwrap_or(false);
+        let (passed, failed) = counts?;
+        let status = status?;
+        let verdict = match (late, status.success()) {
+            (true, _) => Verdict::Failed(format!("not done after {} s: ended", deadline.as_secs())),
+            (_, true) => Verdict::Passed,
+            _ => Verdict::Failed(status.to_string()),
+        };
+        Ok((verdict, passed, failed))
+    })
+}
+
+/// Passes all output on, and counts tests that passed and failed.
+fn pass_on(from: impl Read, out: &mut impl Write) -> Result<(u64, u64)> {
+    let (mut passed, mut failed) = (0, 0);
+    for line in BufReader::new(from).split(b'\n') {
+        let mut line = line.context("reading a stage's output")?;
+        if let Some((good, bad)) = results(&String::from_utf8_lossy(&line)) {
+            passed += good;
+            failed += bad;
         }
+        line.push(b'\n');
+        // Whoever reads may have gone; the verdict stays.
+        let _ = out.write_all(&line);
     }
-    let status = child.wait().context("waiting for a stage")?;
-    let verdict = if status.success() { Verdict::Passed } else { Verdict::Failed(status.to_string()) };
-    Ok((verdict, passed, failed))
+    Ok((passed, failed))
 }
 
 /// The counts in a line such as `test result: ok. 3 passed; 1 failed; 0 ignored; ...`.
@@ -340,5 +404,55 @@ mod tests {
         assert_eq!(results("test result: ok. 7 passed; 0 failed; 0 ignored"), Some((7, 0)));
         assert_eq!(results("test n8_wakes ... ok"), None);
         assert_eq!(results(""), None);
+    }
+
+    fn shell(script: &str, deadline: Duration) -> (Counted, String) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let mut said = Vec::new();
+        let counted = stream(command, deadline, &mut said).expect("a shell");
+        (counted, String::from_utf8(said).expect("text"))
+    }
+
+    #[test]
+    fn r6_a_stage_past_its_deadline_is_ended_with_all_it_started() {
+        // What it started holds the output open: reading it would take a minute.
+        let start = Instant::now();
+        let ((verdict, ..), said) = shell("echo begun; sleep 60 & wait", Duration::from_millis(300));
+        assert!(matches!(verdict, Verdict::Failed(why) if why.contains("not done after")));
+        assert_eq!(said, "begun\n");
+        assert!(start.elapsed() < Duration::from_secs(50), "it was waited for");
+        let ((verdict, passed, _), _) =
+            shell("echo 'test result: ok. 3 passed; 0 failed'", Duration::from_secs(600));
+        assert!(matches!(verdict, Verdict::Passed) && passed == 3);
+    }
+
+    #[test]
+    fn r6_a_filter_that_matches_no_test_is_an_error() {
+        let voice = Voice::quiet();
+        let stage = |passed| Stage {
+            name: "tests".into(),
+            time: Duration::ZERO,
+            verdict: Verdict::Passed,
+            passed,
+            failed: 0,
+        };
+        let good = |filter, passed| {
+            Suite { voice: &voice, filter, long: false, stages: vec![stage(passed)] }.close()
+        };
+        assert!(!good(Some("NOSUCH"), 0));
+        assert!(good(Some("n8_"), 1) && good(None, 0));
+    }
+
+    #[test]
+    fn r6_long_tests_are_told_so_and_have_more_time() {
+        let voice = Voice::quiet();
+        let told = |long| {
+            let suite = Suite { voice: &voice, filter: None, long, stages: Vec::new() };
+            let command = suite.filtered(Command::new("true"));
+            (command.get_envs().any(|(name, _)| name == LONG), suite.deadline(GUESTS))
+        };
+        let (short, long) = (told(false), told(true));
+        assert!(!short.0 && long.0 && long.1 > short.1);
     }
 }
