@@ -5,6 +5,7 @@
 //! | [`personality`] | what the node is told at boot; shared with the host tool |
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
+//! | [`idle`] | the share of recent time in which a task's harts were idle |
 //! | [`segments`] | memory that tasks of a node share |
 //! | `tree`, [`cpu_map`] | what the device tree says of the machine, and of where its harts are |
 //! | `collective` | the collective network, if the node is on it |
@@ -18,6 +19,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod cpu_map;
+pub mod idle;
 pub mod layout;
 pub mod paging;
 pub mod personality;

@@ -248,6 +248,7 @@ fn make_tasks(
             })
         })
         .collect();
+    wakeup::start(division.harts_per_task());
     let harts = division.application + usize::from(division.agent.is_some());
     let tasks: &'static [Task] = tasks.leak();
     let count = tasks.len();

@@ -2,22 +2,24 @@
 //!
 //! Interrupts stay masked: a pending one ends the wait, and the hart then claims and completes it. An interrupt that
 //! comes between the last look for work and the wait is pending at the wait, so none is lost. No timer runs but for a
-//! deadline. Each hart keeps the share of recent time that it slept, which it tells those that would give it work (SPEC L-2).
+//! deadline. Each hart keeps the share of recent time in which it was idle; a task tells the mean of its harts' to those that
+//! would give it work (SPEC L-2).
 
 use crate::arch::{self, Claim};
 use crate::collective;
+use crate::idle::Idle;
 use crate::routing::{Reroute, Routing};
+use core::sync::atomic::Ordering;
 use drivers::Platform;
 use drivers::virtio::{Acknowledge as _, mmio};
-use pami::balance::Window;
 use spin::{Mutex, Once};
 
 /// This node's hardware, for the drivers.
 #[derive(Clone, Copy, Debug)]
 pub struct Hardware;
 
-/// When each hart slept. A hart locks its own, and nobody else's.
-static SLEPT: [Mutex<Window>; boot::HARTS] = [const { Mutex::new(Window::new()) }; boot::HARTS];
+/// When each hart was idle.
+static IDLE: Idle<{ boot::HARTS }> = Idle::new();
 
 static ROUTING: Mutex<Routing> = Mutex::new(Routing::new());
 
@@ -39,11 +41,16 @@ fn reroute(change: impl FnOnce(&mut Routing) -> Option<Reroute>) {
     }
 }
 
-/// Hart `hart`, this one, slept until now.
-fn note_sleep(hart: usize, from: u64) {
-    if let Some(slept) = SLEPT.get(hart) {
-        slept.lock().note(from, crate::clock::now_ns());
-    }
+/// Says how many harts each task has.
+pub(crate) fn start(harts_per_task: usize) {
+    IDLE.each.store(harts_per_task, Ordering::Relaxed);
+}
+
+/// Sleeps until an interrupt is pending; this is idle time.
+fn sleep(hart: usize) {
+    IDLE.with(hart, |idle| idle.begin(crate::clock::now_ns()));
+    arch::wait_for_interrupt();
+    IDLE.with(hart, |idle| idle.end(crate::clock::now_ns()));
 }
 
 fn claim_all(mut acknowledge: impl FnMut()) {
@@ -78,9 +85,7 @@ impl Platform for Hardware {
         if let Some(deadline) = deadline_ns {
             arch::set_timer(Some(crate::clock::counter_at(deadline)));
         }
-        let from = crate::clock::now_ns();
-        arch::wait_for_interrupt();
-        note_sleep(hart, from);
+        sleep(hart);
         if deadline_ns.is_some() {
             arch::set_timer(None);
         }
@@ -90,8 +95,11 @@ impl Platform for Hardware {
     }
 
     fn idle_share() -> u16 {
-        let slept = SLEPT.get(arch::hart()).map(Mutex::lock);
-        slept.map_or(0, |slept| slept.share(crate::clock::now_ns()))
+        IDLE.share(arch::hart(), crate::clock::now_ns())
+    }
+
+    fn note_idle(from_ns: u64, to_ns: u64) {
+        IDLE.with(arch::hart(), |idle| idle.note(from_ns, to_ns));
     }
 
     fn io_barrier() {
@@ -103,7 +111,7 @@ impl Platform for Hardware {
 pub fn idle() {
     let hart = arch::hart();
     reroute(|routing| routing.retire(hart));
-    arch::wait_for_interrupt();
+    sleep(hart);
     // A timer that stays on would be pending again after every claim.
     arch::set_timer(None);
     claim_all(|| {});

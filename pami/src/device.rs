@@ -244,10 +244,16 @@ pub trait Port: Sized + Send + 'static {
         what: impl FnOnce(&Memory) -> R,
     ) -> Result<R, RegionFault>;
 
-    /// The share of the last [`WINDOW_NS`](crate::balance::WINDOW_NS) that this hart slept, of 1000 (SPEC L-2). A port that
-    /// cannot tell is never idle.
+    /// The share of the last [`WINDOW_NS`](crate::balance::WINDOW_NS) that this task's harts of the node were idle, of 1000
+    /// (SPEC L-2): asleep, or as [`note_idle`](Self::note_idle) said. A port that cannot tell is never idle.
     fn idle_share(&self) -> u16 {
         0
+    }
+
+    /// This hart was idle from `from_ns` to `to_ns` without having slept. Spans come in order, and do not meet each other or a
+    /// [`sleep`](Self::sleep).
+    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
+        let _ = (from_ns, to_ns);
     }
 
     /// Nodes that were declared dead so far: when it grows, operations to them will not end by themselves.

@@ -12,6 +12,8 @@ const MOST_POLLS: u32 = 2048;
 const LEAST_POLLS: u32 = 16;
 /// A sleep that was so short could have been spent polling; one that was much longer was worth none of it.
 const SHORT_SLEEP_NS: u64 = 50_000;
+/// Rounds in a row that find nothing between two looks at the clock, which tell how long the hart was idle (SPEC L-2).
+const ROUNDS_PER_LOOK: u32 = 16;
 
 /// How long a context polls before it sleeps. Harts of an emulated node share processors with others that have work to do,
 /// and each round of polling that brings nothing is time of theirs; on a processor of its own a hart loses by each sleep.
@@ -110,14 +112,25 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     };
     let deadline = start.checked_add(timeout_ns).filter(|_| timeout_ns < u64::MAX);
     loop {
-        let mut idle = 0;
+        let (mut idle, mut looked) = (0u32, None);
         let polls = contexts[0].borrow().active.patience.now;
         while idle < polls {
             let events = advance(contexts);
             if until(contexts) {
                 return true;
             }
-            idle = if events == 0 { idle + 1 } else { 0 };
+            if events > 0 {
+                (idle, looked) = (0, None);
+                continue;
+            }
+            idle += 1;
+            if idle.is_multiple_of(ROUNDS_PER_LOOK) {
+                let first = contexts[0].borrow_mut();
+                let now = first.now_ns();
+                if let Some(from) = looked.replace(now) {
+                    first.active.port.note_idle(from, now);
+                }
+            }
         }
         if deadline.is_some_and(|deadline| contexts[0].borrow().now_ns() >= deadline) {
             return false;

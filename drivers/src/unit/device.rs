@@ -205,6 +205,10 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         P::idle_share()
     }
 
+    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
+        P::note_idle(from_ns, to_ns);
+    }
+
     #[inline]
     fn deaths(&self) -> u32 {
         self.unit.deaths()

@@ -19,9 +19,15 @@ pub trait Platform: Send + Sync + 'static {
     /// interrupt. An interrupt that is pending at the call ends the sleep at once.
     fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut());
 
-    /// The share of the last 10 ms that this hart slept, of 1000 (SPEC L-2).
+    /// The share of the last 10 ms that the harts of this hart's task were idle, of 1000 (SPEC L-2): in [`wait`](Self::wait), or
+    /// as [`note_idle`](Self::note_idle) said.
     fn idle_share() -> u16 {
         0
+    }
+
+    /// This hart was idle in this time, though it did not wait.
+    fn note_idle(from_ns: u64, to_ns: u64) {
+        let _ = (from_ns, to_ns);
     }
 
     /// Orders all earlier accesses, to memory and to device registers, before all later ones.

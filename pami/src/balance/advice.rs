@@ -23,7 +23,7 @@ const ASKERS: usize = 32;
 pub struct Advice {
     /// The sub-operations that it has.
     pub available: SubOperations,
-    /// Share of its last [`WINDOW_NS`] that was idle, of 1000.
+    /// Share of the last [`WINDOW_NS`] of its task's harts that was idle, of 1000.
     pub idle: u16,
 }
 
@@ -142,11 +142,18 @@ impl Askers {
 }
 
 impl<P: Port> Active<P> {
-    /// What this context says when it is asked: its sub-operations and its idle share. Time that it spent on others' messages
-    /// counts as idle: it would be theirs again.
+    /// What this context says when it is asked: its sub-operations and the idle share of its task's harts. Sleep and rounds of
+    /// a [`wait`](crate::Context::wait) that find nothing are idle time, and so is what was spent on messages that are
+    /// processed: it would be theirs again. A loop of the caller's own around `advance` counts as work.
     pub fn advice(&self) -> Advice {
-        let idle = self.port.idle_share() + self.processing.spent.share(self.port.now_ns());
-        Advice { available: self.processing.available, idle: idle.min(super::limit::ALL_TIME) }
+        let idle = self.port.idle_share().min(super::limit::ALL_TIME);
+        Advice { available: self.processing.available, idle }
+    }
+
+    /// Notes that the time since `started` was spent on a message that is processed.
+    pub(super) fn note_processing(&mut self, started: u64) {
+        let now = self.port.now_ns();
+        self.port.note_idle(started, now);
     }
 
     /// Asks `target` for advice.

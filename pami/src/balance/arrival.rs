@@ -46,7 +46,7 @@ impl<P: Port> Active<P> {
         };
         let started = self.port.now_ns();
         let added = self.add_arrived(envelope, &instruction, lent, data, len);
-        self.processing.spent.note(started, self.port.now_ns());
+        self.note_processing(started);
         if added.is_ok() {
             self.counters.processed_bytes += len as u64;
         }
@@ -65,7 +65,7 @@ impl<P: Port> Active<P> {
         data: &[u8],
         len: usize,
     ) -> Result<(), RegionFault> {
-        if !self.processing.available.contains(instruction.left) {
+        if !self.processing.available.contains(instruction.wanted) {
             return Err(RegionFault::Rights);
         }
         // A handle of its own: the region is not to be held while another is waited for.

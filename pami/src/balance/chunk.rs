@@ -25,7 +25,8 @@ pub struct ChunkHeader {
     /// The sub-operations that are left for the target.
     left: u8,
     flags: u8,
-    reserved: u8,
+    /// Those that are left for it in any chunk of the message.
+    wanted: u8,
     factor: U64,
 }
 
@@ -45,6 +46,9 @@ pub(super) struct Instruction {
     pub(super) offset: u32,
     pub(super) recipe: Recipe,
     pub(super) left: SubOperations,
+    /// What the target has to have for the whole message. As each chunk says so, all of them are refused if one would be, and
+    /// the answer to the last is true of all.
+    pub(super) wanted: SubOperations,
     pub(super) last: bool,
     pub(super) lent: bool,
 }
@@ -58,7 +62,7 @@ impl Instruction {
             recipe: self.recipe.code(),
             left: self.left.bits(),
             flags: flag(self.last, LAST) | flag(self.lent, LENT),
-            reserved: 0,
+            wanted: self.wanted.bits(),
             factor: self.recipe.factor().into(),
         }
     }
@@ -68,12 +72,17 @@ impl Instruction {
         let header = ChunkHeader::read_from_bytes(header).ok()?;
         let recipe = Recipe::decode(header.recipe, header.factor.get())?;
         let left = SubOperations::from_bits_retain(header.left);
-        let sane = recipe.may_be_left(left) && header.flags & !(LAST | LENT) == 0;
+        let wanted = SubOperations::from_bits_retain(header.wanted);
+        let sane = recipe.may_be_left(left)
+            && recipe.may_be_left(wanted)
+            && wanted.contains(left)
+            && header.flags & !(LAST | LENT) == 0;
         sane.then_some(Self {
             region: header.region,
             offset: header.offset.get(),
             recipe,
             left,
+            wanted,
             last: header.flags & LAST != 0,
             lent: header.flags & LENT != 0,
         })
@@ -103,15 +112,15 @@ mod tests {
         #[test]
         fn l3_any_bytes_are_an_instruction_that_reads_back_or_none(bytes in any::<[u8; 24]>(), code in 0u8..24, left in 4u8..8) {
             let mut sane = bytes;
-            (sane[12], sane[13], sane[14], sane[15]) = (code, left, bytes[14] & 3, 0);
+            (sane[12], sane[13], sane[14], sane[15]) = (code, left, bytes[14] & 3, left | bytes[15] & 3);
             for mut bytes in [bytes, sane] {
                 let Some(instruction) = Instruction::decode(&bytes) else { continue };
                 prop_assert!(instruction.recipe.may_be_left(instruction.left));
+                prop_assert!(instruction.wanted.contains(instruction.left));
                 // A factor that the recipe has no use for is dropped.
                 if instruction.recipe.factor() == 0 {
                     bytes[16..].fill(0);
                 }
-                bytes[15] = 0;
                 let again = instruction.encode();
                 prop_assert_eq!(again.as_bytes(), &bytes);
             }

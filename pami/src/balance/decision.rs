@@ -81,6 +81,11 @@ impl<P: Port> Active<P> {
             // Without a region it is copied.
             state.lent = self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
         }
+        // What is added here does not go to the target.
+        let front = if limit > 0 { first } else { others };
+        let behind = if limit < state.total { others } else { first };
+        let done = if front.contains(SubOperations::ADD) { behind } else { front.intersection(behind) };
+        state.wanted = recipe.sub_operations().difference(done);
         Some(Bounds { first, others, limit, front: 0, behind: limit })
     }
 

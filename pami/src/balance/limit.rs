@@ -13,17 +13,14 @@
 //!        a (t(m) - t(s)) + b (o(s) - o(m))
 //! ```
 //!
-//! `L` is the limit on the number of chunks with `s`; the `s` that is done first is taken. `a` is the origin's idle share:
-//! what it does is time of its caller. `b` is never 0: a busy target handles what has come whenever it advances, in front of its own
-//! work, and as a message is not done before both sides are, more at the origin would make all of it later. So what it gives
-//! is taken to be [`LEAST_GIVEN`] at least.
+//! `L` is the limit on the number of chunks with `s`; the `s` that is done first is taken. `a` and `b` are
+//! the idle shares: what a side does is time of its application. So an origin that is busy leaves all to the target, whatever
+//! that says; one that is not does all that it can for a target that is busy.
 
 use super::recipe::{Foreign, Recipe, SubOperations};
 
 /// The whole of a side's time.
 pub(super) const ALL_TIME: u16 = 1000;
-/// The share of its time that a busy target is taken to give.
-pub(super) const LEAST_GIVEN: u16 = 950;
 
 /// How the elements get from the origin to the target's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,9 +127,7 @@ pub(super) fn balance(recipe: &Recipe, way: Way, workloads: &Workloads, chunks: 
     let most = most(recipe, way);
     let others = fewest(recipe, workloads.available).intersection(most);
     let mut plan = Plan { first: others, limit: 0, others };
-    let a = u64::from(workloads.origin.min(ALL_TIME));
-    let given = u32::from(workloads.target.min(ALL_TIME)) * u32::from(ALL_TIME - LEAST_GIVEN);
-    let b = u64::from(LEAST_GIVEN) + u64::from(given / u32::from(ALL_TIME));
+    let (a, b) = (u64::from(workloads.origin.min(ALL_TIME)), u64::from(workloads.target.min(ALL_TIME)));
     let (origin_m, target_m) = (origin(recipe, others, way), target(recipe, others, way));
     let n = u64::from(chunks);
     // The later of both, times a and b.
@@ -174,6 +169,7 @@ mod tests {
     use super::*;
     use crate::balance::{Element, Factor};
     use proptest::prelude::*;
+    use std::vec::Vec;
 
     const ALL: SubOperations = SubOperations::all();
 
@@ -219,12 +215,22 @@ mod tests {
     }
 
     #[test]
-    fn l2_an_idle_origin_takes_more_from_a_busy_target_than_from_an_idle_one() {
+    fn l2_the_targets_share_moves_the_split_over_its_whole_range() {
         let recipe = Recipe::accumulate(Factor::F64(2.0));
-        let [busy, idle] =
-            [0, 1000].map(|target| balance(&recipe, Way::Local, &workloads(1000, target), 100));
-        assert!(busy.limit > idle.limit && idle.limit > 40 && busy.limit < 80, "{busy:?} {idle:?}");
-        assert_eq!((busy.first, busy.others), (recipe.sub_operations(), SubOperations::empty()));
+        let plans: Vec<Plan> = (0..=1000)
+            .step_by(100)
+            .map(|target| balance(&recipe, Way::Local, &workloads(1000, target), 1000))
+            .collect();
+        let limits: Vec<u32> = plans.iter().map(|plan| plan.limit).collect();
+        assert!(limits.is_sorted_by(|busier, idler| busier > idler), "{limits:?}");
+        assert!(limits[0] == 1000 && (450..550).contains(&limits[10]), "{limits:?}");
+        for plan in plans {
+            assert_eq!((plan.first, plan.others), (recipe.sub_operations(), SubOperations::empty()));
+        }
+        // Over the torus the addition is left to the target however busy it is.
+        let recipe = recipe.converted(Foreign::Message);
+        let plan = balance(&recipe, Way::Torus, &workloads(1000, 0), 1000);
+        assert_eq!((plan.first, plan.limit), (SubOperations::SWAP | SubOperations::SCALE, 1000));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! origin                            target
 //!   ASK-ADVICE  ------------------->  (if the split wants advice, and that at hand is too old)
-//!          <-----------------------  ADVICE: sub-operations available, share of the last 10 ms idle
+//!          <-----------------------  ADVICE: sub-operations available, its task's idle share
 //!   CHUNK: sub-operations left ---->  does them with the chunk's elements, into the region
 //!   ...                               ...
 //!   last CHUNK  ------------------->
@@ -15,6 +15,10 @@
 //! [`ChunkHeader`] names those that are left. Within a node it reaches the region's memory, and can do the addition too; and a
 //! chunk of which it does nothing need not be copied: the target reads it where it lies. How the decision is made is the
 //! [`Split`]'s matter; by advice, `limit` computes it.
+//!
+//! The answer to the last chunk is true of all: each names what the message as a whole wants of its target, so one that lacks a
+//! sub-operation refuses every chunk, and the last is sent when the origin has done its own part. What the origin added itself
+//! of a message that is refused stays added.
 //!
 //! Results are the same bit for bit however a message was split (SPEC L-5), but for which NaN a NaN is. Elements are updated
 //! atomically, so several tasks may add to the same ones at once. What one context adds to an element by several operations to
@@ -101,13 +105,11 @@ pub(crate) struct Processing {
     advices: Advices,
     /// Who waits for this context's advice.
     askers: Askers,
-    /// Time spent on messages.
-    spent: Window,
 }
 
 impl Processing {
     pub(crate) const fn new(available: SubOperations) -> Self {
-        Self { available, advices: Advices::new(), askers: Askers::new(), spent: Window::new() }
+        Self { available, advices: Advices::new(), askers: Askers::new() }
     }
 
     /// Whether nobody waits for advice.

@@ -57,6 +57,7 @@ impl<P: Port> Active<P> {
             recipe,
             split,
             plan: None,
+            wanted: SubOperations::empty(),
             waits_since: None,
             has_asked: false,
             lent: None,
@@ -128,21 +129,31 @@ impl<P: Port> Active<P> {
         let placed = bounds.first.contains(SubOperations::ADD);
         let chunk = self.chunk_bytes();
         let mut some = false;
-        while bounds.behind < state.total {
+        loop {
+            let places = placed && bounds.front < bounds.limit;
             let end = state.total.min(bounds.behind + chunk);
             let last = end == state.total && (placed || bounds.limit == 0);
-            let piece = bounds.behind..end;
-            if !self.push_chunk(state, (bounds.others, last), piece, path, target, message) {
-                // There may be something to do here meanwhile.
-                let done = placed && self.place_some(state, bounds, target);
-                return Queued::stopped(some || done);
+            // The target's answer ends the operation: what asks for it goes when there is nothing more to do here.
+            if bounds.behind < end && !(last && places) {
+                let piece = bounds.behind..end;
+                if !self.push_chunk(state, (bounds.others, last), piece, path, target, message) {
+                    // There may be something to do here meanwhile.
+                    let done = places && self.place_some(state, bounds, target);
+                    return Queued::stopped(some || done);
+                }
+                bounds.behind = end;
+                some = true;
+            } else if places {
+                some |= self.place_some(state, bounds, target);
+                if bounds.front < bounds.limit {
+                    return Queued::stopped(some);
+                }
+            } else {
+                break;
             }
-            bounds.behind = end;
-            some = true;
         }
         if placed {
-            self.place_some(state, bounds, target);
-            return if bounds.front < bounds.limit { Queued::stopped(true) } else { Queued::All };
+            return Queued::All;
         }
         while bounds.front < bounds.limit {
             let end = bounds.limit.min(bounds.front + chunk);
@@ -170,7 +181,7 @@ impl<P: Port> Active<P> {
         if let Err(fault) = placed.flatten() {
             state.fault = Some(fault);
         }
-        self.processing.spent.note(started, self.port.now_ns());
+        self.note_processing(started);
         self.counters.placed_bytes += u64::from(len);
         bounds.front += len;
         true
@@ -193,6 +204,7 @@ impl<P: Port> Active<P> {
             offset: state.offset,
             recipe: state.recipe,
             left: state.recipe.sub_operations().difference(steps),
+            wanted: state.wanted,
             last,
             lent: lent.is_some(),
         };
@@ -213,7 +225,7 @@ impl<P: Port> Active<P> {
                         let _ = arithmetic::prepare(&state.recipe, steps, (memory, start), into);
                     });
                 if !steps.is_empty() {
-                    self.processing.spent.note(started, self.port.now_ns());
+                    self.note_processing(started);
                 }
                 pushed
             }

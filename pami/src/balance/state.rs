@@ -18,6 +18,8 @@ pub(crate) struct ProcessState {
     pub(super) recipe: Recipe,
     pub(super) split: Split,
     pub(super) plan: Option<Bounds>,
+    /// What is left for the target in any chunk that it gets.
+    pub(super) wanted: SubOperations,
     /// Since when it waits for advice, and whether it has asked.
     pub(super) waits_since: Option<u64>,
     pub(super) has_asked: bool,

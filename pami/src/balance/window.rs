@@ -12,12 +12,26 @@ const SLOTS: usize = (WINDOW_NS / SLOT_NS + 1) as usize;
 pub struct Window {
     /// Which slot of all time, and nanoseconds in it.
     slots: [(u64, u32); SLOTS],
+    /// Start of the span that has begun and not ended.
+    began: Option<u64>,
 }
 
 impl Window {
     /// Nothing spent.
     pub const fn new() -> Self {
-        Self { slots: [(0, 0); SLOTS] }
+        Self { slots: [(0, 0); SLOTS], began: None }
+    }
+
+    /// A span begins at `now`.
+    pub fn begin(&mut self, now: u64) {
+        self.began = Some(now);
+    }
+
+    /// The span that had begun ends at `now`.
+    pub fn end(&mut self, now: u64) {
+        if let Some(from) = self.began.take() {
+            self.note(from, now);
+        }
     }
 
     /// Notes that the time from `from` to `to` was spent; spans come in order and do not meet.
@@ -36,10 +50,12 @@ impl Window {
     }
 
     /// The share of the window up to `now` that was spent, of 1000; before its length has passed, of the time since the start.
-    /// Time in the oldest slot counts in proportion.
+    /// A span that has not ended counts up to `now`, time in the oldest slot in proportion.
     pub fn share(&self, now: u64) -> u16 {
         let newest = now / SLOT_NS;
-        let spent: u64 = self
+        let mut all = *self;
+        all.end(now);
+        let spent: u64 = all
             .slots
             .iter()
             .filter(|slot| slot.0 <= newest && slot.0 + SLOTS as u64 > newest)
@@ -80,6 +96,17 @@ mod tests {
         // Longer than the window.
         window.note(1000 * MS, 2000 * MS);
         assert_eq!((window.share(2000 * MS), window.share(2005 * MS)), (1000, 500));
+    }
+
+    #[test]
+    fn l2_a_span_that_has_not_ended_counts_so_far() {
+        let mut window = Window::new();
+        window.begin(20 * MS);
+        assert_eq!((window.share(20 * MS), window.share(25 * MS), window.share(90 * MS)), (0, 500, 1000));
+        window.end(26 * MS);
+        assert_eq!((window.share(30 * MS), window.share(36 * MS)), (600, 0));
+        window.end(40 * MS);
+        assert_eq!(window.share(40 * MS), 0, "there is one end to a span");
     }
 
     proptest! {

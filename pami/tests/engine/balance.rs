@@ -253,23 +253,133 @@ fn f64s(values: &[f64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-#[test]
-fn l2_a_busy_origin_leaves_all_to_the_target_and_an_idle_one_does_its_part() {
+/// Of 20 packets' bytes that are accumulated by advice, those that an origin adds when it and its target are so idle.
+fn placed_by_origin(origin: u16, target: u16) -> u64 {
     let recipe = Recipe::accumulate(Factor::F64(2.0));
     let count = 20 * MTU / 8;
-    for (origin, target, placed) in [(0, 1000, 0..1), (1000, 1000, 4000..6000), (1000, 0, 4000..6000)] {
-        let mut pair = pair(true);
-        pair.idle(origin, target);
-        let region = pair.region(&vec![0; 8 * count]);
-        let message = filled(&f64s(&vec![1.0; count])).share();
-        let process = process(pair.target.endpoint(), &region, &message, recipe, Split::Advice);
+    let mut pair = pair(true);
+    pair.idle(origin, target);
+    let region = pair.region(&vec![0; 8 * count]);
+    let message = filled(&f64s(&vec![1.0; count])).share();
+    let process = process(pair.target.endpoint(), &region, &message, recipe, Split::Advice);
+    assert_eq!(pair.origin.process(process), Ok(()));
+    pair.advance();
+    let here = pair.origin.counters().placed_bytes;
+    assert_eq!(here + pair.target.counters().processed_bytes, 8 * count as u64);
+    assert_eq!(bytes_of(region.memory()), f64s(&vec![2.0; count]));
+    here
+}
+
+#[test]
+fn l2_a_busy_origin_leaves_all_to_the_target() {
+    assert_eq!([0, 500, 1000].map(|target| placed_by_origin(0, target)), [0; 3]);
+}
+
+#[test]
+fn l2_an_idle_origin_and_an_idle_target_do_half_each() {
+    let here = placed_by_origin(1000, 1000);
+    assert!((4000..6000).contains(&here), "{here}");
+}
+
+#[test]
+fn l2_an_idle_origin_does_all_that_a_busy_target_would_have_to() {
+    assert_eq!(placed_by_origin(1000, 0), 20 * MTU as u64);
+}
+
+#[test]
+fn l2_the_busier_the_target_the_more_is_done_at_the_origin() {
+    let here = [1000, 750, 500, 250, 50, 0].map(|target| placed_by_origin(1000, target));
+    assert!(here.is_sorted_by(|more, most| more < most), "{here:?}");
+    // A target with half as much time does half as much.
+    assert!((6200..7200).contains(&here[2]), "{here:?}");
+}
+
+#[test]
+fn l1_an_answer_never_comes_before_the_origin_has_done_its_part() {
+    let rules: &[Rule] =
+        leak([Rule { element: None, from_bytes: 0, origin: SubOperations::all(), chunks: 990 }]);
+    let count = 1 << 18;
+    let mut pair = pair(true);
+    let region = pair.region(&vec![0; 4 * count]);
+    let message = filled(&1i32.to_ne_bytes().repeat(count)).share();
+    let (ends, end) = ends();
+    let to = pair.target.endpoint();
+    let process = Process {
+        remote_done: end(1),
+        ..process(to, &region, &message, Recipe::sum(Element::I32), Split::Rules(rules))
+    };
+    assert_eq!(pair.origin.process(process), Ok(()));
+    assert_eq!(pair.origin.fence(to, end(2).unwrap()), Ok(()));
+    // The target is quick: it has advanced for each advance of the origin, which takes many to place its part.
+    for _ in 0..1000 {
+        pair.target.advance();
+        pair.origin.advance();
+    }
+    assert_eq!(*ends.lock().unwrap(), [(1, None, Ok(())), (2, None, Ok(()))]);
+    assert_eq!(pair.origin.counters().strays, 0);
+    assert_eq!(bytes_of(region.memory()), 1i32.to_ne_bytes().repeat(count));
+}
+
+#[test]
+fn l2_rules_that_leave_a_target_what_it_does_not_have_in_some_chunks_end_with_its_refusal() {
+    let recipe = Recipe::accumulate(Factor::I32(3)).converted(Foreign::Message);
+    let available = SubOperations::ADD | SubOperations::SCALE;
+    let count = 20 * MTU / 4;
+    for (local, chunks) in [false, true].into_iter().flat_map(|local| [1, 500, 999].map(|part| (local, part)))
+    {
+        let rules: &[Rule] =
+            leak([Rule { element: None, from_bytes: 0, origin: SubOperations::SWAP, chunks }]);
+        let mut pair = pair_with(local, |client| client.sub_operations(available));
+        let region = pair.region(&vec![0; 4 * count]);
+        let message = filled(&1i32.to_ne_bytes().repeat(count)).share();
+        let (ends, end) = ends();
+        let to = pair.target.endpoint();
+        let process =
+            Process { remote_done: end(0), ..process(to, &region, &message, recipe, Split::Rules(rules)) };
         assert_eq!(pair.origin.process(process), Ok(()));
         pair.advance();
-        let here = pair.origin.counters().placed_bytes;
-        assert!(placed.contains(&here), "{here} bytes at an origin that is {origin} idle, target {target}");
-        assert_eq!(here + pair.target.counters().processed_bytes, 8 * count as u64);
-        assert_eq!(bytes_of(region.memory()), f64s(&vec![2.0; count]));
+        let refused = Err(OperationError::Region(RegionFault::Rights));
+        assert_eq!(*ends.lock().unwrap(), [(0, None, refused)], "{local}, {chunks} of 1000 chunks");
+        // Nor are those added that it could have.
+        assert_eq!(bytes_of(region.memory()), vec![0; 4 * count]);
     }
+}
+
+#[test]
+fn l2_polls_that_find_nothing_are_idle_time_and_what_was_found_is_not() {
+    const ROUND_NS: u64 = 100;
+    let mut pair = pair(false);
+    let world = pair.clients[0].node().world;
+    let idle = |context: &Context<Port>| world.lock().port(context.endpoint()).idle_ns;
+    let mut rounds = 0;
+    // Each round takes so long; the first few in a row are not worth a look at the clock.
+    pair.origin.wait(|_| {
+        world.lock().now += ROUND_NS;
+        rounds += 1;
+        rounds == 1000
+    });
+    let noted = idle(&pair.origin);
+    assert!((900 * ROUND_NS..1000 * ROUND_NS).contains(&noted), "{noted}");
+    // Work of an hour that comes between idle rounds.
+    let slot: &'static pami::WorkSlot<Port> = leak([pami::WorkSlot::new()]).first().unwrap();
+    let run = move |_: &mut pami::context::Active<Port>, _: usize| {
+        world.lock().now += 3_600_000_000_000;
+        pami::context::Progress::Done
+    };
+    let (run, poster) = (Box::leak(Box::new(run)), pair.origin.poster());
+    pair.origin.wait(|_| {
+        world.lock().now += ROUND_NS;
+        rounds += 1;
+        if rounds == 1100 {
+            assert!(poster.post(slot, pami::context::Work { run, cookie: 0 }).is_ok());
+        }
+        rounds == 1200
+    });
+    let more = idle(&pair.origin) - noted;
+    assert!((120 * ROUND_NS..200 * ROUND_NS).contains(&more), "{more}");
+    assert_eq!(idle(&pair.target), 0);
+    pair.target.advance();
+    assert_eq!(idle(&pair.target), 0, "the caller may have computed between two calls");
 }
 
 #[test]

@@ -274,6 +274,10 @@ impl Port for TestPort {
         self.world.lock().port(self.me).idle
     }
 
+    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
+        self.world.lock().port(self.me).idle_ns += to_ns - from_ns;
+    }
+
     fn deaths(&self) -> u32 {
         self.world.lock().dead.len() as u32
     }

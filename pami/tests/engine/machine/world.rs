@@ -47,6 +47,8 @@ pub struct PortState {
     asks: BTreeMap<usize, Ask>,
     /// Share of the time that its hart slept, of 1000.
     pub idle: u16,
+    /// Time that it said it was idle.
+    pub idle_ns: u64,
 }
 
 pub struct State {

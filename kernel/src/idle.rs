@@ -1,0 +1,61 @@
+//! The share of recent time in which harts were idle (SPEC L-2).
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use pami::balance::Window;
+use spin::Mutex;
+
+/// When each of `N` harts was idle. A hart notes its own time; those of its task look at it for a few instructions.
+pub struct Idle<const N: usize> {
+    harts: [Mutex<Window>; N],
+    /// Harts of each task, which follow each other.
+    pub(crate) each: AtomicUsize,
+}
+
+impl<const N: usize> Idle<N> {
+    /// Nobody was idle yet; each hart is a task's.
+    pub const fn new() -> Self {
+        Self { harts: [const { Mutex::new(Window::new()) }; N], each: AtomicUsize::new(1) }
+    }
+
+    /// Hart `hart`'s window.
+    pub fn with(&self, hart: usize, what: impl FnOnce(&mut Window)) {
+        if let Some(window) = self.harts.get(hart) {
+            what(&mut window.lock());
+        }
+    }
+
+    /// The mean share of the harts of the task that `hart` is of, at `now`; of 1000.
+    pub fn share(&self, hart: usize, now: u64) -> u16 {
+        let each = self.each.load(Ordering::Relaxed).max(1);
+        let mine = self.harts.chunks(each).nth(hart / each).unwrap_or_default();
+        let all: usize = mine.iter().map(|window| usize::from(window.lock().share(now))).sum();
+        (all / mine.len().max(1)) as u16
+    }
+}
+
+impl<const N: usize> Default for Idle<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn l2_a_tasks_idle_share_is_that_of_its_harts() {
+        let idle = Idle::<8>::new();
+        // Hart 1 sleeps all the time, hart 2 slept for half of it; the others compute.
+        idle.with(1, |window| window.begin(0));
+        idle.with(2, |window| window.note(90 * MS, 95 * MS));
+        assert_eq!([0, 1, 2, 3].map(|hart| idle.share(hart, 100 * MS)), [0, 1000, 500, 0]);
+        for (each, shares) in [(4, [375, 375, 375, 375, 0]), (8, [187; 5]), (3, [500, 500, 500, 0, 0])] {
+            idle.each.store(each, Ordering::Relaxed);
+            assert_eq!([0, 1, 2, 3, 4].map(|hart| idle.share(hart, 100 * MS)), shares, "{each} harts");
+        }
+        assert_eq!(idle.share(99, 100 * MS), 0);
+    }
+}
