@@ -1,5 +1,6 @@
 //! How a vector is cut into one block for each rank.
 
+use super::step::{Area, Span};
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -101,11 +102,13 @@ pub struct Blocks<'a> {
     layout: Layout<'a>,
     first: u32,
     gap: Option<u32>,
+    /// Of each block, only so many elements from the first of these on.
+    cut: Option<(usize, usize)>,
 }
 
 impl<'a> Blocks<'a> {
     const fn of(layout: Layout<'a>) -> Self {
-        Self { layout, first: 0, gap: None }
+        Self { layout, first: 0, gap: None, cut: None }
     }
 
     /// Blocks of `len` elements each.
@@ -147,6 +150,21 @@ impl<'a> Blocks<'a> {
         Self { first: self.first + first, gap, ..self }
     }
 
+    /// Of each block only the `most` elements from `from` on, if it has so many. They stay where they are.
+    pub(super) const fn cut(self, from: usize, most: usize) -> Self {
+        Self { cut: Some((from, most)), ..self }
+    }
+
+    /// Elements of a block of `whole` before those that count.
+    fn cut_from(&self, whole: usize) -> usize {
+        self.cut.map_or(0, |(from, _)| from.min(whole))
+    }
+
+    /// Elements that count of a block of `whole`.
+    fn cut_len(&self, whole: usize) -> usize {
+        self.cut.map_or(whole, |(from, most)| whole.saturating_sub(from).min(most))
+    }
+
     /// Whether there are blocks for `ranks` ranks.
     pub(super) fn suffice(&self, ranks: u32) -> bool {
         let last = self.index(ranks) as usize;
@@ -181,18 +199,37 @@ impl<'a> Blocks<'a> {
         self.bound(self.index(rank)) - self.bound(self.first)
     }
 
+    fn whole_len(&self, rank: u32) -> usize {
+        self.bound(self.index(rank + 1)) - self.bound(self.index(rank))
+    }
+
     /// Elements of the block of `rank`.
     pub fn len(&self, rank: u32) -> usize {
-        self.bound(self.index(rank + 1)) - self.bound(self.index(rank))
+        self.cut_len(self.whole_len(rank))
+    }
+
+    /// The block of `rank` in an area where all lie one behind the other.
+    pub(super) fn span(&self, area: Area, rank: u32) -> Span {
+        let whole = self.whole_len(rank);
+        Span::new(area, self.start(rank) + self.cut_from(whole), self.cut_len(whole))
+    }
+
+    /// The block of `rank` in scratch memory for all of them, and no more than that.
+    pub(super) fn packed(&self, rank: u32) -> Span {
+        match self.cut {
+            Some(_) => Span::new(Area::Scratch, rank as usize * self.longest(), self.len(rank)),
+            None => self.span(Area::Scratch, rank),
+        }
     }
 
     /// Elements of the longest block, or a little more.
     pub fn longest(&self) -> usize {
-        match self.layout {
+        let whole = match self.layout {
             Layout::Equal(len) => len,
             Layout::Split { partition, unit } => (partition.range(0).len()) * unit,
             Layout::Listed { longest, .. } | Layout::Pooled { longest, .. } => longest,
-        }
+        };
+        self.cut_len(whole)
     }
 
     /// Elements before the block of `rank`, of `size` ranks, when they are counted from the block of `origin`

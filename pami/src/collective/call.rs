@@ -97,7 +97,7 @@ pub struct Tuning {
     pub chunk: usize,
 }
 
-/// A collective as one rank sees it. All ranks must agree in everything but `rank` and `in_place`.
+/// A collective as one rank sees it. All ranks must agree in everything but `rank` and, save for an alltoall, `in_place`.
 ///
 /// | collective | input | output | in place |
 /// |---|---|---|---|
@@ -233,7 +233,13 @@ impl<'a> Call<'a> {
 
     /// A rank's block, where all blocks of the area lie one behind the other.
     pub(super) fn block(&self, area: Area, rank: u32) -> Span {
-        Span::new(area, self.blocks.start(rank), self.blocks.len(rank))
+        self.blocks.span(area, rank)
+    }
+
+    /// This rank's block in an output that holds nothing else.
+    pub(super) fn own_result(&self) -> Span {
+        let place = self.block(Area::Output, self.rank);
+        Span { offset: place.offset - self.blocks.start(self.rank), ..place }
     }
 
     /// Where the operand is: the input, or the output of a rank that works in place.

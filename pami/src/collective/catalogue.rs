@@ -29,6 +29,8 @@ pub enum Need {
     TreeOperator,
     /// The caller's buffers are aligned to [`ALIGNMENT`] bytes.
     Aligned,
+    /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
+    Scratch,
 }
 
 /// What the adapters' ALU asks of a buffer's address, in bytes.
@@ -52,6 +54,7 @@ impl fmt::Display for Need {
             Self::OrderedDomains => "the ranks of each affinity domain must follow each other, the root be rank 0",
             Self::ClassRoute => "the geometry must have a class route of the tree network",
             Self::TreeOperator => "the tree network must have the operator on that type",
+            Self::Scratch => "the ranks need more scratch memory",
             Self::Aligned => return write!(f, "buffers must be aligned to {ALIGNMENT} bytes"),
         })
     }
@@ -114,6 +117,7 @@ impl Metadata {
             Need::ClassRoute => self.class_route,
             Need::TreeOperator => self.tree_operator,
             Need::Aligned => self.aligned,
+            Need::Scratch => true,
         }
     }
 }

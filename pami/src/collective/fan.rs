@@ -4,9 +4,9 @@ use super::call::Call;
 use super::step::{Area, Order, Round, Span, TAG_LIMIT};
 use super::tree::Tree;
 
-/// The call's chunk length, or the shortest that keeps `len` elements within the tags.
-pub(super) fn chunk(call: &Call, len: usize) -> usize {
-    call.tuning.chunk.max(len.div_ceil(TAG_LIMIT))
+/// A pipeline's chunk for `len` elements: as long as `wanted`, or the shortest that keeps within the tags.
+pub(super) fn chunk(wanted: usize, len: usize) -> usize {
+    wanted.max(len.div_ceil(TAG_LIMIT))
 }
 
 /// First half of a barrier: every rank signals upwards once its children have.
@@ -74,9 +74,15 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
-    /// Elements of scratch memory: a chunk that is combined and one that arrives.
-    pub(super) fn scratch(&self) -> usize {
-        self.chunk.min(self.operand.len).saturating_mul(2)
+    /// Elements of scratch memory: a chunk that is combined and one that arrives. Who has no children combines nothing,
+    /// but if it has nobody above it either, its vector has to be somewhere.
+    pub(super) fn scratch(&self, tree: &Tree) -> usize {
+        let chunk = self.chunk.min(self.operand.len);
+        match (tree.children(), tree.parent().or(self.heir), self.result) {
+            (1.., ..) => chunk.saturating_mul(2),
+            (0, None, None) => chunk,
+            _ => 0,
+        }
     }
 
     /// Combines the children's vectors with this rank's, in the order of children, and hands the result up.

@@ -74,6 +74,7 @@ mod fan;
 mod gather;
 pub mod grid;
 mod halving;
+mod memory;
 mod names;
 pub(crate) mod nary;
 mod network;

@@ -1,21 +1,31 @@
 //! Pairwise exchange: in round `k` every rank sends to the one `k` ahead and receives from the one `k` behind, so
 //! that no rank is met by two at a time.
 
-use super::blocks::Blocks;
 use super::call::Call;
 use super::step::{Area, Order, Round, Span};
 
-fn block(blocks: &Blocks, area: Area, rank: u32) -> Span {
-    Span::new(area, blocks.start(rank), blocks.len(rank))
+/// Elements of scratch memory of [`save`].
+pub(super) fn saved(call: &Call) -> usize {
+    call.size.checked_sub(1).map_or(0, |last| call.blocks.packed(last).end())
 }
 
-/// Alltoall, with blocks of any lengths, from the area `from`.
-pub(super) fn alltoall(call: &Call, from: Area, at: usize, out: &mut Round) -> bool {
+/// The blocks of an alltoall in place go to scratch memory.
+pub(super) fn save(call: &Call, at: usize, out: &mut Round) -> bool {
+    let rank = at as u32;
+    if rank < call.size {
+        out.copy(call.blocks.packed(rank), call.block(Area::Output, rank));
+    }
+    rank < call.size
+}
+
+/// Alltoall, with blocks of any lengths, from the input, or where they were saved.
+pub(super) fn alltoall(call: &Call, at: usize, out: &mut Round) -> bool {
     if at as u32 >= call.size {
         return false;
     }
     let (ahead, behind) = (call.ahead(at as u32), call.behind(at as u32));
-    let (leaving, arriving) = (block(&call.blocks, from, ahead), block(&call.sources, Area::Output, behind));
+    let leaving = if call.in_place { call.blocks.packed(ahead) } else { call.block(Area::Input, ahead) };
+    let arriving = call.sources.span(Area::Output, behind);
     if at == 0 {
         out.copy(arriving, leaving);
     } else {
@@ -36,6 +46,7 @@ pub(super) fn reduce_scatter(call: &Call, at: usize, out: &mut Round) -> bool {
     let (round, size) = (at as u32, call.size);
     let len = call.blocks.len(call.rank);
     let arrival = |rank: u32| Span::new(Area::Scratch, rank as usize * len, len);
+    let own = call.own_result();
     let operand = |rank| call.block(call.operand(), rank);
     if round == 0 {
         out.copy(arrival(call.rank), operand(call.rank));
@@ -45,9 +56,9 @@ pub(super) fn reduce_scatter(call: &Call, at: usize, out: &mut Round) -> bool {
         out.receive(behind, at, arrival(behind));
         out.wait();
     } else if round == size {
-        out.copy(Span::new(Area::Output, 0, len), arrival(0));
+        out.copy(own, arrival(0));
     } else if round < 2 * size {
-        out.reduce(Span::new(Area::Output, 0, len), arrival(round - size), Order::IntoFirst);
+        out.reduce(own, arrival(round - size), Order::IntoFirst);
     } else {
         return false;
     }

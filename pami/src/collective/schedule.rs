@@ -125,7 +125,9 @@ pub(super) enum Phase<'a> {
         arrival: Span,
     },
     HalvingAllreduce,
-    PairwiseAlltoall(Area),
+    /// All blocks of the output go to scratch memory.
+    Save,
+    PairwiseAlltoall,
     BruckAlltoall,
     Shift,
     Scan {
@@ -149,7 +151,7 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
         0 => Some(Phase::NOTHING),
         _ => next,
     };
-    let own_output = Span::new(Area::Output, 0, call.blocks.len(call.rank));
+    let own_output = call.own_result();
     match (call.collective, call.algorithm, index) {
         (C::Barrier, A::Dissemination, 0) => Some(Phase::Dissemination),
         (C::Barrier, A::Nary | A::Affinity, 0) => Some(Phase::Up(tree(0))),
@@ -210,13 +212,9 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
         (C::Alltoall, A::Bruck, 0) => Some(Phase::BruckAlltoall),
         (C::Alltoall, A::Pairwise, 0) => {
             // What arrives in place would overwrite what is yet to leave.
-            let all = Span::new(Area::Output, 0, call.total());
-            let saved = if call.in_place { Span { area: Area::Scratch, ..all } } else { all };
-            Some(Phase::Copy { into: saved, from: all })
+            Some(if call.in_place { Phase::Save } else { Phase::NOTHING })
         }
-        (C::Alltoall, A::Pairwise, 1) => {
-            Some(Phase::PairwiseAlltoall(if call.in_place { Area::Scratch } else { Area::Input }))
-        }
+        (C::Alltoall, A::Pairwise, 1) => Some(Phase::PairwiseAlltoall),
         (C::Scan, _, 0) => Some(Phase::Copy { into: output, from: operand }),
         (C::Scan, _, 1) => Some(Phase::Scan { first: 0 }),
         (C::Exscan, _, 0) => Some(Phase::Shift),
@@ -281,7 +279,7 @@ fn shape<'a>(call: &Call<'a>) -> Shape<'a> {
 /// Elements that the algorithm sends at a time; at least 1.
 fn chunk(call: &Call, vector: Span) -> usize {
     match call.algorithm {
-        Algorithm::Pipeline | Algorithm::Rectangle => fan::chunk(call, vector.len),
+        Algorithm::Pipeline | Algorithm::Rectangle => fan::chunk(call.tuning.chunk, vector.len),
         _ => vector.len.max(1),
     }
 }
@@ -340,7 +338,8 @@ impl Phase<'_> {
                 doubling::allreduce(call, operand, *partial, *arrival, at, out)
             }
             Self::HalvingAllreduce => halving::allreduce(call, at, out),
-            Self::PairwiseAlltoall(from) => pairwise::alltoall(call, *from, at, out),
+            Self::Save => pairwise::save(call, at, out),
+            Self::PairwiseAlltoall => pairwise::alltoall(call, at, out),
             Self::BruckAlltoall => bruck::alltoall(call, at, out),
             Self::Shift => scan::shift(call, at, out),
             Self::Scan { first } => scan::steps(call, *first, at, out),
@@ -355,7 +354,7 @@ impl Phase<'_> {
             Self::Combine(span) | Self::Spread { span, .. } => end(span),
             Self::Hand { from, .. } if call.rank == from.0 => end(&from.1),
             Self::Hand { to, .. } if call.rank == to.0 => end(&to.1),
-            Self::Reduction { reduction, .. } => reduction.scratch(),
+            Self::Reduction { tree, reduction } => reduction.scratch(tree),
             Self::Gather { tree, store: Store::Subtree(base), own } => {
                 end(own).max(base + gather::scratch(call, tree))
             }
@@ -365,6 +364,7 @@ impl Phase<'_> {
             Self::RingReduceScatter(own) => ring::scratch(call).max(end(own)),
             Self::HalvingReduceScatter(_) => halving::scratch(call),
             Self::PairwiseReduceScatter => pairwise::scratch(call),
+            Self::Save => pairwise::saved(call),
             Self::DoublingAllreduce { partial, arrival } => end(partial).max(end(arrival)),
             Self::BruckAlltoall => bruck::scratch(call),
             Self::HalvingAllreduce | Self::Shift | Self::Scan { .. } => call.len(),
@@ -377,7 +377,7 @@ impl Phase<'_> {
             | Self::Scatter { .. }
             | Self::RingAllgather
             | Self::DoublingAllgather
-            | Self::PairwiseAlltoall(_) => 0,
+            | Self::PairwiseAlltoall => 0,
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Every rank must choose the same, so the choice depends only on what all ranks know.
 
 use super::call::{Algorithm, Collective, Tuning};
-use super::catalogue::{self, Entry, Metadata, Unmet};
+use super::catalogue::{self, Entry, Metadata, Need, Unmet};
 use super::cost::{self, Costs, Terrain};
+use super::memory::Demand;
 use core::fmt;
 
 /// Vectors of at most this many bytes go by affinity domains if there are any. Longer ones do if that is
@@ -22,6 +23,12 @@ pub struct Query<'a> {
     pub element_len: usize,
     /// What holds of the call.
     pub metadata: Metadata,
+    /// Most bytes of scratch memory that every rank has.
+    pub scratch: usize,
+    /// The call is in place. All ranks of an alltoall agree in it; elsewhere it decides nothing.
+    pub in_place: bool,
+    /// An alltoall's blocks arrive elsewhere than they leave from.
+    pub moves: bool,
     /// Where the geometry is.
     pub terrain: Terrain,
     /// What things cost; [`cost::COSTS`] if nobody measured.
@@ -59,6 +66,8 @@ pub struct Candidate {
     pub entry: &'static Entry,
     /// Whether it is valid, or what is missing.
     pub valid: Result<(), Unmet>,
+    /// Most elements of the vector, or of each block, at a time: `usize::MAX` if scratch memory suffices for all.
+    pub run: usize,
     /// Picoseconds that it is reckoned to take.
     pub cost: u128,
 }
@@ -68,8 +77,33 @@ impl Query<'_> {
         let chunk = self.tuning.chunk.saturating_mul(self.element_len);
         let (collective, algorithm) = (self.collective, entry.algorithm);
         let radix = self.tuning.radix;
-        let cost = cost::estimate(self.costs, &self.terrain, collective, algorithm, self.bytes, radix, chunk);
-        Candidate { entry, valid: entry.check(&self.metadata), cost }
+        let estimate =
+            |bytes| cost::estimate(self.costs, &self.terrain, collective, algorithm, bytes, radix, chunk);
+        let run = self.run(algorithm, self.scratch);
+        let valid = entry.check(&self.metadata).and(run.map(drop).ok_or(Need::Scratch));
+        let run = run.unwrap_or(usize::MAX);
+        let bytes = run.saturating_mul(self.element_len).clamp(1, self.bytes.max(1));
+        let runs = (self.bytes / bytes) as u128;
+        let last = match self.bytes % bytes {
+            0 if runs > 0 => 0,
+            rest => estimate(rest),
+        };
+        Candidate { entry, valid, run, cost: runs * estimate(bytes) + last }
+    }
+
+    /// Elements at a time by an algorithm if each rank has so many bytes of scratch memory; see [`Candidate::run`].
+    pub(super) fn run(&self, algorithm: Algorithm, scratch: usize) -> Option<usize> {
+        let demand = Demand {
+            collective: self.collective,
+            algorithm,
+            size: self.terrain.size,
+            per_node: self.terrain.per_node,
+            chunk: self.tuning.chunk,
+            in_place: self.in_place,
+            moves: self.moves,
+        };
+        let element_len = self.element_len.max(1);
+        demand.run(self.bytes.div_ceil(element_len), scratch / element_len)
     }
 
     /// Every algorithm of the collective: first those that are always valid, then those that need metadata to hold.
@@ -96,19 +130,19 @@ impl Query<'_> {
     /// The algorithm to use: the cheapest that is permitted, or a forced one, which need only be valid.
     ///
     /// # Errors
-    /// [`SelectionError`], only for a forced algorithm.
+    /// [`SelectionError`]: for a forced algorithm, or if all need more scratch memory.
     pub fn choose(&self, forced: Option<Algorithm>) -> Result<&'static Entry, SelectionError> {
         if let Some(algorithm) = forced {
             let entry = catalogue::entry(self.collective, algorithm)
                 .ok_or(SelectionError::Unknown(self.collective, algorithm))?;
-            return entry
-                .check(&self.metadata)
-                .map(|()| entry)
-                .map_err(|unmet| SelectionError::Unmet(algorithm, unmet));
+            let valid = self.candidate(entry).valid;
+            return valid.map(|()| entry).map_err(|unmet| SelectionError::Unmet(algorithm, unmet));
         }
         let cheapest = self.permitted().min_by_key(|candidate| candidate.cost);
-        // The first of each collective's list is always valid, so the default is never used.
-        Ok(cheapest.map_or(&catalogue::CATALOGUE[0], |candidate| candidate.entry))
+        // The first of each collective's list is valid whenever there is the memory.
+        let first =
+            catalogue::entries(self.collective).next().map_or(Algorithm::Flat, |entry| entry.algorithm);
+        cheapest.map(|candidate| candidate.entry).ok_or(SelectionError::Unmet(first, Need::Scratch))
     }
 }
 

@@ -44,7 +44,17 @@ fn count(
 ) -> [u32; LEVELS.len()] {
     let before = crossings(stage, id);
     let size = members.size();
-    let case = Case { geometry: id, what, algorithm, size, root, len: 3, in_place: false, salt: 1 };
+    let case = Case {
+        geometry: id,
+        what,
+        algorithm,
+        size,
+        root,
+        len: 3,
+        in_place: false,
+        salt: 1,
+        ..Case::default()
+    };
     Play::new(stage, vec![(case, members)]).run(stage);
     let after = crossings(stage, id);
     let all = || after.iter().zip(&before).map(|(after, before)| after.since(before));

@@ -53,7 +53,17 @@ fn all_algorithms(
                     for in_place in [false, true] {
                         let salt = runs as u64;
                         let algorithm = Some(algorithm);
-                        let case = Case { geometry, what, algorithm, size, root, len, in_place, salt };
+                        let case = Case {
+                            geometry,
+                            what,
+                            algorithm,
+                            size,
+                            root,
+                            len,
+                            in_place,
+                            salt,
+                            ..Case::default()
+                        };
                         Play::new(stage, vec![(case, members)]).run(stage);
                         runs += 1;
                     }
@@ -138,6 +148,7 @@ fn many_at_once(seed: u64, limits: Limits, count: usize) {
             len: [0, 1, 5, 60, 61, 300][stage.random.below(6)],
             in_place: stage.random.below(2) == 0,
             salt: number as u64,
+            ..Case::default()
         };
         // Members must agree in the root even where it means nothing.
         let root = if case.what.is_rooted() { case.root } else { 0 };
@@ -170,6 +181,7 @@ fn g3_a_member_may_be_far_behind_the_others() {
         len: 3,
         in_place: false,
         salt: number as u64,
+        ..Case::default()
     };
     let mut started = [0; 4];
     let mut patience = 0;
@@ -189,4 +201,57 @@ fn g3_a_member_may_be_far_behind_the_others() {
     stage.settle("catching up", || ended.lock().unwrap().len() == 4 * count);
     assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
     let _ = members;
+}
+
+/// The collectives that take scratch memory and can do with little of it.
+const IN_RUNS: [Collective; 6] = [
+    Collective::Reduce,
+    Collective::Allreduce,
+    Collective::ReduceScatter,
+    Collective::Scan,
+    Collective::Exscan,
+    Collective::Alltoall,
+];
+
+/// Every algorithm that is valid with so much scratch memory, and the one that is chosen, with 5000 bytes or so.
+fn with_little_scratch(size: u32, limit: usize) -> usize {
+    let mut stage = Stage::new(size, 1, 1, u64::from(size) + limit as u64);
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    let mut runs = 0;
+    for what in IN_RUNS {
+        for in_place in [false, true] {
+            let case = Case {
+                geometry: WORLD,
+                what,
+                algorithm: None,
+                size,
+                root: if what.is_rooted() { size - 1 } else { 0 },
+                len: if what.is_of_vectors() { 600 } else { 130 },
+                in_place,
+                salt: runs as u64,
+                scratch_limit: limit,
+            };
+            let (_, done) = ends();
+            let collect = case.call(case.memory(0), done(0).unwrap());
+            let query = stage.contexts[0].query(&collect).unwrap();
+            let valid = query.candidates().filter(|it| it.valid.is_ok());
+            let algorithms: Vec<_> = valid.map(|it| Some(it.entry.algorithm)).chain([None]).collect();
+            assert!(algorithms.len() > 1, "{what:?} in {limit} bytes");
+            for algorithm in algorithms {
+                Play::new(&stage, vec![(Case { algorithm, ..case }, members)]).run(&mut stage);
+                runs += 1;
+            }
+        }
+    }
+    runs
+}
+
+#[test]
+fn r4_reductions_of_any_size_go_with_the_scratch_memory_that_all_ranks_have() {
+    for size in [1, 2, 3, 8] {
+        for limit in [8 * size as usize, 100, 2000] {
+            let runs = with_little_scratch(size, limit.max(16));
+            assert!(runs > 2 * IN_RUNS.len(), "{runs} runs");
+        }
+    }
 }

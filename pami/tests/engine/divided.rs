@@ -104,7 +104,17 @@ fn finish(stage: &mut Stage, members: &Members, case: &Case, ended: &'static End
 
 fn case(geometry: GeometryId, what: Collective, members: &Members, root: u32, len: usize) -> Case {
     let size = members.task_count();
-    Case { geometry, what, algorithm: None, size, root, len, in_place: false, salt: u64::from(root) + 5 }
+    Case {
+        geometry,
+        what,
+        algorithm: None,
+        size,
+        root,
+        len,
+        in_place: false,
+        salt: u64::from(root) + 5,
+        ..Case::default()
+    }
 }
 
 #[test]
@@ -151,6 +161,21 @@ fn g4_a_divided_broadcast_goes_by_any_tree() {
         for root in [0, 3] {
             let case = case(id, Collective::Broadcast, &members, root, 200);
             perform(&mut stage, &members, &Case { algorithm: Some(algorithm), ..case });
+        }
+    }
+}
+
+#[test]
+fn r4_divided_reductions_share_the_scratch_memory_that_all_have() {
+    for counts in [[1u8, 1, 1, 1, 1], [3, 3, 3, 3, 3], [4, 1, 2, 1, 3]] {
+        let mut stage = stage(5, 4, 3);
+        let members = members(&stage, &counts);
+        let id = stage.create(1, members, None);
+        for what in [Collective::Reduce, Collective::Allreduce] {
+            for scratch_limit in [100, 1000] {
+                let case = case(id, what, &members, 0, 130);
+                perform(&mut stage, &members, &Case { scratch_limit, ..case });
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use pami::{
 
 fn allreduce(geometry: GeometryId, size: u32, len: usize) -> Case {
     let what = Collective::Allreduce;
-    Case { geometry, what, algorithm: None, size, root: 0, len, in_place: false, salt: 1 }
+    Case { geometry, what, algorithm: None, size, root: 0, len, in_place: false, salt: 1, ..Case::default() }
 }
 
 #[test]

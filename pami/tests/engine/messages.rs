@@ -10,7 +10,7 @@ use pami::{Collect, OperationError, WORLD};
 
 fn case(what: Collective, algorithm: Algorithm, size: u32, len: usize) -> Case {
     let algorithm = Some(algorithm);
-    Case { geometry: WORLD, what, algorithm, size, root: 0, len, in_place: false, salt: 3 }
+    Case { geometry: WORLD, what, algorithm, size, root: 0, len, in_place: false, salt: 3, ..Case::default() }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pami::geometry::{Members, Population};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::{
     Active, Client, ClientBuilder, Collect, CollectError, Context, Done, GeometryId, Limits, NewGeometry,
-    OperationError, Shared,
+    OperationError, Shared, WORLD,
 };
 
 /// What untouched memory holds.
@@ -158,6 +158,24 @@ pub struct Case {
     pub len: usize,
     pub in_place: bool,
     pub salt: u64,
+    /// Bytes of scratch memory that all ranks have.
+    pub scratch_limit: usize,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Self {
+            geometry: WORLD,
+            what: Collective::Barrier,
+            algorithm: None,
+            size: 1,
+            root: 0,
+            len: 0,
+            in_place: false,
+            salt: 1,
+            scratch_limit: usize::MAX,
+        }
+    }
 }
 
 impl Case {
@@ -273,6 +291,7 @@ impl Case {
             sources: blocks,
             reducer: self.what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap()),
             in_place: self.in_place,
+            scratch_limit: self.scratch_limit,
             algorithm: self.algorithm.map(|algorithm| (algorithm, TUNING)),
             ..Collect::new(self.geometry, self.what, done)
         }
@@ -300,6 +319,7 @@ impl Case {
 /// The same, with the scratch memory that it needs.
 pub fn with_scratch(active: &Active<Port>, collect: Collect<Port>) -> Result<Collect<Port>, CollectError> {
     let scratch = active.scratch_len(&collect)?;
+    assert!(scratch <= collect.scratch_limit, "{scratch} bytes");
     Ok(Collect { scratch: Some((buffer(scratch).share(), 0)), ..collect })
 }
 

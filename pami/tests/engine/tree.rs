@@ -20,7 +20,7 @@ fn stage(nodes: u32, per_node: u32, seed: u64) -> (Stage, Members<'static>) {
 
 fn case(geometry: GeometryId, what: Collective, size: u32, len: usize) -> Case {
     let algorithm = Some(Algorithm::TreeNetwork);
-    Case { geometry, what, algorithm, size, root: 0, len, in_place: false, salt: 0 }
+    Case { geometry, what, algorithm, size, root: 0, len, in_place: false, salt: 0, ..Case::default() }
 }
 
 /// What goes over the network, from every root, whole and in pieces. Returns how many runs had any data.

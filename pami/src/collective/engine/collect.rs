@@ -7,9 +7,9 @@ use super::parts::{self, Part, Parts};
 use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
 use super::wire::{CALLED, GATE, Key};
 use super::{Collect, CollectError, GeometryId, WINDOW};
-use crate::collective::catalogue::Metadata;
+use crate::collective::catalogue::{Metadata, Need};
 use crate::collective::cost::{self, COSTS};
-use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Schedule, Tuning};
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError, Tuning};
 use crate::context::Active;
 use crate::device::Port;
 use crate::dispatch::Done;
@@ -31,8 +31,7 @@ impl Checked {
     fn extent(&self, area: Area) -> usize {
         let ends = self.parts.iter().flat_map(|part| {
             let [input, output] = needs(&part.call);
-            let scratch = Schedule::new(&part.call).map_or(0, |schedule| schedule.scratch_len());
-            let used = part.areas.into_iter().zip([input, output, scratch]);
+            let used = part.areas.into_iter().zip([input, output, part.scratch_len()]);
             // Of what is nothing, nothing is in front.
             let used = used.filter(move |((whose, _), elements)| *whose == area && *elements > 0);
             used.map(|((_, base), elements)| base + elements * self.element_len)
@@ -116,6 +115,9 @@ fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
     if call.collective.is_of_vectors() || call.blocks.are_equal() {
         digest.add(call.len() as u32);
     }
+    if call.collective == Collective::Alltoall {
+        digest.add(call.in_place.into());
+    }
     digest.value()
 }
 
@@ -169,6 +171,9 @@ impl<P: Port> Active<P> {
             bytes: elements.saturating_mul(element_len),
             element_len,
             metadata,
+            scratch: parts::share(entry, collect, call.root),
+            in_place: collect.in_place,
+            moves: collect.in_place && collect.what == Collective::Alltoall && call.blocks != call.sources,
             terrain: entry.terrain,
             costs: &COSTS,
             tuning: call.tuning,
@@ -206,6 +211,11 @@ impl<P: Port> Active<P> {
             return Err(CollectError::Form);
         }
         let parts = parts::parts(entry, collect, &call, element_len)?;
+        // Who is called back is not told of runs.
+        if collect.form != Form::All && parts.iter().any(|part| part.run < part.call.longest()) {
+            let unmet = SelectionError::Unmet(call.algorithm, Need::Scratch);
+            return Err(CollectError::Selection(unmet));
+        }
         Ok(Checked { geometry: geometry as u8, call, element_len, parts })
     }
 
@@ -303,6 +313,8 @@ impl<P: Port> Active<P> {
                 phase: Phase::Waits,
                 areas: part.areas.map(own),
                 call: part.call,
+                run: part.run,
+                from: 0,
                 element_len,
                 reducer: collect.reducer,
                 ticket,

@@ -16,8 +16,12 @@
 
 use super::geometry::Entry;
 use super::{Collect, CollectError};
+use crate::collective::catalogue::Need;
 use crate::collective::division::Group;
-use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Division, Schedule, Tuning, division};
+use crate::collective::memory::Demand;
+use crate::collective::{
+    Algorithm, Area, Blocks, Call, Collective, Division, Schedule, SelectionError, Tuning, division,
+};
 use crate::device::Port;
 use crate::geometry::Members;
 use core::ops::Range;
@@ -66,6 +70,8 @@ pub(super) struct Part {
     pub(super) number: u32,
     pub(super) turn: u8,
     pub(super) call: Call<'static>,
+    /// Elements of the vector, or of each block, that go at a time.
+    pub(super) run: usize,
     pub(super) peers: Peers,
     /// For each area, the caller's area and the bytes of it in front.
     pub(super) areas: [(Area, usize); 3],
@@ -76,7 +82,13 @@ pub(super) struct Part {
 impl Part {
     /// A part of all endpoints, in the caller's areas.
     pub(super) fn whole(number: u32, turn: u8, call: Call<'static>) -> Self {
-        Self { number, turn, call, peers: Peers::All, areas: OWN, discards: false }
+        Self { number, turn, call, run: usize::MAX, peers: Peers::All, areas: OWN, discards: false }
+    }
+
+    /// Elements of scratch memory that it takes.
+    pub(super) fn scratch_len(&self) -> usize {
+        let schedule = Schedule::new(&self.call.run(0, self.run));
+        schedule.map_or(0, |schedule| schedule.scratch_len())
     }
 }
 
@@ -86,8 +98,17 @@ pub(super) type Parts = Vec<Part, PARTS>;
 /// Where each area is the caller's own.
 const OWN: [(Area, usize); 3] = [(Area::Input, 0), (Area::Output, 0), (Area::Scratch, 0)];
 
+/// Bytes of scratch memory that every endpoint has for a part: it may have one for each endpoint of the root.
+pub(super) fn share<P: Port>(entry: &Entry, collect: &Collect<P>, root: u32) -> usize {
+    let servers = entry.members.ranks(root).filter(|_| collect.divided).map_or(1, |root| root.len());
+    // Each begins at a whole word.
+    if servers > 1 { (collect.scratch_limit / servers) & !7 } else { collect.scratch_limit }
+}
+
 /// Divides a call over tasks.
 struct Divider<'a> {
+    /// Elements of scratch memory that every endpoint has for a part.
+    room: usize,
     members: &'a Members<'static>,
     call: Call<'static>,
     element_len: usize,
@@ -111,8 +132,10 @@ pub(super) fn parts<P: Port>(
     if !collect.divided || call.collective == Collective::Barrier {
         // A barrier is of all endpoints.
         let whole = Call { size: members.size(), rank: entry.rank, ..*call };
+        let demand = Demand::new(&whole, entry.terrain.per_node);
+        let run = demand.run(whole.longest(), collect.scratch_limit / element_len);
         let mut parts = Parts::new();
-        let _ = parts.push(Part::whole(0, 1, whole));
+        let _ = parts.push(Part { run: run.unwrap_or(usize::MAX), ..Part::whole(0, 1, whole) });
         return Ok(parts);
     }
     let root = members.ranks(call.root).unwrap_or_default();
@@ -120,7 +143,9 @@ pub(super) fn parts<P: Port>(
     if root.is_empty() || own.is_empty() || root.end - root.start > SERVERS {
         return Err(CollectError::NotDivisible(call.collective));
     }
+    let room = share(entry, collect, call.root) / element_len;
     let mut divider = Divider {
+        room,
         members,
         call: *call,
         element_len,
@@ -138,6 +163,10 @@ impl Divider<'_> {
     fn divide(&mut self) -> Result<(), CollectError> {
         let staged = self.is_staged();
         let what = self.call.collective;
+        if staged && self.staged_len() > self.room {
+            let unmet = SelectionError::Unmet(self.call.algorithm, Need::Scratch);
+            return Err(CollectError::Selection(unmet));
+        }
         match what {
             Collective::Broadcast => self.broadcast(0, 1, staged, !self.call.in_place),
             Collective::Scatter => self.scatter(staged),
@@ -150,6 +179,16 @@ impl Divider<'_> {
             return Err(CollectError::NotDivisible(what));
         }
         Ok(())
+    }
+
+    /// Elements of scratch memory that a staging endpoint of the root takes for what it serves, at most.
+    fn staged_len(&self) -> usize {
+        let tasks = if self.call.collective == Collective::Broadcast {
+            1
+        } else {
+            self.members.task_count().div_ceil(self.servers())
+        };
+        self.call.len().saturating_mul(tasks as usize)
     }
 
     /// Whether some endpoint of the root has no access to its memory.
@@ -180,8 +219,11 @@ impl Divider<'_> {
 
     /// Adds a part, with scratch memory of its own.
     fn add(&mut self, mut part: Part) {
-        let len = Schedule::new(&part.call).map_or(0, |schedule| schedule.scratch_len());
-        part.areas[Area::Scratch as usize] = (Area::Scratch, self.take_scratch(self.bytes(len)));
+        let demand = Demand::new(&part.call, 1);
+        // Where too little is there for one element, nothing was chosen.
+        part.run = demand.run(part.call.longest(), self.room).unwrap_or(usize::MAX);
+        let bytes = self.bytes(part.scratch_len());
+        part.areas[Area::Scratch as usize] = (Area::Scratch, self.take_scratch(bytes));
         // As long as there are servers.
         let _ = self.parts.push(part);
     }
@@ -233,7 +275,15 @@ impl Divider<'_> {
                 output = (Area::Scratch, self.take_scratch(self.bytes(self.call.len())));
             }
             let areas = [OWN[0], output, OWN[2]];
-            self.add(Part { number: number + SERVERS, turn, call, peers: servers, areas, discards: false });
+            self.add(Part {
+                number: number + SERVERS,
+                turn,
+                call,
+                peers: servers,
+                areas,
+                run: usize::MAX,
+                discards: false,
+            });
             turn += 1;
         }
         let areas = [OWN[0], output, OWN[2]];
@@ -247,7 +297,7 @@ impl Divider<'_> {
             call.in_place = true;
             let discards = place.is_some() && place != Some(server);
             let peers = Peers::Endpoints(group);
-            self.add(Part { number: number + server, turn, call, peers, areas, discards });
+            self.add(Part { number: number + server, turn, call, peers, areas, run: usize::MAX, discards });
         }
     }
 
@@ -280,7 +330,7 @@ impl Divider<'_> {
             areas[own as usize] = memory.unwrap_or((own, base));
         }
         let peers = Peers::Tasks { group, server: endpoint };
-        self.add(Part { number: server, turn, call, peers, areas, discards: false });
+        self.add(Part { number: server, turn, call, peers, areas, run: usize::MAX, discards: false });
     }
 
     /// The segments of the root's endpoints, handed out or taken back.
@@ -294,7 +344,7 @@ impl Divider<'_> {
             areas[if gathers { Area::Input } else { Area::Output } as usize] = memory;
         }
         let peers = Peers::Servers { first: self.root.start, count: self.servers(), shift };
-        self.add(Part { number: SERVERS, turn, call, peers, areas, discards: false });
+        self.add(Part { number: SERVERS, turn, call, peers, areas, run: usize::MAX, discards: false });
     }
 
     /// Scratch memory for the segment of a server that is not the first; the first has the root's memory.
@@ -337,7 +387,15 @@ impl Divider<'_> {
             let blocks = Blocks::equal(slice.len());
             let call = Call { blocks, sources: blocks, ..self.call };
             let areas = [(Area::Input, base), (Area::Output, base), OWN[2]];
-            self.add(Part { number: lane, turn: 1, call, peers: Peers::Lane(lane), areas, discards: false });
+            self.add(Part {
+                number: lane,
+                turn: 1,
+                call,
+                peers: Peers::Lane(lane),
+                areas,
+                run: usize::MAX,
+                discards: false,
+            });
         }
     }
 
@@ -361,7 +419,15 @@ impl Divider<'_> {
         {
             let call = self.among_servers(Collective::Barrier, place, 0, Blocks::equal(0));
             let peers = Peers::Servers { first: self.root.start, count: self.servers(), shift: 0 };
-            self.add(Part { number: SERVERS, turn: 2, call, peers, areas: OWN, discards: false });
+            self.add(Part {
+                number: SERVERS,
+                turn: 2,
+                call,
+                peers,
+                areas: OWN,
+                run: usize::MAX,
+                discards: false,
+            });
         }
         let vector = Blocks::equal(whole.blocks.start(whole.size));
         self.call = Call {

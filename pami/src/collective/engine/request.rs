@@ -28,6 +28,9 @@ pub struct Collect<P: Port> {
     pub output: Option<Place>,
     /// Memory to work in; [`scratch_len`](crate::Active::scratch_len) says how much.
     pub scratch: Option<Place>,
+    /// Most bytes of scratch memory that every member has for it, the same at all: what needs more is not chosen, and reductions
+    /// go in runs that need no more. `usize::MAX`, the default: as many as any algorithm asks for.
+    pub scratch_limit: usize,
     /// The blocks, see [`Call::blocks`](crate::collective::Call::blocks); of bytes, or of the reducer's elements.
     pub blocks: Blocks<'static>,
     /// The blocks that an alltoall receives.
@@ -78,6 +81,7 @@ impl<P: Port> Collect<P> {
             input: None,
             output: None,
             scratch: None,
+            scratch_limit: usize::MAX,
             blocks: Blocks::equal(0),
             sources: Blocks::equal(0),
             known_blocks: true,

@@ -8,7 +8,7 @@ use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{CALLED, GATE, Label, Stop, Wire, Word};
 use super::{Engine, WINDOW};
-use crate::collective::{Schedule, Span, Step};
+use crate::collective::{Area, Schedule, Span, Step};
 use crate::combine::Operation;
 use crate::context::Active;
 use crate::device::Port;
@@ -142,18 +142,44 @@ impl<P: Port> Slot<P> {
         if let Some(error) = abort.and_then(|early| early.label.reason()) {
             self.end(error);
         } else {
-            // The call was checked when it was made.
-            self.phase = Schedule::new(&self.call).map_or(Phase::Over, Phase::Runs);
+            self.begin_run();
         }
     }
 
-    fn next_step(&mut self) -> Option<Step> {
-        let Phase::Runs(schedule) = &mut self.phase else { return None };
-        let step = schedule.next_step();
-        if step.is_none() {
+    fn begin_run(&mut self) {
+        // The call was checked when it was made.
+        let call = self.call.run(self.from, self.run);
+        self.phase = Schedule::new(&call).map_or(Phase::Over, Phase::Runs);
+    }
+
+    /// Begins the next run, if there is one.
+    #[cold]
+    fn next_run(&mut self) -> bool {
+        self.from = self.from.saturating_add(self.run);
+        if self.from >= self.call.longest() {
             self.phase = Phase::Over;
+            return false;
         }
-        step
+        if self.call.collective.is_of_vectors() {
+            for area in [Area::Input, Area::Output] {
+                if let Some((_, base)) = &mut self.areas[area as usize] {
+                    *base += self.run * self.element_len;
+                }
+            }
+        }
+        self.key = self.key.next_run();
+        self.begin_run();
+        true
+    }
+
+    fn next_step(&mut self) -> Option<Step> {
+        loop {
+            let Phase::Runs(schedule) = &mut self.phase else { return None };
+            let step = schedule.next_step();
+            if step.is_some() || !self.next_run() {
+                return step;
+            }
+        }
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
@@ -195,7 +221,7 @@ impl<P: Port> Slot<P> {
         match step {
             Step::Send { to, tag, span } => self.send((to, tag, span), entry, early, wire),
             Step::Receive { from, tag, span } => {
-                self.receive((from, tag, span), entry, early, wire.short_limit())
+                self.receive((from, tag, span), entry, early, self.short_limit(wire))
             }
             Step::Wait => {
                 self.waiting = true;
@@ -239,7 +265,7 @@ impl<P: Port> Slot<P> {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
         let piece = self.piece(span);
-        if piece.len > wire.short_limit() {
+        if piece.len > self.short_limit(wire) {
             let stage = if self.notice.is_some() { SendStage::Announce } else { SendStage::Waits };
             if self.sends.push(Outgoing { to, rank, tag, piece, stage }).is_err() {
                 return Carried::Blocked;
@@ -263,6 +289,12 @@ impl<P: Port> Slot<P> {
                 Carried::Done
             }
         }
+    }
+
+    /// Most bytes of a message that goes unasked. In runs nothing does: who has nothing to wait for would else send those of
+    /// many runs to one that is behind.
+    fn short_limit(&self, wire: &Wire<'_, P>) -> usize {
+        if self.run == usize::MAX { wire.short_limit() } else { 0 }
     }
 
     /// A message of the caller's collective goes to a rank of the geometry.

@@ -52,6 +52,9 @@ pub(crate) struct Slot<P: Port> {
     pub(super) digest: u32,
     pub(super) notice: Option<Notice>,
     pub(super) call: Call<'static>,
+    /// Elements of the vector, or of each block, that go at a time, and how many have gone.
+    pub(super) run: usize,
+    pub(super) from: usize,
     pub(super) peers: Peers,
     /// It begins when the parts of earlier turns are done here.
     pub(super) turn: u8,

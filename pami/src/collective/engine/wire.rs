@@ -40,9 +40,13 @@ impl Word {
 pub(super) struct Key {
     pub(super) geometry: u32,
     pub(super) sequence: u32,
-    /// Which of several schedules of the collective; [`CALLED`] is set if its number is the caller's.
+    /// Which of several schedules of the collective, and above [`RUN`] which run of it; [`CALLED`] is set if the number
+    /// of the collective is the caller's.
     pub(super) part: u32,
 }
+
+/// Of a part: one run more. Runs as far apart as it takes to count round are never under way together.
+const RUN: u32 = 1 << 8;
 
 /// Of a part: not all endpoints were instructed.
 pub(super) const CALLED: u32 = 1 << 31;
@@ -54,6 +58,12 @@ impl Key {
     pub(super) fn is_of(self, other: Self) -> bool {
         (self.geometry, self.sequence, self.part & CALLED)
             == (other.geometry, other.sequence, other.part & CALLED)
+    }
+
+    /// Of the next run.
+    pub(super) fn next_run(self) -> Self {
+        let kept = CALLED | (RUN - 1);
+        Self { part: (self.part & kept) | (self.part.wrapping_add(RUN) & !kept), ..self }
     }
 }
 

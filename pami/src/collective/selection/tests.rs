@@ -23,7 +23,18 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
     };
     let terrain = Terrain { size, per_node: 1, hops: 3, diameter: 6 };
     let tuning = cost::tuning(&COSTS, 8);
-    Query { collective, bytes, element_len: 8, metadata, terrain, costs: &COSTS, tuning }
+    Query {
+        collective,
+        bytes,
+        element_len: 8,
+        metadata,
+        scratch: usize::MAX,
+        in_place: false,
+        moves: false,
+        terrain,
+        costs: &COSTS,
+        tuning,
+    }
 }
 
 /// As [`plain`], and all that an algorithm can ask for holds.

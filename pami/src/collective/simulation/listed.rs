@@ -1,10 +1,11 @@
 //! What the lists of a geometry say of an algorithm is so (SPEC G-2).
 
 use super::reference::{expected, memory, values};
-use super::{describe, run};
+use super::{Operator, describe, run};
 use crate::affinity::{Domains, HartPlace};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{COSTS, Terrain};
+use crate::collective::memory::Demand;
 use crate::collective::{Blocks, Call, CallError, Collective, Grid, Query, Schedule, Tuning};
 use crate::mapping::{MapOrder, TaskMap};
 use proptest::prelude::*;
@@ -82,6 +83,9 @@ fn holds(case: &Case) {
         bytes: blocks.longest() * 8,
         element_len: 8,
         metadata: Metadata::of(&first),
+        scratch: usize::MAX,
+        in_place: case.in_place,
+        moves: false,
         terrain: Terrain { size, per_node: case.per_node, hops: 1, diameter: 3 },
         costs: &COSTS,
         tuning: case.tuning,
@@ -103,15 +107,41 @@ fn holds(case: &Case) {
             }
             continue;
         }
+        let most = calls.iter().map(|call| Schedule::new(call).unwrap().scratch_len()).max().unwrap();
+        let known = Demand::new(&calls[0], case.per_node).of(blocks.longest());
+        assert!(most <= known, "{most} elements of scratch memory, not {known}: {}", describe(&calls[0]));
         let outcome = run(&calls, |call| memory(call, values), operator, case.seed);
         for (rank, output) in outcome.outputs.iter().enumerate() {
             let expected = expected(&calls, rank as u32, operator);
             assert_eq!(output[..expected.len()], expected, "rank {rank} of {}", describe(&calls[0]));
         }
+        if !case.collective.is_of_vectors() && Demand::new(&calls[0], case.per_node).runs() {
+            in_runs(&calls, case.tuning.chunk, operator, case.seed);
+        }
+    }
+}
+
+/// The same, on so many elements of each block at a time.
+fn in_runs(calls: &[Call], most: usize, operator: Operator, seed: u64) {
+    let mut outputs: Vec<_> = calls.iter().map(|call| memory(call, values)[1].clone()).collect();
+    for from in (0..calls[0].longest()).step_by(most) {
+        let runs: Vec<_> = calls.iter().map(|call| call.run(from, most)).collect();
+        let memory = |run: &Call| {
+            let rank = run.rank as usize;
+            let [input, _] = memory(&calls[rank], values);
+            [input, outputs[rank].clone()]
+        };
+        outputs = run(&runs, memory, operator, seed).outputs;
+    }
+    for (rank, output) in outputs.iter().enumerate() {
+        let expected = expected(calls, rank as u32, operator);
+        let what = describe(&calls[0]);
+        assert_eq!(output[..expected.len()], expected, "rank {rank}, {most} at a time, of {what}");
     }
 }
 
 proptest! {
+    /// And no rank takes more scratch memory than selection reckons with.
     #[test]
     fn g2_every_listed_algorithm_works_where_its_metadata_says_so(case in cases()) {
         holds(&case);

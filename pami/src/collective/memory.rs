@@ -1,0 +1,127 @@
+//! How much scratch memory an algorithm takes at the rank that takes most, and what goes in several runs where that is too
+//! much (SPEC R-4).
+//!
+//! Selection goes by it, so it depends on nothing that ranks do not agree in. What a rank takes itself,
+//! [`Schedule::scratch_len`](super::Schedule::scratch_len), is never more.
+//!
+//! A reduction whose vectors need more than there is goes in *runs*: each is the same collective on the next elements
+//! of the vector, or of each block, and uses the scratch memory of the run before it.
+
+use super::call::{Algorithm, Call, Collective};
+use super::fan;
+
+/// What decides how much memory a collective takes, besides the number of elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Demand {
+    pub collective: Collective,
+    pub algorithm: Algorithm,
+    /// Number of ranks, and of those that share a node.
+    pub size: u32,
+    pub per_node: u32,
+    /// Elements of a pipeline's chunk.
+    pub chunk: usize,
+    /// Looked at in an alltoall only, where all ranks agree in it.
+    pub in_place: bool,
+    /// Blocks that arrive lie elsewhere than those that leave, so that in place one run would overwrite the next one's.
+    pub moves: bool,
+}
+
+impl Demand {
+    /// Of a call, on nodes with so many of its ranks each.
+    pub(super) fn new(call: &Call, per_node: u32) -> Self {
+        Self {
+            collective: call.collective,
+            algorithm: call.algorithm,
+            size: call.size,
+            per_node,
+            chunk: call.tuning.chunk,
+            in_place: call.in_place,
+            moves: call.in_place && call.collective == Collective::Alltoall && call.blocks != call.sources,
+        }
+    }
+
+    /// Elements that the rank with the greatest need takes, for vectors or blocks of at most `len`.
+    pub(super) fn of(&self, len: usize) -> usize {
+        use {Algorithm as A, Collective as C};
+        let ranks = self.size as usize;
+        let all = len.saturating_mul(ranks);
+        let part = len.div_ceil(ranks.max(1));
+        match (self.collective, self.algorithm) {
+            (C::Barrier | C::Broadcast, _) => 0,
+            // Within a node nothing is combined if a rank is alone there.
+            (C::Allreduce, A::TreeNetwork) if self.per_node == 1 => 0,
+            (C::Reduce, A::TreeNetwork) if self.per_node == 1 => len,
+            (C::Reduce, A::Pipeline) => 2 * fan::chunk(self.chunk, len).min(len),
+            (C::Allreduce, A::RecursiveDoubling | A::Rabenseifner) => len,
+            (C::Allreduce, A::Ring) => 2 * part,
+            (C::Reduce, A::Ring) => len.saturating_add(3 * part),
+            (C::Reduce | C::Allreduce, _) => len.saturating_mul(2),
+            (C::ReduceScatter, A::Ring) => len.saturating_mul(2),
+            (C::ReduceScatter, A::RecursiveHalving) => all.saturating_mul(2),
+            (C::ReduceScatter, _) => all,
+            (C::Gather | C::Scatter, A::Flat) => 0,
+            (C::Gather | C::Scatter, _) => all,
+            (C::Allgather, A::Bruck) => all,
+            (C::Allgather, _) => 0,
+            (C::Alltoall, A::Bruck) => all.saturating_add(len.saturating_mul(ranks.div_ceil(2) * 2)),
+            (C::Alltoall, _) if self.in_place => all,
+            (C::Alltoall, _) => 0,
+            (C::Scan | C::Exscan, _) => len,
+        }
+    }
+
+    /// Whether it can go in runs. The tree network takes all of a vector at once, and halving sends blocks together.
+    pub(super) fn runs(&self) -> bool {
+        use {Algorithm as A, Collective as C};
+        match self.collective {
+            C::Reduce | C::Allreduce | C::Scan | C::Exscan => self.algorithm != A::TreeNetwork,
+            C::ReduceScatter => self.algorithm != A::RecursiveHalving,
+            C::Alltoall => self.algorithm == A::Pairwise && !self.moves,
+            _ => false,
+        }
+    }
+
+    /// Most elements of a vector, or of each block, at a time if there is scratch memory for `room` elements:
+    /// `usize::MAX` if all may go at once, `None` if there is too little for one.
+    pub(super) fn run(&self, len: usize, room: usize) -> Option<usize> {
+        if self.of(len) <= room {
+            return Some(usize::MAX);
+        }
+        if !self.runs() || self.of(1) > room {
+            return None;
+        }
+        // However long the vector is, so that ranks whose blocks differ agree. One fits, `beyond` do not.
+        let (mut fits, mut beyond) = (1, len);
+        while beyond - fits > 1 {
+            let middle = fits + (beyond - fits) / 2;
+            if self.of(middle) <= room { fits = middle } else { beyond = middle }
+        }
+        Some(fits)
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Elements of the vector, or of the longest block that the rank sends or receives.
+    pub(super) fn longest(&self) -> usize {
+        if self.collective.is_of_vectors() {
+            self.len()
+        } else {
+            self.blocks.longest().max(self.sources.longest())
+        }
+    }
+
+    /// The run on the `most` elements from `from` on of a vector, whose first element is then the area's, or of each block,
+    /// which stays where it is.
+    pub(super) fn run(&self, from: usize, most: usize) -> Self {
+        if most == usize::MAX {
+            return *self;
+        }
+        let (blocks, sources) = if self.collective.is_of_vectors() {
+            let rest = super::Blocks::equal(self.len().saturating_sub(from).min(most));
+            (rest, rest)
+        } else {
+            (self.blocks.cut(from, most), self.sources.cut(from, most))
+        };
+        Self { blocks, sources, ..*self }
+    }
+}
