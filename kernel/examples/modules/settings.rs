@@ -20,13 +20,12 @@ fn of_mpi(polls: Module) -> mpi::Settings {
     }
 }
 
-/// One context with a FIFO of its own, all but the longest messages are eager.
+/// One context with a FIFO of its own.
 fn of_armci(polls: Module) -> armci::Settings {
     let wait = if polls == Module::Armci { Wait::Poll(2048) } else { Wait::Interrupt };
     armci::Settings {
         contexts: 1,
         sharing: Sharing::Exclusive,
-        rendezvous_from: 256 << 10,
         wait,
         slab: 256 << 10,
         ..armci::Settings::default()

@@ -1,17 +1,24 @@
 //! Groups of tasks, and what they do together: malloc, free, barrier (SPEC G-1).
 //!
-//! All of it goes through context 0 of every task, in the same order at all members of a group.
+//! All of it goes through context 0 of every task, in the same order at all members of a group. What threads do in different
+//! groups has no order: one never waits for another's, so tasks may meet in them in any order. Each group can have a collective
+//! in flight and memory for it at the same time as all others.
 
 use crate::address::GlobalAddress;
 use crate::error::Error;
+use crate::lane::Lane;
 use crate::library::Library;
 use crate::memory::Memory;
 use crate::requests::Kind;
+use heapless::Vec;
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
 use pami::{Collect, CollectError, Done, GeometryError, GeometryId, NewGeometry, Node, Shared, WORLD};
+use spin::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
 
+/// Groups that there can be at a time, the world among them.
+pub(crate) const GROUPS: usize = 8;
 /// Bytes that each task brings to an exchange.
 const BLOCK: usize = 16;
 
@@ -39,19 +46,30 @@ impl Group {
     }
 }
 
-/// Memory that exchanges work in.
-pub(crate) struct Areas {
+/// Memory that an exchange works in.
+struct Area {
     own: Shared,
     all: Shared,
     scratch: Shared,
 }
 
+/// Those that no exchange has.
+pub(crate) struct Areas {
+    free: Mutex<Vec<Area, GROUPS>>,
+}
+
 impl Areas {
     pub(crate) fn new<N: Node>(memory: &Memory<N>, tasks: u32) -> Result<Self, Error> {
         let all = BLOCK.saturating_mul(tasks as usize);
-        let area = |bytes| Ok::<_, Error>(memory.buffer("exchanges", bytes)?.share());
-        // Algorithms keep at most what they exchange, and what they forward.
-        Ok(Self { own: area(BLOCK)?, all: area(all)?, scratch: area(2 * all)? })
+        let buffer = |bytes| Ok::<_, Error>(memory.buffer("exchanges", bytes)?.share());
+        let mut free = Vec::new();
+        while !free.is_full() {
+            // Algorithms keep at most what they exchange, and what they forward.
+            let area = Area { own: buffer(BLOCK)?, all: buffer(all)?, scratch: buffer(2 * all)? };
+            // There is room.
+            let _ = free.push(area);
+        }
+        Ok(Self { free: Mutex::new(free) })
     }
 }
 
@@ -83,7 +101,6 @@ impl<N: Node> Library<N> {
 
     fn make_group(&self, number: u32, members: Members<'static>) -> Result<Group, Error> {
         let (id, first) = (GeometryId(number), self.first());
-        let _turn = self.inner.areas.lock();
         let slot = first.begin(Kind::Own, self.task())?;
         let requests = self.inner.requests;
         requests.add(slot);
@@ -137,20 +154,41 @@ impl<N: Node> Library<N> {
         own: &[u8],
         mut each: impl FnMut(u32, &[u8]),
     ) -> Result<(), Error> {
-        let areas = self.inner.areas.lock();
+        let (first, areas) = (self.first(), &self.inner.areas);
+        let mut area = None;
+        // Only more threads of one group than there are groups wait here, for those before them.
+        first.advance_until(|_| {
+            area = area.take().or_else(|| areas.free.lock().pop());
+            area.is_some()
+        })?;
+        let Some(area) = area else { return Err(Error::Finalized) };
+        let outcome = self.gather_in(&area, group, own, &mut each);
+        // As many as were taken.
+        let _ = areas.free.lock().push(area);
+        first.lane().map(Lane::nudge)?;
+        outcome
+    }
+
+    fn gather_in(
+        &self,
+        area: &Area,
+        group: &Group,
+        own: &[u8],
+        each: &mut dyn FnMut(u32, &[u8]),
+    ) -> Result<(), Error> {
         let inside = |_| Error::Memory { what: "exchanges", bytes: BLOCK };
-        areas.own.write(0, own).map_err(inside)?;
+        area.own.write(0, own).map_err(inside)?;
         self.collect(|done| Collect {
-            input: Some((areas.own.clone(), 0)),
-            output: Some((areas.all.clone(), 0)),
-            scratch: Some((areas.scratch.clone(), 0)),
+            input: Some((area.own.clone(), 0)),
+            output: Some((area.all.clone(), 0)),
+            scratch: Some((area.scratch.clone(), 0)),
             blocks: Blocks::equal(BLOCK),
             sources: Blocks::equal(BLOCK),
             ..Collect::new(group.id, Collective::Allgather, done)
         })?;
         for index in 0..group.tasks {
             let mut block = [0; BLOCK];
-            areas.all.read(index as usize * BLOCK, &mut block).map_err(inside)?;
+            area.all.read(index as usize * BLOCK, &mut block).map_err(inside)?;
             each(index, &block);
         }
         Ok(())
@@ -158,7 +196,6 @@ impl<N: Node> Library<N> {
 
     /// Waits until all tasks of the group are here. What they began need not have been carried out.
     pub(crate) fn group_barrier(&self, group: &Group) -> Result<(), Error> {
-        let _turn = self.inner.areas.lock();
         self.collect(|done| Collect::new(group.id, Collective::Barrier, done))
     }
 
@@ -176,19 +213,23 @@ impl<N: Node> Library<N> {
     /// task may ask for another length. What is allocated starts at a multiple of 64; it holds whatever it did before.
     ///
     /// # Errors
-    /// [`Error::Full`] at all tasks if one has no room, [`Error::Addresses`], [`Error::Operation`], [`Error::Collect`].
+    /// [`Error::Full`] at all tasks if one has no room, [`Error::Addresses`] at all if one has places for another number of
+    /// them, [`Error::Operation`], [`Error::Collect`].
     pub fn malloc(&self, group: &Group, bytes: u32, addresses: &mut [GlobalAddress]) -> Result<(), Error> {
-        let wanted = group.tasks as usize;
-        if addresses.len() != wanted {
-            return Err(Error::Addresses { given: addresses.len(), wanted });
-        }
-        let offset = self.inner.slab.lock().allocate(bytes);
-        let own: [u32; 4] = [offset.is_some().into(), offset.unwrap_or(0), self.task(), 0];
+        let (wanted, given) = (group.tasks as usize, addresses.len());
+        // The others are not to wait for a task that is mistaken.
+        let offset = if given == wanted { self.inner.slab.lock().allocate(bytes) } else { None };
+        let own: [u32; 4] = [offset.is_some().into(), offset.unwrap_or(0), self.task(), given as u32];
         let mut outcome = Ok(());
         let exchanged = self.gather(group, own.as_bytes(), |index, block| {
-            let [has, offset, task, _] = <[u32; 4]>::read_from_bytes(block).unwrap_or_default();
-            addresses[index as usize] = GlobalAddress { task, offset };
-            if has == 0 {
+            let [has, offset, task, given] = <[u32; 4]>::read_from_bytes(block).unwrap_or_default();
+            if let Some(address) = addresses.get_mut(index as usize) {
+                *address = GlobalAddress { task, offset };
+            }
+            let given = given as usize;
+            if given != wanted {
+                outcome = outcome.and(Err(Error::Addresses { given, wanted }));
+            } else if has == 0 {
                 outcome = outcome.and(Err(Error::Full { task }));
             }
         });

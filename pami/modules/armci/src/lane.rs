@@ -49,6 +49,12 @@ impl<P: Port> Lane<P> {
         self.context.lock().take()
     }
 
+    /// Has whoever sleeps with the context look again at what it waits for.
+    pub(crate) fn nudge(&'static self) {
+        // If the slot is busy the sleeper is being woken already.
+        let _ = self.poster.post(&self.nudge, Work { run: &|_, _| Progress::Done, cookie: 0 });
+    }
+
     fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) > 0
     }
@@ -59,8 +65,7 @@ impl<P: Port> Lane<P> {
             Some(guard) => guard,
             None => {
                 self.wanted.fetch_add(1, Ordering::Relaxed);
-                // If the slot is busy the sleeper is being woken already.
-                let _ = self.poster.post(&self.nudge, Work { run: &|_, _| Progress::Done, cookie: 0 });
+                self.nudge();
                 let guard = self.context.lock();
                 self.wanted.fetch_sub(1, Ordering::Relaxed);
                 guard

@@ -1,7 +1,7 @@
 //! An instance of the library: set up, asked, ended (SPEC M-4).
 
 use crate::error::Error;
-use crate::group::Areas;
+use crate::group::{Areas, GROUPS};
 use crate::lane::Lane;
 use crate::memory::Memory;
 use crate::mutex::Mutexes;
@@ -22,8 +22,8 @@ const OTHERS_NS: u64 = 1_000_000;
 const RELEASE_NS: u64 = 1_000_000;
 /// How many of these there are once a node is dead.
 const RELEASE_LOOKS: u32 = 1000;
-/// What each context has for collectives: the world, and groups.
-const LIMITS: Limits = Limits { geometries: 8, in_flight: 4, early: 64, domains: None };
+/// What each context has for collectives: one in flight for each group, so that none waits for another's.
+const LIMITS: Limits = Limits { geometries: GROUPS, in_flight: GROUPS, early: 64, domains: None };
 
 /// The library at one task, as it acts on one context: a small handle, which may be copied.
 pub struct Library<N: Node> {
@@ -48,7 +48,7 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) protocols: Protocols<N::Port>,
     pub(crate) registered: &'static Registered<N::Port>,
     pub(crate) mutexes: &'static Mutexes<N::Port>,
-    pub(crate) areas: Mutex<Areas>,
+    pub(crate) areas: Areas,
     pub(crate) slab: Mutex<Slab>,
     region: Mutex<Option<Region>>,
     /// The slab's memory.
@@ -102,7 +102,7 @@ impl<N: Node> Library<N> {
                 protocols: Protocols::new(registered, completed, fetched),
                 registered,
                 mutexes,
-                areas: Mutex::new(areas),
+                areas,
                 slab: Mutex::new(Slab::new(len, blocks)),
                 region: Mutex::new(None),
                 memory: slab,
@@ -113,8 +113,8 @@ impl<N: Node> Library<N> {
         let builder = ClientBuilder::new(node, settings.client)
             .contexts(contexts)
             .sharing(settings.sharing)
-            .rendezvous_from(settings.rendezvous_from)
-            .kept(settings.kept)
+            // It keeps no messages.
+            .kept(0)
             .collectives(LIMITS);
         *inner.client.lock() = Some(registered.register(builder, settings.accumulate, on_mutex)?);
         let library = Self { inner, context: 0 };

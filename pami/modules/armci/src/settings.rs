@@ -1,7 +1,7 @@
 //! What one instance of the library is set to (SPEC M-4): its own, whatever other libraries of the application have.
 
 use crate::error::Error;
-use pami::{Sharing, Split, client};
+use pami::{Sharing, Split};
 
 /// How calls wait for what they began (SPEC N-8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,10 +31,6 @@ pub struct Settings {
     pub contexts: u8,
     /// Whether the contexts share their injection FIFO (SPEC P-3).
     pub sharing: Sharing,
-    /// From how many bytes on a message goes by rendezvous (SPEC P-6).
-    pub rendezvous_from: usize,
-    /// Places for kept messages of each context.
-    pub kept: usize,
     /// How calls wait. Can be changed.
     pub wait: Wait,
     /// Bytes of the task's slab, which all that is allocated lies in.
@@ -55,8 +51,6 @@ impl Default for Settings {
             client: "armci",
             contexts: 1,
             sharing: Sharing::Exclusive,
-            rendezvous_from: client::RENDEZVOUS_FROM,
-            kept: 1,
             wait: Wait::Poll(2048),
             slab: 1 << 20,
             allocations: 64,

@@ -14,8 +14,6 @@ pub const SMALL: Settings = Settings {
     client: "armci",
     contexts: 1,
     sharing: pami::Sharing::Exclusive,
-    rendezvous_from: 4096,
-    kept: 1,
     wait: armci::Wait::Poll(64),
     slab: 8192,
     allocations: 8,
