@@ -8,8 +8,8 @@ pub(super) struct Flight {
     head: [u8; HEAD_BYTES],
     head_len: u8,
     lent: [Lent; 2],
-    /// When it was last given to the device.
-    pub(super) sent_at: u64,
+    /// When it was first given to the device.
+    pub(super) first_sent: u64,
     /// How often it was; more than 200 are not told apart.
     pub(super) sends: u8,
     /// A gap in what arrived says that it was lost.
@@ -26,7 +26,7 @@ impl Flight {
         head: [0; HEAD_BYTES],
         head_len: 0,
         lent: [Lent::NONE; 2],
-        sent_at: 0,
+        first_sent: 0,
         sends: 0,
         lost: false,
         in_device: false,
@@ -107,7 +107,9 @@ impl Flights {
     /// The packet was given to the device.
     pub(super) fn sent(&mut self, cookie: u16, now: u64) {
         if let Some(flight) = self.get(cookie) {
-            flight.sent_at = now;
+            if flight.sends == 0 {
+                flight.first_sent = now;
+            }
             flight.sends = flight.sends.saturating_add(1);
             flight.lost = false;
             flight.in_device = true;

@@ -1,5 +1,9 @@
 //! How long a peer takes to answer, estimated as TCP does (RFC 6298): a smoothed time and its deviation.
 //!
+//! Of a packet that was sent again nobody knows which sending was answered. It counts from the first, but for no more
+//! than three times the timeout: an estimate that is too short grows, where without such packets it would stay for ever; a
+//! packet that was lost makes it no longer than that, and the next answers mend it.
+//!
 //! The bounds suit nodes that share a few cores of a host: an answer may well take a time slice of each.
 
 /// Before anything was measured, in nanoseconds.
@@ -27,6 +31,11 @@ impl RoundTrip {
             self.deviation = (3 * self.deviation + self.smoothed.abs_diff(ns)) / 4;
             self.smoothed = (7 * self.smoothed + ns) / 8;
         }
+    }
+
+    /// What counts as measured by a packet that was sent again and was answered so long after its first sending.
+    pub(super) fn at_most(&self, ns: u64) -> u64 {
+        ns.min(3 * self.timeout(0))
     }
 
     /// Nanoseconds without an answer after which a packet is sent again, doubled `times` times.

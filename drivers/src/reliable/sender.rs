@@ -238,10 +238,8 @@ impl Sender {
     ) {
         let cookie = core::mem::replace(self.slot(seq), NONE);
         let Some(flight) = flights.get(cookie) else { return };
-        if flight.sends == 1 {
-            // Of one that was sent again nobody knows which sending arrived.
-            *measured = Some(now.saturating_sub(flight.sent_at));
-        }
+        let ns = now.saturating_sub(flight.first_sent);
+        *measured = Some(if flight.sends == 1 { ns } else { self.round_trip.at_most(ns) });
         flights.resolve(cookie, Outcome::Sent);
         progress.arrived += 1;
     }

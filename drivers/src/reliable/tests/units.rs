@@ -367,3 +367,23 @@ fn d8_a_peer_that_took_all_it_was_sent_and_died_is_found_dead_if_it_is_watched()
         assert_eq!(SLEPT_UNTIL.get(), None);
     }
 }
+
+#[test]
+fn d8_answers_that_always_come_late_are_waited_for() {
+    // As among nodes that share few processors: an answer takes far longer than anybody guessed, and each packet is
+    // alone on its way.
+    let slow = Faults { latency: 150_000_000, ..Faults::NONE };
+    let (_wire, units) = units(1, slow);
+    let mut talkers = [Talker::new(units[0], 0, 0), Talker::new(units[1], 1, 0)];
+    let packets = 40;
+    for packet in 1..=packets {
+        for _ in 0..1000 {
+            talkers[0].step(packet);
+            talkers[1].step(0);
+            elapse(1_000_000);
+        }
+    }
+    assert_eq!(talkers[1].received, packets);
+    let again = units[0].statistics().reliability.retransmitted;
+    assert!(again < u64::from(packets) / 4, "{again} of {packets} packets were sent again for nothing");
+}
