@@ -130,7 +130,7 @@ impl<N: Node> Client<N> {
             kept,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
             collectives: engine::Memory::new(
-                self.node.memory(self.collectives.in_flight, || None).ok_or(exhausted)?,
+                self.node.memory(self.collectives.slots(), || None).ok_or(exhausted)?,
                 self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
                 self.node.memory(self.collectives.early, || None).ok_or(exhausted)?,
                 Some(self.buffer(self.collectives.note_bytes()).ok_or(exhausted)?.share()),

@@ -115,6 +115,10 @@ fn alongside(task: &'static Task, context: Context, contexts: u8, radix: Radix) 
         if !rank.is_valid(case) {
             continue;
         }
+        if rank.is_before_gate() {
+            rank.start(&CASES[0])?;
+            rank.wait()?;
+        }
         let before = rank.crossings();
         rank.start(case)?;
         rank.wait()?;

@@ -16,7 +16,6 @@ use heapless::Vec;
 use kernel::{JobError, Task};
 use pami::affinity::{Crossings, LEVELS};
 use pami::collective::Algorithm;
-use pami::collective::engine::WINDOW;
 
 /// Most ranks: contexts of a task.
 const RANKS: usize = 8;
@@ -142,7 +141,7 @@ impl Driver<'_> {
 
     /// Sees to it that the engine does not begin the next collective with a barrier of its own.
     fn pass_the_gate(&mut self) -> Result<(), JobError> {
-        if self.ranks[0].started() % WINDOW == WINDOW - 1 {
+        if self.ranks[0].is_before_gate() {
             let barrier = &CASES[0];
             self.ranks.iter_mut().try_for_each(|rank| rank.start(barrier))?;
             self.finish()?;

@@ -7,6 +7,7 @@ use kernel::{
     Shared, Task,
 };
 use pami::affinity::{Crossings, Domains, LEVELS};
+use pami::collective::engine::WINDOW;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
 use spin::Mutex;
 
@@ -108,6 +109,11 @@ impl Rank {
         Ok(self.context.collect(collect)?)
     }
 
+    /// Whether the engine is to begin the next collective with a barrier of its own, whose messages would count with its.
+    pub fn is_before_gate(&self) -> bool {
+        self.context.geometry(GEOMETRY).is_some_and(|geometry| geometry.started % WINDOW == WINDOW - 1)
+    }
+
     /// Begins a case whose data are in place; returns the readings of a counter before and after.
     #[inline(never)]
     pub fn start_counted(&mut self, case: &Case, now: impl Fn() -> u32) -> Result<(u32, u32), JobError> {
@@ -130,11 +136,6 @@ impl Rank {
         let ended = self.ended;
         self.context.wait(|_| ended.lock().is_some());
         self.has_ended().map(|_| ())
-    }
-
-    /// Collectives begun in the geometry so far.
-    pub fn started(&self) -> u32 {
-        self.context.geometry(GEOMETRY).map_or(0, |geometry| geometry.started)
     }
 
     pub fn crossings(&self) -> Crossings {

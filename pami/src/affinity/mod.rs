@@ -141,6 +141,18 @@ impl<'a> Domains<'a> {
         Ok(Self { map, harts, radix })
     }
 
+    /// All that they are, in words that can be compared.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u32> {
+        let shape = [self.nodes(), self.per_node(), self.are_ranges().into()];
+        let place = |hart: &HartPlace| {
+            [
+                u32::from(hart.socket) << 16 | u32::from(hart.cluster),
+                u32::from(hart.core) << 16 | u32::from(hart.thread),
+            ]
+        };
+        shape.into_iter().chain(self.radix).chain(self.harts.iter().flat_map(place))
+    }
+
     /// Number of ranks.
     pub fn size(&self) -> u32 {
         self.map.tasks()

@@ -27,13 +27,13 @@ pub enum Need {
     ClassRoute,
     /// The tree network's ALU has the operator on that type.
     TreeOperator,
-    /// The caller's buffers are aligned to [`ALIGNMENT`] bytes.
+    /// The network's ALU takes operands from any address, or all ranks' buffers are aligned to [`ALIGNMENT`] bytes.
     Aligned,
     /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
     Scratch,
 }
 
-/// What the adapters' ALU asks of a buffer's address, in bytes.
+/// The most that an adapter's ALU asks of a buffer's address, in bytes.
 pub const ALIGNMENT: usize = 8;
 
 /// The first condition that does not hold.
@@ -81,7 +81,7 @@ pub struct Metadata {
     pub class_route: bool,
     /// The tree network has the operator on that type; true where there is no operator.
     pub tree_operator: bool,
-    /// Buffers are aligned to [`ALIGNMENT`] bytes.
+    /// All ranks' buffers are aligned as the network asks.
     pub aligned: bool,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | collective | divided are | so that server `p` |
 //! |---|---|---|
-//! | broadcast | the endpoints of the geometry | sends the vector to the endpoints of segment `p` |
+//! | broadcast | the tasks, and with them their endpoints | sends the vector to the tasks of segment `p`, to one endpoint each |
 //! | scatter | the tasks | sends their portions to the tasks of segment `p`, to one endpoint each |
 //! | gather | the tasks | receives the portions of the tasks of segment `p`, from their lowest endpoints |
 //! | reduce, allreduce | the vector's elements | combines segment `p` of the vectors of all tasks |
@@ -15,10 +15,9 @@
 //! Reduce is divided by elements, not by tasks: every task's endpoints then share its work, and each element's
 //! operands meet in the same order as undivided (G-9).
 //!
-//! A broadcast goes to every endpoint of the geometry, the root's own among them. Their receptions, and those of
-//! every endpoint but the lowest of any task, are redundant: the data is for the task, which has one buffer. The
-//! engine receives them and discards them; a schedule whose inner ranks must keep the data runs only with
-//! [`Algorithm::Flat`], or among endpoints that keep it.
+//! A broadcast goes to every endpoint of the geometry, the root's own among them. The receptions of every endpoint
+//! but the lowest of its task are redundant: the data is for the task, which has one buffer. So those endpoints get it
+//! from the lowest, discard it, and pass nothing on: only endpoints that keep the data are within a group's tree.
 //!
 //! A server on another node than the root task (G-5) has no access to the root's buffer: it is handed its segment
 //! by a scatter over the servers with the blocks of [`Division::stage`], and hands back that of a gather likewise.
@@ -27,67 +26,47 @@ use super::blocks::{Blocks, Partition};
 use super::call::{Algorithm, Call, Collective};
 use core::ops::Range;
 
-/// What the root's endpoints are: some of what is divided, or all together one thing of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Root {
-    /// Endpoints are divided; the root's have consecutive ranks from this one on.
-    Endpoints(u32),
-    /// Tasks are divided; this is the root's index.
-    Task(u32),
-}
-
 /// How the work of a root with several endpoints is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Division {
-    units: Partition,
-    root: Root,
+    tasks: Partition,
+    /// The root's index.
+    root: u32,
 }
 
 impl Division {
-    /// For broadcasts: `endpoints` of the geometry among those of the root, whose ranks are `root`. `None` if these
-    /// are none or not of the geometry.
-    pub fn of_endpoints(endpoints: u32, root: Range<u32>) -> Option<Self> {
-        let fits = !root.is_empty() && root.end <= endpoints;
-        let units = Partition::new(endpoints as usize, root.end.saturating_sub(root.start));
-        fits.then_some(Self { units, root: Root::Endpoints(root.start) })
-    }
-
-    /// For scatters and gathers: `tasks` of the geometry among `servers` endpoints of the task with index `root`.
-    /// `None` if there are no servers or no such task.
+    /// `tasks` of the geometry among `servers` endpoints of the task with index `root`. `None` if there are no servers
+    /// or no such task.
     pub fn of_tasks(tasks: u32, root: u32, servers: u32) -> Option<Self> {
-        let units = Partition::new(tasks as usize, servers);
-        (root < tasks && servers > 0).then_some(Self { units, root: Root::Task(root) })
+        let partition = Partition::new(tasks as usize, servers);
+        (root < tasks && servers > 0).then_some(Self { tasks: partition, root })
     }
 
     /// Number of groups, and of endpoints of the root.
     pub fn servers(&self) -> u32 {
-        self.units.parts()
+        self.tasks.parts()
     }
 
-    /// The endpoints, or the tasks, that a server serves.
+    /// The tasks that a server serves.
     pub fn segment(&self, server: u32) -> Range<u32> {
-        let Range { start, end } = self.units.range(server);
+        let Range { start, end } = self.tasks.range(server);
         start as u32..end as u32
     }
 
-    /// The server of an endpoint, or of a task, of the geometry.
-    pub fn server_of(&self, unit: u32) -> u32 {
-        self.units.part_of(unit as usize)
+    /// The server of a task of the geometry.
+    pub fn server_of(&self, task: u32) -> u32 {
+        self.tasks.part_of(task as usize)
     }
 
     /// The group of a server.
     pub fn group(&self, server: u32) -> Group {
-        let root = match self.root {
-            Root::Endpoints(first) => first + server,
-            Root::Task(task) => task,
-        };
         let segment = self.segment(server);
-        Group { first: segment.start, len: segment.end - segment.start, root }
+        Group { first: segment.start, len: segment.end - segment.start, root: self.root }
     }
 
     /// For staging: the data of each server's segment as one block, where each task has `len` elements.
     pub fn stage(&self, len: usize) -> Blocks<'static> {
-        Blocks::split(self.units, len)
+        Blocks::split(self.tasks, len)
     }
 }
 
@@ -115,17 +94,17 @@ impl Group {
         if self.has_root() { self.root - self.first } else { 0 }
     }
 
-    /// The rank of an endpoint, or a task, of the geometry; `None` if it is not in the group.
-    pub fn rank(&self, unit: u32) -> Option<u32> {
-        if unit == self.root {
+    /// The rank of a task of the geometry; `None` if it is not in the group.
+    pub fn rank(&self, task: u32) -> Option<u32> {
+        if task == self.root {
             return Some(self.root());
         }
-        let place = unit.checked_sub(self.first).filter(|&place| place < self.len)?;
+        let place = task.checked_sub(self.first).filter(|&place| place < self.len)?;
         Some(place + u32::from(!self.has_root()))
     }
 
-    /// The endpoint, or the task, of the geometry with a rank of the group. The server's is the root's.
-    pub fn unit(&self, rank: u32) -> Option<u32> {
+    /// The task of the geometry with a rank of the group. The server's is the root's.
+    pub fn task(&self, rank: u32) -> Option<u32> {
         match rank {
             _ if rank >= self.size() => None,
             _ if rank == self.root() => Some(self.root),
@@ -139,7 +118,7 @@ impl Group {
         blocks.window(self.first, (!self.has_root()).then_some(0))
     }
 
-    /// The first endpoint, or task, of the segment.
+    /// The first task of the segment.
     pub fn first(&self) -> u32 {
         self.first
     }
@@ -150,10 +129,10 @@ pub fn slice(len: usize, server: u32, servers: u32) -> Range<usize> {
     Partition::new(len, servers).range(server)
 }
 
-/// Whether a broadcast's data, received by the endpoint with this rank, is redundant: `own` are the ranks of its
-/// task, which is the root's or not. One reception of each other task is kept, that of its lowest endpoint.
-pub fn is_redundant(rank: u32, own: &Range<u32>, is_root: bool) -> bool {
-    is_root || !speaks(rank, own)
+/// Whether a broadcast's data, received by the endpoint with this rank, is redundant: `own` are the ranks of its task,
+/// which all have the data once the lowest has it.
+pub fn is_redundant(rank: u32, own: &Range<u32>) -> bool {
+    !speaks(rank, own)
 }
 
 /// Whether the endpoint with this rank is the one of its task, which has the ranks `own`, that sends the task's

@@ -11,6 +11,12 @@ pub trait CollectiveNetwork: Copy + Send + 'static {
     /// Most bytes of one contribution or broadcast; a multiple of 8.
     fn payload(&self) -> usize;
 
+    /// What the address of a vector must be a multiple of, at most
+    /// [`ALIGNMENT`](crate::collective::catalogue::ALIGNMENT). 1 where the processor writes the packets.
+    fn alignment(&self) -> usize {
+        1
+    }
+
     /// What this node does on `route`; `None` if it is not open here.
     fn role(&self, route: ClassRoute) -> Option<Role>;
 

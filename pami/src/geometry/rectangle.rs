@@ -1,6 +1,7 @@
 //! Boxes of the torus.
 
-use super::MembersError;
+use super::digest::Sequence;
+use super::{MembersError, task_part};
 use crate::collective::Grid;
 use crate::mapping::{Place, TaskMap};
 use crate::topology::{MAX_DIMENSIONS, TorusCoord, TorusShape};
@@ -87,6 +88,24 @@ impl Rectangle {
             index = index * extent + place;
         }
         Some(index * self.tasks_per_node() + local)
+    }
+
+    /// The numbers of all endpoints, where `contexts` are those of task 0.
+    pub(super) fn sequence(&self, contexts: Sequence) -> Sequence {
+        // Task numbers rise evenly along a node's tasks, and along each dimension but where it goes round.
+        let step = |place| self.map.task(place).map_or(0, task_part);
+        let local = step(Place { node: 0, local: 1 });
+        let mut all = contexts.repeated(self.tasks_per_node(), local);
+        let mut stride = step(Place { node: 1, local: 0 });
+        for dimension in 0..MAX_DIMENSIONS {
+            let (low, extent) = (u32::from(self.low.0[dimension]), u32::from(self.extents[dimension]));
+            let around = u32::from(self.shape.extent(dimension));
+            let straight = extent.min(around - low);
+            let from_low = all.raised(u64::from(low) * stride).repeated(straight, stride);
+            all = from_low.then(all.repeated(extent - straight, stride));
+            stride *= u64::from(around);
+        }
+        all
     }
 
     /// The box as algorithms see it. A dimension is closed to a ring only where the box spans all of a ring.

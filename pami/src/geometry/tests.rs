@@ -79,6 +79,40 @@ proptest! {
     }
 
     #[test]
+    fn g1_equal_members_have_one_digest_in_whatever_form_and_others_another(
+        (shape, map, low, extents) in boxes(),
+        (tasks, contexts) in (1u32..40, 1u8..4),
+        (first, stride, count) in (0u32..40, 1u32..5, 1u32..40),
+        swapped in any::<[prop::sample::Index; 2]>(),
+    ) {
+        let listed = |population, members: &Members| {
+            let list: Vec<_> = (0..members.size()).map(|rank| members.endpoint(rank).unwrap()).collect();
+            let mut other = list.clone();
+            other.swap(swapped[0].index(list.len()), swapped[1].index(list.len()));
+            let digests = |list: &[Endpoint]| {
+                let mut index = vec![0; 2 * list.len()];
+                Some(Members::endpoints(population, list, &mut index).ok()?.digests())
+            };
+            (digests(&list).unwrap(), (list != other).then(|| digests(&other)).flatten())
+        };
+        let machine = population(map.tasks(), contexts);
+        let rectangle = Rectangle::new(shape, map, low, extents).unwrap();
+        let rectangle = Members::rectangle(machine, 0..contexts, rectangle).unwrap();
+        let (first, count) = (first.min(tasks - 1), count.min((tasks - first.min(tasks - 1)).div_ceil(stride)));
+        let job = population(tasks, contexts);
+        let range = Members::range(job, 0..contexts, first, count, stride).unwrap();
+        for (population, members) in [(machine, rectangle), (job, range)] {
+            let (same, other) = listed(population, &members);
+            prop_assert_eq!(members.digests(), same);
+            prop_assert_ne!(Some(same), other);
+            let tasks: Vec<_> = (0..members.task_count()).map(|index| members.task(index).unwrap()).collect();
+            let mut index = vec![0; tasks.len()];
+            let by_task = Members::tasks(population, 0..contexts, &tasks, &mut index).unwrap();
+            prop_assert_eq!(by_task.digests(), same);
+        }
+    }
+
+    #[test]
     fn g1_a_rectangle_has_the_tasks_of_its_nodes_and_no_others((shape, map, low, extents) in boxes()) {
         let population = population(map.tasks(), 2);
         let rectangle = Rectangle::new(shape, map, low, extents).unwrap();

@@ -230,6 +230,7 @@ fn with_little_scratch(size: u32, limit: usize) -> usize {
                 in_place,
                 salt: runs as u64,
                 scratch_limit: limit,
+                ..Case::default()
             };
             let (_, done) = ends();
             let collect = case.call(case.memory(0), done(0).unwrap());

@@ -166,6 +166,67 @@ fn g4_a_divided_broadcast_goes_by_any_tree() {
 }
 
 #[test]
+fn g4_what_every_endpoint_but_the_lowest_of_its_task_receives_is_discarded() {
+    let mut stage = stage(5, 4, 6);
+    let members = members(&stage, &[3, 2, 4, 1, 3]);
+    let id = stage.create(1, members, None);
+    use Algorithm::{Binomial, Flat, Nary, Pipeline, ScatterAllgather};
+    for algorithm in [None, Some(Binomial), Some(Flat), Some(Nary), Some(Pipeline), Some(ScatterAllgather)] {
+        for (root, len) in [(0, 3), (2, 700), (3, 60)] {
+            let case = Case { algorithm, ..case(id, Collective::Broadcast, &members, root, len) };
+            // Endpoints of one task, each with memory of its own, so that it shows who writes.
+            let memories: Vec<_> =
+                (0..members.size()).map(|rank| case.memory(members.task_of(rank).unwrap())).collect();
+            let (ended, done) = ends();
+            for (rank, memory) in (0..).zip(&memories) {
+                let call = Collect { divided: true, ..case.call(memory.clone(), done(0).unwrap()) };
+                let context = stage.member(&members, rank);
+                let call = with_scratch(&stage.contexts[context], call).unwrap();
+                stage.contexts[context].collect(call).unwrap();
+            }
+            finish(&mut stage, &members, &case, ended);
+            for (rank, [_, output]) in (0..).zip(&memories) {
+                let task = members.task_of(rank).unwrap();
+                let output = output.as_ref();
+                if task != root && members.ranks(task).unwrap().start == rank {
+                    case.check(task, output);
+                } else {
+                    assert!(
+                        words(output.unwrap()).iter().all(|&word| word == POISON),
+                        "rank {rank}, {case:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn r4_more_shares_than_places_are_an_error_at_every_endpoint_at_once() {
+    for (in_flight, fits) in [(1, false), (3, false), (4, true), (16, true)] {
+        let limits = Limits { in_flight, early: 256, ..LIMITS };
+        let mut stage = Stage::with(3, 1, 4, 1, limits);
+        let members = members(&stage, &[4, 1, 2]);
+        let id = stage.create(1, members, None);
+        // The first task has four endpoints, so the second one's takes part in four slices.
+        let case = case(id, Collective::Allreduce, &members, 0, 40);
+        if fits {
+            // The eighth has a barrier in front.
+            (0..10).for_each(|_| perform(&mut stage, &members, &case));
+            continue;
+        }
+        let memories = memories(&case, &members);
+        for rank in 0..members.size() {
+            let (_, done) = ends();
+            let collect = call(&stage, &members, &case, &memories, rank, done(0).unwrap());
+            let context = stage.member(&members, rank);
+            let refused = CollectError::InFlight { parts: 5, limit: in_flight + 1 };
+            assert_eq!(stage.contexts[context].collect(collect), Err(refused));
+        }
+    }
+}
+
+#[test]
 fn r4_divided_reductions_share_the_scratch_memory_that_all_have() {
     for counts in [[1u8, 1, 1, 1, 1], [3, 3, 3, 3, 3], [4, 1, 2, 1, 3]] {
         let mut stage = stage(5, 4, 3);

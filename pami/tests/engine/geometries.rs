@@ -109,6 +109,88 @@ fn g1_members_that_mean_different_geometries_all_hear_of_it() {
     assert!(results(ended).into_iter().all(|(_, result)| mismatch(result)), "{:?}", results(ended));
 }
 
+/// Creates a geometry at the members of each list; returns how it ended.
+fn create_each(stage: &mut Stage, lists: &[(usize, Members<'static>)]) -> Vec<Result<(), OperationError>> {
+    let (ended, done) = ends();
+    let mut waiting = lists.to_vec();
+    while !waiting.is_empty() {
+        let (task, members) = waiting.swap_remove(stage.random.below(waiting.len()));
+        let new = NewGeometry { id: GeometryId(2), members, domains: None, done: done(task).unwrap() };
+        stage.contexts[task].create_geometry(new).unwrap();
+        (0..stage.random.below(30)).for_each(|_| stage.tick());
+    }
+    stage.settle("creation", || ended.lock().unwrap().len() == lists.len());
+    results(ended).into_iter().map(|(_, result)| result).collect()
+}
+
+#[test]
+fn g1_members_are_compared_all_of_them_in_whatever_form() {
+    let listed = |stage: &Stage, tasks: &[u32]| {
+        let index = vec![0; tasks.len()].leak();
+        Members::tasks(stage.population(), 0..1, tasks.to_vec().leak(), index).unwrap()
+    };
+    for seed in 0..6 {
+        // One has two in the middle the other way round.
+        let mut stage = Stage::new(8, 1, 1, seed);
+        let right = Members::range(stage.population(), 0..1, 0, 8, 1).unwrap();
+        let same = listed(&stage, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let wrong = listed(&stage, &[0, 1, 2, 3, 4, 6, 5, 7]);
+        let all = |odd: Members<'static>, odd_at: usize| -> Vec<_> {
+            (0..8).map(|task| (task, if task == odd_at { odd } else { right })).collect()
+        };
+        let ends = create_each(&mut stage, &all(wrong, seed as usize));
+        assert!(ends.iter().all(|end| matches!(end, Err(OperationError::Mismatch(_)))), "{ends:?}");
+        let mut stage = Stage::new(8, 1, 1, seed);
+        let ends = create_each(&mut stage, &all(same, seed as usize));
+        assert!(ends.iter().all(Result::is_ok), "{ends:?}");
+        // Neither waits for a message of the other: what comes says enough.
+        let mut stage = Stage::new(8, 1, 1, seed);
+        let lists = [
+            (0, listed(&stage, &[0, 1, 2, 3, 4])),
+            (1, listed(&stage, &[5, 0, 1])),
+            (5, listed(&stage, &[0, 1, 5])),
+        ];
+        let ends = create_each(&mut stage, &lists);
+        assert!(ends.iter().all(|end| matches!(end, Err(OperationError::Mismatch(_)))), "{ends:?}");
+    }
+}
+
+#[test]
+fn g1_domains_are_compared_too() {
+    let mut stage = Stage::new(4, 2, 1, 3);
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    let (ended, done) = ends();
+    for task in 0..4 {
+        let domains = (task != 2).then(|| crate::stage::domains(2, 2));
+        let new = NewGeometry { id: GeometryId(2), members, domains, done: done(task).unwrap() };
+        stage.contexts[task].create_geometry(new).unwrap();
+    }
+    stage.settle("creation", || ended.lock().unwrap().len() == 4);
+    assert!(results(ended).iter().all(|end| matches!(end.1, Err(OperationError::Mismatch(_)))));
+}
+
+#[test]
+fn r2_a_geometry_with_a_dead_member_is_refused_by_its_node() {
+    let mut stage = Stage::new(3, 1, 1, 3);
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    stage.world.kill(1);
+    stage.rest();
+    let (_, done) = ends();
+    let new = NewGeometry { id: GeometryId(1), members, domains: None, done: done(0).unwrap() };
+    assert_eq!(stage.contexts[0].create_geometry(new), Err(GeometryError::Dead(1)));
+}
+
+#[test]
+fn r4_one_collective_in_flight_is_enough_for_any_number() {
+    let mut stage = Stage::with(3, 1, 1, 2, Limits { in_flight: 1, ..LIMITS });
+    let members = Members::world(stage.population(), 0..1).unwrap();
+    // The engine puts a barrier in front of every eighth broadcast.
+    for salt in 0..20 {
+        let case = Case { what: Collective::Broadcast, salt, ..allreduce(WORLD, 3, 9) };
+        Play::new(&stage, vec![(case, members)]).run(&mut stage);
+    }
+}
+
 #[test]
 fn g1_a_context_with_collectives_in_flight_is_not_destroyed() {
     let mut stage = Stage::new(2, 1, 1, 8);

@@ -160,6 +160,7 @@ pub struct Case {
     pub salt: u64,
     /// Bytes of scratch memory that all ranks have.
     pub scratch_limit: usize,
+    pub aligned: bool,
 }
 
 impl Default for Case {
@@ -174,6 +175,7 @@ impl Default for Case {
             in_place: false,
             salt: 1,
             scratch_limit: usize::MAX,
+            aligned: false,
         }
     }
 }
@@ -292,6 +294,7 @@ impl Case {
             reducer: self.what.reduces().then(|| Reducer::new(Operator::Sum, Element::U64).unwrap()),
             in_place: self.in_place,
             scratch_limit: self.scratch_limit,
+            aligned: self.aligned,
             algorithm: self.algorithm.map(|algorithm| (algorithm, TUNING)),
             ..Collect::new(self.geometry, self.what, done)
         }
@@ -378,7 +381,10 @@ impl Play {
 
     /// All members start all, in random order; the results are checked.
     pub fn run(mut self, stage: &mut Stage) {
+        let mut patience = 1_000_000;
         while self.start_one(stage) {
+            patience -= 1;
+            assert!(patience > 0, "there is never room: {:?}", self.cases);
             for _ in 0..stage.random.below(8) {
                 stage.tick();
             }

@@ -4,6 +4,7 @@ use crate::collectives::COLLECTIVES;
 use crate::machine::Tree;
 use crate::scene::ends;
 use crate::stage::{Case, LIMITS, Play, Stage, domains, results, shared, words};
+use pami::collective::catalogue::Need;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, SelectionError};
 use pami::geometry::Members;
 use pami::{Collect, CollectError, GeometryId, Limits, OperationError, WORLD};
@@ -287,4 +288,30 @@ fn g9_float_sums_through_the_tree_network_have_the_same_bits_in_all_runs() {
     }
     assert!(seen.iter().all(|sum| *sum == seen[0]));
     assert!(f64::from_bits(seen[0][0]) > 1.0);
+}
+
+#[test]
+fn g2_a_network_that_asks_for_alignment_takes_only_what_all_say_is_aligned() {
+    let (mut stage, members) = stage(3, 1, 5);
+    let (_, done) = ends();
+    let sum = case(WORLD, Collective::Allreduce, 3, 4);
+    for (alignment, aligned, valid) in [(1, false, true), (1, true, true), (8, false, false), (8, true, true)]
+    {
+        tree(&stage, |tree| tree.alignment = alignment);
+        let any = Collect { aligned, algorithm: None, ..sum.call(sum.memory(0), done(0).unwrap()) };
+        let query = stage.contexts[0].query(&any).unwrap();
+        assert_eq!(query.metadata.aligned, valid);
+        assert_eq!(query.choose(None).unwrap().algorithm == Algorithm::TreeNetwork, valid);
+        let named = query.choose(Some(Algorithm::TreeNetwork)).map(drop);
+        let unmet = SelectionError::Unmet(Algorithm::TreeNetwork, Need::Aligned);
+        assert_eq!(named, if valid { Ok(()) } else { Err(unmet) });
+    }
+    // Who says so and has others is told, and nothing was started.
+    let memory = || Some((pami::Shared::clone(&shared(&[0; 6])), 4));
+    let wrong = Collect { aligned: true, input: memory(), ..sum.call(sum.memory(0), done(0).unwrap()) };
+    let refused = CollectError::Unaligned(pami::collective::Area::Input);
+    assert_eq!(stage.contexts[0].collect(wrong), Err(refused));
+    let aligned = Case { aligned: true, ..sum };
+    Play::new(&stage, vec![(aligned, members)]).run(&mut stage);
+    assert!(tree(&stage, |tree| tree.operations) > 0);
 }

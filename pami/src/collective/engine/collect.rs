@@ -1,17 +1,17 @@
 //! Starting a collective.
 
 use super::announce::Notice;
-use super::geometry::Digest;
+use super::geometry::{Digest, Entry};
 use super::network::{Creation, Way};
 use super::parts::{self, Part, Parts};
 use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
 use super::wire::{CALLED, GATE, Key};
 use super::{Collect, CollectError, GeometryId, WINDOW};
-use crate::collective::catalogue::{Metadata, Need};
+use crate::collective::catalogue::{ALIGNMENT, Metadata, Need};
 use crate::collective::cost::{self, COSTS};
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError, Tuning};
 use crate::context::Active;
-use crate::device::Port;
+use crate::device::{CollectiveNetwork, Port};
 use crate::dispatch::Done;
 use crate::error::OperationError;
 use heapless::Vec;
@@ -24,6 +24,8 @@ struct Checked {
     element_len: usize,
     /// What this endpoint does of it.
     parts: Parts,
+    /// Most parts of any endpoint.
+    most: usize,
 }
 
 impl Checked {
@@ -87,17 +89,17 @@ fn directly(what: Collective) -> Option<Algorithm> {
     }
 }
 
-/// A barrier of so many ranks.
-fn barrier(like: &Call<'static>, size: u32, rank: u32) -> Call<'static> {
+/// A barrier of all ranks.
+fn barrier(like: &Call<'static>, entry: &Entry) -> Call<'static> {
     Call {
         collective: Collective::Barrier,
-        algorithm: Algorithm::Dissemination,
-        size,
-        rank,
+        algorithm: entry.barrier(),
+        size: entry.members.size(),
+        rank: entry.rank,
         root: 0,
         tuning: Tuning { radix: 2, chunk: 1 },
         grid: None,
-        domains: None,
+        domains: entry.domains,
         ..*like
     }
 }
@@ -157,6 +159,7 @@ impl<P: Port> Active<P> {
             known_blocks: collect.known_blocks,
             // What only some are told of, and parts of several turns, have no one order.
             class_route: matches!(entry.way, Way::On(_)) && !collect.divided && collect.form == Form::All,
+            aligned: collect.aligned || self.port.network().is_none_or(|network| network.alignment() <= 1),
             tree_operator: collect.reducer.is_none_or(|reducer| reducer.operation().is_some()),
             ..Metadata::of(&call)
         };
@@ -216,7 +219,8 @@ impl<P: Port> Active<P> {
             let unmet = SelectionError::Unmet(call.algorithm, Need::Scratch);
             return Err(CollectError::Selection(unmet));
         }
-        Ok(Checked { geometry: geometry as u8, call, element_len, parts })
+        let most = parts::most(entry, collect, &call);
+        Ok(Checked { geometry: geometry as u8, call, element_len, parts, most })
     }
 
     /// Bytes of scratch memory that a collective needs at this member.
@@ -266,6 +270,15 @@ impl<P: Port> Active<P> {
             if room < bytes {
                 return Err(CollectError::TooSmall { area, bytes });
             }
+            let at = place.as_ref().map_or(0, |(_, base)| *base);
+            if collect.aligned && !at.is_multiple_of(ALIGNMENT) {
+                return Err(CollectError::Unaligned(area));
+            }
+        }
+        // With a barrier in front, whether this one has one or not.
+        let (parts, limit) = (1 + checked.most, self.collectives.slots.len());
+        if parts > limit {
+            return Err(CollectError::InFlight { parts, limit });
         }
         let index = usize::from(checked.geometry);
         let Some(entry) = &mut self.collectives.geometries[index] else {
@@ -275,8 +288,10 @@ impl<P: Port> Active<P> {
         let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises(&collect, &checked.call);
         if gated || checked.parts.is_empty() {
             // Whoever has no share is done when the barrier is, or at once.
-            let (size, rank) = if gated { (entry.members.size(), entry.rank) } else { (1, 0) };
-            let call = barrier(&checked.call, size, rank);
+            let barrier = barrier(&checked.call, entry);
+            let alone =
+                Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
+            let call = if gated { barrier } else { alone };
             // There is a place for it.
             let _ = checked.parts.push(Part::whole(GATE, 0, call));
         }

@@ -32,9 +32,12 @@ pub(super) fn take(
     places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
 }
 
-/// Takes an abort of a collective out.
-pub(super) fn take_abort(places: &mut [EarlyPlace], key: Key) -> Option<Early> {
-    let wanted = |early: &Early| early.word == Word::Abort && early.label.key.is_of(key);
+/// Takes out what says that a collective cannot end well: an abort, or a message of one who called something else.
+pub(super) fn take_objection(places: &mut [EarlyPlace], key: Key, digest: u32) -> Option<Early> {
+    let wanted = |early: &Early| {
+        let differs = early.label.key == key && early.label.digest != digest;
+        early.label.key.is_of(key) && (early.word == Word::Abort || differs)
+    };
     places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
 }
 

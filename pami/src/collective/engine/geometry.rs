@@ -7,7 +7,7 @@
 
 use super::network::Way;
 use super::wire::Key;
-use super::{Collect, Engine, early};
+use super::{Collect, CollectError, Engine, early};
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
 use crate::client::Attributes;
 use crate::collective::cost::Terrain;
@@ -62,6 +62,8 @@ pub enum GeometryError {
     Busy(GeometryId),
     /// The world lasts as long as its context.
     World,
+    /// A member's node, of this rank, is dead.
+    Dead(u32),
 }
 
 impl fmt::Display for GeometryError {
@@ -76,6 +78,7 @@ impl fmt::Display for GeometryError {
             Self::NotMember => f.write_str("this endpoint is not a member: only members create a geometry"),
             Self::Unknown(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
             Self::Busy(id) => write!(f, "collectives of geometry {} are in flight: wait for them", id.0),
+            Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
             Self::World => f.write_str("the world cannot be destroyed"),
         }
     }
@@ -117,6 +120,21 @@ impl Entry {
         Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain, crossings, way })
     }
 
+    /// Domains inside a node that messages can cross the boundaries of.
+    fn inner_domains(&self) -> Option<Domains<'static>> {
+        self.domains.filter(Domains::matter)
+    }
+
+    /// How the engine's own barriers go: they cross as few boundaries as can be (SPEC A-6).
+    pub(super) fn barrier(&self) -> Algorithm {
+        self.inner_domains().map_or(Algorithm::Dissemination, |_| Algorithm::Affinity)
+    }
+
+    /// How the engine's own broadcasts go.
+    pub(super) fn broadcast(&self) -> Algorithm {
+        self.inner_domains().map_or(Algorithm::Binomial, |_| Algorithm::Affinity)
+    }
+
     /// A message of a collective goes to a rank.
     pub(super) fn count(&self, to: u32) {
         if let Some(level) = self.domains.as_ref().and_then(|domains| domains.meet(self.rank, to)) {
@@ -136,14 +154,14 @@ impl Entry {
     /// What members compare when they create it.
     pub(super) fn digest(&self) -> u32 {
         let mut digest = Digest::new();
-        let size = self.members.size();
-        digest.add(size);
-        // A few of them: time must not grow with their number.
-        for rank in [0, 1, size / 2, size.saturating_sub(1)] {
-            let endpoint = self.members.endpoint(rank);
-            digest.add(endpoint.map_or(u32::MAX, |endpoint| endpoint.task()));
-            digest.add(endpoint.map_or(u32::MAX, |endpoint| endpoint.context().0.into()));
+        digest.add(self.members.size());
+        digest.add(self.members.task_count());
+        for members in self.members.digests() {
+            digest.add(members as u32);
+            digest.add((members >> 32) as u32);
         }
+        // Who knows of other domains would choose other algorithms.
+        self.domains.iter().flat_map(Domains::words).for_each(|word| digest.add(word));
         digest.value()
     }
 }
@@ -184,7 +202,8 @@ pub struct Geometry<'a> {
     pub dead: Option<u32>,
     /// The affinity domains of its ranks, if they are known.
     pub domains: Option<&'a Domains<'static>>,
-    /// What this endpoint's collectives in it sent, not counting the barriers that the engine puts between them.
+    /// What this endpoint sent in it: for its collectives, for the barriers that the engine puts between them, and for its
+    /// creation.
     pub crossings: Crossings,
     /// Whether it has a class route of the tree network.
     pub class_route: bool,
@@ -271,15 +290,17 @@ impl<P: Port> Active<P> {
         let entry = Entry::new(id, members, self.me, domains, self.terrain);
         let entry = entry.ok_or(GeometryError::NotMember)?;
         let digest = entry.digest();
+        let algorithm = Some((entry.barrier(), Tuning { radix: 2, chunk: 1 }));
         self.collectives.geometries[index] = Some(entry);
         self.mark_dead(index);
-        let barrier = Collect {
-            algorithm: Some((Algorithm::Dissemination, Tuning { radix: 2, chunk: 1 })),
-            ..Collect::new(id, Collective::Barrier, done)
-        };
-        if self.start(barrier, Some(digest)).is_err() {
+        let barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
+        if let Err(error) = self.start(barrier, Some(digest)) {
             self.collectives.geometries[index] = None;
-            return Err(GeometryError::Again);
+            return Err(match error {
+                CollectError::Dead(node) => GeometryError::Dead(node),
+                CollectError::InFlight { .. } => GeometryError::NotSetUp,
+                _ => GeometryError::Again,
+            });
         }
         if self.is_on_tree()
             && let Some(entry) = &mut self.collectives.geometries[index]

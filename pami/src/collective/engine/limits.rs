@@ -11,7 +11,8 @@ use rings::shared::Shared;
 pub struct Limits {
     /// Geometries at a time, the world among them.
     pub geometries: usize,
-    /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has.
+    /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has: at
+    /// most [`SERVERS`](super::SERVERS) and one. There is one place more than that, for the barrier that goes in front of some.
     pub in_flight: usize,
     /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each. Enough for all
     /// cases: twice [`WINDOW`](super::WINDOW) times the messages of a collective to one member, for each geometry whose
@@ -41,10 +42,15 @@ impl Limits {
 
     /// Bytes that a context takes for it.
     pub fn bytes<P: Port>(&self) -> usize {
-        self.in_flight * size_of::<Option<Slot<P>>>()
+        self.slots() * size_of::<Option<Slot<P>>>()
             + self.geometries * size_of::<Option<Entry>>()
             + self.early * size_of::<EarlyPlace>()
             + self.note_bytes()
+    }
+
+    /// Collectives, and parts of them, that can be in flight.
+    pub(crate) fn slots(&self) -> usize {
+        if self.in_flight == 0 { 0 } else { self.in_flight + 1 }
     }
 
     /// Bytes of what members of new geometries are told.

@@ -24,7 +24,7 @@
 use super::Engine;
 use super::geometry::{Entry, WORLD};
 use super::slot::{Phase, Slot};
-use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Schedule, Tuning, network};
+use crate::collective::{Area, Blocks, Call, Collective, Schedule, Tuning, network};
 use crate::combine::{Arrival, Census, ClassRoute, InjectError, Operation, Role, Status};
 use crate::context::Active;
 use crate::device::{CollectiveNetwork, Port};
@@ -228,7 +228,7 @@ impl<P: Port> Active<P> {
         slot.key.part = 1;
         slot.call = Call {
             collective: Collective::Broadcast,
-            algorithm: Algorithm::Binomial,
+            algorithm: entry.broadcast(),
             blocks: Blocks::equal(NOTE_BYTES),
             sources: Blocks::equal(NOTE_BYTES),
             in_place: true,

@@ -6,7 +6,7 @@
 //!
 //! | collective | parts, with P endpoints of the root |
 //! |---|---|
-//! | broadcast | P groups of endpoints. The root's own, in the groups of others, discard what they receive |
+//! | broadcast | P groups of tasks, each with its lowest endpoint; then each task's others, which discard what they receive |
 //! | scatter, gather | P groups of tasks, each with its lowest endpoint |
 //! | reduce, allreduce | P slices of the vector; of each task, its endpoints in turn |
 //! | allgather | gather to the first task; a barrier of its endpoints; broadcast from it |
@@ -37,14 +37,12 @@ const PARTS: usize = SERVERS as usize + 2;
 pub(super) enum Peers {
     /// Those of the geometry.
     All,
-    /// A group of endpoints.
-    Endpoints(Group),
+    /// Those of one task: so many from this rank on, counted from the `shift`-th on and round the end.
+    Endpoints { first: u32, count: u32, shift: u32 },
     /// A group of tasks, each by its lowest endpoint, but the server.
     Tasks { group: Group, server: u32 },
     /// All tasks, each by the endpoint whose turn this is.
     Lane(u32),
-    /// The root's endpoints: so many from this rank on, counted from the `shift`-th on and round the end.
-    Servers { first: u32, count: u32, shift: u32 },
 }
 
 impl Peers {
@@ -52,14 +50,13 @@ impl Peers {
     pub(super) fn member(&self, members: &Members, rank: u32) -> Option<u32> {
         match self {
             Self::All => Some(rank),
-            Self::Endpoints(group) => group.unit(rank),
             Self::Tasks { group, server } if rank == group.root() => Some(*server),
-            Self::Tasks { group, .. } => Some(members.ranks(group.unit(rank)?)?.start),
+            Self::Tasks { group, .. } => Some(members.ranks(group.task(rank)?)?.start),
             Self::Lane(lane) => {
                 let ranks = members.ranks(rank)?;
                 Some(ranks.start + lane % (ranks.end - ranks.start))
             }
-            Self::Servers { first, count, shift } => Some(first + (rank + count - shift) % count),
+            Self::Endpoints { first, count, shift } => Some(first + (rank + count - shift) % count),
         }
     }
 }
@@ -82,7 +79,12 @@ pub(super) struct Part {
 impl Part {
     /// A part of all endpoints, in the caller's areas.
     pub(super) fn whole(number: u32, turn: u8, call: Call<'static>) -> Self {
-        Self { number, turn, call, run: usize::MAX, peers: Peers::All, areas: OWN, discards: false }
+        Self::of(number, turn, call, Peers::All)
+    }
+
+    /// A part of some, in the caller's areas, all of it at once.
+    fn of(number: u32, turn: u8, call: Call<'static>, peers: Peers) -> Self {
+        Self { number, turn, call, run: usize::MAX, peers, areas: OWN, discards: false }
     }
 
     /// Elements of scratch memory that it takes.
@@ -97,6 +99,22 @@ pub(super) type Parts = Vec<Part, PARTS>;
 
 /// Where each area is the caller's own.
 const OWN: [(Area, usize); 3] = [(Area::Input, 0), (Area::Output, 0), (Area::Scratch, 0)];
+
+/// Most parts of any endpoint, the barrier in front not among them: the same at all of them.
+pub(super) fn most<P: Port>(entry: &Entry, collect: &Collect<P>, call: &Call<'static>) -> usize {
+    use Collective as C;
+    let servers = entry.members.ranks(call.root).map_or(1, |root| root.len());
+    match call.collective {
+        _ if !collect.divided => 1,
+        C::Barrier => 1,
+        C::Scatter | C::Gather => 2,
+        C::Broadcast => 3,
+        C::Allgather => 4,
+        // Where all tasks have as many endpoints each has one slice.
+        _ if entry.members.contexts().is_some() => 1,
+        _ => servers,
+    }
+}
 
 /// Bytes of scratch memory that every endpoint has for a part: it may have one for each endpoint of the root.
 pub(super) fn share<P: Port>(entry: &Entry, collect: &Collect<P>, root: u32) -> usize {
@@ -233,9 +251,10 @@ impl Divider<'_> {
         Call { size, rank, root, blocks, sources: blocks, grid: None, domains: None, ..self.call }
     }
 
-    /// A call among the root's endpoints.
-    fn among_servers(
+    /// A call among endpoints that follow each other, the rank and the root counted from the first of them.
+    fn among(
         &self,
+        peers: Peers,
         collective: Collective,
         rank: u32,
         root: u32,
@@ -245,10 +264,11 @@ impl Divider<'_> {
             Collective::Barrier => Algorithm::Dissemination,
             _ => Algorithm::Flat,
         };
+        let size = if let Peers::Endpoints { count, .. } = peers { count } else { 1 };
         Call {
             collective,
             algorithm,
-            size: self.servers(),
+            size,
             rank,
             root,
             blocks,
@@ -263,41 +283,36 @@ impl Divider<'_> {
 
     /// Broadcasts the vector. At the root it lies in the input, or in the output, and stays there.
     fn broadcast(&mut self, number: u32, turn: u8, staged: bool, from_input: bool) {
-        let size = self.members.size();
-        let Some(division) = Division::of_endpoints(size, self.root.clone()) else { return };
+        let Some(division) = self.of_tasks() else { return };
         let place = self.place();
         let mut output = (if from_input && place.is_some() { Area::Input } else { Area::Output }, 0);
         let mut turn = turn;
         if let (Some(place), true) = (place, staged) {
-            let servers = Peers::Servers { first: self.root.start, count: self.servers(), shift: 0 };
-            let call = self.among_servers(Collective::Broadcast, place, 0, self.call.blocks);
+            let servers = Peers::Endpoints { first: self.root.start, count: self.servers(), shift: 0 };
+            let call = self.among(servers, Collective::Broadcast, place, 0, self.call.blocks);
             if place > 0 {
                 output = (Area::Scratch, self.take_scratch(self.bytes(self.call.len())));
             }
             let areas = [OWN[0], output, OWN[2]];
-            self.add(Part {
-                number: number + SERVERS,
-                turn,
-                call,
-                peers: servers,
-                areas,
-                run: usize::MAX,
-                discards: false,
-            });
+            self.add(Part { areas, ..Part::of(number + SERVERS, turn, call, servers) });
             turn += 1;
         }
         let areas = [OWN[0], output, OWN[2]];
-        let receives = division.server_of(self.rank);
-        let roles = [place, (place != Some(receives)).then_some(receives)];
-        for server in roles.into_iter().flatten() {
-            let group = division.group(server);
-            let Some(rank) = group.rank(self.rank) else { continue };
+        if let Some((server, group, rank, peers)) = self.group_of_task(&division) {
             let mut call = self.group(&group, rank, self.call.blocks);
             // The server's data is where it sends from.
             call.in_place = true;
-            let discards = place.is_some() && place != Some(server);
-            let peers = Peers::Endpoints(group);
-            self.add(Part { number: number + server, turn, call, peers, areas, run: usize::MAX, discards });
+            self.add(Part { areas, ..Part::of(number + server, turn, call, peers) });
+        }
+        let own = self.own.end - self.own.start;
+        if own > 1 && !(staged && place.is_some()) {
+            // The data is there with the lowest; the others hear of it.
+            let peers = Peers::Endpoints { first: self.own.start, count: own, shift: 0 };
+            let blocks = self.call.blocks;
+            let call = self.among(peers, Collective::Broadcast, self.rank - self.own.start, 0, blocks);
+            let discards = division::is_redundant(self.rank, &self.own);
+            let number = number + SERVERS + 1;
+            self.add(Part { areas, discards, ..Part::of(number, turn + 1, call, peers) });
         }
     }
 
@@ -308,43 +323,47 @@ impl Divider<'_> {
         (shift, self.place().map(|place| (place + shift) % self.servers()))
     }
 
-    /// The part of a group of tasks. `base` is the bytes in front of the server's segment.
-    fn task_group(&mut self, division: &Division, turn: u8, memory: Option<(Area, usize)>) {
+    /// The group of tasks that this endpoint serves, or is served in: its server's number, the group, this endpoint's rank in
+    /// it, and who the others are. Of several endpoints of another task than the root the lowest is in one.
+    fn group_of_task(&self, division: &Division) -> Option<(u32, Group, u32, Peers)> {
         let (shift, serves) = self.serves(division);
-        let task = self.members.task_of(self.rank).unwrap_or_default();
-        // Of several endpoints of another task the lowest speaks.
         if serves.is_none() && !division::speaks(self.rank, &self.own) {
-            return;
+            return None;
         }
+        let task = self.members.task_of(self.rank)?;
         let server = serves.unwrap_or_else(|| division.server_of(task));
         let group = division.group(server);
         let endpoint = self.root.start + (server + self.servers() - shift) % self.servers();
-        let rank = if serves.is_some() { Some(group.root()) } else { group.rank(task) };
-        let Some(rank) = rank else { return };
+        let rank = if serves.is_some() { group.root() } else { group.rank(task)? };
+        Some((server, group, rank, Peers::Tasks { group, server: endpoint }))
+    }
+
+    /// The part of a group of tasks. `memory` is what the server has its segment in, if it is not the root's own.
+    fn task_group(&mut self, division: &Division, turn: u8, memory: Option<(Area, usize)>) {
+        let Some((server, group, rank, peers)) = self.group_of_task(division) else { return };
         let call = self.group(&group, rank, group.blocks(self.call.blocks));
         let gathers = call.collective == Collective::Gather;
         let mut areas = OWN;
-        if serves.is_some() {
+        if rank == group.root() {
             let own = if gathers { Area::Output } else { Area::Input };
             let base = self.bytes(self.call.blocks.start(group.first()));
             areas[own as usize] = memory.unwrap_or((own, base));
         }
-        let peers = Peers::Tasks { group, server: endpoint };
-        self.add(Part { number: server, turn, call, peers, areas, run: usize::MAX, discards: false });
+        self.add(Part { areas, ..Part::of(server, turn, call, peers) });
     }
 
     /// The segments of the root's endpoints, handed out or taken back.
     fn stage(&mut self, division: &Division, turn: u8, memory: (Area, usize)) {
         let (shift, Some(serves)) = self.serves(division) else { return };
         let blocks = division.stage(self.call.blocks.len(0));
-        let call = self.among_servers(self.call.collective, serves, shift, blocks);
+        let peers = Peers::Endpoints { first: self.root.start, count: self.servers(), shift };
+        let call = self.among(peers, self.call.collective, serves, shift, blocks);
         let gathers = call.collective == Collective::Gather;
         let mut areas = OWN;
         if serves != shift {
             areas[if gathers { Area::Input } else { Area::Output } as usize] = memory;
         }
-        let peers = Peers::Servers { first: self.root.start, count: self.servers(), shift };
-        self.add(Part { number: SERVERS, turn, call, peers, areas, run: usize::MAX, discards: false });
+        self.add(Part { areas, ..Part::of(SERVERS, turn, call, peers) });
     }
 
     /// Scratch memory for the segment of a server that is not the first; the first has the root's memory.
@@ -417,17 +436,9 @@ impl Divider<'_> {
         if let Some(place) = self.place()
             && self.servers() > 1
         {
-            let call = self.among_servers(Collective::Barrier, place, 0, Blocks::equal(0));
-            let peers = Peers::Servers { first: self.root.start, count: self.servers(), shift: 0 };
-            self.add(Part {
-                number: SERVERS,
-                turn: 2,
-                call,
-                peers,
-                areas: OWN,
-                run: usize::MAX,
-                discards: false,
-            });
+            let peers = Peers::Endpoints { first: self.root.start, count: self.servers(), shift: 0 };
+            let call = self.among(peers, Collective::Barrier, place, 0, Blocks::equal(0));
+            self.add(Part::of(SERVERS, 2, call, peers));
         }
         let vector = Blocks::equal(whole.blocks.start(whole.size));
         self.call = Call {

@@ -2,6 +2,7 @@
 
 use super::slot::REDUCED_AT_ONCE;
 use super::{GeometryId, SERVERS};
+use crate::collective::catalogue::ALIGNMENT;
 use crate::collective::{
     Algorithm, Area, Blocks, CallError, Collective, Form, Reducer, SelectionError, Tuning,
 };
@@ -55,6 +56,9 @@ pub struct Collect<P: Port> {
     /// If not all are instructed: a number that those who are agree in, different from those of others that the geometry
     /// has under way so.
     pub number: u32,
+    /// Whether the areas of every member begin at multiples of [`ALIGNMENT`](crate::collective::catalogue::ALIGNMENT), the same
+    /// at all. Some networks take operands only from such (SPEC G-2).
+    pub aligned: bool,
     /// Called when this member's part is complete, or has failed: input may change, output is there.
     pub done: Done<P>,
 }
@@ -91,6 +95,7 @@ impl<P: Port> Collect<P> {
             divided: false,
             form: Form::All,
             number: 0,
+            aligned: false,
             done,
         }
     }
@@ -120,6 +125,8 @@ pub enum CollectError {
         /// Bytes that it must have from the byte that was named.
         bytes: usize,
     },
+    /// The area does not begin where [`Collect::aligned`] says.
+    Unaligned(Area),
     /// Over `u32::MAX` bytes.
     TooLong,
     /// Endpoints cannot share the work: not of that collective, or the root has too many, or some that are other tasks'.
@@ -128,6 +135,14 @@ pub enum CollectError {
     ForeignFactory,
     /// The factory is one for this collective, not for the one that is called (SPEC M-6).
     OtherCollective(Collective),
+    /// An endpoint may take part in so many schedules of it at once, the barrier in front of them among them; the context has
+    /// places for fewer. Set [`Limits::in_flight`](super::Limits::in_flight) higher.
+    InFlight {
+        /// How many, at the endpoint that has most.
+        parts: usize,
+        /// How many places there are.
+        limit: usize,
+    },
     /// Its data does not flow from those who are instructed to those who are not, or lengths differ.
     Form,
 }
@@ -147,6 +162,9 @@ impl fmt::Display for CollectError {
                 write!(f, "an element of {len} bytes is too long: at most {REDUCED_AT_ONCE}")
             }
             Self::TooSmall { area, bytes } => write!(f, "the {area:?} area needs {bytes} bytes"),
+            Self::Unaligned(area) => {
+                write!(f, "the {area:?} area does not begin at a multiple of {ALIGNMENT} bytes")
+            }
             Self::NotDivisible(what) => {
                 write!(
                     f,
@@ -158,6 +176,12 @@ impl fmt::Display for CollectError {
             }
             Self::OtherCollective(what) => {
                 write!(f, "the factory is for a {what:?}: pass one that was registered for what is called")
+            }
+            Self::InFlight { parts, limit } => {
+                write!(
+                    f,
+                    "the collective takes {parts} places in flight, the context has {limit}: raise Limits::in_flight"
+                )
             }
             Self::Form => f.write_str("nobody would hear of the collective: instruct all endpoints"),
             Self::TooLong => write!(f, "a collective has at most {} bytes", u32::MAX),

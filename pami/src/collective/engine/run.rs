@@ -1,12 +1,12 @@
 //! Steps, carried out in an advance.
 
-use super::early::{self, EarlyPlace};
+use super::early::{self, Early, EarlyPlace};
 use super::geometry::Entry;
 use super::network::Leaving;
 use super::passage::{Part, Passage};
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{CALLED, GATE, Label, Stop, Wire, Word};
+use super::wire::{CALLED, Label, Stop, Wire, Word};
 use super::{Engine, WINDOW};
 use crate::collective::{Area, Schedule, Span, Step};
 use crate::combine::Operation;
@@ -84,7 +84,7 @@ impl<P: Port> Active<P> {
         let network = port.network();
         let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
         if begins {
-            slot.begin(early);
+            slot.begin(entry, early);
         }
         let mut moved = slot.run(entry, early, &mut wire);
         if slot.pass(&mut entry.way, network) {
@@ -137,12 +137,13 @@ impl<P: Port> Active<P> {
 
 impl<P: Port> Slot<P> {
     /// Its turn has come.
-    fn begin(&mut self, early: &mut [EarlyPlace]) {
-        let abort = early::take_abort(early, self.key);
-        if let Some(error) = abort.and_then(|early| early.label.reason()) {
-            self.end(error);
-        } else {
-            self.begin_run();
+    fn begin(&mut self, entry: &Entry, early: &mut [EarlyPlace]) {
+        match early::take_objection(early, self.key, self.digest) {
+            Some(Early { word: Word::Abort, label, .. }) => {
+                self.end(label.reason().unwrap_or(OperationError::Abandoned(entry.rank)));
+            }
+            Some(Early { origin, label, .. }) => _ = self.differs(entry, origin, &label),
+            None => self.begin_run(),
         }
     }
 
@@ -270,7 +271,7 @@ impl<P: Port> Slot<P> {
             if self.sends.push(Outgoing { to, rank, tag, piece, stage }).is_err() {
                 return Carried::Blocked;
             }
-            self.count(entry, rank);
+            entry.count(rank);
             if let Some(clear) = early::take(early, self.key, (to, tag), true) {
                 self.take(entry, (to, Word::Clear, &clear.label), (0, clear.total), &[]);
             }
@@ -280,7 +281,7 @@ impl<P: Port> Slot<P> {
         let label = self.label(tag);
         match wire.push(to, Word::Short, &label, measures, |into| self.read(piece, 0, into)) {
             Ok(()) => {
-                self.count(entry, rank);
+                entry.count(rank);
                 Carried::Done
             }
             Err(Stop::Full) => Carried::Blocked,
@@ -295,13 +296,6 @@ impl<P: Port> Slot<P> {
     /// many runs to one that is behind.
     fn short_limit(&self, wire: &Wire<'_, P>) -> usize {
         if self.run == usize::MAX { wire.short_limit() } else { 0 }
-    }
-
-    /// A message of the caller's collective goes to a rank of the geometry.
-    fn count(&self, entry: &Entry, rank: u32) {
-        if !self.creates && self.key.part != GATE {
-            entry.count(rank);
-        }
     }
 
     fn receive(

@@ -164,6 +164,9 @@ impl<P: Port> Slot<P> {
         if matches!(self.phase, Phase::Tells(_) | Phase::Over) {
             return Taken::Yes;
         }
+        if matches!(word, Word::Short | Word::Request | Word::Clear) && self.differs(entry, origin, label) {
+            return Taken::Yes;
+        }
         match word {
             Word::Short | Word::Request => {}
             Word::Clear => return self.cleared(origin, label, total),
@@ -180,13 +183,28 @@ impl<P: Port> Slot<P> {
             return Taken::Stray;
         }
         self.moved = true;
-        if label.digest != self.digest || total as usize != receive.piece.len {
+        if total as usize != receive.piece.len {
             self.fail(OperationError::Mismatch(receive.rank));
         } else if word == Word::Short {
             self.put(receive.piece, 0, data);
             self.receives.swap_remove(index);
         }
         Taken::Yes
+    }
+
+    /// Ends it if the message is of one who called something else, or named other members: that one may never send what is
+    /// waited for here, nor wait for what is sent.
+    pub(super) fn differs(&mut self, entry: &Entry, origin: Endpoint, label: &Label) -> bool {
+        if label.digest == self.digest {
+            return false;
+        }
+        // Whom only the other one takes for a member of a new geometry has no rank.
+        let rank = entry.members.rank(origin).or(self.creates.then_some(entry.rank));
+        if let Some(rank) = rank {
+            self.moved = true;
+            self.fail(OperationError::Mismatch(rank));
+        }
+        rank.is_some()
     }
 
     /// The target of a long message is ready for it.
@@ -198,7 +216,7 @@ impl<P: Port> Slot<P> {
             return Taken::Stray;
         }
         self.moved = true;
-        if label.digest != self.digest || total as usize != piece.len {
+        if total as usize != piece.len {
             self.fail(OperationError::Mismatch(rank));
         } else {
             self.sends[index].stage = SendStage::Clear(0);

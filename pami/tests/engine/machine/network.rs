@@ -36,6 +36,10 @@ impl CollectiveNetwork for TestNetwork {
         tree::PAYLOAD
     }
 
+    fn alignment(&self) -> usize {
+        self.with(|tree| tree.alignment)
+    }
+
     fn role(&self, route: ClassRoute) -> Option<Role> {
         self.with(|tree| tree.role(self.node, route))
     }

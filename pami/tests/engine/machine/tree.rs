@@ -46,6 +46,8 @@ pub struct Tree {
     pub dead: BTreeSet<u32>,
     /// Packets wait until [`step`](Self::step) takes them on.
     pub stepped: bool,
+    /// What it asks of the addresses of vectors.
+    pub alignment: usize,
 }
 
 impl Tree {
@@ -58,6 +60,7 @@ impl Tree {
             limit: CLASS_ROUTES,
             operations: 0,
             dead: BTreeSet::new(),
+            alignment: 1,
             stepped: false,
         };
         tree.open(ClassRoute::WORLD, u32::MAX, (0..nodes).collect());
