@@ -42,7 +42,7 @@ impl Lent {
 pub enum Outcome {
     /// The network has it and will deliver it.
     Sent,
-    /// It may or may not have arrived: the peer was declared dead.
+    /// It may or may not have arrived: its node is gone.
     Failed,
 }
 
@@ -128,7 +128,7 @@ pub struct Reliability {
     pub probes: u64,
     /// Packets that had to wait for credit.
     pub stalls: u64,
-    /// Peers declared dead.
+    /// Peers that are gone.
     pub dead_peers: u64,
     /// Frames from more peers than there is memory for.
     pub strangers: u64,
@@ -169,7 +169,7 @@ pub trait Adapter: Send + 'static {
     /// Whether [`transmit`](Self::transmit) has room for one more packet.
     fn has_room(&self) -> bool;
 
-    /// Whether there is also room for one to node `node`. True for a node that is dead: its packets are refused.
+    /// Whether there is also room for one to node `node`. True for a node that is gone: its packets are refused.
     fn has_room_for(&mut self, _node: u32) -> bool {
         true
     }
@@ -177,7 +177,7 @@ pub trait Adapter: Send + 'static {
     /// Queues the packet `header`, `inline`, `lent` for node `node` ([`FABRIC`]: for the network itself). The first
     /// two are copied and are together at most [`FRONT_BYTES`]. Returns whether it was queued; if so, `cookie`
     /// comes back from [`reclaim`](Self::reclaim) once nobody needs the bytes any more. If not, there was no room,
-    /// or the node is dead.
+    /// or the node is gone.
     ///
     /// # Safety
     /// `lent` stays readable and unchanged, and `cookie`, less than [`COOKIES`], is not used again, until it
@@ -235,14 +235,9 @@ pub trait Adapter: Send + 'static {
         0
     }
 
-    /// Finds out whether node `node` lives, unless packets on the way to it do: in the end it is heard of, or
-    /// [`take_dead`](Self::take_dead) names it.
-    fn probe(&mut self, _node: u32) {}
-
-    /// A node that was declared dead, each once.
-    fn take_dead(&mut self) -> Option<u32> {
-        None
-    }
+    /// Node `node` is gone, as the network says: what waits for it comes back as [`Outcome::Failed`], and further packets to
+    /// it are refused.
+    fn bury(&mut self, _node: u32) {}
 
     /// The handle that acknowledges interrupts.
     fn interrupt(&self) -> Self::Interrupt;

@@ -43,7 +43,12 @@ pub struct FifoRecord {
     pub(crate) delivered: AtomicU32,
     /// Packets of the reception FIFO whose buffers came back.
     pub(crate) consumed: AtomicU32,
+    /// Nodes that the context waits for, each plus 1; 0 behind the last. More than there is room for are not told.
+    awaited: [AtomicU32; AWAITED],
 }
+
+/// Nodes of a record that a context waits for.
+const AWAITED: usize = 8;
 
 impl FifoRecord {
     /// The record of a port that is not open: number of its client, of its task in the node, of its context.
@@ -58,6 +63,22 @@ impl FifoRecord {
             retired: counter(),
             delivered: counter(),
             consumed: counter(),
+            awaited: [const { AtomicU32::new(0) }; AWAITED],
+        }
+    }
+
+    /// The context waits for `node` as well, or for nobody.
+    pub(crate) fn note_awaited(&self, node: Option<u32>) {
+        let word = node.map_or(0, |node| node.wrapping_add(1));
+        for place in &self.awaited {
+            let before = place.load(Ordering::Relaxed);
+            if node.is_none() {
+                place.store(0, Ordering::Relaxed);
+            } else if before == word {
+                return;
+            } else if before == 0 {
+                return place.store(word, Ordering::Relaxed);
+            }
         }
     }
 

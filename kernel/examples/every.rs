@@ -8,6 +8,8 @@
 mod accumulate;
 #[path = "affinity/main.rs"]
 mod affinity;
+#[path = "alive.rs"]
+mod alive;
 #[path = "all-pairs/main.rs"]
 mod all_pairs;
 #[path = "armci/main.rs"]

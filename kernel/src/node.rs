@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::harts::{self, Work};
 use crate::layout::{Region, largest_free};
+use crate::messaging::JobError;
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
@@ -12,6 +13,7 @@ use crate::{Tree, Unit, arch, clock, collective, console, heap, report, status, 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::Setup;
 use drivers::adapter::Adapter;
 use drivers::reliable::Reliable;
@@ -33,6 +35,25 @@ const START_SECONDS: u64 = 10;
 type Torus = drivers::Torus<Hardware>;
 
 static MACHINE: Once<Machine> = Once::new();
+
+/// Whether the job goes on when a node dies.
+static LIVES_ON: AtomicBool = AtomicBool::new(false);
+
+/// From now on the death of a node does not end the job here.
+pub(crate) fn live_on() {
+    LIVES_ON.store(true, Ordering::Relaxed);
+}
+
+/// Node `node` has died: this one ends with its name, whatever its tasks do or wait for, unless they live on (SPEC R-2).
+#[cold]
+pub(crate) fn lose(node: u32) {
+    if !LIVES_ON.load(Ordering::Relaxed) {
+        let error = JobError::Dead(node);
+        defmt::error!("{}", defmt::Display2Format(&error));
+        // The message unit's token may be this hart's: its counters are left out.
+        status::end_job(1, "");
+    }
+}
 
 /// The machine, once the tree was read.
 pub(crate) fn machine() -> Option<&'static Machine> {

@@ -5,7 +5,7 @@ pub use crate::arena::{Arena, OutOfMemory};
 use crate::harts::{self, Thread};
 use crate::personality::{Mode, Personality};
 use crate::segments::{Refused, SEGMENTS, Segments};
-use crate::{Instructions, Tree, Unit, arch, clock, collective};
+use crate::{Instructions, Tree, Unit, arch, clock, collective, node};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::affinity::{Affinities, HartPlace};
@@ -202,6 +202,13 @@ impl Task {
     /// The names of its clients, by number.
     pub(crate) fn client_names(&self) -> &Mutex<[Option<&'static str>; CLIENTS]> {
         &self.client_names
+    }
+
+    /// Has this node's tasks go on when another node dies (SPEC R-2). Without this the first death that the node hears of ends
+    /// it, with an error that names the dead node. With it operations to that node end with errors, waits are woken to look,
+    /// and [`dead_node`](pami::context::Active::dead_node) tells.
+    pub fn survive_deaths(&self) {
+        node::live_on();
     }
 
     /// Starts a thread on one of the task's harts other than 0.

@@ -102,6 +102,10 @@ impl Platform for Hardware {
         IDLE.with(arch::hart(), |idle| idle.note(from_ns, to_ns));
     }
 
+    fn node_died(node: u32) {
+        crate::node::lose(node);
+    }
+
     fn io_barrier() {
         arch::io_barrier();
     }

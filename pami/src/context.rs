@@ -39,8 +39,6 @@ use rings::post::{PostQueue, Slot};
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
 /// Most posts that one call of [`Context::advance`] runs.
 pub const POSTS_PER_ADVANCE: usize = 64;
-/// Rounds of a context that never sleeps between two looks at the clock.
-const ROUNDS_PER_WATCH: u32 = 1 << 14;
 /// Looks at a quiet port that a context which only waits in collectives takes before it looks at everything again.
 const QUIET_LOOKS: u16 = 256;
 /// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
@@ -127,10 +125,8 @@ pub struct Active<P: Port> {
     pub(crate) deaths: u32,
     /// Whether packets of a node that died may still be in the FIFO.
     pub(crate) mourning: bool,
-    /// When to have the network look after nodes that something waits for.
-    pub(crate) watch_at: u64,
-    /// Rounds of [`progress`](Self::progress).
-    rounds: u32,
+    /// Whether the port was told whom this context waits for.
+    pub(crate) told_awaited: bool,
     pub(crate) patience: Patience,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
@@ -198,8 +194,7 @@ impl<P: Port> Active<P> {
             orders: FIRST_ORDER,
             // Some may have died before, with packets left for this context.
             mourning: true,
-            watch_at: 0,
-            rounds: 0,
+            told_awaited: false,
             patience: Patience::START,
             contexts,
             tasks,
@@ -256,7 +251,7 @@ impl<P: Port> Active<P> {
         let deaths = self.port.deaths();
         let path = self.port.locate(target, self.local_paths).map_err(|error| match error {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
-            Unreachable::Dead(node) => SendError::Dead(node),
+            Unreachable::Gone(node, gone) => SendError::gone(node, gone),
         })?;
         // Nothing quick may overtake what waits.
         let quick = self.operations.waiting.is_empty();
@@ -421,10 +416,6 @@ impl<P: Port> Active<P> {
         events += self.queue_line(&mut blocked);
         events += self.settle_operations();
         events += self.complete_fences();
-        self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds.is_multiple_of(ROUNDS_PER_WATCH) {
-            self.watch_awaited();
-        }
         if !self.collectives.rests() {
             events += self.run_collectives();
         }

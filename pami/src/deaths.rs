@@ -1,4 +1,8 @@
-//! Nodes that die: what waits for them ends, the rest goes on (SPEC D-8).
+//! Nodes that are gone: what waits for them ends, the rest goes on (SPEC D-8, R-2).
+//!
+//! The network tells that a node is gone, and how it went. With one that *died* all ends that needs it. One whose job *ended*
+//! has sent all that it had to, so collectives go on; but what still wants something of it ends, and new operations to it are
+//! refused.
 
 use crate::context::Active;
 use crate::device::Port;
@@ -6,32 +10,29 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::operation::{Action, bits};
 
-/// How often nodes that something waits for are looked after, in nanoseconds.
-const WATCH_NS: u64 = 1_000_000_000;
-
 impl<P: Port> Active<P> {
-    /// A node that was declared dead, the one with the lowest rank: a job that waits for a message finds out by this that
-    /// it will not come.
+    /// The first node that died: a job that lives on finds out by this that a message will not come.
     pub fn dead_node(&self) -> Option<u32> {
         self.port.first_dead()
     }
 
-    /// The node of `endpoint`, if it was declared dead: nothing comes from there any more.
+    /// The node of `endpoint`, if it is dead: nothing comes from there any more.
     pub fn death_of(&self, endpoint: Endpoint) -> Option<u32> {
-        self.dead_home(endpoint)
+        self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))
     }
 
-    /// Has the network find out whether the node of `endpoint` lives. What waits for a message without having anything under
-    /// way towards its sender asks this now and then.
+    /// Notes, until the wait ends, that the context waits for `endpoint` without having anything under way towards it: who
+    /// looks at the node from outside sees for whom it waits.
     pub fn watch(&mut self, endpoint: Endpoint) {
         if let Some(node) = self.port.node_of(endpoint.task()) {
-            self.port.watch(node);
+            self.told_awaited = true;
+            self.port.note_awaited(Some(node));
         }
     }
 
-    /// The node of `endpoint`, if it is dead.
-    pub(crate) fn dead_home(&self, endpoint: Endpoint) -> Option<u32> {
-        self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))
+    /// What ends that has to do with the node of `endpoint`, if it is gone.
+    pub(crate) fn gone_home(&self, endpoint: Endpoint) -> Option<OperationError> {
+        gone_home(&self.port, endpoint)
     }
 
     /// Ends all that waits for nodes that died since the last call: operations to them, fences that they have not answered,
@@ -50,49 +51,53 @@ impl<P: Port> Active<P> {
             let Some(origin) = self.receptions.get(number).map(|reception| reception.origin) else {
                 continue;
             };
-            if let Some(node) = self.dead_home(origin) {
-                self.abandon_reception(number, OperationError::NodeDead(node));
+            if let Some(error) = self.gone_home(origin) {
+                self.abandon_reception(number, error);
             }
         }
         let port = &self.port;
-        let dead = |endpoint: Endpoint| port.node_of(endpoint.task()).is_some_and(|node| port.is_dead(node));
-        self.acks.forget_dead(dead);
+        self.acks.forget_dead(|endpoint| gone_home(port, endpoint).is_some());
         self.end_collectives_of_dead();
     }
 
-    /// Has the network find out now and then whether the nodes live that something here waits for.
-    pub(crate) fn watch_awaited(&mut self) {
-        if !self.busy {
-            return;
-        }
-        let now = self.port.now_ns();
-        if now >= self.watch_at {
-            self.watch_at = now.saturating_add(WATCH_NS);
-            self.watch_all();
+    /// Notes for whom the context waits, before it sleeps.
+    pub(crate) fn note_awaited(&mut self) {
+        if self.busy {
+            self.note_all_awaited();
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn watch_all(&mut self) {
+    fn note_all_awaited(&mut self) {
         let mut last = None;
         let port = &mut self.port;
-        let mut watch = |endpoint: Endpoint| {
+        let mut note = |endpoint: Endpoint| {
             let node = port.node_of(endpoint.task());
-            if let Some(node) = node.filter(|_| node != last) {
-                port.watch(node);
-                last = Some(node);
+            if node != last {
+                port.note_awaited(node);
+                last = node;
             }
         };
         for operation in self.operations.iter() {
             match &operation.action {
-                Action::Fence(state) => state.owed().iter().for_each(|&target| watch(target)),
-                _ if operation.awaits => watch(operation.target),
+                Action::Fence(state) => state.owed().iter().for_each(|&target| note(target)),
+                _ if operation.awaits => note(operation.target),
                 _ => {}
             }
         }
-        self.receptions.iter().for_each(|reception| watch(reception.origin));
-        self.incoming.iter().for_each(|partial| watch(partial.origin));
+        self.receptions.iter().for_each(|reception| note(reception.origin));
+        self.incoming.iter().for_each(|partial| note(partial.origin));
+        self.collectives.for_awaited(note);
+        self.told_awaited = true;
+    }
+
+    /// The wait is over.
+    #[inline]
+    pub(crate) fn forget_awaited(&mut self) {
+        if core::mem::take(&mut self.told_awaited) {
+            self.port.note_awaited(None);
+        }
     }
 
     /// The FIFO is empty, so nothing more comes from those that died: ends their messages that are half-way.
@@ -104,32 +109,38 @@ impl<P: Port> Active<P> {
             return;
         }
         self.mourning = false;
-        while let Some(origin) = self.incoming.find_origin(|origin| self.dead_home(origin).is_some()) {
-            let Some(node) = self.dead_home(origin) else { break };
+        while let Some(origin) = self.incoming.find_origin(|origin| self.gone_home(origin).is_some()) {
+            let Some(error) = self.gone_home(origin) else { break };
             let Some(partial) = self.incoming.take(origin) else { break };
-            self.deliver(partial, Err(OperationError::NodeDead(node)));
+            self.deliver(partial, Err(error));
         }
     }
 
     fn end_if_dead(&mut self, number: u8) {
         let port = &self.port;
-        let dead = |endpoint: Endpoint| port.node_of(endpoint.task()).filter(|&node| port.is_dead(node));
+        let gone = |endpoint: Endpoint| gone_home(port, endpoint);
         let Some(operation) = self.operations.get(number) else { return };
         let waits = operation.awaits || !operation.queued || operation.lease.is_some();
         match &mut operation.action {
             // Those not asked yet are found dead when their turn comes; and it ends behind what was before it.
             Action::Fence(state) => {
-                if let Some(node) = state.forget_dead(dead) {
-                    operation.result = Err(OperationError::NodeDead(node));
+                if let Some(error) = state.forget_gone(gone) {
+                    operation.result = Err(error);
                 }
             }
             _ => {
                 let (order, target) = (operation.order, operation.target);
-                if let Some(node) = dead(target).filter(|_| waits) {
-                    self.give_up(number, OperationError::NodeDead(node));
-                    self.spoil_fences(order, target, OperationError::NodeDead(node));
+                if let Some(error) = gone(target).filter(|_| waits) {
+                    self.give_up(number, error);
+                    self.spoil_fences(order, target, error);
                 }
             }
         }
     }
+}
+
+/// What ends that has to do with the node of `endpoint`, if it is gone.
+fn gone_home<P: Port>(port: &P, endpoint: Endpoint) -> Option<OperationError> {
+    let node = port.node_of(endpoint.task())?;
+    port.gone(node).map(|gone| OperationError::gone(node, gone))
 }

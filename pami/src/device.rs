@@ -34,8 +34,17 @@ pub struct Full;
 pub enum Unreachable {
     /// The job does not have it, or no ring is left for a new pair of contexts in this node.
     NoSuchEndpoint,
-    /// Its node, of this rank, was declared dead (SPEC D-8).
-    Dead(u32),
+    /// Its node, of this rank, is gone (SPEC R-2).
+    Gone(u32, Gone),
+}
+
+/// How a node went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// It was killed, its link closed, or its kernel gave no sign of life for too long.
+    Died,
+    /// Its job returned: nobody is to blame, but whoever waits for it.
+    Ended,
 }
 
 /// Numbers that a port's requests may carry at once: those that are under way differ in their message modulo this.
@@ -256,18 +265,24 @@ pub trait Port: Sized + Send + 'static {
         let _ = (from_ns, to_ns);
     }
 
-    /// Nodes that were declared dead so far: when it grows, operations to them will not end by themselves.
+    /// Nodes that are gone so far: when it grows, operations to them will not end by themselves. That a node is gone the
+    /// network tells; it ends all sleeps.
     fn deaths(&self) -> u32;
 
-    /// The dead node with the lowest rank.
+    /// The first node that died.
     fn first_dead(&self) -> Option<u32>;
 
-    /// Whether node `node` was declared dead.
-    fn is_dead(&self, node: u32) -> bool;
+    /// How node `node` went, if it is gone.
+    fn gone(&self, node: u32) -> Option<Gone>;
 
-    /// Finds out whether node `node` still lives: if it does not, [`deaths`](Self::deaths) grows in the end. Without this
-    /// a node is not missed that dies after it took all that it was sent.
-    fn watch(&mut self, node: u32);
+    /// Whether node `node` has died.
+    fn is_dead(&self, node: u32) -> bool {
+        self.gone(node) == Some(Gone::Died)
+    }
+
+    /// Notes for whoever looks at the node from outside that the context waits for node `node`; with `None`, that it waits for
+    /// nobody any more.
+    fn note_awaited(&mut self, _node: Option<u32>) {}
 
     /// The node that `task` lives on.
     fn node_of(&self, task: u32) -> Option<u32>;

@@ -1,5 +1,6 @@
 //! Why a call was refused, and why an operation that was taken did not end well.
 
+use crate::device::Gone;
 use crate::dispatch::DISPATCH_IDS;
 use crate::region::RegionFault;
 use crate::send::HEADER_LIMIT;
@@ -21,8 +22,10 @@ pub enum SendError {
     ForeignClient,
     /// The job has no such endpoint, or the node has no shared-memory ring left for this pair of contexts.
     Unreachable,
-    /// The endpoint's node, of this rank, was declared dead (SPEC D-8).
+    /// The endpoint's node, of this rank, is dead (SPEC R-2).
     Dead(u32),
+    /// The job has ended on the endpoint's node, of this rank.
+    Ended(u32),
     /// What can be seen of the region's handle says that its owner would refuse.
     Region(RegionFault),
     /// The layout does not name that many bytes of the memory that it is used on.
@@ -45,6 +48,7 @@ impl fmt::Display for SendError {
             Self::ForeignClient => f.write_str("the target endpoint belongs to another client"),
             Self::Unreachable => f.write_str("the job has no such endpoint, or no ring is left to reach it"),
             Self::Dead(node) => write!(f, "node {node}, where the target lives, is dead"),
+            Self::Ended(node) => write!(f, "the job has ended on node {node}, where the target was"),
             Self::Region(fault) => fault.fmt(f),
             Self::Layout => f.write_str("the layout does not lie inside the memory that it is used on"),
             Self::ForeignFactory => {
@@ -60,11 +64,23 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
+impl SendError {
+    /// What a send to node `node` meets, which is gone.
+    pub(crate) fn gone(node: u32, gone: Gone) -> Self {
+        match gone {
+            Gone::Died => Self::Dead(node),
+            Gone::Ended => Self::Ended(node),
+        }
+    }
+}
+
 /// Why an operation that had been taken was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OperationError {
-    /// The other side's node, of this rank, was declared dead (SPEC D-8). What it has of the operation is not known.
+    /// The other side's node, of this rank, is dead (SPEC R-2). What it has of the operation is not known.
     NodeDead(u32),
+    /// The job has ended on the other side's node, of this rank, before it took part.
+    NodeEnded(u32),
     /// The node that owns the region refused. Parts of a long operation may have been carried out before.
     Region(RegionFault),
     /// In a collective, the member with this rank called another one, or with another root, operator, algorithm or length;
@@ -82,6 +98,7 @@ impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodeDead(node) => write!(f, "node {node} is dead"),
+            Self::NodeEnded(node) => write!(f, "the job has ended on node {node}"),
             Self::Mismatch(rank) => {
                 write!(f, "rank {rank} called another collective, or with other arguments: all must agree")
             }
@@ -96,6 +113,16 @@ impl fmt::Display for OperationError {
 }
 
 impl core::error::Error for OperationError {}
+
+impl OperationError {
+    /// What an operation with node `node` ends with, which is gone.
+    pub(crate) fn gone(node: u32, gone: Gone) -> Self {
+        match gone {
+            Gone::Died => Self::NodeDead(node),
+            Gone::Ended => Self::NodeEnded(node),
+        }
+    }
+}
 
 /// Why memory did not become a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -72,7 +72,10 @@ impl Targets {
 
 impl FenceState {
     /// Takes those that died off those that have to answer. Returns the first of their nodes.
-    pub(crate) fn forget_dead(&mut self, dead: impl Fn(Endpoint) -> Option<u32>) -> Option<u32> {
+    pub(crate) fn forget_gone(
+        &mut self,
+        dead: impl Fn(Endpoint) -> Option<OperationError>,
+    ) -> Option<OperationError> {
         let first = self.owed.iter().find_map(|&target| dead(target));
         self.owed.retain(|&target| dead(target).is_none());
         first
@@ -189,7 +192,7 @@ impl<P: Port> Active<P> {
                     }
                     let _ = state.owed.push(target);
                 }
-                Err(Unreachable::Dead(node)) => operation.result = Err(OperationError::NodeDead(node)),
+                Err(Unreachable::Gone(node, gone)) => operation.result = Err(OperationError::gone(node, gone)),
                 // Nothing was ever sent there.
                 Err(Unreachable::NoSuchEndpoint) => {}
             }

@@ -27,6 +27,8 @@ pub const HEADER_BYTES: usize = 32;
 
 /// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
 pub const ENDS: u8 = 1;
+/// In the dispatch field of a [`Kind::Gone`]: the node's job returned.
+pub const ENDED: u8 = 1;
 
 /// What a packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,12 +90,15 @@ pub enum Kind {
     /// What the target can do: `dispatch` are the sub-operations that it has, `offset` is the share of its time, of 1000, that
     /// it could give.
     Advice = 21,
+    /// The fabric's notice that a node is gone and will send nothing more (SPEC R-2): the origin task is the node's rank,
+    /// `dispatch` is 0 if it died, [`ENDED`] if its job ended. Believed from the fabric only.
+    Gone = 22,
 }
 
 impl Kind {
     /// The kind that a byte stands for.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [Kind; 22] = [
+        const KINDS: [Kind; 23] = [
             Kind::Hello,
             Kind::Go,
             Kind::First,
@@ -116,8 +121,14 @@ impl Kind {
             Kind::Refused,
             Kind::AskAdvice,
             Kind::Advice,
+            Kind::Gone,
         ];
         KINDS.get(usize::from(byte)).copied()
+    }
+
+    /// Whether only a node or the network itself speaks so to the other, outside of any message.
+    pub fn is_control(self) -> bool {
+        matches!(self, Self::Hello | Self::Go | Self::Gone)
     }
 
     /// Whether the target's message unit answers it without the target's application (SPEC D-5).

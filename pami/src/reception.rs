@@ -160,7 +160,7 @@ impl<P: Port> Active<P> {
         match &stage {
             Stage::Whole { .. } | Stage::Pieces { .. } => {
                 // One that died before is not told of again.
-                ended = self.dead_home(origin).map(|node| Err(OperationError::NodeDead(node)));
+                ended = self.gone_home(origin).map(Err);
                 if let Stage::Whole { len: 0, .. } = stage {
                     ended = ended.or(Some(Ok(())));
                 }

@@ -77,23 +77,19 @@ impl<P: Port> Context<P> {
     }
 }
 
-/// Sleeps until something comes, or until `deadline`. While something is under way, it looks after nodes that may have died
-/// before they answered.
+/// Sleeps until something comes, or until `deadline`. That a node is gone comes too: nobody has to ask.
 fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option<u64>) {
-    let mut until = deadline;
     for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
-        active.watch_awaited();
-        if active.busy {
-            until = Some(until.unwrap_or(u64::MAX).min(active.watch_at));
-        }
+        active.note_awaited();
     }
     let first = contexts[0].borrow_mut();
     let start = first.now_ns();
-    first.active.port.sleep(until);
+    first.active.port.sleep(deadline);
     let slept = first.now_ns().saturating_sub(start);
     first.active.patience.learn(slept);
     for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
         active.stalled = 0;
+        active.forget_awaited();
     }
 }
 

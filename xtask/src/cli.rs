@@ -113,9 +113,15 @@ struct Qemu {
     faults: Option<String>,
     /// Kill a node so long after all have joined, as in node=3@2s (may be given several times)
     ///
-    /// The other nodes go on until they end by themselves or meet the deadline.
+    /// The other nodes are told, and end by themselves or meet the deadline.
     #[arg(long, value_name = "node=NODE@TIME")]
     kill: Vec<String>,
+    /// Pull the cables of a node so long after all have joined, as in node=3@2s (may be given several times)
+    #[arg(long, value_name = "node=NODE@TIME")]
+    cut: Vec<String>,
+    /// Have a node stand still from a time on, for a while, as in node=3@2s+5s (may be given several times)
+    #[arg(long, value_name = "node=NODE@TIME+TIME")]
+    pause: Vec<String>,
     /// Lose all packets on a link for a while, as in 0:+x@1s..3s (may be given several times)
     ///
     /// Those that leave node 0 in direction +x, from 1 s to 3 s after all have joined; without a second time,
@@ -301,6 +307,8 @@ impl Qemu {
         run = self.pcap.into_iter().fold(run, Run::pcap);
         run = self.faults.into_iter().fold(run, Run::faults);
         run = self.kill.into_iter().fold(run, Run::kill);
+        run = self.cut.into_iter().fold(run, Run::cut);
+        run = self.pause.into_iter().fold(run, Run::pause);
         run = self.link_down.into_iter().fold(run, Run::link_down);
         self.logs.into_iter().fold(run, Run::logs)
     }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::arch::Arch;
 use crate::personality::HartTopology;
 
@@ -190,6 +192,24 @@ impl Guest {
     /// Kills it from outside, as an accident would; how it ended is seen by [`exit`](Self::exit).
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()
+    }
+
+    /// Has it stand still.
+    pub fn pause(&mut self) -> io::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Has it go on.
+    pub fn resume(&mut self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        // Its number is its own until it was waited for.
+        match self.exit {
+            None => Ok(kill_process(Pid::from_child(&self.child), signal)?),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Stops it if it still runs, and waits for its end.

@@ -8,13 +8,14 @@
 
 mod faults;
 mod folder;
+mod life;
 mod outcome;
 mod permits;
 mod settings;
 mod watch;
 mod watched;
 
-pub use faults::KillWhen;
+pub use faults::{Harm, KillWhen};
 pub use folder::Folder;
 pub use outcome::{Ending, NodeOutcome, Outcome};
 pub use settings::Run;

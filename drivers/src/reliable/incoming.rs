@@ -5,11 +5,11 @@ use super::sender::Bogus;
 use super::wire::{Flags, LINK_BYTES, Link};
 use super::{Clock, Reliable};
 use crate::adapter::{Adapter, RxBuffer};
-use pami::packet::{Kind, Packet};
+use pami::packet::Packet;
 
 /// Whether a packet is of those that only the network itself sends.
 pub(super) fn is_control(packet: &[u8]) -> bool {
-    Packet::parse(packet).is_ok_and(|packet| matches!(packet.envelope.kind, Kind::Hello | Kind::Go))
+    Packet::parse(packet).is_ok_and(|packet| packet.envelope.kind.is_control())
 }
 
 impl<A: Adapter, C: Clock> Reliable<A, C> {
@@ -31,7 +31,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             self.counters.corrupt += 1;
             return self.inner.recycle(buffer);
         };
-        let Some(index) = self.peers.find_or_add(source, &mut self.pool) else {
+        let Some(index) = self.peer(source) else {
             self.counters.strangers += 1;
             return self.inner.recycle(buffer);
         };
@@ -42,19 +42,11 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
 
     /// Takes a frame of a peer in. Returns its buffer if that is free again.
     fn take_frame(&mut self, index: u16, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
-        if link.flags.contains(Flags::CLOSED) {
-            self.bury(index);
-            return Some(buffer);
-        }
         let now = self.now();
         let Some(peer) = self.peers.get(index) else { return Some(buffer) };
         if peer.dead {
-            peer.receiver.urgent = true;
-            self.owing.insert(index);
             return Some(buffer);
         }
-        peer.sender.hear(now);
-        self.watched -= u32::from(peer.sender.unwatch());
         let before = peer.sender.outstanding();
         match peer.sender.acknowledge(link, &mut self.flights, now) {
             Ok(progress) => {
@@ -72,7 +64,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
                 return Some(buffer);
             }
         }
-        if self.outstanding == 0 && self.watched == 0 {
+        if self.outstanding == 0 {
             self.timer = u64::MAX;
         }
         if link.flags.contains(Flags::PROBE) {

@@ -23,10 +23,9 @@
 //!   computes acknowledges nothing: its peers send the oldest packet again now and then.
 //! - *Credit.* A peer sends what it was allowed to and no more, see [`credit`](self). Without credit it asks, less
 //!   and less often; who got no credit is told when there is some.
-//! - *Death.* A peer that was asked often and for long and said nothing at all is dead: its packets come back as
-//!   [`Outcome::Failed`], further ones are refused. It is asked while packets to it are not acknowledged, and by itself if
-//!   somebody [probes](Adapter::probe) it: who took all that it was sent may owe an answer. Whoever is dead to a node hears so when it says something, and
-//!   so is dead to it as well: both agree.
+//! - *Silence* means nothing (SPEC R-2): a node that computes acknowledges nothing, however long, and is sent the oldest
+//!   packet again now and then. That a node is gone says the network ([`Adapter::bury`]): its packets come back as
+//!   [`Outcome::Failed`], further ones are refused, and what it sent last is dropped.
 //!
 //! Frames of the network itself go through as they are.
 
@@ -51,14 +50,11 @@ use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer, Watch,
 };
 use crate::unit::Platform;
+use alloc::boxed::Box;
 use credit::Pool;
 use flights::Flights;
 use peers::{PeerSet, Peers};
 
-/// A peer that says nothing for this long while it is asked is dead.
-pub const SILENCE_NS: u64 = 10_000_000_000;
-/// How long a peer that is watched may say nothing before it is asked.
-pub const WATCH_NS: u64 = 1_000_000_000;
 /// How long a node stays after a packet came in, to acknowledge it again if that was lost.
 pub const LINGER_NS: u64 = 200_000_000;
 /// About how many bytes of heap it takes.
@@ -83,7 +79,8 @@ pub struct Reliable<A, C> {
     inner: A,
     node: u32,
     nodes: u32,
-    silence_ns: u64,
+    /// A bit for each node that is gone.
+    gone: Box<[u64]>,
     peers: Peers,
     pool: Pool,
     flights: Flights,
@@ -96,16 +93,12 @@ pub struct Reliable<A, C> {
     sendable: PeerSet,
     /// Peers that were last told that they have no credit, for want of buffers that others have.
     starving: PeerSet,
-    /// Peers whose death nobody took note of yet.
-    obituaries: PeerSet,
     /// The peer whose packets' turn has come.
     draining: Option<u16>,
     /// Packets that peers have not acknowledged.
     outstanding: u32,
     /// Peers that have not acknowledged all.
     busy: u32,
-    /// Peers that are watched.
-    watched: u32,
     /// No later than the first of the peers' timers.
     timer: u64,
     /// When the last packet came in.
@@ -129,7 +122,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         Self {
             node,
             nodes,
-            silence_ns: SILENCE_NS,
+            gone: (0..nodes.div_ceil(64)).map(|_| 0).collect(),
             peers: Peers::new(pool.most_peers(nodes) as usize),
             pool,
             inner,
@@ -139,11 +132,9 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             owing: PeerSet::EMPTY,
             sendable: PeerSet::EMPTY,
             starving: PeerSet::EMPTY,
-            obituaries: PeerSet::EMPTY,
             draining: None,
             outstanding: 0,
             busy: 0,
-            watched: 0,
             timer: u64::MAX,
             last_packet: None,
             now: None,
@@ -155,32 +146,32 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         }
     }
 
-    /// Declares a peer dead after `silence_ns` nanoseconds instead of [`SILENCE_NS`].
-    pub fn with_silence(self, silence_ns: u64) -> Self {
-        Self { silence_ns, ..self }
-    }
-
     /// The time, read once a round.
     fn now(&mut self) -> u64 {
         *self.now.get_or_insert_with(C::now_ns)
     }
 
+    /// Whether node `node` is gone. Only who is no peer yet has to ask: peers know.
+    #[cold]
+    fn is_gone(&self, node: u32) -> bool {
+        self.gone.get(node as usize / 64).is_some_and(|word| word & 1 << (node % 64) != 0)
+    }
+
     /// Gives a peer up.
     #[cold]
-    fn bury(&mut self, index: u16) {
+    fn give_up(&mut self, index: u16) {
         let Some(peer) = self.peers.get(index).filter(|peer| !peer.dead) else { return };
         peer.dead = true;
         let before = peer.used();
         let outstanding = peer.sender.give_up(&mut self.flights);
         self.outstanding -= outstanding;
         self.busy -= u32::from(outstanding > 0);
-        self.watched -= u32::from(peer.sender.unwatch());
         while let Some(buffer) = peer.receiver.give_up() {
             self.inner.recycle(buffer);
         }
         self.pool.change(before, peer.used());
         self.counters.dead_peers += 1;
-        self.obituaries.insert(index);
+        self.owing.remove(index);
         self.sendable.remove(index);
         self.starving.remove(index);
         self.draining = self.draining.filter(|&draining| draining != index);
@@ -319,18 +310,13 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
         self.last_packet.map_or(0, |at| at + LINGER_NS)
     }
 
-    fn probe(&mut self, node: u32) {
-        // Whom this node never said anything to owes it nothing.
-        let Some(peer) = self.peers.find(node).and_then(|index| self.peers.get(index)) else { return };
-        if !peer.dead && peer.sender.watch(C::now_ns()) {
-            self.watched += 1;
-            self.timer = self.timer.min(peer.sender.timer);
+    fn bury(&mut self, node: u32) {
+        if let Some(word) = self.gone.get_mut(node as usize / 64) {
+            *word |= 1 << (node % 64);
         }
-    }
-
-    fn take_dead(&mut self) -> Option<u32> {
-        let index = self.obituaries.pop()?;
-        self.peers.get(index).map(|peer| peer.rank)
+        if let Some(index) = self.peers.find(node) {
+            self.give_up(index);
+        }
     }
 
     fn interrupt(&self) -> A::Interrupt {

@@ -6,10 +6,6 @@ use super::wire::{Flags, Link};
 use super::{Clock, Reliable};
 use crate::adapter::{Adapter, Lent};
 
-/// A peer is not dead before it was asked this often, however long it said nothing: this node may have been the
-/// one that did not listen.
-const LEAST_TRIES: u32 = 8;
-
 /// The bytes that a packet in flight has lent.
 ///
 /// # Safety
@@ -23,7 +19,18 @@ unsafe fn lent_bytes(lent: &Lent) -> &[u8] {
 }
 
 impl<A: Adapter, C: Clock> Reliable<A, C> {
-    /// Takes a packet for `node`. False if the node is dead, or unknown and one too many, or there is no room.
+    /// The peer with rank `node`, in use from now on. `None` if it is one too many, or gone before it came into use.
+    #[inline]
+    pub(super) fn peer(&mut self, node: u32) -> Option<u16> {
+        self.peers.find(node).or_else(|| self.add_peer(node))
+    }
+
+    #[cold]
+    fn add_peer(&mut self, node: u32) -> Option<u16> {
+        if self.is_gone(node) { None } else { self.peers.find_or_add(node, &mut self.pool) }
+    }
+
+    /// Takes a packet for `node`. False if the node is gone, or unknown and one too many, or there is no room.
     pub(super) fn queue(
         &mut self,
         node: u32,
@@ -35,15 +42,14 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         if node >= self.nodes {
             return false;
         }
-        let Some(index) = self.peers.find_or_add(node, &mut self.pool) else { return false };
+        let Some(index) = self.peer(node) else { return false };
         let now = self.now();
         let Some(peer) = self.peers.get(index) else { return false };
         if peer.dead || !peer.sender.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
             return false;
         }
         self.busy += u32::from(peer.sender.outstanding() == 0);
-        self.watched -= u32::from(peer.sender.unwatch());
-        peer.sender.queue(cookie, now);
+        peer.sender.queue(cookie);
         self.outstanding += 1;
         if peer.sender.sendable().is_none() {
             self.counters.stalls += 1;
@@ -191,8 +197,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         while let Some(index) = owing.pop() {
             let Some(peer) = self.peers.get(index) else { continue };
             if all || peer.receiver.is_due(now) {
-                let flags = if peer.dead { Flags::CLOSED } else { Flags::empty() };
-                if !self.tell(index, flags) {
+                if !self.tell(index, Flags::empty()) {
                     return;
                 }
             }
@@ -208,12 +213,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             let Some(peer) = self.peers.get(index) else { break };
             let sender = &mut peer.sender;
             if sender.timer <= now {
-                let silent = now.saturating_sub(sender.heard) >= self.silence_ns;
-                if silent && sender.tries >= LEAST_TRIES {
-                    self.bury(index);
-                    continue;
-                }
-                let (stalled, burst) = (sender.is_stalled() || sender.is_watched(), sender.burst());
+                let (stalled, burst) = (sender.is_stalled(), sender.burst());
                 sender.timed_out(now);
                 if stalled {
                     self.counters.probes += 1;

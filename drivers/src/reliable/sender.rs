@@ -1,6 +1,5 @@
 //! What a node knows of its packets to one peer.
 
-use super::WATCH_NS;
 use super::credit::WINDOW;
 use super::flights::Flights;
 use super::round_trip::RoundTrip;
@@ -28,11 +27,6 @@ pub(super) struct Sender {
     round_trip: RoundTrip,
     /// Timeouts since the peer last took something.
     backoff: u32,
-    /// Timeouts since anything was heard of the peer, and when that was.
-    pub(super) tries: u32,
-    pub(super) heard: u64,
-    /// Nothing is outstanding, and the peer is to be heard of all the same.
-    watched: bool,
     /// When to do something if nothing is heard; `u64::MAX` if nothing waits.
     pub(super) timer: u64,
 }
@@ -58,9 +52,6 @@ impl Sender {
             window: [NONE; WINDOW as usize],
             round_trip: RoundTrip::default(),
             backoff: 0,
-            tries: 0,
-            heard: 0,
-            watched: false,
             timer: u64::MAX,
         }
     }
@@ -93,10 +84,7 @@ impl Sender {
     }
 
     /// Queues a packet; there is room.
-    pub(super) fn queue(&mut self, cookie: u16, now: u64) {
-        if self.outstanding() == 0 {
-            (self.heard, self.tries) = (now, 0);
-        }
+    pub(super) fn queue(&mut self, cookie: u16) {
         let seq = self.next;
         *self.slot(seq) = cookie;
         self.next = seq.plus(1);
@@ -130,13 +118,11 @@ impl Sender {
 
     /// Starts the timer anew if anything waits for it.
     fn restart_timer(&mut self, now: u64) {
-        let waits = self.outstanding() > 0 || self.watched;
-        self.timer = if waits { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
+        self.timer = if self.outstanding() > 0 { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
     }
 
     /// The timer ended; it starts anew and runs longer.
     pub(super) fn timed_out(&mut self, now: u64) {
-        self.tries += 1;
         self.backoff = (self.backoff + 1).min(16);
         self.restart_timer(now);
     }
@@ -144,34 +130,6 @@ impl Sender {
     /// How many packets to send again after so many timeouts: few, if it does not help.
     pub(super) fn burst(&self) -> u32 {
         (8 >> self.backoff.min(3)).max(1)
-    }
-
-    /// Asks the peer in a while whether it is there, and goes on asking until it says something. False if it is asked
-    /// anyhow.
-    pub(super) fn watch(&mut self, now: u64) -> bool {
-        if self.watched || self.outstanding() > 0 {
-            return false;
-        }
-        (self.heard, self.tries, self.watched) = (now, 0, true);
-        self.timer = now.saturating_add(WATCH_NS);
-        true
-    }
-
-    /// Ends that: the peer was heard, or there is something else to ask it. Returns whether it was watched.
-    pub(super) fn unwatch(&mut self) -> bool {
-        if self.watched {
-            (self.backoff, self.timer) = (0, u64::MAX);
-        }
-        core::mem::take(&mut self.watched)
-    }
-
-    pub(super) fn is_watched(&self) -> bool {
-        self.watched
-    }
-
-    /// Anything was heard of the peer.
-    pub(super) fn hear(&mut self, now: u64) {
-        (self.heard, self.tries) = (now, 0);
     }
 
     /// Takes in what the peer says has arrived.

@@ -32,8 +32,6 @@ bitflags! {
         const PACKET = 1;
         /// The sender has packets but no credit, and wants an answer.
         const PROBE = 2;
-        /// The sender has given the other side up and will neither take nor send packets.
-        const CLOSED = 4;
     }
 }
 
@@ -132,7 +130,7 @@ mod tests {
     use std::vec::Vec;
 
     fn links() -> impl Strategy<Value = Link> {
-        (any::<u32>(), any::<u32>(), any::<u64>(), any::<u8>(), 0u8..8).prop_map(
+        (any::<u32>(), any::<u32>(), any::<u64>(), any::<u8>(), 0u8..4).prop_map(
             |(sequence, acknowledged, held, credit, flags)| Link {
                 sequence: Seq::new(sequence),
                 acknowledged: Seq::new(acknowledged),

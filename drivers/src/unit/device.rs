@@ -6,7 +6,7 @@ use crate::adapter::Adapter;
 use crate::tree::TreeUnit;
 use core::sync::atomic::Ordering;
 use pami::context::Work;
-use pami::device::{Completed, Full, NoRegionLeft, Path, Port, Unreachable};
+use pami::device::{Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Front};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
@@ -29,8 +29,8 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         if local && place.node == self.unit.node && self.shm.connect(port).is_ok() {
             return Ok(Path::Local(port));
         }
-        if self.unit.is_dead(place.node) {
-            Err(Unreachable::Dead(place.node))
+        if let Some(gone) = self.unit.gone(place.node) {
+            Err(Unreachable::Gone(place.node, gone))
         } else if self.unit.engine.is_some() {
             Ok(Path::Torus(place.node))
         } else {
@@ -43,7 +43,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
             Path::Torus(node) => {
                 // Before the look: a death behind it makes the route useless.
                 let deaths = self.deaths();
-                if self.is_dead(node) {
+                if self.unit.gone(node).is_some() {
                     return None;
                 }
                 NodeRoute::Torus(node, Front::new(self.me, target), deaths)
@@ -218,12 +218,12 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         self.unit.first_dead()
     }
 
-    fn is_dead(&self, node: u32) -> bool {
-        self.unit.is_dead(node)
+    fn gone(&self, node: u32) -> Option<Gone> {
+        self.unit.gone(node)
     }
 
-    fn watch(&mut self, node: u32) {
-        self.unit.probe(node);
+    fn note_awaited(&mut self, node: Option<u32>) {
+        self.station.record.note_awaited(node);
     }
 
     #[inline]

@@ -91,10 +91,6 @@ impl<A: Adapter> Engine<A> {
             moved |= self.send(unit, starved, &mut wake);
         }
         self.adapter.flush();
-        while let Some(node) = self.adapter.take_dead() {
-            self.bury(node);
-            unit.note_death(node);
-        }
         self.to_wake.join(wake);
         moved
     }
@@ -192,9 +188,10 @@ impl<A: Adapter> Engine<A> {
         Some(index)
     }
 
-    /// A node is dead: it will neither answer nor hear answers.
+    /// A node is gone: it will neither answer nor hear answers.
     #[cold]
-    fn bury(&mut self, node: u32) {
+    pub(super) fn bury(&mut self, node: u32) {
+        self.adapter.bury(node);
         if let Some(index) = self.ranks.find(node) {
             self.asks.purge(index);
             self.target.purge(index);

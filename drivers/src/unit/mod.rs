@@ -64,7 +64,7 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
 use engine::Engine;
 use fifo::Station;
-use pami::device::REQUESTS;
+use pami::device::{Gone, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::mapping::{Place, TaskMap};
 use pami::packet::{Envelope, Kind};
@@ -318,19 +318,29 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
-    /// Whether node `node` was declared dead: what was sent to it may not have arrived, nothing more can be.
-    pub fn is_dead(&self, node: u32) -> bool {
-        self.dead.has(node)
+    /// How node `node` went, if it is gone: what was sent to it may not have arrived, nothing more can be.
+    pub fn gone(&self, node: u32) -> Option<Gone> {
+        self.dead.find(node)
     }
 
-    /// The lowest rank of a dead node.
+    /// Whether node `node` has died.
+    pub fn is_dead(&self, node: u32) -> bool {
+        self.gone(node) == Some(Gone::Died)
+    }
+
+    /// The first node that died.
     pub fn first_dead(&self) -> Option<u32> {
         self.dead.first()
     }
 
-    /// Nodes declared dead so far; all sleepers are woken when it grows.
+    /// Nodes that are gone so far; all sleepers are woken when it grows.
     pub fn deaths(&self) -> u32 {
         self.dead.count()
+    }
+
+    /// Takes note that node `node` is gone, as if the network had told (SPEC R-2).
+    pub fn announce(&self, node: u32, gone: Gone) {
+        self.with_engine(|engine| engine.note_gone(self, node, gone));
     }
 
     /// Number of a port, if there is such a one.

@@ -30,6 +30,9 @@ pub trait Platform: Send + Sync + 'static {
         let _ = (from_ns, to_ns);
     }
 
+    /// Node `node` has died, as the network says. The message unit's token may be held.
+    fn node_died(_node: u32) {}
+
     /// Orders all earlier accesses, to memory and to device registers, before all later ones.
     fn io_barrier() {
         fence(Ordering::SeqCst);

@@ -9,7 +9,8 @@ use super::platform::Platform;
 use super::target::Unserved;
 use crate::adapter::{Adapter, FABRIC, RxBuffer};
 use crate::state::count;
-use pami::packet::{Kind, Packet};
+use pami::device::Gone;
+use pami::packet::{ENDED, Envelope, Kind, Packet};
 
 /// Packets received in one pass.
 const RECEIVE_BURST: usize = 64;
@@ -41,12 +42,8 @@ impl<A: Adapter> Engine<A> {
             return Err(buffer);
         };
         let envelope = packet.envelope;
-        if matches!(envelope.kind, Kind::Hello | Kind::Go) {
-            if envelope.kind == Kind::Go {
-                unit.note_go();
-            } else {
-                counters.unexpected.add(1);
-            }
+        if envelope.kind.is_control() {
+            self.take_control(unit, buffer.source(), &envelope);
             return Err(buffer);
         }
         let Some(place) = unit.map.place(envelope.target.task()).filter(|place| place.node == unit.node)
@@ -91,6 +88,28 @@ impl<A: Adapter> Engine<A> {
         counters.received_bytes.add(u64::from(header_len) + u64::from(data_len));
         wake.insert(port);
         Ok(())
+    }
+
+    /// Does what the network itself says; nobody else's word is taken.
+    #[cold]
+    fn take_control<P: Platform>(&mut self, unit: &MessageUnit<P, A>, source: u32, envelope: &Envelope) {
+        match envelope.kind {
+            Kind::Go if source == FABRIC => unit.note_go(),
+            Kind::Gone if source == FABRIC => {
+                let gone = if envelope.dispatch == ENDED { Gone::Ended } else { Gone::Died };
+                self.note_gone(unit, envelope.origin.task(), gone);
+            }
+            _ => unit.counters.unexpected.add(1),
+        }
+    }
+
+    /// Node `node` is gone. Who asks after it must find it forgotten already.
+    #[cold]
+    pub(super) fn note_gone<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, gone: Gone) {
+        if node != unit.node {
+            self.bury(node);
+            unit.note_gone(node, gone);
+        }
     }
 
     /// Carries a request of node `node` out.

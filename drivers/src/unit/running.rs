@@ -6,6 +6,7 @@ use super::platform::Platform;
 use crate::adapter::{Adapter, Watch};
 use crate::virtio::Acknowledge;
 use core::sync::atomic::{Ordering, fence};
+use pami::device::Gone;
 use spin::MutexGuard;
 
 /// What came of running the engine.
@@ -203,18 +204,6 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
-    /// Finds out whether node `node` lives, if it was not heard of for some time.
-    #[cold]
-    pub(super) fn probe(&self, node: u32) {
-        if node != self.node {
-            let deadline = self.with_engine(|engine| {
-                engine.adapter.probe(node);
-                engine.adapter.deadline()
-            });
-            self.mind(deadline.flatten());
-        }
-    }
-
     /// Wakes the sleeper of a port, or of all ports that share its injection FIFO.
     pub(super) fn wake_port(&self, port: u16) {
         let first = usize::from(port);
@@ -235,10 +224,15 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
-    /// Node `node` is dead: everybody may have waited for it.
+    /// Node `node` is gone: everybody may have waited for it.
     #[cold]
-    pub(super) fn note_death(&self, node: u32) {
-        self.dead.add(node);
+    pub(super) fn note_gone(&self, node: u32, gone: Gone) {
+        if !self.dead.add(node, gone) {
+            return;
+        }
+        if gone == Gone::Died {
+            P::node_died(node);
+        }
         for hart in self.stations.iter().filter_map(|station| station.bell.ring()) {
             P::wake(hart);
         }

@@ -37,6 +37,8 @@ kernel::entry!(main);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     let arguments = Arguments::parse(task)?;
+    // Collectives with a dead node end with its name.
+    task.survive_deaths();
     let mut bench = Bench::new(task, &arguments)?;
     if arguments.list {
         return if bench.rank() == 0 { list::print(&bench, &arguments) } else { Ok(()) };

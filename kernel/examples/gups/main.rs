@@ -29,8 +29,6 @@ use zerocopy::FromBytes;
 kernel::entry!(main);
 
 const UPDATE: u8 = 1;
-/// How long a task stays when it has found out that a node is dead.
-const FAREWELL_NS: u64 = 2_000_000_000;
 const WORD: u64 = size_of::<u64>() as u64;
 
 /// How an update reaches its word.
@@ -83,6 +81,8 @@ struct Gups {
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     let settings = settings(task)?;
+    // Operations to a dead node end with its name.
+    task.survive_deaths();
     let memory = task.memory();
     let state: &'static State = memory.place(State {
         part: Once::new(),
@@ -129,12 +129,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         on_fetched: OnFetched { call: fetched, cookie: 0 },
         on_fenced: Done { call: fenced, cookie: 0 },
     };
-    let outcome = gups.run();
-    if let Err(JobError::Dead(_)) = outcome {
-        // The others have requests to this node, and are to find the dead one by themselves.
-        gups.context.wait_for(FAREWELL_NS, |_| false);
-    }
-    outcome
+    gups.run()
 }
 
 /// Words of each task's part; the last ones may go beyond the table.

@@ -115,10 +115,10 @@ impl<P: Port> Active<P> {
         let fence = matches!(operation.action, Action::Fence(_));
         if let Some(Path::Torus(_)) = path
             && !fence
-            && let Some(node) = self.dead_home(target)
+            && let Some(error) = self.gone_home(target)
         {
-            self.give_up(number, OperationError::NodeDead(node));
-            self.spoil_fences(order, target, OperationError::NodeDead(node));
+            self.give_up(number, error);
+            self.spoil_fences(order, target, error);
             self.stir();
         } else if self.carry_out_at_once(number) {
             self.operations.settling |= 1 << number;

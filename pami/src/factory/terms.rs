@@ -185,7 +185,7 @@ impl Settings {
         }
         active.port.locate(target, self.local_paths).map_err(|error| match error {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
-            Unreachable::Dead(node) => SendError::Dead(node),
+            Unreachable::Gone(node, gone) => SendError::gone(node, gone),
         })
     }
 }

@@ -319,7 +319,7 @@ fn d8_a_message_whose_rest_is_in_the_fifo_when_its_sender_dies_is_received_whole
 }
 
 #[test]
-fn d8_nodes_that_owe_an_answer_are_looked_after_whoever_waits_and_others_are_not() {
+fn r2_for_whom_a_context_waits_is_noted_and_nobody_wakes_to_look_after_them() {
     const SECOND: u64 = 1_000_000_000;
     let Scene { world, mut origin, mut dying, mut other, .. } = scene();
     let region = dying.register(buffer(1000), Rights::all()).ok().unwrap();
@@ -327,14 +327,12 @@ fn d8_nodes_that_owe_an_answer_are_looked_after_whoever_waits_and_others_are_not
     let (_, fetched) = fetches();
     let (to, handle) = (dying.endpoint(), region.handle());
     let watched = |context: &mut Context<Port>| {
-        world.lock().watched.clear();
+        world.lock().awaited.clear();
+        // Each sleep notes it once.
         assert!(!context.wait_for(10 * SECOND + SECOND / 2, |_| false));
-        let mut watched = std::mem::take(&mut world.lock().watched);
-        assert!(watched.is_empty() || (10..=11).contains(&watched.len()), "once a second: {watched:?}");
-        watched.dedup();
-        watched
+        std::mem::take(&mut world.lock().awaited)
     };
-    assert_eq!(watched(&mut origin), [0; 0], "for nothing nobody is woken");
+    assert_eq!(watched(&mut origin), [0; 0], "nobody is waited for");
     world.stepped();
     let get = |origin: &mut Context<Port>| {
         let (layout, into_layout) = (Layout::Contiguous, Layout::Contiguous);
@@ -383,11 +381,32 @@ fn d8_nodes_that_owe_an_answer_are_looked_after_whoever_waits_and_others_are_not
         world.stepped();
     }
     assert_eq!((watched(&mut other), watched(&mut origin)), (vec![], vec![]));
-    // Who never sleeps asks all the same, as time goes by.
-    world.lock().now += SECOND;
-    get(&mut origin);
-    for _ in 0..100_000 {
+}
+
+#[test]
+fn r2_a_node_whose_job_ended_is_no_dead_one_and_what_wants_something_of_it_ends() {
+    let Scene { world, mut origin, mut dying, mut other, got, .. } = scene();
+    const ENDED: Result<(), OperationError> = Err(OperationError::NodeEnded(1));
+    let to = dying.endpoint();
+    let (ends, done) = ends();
+    // What it sent before its end arrives after it.
+    send(&mut dying, message(origin.endpoint(), pattern(10, 0)));
+    advance_all(&mut [&mut dying]);
+    world.stepped();
+    send(&mut origin, Send { remote_done: done(0), ..message(to, vec![1; 10]) });
+    assert_eq!(origin.fence(to, done(1).unwrap()), Ok(()));
+    world.lock().ended.insert(1);
+    for _ in 0..5 {
         origin.advance();
     }
-    assert_eq!(world.lock().watched, [1]);
+    assert_eq!(*got.lock().unwrap(), [(1, 10, 10, Ok(()))]);
+    assert_eq!(sorted(ends), [(0, None, ENDED), (1, None, ENDED)]);
+    assert_eq!(origin.send_immediate(to, 0, &[], &[]), Err(SendError::Ended(1)));
+    assert_eq!(origin.send(buffered(to, 10, |_| None, 0)).err().unwrap().0, SendError::Ended(1));
+    assert_eq!((origin.dead_node(), origin.death_of(to)), (None, None), "it did not die");
+    // Who dies first is named first, whatever its rank, and whoever ended before.
+    world.kill(2);
+    world.kill(0);
+    assert_eq!(other.dead_node(), Some(2));
+    let _ = other.advance();
 }

@@ -9,6 +9,7 @@ mod faults;
 mod fences;
 mod instructions;
 mod jobs;
+mod liveness;
 mod messages;
 mod modules;
 mod npb;

@@ -1,6 +1,6 @@
 //! One thread, one epoll: waits for readiness and commands, then runs rounds of the switch.
 
-use super::Config;
+use super::{Config, Fate};
 use super::pcap::Capture;
 use super::statistics::Statistics;
 use super::switch::Switch;
@@ -9,9 +9,9 @@ use mio::net::{UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What the handle asks of the thread; an answer goes to the enclosed sender.
@@ -20,6 +20,10 @@ pub enum Command {
     Statistics(Sender<Statistics>),
     /// A text on all queues.
     Dump(Sender<String>),
+    /// All other nodes are to hear that a node is gone.
+    Announce(u32, Fate),
+    /// A node's connections end.
+    Cut(u32),
     /// The thread ends.
     Stop,
 }
@@ -31,6 +35,8 @@ pub struct Progress {
     pub joined: AtomicUsize,
     /// Go was given.
     pub started: AtomicBool,
+    /// Nodes whose connection has ended.
+    pub departed: Mutex<Vec<u32>>,
 }
 
 /// The state of the fabric's thread.
@@ -136,6 +142,8 @@ impl EventLoop {
                 let _ = match command {
                     Command::Statistics(reply) => reply.send(self.statistics()).is_ok(),
                     Command::Dump(reply) => reply.send(self.dump()).is_ok(),
+                    Command::Announce(node, fate) => self.announce(node, fate),
+                    Command::Cut(node) => self.cut(node),
                     Command::Stop => return self.finish(),
                 };
             }
@@ -152,10 +160,31 @@ impl EventLoop {
                 let _ = registry.deregister(&mut stream);
             };
             busy |= self.switch.deliver(&mut retire);
+            let departed = self.switch.take_departed();
+            if !departed.is_empty() {
+                self.progress.departed.lock().unwrap_or_else(PoisonError::into_inner).extend(departed);
+            }
             if let Some(tree) = &mut self.tree {
                 busy |= tree.deliver(&mut retire);
             }
         }
+    }
+
+    fn announce(&mut self, node: u32, fate: Fate) -> bool {
+        self.switch.announce(node, fate);
+        if let Some(tree) = self.tree.as_mut().filter(|_| fate == Fate::Died) {
+            tree.blame(node);
+        }
+        true
+    }
+
+    fn cut(&mut self, node: u32) -> bool {
+        let streams = [self.switch.stream(node), self.tree.as_ref().and_then(|tree| tree.stream(node))];
+        for stream in streams.into_iter().flatten() {
+            // Whether it ended by itself just now makes no difference.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        true
     }
 
     fn accept(&mut self, source: Source) -> io::Result<()> {

@@ -1,11 +1,12 @@
-//! Ethernet frames of the torus: addresses, Hello and Go.
+//! Ethernet frames of the torus: addresses, Hello, Go and Gone.
 //!
 //! `dst 02:50:rr:rr:rr:rr | src 02:50:rr:rr:rr:rr | 0x88B5 | packet`, where `rr` is a rank, big-endian, or
 //! [`FABRIC`]. Between nodes that mend losses the type is 0x88B6, and a link header comes before the packet or
 //! stands alone; what it says is no concern of the fabric's.
 
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
-use pami::packet::{Envelope, Header, Kind, Packet};
+use super::Fate;
+use pami::packet::{ENDED, Envelope, Header, Kind, Packet};
 use zerocopy::IntoBytes;
 
 /// EtherType of the torus: the first of the two for local experiments.
@@ -72,6 +73,13 @@ pub fn read_hello(frame: &[u8]) -> Option<(u32, u32)> {
 /// The fabric's leave to start.
 pub fn go(node: u32, nodes: u32) -> Vec<u8> {
     write(node, FABRIC, Header::new(&control(Kind::Go, FABRIC, node, nodes), 0, 0).as_bytes())
+}
+
+/// The fabric's notice to `node` that another is gone.
+pub fn gone(node: u32, nodes: u32, departed: u32, fate: Fate) -> Vec<u8> {
+    let dispatch = if fate == Fate::Ended { ENDED } else { 0 };
+    let envelope = Envelope { dispatch, ..control(Kind::Gone, departed, node, nodes) };
+    write(node, FABRIC, Header::new(&envelope, 0, 0).as_bytes())
 }
 
 /// What a control packet says besides its kind: who, whom, and how many nodes there are.

@@ -10,7 +10,7 @@
 //! | [`torus`] | routers, links, queues: pure and deterministic |
 //! | [`tree`] | the collective network, where nodes have one |
 //! | `stream` | the transport: length-prefixed frames over a Unix stream, as QEMU's `-netdev stream` speaks |
-//! | `frame` | Ethernet addresses, Hello and Go |
+//! | `frame` | Ethernet addresses, Hello, Go and Gone |
 //! | `muster` | who has joined, and when all have |
 //! | [`faults`], `quantity` | which faults are asked for: words, percentages, times |
 //! | `mishap`, `dice` | what befalls packets, by the seed |
@@ -24,8 +24,11 @@
 //! its output buffer, its ejection queue, the routers on the way, the injection queues of the origins and
 //! their input buffers; then the fabric no longer reads the origins' sockets, and they stall.
 //!
+//! *Who is gone.* That a node's stream has ended the fabric sees, why it does not: the service node, which watches the
+//! processes, does, and has it [told](FabricHandle::announce) to all other nodes, in the same order to each (SPEC R-2).
+//!
 //! *Faults.* A link that is down loses packets where they would cross it, in [`torus`]; what befalls a packet
-//! on its whole way does so at its end, in `mishap`. Hello and Go always pass. The capture has what nodes
+//! on its whole way does so at its end, in `mishap`. Hello, Go and Gone always pass. The capture has what nodes
 //! sent, before any fault.
 //!
 //! *Another transport* (vhost-user, say) replaces `stream`, whose interface is small.
@@ -62,8 +65,8 @@ use pami::topology::TorusShape;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -115,6 +118,9 @@ impl Config {
         (!words.is_empty()).then_some(words)
     }
 }
+
+/// How a node went.
+pub use pami::device::Gone as Fate;
 
 /// Starts fabrics.
 pub struct Fabric;
@@ -172,6 +178,28 @@ impl FabricHandle {
     /// Whether all nodes have joined and Go was given.
     pub fn started(&self) -> bool {
         self.progress.started.load(Ordering::Acquire)
+    }
+
+    /// The nodes whose connection to the torus has ended, in that order.
+    pub fn departed(&self) -> Vec<u32> {
+        self.progress.departed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells all other nodes that `node` is gone, and how it went.
+    pub fn announce(&self, node: u32, fate: Fate) {
+        self.tell(Command::Announce(node, fate));
+    }
+
+    /// Ends the connections of `node`, as if its cables were pulled.
+    pub fn cut(&self, node: u32) {
+        self.tell(Command::Cut(node));
+    }
+
+    fn tell(&self, command: Command) {
+        // A thread that has ended tells nobody anything; `stop` says why it has.
+        if self.commands.send(command).is_ok() {
+            let _ = self.waker.wake();
+        }
     }
 
     /// A snapshot of all counters. After a fault of the fabric itself, it only holds that complaint.

@@ -202,6 +202,11 @@ impl<S: Read + Write> FrameStream<S> {
         !self.writable && self.written < self.output.len()
     }
 
+    /// The byte stream itself, to look at.
+    pub fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
     /// The byte stream itself.
     pub fn into_stream(self) -> S {
         self.stream

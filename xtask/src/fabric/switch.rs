@@ -1,6 +1,6 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the torus.
 
-use super::Config;
+use super::{Config, Fate};
 use super::faults::LinkDown;
 use super::frame::{self, Addresses, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC};
 use super::mishap::Mishaps;
@@ -22,6 +22,8 @@ struct Node<S> {
     left: Option<String>,
     /// A Go is to be sent.
     go: bool,
+    /// Of the notices that nodes are gone, those that were sent.
+    told: usize,
     control: u64,
     delivered: Traffic,
     dropped: Dropped,
@@ -45,6 +47,10 @@ pub struct Switch<S, W: Write> {
     mishaps: Option<Mishaps>,
     links_down: Vec<LinkDown>,
     fault_words: Option<String>,
+    /// Nodes that are gone, in the order in which that was announced.
+    gone: Vec<(u32, Fate)>,
+    /// Nodes whose streams have ended since somebody asked.
+    departed: Vec<u32>,
     /// The first Go.
     started_at: Option<Duration>,
     rounds: u64,
@@ -62,6 +68,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             stream: None,
             left: None,
             go: false,
+            told: 0,
             control: 0,
             delivered: Traffic::default(),
             dropped: Dropped::default(),
@@ -76,6 +83,8 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             mishaps: config.faults.map(|faults| Mishaps::new(faults, nodes)),
             links_down: config.links_down.clone(),
             fault_words: config.fault_words(),
+            gone: Vec::new(),
+            departed: Vec::new(),
             started_at: None,
             rounds: 0,
             capture,
@@ -95,6 +104,23 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     pub fn ready(&mut self, node: usize, readable: bool, writable: bool) {
         if let Some(stream) = self.nodes.get_mut(node).and_then(|node| node.stream.as_mut()) {
             stream.ready(readable, writable);
+        }
+    }
+
+    /// The stream of `node`, while it lives.
+    pub fn stream(&self, node: u32) -> Option<&S> {
+        self.nodes.get(node as usize)?.stream.as_ref().map(FrameStream::get_ref)
+    }
+
+    /// The nodes whose streams have ended since the last call.
+    pub fn take_departed(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.departed)
+    }
+
+    /// All others are to hear that `node` is gone, each as soon as it takes frames.
+    pub fn announce(&mut self, node: u32, fate: Fate) {
+        if self.gone.iter().all(|&(other, _)| other != node) {
+            self.gone.push((node, fate));
         }
     }
 
@@ -158,11 +184,12 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     /// to `retire`.
     pub fn deliver(&mut self, mut retire: impl FnMut(S)) -> bool {
         let mut changed = false;
-        for node in &mut self.nodes {
+        for (rank, node) in (0..).zip(&mut self.nodes) {
             let Some(stream) = &mut node.stream else { continue };
             changed |= stream.flush();
             if let Some(why) = stream.ended() {
                 node.left = Some(why);
+                self.departed.push(rank);
                 node.stream.take().map(FrameStream::into_stream).map(&mut retire);
                 changed = true;
             }
@@ -254,6 +281,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             self.record(&go);
         }
+        given |= self.tell_gone(rank);
         let node = &mut self.nodes[rank as usize];
         while node.takes() {
             let mut eject = || {
@@ -274,6 +302,24 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             given = true;
         }
         given
+    }
+
+    /// Tells one node who is gone, as far as it has not heard and its stream has room.
+    fn tell_gone(&mut self, rank: u32) -> bool {
+        let mut told = false;
+        while let Some(&(departed, fate)) = self.gone.get(self.nodes[rank as usize].told) {
+            let node = &mut self.nodes[rank as usize];
+            let Some(stream) = node.stream.as_mut().filter(|stream| stream.has_room()) else { break };
+            node.told += 1;
+            if departed == rank {
+                continue;
+            }
+            let notice = frame::gone(rank, self.shape.nodes(), departed, fate);
+            node.control += 1;
+            told |= stream.send(&notice);
+            self.record(&notice);
+        }
+        told
     }
 
     /// Puts a frame into the capture, if there is one.

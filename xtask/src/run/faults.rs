@@ -1,5 +1,6 @@
 //! What shall go wrong in a run: faults of the network, links that go down, nodes that die (SPEC X-4).
 
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -17,11 +18,34 @@ pub enum KillWhen {
     Line(String),
 }
 
-/// A death to come.
+/// What is done to a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Harm {
+    /// Its emulator is killed.
+    Kill,
+    /// Its cables are pulled.
+    Cut,
+    /// Its emulator stands still for so long.
+    Pause(Duration),
+}
+
+impl fmt::Display for Harm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kill => "kill",
+            Self::Cut => "cut",
+            Self::Pause(_) => "pause",
+        })
+    }
+}
+
+/// A harm to come.
 #[derive(Clone, Debug)]
 pub struct Kill {
-    /// Who dies.
+    /// To whom.
     pub node: u32,
+    /// What.
+    pub harm: Harm,
     /// When.
     pub when: KillWhen,
     /// Whether the line that it waits for was seen.
@@ -29,19 +53,28 @@ pub struct Kill {
 }
 
 impl Kill {
-    /// The death of `node`.
-    pub fn new(node: u32, when: KillWhen) -> Self {
-        Self { node, when, heard: false }
+    /// `harm` to `node`.
+    pub fn new(node: u32, harm: Harm, when: KillWhen) -> Self {
+        Self { node, harm, when, heard: false }
     }
 
-    /// Reads `node=3@2s`.
-    fn parse(words: &str) -> Result<Self, String> {
-        let form = || "write node=NODE@TIME, as in node=3@2s".to_owned();
+    /// Reads `node=3@2s`, for a pause `node=3@2s+5s`.
+    fn parse(words: &str, harm: Harm) -> Result<Self, String> {
+        let pauses = matches!(harm, Harm::Pause(_));
+        let (form, like) = if pauses { ("TIME+TIME", "node=3@2s+5s") } else { ("TIME", "node=3@2s") };
+        let form = || format!("write node=NODE@{form}, as in {like}");
         let (node, when) =
             words.strip_prefix("node=").and_then(|rest| rest.split_once('@')).ok_or_else(form)?;
         let node =
-            node.parse().map_err(|_| format!("{node:?} is no node: write its number, as in node=3@2s"))?;
-        Ok(Self::new(node, KillWhen::After(time(when)?)))
+            node.parse().map_err(|_| format!("{node:?} is no node: write its number, as in {like}"))?;
+        let (when, harm) = match harm {
+            Harm::Pause(_) => {
+                let (when, length) = when.split_once('+').ok_or_else(form)?;
+                (when, Harm::Pause(time(length)?))
+            }
+            harm => (when, harm),
+        };
+        Ok(Self::new(node, harm, KillWhen::After(time(when)?)))
     }
 
     /// Looks whether this is the line it waits for.
@@ -73,13 +106,12 @@ impl Plan {
             let down = words.parse::<LinkDown>().and_then(|down| down.check(shape).map(|()| down));
             down.map_err(|why| anyhow!("the link {words:?} cannot go down: {why}"))
         };
-        let kill = |words: &String| Kill::parse(words).map_err(|why| anyhow!("cannot kill {words:?}: {why}"));
         let mut kills = run.kills.clone();
-        for words in &run.kill_words {
-            kills.push(kill(words)?);
+        for (words, harm) in &run.harm_words {
+            kills.push(Kill::parse(words, *harm).map_err(|why| anyhow!("cannot {harm} {words:?}: {why}"))?);
         }
-        if let Some(kill) = kills.iter().find(|kill| kill.node >= shape.nodes()) {
-            bail!("there is no node {} to kill: the last one of {shape} is {}", kill.node, shape.nodes() - 1);
+        if let Some(Kill { node, harm, .. }) = kills.iter().find(|kill| kill.node >= shape.nodes()) {
+            bail!("there is no node {node} to {harm}: the last one of {shape} is {}", shape.nodes() - 1);
         }
         let links_down = run.links_down.iter().map(link_down).collect::<Result<_>>()?;
         Ok(Self { faults: faults.transpose()?, links_down, kills })

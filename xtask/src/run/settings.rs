@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::faults::{Kill, KillWhen};
+use super::faults::{Harm, Kill, KillWhen};
 use crate::arch::Arch;
 use crate::personality::{Map, Mode};
 use crate::progress::Voice;
@@ -47,7 +47,7 @@ pub struct Run {
     pub(super) adapter: bool,
     pub(super) bootargs: HashMap<u32, String>,
     pub(super) kills: Vec<Kill>,
-    pub(super) kill_words: Vec<String>,
+    pub(super) harm_words: Vec<(String, Harm)>,
     pub(super) go_on: bool,
     pub(super) faults: Option<String>,
     pub(super) links_down: Vec<String>,
@@ -83,7 +83,7 @@ impl Run {
             adapter: true,
             bootargs: HashMap::new(),
             kills: Vec::new(),
-            kill_words: Vec::new(),
+            harm_words: Vec::new(),
             go_on: false,
             faults: None,
             links_down: Vec::new(),
@@ -224,14 +224,32 @@ impl Run {
 
     /// Kills a node's emulator from outside at some moment.
     pub fn kill_node_at(mut self, node: u32, when: KillWhen) -> Self {
-        self.kills.push(Kill::new(node, when));
+        self.kills.push(Kill::new(node, Harm::Kill, when));
         self
     }
 
     /// Kills a node's emulator at a time after all had joined, as in `node=3@2s`; the others [go on](Self::go_on).
     pub fn kill(mut self, words: impl Into<String>) -> Self {
-        self.kill_words.push(words.into());
+        self.harm_words.push((words.into(), Harm::Kill));
         self.go_on()
+    }
+
+    /// Pulls a node's cables at a time after all had joined, as in `node=3@2s`; the others [go on](Self::go_on).
+    pub fn cut(mut self, words: impl Into<String>) -> Self {
+        self.harm_words.push((words.into(), Harm::Cut));
+        self.go_on()
+    }
+
+    /// Has a node's emulator stand still from a time after all had joined, for a while: `node=3@2s+5s`.
+    pub fn pause(mut self, words: impl Into<String>) -> Self {
+        self.harm_words.push((words.into(), Harm::Pause(Duration::ZERO)));
+        self
+    }
+
+    /// Has a node's emulator stand still for `length` at some moment.
+    pub fn pause_node_at(mut self, node: u32, length: Duration, when: KillWhen) -> Self {
+        self.kills.push(Kill::new(node, Harm::Pause(length), when));
+        self
     }
 
     /// A node's failure does not stop the others: they end by themselves or meet the deadline.

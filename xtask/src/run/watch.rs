@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result};
 use mio::unix::pipe::Receiver;
 use mio::{Events, Interest, Poll, Token};
 
-use super::faults::{Kill, KillWhen};
+use super::faults::{Harm, Kill, KillWhen};
+use super::life::Life;
 use super::outcome::Ending;
 use super::watched::{Firmware, Said, Watched};
 use crate::fabric::FabricHandle;
@@ -18,6 +19,8 @@ use crate::progress::Voice;
 
 /// After a node has failed, the others may still say what they have to say for this long.
 const GRACE: Duration = Duration::from_millis(500);
+/// The same if a node died: the others are told, and say so.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// So long the failed node itself has to leave: it may be at the middle of its report.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How often the clock, Ctrl-C and processes are looked at while the torus forms, and later.
@@ -60,6 +63,8 @@ impl Watch<'_> {
             poll.registry().register(console, Token(rank), Interest::READABLE)?;
         }
         let mut failed: Option<Instant> = None;
+        let mut life = Life::new(self.nodes.len());
+        let mut paused = Vec::new();
         loop {
             let tick = TICKS[usize::from(self.joined.is_some())];
             match poll.poll(&mut events, Some(tick)) {
@@ -74,10 +79,19 @@ impl Watch<'_> {
             if self.joined.is_none() && self.fabric.started() {
                 self.joined = Some(Instant::now());
             }
-            self.kill_due()?;
+            self.harm_due(&mut paused)?;
             for node in &mut self.nodes {
+                let failed = node.outcome.failure.is_some();
                 node.judge()?;
+                // Who ends with an error because another died is not the one to look at.
+                let follows = !failed && node.outcome.end().is_some();
+                if let (Some(failure), Some(dead)) = (&mut node.outcome.failure, life.first_dead)
+                    && follows
+                {
+                    failure.push_str(&format!(", after node {dead} had died"));
+                }
             }
+            life.look(&mut self.nodes, self.fabric)?;
             self.show();
             if self.nodes.iter().all(|node| node.outcome.exit.is_some()) {
                 return Ok(Ending::Finished);
@@ -89,7 +103,8 @@ impl Watch<'_> {
                 failed = Some(Instant::now());
             }
             let leaving = |node: &Watched| node.outcome.failure.is_some() && node.outcome.exit.is_none();
-            let patience = if self.nodes.iter().any(leaving) { FAREWELL } else { GRACE };
+            let grace = if life.first_dead.is_some() { LAST_WORDS } else { GRACE };
+            let patience = if self.nodes.iter().any(leaving) { FAREWELL } else { grace };
             if !self.go_on && failed.is_some_and(|since| since.elapsed() > patience) {
                 return Ok(Ending::NodeFailed);
             }
@@ -129,7 +144,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    fn kill_due(&mut self) -> Result<()> {
+    /// Does the harm whose time has come, and ends the pauses that are over, which are those in `paused`.
+    fn harm_due(&mut self, paused: &mut Vec<(u32, Instant)>) -> Result<()> {
         let mut due = Vec::new();
         let joined = self.joined;
         self.kills.retain(|kill| {
@@ -138,13 +154,24 @@ impl Watch<'_> {
                 KillWhen::Line(_) => kill.heard,
             };
             if now {
-                due.push(kill.node);
+                due.push((kill.node, kill.harm));
             }
             !now
         });
-        for rank in due {
+        for (rank, harm) in due {
+            let Some(node) = self.nodes.get_mut(rank as usize) else { continue };
+            match harm {
+                Harm::Kill => node.guest.kill()?,
+                Harm::Cut => self.fabric.cut(rank),
+                Harm::Pause(length) => {
+                    node.guest.pause()?;
+                    paused.push((rank, Instant::now() + length));
+                }
+            }
+        }
+        for (rank, _) in paused.extract_if(.., |(_, end)| *end <= Instant::now()) {
             if let Some(node) = self.nodes.get_mut(rank as usize) {
-                node.guest.kill()?;
+                node.guest.resume()?;
             }
         }
         Ok(())

@@ -53,6 +53,8 @@ pub struct Watched {
     pub outcome: NodeOutcome,
     /// Whether its console is at its end, which is when its process is gone.
     pub silent: bool,
+    /// Whether it was given up, and killed.
+    pub lost: bool,
     deframer: Deframer,
     log: BufWriter<File>,
     raw: BufWriter<File>,
@@ -74,6 +76,7 @@ impl Watched {
             guest,
             outcome: NodeOutcome::default(),
             silent: false,
+            lost: false,
             deframer: Deframer::default(),
             log: create("log")?,
             raw: create("raw")?,
@@ -151,6 +154,15 @@ impl Watched {
         }
         if self.outcome.failure.is_none() {
             self.outcome.failure = self.failure();
+        }
+        Ok(())
+    }
+
+    /// Gives it up for a reason: kills what is left of it.
+    pub fn lose(&mut self, why: &str) -> Result<()> {
+        if !std::mem::replace(&mut self.lost, true) {
+            self.outcome.failure.get_or_insert(format!("node {} is dead: {why}", self.rank));
+            self.guest.kill()?;
         }
         Ok(())
     }

@@ -76,9 +76,6 @@ impl Node {
             self.link.recycle(buffer);
         }
         self.link.flush();
-        while let Some(node) = self.link.take_dead() {
-            self.dead.push(node);
-        }
         moved
     }
 
@@ -121,6 +118,12 @@ impl Node {
             self.rank
         );
         self.received[from as usize] += 1;
+    }
+
+    /// Node `node` is gone, as the network says.
+    pub fn bury(&mut self, node: u32) {
+        self.dead.push(node);
+        self.link.bury(node);
     }
 
     /// Whether the node has nothing to do.
@@ -166,10 +169,6 @@ impl Bench {
     /// One round of each node of `running`. Returns whether anything moved.
     pub fn round(&mut self, running: impl Fn(u32) -> bool) -> bool {
         let mut moved = false;
-        if self.dice.per_mille(30) {
-            let [one, other] = [0; 2].map(|_| self.dice.below(self.nodes.len() as u64));
-            self.nodes[one as usize].link.probe(other as u32);
-        }
         let start = self.dice.below(self.nodes.len() as u64) as usize;
         for step in 0..self.nodes.len() {
             let rank = (start + step) % self.nodes.len();

@@ -29,10 +29,6 @@ fn run(seed: u64) -> Reliability {
     let nodes = 2 + dice.below(2);
     let faults = faults(&mut dice);
     let mut bench = Bench::new(nodes as usize, seed, faults);
-    for node in &mut bench.nodes {
-        // However bad the wire, nobody is to be given up.
-        node.link.silence_ns = u64::MAX;
-    }
     for _ in 0..1 + dice.below(5) {
         let (from, to) = (dice.below(nodes) as u32, dice.below(nodes) as u32);
         bench.order(from, to, 1 + dice.below(40) as usize);

@@ -22,7 +22,6 @@ impl<P: Port> Active<P> {
         };
         self.counters.collective_received += u64::from(!data.is_empty());
         match word {
-            Word::Ask => return true,
             Word::Abort => return self.abort_arrived(envelope.origin, label),
             Word::Short if data.len() != envelope.total as usize || data.len() > SHORT_LIMIT => {
                 self.counters.strays += 1;

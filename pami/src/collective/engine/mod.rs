@@ -14,8 +14,7 @@
 //! | clear | a receive of longer data was started | sends the data once it comes to that, or keeps the clear |
 //! | data | the target has cleared it | puts it in place |
 //! | abort | the collective ends badly | ends it as well |
-//! | ask | nothing came for [`PATIENCE_NS`] | nothing: a node that died is found out by those that ask |
-//! | request | longer data was not cleared for as long, or not all endpoints are instructed | compares what is meant; keeps it if it announces a collective |
+//! | request | longer data was not cleared for [`PATIENCE_NS`], or not all endpoints are instructed | compares what is meant; keeps it if it announces a collective |
 //!
 //! So a short message takes one packet and half a round trip. Of long data the target speaks first, since it knows as well
 //! as the origin what comes: the data goes half a round trip after both are there, or at once if the target was earlier by
@@ -63,6 +62,7 @@ pub(crate) use slot::Slot;
 
 use crate::combine::CLASS_ROUTES;
 use crate::device::Port;
+use crate::endpoint::Endpoint;
 use heapless::Vec;
 use rings::shared::Shared;
 
@@ -71,7 +71,7 @@ use rings::shared::Shared;
 pub const SHORT_LIMIT: usize = 4096;
 /// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
 pub const WINDOW: u32 = 8;
-/// A collective that has not moved for so long asks those that it waits for whether they are there.
+/// A collective that has not moved for so long asks those that are to clear its data what they mean.
 pub const PATIENCE_NS: u64 = 500_000_000;
 
 /// The collectives of one context.
@@ -135,6 +135,15 @@ impl<P: Port> Engine<P> {
     #[inline]
     pub(crate) fn rests(&self) -> bool {
         self.is_idle() && !self.calls
+    }
+
+    /// Calls `note` with each endpoint that a collective waits for.
+    pub(crate) fn for_awaited(&self, mut note: impl FnMut(Endpoint)) {
+        for slot in self.slots.iter().flatten() {
+            slot.receives.iter().for_each(|receive| note(receive.from));
+            let waits = |send: &&transfer::Outgoing| send.stage == transfer::SendStage::Waits;
+            slot.sends.iter().filter(waits).for_each(|send| note(send.to));
+        }
     }
 
     /// When a sleeper has to look again.

@@ -1,4 +1,4 @@
-//! Collectives that do not move: those that they wait for are asked.
+//! Collectives that do not move: those that are to clear data are asked what they mean.
 
 use super::PATIENCE_NS;
 use super::transfer::SendStage;
@@ -7,7 +7,7 @@ use crate::context::Active;
 use crate::device::Port;
 
 impl<P: Port> Active<P> {
-    /// Asks those that a collective waits for which has not moved for long: a dead node is found out by those that ask.
+    /// Asks those that are to clear data of a collective which has not moved for long: they may mean another one.
     pub(super) fn ask_the_awaited(&mut self) {
         let now = self.port.now_ns();
         let Self { collectives: engine, port, me, local_paths, counters, .. } = self;
@@ -19,10 +19,6 @@ impl<P: Port> Active<P> {
         for slot in engine.slots.iter_mut().flatten() {
             if !core::mem::take(&mut slot.moved) {
                 // One question is enough: nothing is lost if it finds no room.
-                for receive in &slot.receives {
-                    let label = slot.label(receive.tag);
-                    let _ = wire.push(receive.from, Word::Ask, &label, (0, 0, 0), |_| {});
-                }
                 for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {
                     let label = slot.label(send.tag);
                     let _ = wire.push(send.to, Word::Request, &label, (0, 0, send.piece.len), |_| {});

@@ -171,7 +171,7 @@ impl<P: Port> Slot<P> {
             Word::Short | Word::Request => {}
             Word::Clear => return self.cleared(origin, label, total),
             Word::Data => return self.data(origin, label.tag, offset as usize, data),
-            Word::Abort | Word::Ask => return Taken::Stray,
+            Word::Abort => return Taken::Stray,
         }
         let open = |receive: &Incoming| {
             let begun = matches!(receive.stage, ReceiveStage::Cleared(1..));

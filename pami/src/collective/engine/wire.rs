@@ -8,7 +8,7 @@
 use super::SHORT_LIMIT;
 use super::announce::Notice;
 use crate::client::Counters;
-use crate::device::{Full, Path, Port, Unreachable};
+use crate::device::{Full, Gone, Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
@@ -24,14 +24,11 @@ pub(super) enum Word {
     Clear = 2,
     Data = 3,
     Abort = 4,
-    Ask = 5,
 }
 
 impl Word {
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Short, Self::Request, Self::Clear, Self::Data, Self::Abort, Self::Ask]
-            .get(usize::from(byte))
-            .copied()
+        [Self::Short, Self::Request, Self::Clear, Self::Data, Self::Abort].get(usize::from(byte)).copied()
     }
 }
 
@@ -118,8 +115,8 @@ impl Label {
             OperationError::Abandoned(rank) => (2, rank),
             OperationError::Unreachable(rank) => (3, rank),
             OperationError::Differs => (4, 0),
-            // No region takes part.
-            OperationError::Region(_) => (2, 0),
+            // Neither takes part.
+            OperationError::Region(_) | OperationError::NodeEnded(_) => (2, 0),
         };
         Self { key, tag, digest, notice: None }
     }
@@ -178,10 +175,13 @@ impl<P: Port> Wire<'_, P> {
         (offset, len, total): (usize, usize, usize),
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Stop> {
-        let path = self.port.locate(target, self.local_paths).map_err(|error| match error {
-            Unreachable::NoSuchEndpoint => Stop::Unreachable,
-            Unreachable::Dead(node) => Stop::Dead(node),
-        })?;
+        let path = match self.port.locate(target, self.local_paths) {
+            Ok(path) => path,
+            Err(Unreachable::NoSuchEndpoint) => return Err(Stop::Unreachable),
+            Err(Unreachable::Gone(node, Gone::Died)) => return Err(Stop::Dead(node)),
+            // It ended well without that.
+            Err(Unreachable::Gone(_, Gone::Ended)) => return Ok(()),
+        };
         let envelope = Envelope {
             kind: Kind::Collective,
             dispatch: word as u8,

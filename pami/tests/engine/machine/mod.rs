@@ -12,7 +12,7 @@ mod world;
 pub use network::TestNetwork;
 use pami::client::{ClientError, Node, Sharing};
 use pami::context::Work;
-use pami::device::{Arrival, Completed, Full, NoRegionLeft, Path, Port, Unreachable, Wake};
+use pami::device::{Arrival, Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable, Wake};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
@@ -132,7 +132,7 @@ impl Port for TestPort {
             let number = target.task() * u32::from(CONTEXTS) + u32::from(target.context().0);
             return Ok(Path::Local(number as u16));
         }
-        if self.is_dead(node) { Err(Unreachable::Dead(node)) } else { Ok(Path::Torus(node)) }
+        self.gone(node).map_or(Ok(Path::Torus(node)), |gone| Err(Unreachable::Gone(node, gone)))
     }
 
     fn route(&self, target: Endpoint, path: Path) -> Option<Self::Route> {
@@ -147,7 +147,7 @@ impl Port for TestPort {
         data: &[u8],
     ) -> Result<(), Full> {
         // As much as a descriptor has room for.
-        let dead = matches!(path, Path::Torus(node) if self.is_dead(node));
+        let dead = matches!(path, Path::Torus(node) if self.gone(node).is_some());
         if dead || header.len() + data.len() > 24 {
             return Err(Full);
         }
@@ -279,19 +279,21 @@ impl Port for TestPort {
     }
 
     fn deaths(&self) -> u32 {
-        self.world.lock().dead.len() as u32
+        self.world.lock().gone()
     }
 
     fn first_dead(&self) -> Option<u32> {
-        self.world.lock().dead.first().copied()
+        self.world.lock().first_dead
     }
 
-    fn is_dead(&self, node: u32) -> bool {
-        self.world.lock().dead.contains(&node)
+    fn gone(&self, node: u32) -> Option<Gone> {
+        let world = self.world.lock();
+        let ended = world.ended.contains(&node).then_some(Gone::Ended);
+        if world.dead.contains(&node) { Some(Gone::Died) } else { ended }
     }
 
-    fn watch(&mut self, node: u32) {
-        self.world.lock().watched.push(node);
+    fn note_awaited(&mut self, node: Option<u32>) {
+        self.world.lock().awaited.extend(node);
     }
 
     fn node_of(&self, task: u32) -> Option<u32> {
@@ -318,7 +320,7 @@ impl Port for TestPort {
     /// Where packets move by steps, a look at a port does not move any.
     fn is_quiet(&mut self) -> bool {
         let mut state = self.world.lock();
-        let deaths = state.dead.len();
+        let deaths = state.gone() as usize;
         let died = std::mem::replace(&mut self.deaths, deaths) != deaths;
         let stepped = state.stepped;
         let port = state.port(self.me);

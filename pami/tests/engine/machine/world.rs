@@ -56,6 +56,8 @@ pub struct State {
     ports: BTreeMap<Key, PortState>,
     units: Vec<Unit>,
     pub dead: BTreeSet<u32>,
+    pub first_dead: Option<u32>,
+    pub ended: BTreeSet<u32>,
     pub stepped: bool,
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
@@ -65,7 +67,7 @@ pub struct State {
     /// The time, which only passes while somebody sleeps.
     pub now: u64,
     /// Nodes that contexts had looked after, in that order.
-    pub watched: Vec<u32>,
+    pub awaited: Vec<u32>,
     /// A node whose injected packets arrive, and which dies, between a look at a FIFO that finds it empty and the next.
     pub last_words: Option<u32>,
     /// The collective network, if the nodes are on it.
@@ -81,12 +83,14 @@ impl World {
             ports,
             units,
             dead: BTreeSet::new(),
+            first_dead: None,
+            ended: BTreeSet::new(),
             stepped: false,
             moody: 0,
             seen: Vec::new(),
             drives: 0,
             now: 0,
-            watched: Vec::new(),
+            awaited: Vec::new(),
             last_words: None,
             tree: None,
         };
@@ -142,7 +146,7 @@ impl World {
             unit.answers.remove(&node);
         }
         state.units[node as usize].answers.clear();
-        state.dead.insert(node);
+        state.die(node);
         if let Some(tree) = &mut state.tree {
             tree.dead.insert(node);
         }
@@ -175,7 +179,17 @@ impl State {
                 self.step(step);
             }
         }
+        self.die(node);
+    }
+
+    fn die(&mut self, node: u32) {
         self.dead.insert(node);
+        self.first_dead = self.first_dead.or(Some(node));
+    }
+
+    /// Nodes that are gone.
+    pub fn gone(&self) -> u32 {
+        (self.dead.len() + self.ended.len()) as u32
     }
 
     /// Whether the next packet is refused for no reason.

@@ -61,6 +61,8 @@ pub struct Tree {
     pub(super) generations: [u8; CLASS_ROUTES],
     room: usize,
     deaths: usize,
+    /// The first node that died rather than ended.
+    first_dead: Option<u32>,
     steps: u64,
     moves: Vec<Move>,
 }
@@ -75,6 +77,7 @@ impl Tree {
             generations: [0; CLASS_ROUTES],
             room: room.max(1),
             deaths: 0,
+            first_dead: None,
             steps: 0,
             moves: Vec::new(),
         };
@@ -146,6 +149,11 @@ impl Tree {
             self.deaths += 1;
             self.run_alus();
         }
+    }
+
+    /// `node` has died: if it is the first, then it is to blame for all results that there are not.
+    pub fn blame(&mut self, node: u32) {
+        self.first_dead = self.first_dead.or(Some(node));
     }
 
     /// Moves what can move by one place; returns how many packets moved or were combined, 0 if all are blocked or there
@@ -284,6 +292,7 @@ impl Tree {
             let parts = states.iter().filter(|&&state| state == Input::Ready).count();
             let missing =
                 states.iter().find_map(|state| if let Input::Dead(who) = state { Some(*who) } else { None });
+            let missing = missing.map(|missing| self.first_dead.unwrap_or(missing));
             let router = &mut self.routers[rank as usize];
             router.counters.combined += u64::from(parts > 1);
             router.lanes[id].as_deref_mut().and_then(|lane| lane.combine(missing))

@@ -62,6 +62,16 @@ impl<S: Read + Write> TreeSwitch<S> {
         }
     }
 
+    /// The stream of `node`, while it lives.
+    pub fn stream(&self, node: u32) -> Option<&S> {
+        self.stations.get(node as usize)?.stream.as_ref().map(FrameStream::get_ref)
+    }
+
+    /// `node` has died.
+    pub fn blame(&mut self, node: u32) {
+        self.tree.blame(node);
+    }
+
     /// The first half of a round, as [`Switch::exchange`](super::super::switch::Switch::exchange).
     pub fn exchange(&mut self, now: Duration, record: Recorder) -> bool {
         let mut changed = false;

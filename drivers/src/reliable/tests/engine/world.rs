@@ -101,7 +101,7 @@ impl World {
             .map(|node| {
                 let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
                 // However bad the wire, nobody is to be given up.
-                let adapter = Reliable::new(device, node, NODES as u32).with_silence(u64::MAX);
+                let adapter = Reliable::new(device, node, NODES as u32);
                 let setup = Setup {
                     adapter: Some(adapter),
                     node,

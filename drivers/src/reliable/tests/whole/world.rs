@@ -10,6 +10,7 @@ use crate::reliable::tests::wire::{Faults, Lossy, Memory, Wire};
 use crate::reliable::tests::{elapse, now};
 use crate::unit::{MessageUnit, Setup};
 use pami::client::Sharing;
+use pami::device::Gone;
 use pami::mapping::{MapOrder, TaskMap};
 use pami::{Active, Client, ClientBuilder, Context, Message, Region, Rights, Shared};
 use std::boxed::Box;
@@ -19,8 +20,8 @@ const MTU: usize = 300;
 const BUFFERS: usize = 64;
 /// No run may take longer, in virtual time.
 const LIMIT_NS: u64 = 600_000_000_000;
-/// However bad the wires, whoever lives is heard of more often.
-const SILENCE_NS: u64 = 60_000_000_000;
+/// How long after a node's death the network tells.
+const NOTICE_NS: u64 = 50_000_000;
 /// A region is a word to count with, then bytes that never change, then a stripe for each context to put into.
 pub const COUNTER: usize = 64;
 pub const SOURCE: usize = 1024;
@@ -80,7 +81,7 @@ impl World {
         let units: Vec<&'static Unit> = (0..NODES as u32)
             .map(|node| {
                 let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
-                let adapter = Some(Reliable::new(device, node, NODES as u32).with_silence(SILENCE_NS));
+                let adapter = Some(Reliable::new(device, node, NODES as u32));
                 let contexts = CONTEXTS as u8;
                 MessageUnit::start(Setup { adapter, node, map, contexts, harts: 1, agent: None }).unwrap()
             })
@@ -130,6 +131,7 @@ impl World {
         self.wire.turn(seed, faults(&mut dice));
         let mut orders = 4 + dice.below(50);
         let death = (self.trouble == Trouble::Death).then(|| dice.below(orders));
+        let mut death_at = u64::MAX;
         let end = now() + LIMIT_NS;
         while orders > 0 || !self.is_idle() {
             assert!(now() < end, "not done in time: {:?}", self.book.notes().open);
@@ -139,11 +141,16 @@ impl World {
                 if death == Some(orders) {
                     self.book.notes().killed = Some(NODES as u32 - 1);
                     self.wire.network().cut[NODES - 1] = true;
+                    death_at = now() + NOTICE_NS;
                 }
             }
             let moved = self.round(&mut dice);
+            if now() >= death_at {
+                death_at = u64::MAX;
+                self.units[..NODES - 1].iter().for_each(|unit| unit.announce(NODES as u32 - 1, Gone::Died));
+            }
             if orders == 0 && self.is_dying() {
-                // Nobody but those who wait, and sleep, will find out.
+                // Those who wait, and sleep, hear of it.
                 for actor in 0..ACTORS - CONTEXTS {
                     self.contexts[actor].wait_for(500_000_000, |_| false);
                 }

@@ -1,0 +1,97 @@
+//! Who computes is alive, who is dead is known to be (SPEC R-2).
+
+use std::time::Duration;
+use tests::{expect_clean, on_both_architectures};
+use xtask::run::{Ending, Harm};
+use xtask::{Arch, KillWhen, Outcome, Run};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// `short` seconds, or `long` ones where tests run at full size.
+fn seconds(short: u64, long: u64) -> u64 {
+    if std::env::var_os("PAMIR_LONG").is_some() { long } else { short }
+}
+
+/// All nodes but `dead` ended with its name, and nobody else's.
+#[track_caller]
+fn expect_death(outcome: &Outcome, dead: usize) {
+    assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
+    for (rank, node) in outcome.nodes.iter().enumerate().filter(|&(rank, _)| rank != dead) {
+        assert!(node.status().is_some_and(|status| status != 0), "node {rank}: {}", outcome.explain());
+        let named = |other: usize| node.said(&format!("node {other} is dead"));
+        assert!(named(dead), "node {rank} does not name node {dead}: {}", outcome.explain());
+        let blamed = (0..outcome.nodes.len()).find(|&other| other != dead && named(other));
+        assert_eq!(blamed, None, "node {rank} blames another: {}", outcome.explain());
+    }
+}
+
+/// A run of `job`, in which a node dies when some node has said `words`.
+fn dies(arch: Arch, job: &str, args: &[&str], dead: u32, words: &str) -> Outcome {
+    let run = Run::new(job).arch(arch).torus("2x2").harts(1).args(args.iter().copied()).timeout(DEADLINE);
+    let outcome = run.kill_node_at(dead, KillWhen::Line(words.into())).go_on().run().unwrap();
+    expect_death(&outcome, dead as usize);
+    outcome
+}
+
+on_both_architectures! {
+    fn r2_a_task_that_computes_is_not_dead_and_loses_nothing(arch) {
+        // Longer than any silence that was ever taken for death; with an agent core on one architecture, or on both.
+        let seconds = seconds(12, 60).to_string();
+        for agent in [arch == Arch::Aarch64, arch == Arch::Riscv64] {
+            if !agent && std::env::var_os("PAMIR_LONG").is_none() && arch == Arch::Aarch64 {
+                continue;
+            }
+            if agent && std::env::var_os("PAMIR_LONG").is_none() && arch == Arch::Riscv64 {
+                continue;
+            }
+            let run = Run::new("alive").arch(arch).torus("2x2").harts(2).agent_core(agent);
+            let outcome = run.args(["--seconds", &seconds, "--wait", "fence"]).timeout(DEADLINE).run().unwrap();
+            expect_clean(&outcome);
+            assert!(outcome.nodes[1..].iter().all(|node| node.said("was answered")), "{}", outcome.explain());
+            assert!(outcome.nodes.iter().all(|node| node.end().and_then(|end| end.number("dead")) == Some(0)));
+        }
+    }
+
+    fn r2_the_death_of_a_node_is_named_by_all_whatever_they_wait_for(arch) {
+        for wait in ["message", "fence", "barrier"] {
+            // The one that all wait for, without its doing anything, and then one that nobody wants anything of.
+            dies(arch, "alive", &["--seconds", "3600", "--wait", wait], 0, "computes for");
+        }
+        // Nobody sends anything at all.
+        let run = Run::new("idle").arch(arch).torus("2x2").args(["--seconds", "3600"]).timeout(DEADLINE);
+        expect_death(&run.kill("node=3@300ms").run().unwrap(), 3);
+    }
+
+    fn r2_a_node_whose_link_closes_is_named_by_all(arch) {
+        let run = Run::new("idle").arch(arch).torus("2x2").args(["--seconds", "3600"]).timeout(DEADLINE);
+        let outcome = run.cut("node=2@300ms").run().unwrap();
+        expect_death(&outcome, 2);
+        assert!(outcome.failures().any(|failure| failure == "node 2 is dead: its connection to the torus has ended"));
+    }
+
+    fn r2_a_node_that_merely_ended_before_is_not_blamed(arch) {
+        // Tasks 1 and 2 return at once; task 0 waits for task 3, which dies.
+        let run = Run::new("stalled").arch(arch).torus("2x2").harts(1).args(["--messages", "20000"]).timeout(DEADLINE);
+        let run = run.kill_node_at(3, KillWhen::Line("posted".into())).go_on();
+        let outcome = run.run().unwrap();
+        assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
+        assert_eq!([1, 2].map(|node: usize| outcome.nodes[node].status()), [Some(0); 2], "{}", outcome.explain());
+        assert!(outcome.nodes[0].said("node 3 is dead"), "{}", outcome.explain());
+        assert!(!outcome.nodes[0].said("node 1 is dead") && !outcome.nodes[0].said("node 2 is dead"));
+        assert!(outcome.nodes[0].status().is_some_and(|status| status != 0));
+    }
+
+    fn r2_a_node_that_was_paused_goes_on_as_if_nothing_was(arch) {
+        // Longer than any silence that was ever taken for death, if it is to be that long.
+        let length = Duration::from_secs(seconds(3, 45));
+        let jobs: [(&str, &[&str]); 2] = [
+            ("coll", &["--collective", "allreduce", "--algorithm", "tree-network,ring", "--sizes", "8", "--rounds", "3000"]),
+            ("halo3d", &[]),
+        ];
+        for (job, args) in jobs {
+            let run = Run::new(job).arch(arch).torus("2x2").harts(1).args(args.iter().copied()).timeout(2 * DEADLINE);
+            let outcome = run.pause_node_at(2, length, KillWhen::After(Duration::from_millis(200))).run().unwrap();
+            outcome.expect_success();
+        }
+    }
+}
