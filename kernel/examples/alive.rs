@@ -68,14 +68,15 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             end(&mut context)?;
         }
     }
-    if wait == Wait::Barrier {
-        context.collect(Collect::new(WORLD, Collective::Barrier, done))?;
-        end(&mut context)?;
-    }
-    if task.number() > 0 {
+    if task.number() > 0 && wait != Wait::Barrier {
         context.wait(|_| answers.load(Relaxed) == 1);
-        defmt::println!("was answered");
     }
+    // Nobody goes before all have what they asked for.
+    ended.store(0, Relaxed);
+    context.collect(Collect::new(WORLD, Collective::Barrier, done))?;
+    end(&mut context)?;
+    context.wait(|_| task.number() == 0 || answers.load(Relaxed) == 1);
+    defmt::println!("was answered");
     Ok(())
 }
 

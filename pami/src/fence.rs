@@ -192,7 +192,9 @@ impl<P: Port> Active<P> {
                     }
                     let _ = state.owed.push(target);
                 }
-                Err(Unreachable::Gone(node, gone)) => operation.result = Err(OperationError::gone(node, gone)),
+                Err(Unreachable::Gone(node, gone)) => {
+                    operation.result = Err(OperationError::gone(node, gone))
+                }
                 // Nothing was ever sent there.
                 Err(Unreachable::NoSuchEndpoint) => {}
             }

@@ -196,10 +196,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let mut owing = self.owing;
         while let Some(index) = owing.pop() {
             let Some(peer) = self.peers.get(index) else { continue };
-            if all || peer.receiver.is_due(now) {
-                if !self.tell(index, Flags::empty()) {
-                    return;
-                }
+            if (all || peer.receiver.is_due(now)) && !self.tell(index, Flags::empty()) {
+                return;
             }
         }
     }

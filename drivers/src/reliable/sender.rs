@@ -118,7 +118,8 @@ impl Sender {
 
     /// Starts the timer anew if anything waits for it.
     fn restart_timer(&mut self, now: u64) {
-        self.timer = if self.outstanding() > 0 { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
+        self.timer =
+            if self.outstanding() > 0 { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
     }
 
     /// The timer ended; it starts anew and runs longer.

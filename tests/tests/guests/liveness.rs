@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 use tests::{expect_clean, on_both_architectures};
-use xtask::run::{Ending, Harm};
+use xtask::run::Ending;
 use xtask::{Arch, KillWhen, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// `short` seconds, or `long` ones where tests run at full size.
-fn seconds(short: u64, long: u64) -> u64 {
-    if std::env::var_os("PAMIR_LONG").is_some() { long } else { short }
+/// Whether tests run at full size.
+fn long() -> bool {
+    std::env::var_os("PAMIR_LONG").is_some()
+}
+
+/// So many seconds, or more where tests run at full size.
+fn seconds(short: u64, full: u64) -> u64 {
+    if long() { full } else { short }
 }
 
 /// All nodes but `dead` ended with its name, and nobody else's.
@@ -37,13 +42,8 @@ on_both_architectures! {
     fn r2_a_task_that_computes_is_not_dead_and_loses_nothing(arch) {
         // Longer than any silence that was ever taken for death; with an agent core on one architecture, or on both.
         let seconds = seconds(12, 60).to_string();
-        for agent in [arch == Arch::Aarch64, arch == Arch::Riscv64] {
-            if !agent && std::env::var_os("PAMIR_LONG").is_none() && arch == Arch::Aarch64 {
-                continue;
-            }
-            if agent && std::env::var_os("PAMIR_LONG").is_none() && arch == Arch::Riscv64 {
-                continue;
-            }
+        let agents: &[bool] = if long() { &[false, true] } else { &[arch == Arch::Aarch64] };
+        for &agent in agents {
             let run = Run::new("alive").arch(arch).torus("2x2").harts(2).agent_core(agent);
             let outcome = run.args(["--seconds", &seconds, "--wait", "fence"]).timeout(DEADLINE).run().unwrap();
             expect_clean(&outcome);
@@ -54,7 +54,6 @@ on_both_architectures! {
 
     fn r2_the_death_of_a_node_is_named_by_all_whatever_they_wait_for(arch) {
         for wait in ["message", "fence", "barrier"] {
-            // The one that all wait for, without its doing anything, and then one that nobody wants anything of.
             dies(arch, "alive", &["--seconds", "3600", "--wait", wait], 0, "computes for");
         }
         // Nobody sends anything at all.

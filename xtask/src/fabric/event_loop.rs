@@ -1,10 +1,10 @@
 //! One thread, one epoll: waits for readiness and commands, then runs rounds of the switch.
 
-use super::{Config, Fate};
 use super::pcap::Capture;
 use super::statistics::Statistics;
 use super::switch::Switch;
 use super::tree::TreeSwitch;
+use super::{Config, Fate};
 use mio::net::{UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::fs::File;

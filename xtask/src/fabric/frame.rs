@@ -4,8 +4,8 @@
 //! [`FABRIC`]. Between nodes that mend losses the type is 0x88B6, and a link header comes before the packet or
 //! stands alone; what it says is no concern of the fabric's.
 
-use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use super::Fate;
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{ENDED, Envelope, Header, Kind, Packet};
 use zerocopy::IntoBytes;
 

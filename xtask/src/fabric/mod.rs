@@ -66,8 +66,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 /// The longest Ethernet frame that is carried, in bytes.

@@ -1,6 +1,5 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the torus.
 
-use super::{Config, Fate};
 use super::faults::LinkDown;
 use super::frame::{self, Addresses, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC};
 use super::mishap::Mishaps;
@@ -9,6 +8,7 @@ use super::pcap::Capture;
 use super::statistics::{Dropped, FaultCounts, NodeStatistics, Statistics, Traffic};
 use super::stream::FrameStream;
 use super::torus::{Packet, Torus};
+use super::{Config, Fate};
 use pami::topology::TorusShape;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
