@@ -1,17 +1,19 @@
 //! The geometry, the memory and the clock.
 
 use super::arguments::Arguments;
+use super::board::{self, Board, HANDLE};
 use super::case::{Case, WORD, get, put};
 use super::floats;
 use heapless::Vec;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
-    OperationError, Rectangle, Shared, Task,
+    OperationError, Rectangle, RegionHandle, Shared, Task,
 };
 use pami::collective::selection::Candidate;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Query, Reducer, Tuning, cost};
 use pami::topology::{MAX_DIMENSIONS, TorusCoord};
 use spin::Mutex;
+use zerocopy::{FromBytes, IntoBytes};
 
 const GEOMETRY: GeometryId = GeometryId(1);
 /// Rounds before those that count.
@@ -33,6 +35,8 @@ pub struct Bench {
     input: Shared,
     output: Shared,
     scratch: Shared,
+    /// Where barriers show whether they are any; there if some are run.
+    board: Option<Board>,
     /// For results of the benchmark itself.
     verdict: [Shared; 3],
 }
@@ -42,8 +46,8 @@ pub struct Row {
     pub average_ns: u64,
     pub least_ns: u64,
     pub greatest_ns: u64,
-    /// Ranks with a wrong result.
-    pub wrong: u64,
+    /// This rank's result was wrong.
+    pub wrong: bool,
 }
 
 impl Bench {
@@ -69,10 +73,14 @@ impl Bench {
             input: none()?,
             output: none()?,
             scratch: none()?,
+            board: None,
             verdict,
         };
         bench.create()?;
         bench.provide(arguments)?;
+        if arguments.collectives.contains(&Collective::Barrier) {
+            bench.board = Some(bench.set_up_boards()?);
+        }
         Ok(bench)
     }
 
@@ -111,6 +119,34 @@ impl Bench {
         self.output = memory.buffer(output)?.share();
         self.scratch = memory.buffer(scratch)?.share();
         Ok(())
+    }
+
+    /// Every rank learns where the boards of all are.
+    fn set_up_boards(&mut self) -> Result<Board, JobError> {
+        let (task, ranks) = (self.task, self.size as usize);
+        let memory = task.memory();
+        let own = board::register(task, &mut self.context, ranks)?;
+        let (mine, all) = (memory.buffer(HANDLE)?.share(), memory.buffer(ranks * HANDLE)?.share());
+        let outside = |_| JobError::Other("a handle outside its memory");
+        mine.write(0, own.handle().as_bytes()).map_err(outside)?;
+        self.context.collect(Collect {
+            input: Some((mine, 0)),
+            output: Some((all.clone(), 0)),
+            blocks: Blocks::equal(HANDLE),
+            sources: Blocks::equal(HANDLE),
+            algorithm: Some((Algorithm::Ring, Tuning { radix: 2, chunk: 1 })),
+            ..Collect::new(GEOMETRY, Collective::Allgather, self.done)
+        })?;
+        self.wait()?;
+        let members = self.context.geometry(GEOMETRY).map(|geometry| *geometry.members);
+        let mut boards = (0..self.size).map(|rank| {
+            let mut bytes = [0; HANDLE];
+            all.read(rank as usize * HANDLE, &mut bytes).ok()?;
+            Some((members?.endpoint(rank)?, RegionHandle::read_from_bytes(&bytes).ok()?))
+        });
+        let first = (self.context.endpoint(), own.handle());
+        let boards = memory.fill(ranks, || boards.next().flatten().unwrap_or(first))?;
+        Board::new(task, self.rank, own, boards)
     }
 
     pub fn rank(&self) -> u32 {
@@ -184,7 +220,7 @@ impl Bench {
     /// Measures a case.
     pub fn row(&mut self, case: &Case, rounds: u32) -> Result<Row, JobError> {
         let barrier = self.case();
-        let (mut elapsed, mut wrong) = (0, 0);
+        let (mut elapsed, mut wrong) = (0, false);
         for round in 0..WARM_UP + rounds {
             let case = Case { round, ..*case };
             // The first result and the last are looked at.
@@ -193,21 +229,24 @@ impl Bench {
                 case.fill(&self.input, &self.output);
             }
             self.run(&barrier)?;
+            let board = self.board.as_mut().filter(|_| checks && case.what == Collective::Barrier);
+            if let Some(board) = board {
+                board.write(self.task, &mut self.context)?;
+            }
             let start = self.task.now_ns();
             self.run(&case)?;
             if round >= WARM_UP {
                 elapsed += self.task.now_ns() - start;
             }
-            if checks && !case.holds(&self.output) {
-                wrong = 1;
-            }
+            let all_met = self.board.as_ref().is_none_or(Board::holds);
+            wrong |= checks && !(case.holds(&self.output) && all_met);
         }
         let mean = elapsed / u64::from(rounds);
         Ok(Row {
             average_ns: self.over_all(Operator::Sum, mean)? / u64::from(self.size),
             least_ns: self.over_all(Operator::Min, mean)?,
             greatest_ns: self.over_all(Operator::Max, mean)?,
-            wrong: self.over_all(Operator::Sum, wrong)?,
+            wrong,
         })
     }
 

@@ -5,6 +5,8 @@
 //! Warm-up rounds do not count. Bandwidth is bytes over average latency. The bytes are those of the vector, or of each
 //! block. Times are of the host that emulates the nodes: compare the rows of one run, not runs.
 //!
+//! Every rank looks at its own results, and fails by itself if one is wrong. Of a barrier it looks at what all wrote before it.
+//!
 //! The geometry is all tasks, as a rectangle of the torus. Arguments:
 //!
 //! | argument | meaning |
@@ -21,6 +23,7 @@
 
 mod arguments;
 mod bench;
+mod board;
 mod case;
 mod floats;
 mod list;
@@ -56,7 +59,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             "collective     algorithm             bytes     avg us     min us     max us        MB/s"
         );
     }
-    let (mut rows, mut wrong) = (0, 0);
+    let (mut rows, mut wrong) = (0, 0u32);
     for &what in &arguments.collectives {
         // A barrier has no data.
         let sizes = if what == pami::collective::Collective::Barrier { &[0][..] } else { &arguments.sizes };
@@ -71,15 +74,15 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             for algorithm in runs {
                 let row = bench.row(&Case { algorithm, ..case }, arguments.rounds)?;
                 rows += 1;
-                wrong += row.wrong;
-                if bench.rank() == 0 {
+                wrong += u32::from(row.wrong);
+                if bench.rank() == 0 || row.wrong {
                     print(&Case { algorithm, ..case }, &row);
                 }
             }
         }
     }
     if bench.rank() == 0 {
-        defmt::println!("{=u32} rows, {=u64} wrong results", rows, wrong);
+        defmt::println!("{=u32} rows, {=u32} wrong results", rows, wrong);
     }
     match (rows, wrong) {
         (0, _) => Err(JobError::Other("no algorithm of these is valid here: see --list")),
@@ -101,8 +104,8 @@ fn print(case: &Case, row: &bench::Row) {
     }
     let kilobytes = case.bytes as u64 * 1_000_000 / row.average_ns.max(1);
     let _ = write!(line, " {:>7}.{:03}", kilobytes / 1000, kilobytes % 1000);
-    if row.wrong > 0 {
-        let _ = write!(line, "  WRONG at {} ranks", row.wrong);
+    if row.wrong {
+        let _ = write!(line, "  WRONG at rank {}", case.rank);
     }
     defmt::println!("{=str}", line.as_str());
 }

@@ -27,9 +27,12 @@ pub struct Shared {
     pub phases: Vec<Phase, 16>,
     /// For each phase, packets of each endpoint.
     packets: &'static [[AtomicU64; MOST]],
-    /// For each phase, endpoints that wait for it to begin, whether it has ended, endpoints that know that.
+    /// For each phase, endpoints that wait for it to begin, how often it was called, how often its callback was and with an
+    /// error, endpoints that know that.
     ready: &'static [AtomicU32],
+    called: &'static [AtomicU32],
     ended: &'static [AtomicU32],
+    failed: &'static [AtomicU32],
     counted: &'static [AtomicU32],
     /// For each phase, the task's endpoints as one.
     joints: Vec<Joint, 16>,
@@ -54,23 +57,42 @@ impl Shared {
         let (memory, root) = (task.memory(), task.number() == 0);
         let counters = || memory.fill(phases.len(), || AtomicU32::new(0));
         let packets = memory.fill(phases.len(), || core::array::from_fn(|_| AtomicU64::new(0)))?;
-        let (ready, ended, counted) = (&*counters()?, &*counters()?, &*counters()?);
+        let (ready, called, ended) = (&*counters()?, &*counters()?, &*counters()?);
+        let (failed, counted) = (&*counters()?, &*counters()?);
         let (mut joints, mut done) = (Vec::new(), Vec::new());
         for phase in phases {
             let own = if root { usize::from(phase.endpoints) } else { 1 };
             let _ = joints.push(Joint::new(task, &posters[..own.min(posters.len())])?);
             let number = phase.number as usize;
             let call = memory.place(move |_: &mut Active, completion: Completion| {
-                ended[number].store(1 + u32::from(completion.result.is_err()), Relaxed);
+                failed[number].fetch_add(u32::from(completion.result.is_err()), Relaxed);
+                ended[number].fetch_add(1, Relaxed);
             })?;
             let _ = done.push(Done { call, cookie: 0 });
         }
-        Ok(Self { data, phases: phases.clone(), packets, ready, ended, counted, joints, done, root })
+        Ok(Self {
+            data,
+            phases: phases.clone(),
+            packets,
+            ready,
+            called,
+            ended,
+            failed,
+            counted,
+            joints,
+            done,
+            root,
+        })
     }
 
     pub fn counts(&self, phase: &Phase) -> Counts {
         let packets = || self.packets[phase.number as usize].iter().map(|packets| packets.load(Relaxed));
         Counts { all: packets().sum(), busiest: packets().max().unwrap_or(0) }
+    }
+
+    /// How often a phase was called in this task, and how often that it is complete was told.
+    pub fn calls(&self, phase: &Phase) -> [u32; 2] {
+        [self.called, self.ended].map(|counters| counters[phase.number as usize].load(Relaxed))
     }
 
     /// Endpoints of this task in a phase.
@@ -201,11 +223,12 @@ impl Team {
                 divided: true,
                 ..Collect::new(id, phase.what, shared.done[number])
             };
+            shared.called[number].fetch_add(1, Relaxed);
             shared.joints[number].issue(&self.contexts[0], collect)?;
         }
         self.until(|| shared.ended[number].load(Relaxed) > 0);
         let elapsed = self.task.now_ns() - start;
-        if shared.ended[number].load(Relaxed) > 1 {
+        if shared.failed[number].load(Relaxed) > 0 {
             return Err(JobError::Other("a collective did not end well"));
         }
         for (place, context) in self.contexts.iter().enumerate() {

@@ -1,12 +1,13 @@
 //! Collectives at run time: every algorithm gives what a plain loop gives, whatever the order of things (SPEC G-3).
 
-use crate::scene::ends;
+use crate::scene::{Port, ends};
 use crate::stage::{Case, LIMITS, Play, Stage, domains};
 use pami::collective::{Algorithm, Collective};
 use pami::geometry::{Members, Rectangle};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::topology::TorusShape;
-use pami::{Collect, GeometryId, Limits, WORLD};
+use pami::{Active, Collect, Completion, Done, GeometryId, Limits, WORLD};
+use std::sync::Mutex;
 
 pub const COLLECTIVES: [Collective; 11] = [
     Collective::Barrier,
@@ -201,6 +202,41 @@ fn g3_a_member_may_be_far_behind_the_others() {
     stage.settle("catching up", || ended.lock().unwrap().len() == 4 * count);
     assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
     let _ = members;
+}
+
+#[test]
+fn g3_what_all_wrote_before_a_barrier_all_read_after_it() {
+    let mut stage = Stage::on_tree(8, 2, 1, 4, Limits { domains: Some(domains(4, 2)), ..LIMITS });
+    let barriers = [Algorithm::Dissemination, Algorithm::Nary, Algorithm::Affinity, Algorithm::TreeNetwork];
+    for (algorithm, late) in barriers.into_iter().map(Some).chain([None]).zip([7, 0, 3, 5, 4]) {
+        let board: &Board = crate::scene::leak(Board::default());
+        let call = crate::scene::leak(move |_: &mut Active<Port>, completion: Completion| {
+            assert_eq!(completion.result, Ok(()));
+            board.read.lock().unwrap().push(board.written.lock().unwrap().len());
+        });
+        let barrier = Case { what: Collective::Barrier, algorithm, size: 8, ..Case::default() };
+        let mut others: Vec<u32> = (0..8).filter(|&rank| rank != late).collect();
+        while let Some(count) = others.len().checked_sub(1) {
+            let rank = others.swap_remove(stage.random.below(count + 1));
+            board.written.lock().unwrap().push(rank);
+            let collect = barrier.call([None, None], Done { call, cookie: 0 });
+            stage.contexts[rank as usize].collect(collect).unwrap();
+            (0..20).for_each(|_| stage.tick());
+        }
+        stage.rest();
+        board.written.lock().unwrap().push(late);
+        let collect = barrier.call([None, None], Done { call, cookie: 0 });
+        stage.contexts[late as usize].collect(collect).unwrap();
+        stage.settle("the barrier", || board.read.lock().unwrap().len() == 8);
+        assert_eq!(*board.read.lock().unwrap(), [8; 8], "{algorithm:?}: marks that each has read");
+    }
+}
+
+/// What ranks have written, and how many marks each has found.
+#[derive(Default)]
+struct Board {
+    written: Mutex<Vec<u32>>,
+    read: Mutex<Vec<usize>>,
 }
 
 /// The collectives that take scratch memory and can do with little of it.

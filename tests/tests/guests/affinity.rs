@@ -29,8 +29,8 @@ on_both_architectures! {
         }
     }
 
-    fn a2_harts_have_the_same_numbers_and_places_whichever_boots(arch) {
-        // The firmware of one architecture lets any hart boot, so every node is another try.
+    fn a2_a_task_is_on_the_hart_with_its_number_and_place_on_every_node(arch) {
+        // The firmware of one architecture lets any hart boot; that must not show.
         let run = Run::new("harts").arch(arch).torus("4").topology("2x1x2").mode(Mode::Vn).timeout(DEADLINE);
         let outcome = run.run().unwrap();
         expect_clean(&outcome);

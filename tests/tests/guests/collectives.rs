@@ -180,45 +180,93 @@ on_both_architectures! {
     }
 }
 
-/// Rows of the table of job `endpoints`: collective, endpoints of the root, speed-up.
-fn speed_ups(outcome: &Outcome) -> Vec<(String, u64, f64)> {
-    let rows = outcome.lines().filter_map(|line| {
-        let words: Vec<&str> = line.text.split_whitespace().collect();
-        let [what @ ("broadcast" | "scatter" | "gather"), endpoints, _, _, _, _, speed_up, _] = words[..]
-        else {
-            return None;
-        };
-        Some((what.to_owned(), endpoints.parse().unwrap(), speed_up.parse().unwrap()))
-    });
-    rows.collect()
+/// A row of the table of job `endpoints`.
+struct Share {
+    what: String,
+    endpoints: u64,
+    /// Packets of data that all endpoints of the root queued or took, and the busiest.
+    packets: u64,
+    busiest: u64,
+    calls: u64,
+    completions: u64,
 }
 
+impl Share {
+    fn all(outcome: &Outcome) -> Vec<Self> {
+        let rows = outcome.lines().filter_map(|line| {
+            let words: Vec<&str> = line.text.split_whitespace().collect();
+            let [what @ ("broadcast" | "scatter" | "gather"), ref numbers @ ..] = words[..] else {
+                return None;
+            };
+            let numbers: Vec<u64> = numbers.iter().map(|word| word.parse().unwrap()).collect();
+            let [endpoints, packets, busiest, calls, completions, _] = numbers[..] else { return None };
+            Some(Self { what: what.to_owned(), endpoints, packets, busiest, calls, completions })
+        });
+        rows.collect()
+    }
+}
+
+/// The root, task 0, in the middle of its four neighbours: bytes that left over each link of a node.
+fn used_links(outcome: &Outcome, node: usize) -> Vec<u64> {
+    outcome.fabric.nodes[node].links.map(|link| link.bytes).into_iter().filter(|&bytes| bytes > 0).collect()
+}
+
+/// Bytes that a collective of the job `endpoints` may put on a link besides the data: headers, barriers, acknowledgements,
+/// and what a slow host makes go twice.
+fn with_rest(outcome: &Outcome, data: u64) -> u64 {
+    let resent =
+        outcome.nodes.iter().map(|node| node.end().and_then(|end| end.number::<u64>("resent")).unwrap());
+    data + data / 5 + resent.sum::<u64>() * (4096 + 128)
+}
+
+const NEIGHBOURS: [usize; 4] = [1, 2, 3, 6];
+
 on_both_architectures! {
-    fn g5_endpoints_of_the_root_are_as_much_faster_as_there_are_endpoints_or_links(arch) {
-        // Four links, each to a node of its own.
+    fn g4_g5_endpoints_of_the_root_share_its_packets_and_each_link_carries_a_portion_once(arch) {
+        const BYTES: u64 = 32768;
+        // Four links, each to a node of its own; three collectives with 1, 2, 4 and 8 endpoints each.
         let run = Run::new("endpoints").arch(arch).torus("3x3").harts(4).contexts(8).timeout(DEADLINE);
         let outcome = run.args(["--bytes", "32768"]).run().unwrap();
-        outcome.expect_success();
-        let rows = speed_ups(&outcome);
+        expect_clean(&outcome);
+        let rows = Share::all(&outcome);
         assert_eq!(rows.len(), 12, "{}", outcome.explain());
-        for (what, endpoints, speed_up) in rows.iter().filter(|row| row.0 != "broadcast") {
-            let least = 0.9 * (*endpoints).min(4) as f64;
-            assert!(*speed_up >= least, "{what} with {endpoints}: {speed_up}");
+        for row in &rows {
+            // Endpoints that have no neighbour to serve do nothing.
+            let (what, endpoints, each) = (&row.what, row.endpoints, row.packets.div_ceil(row.endpoints.min(4)));
+            assert!(row.busiest <= each, "{} of {} by one of {endpoints}, {what}", row.busiest, row.packets);
+            let alone = rows.iter().find(|row| row.what == *what && row.endpoints == 1).unwrap();
+            assert_eq!((row.packets, alone.busiest), (alone.packets, alone.packets), "{what} with {endpoints}");
         }
+        // What the fabric counted: broadcasts and scatters out over each link of the root, gathers in over the neighbours'.
+        let out = used_links(&outcome, 0);
+        let most = with_rest(&outcome, 8 * BYTES);
+        assert_eq!(out.len(), 4, "{out:?}");
+        assert!(out.iter().all(|bytes| (8 * BYTES..most).contains(bytes)), "{out:?}");
+        let busiest = NEIGHBOURS.map(|node| used_links(&outcome, node).into_iter().max().unwrap_or(0));
+        let most = with_rest(&outcome, 4 * BYTES);
+        assert!(busiest.iter().all(|bytes| (4 * BYTES..most).contains(bytes)), "{busiest:?}");
     }
 
-    fn g4_each_link_of_the_root_carries_its_share_and_no_more(arch) {
+    fn g4_a_link_of_the_root_carries_no_more_than_its_portion_and_the_headers(arch) {
         const BYTES: u64 = 65536;
         let run = Run::new("endpoints").arch(arch).torus("3x3").harts(2).contexts(4).timeout(DEADLINE);
         let args = ["--collective", "scatter", "--endpoints", "4", "--bytes", "65536"];
         let outcome = run.args(args).run().unwrap();
-        outcome.expect_success();
-        let links = outcome.fabric.nodes[0].links.map(|link| link.bytes);
-        let used: Vec<u64> = links.into_iter().filter(|&bytes| bytes > 0).collect();
-        assert_eq!(used.len(), 4, "{links:?}");
-        // Headers, barriers and acknowledgements are little beside the portions; a slow host makes packets go twice.
-        let resent: u64 = outcome.nodes[0].end().and_then(|end| end.number("resent")).unwrap();
-        let most = BYTES + BYTES / 5 + resent * (BYTES / 16 + 128);
-        assert!(used.iter().all(|&bytes| (BYTES..most).contains(&bytes)), "{links:?}, {resent} resent");
+        expect_clean(&outcome);
+        let (used, most) = (used_links(&outcome, 0), with_rest(&outcome, BYTES));
+        assert_eq!(used.len(), 4, "{used:?}");
+        assert!(used.iter().all(|bytes| (BYTES..most).contains(bytes)), "{used:?}, at most {most}");
+    }
+
+    fn g8_one_call_is_one_collective_whatever_the_number_of_endpoints(arch) {
+        // The job checks the data, and that the call is the same whether the root has one endpoint or four.
+        let run = Run::new("endpoints").arch(arch).torus("2x2").harts(2).contexts(4).timeout(DEADLINE);
+        let outcome = run.args(["--collective", "broadcast", "--bytes", "5000"]).run().unwrap();
+        expect_clean(&outcome);
+        let rows = Share::all(&outcome);
+        assert_eq!(rows.iter().map(|row| row.endpoints).collect::<Vec<_>>(), [1, 2, 4], "{}", outcome.explain());
+        for row in rows {
+            assert_eq!((row.calls, row.completions), (1, 1), "{} endpoints", row.endpoints);
+        }
     }
 }

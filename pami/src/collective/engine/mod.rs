@@ -22,8 +22,12 @@
 //! [`Limits::early`] places. When those are full the arrival stays in front of its FIFO (SPEC
 //! P-11), and with it all that is behind it. To keep that from happening, members cannot run far ahead of each other:
 //! a collective begins when all but [`WINDOW`] before it in its geometry are done here, and after [`WINDOW`] collectives in
-//! a row that some member may leave before another has begun, such as broadcasts, the next begins with a barrier. A member
-//! thus gets at most the messages of twice as many collectives early.
+//! a row that some member may leave before another has begun, such as broadcasts, the next begins with a barrier, which goes
+//! by affinity domains and is counted as the collectives are (SPEC A-6). A member thus gets at most the messages of twice as
+//! many collectives early.
+//!
+//! Reductions that need more scratch memory than every member has go in runs ([`Collect::scratch_limit`]). In runs every
+//! message is cleared first, however short.
 //!
 //! # Errors
 //!

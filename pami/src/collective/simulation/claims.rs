@@ -1,7 +1,7 @@
 //! Every algorithm against plain loops.
 
 use super::reference::{expected, memory, value, values};
-use super::{Operator, describe, run};
+use super::{Operator, describe, run, waits_for};
 use crate::affinity::{Domains, HartPlace};
 use crate::collective::catalogue::{self, CATALOGUE, Entry, Metadata};
 use crate::collective::{Algorithm, Blocks, Call, Collective, Grid, Tuning};
@@ -325,5 +325,24 @@ fn g9_sums_of_floats_have_the_same_bits_at_all_ranks_and_in_all_runs() {
             let outputs: Vec<_> = runs.flat_map(|run| run.outputs).collect();
             assert!(outputs.iter().all(|output| *output == outputs[0]), "{}", describe(&calls[0]));
         }
+    }
+}
+
+#[test]
+fn g3_nobody_leaves_a_barrier_before_all_have_come() {
+    for size in 2..=33 {
+        let world = World::new(size);
+        let domains = world.domains();
+        for entry in catalogue::entries(Collective::Barrier) {
+            let calls = world.calls(entry, &domains, Blocks::equal(0));
+            for late in 0..size {
+                assert!(waits_for(&calls, late, late.into()), "rank {late} late: {}", describe(&calls[0]));
+            }
+        }
+        // What is no barrier is found out: who gets a broadcast waits for the root and for nobody else.
+        let broadcast = catalogue::entry(Collective::Broadcast, Algorithm::Flat).unwrap();
+        let calls = world.calls(broadcast, &domains, Blocks::equal(1));
+        assert!(waits_for(&calls, 0, 1));
+        assert!((1..size).all(|late| size == 2 || !waits_for(&calls, late, late.into())), "{size} ranks");
     }
 }

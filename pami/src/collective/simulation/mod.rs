@@ -123,6 +123,34 @@ pub(crate) fn run_instructed<'a>(
     seed: u64,
     instructed: impl Fn(u32) -> bool,
 ) -> Outcome {
+    let mut network = network(calls, memory, operator, seed, instructed);
+    network.run();
+    Outcome {
+        outputs: network.ranks.into_iter().map(|rank| std::mem::take(&mut { rank }.memory[1])).collect(),
+        messages: network.messages,
+    }
+}
+
+/// Whether nobody is done before a rank that is late has begun. All others do what they can before that.
+pub(crate) fn waits_for<'a>(calls: &[Call<'a>], late: u32, seed: u64) -> bool {
+    let memory = |call: &Call<'a>| reference::memory(call, reference::values);
+    let mut network = network(calls, memory, u64::wrapping_add, seed, |rank| rank != late);
+    // Nor does a message wake it.
+    network.asleep.clear();
+    network.settle();
+    let nobody = network.ranks.iter().all(|rank| !rank.done);
+    network.ready.push(late as usize);
+    network.run();
+    nobody
+}
+
+fn network<'a>(
+    calls: &[Call<'a>],
+    memory: impl Fn(&Call<'a>) -> [Vec<u64>; 2],
+    operator: Operator,
+    seed: u64,
+    instructed: impl Fn(u32) -> bool,
+) -> Network<'a> {
     let size = calls.len();
     let (ready, asleep): (Vec<_>, Vec<_>) = (0..size).partition(|&rank| instructed(rank as u32));
     let rank = |call: &Call<'a>| {
@@ -140,7 +168,7 @@ pub(crate) fn run_instructed<'a>(
             done: false,
         }
     };
-    let mut network = Network {
+    Network {
         ranks: calls.iter().map(rank).collect(),
         wires: (0..size * size).map(|_| VecDeque::new()).collect(),
         busy: vec![],
@@ -152,16 +180,12 @@ pub(crate) fn run_instructed<'a>(
         operator,
         random: Random::new(seed),
         messages: vec![],
-    };
-    network.run();
-    Outcome {
-        outputs: network.ranks.into_iter().map(|rank| std::mem::take(&mut { rank }.memory[1])).collect(),
-        messages: network.messages,
     }
 }
 
 impl Network<'_> {
-    fn run(&mut self) {
+    /// Until nobody can go on.
+    fn settle(&mut self) {
         while !self.ready.is_empty() || !self.busy.is_empty() {
             let event = self.random.below(self.ready.len() + self.busy.len());
             if event < self.ready.len() {
@@ -177,6 +201,11 @@ impl Network<'_> {
                 self.deliver(wire % self.ranks.len(), message);
             }
         }
+    }
+
+    /// Until all are done.
+    fn run(&mut self) {
+        self.settle();
         for (number, rank) in self.ranks.iter().enumerate() {
             assert!(rank.done, "rank {number} is stuck: it waits for {:?}", rank.receives);
             assert!(rank.arrived.is_empty(), "rank {number} has a message that it never receives");
