@@ -102,6 +102,9 @@ struct Qemu {
     /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with --gdb]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
+    /// A node that gives no sign of life counts as dead after this many seconds; 0 for never, as with --gdb
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    silence: u64,
     /// Capture all packets into FILE, for Wireshark
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -308,6 +311,7 @@ impl Qemu {
         run = self.faults.into_iter().fold(run, Run::faults);
         run = self.kill.into_iter().fold(run, Run::kill);
         run = self.cut.into_iter().fold(run, Run::cut);
+        run = run.silence(Duration::from_secs(self.silence));
         run = self.pause.into_iter().fold(run, Run::pause);
         run = self.link_down.into_iter().fold(run, Run::link_down);
         self.logs.into_iter().fold(run, Run::logs)

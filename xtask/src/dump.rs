@@ -90,6 +90,9 @@ fn block_of(block: &[u8]) -> Result<Option<(u32, usize, u64)>> {
     Ok(Some((count, stride as usize, first)))
 }
 
+/// Nodes that a context waits for, as far as a record names them, each plus 1.
+const AWAITED: usize = 8;
+
 /// A line on a FIFO that was ever used.
 fn fifo(record: &[u8]) -> Option<String> {
     let [client, task, context, open] = record.get(..4)?.try_into().ok()?;
@@ -98,9 +101,15 @@ fn fifo(record: &[u8]) -> Option<String> {
         return None;
     }
     let [injected, retired, delivered, consumed] = counters;
+    let awaited = (0..AWAITED).map_while(|place| word(record, RECORD_BYTES + 4 * place)?.checked_sub(1));
+    let awaited: Vec<String> = awaited.map(|node| node.to_string()).collect();
+    let awaited = match awaited.is_empty() {
+        true => String::new(),
+        false => format!("; sleeps until node {} answers", awaited.join(", ")),
+    };
     Some(format!(
         "FIFOs of client {client} task {task} context {context}{}: injected {injected}, retired {retired} ({} waiting); \
-         delivered {delivered}, consumed {consumed} ({} waiting)",
+         delivered {delivered}, consumed {consumed} ({} waiting){awaited}",
         if open == 0 { " (closed)" } else { "" },
         injected.wrapping_sub(retired),
         delivered.wrapping_sub(consumed),
@@ -139,5 +148,10 @@ mod tests {
         let line = fifo(&record).expect("in use");
         assert!(line.contains("client 1 task 0 context 2: injected 7, retired 5 (2 waiting)"), "{line}");
         assert_eq!(fifo(&[0; 20]), None);
+        for node in [4u32, 1, 0, 9] {
+            record.extend(node.to_le_bytes());
+        }
+        let line = fifo(&record).expect("in use");
+        assert!(line.ends_with("(0 waiting); sleeps until node 3, 0 answers"), "{line}");
     }
 }

@@ -204,6 +204,14 @@ impl Guest {
         self.signal(Signal::CONT)
     }
 
+    /// Whether its process is there and does not run: it was stopped, or waits for the host's disk.
+    pub fn stands_still(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        // The name before the state may hold anything.
+        let state = stat.ok().and_then(|stat| stat.rsplit(')').next()?.trim_start().chars().next());
+        state.is_some_and(|state| "TtD".contains(state))
+    }
+
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
         // Its number is its own until it was waited for.
         match self.exit {

@@ -79,6 +79,7 @@ impl Run {
             interrupt: &self.interrupt,
             begun,
             deadline: self.deadline,
+            silence: self.silence.filter(|_| self.gdb.is_empty()),
             kills: plan.kills,
             go_on: self.go_on,
             joined: None,
@@ -244,7 +245,8 @@ fn dump_all(
 ) -> String {
     let mut text = String::new();
     for (node, control) in nodes.iter_mut().zip(controls) {
-        let exit = node.outcome.exit.map_or("alive".to_owned(), |exit| format!("gone, exit {exit}"));
+        let alive = if node.outcome.suspected { "no sign of life" } else { "alive" };
+        let exit = node.outcome.exit.map_or(alive.to_owned(), |exit| format!("gone, exit {exit}"));
         text.push_str(&format!("node {} ({exit})\n", node.rank));
         if node.outcome.exit.is_none() {
             let scratch = folder.node(node.rank, "memory");

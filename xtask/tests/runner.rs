@@ -218,3 +218,39 @@ fn x1_what_cannot_be_run_is_refused_before_anything_starts() {
         assert!(refusal.contains(why), "{refusal}");
     }
 }
+
+#[test]
+fn r2_a_node_that_stands_still_is_suspected_and_goes_on() {
+    let script = Script::new("say 'D0x'; sleep 2; sleep 3; say 'S0end status=0'\n");
+    let pause = KillWhen::Line("cannot be decoded".into());
+    let run = script.run().silence(Duration::from_secs(6)).pause_node_at(1, Duration::from_secs(3), pause);
+    let outcome = run.run().expect("a run");
+    outcome.expect_success();
+    assert_eq!([0, 1].map(|node: usize| outcome.nodes[node].suspicions), [0, 1]);
+    assert!(!outcome.nodes[1].suspected);
+    let log = script.log("node-1.log");
+    assert!(
+        log.contains("node 1 has given no sign of life for") && log.contains("counts as dead after 6 s"),
+        "{log}"
+    );
+    assert!(log.contains("node 1 gives signs of life again"), "{log}");
+}
+
+#[test]
+fn r2_a_node_that_stands_still_for_too_long_counts_as_dead() {
+    let script = Script::new("say 'D0x'; wait_long\n");
+    let pause = KillWhen::Line("cannot be decoded".into());
+    let hour = Duration::from_secs(3600);
+    let run = script.run().silence(Duration::from_secs(2)).pause_node_at(1, hour, pause.clone());
+    let outcome = run.run().expect("a run");
+    assert_eq!(only_failure(&outcome), "node 1 is dead: it gave no sign of life for 2 s");
+    assert_eq!(outcome.ending, Ending::NodeFailed);
+    assert!(!script.lives());
+    // Never, if so told; then it is the dump that names it.
+    let script = Script::new("say 'D0x'; wait_long\n");
+    let run = script.run().silence(Duration::ZERO).pause_node_at(1, hour, pause);
+    let outcome = run.timeout(Duration::from_secs(13)).run().expect("a run");
+    assert_eq!((outcome.ending, outcome.nodes[1].suspicions), (Ending::Deadline, 1));
+    assert!(outcome.dump.as_ref().is_some_and(|dump| dump.contains("node 1 (no sign of life)")));
+    assert!(!script.lives());
+}

@@ -80,6 +80,30 @@ on_both_architectures! {
         assert!(outcome.nodes[0].status().is_some_and(|status| status != 0));
     }
 
+    fn r2_whoever_only_receives_names_a_node_that_dies(arch) {
+        for (job, shape) in [("ping", "2"), ("accumulate", "2"), ("endpoints", "2x2"), ("mpi-suite", "2x2")] {
+            let run = Run::new(job).arch(arch).torus(shape).harts(2).timeout(DEADLINE);
+            let outcome = run.kill("node=1@200ms").run().unwrap();
+            assert_eq!(outcome.ending, Ending::Finished, "{job}: {}", outcome.explain());
+            let blamed = |other: usize| outcome.lines().any(|line| line.text.contains(&format!("node {other} is dead")));
+            assert!(blamed(1), "{job}: {}", outcome.explain());
+            assert!(![0, 2, 3].into_iter().any(blamed), "{job}: {}", outcome.explain());
+            assert!(outcome.nodes[0].said("node 1 is dead"), "{job}: {}", outcome.explain());
+        }
+    }
+
+    fn r2_a_tool_that_stood_still_blames_nobody(arch) {
+        let run = Run::new("alive").arch(arch).torus("2").harts(1).args(["--seconds", "3"]).timeout(DEADLINE);
+        // This process is the tool.
+        let (tool, length) = (std::process::id(), seconds(4, 45));
+        let words = format!("sleep 2; kill -STOP {tool}; sleep {length}; kill -CONT {tool}");
+        let mut shell = std::process::Command::new("sh").args(["-c", &words]).spawn().unwrap();
+        let outcome = run.silence(Duration::from_secs(2)).run().unwrap();
+        assert!(shell.wait().unwrap().success());
+        expect_clean(&outcome);
+        assert!(outcome.nodes.iter().all(|node| node.suspicions == 0), "{}", outcome.explain());
+    }
+
     fn r2_a_node_that_was_paused_goes_on_as_if_nothing_was(arch) {
         // Longer than any silence that was ever taken for death, if it is to be that long.
         let length = Duration::from_secs(seconds(3, 45));
@@ -87,7 +111,9 @@ on_both_architectures! {
             ("coll", &["--collective", "allreduce", "--algorithm", "tree-network,ring", "--sizes", "8", "--rounds", "3000"]),
             ("halo3d", &[]),
         ];
-        for (job, args) in jobs {
+        let more: &[(&str, &[&str])] = &[("npb-ft", &[]), ("npb-is", &[]), ("armci", &[]), ("mpi-suite", &[])];
+        let jobs = jobs.iter().chain(if long() { more } else { &[] });
+        for &(job, args) in jobs {
             let run = Run::new(job).arch(arch).torus("2x2").harts(1).args(args.iter().copied()).timeout(2 * DEADLINE);
             let outcome = run.pause_node_at(2, length, KillWhen::After(Duration::from_millis(200))).run().unwrap();
             outcome.expect_success();

@@ -31,6 +31,10 @@ pub struct NodeOutcome {
     pub reports: Vec<String>,
     /// What it told the host.
     pub statuses: Vec<Status>,
+    /// Whether it gives no sign of life, and how often it began not to.
+    pub suspected: bool,
+    /// See [`suspected`](Self::suspected).
+    pub suspicions: u32,
     /// How its emulator ended.
     pub exit: Option<Exit>,
     /// What went wrong with it, with its name.

@@ -38,6 +38,7 @@ pub struct Run {
     pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
     pub(super) deadline: Option<Duration>,
+    pub(super) silence: Option<Duration>,
     pub(super) pcap: Option<PathBuf>,
     pub(super) log: String,
     pub(super) gdb: Vec<u32>,
@@ -74,6 +75,7 @@ impl Run {
             tree: true,
             arguments: Vec::new(),
             deadline: Some(Duration::from_secs(120)),
+            silence: Some(Duration::from_secs(60)),
             pcap: None,
             log: "info".into(),
             gdb: Vec::new(),
@@ -164,6 +166,13 @@ impl Run {
     /// How long the nodes may take from their start. Time to build is not counted.
     pub fn timeout(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
+        self
+    }
+
+    /// After how long without a sign of life a node counts as dead; with 0, or with a debugger at any node, never. 60 s if
+    /// nothing is said (SPEC R-2).
+    pub fn silence(mut self, silence: Duration) -> Self {
+        self.silence = Some(silence).filter(|silence| !silence.is_zero());
         self
     }
 

@@ -42,6 +42,8 @@ pub struct Watch<'a> {
     pub begun: Instant,
     /// How long the run may take.
     pub deadline: Option<Duration>,
+    /// After how long without a sign of life a node counts as dead, if ever.
+    pub silence: Option<Duration>,
     /// Nodes to kill.
     pub kills: Vec<Kill>,
     /// Whether a node's failure leaves the others until the deadline.
@@ -63,7 +65,7 @@ impl Watch<'_> {
             poll.registry().register(console, Token(rank), Interest::READABLE)?;
         }
         let mut failed: Option<Instant> = None;
-        let mut life = Life::new(self.nodes.len());
+        let mut life = Life::new(self.nodes.len(), self.silence);
         let mut paused = Vec::new();
         loop {
             let tick = TICKS[usize::from(self.joined.is_some())];
@@ -91,6 +93,9 @@ impl Watch<'_> {
                     failure.push_str(&format!(", after node {dead} had died"));
                 }
             }
+            // What this tool slept through nobody is to pay for.
+            let absence = life.feel(&mut self.nodes, self.voice)?;
+            self.deadline = self.deadline.map(|deadline| deadline.saturating_add(absence));
             life.look(&mut self.nodes, self.fabric)?;
             self.show();
             if self.nodes.iter().all(|node| node.outcome.exit.is_some()) {
@@ -177,6 +182,12 @@ impl Watch<'_> {
         Ok(())
     }
 
+    /// The nodes that give no sign of life, in words.
+    fn suspects(&self) -> String {
+        let suspects = self.nodes.iter().filter(|node| node.outcome.suspected);
+        suspects.map(|node| format!(", node {} gives no sign of life", node.rank)).collect()
+    }
+
     fn show(&self) {
         if self.voice.is_quiet() {
             return;
@@ -184,7 +195,7 @@ impl Watch<'_> {
         let nodes = self.nodes.len();
         let text = if self.joined.is_some() {
             let ended = self.nodes.iter().filter(|node| node.outcome.end().is_some()).count();
-            format!("running on {nodes} nodes, {ended} have ended")
+            format!("running on {nodes} nodes, {ended} have ended{}", self.suspects())
         } else {
             let up = self.nodes.iter().filter(|node| node.is_up()).count();
             format!("booting {nodes} nodes, {up} are up, {} have joined the torus", self.fabric.joined())

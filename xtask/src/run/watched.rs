@@ -11,6 +11,7 @@ use super::outcome::NodeOutcome;
 use crate::console::{Deframer, Frame};
 use crate::log::{self, Decoder, LogLine};
 use crate::node::{Exit, Guest};
+use crate::progress::Voice;
 use crate::symbols::Symbols;
 
 /// What a firmware image tells about the bytes and addresses its nodes send.
@@ -155,6 +156,14 @@ impl Watched {
         if self.outcome.failure.is_none() {
             self.outcome.failure = self.failure();
         }
+        Ok(())
+    }
+
+    /// Says something of it that it cannot say itself, in its log too.
+    pub fn note(&mut self, what: &str, voice: &Voice) -> Result<()> {
+        let text = format!("node {} {what}", self.rank);
+        writeln!(self.log, "{text}")?;
+        voice.say(&text);
         Ok(())
     }
 
