@@ -9,7 +9,7 @@ local kinds = {
   [0] = "Hello", [1] = "Go", [2] = "First", [3] = "Next", [4] = "FirstAcked", [5] = "Ack", [6] = "Rts", [7] = "Pulled",
   [8] = "Fence", [9] = "FenceAck", [10] = "Put", [11] = "PutLast", [12] = "Get", [13] = "GetData", [14] = "GetLast",
   [15] = "Rmw", [16] = "Reply", [17] = "Collective", [18] = "Chunk", [19] = "Refused", [20] = "AskAdvice",
-  [21] = "Advice"
+  [21] = "Advice", [22] = "Gone", [23] = "Asked", [24] = "AskedAcked", [25] = "Admitted", [26] = "Retry"
 }
 local HEADER = 32
 

@@ -3,10 +3,12 @@
 use crate::balance::SubOperations;
 use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
-use crate::dispatch::{DISPATCH_IDS, Handler};
+use crate::dispatch::{DISPATCH_IDS, Handler, LATER, LATER_IDS, LaterHandler};
 use crate::endpoint::TaskList;
 use crate::factory::registry::Registry;
 use crate::kept::KEPT_LIMIT;
+use crate::operation::OPERATIONS;
+use crate::reception::RECEPTIONS;
 use core::ops::Range;
 
 /// Sets a client up; handlers come before contexts, so no message can find its handler missing.
@@ -20,10 +22,13 @@ pub struct ClientBuilder<N: Node> {
     local_paths: bool,
     rendezvous_from: usize,
     kept: usize,
+    operations: usize,
+    receptions: usize,
     collectives: Limits,
     factories: usize,
     sub_operations: SubOperations,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
+    later: [Option<LaterHandler<N::Port>>; LATER_IDS],
     mistake: Option<ClientError>,
 }
 
@@ -40,10 +45,13 @@ impl<N: Node> ClientBuilder<N> {
             local_paths: true,
             rendezvous_from: RENDEZVOUS_FROM,
             kept: KEPT_PLACES,
+            operations: OPERATIONS,
+            receptions: RECEPTIONS,
             collectives: Limits::NONE,
             factories: 0,
             sub_operations: SubOperations::all(),
             handlers: [None; DISPATCH_IDS],
+            later: [None; LATER_IDS],
             mistake: None,
         }
     }
@@ -57,6 +65,17 @@ impl<N: Node> ClientBuilder<N> {
     /// Registers a dispatch handler.
     pub fn dispatch(mut self, id: u8, handler: Handler<N::Port>) -> Self {
         match self.handlers.get_mut(usize::from(id)) {
+            Some(place @ None) => *place = Some(handler),
+            _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
+        }
+        self
+    }
+
+    /// Registers a dispatch handler that may want messages later, under an id from [`LATER`] on. Sends to it keep their data
+    /// until the target has a place for it ([`crate::admission`]).
+    pub fn dispatch_later(mut self, id: u8, handler: LaterHandler<N::Port>) -> Self {
+        let place = id.checked_sub(LATER).and_then(|id| self.later.get_mut(usize::from(id)));
+        match place {
             Some(place @ None) => *place = Some(handler),
             _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
         }
@@ -105,6 +124,27 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
+    /// How many operations each context can have under way; 1 to [`OPERATIONS`], which it is by default.
+    pub fn operations(mut self, places: usize) -> Self {
+        self.operations = places;
+        if !(1..=OPERATIONS).contains(&places) {
+            let exhausted = ClientError::Exhausted { what: "places for operations", limit: OPERATIONS };
+            self.mistake = self.mistake.or(Some(exhausted));
+        }
+        self
+    }
+
+    /// How many receptions each context can have under way; 1 to [`RECEPTIONS`], which it is by default. When all are taken
+    /// messages stay with their origins a little longer ([`crate::admission`]).
+    pub fn receptions(mut self, places: usize) -> Self {
+        self.receptions = places;
+        if !(1..=RECEPTIONS).contains(&places) {
+            let exhausted = ClientError::Exhausted { what: "places for receptions", limit: RECEPTIONS };
+            self.mistake = self.mistake.or(Some(exhausted));
+        }
+        self
+    }
+
     /// What each context has for collectives; without this the client has none.
     pub fn collectives(mut self, limits: Limits) -> Self {
         self.collectives = limits;
@@ -134,7 +174,8 @@ impl<N: Node> ClientBuilder<N> {
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
-        let Self { handlers, collectives, factories, sub_operations, mistake, .. } = self;
+        let Self { operations, receptions, .. } = self;
+        let Self { handlers, later, collectives, factories, sub_operations, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -160,9 +201,12 @@ impl<N: Node> ClientBuilder<N> {
             local_paths,
             rendezvous_from,
             kept,
+            operations,
+            receptions,
             collectives,
             sub_operations,
             handlers,
+            later,
             factories: registry,
         })
     }

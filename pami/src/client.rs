@@ -6,7 +6,7 @@ use crate::balance::{Processing, SubOperations};
 use crate::collective::engine::{Engine, Limits, geometry};
 use crate::context::{Active, Context, Setup};
 use crate::device::Port;
-use crate::dispatch::{DISPATCH_IDS, Handler};
+use crate::dispatch::{DISPATCH_IDS, Handler, LATER_IDS, LaterHandler};
 use crate::endpoint::{ClientId, ContextOffset, Endpoint, TaskList};
 use crate::factory::registry::Registry;
 use crate::geometry::Population;
@@ -102,7 +102,7 @@ pub enum ClientError {
     UnknownTask(u32),
     /// The context's offset is not below the client's number of contexts.
     UnknownContext(u8),
-    /// The id is not below [`DISPATCH_IDS`], or has a handler.
+    /// The id has a handler, or is not below [`DISPATCH_IDS`]; of handlers that may want messages later, it is none of theirs.
     DispatchId(u8),
     /// The client still has this many contexts.
     ContextsAlive(u8),
@@ -201,9 +201,12 @@ pub struct Client<N: Node> {
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) kept: usize,
+    pub(crate) operations: usize,
+    pub(crate) receptions: usize,
     pub(crate) collectives: Limits,
     pub(crate) sub_operations: SubOperations,
     pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
+    pub(crate) later: [Option<LaterHandler<N::Port>>; LATER_IDS],
     pub(crate) factories: Registry,
 }
 
@@ -276,7 +279,7 @@ impl<N: Node> Client<N> {
         self.alive += 1;
         let me = Endpoint::from_parts(self.id, self.node.task(), context);
         let terrain = geometry::terrain(&self.attributes());
-        let mut collectives = Engine::new(memory.collectives);
+        let mut collectives = Engine::new(memory.collectives, self.endpoints());
         let affinities = self.node.affinities();
         let affinity = (self.collectives.domains, affinities);
         collectives.make_world(me, self.population(), &self.tasks, affinity, terrain);
@@ -293,9 +296,10 @@ impl<N: Node> Client<N> {
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,
             handlers: self.handlers,
+            later: self.later,
             operations: Operations::new(memory.operations),
             receptions: Receptions::new(memory.receptions, memory.landing),
-            acks: Acks::new(memory.acks, memory.incoming.len() / 2),
+            acks: Acks::new(memory.acks),
             incoming: Incoming::new(memory.incoming),
             kept: KeptPlaces::new(memory.kept),
             processing: Processing::new(self.sub_operations),

@@ -22,7 +22,7 @@ use crate::client::Counters;
 use crate::collective::cost::Terrain;
 use crate::collective::engine::Engine;
 use crate::device::{Path, Port, REQUESTS, Unreachable, Wake};
-use crate::dispatch::{DISPATCH_IDS, Handler};
+use crate::dispatch::{DISPATCH_IDS, Handler, LATER_IDS, LaterHandler};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::kept::KeptPlaces;
@@ -139,8 +139,7 @@ pub struct Active<P: Port> {
     pub(crate) rendezvous_from: usize,
     pub(crate) incoming: Incoming<P>,
     pub(crate) collectives: Engine<P>,
-    /// An arrival that found no place. Nothing else is pulled before it.
-    held: Option<P::Arrival>,
+    pub(crate) later: [Option<LaterHandler<P>>; LATER_IDS],
     pub(crate) receptions: Receptions<P>,
     pub(crate) kept: KeptPlaces,
     pub(crate) acks: Acks,
@@ -166,6 +165,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
+    pub(crate) later: [Option<LaterHandler<P>>; LATER_IDS],
     pub(crate) operations: Operations<P>,
     pub(crate) receptions: Receptions<P>,
     pub(crate) incoming: Incoming<P>,
@@ -178,7 +178,16 @@ pub(crate) struct Setup<P: Port> {
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
         let Setup {
-            me, contexts, tasks, terrain, affinities, local_paths, rendezvous_from, handlers, ..
+            me,
+            contexts,
+            tasks,
+            terrain,
+            affinities,
+            local_paths,
+            rendezvous_from,
+            handlers,
+            later,
+            ..
         } = setup;
         let Setup { operations, receptions, incoming, acks, kept, processing, collectives, .. } = setup;
         Self {
@@ -208,7 +217,7 @@ impl<P: Port> Active<P> {
             kept,
             processing,
             collectives,
-            held: None,
+            later,
             not_sync: PhantomData,
         }
     }
@@ -254,7 +263,7 @@ impl<P: Port> Active<P> {
             Unreachable::Gone(node, gone) => SendError::gone(node, gone),
         })?;
         // Nothing quick may overtake what waits.
-        let quick = self.operations.waiting.is_empty();
+        let quick = self.operations.waiting.is_empty() && !self.operations.asks(target);
         let way = if quick { self.port.route(target, path) } else { None };
         self.route = way.map(|way| Route { target, way, path, deaths });
         Ok(path)
@@ -263,14 +272,17 @@ impl<P: Port> Active<P> {
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
         self.operations.is_idle()
-            && self.acks.is_empty()
+            && self.acks.has_told_all()
             && self.processing.has_told_all()
             && self.collectives.has_told_all()
     }
 
     /// Whether nothing is under way from others, and no message kept.
     pub(crate) fn has_received_all(&self) -> bool {
-        self.receptions.is_idle() && self.incoming.is_idle() && self.kept.is_idle() && self.held.is_none()
+        self.receptions.is_idle()
+            && self.incoming.is_idle()
+            && self.kept.is_idle()
+            && self.acks.has_let_all_in()
     }
 
     fn is_idle(&self) -> bool {
@@ -284,7 +296,12 @@ impl<P: Port> Active<P> {
             && self.processing.has_told_all()
             && self.receptions.is_idle()
             && self.incoming.is_idle()
-            && self.held.is_none()
+    }
+
+    /// When a sleeper has to look again.
+    pub(crate) fn look_ns(&self) -> Option<u64> {
+        let refused = self.acks.most_sleep_ns().map(|most| self.port.now_ns().saturating_add(most));
+        self.collectives.look_ns().into_iter().chain(refused).min()
     }
 
     /// Something is under way that the next advance has to look at.
@@ -298,14 +315,6 @@ impl<P: Port> Active<P> {
     fn advance_stalled(&mut self) -> usize {
         self.stalled = if self.port.is_quiet() { self.stalled - 1 } else { 0 };
         if self.stalled > 0 { 0 } else { self.advance_all(0) }
-    }
-
-    /// Keeps an arrival that has to wait.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn hold(&mut self, arrival: P::Arrival) {
-        self.held = Some(arrival);
-        self.stir();
     }
 
     /// The part of an advance behind what lay ready, which was `ready` messages.
@@ -354,35 +363,21 @@ impl<P: Port> Active<P> {
 
     #[inline]
     fn take_arrivals(&mut self) -> usize {
-        let mut next = None;
-        if self.busy {
-            // An arrival may owe an acknowledgement; with no place to note one it waits in its FIFO.
-            if self.acks.is_full() {
-                return 0;
-            }
-            next = self.held.take();
-        }
         let mut events = 0;
         loop {
             if events == ARRIVALS_PER_ADVANCE {
                 self.port.look();
                 break;
             }
-            let Some(arrival): Option<P::Arrival> = next.take().or_else(|| self.port.pull()) else {
+            let Some(arrival): Option<P::Arrival> = self.port.pull() else {
                 if self.mourning {
                     self.end_halves();
                 }
                 break;
             };
-            if !self.receive(&arrival) {
-                self.hold(arrival);
-                break;
-            }
+            self.receive(&arrival);
             self.port.release(arrival);
             events += 1;
-            if self.busy && self.acks.is_full() {
-                break;
-            }
         }
         events
     }
@@ -408,8 +403,7 @@ impl<P: Port> Active<P> {
     fn progress(&mut self) -> usize {
         let mut blocked = Blocked::new();
         let mut events = self.settle_receptions();
-        events += self.check_arrived_fences();
-        events += self.send_acks(&mut blocked);
+        events += self.send_answers(&mut blocked);
         events += self.send_advices(&mut blocked);
         events += self.queue_receptions(&mut blocked);
         blocked.clear();

@@ -12,12 +12,28 @@ use rings::buffer::Buffer;
 
 /// Number of dispatch ids of a client; ids run from 0.
 pub const DISPATCH_IDS: usize = 32;
+/// The first of the ids whose handlers may want a message later.
+pub const LATER: u8 = DISPATCH_IDS as u8;
+/// Number of those.
+pub const LATER_IDS: usize = 8;
+
+/// Whether `id` is a dispatch id of either sort.
+pub(crate) fn is_dispatch_id(id: u8) -> bool {
+    usize::from(id) < DISPATCH_IDS + LATER_IDS
+}
 
 /// A dispatch handler: sees the header and the first packet of a message, says what becomes of the data.
 ///
 /// Called on the thread that advances the target context. It may send. It cannot advance: the type that it is
 /// handed does not have that.
 pub type Handler<P> = &'static (dyn Fn(&mut Active<P>, &Message<'_>) -> Receive<P> + Sync);
+
+/// As [`Handler`], and may say `None`: nobody wants the message yet. It is kept until [`Active::accept`] or [`Active::discard`]
+/// (SPEC P-6). An eager message takes one of the context's kept places with its data, a rendezvous one without. If none is
+/// free, or the data is longer than a place (see [`Active::can_keep`]), the message stays with its origin, with all that the
+/// origin sends to this context behind it, and the handler is asked again: when a place has become free, and now and then.
+/// Others' messages go on meanwhile (SPEC R-1).
+pub type LaterHandler<P> = &'static (dyn Fn(&mut Active<P>, &Message<'_>) -> Option<Receive<P>> + Sync);
 
 /// An arriving message, at its first packet. Of a rendezvous there is no data yet, only its length; an eager message that
 /// has data comes with some.
@@ -51,11 +67,6 @@ pub enum Receive<P: Port> {
     Scatter(Buffer, Layout, OnReceived<P>),
     /// Hand the data to the callback packet by packet, the first bytes included.
     Packets(OnPart<P>),
-    /// Nobody wants it yet: it is kept until [`Active::accept`] or [`Active::discard`] (SPEC P-6). An eager message takes
-    /// one of the context's kept places with its data, a rendezvous one without. If none is free, or the data is longer
-    /// than a place (see [`Active::can_keep`]), the message stays in front of its FIFO with all that is behind it, and each
-    /// advance asks the handler again.
-    Later,
 }
 
 /// Called when a message is in the buffer that its handler named.

@@ -12,16 +12,20 @@
 //! Nothing is counted and no send leaves a trace for a fence to find (SPEC F-4): order on the path says the most, and the
 //! context's places of operations, which are there anyhow, the rest: a rendezvous, a get, a put that is to be answered. Within
 //! a node there is nothing to get, so FENCE and FENCE-ack are all.
+//!
+//! A fence that arrives is a bit: of the last kept message of its origin, while there is one, then of what is owed to the
+//! origin (`acks`). So there is room for all that can come, and those of one origin that wait for the same are answered
+//! together. Behind a message that was refused ([`crate::admission`]) it is not looked at; the origin asks again.
 
+use crate::acks::named;
 use crate::context::Active;
-use crate::device::{Path, Port, Unreachable};
+use crate::device::{Path, Port, REQUESTS, Unreachable};
 use crate::dispatch::Done;
 use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};
-use crate::operation::{Action, Blocked, Operation, Queued, bits, message_number};
+use crate::operation::{Action, Blocked, OPERATIONS, Operation, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
-use crate::reception::{Reception, Stage};
 use heapless::Vec;
 
 /// Targets of one fence that are asked at once.
@@ -40,7 +44,11 @@ pub(crate) struct FenceState {
     asked: usize,
     /// Those of them that have not answered.
     owed: Vec<Endpoint, FENCED_AT_ONCE>,
+    /// Bit set of those of these that have to be asked again.
+    again: u16,
 }
+
+const _: () = assert!(FENCED_AT_ONCE <= u16::BITS as usize);
 
 #[derive(Clone)]
 enum Targets {
@@ -77,8 +85,27 @@ impl FenceState {
         dead: impl Fn(Endpoint) -> Option<OperationError>,
     ) -> Option<OperationError> {
         let first = self.owed.iter().find_map(|&target| dead(target));
-        self.owed.retain(|&target| dead(target).is_none());
+        while let Some(at) = self.owed.iter().position(|&target| dead(target).is_some()) {
+            self.settle(at);
+        }
         first
+    }
+
+    /// Takes one off those that have to answer.
+    fn settle(&mut self, at: usize) {
+        let last = self.owed.len() - 1;
+        self.owed.swap_remove(at);
+        let moved = self.again >> last & 1;
+        self.again &= !(1 << last | 1 << at);
+        if at < last {
+            self.again |= moved << at;
+        }
+    }
+
+    /// What `target` was asked it did not look at: it is to be asked again. Returns whether it was asked.
+    pub(crate) fn ask_again(&mut self, target: Endpoint) -> bool {
+        let at = self.owed.iter().position(|&owed| owed == target);
+        at.inspect(|at| self.again |= 1 << at).is_some()
     }
 
     /// Those that were asked and have not answered.
@@ -158,7 +185,7 @@ impl<P: Port> Active<P> {
             lease: None,
             local_done: None,
             remote_done: Some(done),
-            action: Action::Fence(FenceState { targets, asked: 0, owed: Vec::new() }),
+            action: Action::Fence(FenceState { targets, asked: 0, owed: Vec::new(), again: 0 }),
         };
         T::begin_fence(self, room, operation);
         Ok(())
@@ -171,21 +198,27 @@ impl<P: Port> Active<P> {
         let message = message_number(operation.order, usize::from(number));
         let Action::Fence(state) = &mut operation.action else { return Queued::All };
         let mut some = false;
+        let envelope =
+            Envelope { kind: Kind::Fence, dispatch: 0, origin, target: origin, message, offset: 0, total: 0 };
+        for at in bits(state.again.into()) {
+            let Some(&target) = state.owed.get(usize::from(at)) else { continue };
+            // Of one that has died the end comes by itself.
+            if let Ok(path) = self.port.locate(target, self.local_paths) {
+                let envelope = Envelope { target, ..envelope };
+                if blocked.contains(&path) || self.port.push_copy(path, &envelope, &[], &[]).is_err() {
+                    return Queued::stopped(some);
+                }
+            }
+            state.again &= !(1 << at);
+            some = true;
+        }
         while let Some(target) = state.targets.get(state.asked, origin) {
             if state.owed.is_full() {
                 return Queued::stopped(some);
             }
             match self.port.locate(target, self.local_paths) {
                 Ok(path) => {
-                    let envelope = Envelope {
-                        kind: Kind::Fence,
-                        dispatch: 0,
-                        origin,
-                        target,
-                        message,
-                        offset: 0,
-                        total: 0,
-                    };
+                    let envelope = Envelope { target, ..envelope };
                     // What stands in line before it goes first.
                     if blocked.contains(&path) || self.port.push_copy(path, &envelope, &[], &[]).is_err() {
                         return Queued::stopped(some);
@@ -204,16 +237,17 @@ impl<P: Port> Active<P> {
         Queued::All
     }
 
-    /// A target's answer to a fence.
-    pub(crate) fn fence_acked(&mut self, origin: Endpoint, message: u32) {
-        let number = (message as usize % crate::device::REQUESTS) as u8;
-        let owed = self.operations.get(number).and_then(|operation| {
-            let ours = message_number(operation.order, usize::from(number)) == message;
-            let Action::Fence(state) = &mut operation.action else { return None };
-            let at = state.owed.iter().position(|&owed| owed == origin)?;
-            ours.then(|| state.owed.swap_remove(at))
-        });
-        self.counters.strays += u64::from(owed.is_none());
+    /// A target's answer to fences.
+    pub(crate) fn fences_acked(&mut self, origin: Endpoint, data: &[u8]) {
+        for number in bits(named(data).unwrap_or_default()) {
+            let owed = self.operations.get(number).and_then(|operation| {
+                let Action::Fence(state) = &mut operation.action else { return None };
+                let at = state.owed.iter().position(|&owed| owed == origin)?;
+                state.settle(at);
+                Some(())
+            });
+            self.counters.strays += u64::from(owed.is_none());
+        }
     }
 
     /// Ends the fences that have nothing left to wait for. Returns how many.
@@ -254,48 +288,20 @@ impl<P: Port> Active<P> {
         }
     }
 
-    /// A fence arrives: a reception that ends with its acknowledgement. Returns `false` if no place is free for it.
-    pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) -> bool {
-        let origin = envelope.origin;
-        if self.port.node_of(origin.task()).is_none() {
+    /// A fence arrives.
+    pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) {
+        let Envelope { origin, message, .. } = *envelope;
+        let place = message as usize % REQUESTS;
+        if place >= OPERATIONS || self.port.node_of(origin.task()).is_none() {
             self.counters.strays += 1;
-            return true;
+            return;
         }
-        let Some(number) = self.receptions.free_fence_place() else { return false };
+        if self.acks.hides(origin, message) {
+            return;
+        }
         let order = self.next_order();
-        self.receive_at(number, envelope, order, Some(Kind::FenceAck), Stage::FenceWaits);
-        self.receptions.fences |= 1 << number;
-        true
-    }
-
-    /// Moves on the fences whose origin has no message from before them that is kept, or accepted and not delivered. Returns
-    /// how many moved.
-    pub(crate) fn check_arrived_fences(&mut self) -> usize {
-        bits(self.receptions.fences).filter(|&number| self.check_arrived_fence(number)).count()
-    }
-
-    fn check_arrived_fence(&mut self, number: u8) -> bool {
-        let Some(Reception { origin, order, stage: Stage::FenceWaits, .. }) = self.receptions.get(number)
-        else {
-            return false;
-        };
-        let (origin, order) = (*origin, *order);
-        if self.kept.has_older(origin, order) || self.receptions.delivers_older(origin, order) {
-            return false;
+        if !self.kept.hold_fences(origin, order, 1 << place) {
+            self.owe_fences(origin, 1 << place, order);
         }
-        let next = match self.port.locate(origin, self.local_paths) {
-            Ok(Path::Torus(_)) => Stage::FenceAsks,
-            Ok(Path::Local(_)) => Stage::Answer,
-            Err(_) => {
-                self.receptions.free(number);
-                return true;
-            }
-        };
-        if let Some(reception) = self.receptions.get(number) {
-            reception.stage = next;
-        }
-        // As long as there are receptions.
-        let _ = self.receptions.line.push(number);
-        true
     }
 }

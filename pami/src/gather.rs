@@ -61,6 +61,11 @@ impl Gather {
         (Self { bytes, layout, cursor: Cursor::default(), taken: 0, total }, lease)
     }
 
+    /// Begins anew: all of it is to be queued again.
+    pub(crate) fn rewind(&mut self) {
+        (self.cursor, self.taken) = (Cursor::default(), 0);
+    }
+
     /// Bytes that have been queued.
     #[inline]
     pub(crate) fn taken(&self) -> u32 {

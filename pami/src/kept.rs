@@ -1,8 +1,9 @@
 //! Messages that came before anybody wanted them (SPEC P-6).
 //!
-//! A handler that has no buffer yet says [`Receive::Later`]. The message then waits in one of the context's kept places: its
-//! header, and of an eager message the data; that of a rendezvous stays where it is. The job looks through
-//! [`Active::kept`] when it wants a message, and accepts or discards it.
+//! A handler of an id that was registered for it has no buffer yet, and says so. The message then waits in one of the
+//! context's kept places: its header, and of an eager message the data; that of a rendezvous stays where it is. The job looks
+//! through [`Active::kept`] when it wants a message, and accepts or discards it. When no place is free the message stays with
+//! its origin, and its handler is asked again ([`crate::admission`]).
 
 use crate::context::Active;
 use crate::device::Port;
@@ -10,8 +11,8 @@ use crate::dispatch::{Message, OnReceived, Receive, Received};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::packet::{Envelope, Kind};
-use crate::receive::Sink;
-use crate::reception::Stage;
+use crate::receive::{Owes, Sink};
+use crate::reception::{Answer, Stage};
 use crate::region::RegionId;
 use crate::send::HEADER_LIMIT;
 use heapless::Vec;
@@ -55,18 +56,20 @@ enum Data {
     /// At the origin.
     There(RegionId),
     /// In the place's buffer, as far as it has come.
-    Here { received: u32, acked: bool, result: Result<(), OperationError> },
+    Here { received: u32, owes: Owes, result: Result<(), OperationError> },
 }
 
 /// A place for a message.
 pub(crate) struct KeptPlace {
     buffer: Buffer,
     waiting: Option<Waiting>,
+    /// Fences of its origin that wait behind it, by their places there.
+    fences: u64,
 }
 
 impl KeptPlace {
     pub(crate) fn new(buffer: Buffer) -> Self {
-        Self { buffer, waiting: None }
+        Self { buffer, waiting: None, fences: 0 }
     }
 }
 
@@ -92,14 +95,24 @@ impl KeptPlaces {
         self.places.iter().flatten().filter_map(|place| place.waiting.as_ref())
     }
 
-    /// Whether a message of `origin` is kept that came before the arrival with this number.
-    pub(crate) fn has_older(&self, origin: Endpoint, order: u64) -> bool {
-        self.waiting().any(|waiting| waiting.origin == origin && waiting.order < order)
+    /// Lets fences of `origin` wait behind the last of its messages that came before `order`. Returns whether there is one.
+    pub(crate) fn hold_fences(&mut self, origin: Endpoint, order: u64, fences: u64) -> bool {
+        let older = self.places.iter_mut().flatten().filter_map(|place| {
+            let waiting = place.waiting.as_ref()?;
+            (waiting.origin == origin && waiting.order < order).then_some((waiting.order, &mut place.fences))
+        });
+        let last = older.max_by_key(|(order, _)| *order);
+        last.map(|(_, waiting)| *waiting |= fences).is_some()
     }
 
     /// Whether there are places, with room for `len` bytes each.
     fn have_room(&self, len: usize) -> bool {
         self.places.iter().flatten().any(|place| len <= place.buffer.len())
+    }
+
+    /// Whether a place is free that has room for `len` bytes.
+    pub(crate) fn has_free(&self, len: usize) -> bool {
+        self.places.iter().flatten().any(|place| place.waiting.is_none() && len <= place.buffer.len())
     }
 
     /// A free place whose buffer has room for `len` bytes.
@@ -143,8 +156,8 @@ impl KeptPlaces {
 }
 
 impl<P: Port> Active<P> {
-    /// Whether [`Receive::Later`] can do for `message` once a place is free: for a rendezvous, and for an eager message that
-    /// is no longer than a place. Any other waits until its handler does something else with it, whoever sent it.
+    /// Whether `message` can be kept once a place is free: a rendezvous, and an eager message that is no longer than a place.
+    /// Any other stays with its origin until its handler does something else with it.
     pub fn can_keep(&self, message: &Message<'_>) -> bool {
         let rendezvous = message.data.is_empty();
         self.kept.have_room(if rendezvous { 0 } else { message.total })
@@ -177,26 +190,29 @@ impl<P: Port> Active<P> {
         let Some(number) = self.receptions.free_place() else { return Err((SendError::Again, buffer)) };
         let Some(place) = self.kept.find(id) else { return Err((SendError::NotKept, buffer)) };
         let Some(waiting) = place.waiting.take() else { return Err((SendError::NotKept, buffer)) };
+        let fences = core::mem::take(&mut place.fences);
         match waiting.data {
             Data::There(region) => {
                 let envelope = waiting.envelope(self.me);
                 self.begin_pull(number, &envelope, waiting.order, region, Receive::Into(buffer, then));
             }
-            Data::Here { received, acked, result } => {
+            Data::Here { received, owes, result } => {
                 let mut buffer = buffer;
                 let len = buffer.len().min(received as usize);
                 buffer.as_mut_slice()[..len].copy_from_slice(&place.buffer.as_slice()[..len]);
                 if received < waiting.total && result.is_ok() {
                     // The rest goes straight there.
-                    self.redirect(waiting.origin, Sink::Into(buffer, then), acked);
-                    return Ok(());
+                    self.redirect(waiting.origin, Sink::Into(buffer, then));
+                } else {
+                    let Waiting { origin, order, message, total, .. } = waiting;
+                    let total = total as usize;
+                    let received = Received { origin, buffer, len, total, result, cookie: then.cookie };
+                    let answer = (owes == Owes::Both && result.is_ok()).then_some(Answer::Ack(message));
+                    self.receive_at(number, origin, order, answer, Stage::Deliver(received, then));
                 }
-                let (origin, total) = (waiting.origin, waiting.total as usize);
-                let received = Received { origin, buffer, len, total, result, cookie: then.cookie };
-                let answer = (acked && result.is_ok()).then_some(Kind::Ack);
-                self.begin_answer(number, &waiting, answer, Stage::Deliver(received, then));
             }
         }
+        self.has_taken(waiting.origin, waiting.order, fences);
         Ok(())
     }
 
@@ -208,38 +224,47 @@ impl<P: Port> Active<P> {
         let number = self.receptions.free_place().ok_or(SendError::Again)?;
         let place = self.kept.find(id).ok_or(SendError::NotKept)?;
         let waiting = place.waiting.take().ok_or(SendError::NotKept)?;
+        let fences = core::mem::take(&mut place.fences);
+        let Waiting { origin, order, message, total, .. } = waiting;
         match waiting.data {
-            Data::There(_) => self.begin_answer(number, &waiting, Some(Kind::Pulled), Stage::Answer),
-            Data::Here { received, acked, result: Ok(()) } if received < waiting.total => {
-                self.redirect(waiting.origin, Sink::Discard, acked);
+            Data::There(_) => {
+                self.receive_at(number, origin, order, Some(Answer::Pulled(message)), Stage::Answer);
             }
-            Data::Here { acked: true, result: Ok(()), .. } => {
-                self.begin_answer(number, &waiting, Some(Kind::Ack), Stage::Answer);
+            Data::Here { received, result: Ok(()), .. } if received < total => {
+                self.redirect(origin, Sink::Discard);
             }
+            Data::Here { owes: Owes::Both, result: Ok(()), .. } => self.owe_ack(origin, message),
             Data::Here { .. } => {}
         }
+        self.has_taken(origin, order, fences);
         Ok(())
     }
 
-    /// Lets the rest of a message that is half-way go elsewhere.
-    fn redirect(&mut self, origin: Endpoint, sink: Sink<P>, acked: bool) {
-        if let Some(mut partial) = self.incoming.take(origin) {
-            (partial.sink, partial.acked) = (sink, acked);
-            // It had a place a moment ago.
-            self.incoming.put(partial);
+    /// A kept message has left its place, which others may want. The fences behind it wait for older ones, if there are.
+    fn has_taken(&mut self, origin: Endpoint, order: u64, fences: u64) {
+        self.acks.note_room();
+        if fences != 0 && !self.kept.hold_fences(origin, order, fences) {
+            // Its own callback may still have to be called.
+            let now = self.next_order();
+            self.owe_fences(origin, fences, now);
         }
     }
 
-    /// Begins a reception of which only the callback and the answer are left.
-    fn begin_answer(&mut self, number: u8, waiting: &Waiting, answer: Option<Kind>, stage: Stage<P>) {
-        self.receive_at(number, &waiting.envelope(self.me), waiting.order, answer, stage);
+    /// Lets the rest of a message that is half-way go elsewhere. At its end it is more than kept.
+    fn redirect(&mut self, origin: Endpoint, sink: Sink<P>) {
+        if let Some(mut partial) = self.incoming.take(origin) {
+            partial.sink = sink;
+            partial.owes = if partial.owes == Owes::Nothing { Owes::Nothing } else { Owes::Ack };
+            // It had a place a moment ago.
+            self.incoming.put(partial);
+        }
     }
 
     /// Finds a place for an eager message.
     pub(crate) fn keep_eager(&mut self, envelope: &Envelope, header: &[u8]) -> Option<u8> {
         let order = self.next_order();
         let (number, place) = self.kept.free(envelope.total as usize)?;
-        let data = Data::Here { received: 0, acked: envelope.kind == Kind::FirstAcked, result: Ok(()) };
+        let data = Data::Here { received: 0, owes: Owes::kept(envelope.kind), result: Ok(()) };
         place.waiting = Some(Waiting::new(envelope, order, header, data)?);
         Some(number)
     }

@@ -27,6 +27,7 @@
 //! | [`balance`] | messages that are processed on their way, at the origin or at the target |
 //! | [`dispatch`], [`kept`], [`region`] | what the application gives and names |
 //! | [`reception`], `receive`, `rendezvous`, `acks` | the target's side |
+//! | [`admission`] | messages that find no place: why nothing waits in a circle |
 //! | `deaths` | what ends when a node dies |
 //! | [`device`], [`packet`], [`topology`], [`mapping`] | what drivers and the host share with this |
 #![no_std]
@@ -36,6 +37,7 @@
 extern crate std;
 
 mod acks;
+pub mod admission;
 pub mod affinity;
 pub mod balance;
 pub mod builder;

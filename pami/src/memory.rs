@@ -5,8 +5,7 @@ use crate::collective::engine;
 use crate::context::Context;
 use crate::device::Port;
 use crate::kept::KeptPlace;
-use crate::operation::OPERATIONS;
-use crate::reception::{LANDING_BYTES, RECEPTIONS};
+use crate::reception::LANDING_BYTES;
 use crate::{acks, operation, receive, reception};
 use rings::buffer::{Buffer, CONTROL_BYTES};
 use rings::shared::Shared;
@@ -14,26 +13,25 @@ use rings::shared::Shared;
 /// What a buffer takes besides its data: the count in front, and its alignment.
 const BUFFER_EXTRA: usize = 2 * CONTROL_BYTES;
 
-/// Most acknowledgements that a context has places for, unless there are more endpoints.
-const MOST_ACKS: usize = 16 << 10;
-
 /// Bytes that one context takes, and for what: the places are there from the start and never more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footprint {
     /// The context itself.
     pub context: usize,
-    /// Each of the [`OPERATIONS`] that can be under way.
+    /// Each operation that can be under way.
     pub operation: usize,
-    /// Each of the [`RECEPTIONS`] that can be under way.
+    /// Number of those.
+    pub operations: usize,
+    /// Each reception that can be under way.
     pub reception: usize,
+    /// Number of those.
+    pub receptions: usize,
     /// Half a message of one endpoint.
     pub origin: usize,
-    /// Places for such.
+    /// Places for such, and for what is owed.
     pub endpoints: usize,
-    /// Each acknowledgement that can be owed.
+    /// What is owed to one endpoint.
     pub ack: usize,
-    /// Number of those.
-    pub acks: usize,
     /// Each place for a kept message, its data included.
     pub kept: usize,
     /// Number of those.
@@ -47,13 +45,11 @@ pub struct Footprint {
 impl Footprint {
     /// The sum.
     pub fn bytes(&self) -> usize {
-        let Self { context, operation, reception, origin, endpoints, ack, acks, kept, kept_places, .. } =
-            *self;
+        let Self { context, operation, reception, origin, endpoints, ack, kept, kept_places, .. } = *self;
         context
-            + OPERATIONS * operation
-            + RECEPTIONS * reception
-            + endpoints * origin
-            + acks * ack
+            + self.operations * operation
+            + self.receptions * reception
+            + endpoints * (origin + ack)
             + kept_places * kept
             + self.landing
             + self.collectives
@@ -77,15 +73,16 @@ impl<N: Node> Client<N> {
         Footprint {
             context: size_of::<Context<N::Port>>(),
             operation: size_of::<operation::Place<N::Port>>(),
+            operations: self.operations,
             reception: size_of::<reception::Place<N::Port>>(),
+            receptions: self.receptions,
             origin: size_of::<receive::Place<N::Port>>(),
             endpoints: self.origins(),
             ack: size_of::<acks::Place>(),
-            acks: self.acks(),
             kept: size_of::<Option<KeptPlace>>() + self.kept_bytes() + BUFFER_EXTRA,
             kept_places: self.kept,
             landing: LANDING_BYTES + BUFFER_EXTRA,
-            collectives: self.collectives.bytes::<N::Port>() + BUFFER_EXTRA,
+            collectives: self.collectives.bytes::<N::Port>(self.endpoints()) + BUFFER_EXTRA,
         }
     }
 
@@ -96,11 +93,9 @@ impl<N: Node> Client<N> {
         (2 * tasks * usize::from(self.node.context_limit())).next_power_of_two()
     }
 
-    /// Places for acknowledgements that are owed: as many for each endpoint as it can have operations under way, as long as
-    /// that is not too much.
-    fn acks(&self) -> usize {
-        let endpoints = self.origins() / 2;
-        (endpoints * OPERATIONS).min(MOST_ACKS).max(endpoints)
+    /// Endpoints that the client has in the job, the same number at every task.
+    pub(crate) fn endpoints(&self) -> usize {
+        self.node.tasks() as usize * usize::from(self.contexts)
     }
 
     fn kept_bytes(&self) -> usize {
@@ -123,16 +118,17 @@ impl<N: Node> Client<N> {
             *place = Some(KeptPlace::new(self.buffer(self.kept_bytes()).ok_or(exhausted)?));
         }
         Ok(ContextMemory {
-            operations: self.node.memory(OPERATIONS, operation::Place::new).ok_or(exhausted)?,
-            receptions: self.node.memory(RECEPTIONS, || None).ok_or(exhausted)?,
+            operations: self.node.memory(self.operations, operation::Place::new).ok_or(exhausted)?,
+            receptions: self.node.memory(self.receptions, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
-            acks: self.node.memory(self.acks(), || None).ok_or(exhausted)?,
+            acks: self.node.memory(places, || None).ok_or(exhausted)?,
             kept,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
             collectives: engine::Memory::new(
                 self.node.memory(self.collectives.slots(), || None).ok_or(exhausted)?,
                 self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
                 self.node.memory(self.collectives.early, || None).ok_or(exhausted)?,
+                self.node.memory(self.collectives.lanes(self.endpoints()), || None).ok_or(exhausted)?,
                 Some(self.buffer(self.collectives.note_bytes()).ok_or(exhausted)?.share()),
             ),
         })

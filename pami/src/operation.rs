@@ -6,6 +6,8 @@
 //!
 //! Nothing here knows of fences: a fence looks at the places when it needs to (SPEC F-4).
 
+use crate::acks::named;
+use crate::admission::{goes_again, is_in};
 use crate::balance::ProcessState;
 use crate::context::Active;
 use crate::device::{Completed, Path, Port, REQUESTS};
@@ -124,6 +126,8 @@ pub(crate) struct Operations<P: Port> {
     pub(crate) settling: u64,
     /// Bit set of fences that wait for answers or for older operations.
     pub(crate) fences: u64,
+    /// Bit set of sends that ask to be let in ([`crate::admission`]) and are not known to be.
+    pub(crate) asking: u64,
     /// Those in their callers' memory that found no place. While there are any, no place is free.
     pub(crate) waiting: Waiting<P>,
 }
@@ -146,9 +150,9 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = u8> {
 }
 
 impl<P: Port> Operations<P> {
-    /// Takes [`OPERATIONS`] places.
+    /// Takes at most [`OPERATIONS`] places.
     pub(crate) fn new(places: &'static mut [Place<P>]) -> Self {
-        Self { places, used: 0, line: Vec::new(), settling: 0, fences: 0, waiting: Waiting::new() }
+        Self { places, used: 0, line: Vec::new(), settling: 0, fences: 0, asking: 0, waiting: Waiting::new() }
     }
 
     pub(crate) fn into_places(self) -> &'static mut [Place<P>] {
@@ -180,11 +184,28 @@ impl<P: Port> Operations<P> {
         self.places.iter().filter_map(Place::get)
     }
 
+    /// Whether a send to `target` asks to be let in and is not known to be.
+    #[inline]
+    pub(crate) fn asks(&self, target: Endpoint) -> bool {
+        self.asking != 0 && self.any_asks(target)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn any_asks(&self, target: Endpoint) -> bool {
+        bits(self.asking).any(|number| self.target_of(number) == Some(target))
+    }
+
+    fn target_of(&self, number: u8) -> Option<Endpoint> {
+        Some(self.places.get(usize::from(number))?.get()?.target)
+    }
+
     fn free(&mut self, number: u8) {
         let bit = 1 << number;
         self.used &= !bit;
         self.settling &= !bit;
         self.fences &= !bit;
+        self.asking &= !bit;
         if let Some(place) = self.places.get_mut(usize::from(number)) {
             place.own = None;
             if let Some(mut loan) = place.lent.take() {
@@ -243,6 +264,7 @@ impl<P: Port> Active<P> {
     #[inline(always)]
     pub(crate) fn launch(&mut self, number: u8, path: Option<Path>) {
         self.stir();
+        self.ask_if_needed(number);
         let waits = path.is_none_or(|path| self.is_in_line(path));
         if waits || self.queue(number, &Blocked::new()) != Queued::All {
             // As long as there are operations.
@@ -250,6 +272,97 @@ impl<P: Port> Active<P> {
         } else {
             self.all_queued(number);
         }
+    }
+
+    /// Has a send ask to be let in, if it may be refused.
+    #[inline]
+    fn ask_if_needed(&mut self, number: u8) {
+        let Self { operations, route, .. } = self;
+        let Some(operation) = operations.get(number) else { return };
+        let Action::Send(state) = &mut operation.action else { return };
+        let target = operation.target;
+        if !state.may_be_refused() && !operations.asks(target) {
+            return;
+        }
+        operations.asking |= 1 << number;
+        if let Some(operation) = operations.get(number) {
+            operation.awaits = true;
+        }
+        // What is quick asks nobody.
+        if route.as_ref().is_some_and(|route| route.target == target) {
+            *route = None;
+        }
+    }
+
+    /// The target has let in what asked, up to the operation at this place.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn let_in(&mut self, number: u8) {
+        let Some(answered) = self.operations.get(number) else { return };
+        let (target, order) = (answered.target, answered.order);
+        for number in bits(self.operations.asking) {
+            let Some(operation) = self.operations.get(number) else { continue };
+            if operation.target != target || !is_in(operation.order, order) {
+                continue;
+            }
+            let freed = match &mut operation.action {
+                Action::Send(state) => state.let_in(),
+                _ => false,
+            };
+            self.operations.asking &= !(1 << number);
+            if freed {
+                self.operations.settling |= 1 << number;
+            }
+        }
+    }
+
+    /// The target keeps messages.
+    pub(crate) fn admissions_arrived(&mut self, origin: Endpoint, data: &[u8]) {
+        for number in bits(named(data).unwrap_or_default()) {
+            match self.awaited(origin, number) {
+                Some(_) => self.let_in(number),
+                None => self.counters.strays += 1,
+            }
+        }
+    }
+
+    /// The target has refused a message: it goes again, and so does what came behind it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refused(&mut self, origin: Endpoint, message: u32) {
+        let number = message as usize % REQUESTS;
+        let asks = number < OPERATIONS && self.operations.asking >> number & 1 == 1;
+        let operation = self.operations.get(number as u8).filter(|operation| {
+            asks && operation.target == origin && message_number(operation.order, number) == message
+        });
+        let Some(first) = operation.map(|operation| operation.order) else {
+            self.counters.strays += 1;
+            return;
+        };
+        for number in bits(self.operations.asking | self.operations.fences) {
+            let Some(operation) = self.operations.get(number) else { continue };
+            if !goes_again(operation.order, first) {
+                continue;
+            }
+            let again = match &mut operation.action {
+                Action::Send(state) => operation.target == origin && state.rewind(),
+                Action::Fence(state) => state.ask_again(origin),
+                _ => false,
+            };
+            if again {
+                operation.queued = false;
+                if !self.operations.line.contains(&number) {
+                    // As long as there are operations.
+                    let _ = self.operations.line.push(number);
+                }
+            }
+        }
+        let mut line = core::mem::take(&mut self.operations.line);
+        line.sort_unstable_by_key(|&number| {
+            self.operations.get(number).map_or(0, |operation| operation.order)
+        });
+        self.operations.line = line;
+        self.stir();
     }
 
     /// Gives an operation that was carried out at once a place, for its callbacks to be called by the next advance.
@@ -291,9 +404,12 @@ impl<P: Port> Active<P> {
     /// The last packet of an operation is queued. Its payload is free as soon as nobody reads it any more, which the next
     /// pass over those that settle finds out; that of a rendezvous is until the target has pulled it.
     fn all_queued(&mut self, number: u8) {
+        let asks = self.operations.asking >> number & 1 == 1;
         let Some(operation) = self.operations.get(number) else { return };
         operation.queued = true;
         let settles = match &mut operation.action {
+            // It may have to go again.
+            Action::Send(_) if asks => false,
             Action::Send(state) => state.all_queued(),
             Action::Put(_) => {
                 // The operation itself counts as a reader while it holds the source.
@@ -445,15 +561,14 @@ impl<P: Port> Active<P> {
             action => *action = Action::Over,
         }
         self.operations.settling |= 1 << number;
+        self.operations.asking &= !(1 << number);
         self.operations.line.retain(|&other| other != number);
     }
 
-    /// The operation that an answer names, if it may come from `origin` and the operation waits for one.
-    pub(crate) fn awaited(&mut self, origin: Endpoint, message: u32) -> Option<(u8, &mut Operation<P>)> {
-        let number = message as usize % REQUESTS;
-        let operation = self.operations.places.get_mut(number)?.get_mut()?;
-        let ours = operation.target == origin && operation.queued && operation.awaits;
-        (ours && message_number(operation.order, number) == message).then_some((number as u8, operation))
+    /// The operation at a place that an answer names, if it waits for one of `origin`.
+    pub(crate) fn awaited(&mut self, origin: Endpoint, number: u8) -> Option<&mut Operation<P>> {
+        let operation = self.operations.get(number)?;
+        (operation.target == origin && operation.queued && operation.awaits).then_some(operation)
     }
 
     /// A request of an operation has ended at the target's message unit.

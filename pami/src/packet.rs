@@ -44,7 +44,7 @@ pub enum Kind {
     Next = 3,
     /// As `First`, and the origin wants an [`Ack`](Kind::Ack) when the target has the whole message.
     FirstAcked = 4,
-    /// The target has the eager message whose number this carries, and those whose numbers are its data, four bytes each.
+    /// The target has the messages that its data names: eight bytes, a bit for each of the origin's places of operations.
     Ack = 5,
     /// A message whose data waits at its origin: this packet's data is the [`RegionId`](crate::region::RegionId) to get the
     /// message's from, `total` bytes from the region's start.
@@ -53,7 +53,7 @@ pub enum Kind {
     Pulled = 7,
     /// Asks for a [`FenceAck`](Kind::FenceAck) when all that came before it is done (SPEC F-2).
     Fence = 8,
-    /// All that came before the fence whose number this carries is done.
+    /// All that came before the fences that its data names, as in an [`Ack`](Kind::Ack), is done.
     FenceAck = 9,
     /// For the target's message unit: data to be placed in the region whose name is the first eight bytes of the
     /// packet's header. If the header ends there, all of it at `offset`; else the header goes on with
@@ -82,7 +82,7 @@ pub enum Kind {
     /// A chunk of a message to be processed (SPEC L-3): the header is a [`ChunkHeader`](crate::balance::ChunkHeader), the data
     /// begins `offset` bytes into the message, or is the name of memory of the origin's in this node where it lies.
     Chunk = 18,
-    /// The last chunk of the message whose number this carries was refused: `dispatch` is a
+    /// The last chunks of the messages that its data names, as in an [`Ack`](Kind::Ack), were refused: `dispatch` is a
     /// [`RegionFault`](crate::region::RegionFault).
     Refused = 19,
     /// Asks for [`Advice`](Kind::Advice) (SPEC L-2).
@@ -93,12 +93,23 @@ pub enum Kind {
     /// The fabric's notice that a node is gone and will send nothing more (SPEC R-2): the origin task is the node's rank,
     /// `dispatch` is 0 if it died, [`ENDED`] if its job ended. Believed from the fabric only.
     Gone = 22,
+    /// As `First`, of a message that the target may refuse (SPEC R-1), and it is to send an [`Ack`](Kind::Ack) when it has all
+    /// of it, kept or not.
+    Asked = 23,
+    /// As `Asked`, but of one that is kept comes [`Admitted`](Kind::Admitted) first, and the [`Ack`](Kind::Ack) when it is
+    /// accepted.
+    AskedAcked = 24,
+    /// The target keeps the messages that its data names, as in an [`Ack`](Kind::Ack).
+    Admitted = 25,
+    /// The target has refused the `Asked`, `AskedAcked` or `Rts` with this number, and whatever of the kind came behind it: it
+    /// is to be sent again.
+    Retry = 26,
 }
 
 impl Kind {
     /// The kind that a byte stands for.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [Kind; 23] = [
+        const KINDS: [Kind; 27] = [
             Kind::Hello,
             Kind::Go,
             Kind::First,
@@ -122,6 +133,10 @@ impl Kind {
             Kind::AskAdvice,
             Kind::Advice,
             Kind::Gone,
+            Kind::Asked,
+            Kind::AskedAcked,
+            Kind::Admitted,
+            Kind::Retry,
         ];
         KINDS.get(usize::from(byte)).copied()
     }
@@ -129,6 +144,11 @@ impl Kind {
     /// Whether only a node or the network itself speaks so to the other, outside of any message.
     pub fn is_control(self) -> bool {
         matches!(self, Self::Hello | Self::Go | Self::Gone)
+    }
+
+    /// Whether it is the first packet of an eager message.
+    pub fn is_first(self) -> bool {
+        matches!(self, Self::First | Self::FirstAcked | Self::Asked | Self::AskedAcked)
     }
 
     /// Whether the target's message unit answers it without the target's application (SPEC D-5).
@@ -323,7 +343,7 @@ impl<'a> Packet<'a> {
         let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
         let (header, data) =
             payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
-        let carries_data = matches!(envelope.kind, Kind::First | Kind::FirstAcked | Kind::Next);
+        let carries_data = envelope.kind.is_first() || envelope.kind == Kind::Next;
         let end = u64::from(envelope.offset) + data.len() as u64;
         // No data in front of some is how handlers tell a rendezvous.
         let empty = data.is_empty() && envelope.total > 0 && envelope.kind != Kind::Next;

@@ -3,9 +3,10 @@
 //! Packets of one origin come in order, and an origin sends one message at a time to each target. So the state
 //! of messages in flight is one entry for each origin that is in the middle of one, found by hashing the origin.
 
+use crate::acks::Lack;
 use crate::context::Active;
 use crate::device::{Arrival, Port};
-use crate::dispatch::{DISPATCH_IDS, Handler, Message, OnPart, OnReceived, Part, Receive, Received};
+use crate::dispatch::{DISPATCH_IDS, Handler, LATER, Message, OnPart, OnReceived, Part, Receive, Received};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::layout::{Cursor, Layout};
@@ -21,6 +22,37 @@ pub(crate) enum Sink<P: Port> {
     Packets(OnPart<P>),
     /// The kept place with this number.
     Kept(u8),
+}
+
+/// What a handler wants of a message.
+pub(crate) enum Wish<P: Port> {
+    Take(Receive<P>),
+    /// To be asked later.
+    Later,
+    /// There is no handler.
+    Nobody,
+}
+
+/// What the origin is told when all of an eager message is in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owes {
+    Nothing,
+    /// That it is, and it hears no more of it.
+    Ack,
+    /// That it is kept; and when it is accepted, that.
+    Both,
+}
+
+impl Owes {
+    /// For a message that is taken.
+    fn taken(kind: Kind) -> Self {
+        if kind == Kind::First { Self::Nothing } else { Self::Ack }
+    }
+
+    /// For one that is kept.
+    pub(crate) fn kept(kind: Kind) -> Self {
+        if kind == Kind::AskedAcked { Self::Both } else { Self::taken(kind) }
+    }
 }
 
 /// Data on its way to places in a buffer.
@@ -64,7 +96,7 @@ pub(crate) struct Partial<P: Port> {
     pub(crate) message: u32,
     pub(crate) received: u32,
     pub(crate) total: u32,
-    pub(crate) acked: bool,
+    pub(crate) owes: Owes,
     pub(crate) sink: Sink<P>,
 }
 
@@ -148,9 +180,9 @@ impl<P: Port> Incoming<P> {
 }
 
 impl<P: Port> Active<P> {
-    /// Does with a packet what its kind says. Returns `false` if it has to wait; nothing was done then.
+    /// Does with a packet what its kind says.
     #[inline(never)]
-    pub(crate) fn receive(&mut self, arrival: &P::Arrival) -> bool {
+    pub(crate) fn receive(&mut self, arrival: &P::Arrival) {
         let (header, data) = arrival.parts();
         // Most messages: nothing of them, nor of another of their origin, is anywhere else.
         if let Some((dispatch, origin)) = arrival.whole()
@@ -160,16 +192,16 @@ impl<P: Port> Active<P> {
             let received = handler(self, &Message { origin, header, data, total: data.len() });
             if matches!(received, Receive::Done) {
                 self.counters.received += 1;
-                return true;
+                return;
             }
-            return self.begin_reception(&arrival.envelope(), header, data, received);
+            return self.begin_reception(&arrival.envelope(), data, received);
         }
-        self.receive_any(&arrival.envelope(), header, data)
+        self.receive_any(&arrival.envelope(), header, data);
     }
 
     /// A packet that lies ready in memory, while nothing is under way: if it is a whole message, the shortest way to its
     /// handler. It comes from a context of this node, which sends one message after the other, to ids of handlers. Returns
-    /// whether there was one that does not have to wait.
+    /// whether there was one.
     #[inline(never)]
     pub(crate) fn take_ready(&mut self) -> bool {
         let Some(arrival) = self.port.pull_ready() else { return false };
@@ -190,51 +222,45 @@ impl<P: Port> Active<P> {
     /// One that is not a whole message for a handler.
     #[inline(never)]
     fn take_other(&mut self, arrival: P::Arrival) -> bool {
-        let taken = self.receive(&arrival);
-        self.let_go(arrival, taken)
+        self.receive(&arrival);
+        self.port.release(arrival);
+        true
     }
 
     /// A whole message whose handler wants more than to have seen it.
     #[inline(never)]
     fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) -> bool {
-        let (header, data) = arrival.parts();
-        let taken = self.begin_reception(&arrival.envelope(), header, data, received);
-        self.let_go(arrival, taken)
+        self.begin_reception(&arrival.envelope(), arrival.parts().1, received);
+        self.port.release(arrival);
+        true
     }
 
-    fn let_go(&mut self, arrival: P::Arrival, taken: bool) -> bool {
-        if taken {
-            self.port.release(arrival);
-        } else {
-            self.hold(arrival);
-        }
-        taken
-    }
-
-    fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+    fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         match envelope.kind {
             Kind::First | Kind::FirstAcked => self.first(envelope, header, data),
             _ => self.receive_later(envelope, header, data),
         }
     }
 
-    fn receive_later(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+    fn receive_later(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         match envelope.kind {
             Kind::Next => self.next(envelope, data),
-            Kind::Ack => self.ack_arrived(envelope, data),
-            Kind::Rts => return self.rendezvous_arrived(envelope, header, data),
+            Kind::Ack => self.acks_arrived(envelope.origin, data),
+            Kind::Rts => self.rendezvous_arrived(envelope, header, data),
             Kind::Pulled => self.pulled(envelope.origin, envelope.message),
-            Kind::Fence => return self.fence_arrived(envelope),
-            Kind::FenceAck => self.fence_acked(envelope.origin, envelope.message),
-            Kind::Collective => return self.collective_arrived(envelope, header, data),
+            Kind::Fence => self.fence_arrived(envelope),
+            Kind::FenceAck => self.fences_acked(envelope.origin, data),
+            Kind::Collective => self.collective_arrived(envelope, header, data),
             Kind::Chunk => self.chunk_arrived(envelope, header, data),
-            Kind::Refused => self.refusal_arrived(envelope),
+            Kind::Refused => self.refusals_arrived(envelope, data),
+            Kind::Asked | Kind::AskedAcked => self.asked(envelope, header, data),
+            Kind::Admitted => self.admissions_arrived(envelope.origin, data),
+            Kind::Retry => self.refused(envelope.origin, envelope.message),
             Kind::AskAdvice => self.advice_asked(envelope),
             Kind::Advice => self.advice_arrived(envelope),
             // The rest is the message unit's.
             _ => self.counters.strays += 1,
         }
-        true
     }
 
     /// The handler of a dispatch id.
@@ -243,9 +269,52 @@ impl<P: Port> Active<P> {
         self.handlers.get(usize::from(dispatch)).copied().flatten()
     }
 
-    fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
+    /// Asks the handler of a dispatch id.
+    pub(crate) fn ask(&mut self, dispatch: u8, message: &Message<'_>) -> Wish<P> {
+        if let Some(handler) = self.handler(dispatch) {
+            return Wish::Take(handler(self, message));
+        }
+        let later = usize::from(dispatch).checked_sub(usize::from(LATER)).and_then(|id| self.later.get(id));
+        match later.copied().flatten() {
+            Some(handler) => handler(self, message).map_or(Wish::Later, Wish::Take),
+            None => Wish::Nobody,
+        }
+    }
+
+    /// The first packet of a message that can be refused.
+    fn asked(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        let Envelope { origin, message, total, .. } = *envelope;
+        if header.len() > HEADER_LIMIT {
+            self.counters.strays += 1;
+            return;
+        }
+        if !self.acks.opens_for(origin, message) || self.is_stray_first(envelope) {
+            return;
+        }
+        let total = total as usize;
+        match self.ask(envelope.dispatch, &Message { origin, header, data, total }) {
+            Wish::Take(received) => {
+                self.acks.let_in(origin);
+                self.begin_reception(envelope, data, received);
+            }
+            Wish::Later => match self.keep_eager(envelope, header) {
+                Some(place) => {
+                    self.acks.let_in(origin);
+                    self.counters.received += 1;
+                    self.take_first(envelope, data, Sink::Kept(place), Owes::kept(envelope.kind));
+                }
+                None => self.refuse(envelope, Lack::Kept(envelope.total)),
+            },
+            Wish::Nobody => {
+                self.acks.let_in(origin);
+                self.no_handler(envelope, data);
+            }
+        }
+    }
+
+    fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope) {
-            return true;
+            return;
         }
         let Some(handler) = self.handler(envelope.dispatch) else { return self.no_handler(envelope, data) };
         let total = envelope.total as usize;
@@ -255,9 +324,9 @@ impl<P: Port> Active<P> {
             if envelope.kind == Kind::FirstAcked {
                 self.owe_ack(envelope.origin, envelope.message);
             }
-            return true;
+            return;
         }
-        self.begin_reception(envelope, header, data, received)
+        self.begin_reception(envelope, data, received);
     }
 
     /// Whether a first packet makes no sense. A message of which its origin was in the middle ends: only a hostile or
@@ -278,45 +347,21 @@ impl<P: Port> Active<P> {
 
     #[cold]
     #[inline(never)]
-    fn no_handler(&mut self, envelope: &Envelope, data: &[u8]) -> bool {
+    fn no_handler(&mut self, envelope: &Envelope, data: &[u8]) {
         self.counters.unknown_dispatch += 1;
-        self.take_first(envelope, data, Sink::Discard);
-        true
+        self.take_first(envelope, data, Sink::Discard, Owes::taken(envelope.kind));
     }
 
     /// Begins to do with an eager message what its handler said.
     #[inline(never)]
-    fn begin_reception(
-        &mut self,
-        envelope: &Envelope,
-        header: &[u8],
-        data: &[u8],
-        received: Receive<P>,
-    ) -> bool {
-        let sink = match received {
-            Receive::Done => Sink::Discard,
-            Receive::Into(buffer, then) => Sink::Into(buffer, then),
-            Receive::Scatter(buffer, layout, then) => Sink::Scatter(Scatter::new(buffer, layout), then),
-            Receive::Packets(then) => Sink::Packets(then),
-            Receive::Later if header.len() > HEADER_LIMIT => {
-                self.counters.strays += 1;
-                Sink::Discard
-            }
-            Receive::Later => match self.keep_eager(envelope, header) {
-                Some(place) => Sink::Kept(place),
-                None => return false,
-            },
-        };
+    fn begin_reception(&mut self, envelope: &Envelope, data: &[u8], received: Receive<P>) {
         self.counters.received += 1;
-        self.take_first(envelope, data, sink);
-        true
+        self.take_first(envelope, data, Self::sink(received), Owes::taken(envelope.kind));
     }
 
-    fn take_first(&mut self, envelope: &Envelope, data: &[u8], sink: Sink<P>) {
+    fn take_first(&mut self, envelope: &Envelope, data: &[u8], sink: Sink<P>, owes: Owes) {
         let Envelope { origin, message, total, .. } = *envelope;
-        // Of a kept message the place knows that.
-        let acked = envelope.kind == Kind::FirstAcked && !matches!(sink, Sink::Kept(_));
-        self.take_in(Partial { origin, message, received: 0, total, acked, sink }, data);
+        self.take_in(Partial { origin, message, received: 0, total, owes, sink }, data);
     }
 
     fn next(&mut self, envelope: &Envelope, data: &[u8]) {
@@ -328,7 +373,8 @@ impl<P: Port> Active<P> {
                 self.take_in(entry, data);
             }
             other => {
-                self.counters.strays += 1;
+                // What was refused at its first packet comes again.
+                self.counters.strays += u64::from(!self.acks.is_shut(envelope.origin));
                 // It had a place a moment ago.
                 if let Some(entry) = other {
                     self.incoming.put(entry);
@@ -341,8 +387,10 @@ impl<P: Port> Active<P> {
     fn take_in(&mut self, mut entry: Partial<P>, data: &[u8]) {
         self.absorb(&mut entry, data);
         if entry.received >= entry.total {
-            if entry.acked {
-                self.owe_ack(entry.origin, entry.message);
+            match entry.owes {
+                Owes::Nothing => {}
+                Owes::Ack => self.owe_ack(entry.origin, entry.message),
+                Owes::Both => self.owe_admission(entry.origin, entry.message),
             }
             self.deliver(entry, Ok(()));
         } else {
@@ -397,7 +445,7 @@ impl<P: Port> Active<P> {
             Receive::Into(buffer, then) => Sink::Into(buffer, then),
             Receive::Scatter(buffer, layout, then) => Sink::Scatter(Scatter::new(buffer, layout), then),
             Receive::Packets(then) => Sink::Packets(then),
-            Receive::Done | Receive::Later => Sink::Discard,
+            Receive::Done => Sink::Discard,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Receptions that take more than one advance: data that is pulled, callbacks and answers that are owed (SPEC P-6, F-2).
 //!
 //! A reception has one of the context's places until its origin has been told what it waits for. It never needs the
-//! application to go on, but for fences behind kept messages; those have at most half of the places. Data that is not
-//! wanted in one piece in a buffer is pulled in pieces into the context's own landing memory, one reception at a time, and
-//! from there goes where that of eager messages goes.
+//! application to go on. When all places are taken messages are refused ([`crate::admission`]). Data that is not wanted in one
+//! piece in a buffer is pulled in pieces into the context's own landing memory, one reception at a time, and from there goes
+//! where that of eager messages goes.
 
 use crate::context::Active;
 use crate::device::{Completed, Path, Port, REQUESTS};
@@ -19,8 +19,9 @@ use rings::shared::Shared;
 
 /// Receptions of one context that can be under way at once.
 pub const RECEPTIONS: usize = REQUESTS - OPERATIONS;
-/// Most of them that are fences.
-const FENCES: u32 = RECEPTIONS as u32 / 2;
+/// Most receptions of one origin: fewer than the requests that a message unit has under way to one node, so those to an
+/// origin that does not move leave the injection FIFO.
+const MOST_OF_ONE: usize = 16;
 /// Bytes that are pulled at once of data that is wanted in pieces.
 pub(crate) const LANDING_BYTES: usize = 32 << 10;
 
@@ -34,8 +35,6 @@ pub(crate) enum Stage<P: Port> {
     Pieces { region: RegionId, partial: Partial<P>, landing: Option<(Shared, u32)> },
     /// The callback has to be called.
     Deliver(Received, OnReceived<P>),
-    /// Kept messages come before this fence.
-    FenceWaits,
     /// The get of nothing has to be queued.
     FenceAsks,
     /// The get of nothing has not ended.
@@ -44,15 +43,24 @@ pub(crate) enum Stage<P: Port> {
     Answer,
 }
 
+/// What an origin is told at the end of a reception.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    /// The data of the rendezvous with this number is its sender's again.
+    Pulled(u32),
+    /// It has the eager message with this number.
+    Ack(u32),
+    /// All that came before these fences is done.
+    Fences(u64),
+}
+
 /// A reception's state.
 pub(crate) struct Reception<P: Port> {
     pub(crate) origin: Endpoint,
-    /// The origin's number of the message.
-    message: u32,
     /// Place in the order of arrivals.
     pub(crate) order: u64,
     /// What the origin is told at the end.
-    answer: Option<Kind>,
+    answer: Option<Answer>,
     /// How the get that is under way ended.
     pub(crate) ended: Option<Result<(), OperationError>>,
     pub(crate) stage: Stage<P>,
@@ -70,16 +78,14 @@ pub(crate) struct Receptions<P: Port> {
     pub(crate) line: Vec<u8, RECEPTIONS>,
     /// Bit set of those that something has become of.
     settling: u64,
-    /// Bit set of fences.
-    pub(crate) fences: u64,
     /// Memory for pieces, while no reception has it.
     landing: Option<Shared>,
 }
 
 impl<P: Port> Receptions<P> {
-    /// Takes [`RECEPTIONS`] places, and [`LANDING_BYTES`] of memory.
+    /// Takes at most [`RECEPTIONS`] places, and [`LANDING_BYTES`] of memory.
     pub(crate) fn new(places: &'static mut [Place<P>], landing: Option<Shared>) -> Self {
-        Self { places, used: 0, line: Vec::new(), settling: 0, fences: 0, landing }
+        Self { places, used: 0, line: Vec::new(), settling: 0, landing }
     }
 
     pub(crate) fn into_parts(self) -> (&'static mut [Place<P>], Option<Shared>) {
@@ -100,8 +106,24 @@ impl<P: Port> Receptions<P> {
         (number < self.places.len()).then_some(number as u8)
     }
 
-    pub(crate) fn free_fence_place(&self) -> Option<u8> {
-        self.free_place().filter(|_| self.fences.count_ones() < FENCES)
+    /// Whether there is a place for a message of `origin`, which may have half of those that others leave.
+    pub(crate) fn has_room_for(&self, origin: Endpoint) -> bool {
+        self.room_for(origin) > 0
+    }
+
+    /// Whether so much room has come back that what was refused is worth sending again: not one place at a time.
+    pub(crate) fn has_much_room_for(&self, origin: Endpoint) -> bool {
+        self.room_for(origin) > self.own(origin)
+    }
+
+    fn own(&self, origin: Endpoint) -> usize {
+        self.iter().filter(|reception| reception.origin == origin).count()
+    }
+
+    /// Receptions that `origin` may begin.
+    fn room_for(&self, origin: Endpoint) -> usize {
+        let free = self.places.len() - self.used.count_ones() as usize;
+        free.min(MOST_OF_ONE).saturating_sub(self.own(origin))
     }
 
     /// Whether the callback of a message of `origin` is still to be called that came before the arrival with this number.
@@ -140,7 +162,6 @@ impl<P: Port> Receptions<P> {
         let keep = !(1 << number);
         self.used &= keep;
         self.settling &= keep;
-        self.fences &= keep;
         self.take(number);
     }
 }
@@ -150,12 +171,11 @@ impl<P: Port> Active<P> {
     pub(crate) fn receive_at(
         &mut self,
         number: u8,
-        envelope: &Envelope,
+        origin: Endpoint,
         order: u64,
-        answer: Option<Kind>,
+        answer: Option<Answer>,
         stage: Stage<P>,
     ) {
-        let (origin, message) = (envelope.origin, envelope.message);
         let mut ended = None;
         match &stage {
             Stage::Whole { .. } | Stage::Pieces { .. } => {
@@ -170,12 +190,12 @@ impl<P: Port> Active<P> {
         }
         if ended.is_some() {
             self.receptions.settling |= 1 << number;
-        } else if !matches!(stage, Stage::FenceWaits) {
+        } else {
             // As long as there are receptions.
             let _ = self.receptions.line.push(number);
         }
         self.receptions.reserve(number);
-        self.receptions.put(number, Reception { origin, message, order, answer, ended, stage });
+        self.receptions.put(number, Reception { origin, order, answer, ended, stage });
         self.stir();
     }
 
@@ -201,7 +221,7 @@ impl<P: Port> Active<P> {
         };
         let Some(path) = path else {
             // It died, or never was.
-            self.receptions.free(number);
+            self.free_reception(number);
             return true;
         };
         if blocked.contains(&path) {
@@ -253,14 +273,19 @@ impl<P: Port> Active<P> {
                 Some(queued)
             }
             (Stage::Answer, path) => {
-                let Some(kind) = reception.answer else {
-                    self.receptions.free(number);
-                    return Some(true);
+                let queued = match reception.answer {
+                    None | Some(Answer::Ack(_)) => true,
+                    Some(Answer::Pulled(message)) => {
+                        let envelope = Envelope { kind: Kind::Pulled, message, ..envelope };
+                        port.push_copy(path, &envelope, &[], &[]).is_ok()
+                    }
+                    Some(Answer::Fences(set)) => {
+                        let envelope = Envelope { kind: Kind::FenceAck, message: 0, ..envelope };
+                        port.push_copy(path, &envelope, &[], &set.to_le_bytes()).is_ok()
+                    }
                 };
-                let envelope = Envelope { kind, message: reception.message, ..envelope };
-                let queued = port.push_copy(path, &envelope, &[], &[]).is_ok();
                 if queued {
-                    self.receptions.free(number);
+                    self.free_reception(number);
                 }
                 Some(queued)
             }
@@ -290,7 +315,7 @@ impl<P: Port> Active<P> {
                 self.receptions.settling |= 1 << number;
             }
             Stage::Deliver(..) => {}
-            _ => self.receptions.free(number),
+            _ => self.free_reception(number),
         }
         self.receptions.line.retain(|&other| other != number);
     }
@@ -353,12 +378,23 @@ impl<P: Port> Active<P> {
         }
         reception.stage = Stage::Answer;
         self.receptions.settling &= !(1 << number);
+        if let Some(Answer::Ack(message)) =
+            reception.answer.take_if(|answer| matches!(answer, Answer::Ack(_)))
+        {
+            self.owe_ack(origin, message);
+        }
         if reception.answer.is_some() {
             let _ = self.receptions.line.push(number);
             self.receptions.put(number, reception);
         } else {
-            self.receptions.free(number);
+            self.free_reception(number);
         }
         true
+    }
+
+    /// Ends a reception: others may have been refused for want of its place.
+    fn free_reception(&mut self, number: u8) {
+        self.receptions.free(number);
+        self.acks.note_room();
     }
 }

@@ -168,11 +168,12 @@ pub enum RegionFault {
 }
 
 impl RegionFault {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Stale, Self::Foreign, Self::Rights, Self::Bounds, Self::Unaligned];
+
     /// The fault that a byte stands for.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Stale, Self::Foreign, Self::Rights, Self::Bounds, Self::Unaligned]
-            .into_iter()
-            .find(|&fault| fault as u8 == byte)
+        Self::ALL.into_iter().find(|&fault| fault as u8 == byte)
     }
 }
 

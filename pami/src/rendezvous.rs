@@ -8,43 +8,60 @@
 //!          <----------------------  done: the payload is the sender's again
 //! ```
 
+use crate::acks::Lack;
 use crate::context::Active;
 use crate::device::Port;
 use crate::dispatch::{Message, Receive};
-use crate::packet::{Envelope, Kind};
-use crate::receive::Partial;
-use crate::reception::Stage;
+use crate::packet::Envelope;
+use crate::receive::{Owes, Partial, Wish};
+use crate::reception::{Answer, Stage};
 use crate::region::RegionId;
 use crate::send::HEADER_LIMIT;
 use zerocopy::FromBytes;
 
 impl<P: Port> Active<P> {
-    /// An RTS arrives. Returns `false` if it has to wait for a place.
-    pub(crate) fn rendezvous_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
-        let Envelope { origin, dispatch, total, .. } = *envelope;
+    /// An RTS arrives. Without a place for it, it is refused.
+    pub(crate) fn rendezvous_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        let Envelope { origin, message, total, .. } = *envelope;
         let region = RegionId::read_from_bytes(data).ok().filter(|_| header.len() <= HEADER_LIMIT);
         let (Some(region), Some(_)) = (region, self.port.node_of(origin.task())) else {
             self.counters.strays += 1;
-            return true;
+            return;
         };
-        // Before the handler, which is asked once; and it may take places itself.
-        let Some(number) = self.receptions.free_place() else { return false };
-        self.receptions.reserve(number);
-        let handler = self.handler(dispatch);
-        let received = handler.map_or(Receive::Done, |handler| {
-            handler(self, &Message { origin, header, data: &[], total: total as usize })
-        });
-        if let Receive::Later = received {
-            self.receptions.free(number);
-            let kept = self.keep_rendezvous(envelope, header, region);
-            self.counters.received += u64::from(kept);
-            return kept;
+        if !self.acks.opens_for(origin, message) {
+            return;
         }
-        self.counters.received += u64::from(handler.is_some());
-        self.counters.unknown_dispatch += u64::from(handler.is_none());
+        // Before the handler, which may take places itself.
+        let Some(number) = self.receptions.free_place().filter(|_| self.receptions.has_room_for(origin))
+        else {
+            return self.refuse(envelope, Lack::Reception);
+        };
+        self.receptions.reserve(number);
+        let total = total as usize;
+        let received = match self.ask(envelope.dispatch, &Message { origin, header, data: &[], total }) {
+            Wish::Take(received) => {
+                self.counters.received += 1;
+                received
+            }
+            Wish::Later => {
+                self.receptions.free(number);
+                if self.keep_rendezvous(envelope, header, region) {
+                    self.counters.received += 1;
+                    self.acks.let_in(origin);
+                    self.owe_admission(origin, message);
+                } else {
+                    self.refuse(envelope, Lack::Kept(0));
+                }
+                return;
+            }
+            Wish::Nobody => {
+                self.counters.unknown_dispatch += 1;
+                Receive::Done
+            }
+        };
+        self.acks.let_in(origin);
         let order = self.next_order();
         self.begin_pull(number, envelope, order, region, received);
-        true
     }
 
     /// Begins to get the data of a rendezvous to where it is wanted.
@@ -58,17 +75,17 @@ impl<P: Port> Active<P> {
     ) {
         let Envelope { origin, message, total, .. } = *envelope;
         let stage = match received {
-            Receive::Done | Receive::Later => Stage::Answer,
+            Receive::Done => Stage::Answer,
             Receive::Into(buffer, then) => {
                 let len = total.min(u32::try_from(buffer.len()).unwrap_or(u32::MAX));
                 Stage::Whole { region, into: buffer.share(), len, total, then }
             }
             in_pieces => {
                 let sink = Self::sink(in_pieces);
-                let partial = Partial { origin, message, received: 0, total, acked: false, sink };
+                let partial = Partial { origin, message, received: 0, total, owes: Owes::Nothing, sink };
                 Stage::Pieces { region, partial, landing: None }
             }
         };
-        self.receive_at(number, envelope, order, Some(Kind::Pulled), stage);
+        self.receive_at(number, origin, order, Some(Answer::Pulled(message)), stage);
     }
 }

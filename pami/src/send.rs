@@ -7,17 +7,22 @@
 //! | rendezvous | from the switch-over size on, over the torus | where the data lies; the target's unit gets it from there |
 //!
 //! The switch-over size is [`ClientBuilder::rendezvous_from`](crate::ClientBuilder::rendezvous_from).
+//!
+//! A rendezvous, and a message to an id of [`ClientBuilder::dispatch_later`](crate::ClientBuilder::dispatch_later), may be
+//! refused by a target that has no place for it: the origin keeps it, and sends it again when it is told to
+//! ([`crate::admission`]). Until one is known to be in, what goes to the same endpoint behind it is kept as well.
 
+use crate::acks::named;
 use crate::context::Active;
-use crate::device::{Full, Path, Port};
-use crate::dispatch::{DISPATCH_IDS, Done};
+use crate::device::{Full, Path, Port, REQUESTS};
+use crate::dispatch::{DISPATCH_IDS, Done, LATER, is_dispatch_id};
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
 use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::Layout;
 pub use crate::operation::OPERATIONS;
-use crate::operation::{Action, Operation, Queued, message_number};
+use crate::operation::{Action, Operation, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{Memory, RegionId, Rights};
 use core::ops::Range;
@@ -71,7 +76,9 @@ pub const STATE_BYTES: usize = size_of::<SendState>();
 pub(crate) struct SendState {
     dispatch: u8,
     header: Vec<u8, HEADER_LIMIT>,
-    /// `None` once all is queued.
+    /// If data lies behind the header in the same place: bytes of the header.
+    split: Option<u8>,
+    /// `None` once all is queued and nothing has to go again.
     data: Option<Gather>,
     /// Where the target gets the data from.
     region: Option<RegionId>,
@@ -83,6 +90,25 @@ impl SendState {
         // The operation itself counts as a reader while it holds the source.
         self.data = None;
         self.region.is_none()
+    }
+
+    /// Whether its target may have no place for it.
+    #[inline]
+    pub(crate) fn may_be_refused(&self) -> bool {
+        self.region.is_some() || self.dispatch >= LATER
+    }
+
+    /// It does not have to go again. Returns whether the payload is to come back now.
+    pub(crate) fn let_in(&mut self) -> bool {
+        self.region.is_none() && self.all_queued()
+    }
+
+    /// It has to go again. Returns `true`.
+    pub(crate) fn rewind(&mut self) -> bool {
+        if let Some(data) = &mut self.data {
+            data.rewind();
+        }
+        true
     }
 
     /// As [`all_queued`](Self::all_queued), for good; the region that the data lies in is to be deregistered.
@@ -99,6 +125,9 @@ impl<P: Port> Active<P> {
     }
 
     /// Sends a message that fits one packet; `header` and `data` are the caller's again on return.
+    ///
+    /// To an id that may want it later, and behind a message to the same endpoint that is not known to be in
+    /// ([`crate::admission`]), it takes an operation's place, with header and data together in at most [`HEADER_LIMIT`] bytes.
     ///
     /// # Errors
     /// [`SendError::Again`] if the packet could not be queued at once; the message was not sent then.
@@ -148,12 +177,15 @@ impl<P: Port> Active<P> {
         header: &[u8],
         data: &[u8],
     ) -> Result<(), SendError> {
-        if usize::from(dispatch) >= DISPATCH_IDS {
+        if !is_dispatch_id(dispatch) {
             return Err(SendError::DispatchId);
         }
         let path = self.path_to(target)?;
         if header.len() > HEADER_LIMIT || header.len() + data.len() > self.port.mtu() {
             return Err(SendError::TooLong);
+        }
+        if dispatch >= LATER || self.operations.asks(target) {
+            return self.send_kept((path, target), dispatch, header, data);
         }
         if self.is_in_line(path) || self.operations.waiting.has(path) {
             return Err(SendError::Again);
@@ -163,6 +195,37 @@ impl<P: Port> Active<P> {
         let envelope = Envelope { kind: Kind::First, dispatch, origin, target, message: 0, offset: 0, total };
         self.port.push_copy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
         self.counters.sent += 1;
+        Ok(())
+    }
+
+    /// As [`send_immediate`](Self::send_immediate), with a place for the message until it is known to be in.
+    fn send_kept(
+        &mut self,
+        (path, target): (Path, Endpoint),
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        // What is behind one that asks finds its way once that is in.
+        let too_long = if dispatch >= LATER { SendError::TooLong } else { SendError::Again };
+        let mut bytes = Vec::from_slice(header).map_err(|_| SendError::TooLong)?;
+        bytes.extend_from_slice(data).map_err(|_| too_long)?;
+        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let split = Some(header.len() as u8);
+        let operation = Operation {
+            path: Some(path),
+            target,
+            order: self.next_order(),
+            queued: false,
+            awaits: true,
+            result: Ok(()),
+            lease: None,
+            local_done: None,
+            remote_done: None,
+            action: Action::Send(SendState { dispatch, header: bytes, split, data: None, region: None }),
+        };
+        self.counters.sent += 1;
+        self.begin(number, operation);
         Ok(())
     }
 
@@ -200,7 +263,7 @@ impl<P: Port> Active<P> {
             lease,
             local_done,
             remote_done,
-            action: Action::Send(SendState { dispatch, header, data: Some(data), region }),
+            action: Action::Send(SendState { dispatch, header, split: None, data: Some(data), region }),
         };
         self.counters.sent += 1;
         T::begin(self, room, operation);
@@ -216,7 +279,7 @@ impl<P: Port> Active<P> {
         (payload, layout): (&Payload, &Layout),
         terms: T,
     ) -> Result<(Path, Vec<u8, HEADER_LIMIT>, u32, T::Room), SendError> {
-        if !terms.has_dispatch_id() && usize::from(dispatch) >= DISPATCH_IDS {
+        if !terms.has_dispatch_id() && !is_dispatch_id(dispatch) {
             return Err(SendError::DispatchId);
         }
         let path = self.path_to(target)?;
@@ -241,13 +304,27 @@ impl<P: Port> Active<P> {
     /// Queues packets of a send until its path is full.
     pub(crate) fn queue_send(&mut self, number: u8) -> Queued {
         let mtu = self.port.mtu();
+        let asks = self.operations.asking >> number & 1 == 1;
         let Some(operation) = self.operations.get(number) else { return Queued::All };
-        let (target, Some(path), acked) = (operation.target, operation.path, operation.awaits) else {
+        let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits) else {
             return Queued::All;
         };
+        let first = match (asks, awaits, &operation.remote_done) {
+            (true, _, Some(_)) => Kind::AskedAcked,
+            (true, ..) => Kind::Asked,
+            (_, true, _) => Kind::FirstAcked,
+            _ => Kind::First,
+        };
         let message = message_number(operation.order, usize::from(number));
-        let Action::Send(SendState { dispatch, header, data: Some(data), region }) = &mut operation.action
-        else {
+        let Action::Send(state) = &mut operation.action else { return Queued::All };
+        if let Some(split) = state.split {
+            let (header, data) = state.header.split_at(split.into());
+            let (dispatch, total) = (state.dispatch, data.len() as u32);
+            let envelope =
+                Envelope { kind: first, dispatch, origin: self.me, target, message, offset: 0, total };
+            return Queued::whole(self.port.push_copy(path, &envelope, header, data).is_ok());
+        }
+        let SendState { dispatch, header, data: Some(data), region, .. } = state else {
             return Queued::All;
         };
         let total = data.total();
@@ -269,11 +346,7 @@ impl<P: Port> Active<P> {
             // Only the first packet has a header, and it is the only one of a message without data.
             let started = data.taken() > 0;
             let header: &[u8] = if started { &[] } else { header };
-            envelope.kind = match (started, acked) {
-                (true, _) => Kind::Next,
-                (false, true) => Kind::FirstAcked,
-                (false, false) => Kind::First,
-            };
+            envelope.kind = if started { Kind::Next } else { first };
             envelope.offset = data.taken();
             let left = data.left() as usize;
             let len = if by_packets { left.min(mtu - header.len()) } else { left };
@@ -287,20 +360,27 @@ impl<P: Port> Active<P> {
         }
     }
 
-    /// The target has an eager message whose acknowledgement was asked for.
-    pub(crate) fn acknowledged(&mut self, origin: Endpoint, message: u32) {
-        match self.awaited(origin, message) {
-            Some((number, Operation { action: Action::Send(SendState { region: None, .. }), .. })) => {
-                self.answered(number, Ok(()));
+    /// The target has eager messages, or has processed some, whose acknowledgement was asked for.
+    pub(crate) fn acks_arrived(&mut self, origin: Endpoint, data: &[u8]) {
+        for number in bits(named(data).unwrap_or_default()) {
+            match self.awaited(origin, number) {
+                Some(Operation { action: Action::Send(SendState { region: None, .. }), .. }) => {
+                    if self.operations.asking != 0 {
+                        self.let_in(number);
+                    }
+                    self.answered(number, Ok(()));
+                }
+                _ => self.processed(origin, number, Ok(())),
             }
-            _ => self.processed(origin, message, Ok(())),
         }
     }
 
     /// The target has, or does not want, the data of a rendezvous: it is the sender's again once queued packets of it have
     /// been read.
     pub(crate) fn pulled(&mut self, origin: Endpoint, message: u32) {
-        let Some((number, Operation { action: Action::Send(state), .. })) = self.awaited(origin, message)
+        let number = (message as usize % REQUESTS) as u8;
+        let Some(Operation { action: Action::Send(state), .. }) =
+            self.awaited(origin, number).filter(|it| message_number(it.order, number.into()) == message)
         else {
             self.counters.strays += 1;
             return;
@@ -309,6 +389,7 @@ impl<P: Port> Active<P> {
             self.counters.strays += 1;
             return;
         };
+        self.let_in(number);
         self.port.deregister(region);
         self.operations.settling |= 1 << number;
         self.answered(number, Ok(()));

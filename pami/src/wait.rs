@@ -90,6 +90,7 @@ fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option
     for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
         active.stalled = 0;
         active.forget_awaited();
+        active.acks.end_pauses();
     }
 }
 
@@ -139,7 +140,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
         if may_sleep && quiet && !held {
-            let looks = contexts.iter().filter_map(|context| context.borrow().active.collectives.look_ns());
+            let looks = contexts.iter().filter_map(|context| context.borrow().active.look_ns());
             let until = looks.chain(deadline).min();
             sleep(contexts, until);
         }

@@ -10,7 +10,7 @@ use kernel::{
 };
 use spin::Mutex;
 
-const DATA: u8 = 1;
+const DATA: u8 = kernel::LATER;
 const ASK: u8 = 2;
 /// Messages that are kept: two of each neighbour in a box of tasks, and some.
 const KEPT: usize = 16;
@@ -53,16 +53,14 @@ impl Swap {
             *state.sent.lock() = Some(completion.result)
         })?;
         let data = memory.place(move |_: &mut Active, message: &Message| {
-            match state.wanted.lock().take_if(|(origin, _)| *origin == message.origin) {
-                Some((_, room)) => Receive::Into(room, then),
-                None => Receive::Later,
-            }
+            let wanted = state.wanted.lock().take_if(|(origin, _)| *origin == message.origin);
+            wanted.map(|(_, room)| Receive::Into(room, then))
         })?;
         let ask = memory.place(|_: &mut Active, _: &Message| Receive::Done)?;
         let room = Some(memory.buffer(CHUNK)?);
         let out = memory.buffer(CHUNK)?.share();
         let swap = Self { state, then, done: Done { call: sent, cookie: 0 }, room, out };
-        Ok((swap, builder.dispatch(DATA, data).dispatch(ASK, ask).kept(KEPT)))
+        Ok((swap, builder.dispatch_later(DATA, data).dispatch(ASK, ask).kept(KEPT)))
     }
 
     /// Sends `send` to a partner that calls this with this task, and takes in what it sends.

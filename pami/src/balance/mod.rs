@@ -29,8 +29,8 @@
 //! other in a circle. They do not: nothing that processing sends ever waits in a reception FIFO for room in an injection FIFO.
 //!
 //! - An `ADVICE` or an `Ack` ends something and owes nothing; nor does a chunk that is not its message's last.
-//! - A last `CHUNK` owes one answer, an `Ack` or `REFUSED`. It is noted with the acknowledgements, where each origin has as
-//!   many places as it can have operations under way (`acks`), so there is one.
+//! - A last `CHUNK` owes one answer, an `Ack` or `REFUSED`. It is noted with the acknowledgements, where each origin has a
+//!   bit for each operation that it can have under way (`acks`).
 //! - An `ASK-ADVICE` that finds no place among a fixed number of askers is dropped. Its origin waits for a bounded time, then
 //!   leaves all to the target; it asks once for a message, and few targets at a time.
 //!

@@ -6,12 +6,13 @@ use super::arrival::add_chunk;
 use super::chunk::{Instruction, LentChunk};
 use super::recipe::SubOperations;
 use super::state::{Bounds, ProcessState};
+use crate::acks::named;
 use crate::context::Active;
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};
-use crate::operation::{Action, OPERATIONS, Operation, Queued, message_number};
+use crate::operation::{Action, Operation, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, Rights};
 use core::ops::Range;
@@ -83,10 +84,6 @@ impl<P: Port> Active<P> {
     pub(crate) fn queue_process(&mut self, number: u8) -> Queued {
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let (target, order) = (operation.target, operation.order);
-        if self.waits_for_answers(target, order) {
-            return Queued::Nothing;
-        }
-        let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(order, number.into());
         let (Some(path), Action::Process(_)) = (operation.path, &operation.action) else {
             return Queued::All;
@@ -107,15 +104,6 @@ impl<P: Port> Active<P> {
             operation.action = Action::Process(state);
         }
         queued
-    }
-
-    /// Whether so many older operations wait for answers of the target that it may have no place for one more.
-    fn waits_for_answers(&self, target: Endpoint, order: u64) -> bool {
-        let each = self.acks.each();
-        let older = |operation: &&Operation<P>| {
-            operation.target == target && operation.awaits && operation.order < order
-        };
-        each < OPERATIONS && self.operations.iter().filter(older).count() >= each
     }
 
     fn queue_chunks(
@@ -234,9 +222,8 @@ impl<P: Port> Active<P> {
     }
 
     /// The target has all of a message, or refused it.
-    pub(crate) fn processed(&mut self, origin: Endpoint, message: u32, result: Result<(), RegionFault>) {
-        let Some((number, Operation { action: Action::Process(state), .. })) = self.awaited(origin, message)
-        else {
+    pub(crate) fn processed(&mut self, origin: Endpoint, number: u8, result: Result<(), RegionFault>) {
+        let Some(Operation { action: Action::Process(state), .. }) = self.awaited(origin, number) else {
             self.counters.strays += 1;
             return;
         };
@@ -248,11 +235,14 @@ impl<P: Port> Active<P> {
         self.answered(number, result.map_err(OperationError::Region));
     }
 
-    /// A target's refusal.
-    pub(crate) fn refusal_arrived(&mut self, envelope: &Envelope) {
-        match RegionFault::from_byte(envelope.dispatch) {
-            Some(fault) => self.processed(envelope.origin, envelope.message, Err(fault)),
-            None => self.counters.strays += 1,
+    /// A target's refusals.
+    pub(crate) fn refusals_arrived(&mut self, envelope: &Envelope, data: &[u8]) {
+        let Some(fault) = RegionFault::from_byte(envelope.dispatch) else {
+            self.counters.strays += 1;
+            return;
+        };
+        for number in bits(named(data).unwrap_or_default()) {
+            self.processed(envelope.origin, number, Err(fault));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Factory;
 use super::function::{
     CollectFunction, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PutFunction,
-    ReceiveFunction, SendFunction,
+    ReceiveFunction, ReceiveLaterFunction, SendFunction,
 };
 use super::object::ObjectMemory;
 use super::terms::{Here, InMemory};
@@ -344,6 +344,13 @@ impl Factory<CollectFunction> {
 }
 
 impl<P: Port> Factory<ReceiveFunction<P>> {
+    /// The id that messages for the handler carry.
+    pub fn dispatch(&self) -> u8 {
+        self.settings().dispatch
+    }
+}
+
+impl<P: Port> Factory<ReceiveLaterFunction<P>> {
     /// Receives a kept message, as [`Active::accept`]. Others need no instruction: the handler says where they go.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use crate::balance::Split;
 use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
 use crate::device::Port;
-use crate::dispatch::{DISPATCH_IDS, Handler};
+use crate::dispatch::{DISPATCH_IDS, Handler, LATER, LATER_IDS, LaterHandler, is_dispatch_id};
 pub(super) use sealed::Settle;
 
 /// A function of the low-level library, as it is registered for one client. Implemented by the types of this module.
@@ -90,8 +90,8 @@ pub struct CollectFunction {
     pub algorithm: Option<(Algorithm, Tuning)>,
 }
 
-/// Reception: a dispatch handler, and [`accept`](crate::Active::accept) of what it wanted later. To be registered
-/// before the client has contexts, so that no message can find its handler missing.
+/// Reception: a dispatch handler. To be registered before the client has contexts, so that no message can find its handler
+/// missing.
 pub struct ReceiveFunction<P: Port> {
     /// The dispatch id; `None` for the lowest that is free. As all tasks register in the same order it is the same at
     /// all.
@@ -100,8 +100,16 @@ pub struct ReceiveFunction<P: Port> {
     pub handler: Handler<P>,
 }
 
-/// The id, if it is one.
-fn dispatch_id(id: u8) -> Result<u8, FactoryError> {
+/// As [`ReceiveFunction`], with a handler that may want messages later, and their [`accept`](crate::Active::accept).
+pub struct ReceiveLaterFunction<P: Port> {
+    /// The dispatch id, from [`LATER`] on; `None` for the lowest of those that is free.
+    pub dispatch: Option<u8>,
+    /// Called for each message to that id.
+    pub handler: LaterHandler<P>,
+}
+
+/// The id, if it is one whose messages go without a place at their origin.
+fn plain_id(id: u8) -> Result<u8, FactoryError> {
     if usize::from(id) < DISPATCH_IDS { Ok(id) } else { Err(FactoryError::DispatchId(id)) }
 }
 
@@ -117,14 +125,17 @@ fn settle_paths(local_paths: Option<bool>, settings: &mut Settings) {
 
 impl<N: Node> Settle<N> for ImmediateFunction {
     fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
-        settings.dispatch = dispatch_id(self.dispatch)?;
+        settings.dispatch = plain_id(self.dispatch)?;
         Ok(())
     }
 }
 
 impl<N: Node> Settle<N> for SendFunction {
     fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
-        settings.dispatch = dispatch_id(self.dispatch)?;
+        if !is_dispatch_id(self.dispatch) {
+            return Err(FactoryError::DispatchId(self.dispatch));
+        }
+        settings.dispatch = self.dispatch;
         settings.rendezvous_from = self.rendezvous_from.unwrap_or(settings.rendezvous_from);
         Ok(())
     }
@@ -202,6 +213,36 @@ impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
             return Err(FactoryError::ContextsAlive(client.alive));
         }
         if let Some(place) = client.handlers.get_mut(usize::from(settings.dispatch)) {
+            *place = None;
+        }
+        Ok(())
+    }
+}
+
+impl<N: Node> Settle<N> for ReceiveLaterFunction<N::Port> {
+    fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+        if client.alive > 0 {
+            return Err(FactoryError::ContextsAlive(client.alive));
+        }
+        let free = || client.later.iter().position(Option::is_none).map(|at| LATER + at as u8);
+        let exhausted =
+            FactoryError::Exhausted { what: "ids of handlers that may want later", limit: LATER_IDS };
+        let id = self.dispatch.or_else(free).ok_or(exhausted)?;
+        let at = id.checked_sub(LATER).ok_or(FactoryError::DispatchId(id))?;
+        match client.later.get_mut(usize::from(at)) {
+            Some(place @ None) => *place = Some(self.handler),
+            _ => return Err(FactoryError::DispatchId(id)),
+        }
+        settings.dispatch = id;
+        Ok(())
+    }
+
+    fn undo(client: &mut Client<N>, settings: &Settings) -> Result<(), FactoryError> {
+        if client.alive > 0 {
+            return Err(FactoryError::ContextsAlive(client.alive));
+        }
+        let at = settings.dispatch.checked_sub(LATER);
+        if let Some(place) = at.and_then(|at| client.later.get_mut(usize::from(at))) {
             *place = None;
         }
         Ok(())

@@ -16,7 +16,8 @@
 //! | [`FenceFunction`] | | [`fence`], [`fence_tasks`] |
 //! | [`ProcessFunction`] | who does which sub-operations | [`process`] |
 //! | [`CollectFunction`] | collective, algorithm, tuning | [`collect`] |
-//! | [`ReceiveFunction`] | dispatch id, handler | [`accept`] of what was kept |
+//! | [`ReceiveFunction`] | dispatch id, handler | |
+//! | [`ReceiveLaterFunction`] | dispatch id, handler | [`accept`] of what was kept |
 //!
 //! # Where things lie
 //!
@@ -155,7 +156,7 @@ pub(crate) mod terms;
 pub use execute::Outgoing;
 pub use function::{
     CollectFunction, FenceFunction, FetchFunction, Function, GetFunction, ImmediateFunction, ProcessFunction,
-    PutFunction, ReceiveFunction, SendFunction,
+    PutFunction, ReceiveFunction, ReceiveLaterFunction, SendFunction,
 };
 pub use memory::FactoryMemory;
 pub use object::ObjectMemory;

@@ -1,8 +1,7 @@
 //! Acknowledgements (SPEC P-5).
 
-use crate::machine::{Packet, Step, World, pattern};
+use crate::machine::{Step, World, pattern};
 use crate::scene::{Port, advance_all, clients, context, ends, leak, message, send};
-use pami::packet::{Envelope, Kind};
 use pami::send::OPERATIONS;
 use pami::{Active, Client, Context, Message, Receive, Send};
 
@@ -45,27 +44,4 @@ fn p5_no_acknowledgement_that_can_be_owed_keeps_a_context_from_taking_messages_i
     let mut ends: Vec<_> = ends.lock().unwrap().iter().map(|end| end.0).collect();
     ends.sort_unstable();
     assert!(ends.into_iter().eq(OPERATIONS..OPERATIONS + all));
-}
-
-#[test]
-fn p5_a_context_takes_nothing_in_whose_acknowledgement_it_could_not_note() {
-    let (clients, mut contexts, world) = stage();
-    let (target, origin) = (contexts[0].endpoint(), contexts[1].endpoint());
-    let places = clients[0].footprint().acks;
-    // More than an origin can have under way.
-    for number in 0..places + 100 {
-        let message = number as u32;
-        let envelope =
-            Envelope { kind: Kind::FirstAcked, dispatch: 0, origin, target, message, offset: 0, total: 0 };
-        world.forge(Packet::new(envelope, &[], &[]));
-    }
-    for _ in 0..places {
-        contexts[0].advance();
-    }
-    let received = contexts[0].counters().received as usize;
-    // Some acknowledgements found room in its injection FIFO, several in a packet.
-    assert!((places..places + 100).contains(&received), "{received}");
-    world.free_running();
-    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
-    assert_eq!(contexts[0].counters().received as usize, places + 100);
 }

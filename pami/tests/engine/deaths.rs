@@ -1,7 +1,10 @@
 //! Nodes that die: what waits for them ends with an error that names them, the rest goes on (SPEC D-8).
 
 use crate::machine::{MTU, Step, TestNode, World, buffer, filled, pattern};
-use crate::scene::{Ends, Port, advance_all, clients, context, ends, fetches, leak, message, send};
+use crate::scene::{
+    Ends, Port, advance_all, always_later, clients, context, ends, fetches, leak, message, send,
+};
+use pami::dispatch::LATER;
 use pami::{
     Active, Client, Context, Fetch, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload,
     Put, Receive, Received, Rights, Rmw, Send, SendError, Update, Width,
@@ -43,7 +46,9 @@ fn scene() -> Scene {
 }
 
 fn scene_with(handler: crate::scene::Handler, got: &'static Got) -> Scene {
-    let mut clients = clients(3, false, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
+    let mut clients = clients(3, false, |client| {
+        client.rendezvous_from(SWITCH).dispatch(0, handler).dispatch_later(LATER, always_later())
+    });
     let [origin, dying, other] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
     Scene { world: clients[0].node().world, clients, origin, dying, other, got }
 }
@@ -195,7 +200,6 @@ fn d8_receptions_from_a_dead_node_end_with_its_name() {
     });
     let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| match message.header {
         b"parts" => Receive::Packets(OnPart { call: part, cookie: 0 }),
-        b"later" => Receive::Later,
         b"runs" => {
             Receive::Scatter(buffer(message.total), Layout::Contiguous, OnReceived { call, cookie: 0 })
         }
@@ -214,7 +218,8 @@ fn d8_receptions_from_a_dead_node_end_with_its_name() {
         let Scene { mut clients, world, mut origin, mut dying, mut other, .. } = scene_with(handler, got);
         world.stepped();
         let bytes = message(origin.endpoint(), pattern(len, 1));
-        send(&mut dying, Send { header: header.as_bytes(), ..bytes });
+        let dispatch = if header == "later" { LATER } else { 0 };
+        send(&mut dying, Send { header: header.as_bytes(), dispatch, ..bytes });
         // A few packets come through: the request, the get and some data, or the first of the eager data.
         for _ in 0..3 {
             let mut state = world.lock();

@@ -1,19 +1,20 @@
 //! Protocols, factories and communication objects (SPEC M-1 to M-6).
 
 use crate::machine::{MTU, TestNode, buffer, filled, machine, machine_of, pattern};
-use crate::scene::{Port, advance_all, collector, context, ends, fetches, leak, pair};
+use crate::scene::{Port, advance_all, always_later, collector, context, ends, fetches, leak, pair};
 use pami::collective::{Algorithm, CallError, Collective, Tuning};
+use pami::dispatch::LATER;
 use pami::factory::{
     CollectFunction, Contribution, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PROTOCOLS,
-    ProcessFunction, PutFunction, ReceiveFunction, SendFunction,
+    ProcessFunction, PutFunction, ReceiveFunction, ReceiveLaterFunction, SendFunction,
 };
 use pami::packet::Kind;
 use pami::send::OPERATIONS;
 use pami::{
     Active, Client, ClientBuilder, ClientError, Collect, CollectError, Endpoint, Factor, Factory,
-    FactoryError, FactoryMemory, Fetch, Get, Layout, Limits, Message, ObjectMemory, OnReceived,
-    OperationError, Outgoing, Payload, Put, Receive, Received, Recipe, RegionHandle, Rights, Rmw, Rule,
-    SendError, Shared, Split, SubOperations, Update, WORLD, Width,
+    FactoryError, FactoryMemory, Fetch, Get, Layout, Limits, ObjectMemory, OnReceived, OperationError,
+    Outgoing, Payload, Put, Received, Recipe, RegionHandle, Rights, Rmw, Rule, SendError, Shared, Split,
+    SubOperations, Update, WORLD, Width,
 };
 use proptest::prelude::*;
 use std::sync::Mutex;
@@ -186,12 +187,13 @@ fn m2_every_function_is_carried_out_by_an_object_that_calls_back_and_is_free_the
 #[test]
 fn m2_a_receive_factory_accepts_what_its_handler_wanted_later() {
     let got: &'static Mutex<Vec<Vec<u8>>> = leak(Mutex::default());
-    let handler = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Later);
     let [mut a, mut b] = factories(false, |client| client);
     let protocol = b.protocol("later").unwrap();
-    let receive = b.register(&protocol, ReceiveFunction { dispatch: None, handler }).unwrap();
+    let receive =
+        b.register(&protocol, ReceiveLaterFunction { dispatch: None, handler: always_later() }).unwrap();
+    assert_eq!(receive.dispatch(), LATER);
     let protocol = a.protocol("later").unwrap();
-    let send = a.register(&protocol, SEND).unwrap();
+    let send = a.register(&protocol, SendFunction { dispatch: LATER, ..SEND }).unwrap();
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     assert!(send.execute(&mut origin, outgoing(target.endpoint(), b"unexpected")).is_ok());
     advance_all(&mut [&mut origin, &mut target]);
@@ -310,9 +312,9 @@ fn m3_factories_in_the_callers_memory_need_none_of_the_clients() {
     assert_eq!(client.register(&protocol, SEND).err(), Some(exhausted));
     let memory: &'static mut FactoryMemory = Box::leak(Box::new(FactoryMemory::new()));
     let place = std::ptr::from_ref(memory);
-    let bad = SendFunction { dispatch: 32, ..SEND };
+    let bad = SendFunction { dispatch: 40, ..SEND };
     let (error, memory) = client.register_in(memory, &protocol, bad).err().unwrap();
-    assert_eq!(error, FactoryError::DispatchId(32));
+    assert_eq!(error, FactoryError::DispatchId(40));
     let factory = client.register_in(memory, &protocol, SEND).ok().unwrap();
     let memory = client.deregister(factory).ok().unwrap().expect("it was not the client's");
     assert_eq!(std::ptr::from_ref(memory), place);

@@ -1,7 +1,8 @@
 //! Packets that no honest peer sends (SPEC D-9).
 
 use crate::machine::{Packet, TestNode, World, buffer, pattern};
-use crate::scene::{Port, advance_all, context, ends, leak, message, pair, send};
+use crate::scene::{LaterHandler, Port, advance_all, context, ends, leak, message, pair, send};
+use pami::dispatch::LATER;
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::packet::{Envelope, Kind};
 use pami::{
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 type Forged = (Kind, u8, u32, u32, u32, u32, Vec<u8>, Vec<u8>);
 
 fn any_packet() -> impl Strategy<Value = Forged> {
-    let kind = (0u8..17).prop_map(|byte| Kind::from_byte(byte).expect("they are numbered from 0"));
+    let kind = (0u8..27).prop_map(|byte| Kind::from_byte(byte).expect("they are numbered from 0"));
     let small = || prop_oneof![0u32..40, any::<u32>()];
     // Numbers of operations and receptions that are under way, too.
     let message = prop_oneof![0u32..700, any::<u32>()];
@@ -29,7 +30,7 @@ fn forge(world: &World, client: ClientId, target: Endpoint, forged: Forged) {
     let total = total.min(1 << 16);
     let origin = Endpoint::from_parts(client, task, ContextOffset(task as u8 % 3));
     // What the packet parser sees to.
-    let fits = matches!(kind, Kind::First | Kind::FirstAcked | Kind::Next);
+    let fits = kind.is_first() || kind == Kind::Next;
     let len = if fits { data.len().min(total.saturating_sub(offset) as usize) } else { data.len() };
     let total = if fits && len == 0 && kind != Kind::Next { 0 } else { total };
     let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
@@ -37,24 +38,29 @@ fn forge(world: &World, client: ClientId, target: Endpoint, forged: Forged) {
 }
 
 /// A handler that does all that a handler can.
-fn anything() -> crate::scene::Handler {
+fn anything() -> (crate::scene::Handler, LaterHandler) {
     let part =
         leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
     let whole = leak(|_: &mut Active<Port>, received: Received| {
         assert!(received.len <= received.total && received.len <= received.buffer.len());
     });
-    leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+    let take = move |message: &Message<'_>| {
         let on = OnReceived { call: whole, cookie: 0 };
         match (message.header.len() + message.total) % 5 {
-            0 => Receive::Into(buffer(20), on),
-            1 => Receive::Done,
-            2 => Receive::Packets(OnPart { call: part, cookie: 0 }),
-            3 => Receive::Scatter(buffer(20), Layout::Strided { block: 3, stride: 4 }, on),
-            // What no place has room for would be offered for ever.
-            _ if active.can_keep(message) => Receive::Later,
-            _ => Receive::Done,
+            0 => Some(Receive::Into(buffer(20), on)),
+            1 => Some(Receive::Done),
+            2 => Some(Receive::Packets(OnPart { call: part, cookie: 0 })),
+            3 => Some(Receive::Scatter(buffer(20), Layout::Strided { block: 3, stride: 4 }, on)),
+            _ => None,
         }
-    })
+    };
+    let plain =
+        leak(move |_: &mut Active<Port>, message: &Message<'_>| take(message).unwrap_or(Receive::Done));
+    let later = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+        // What no place has room for would be offered for ever.
+        take(message).or(if active.can_keep(message) { None } else { Some(Receive::Done) })
+    });
+    (plain, later)
 }
 
 fn discard_all(context: &mut Context<Port>) {
@@ -69,10 +75,10 @@ proptest! {
 
     #[test]
     fn d9_no_sequence_of_packets_disturbs_a_context(packets in proptest::collection::vec(any_packet(), 0..60)) {
-        let take = anything();
+        let (take, later) = anything();
         let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
         let build = |client: ClientBuilder<TestNode>| {
-            client.rendezvous_from(1000).dispatch(0, take).dispatch(31, whole)
+            client.rendezvous_from(1000).dispatch(0, take).dispatch(31, whole).dispatch_later(LATER, later)
         };
         let [mut a, mut b] = pair(false, build);
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
@@ -108,7 +114,7 @@ proptest! {
 
 #[test]
 fn d9_a_first_packet_may_have_no_second() {
-    let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything()));
+    let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything().0));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let to = target.endpoint();
     forge(a.node().world, b.id(), to, (Kind::First, 1, 0, 0, 0, 11, vec![], vec![0]));

@@ -18,6 +18,7 @@ mod machine;
 mod messages;
 mod one_sided;
 mod orders;
+mod refusals;
 mod rendezvous;
 mod scene;
 mod sends;

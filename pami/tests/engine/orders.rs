@@ -4,6 +4,7 @@
 
 use crate::machine::{MTU, QUEUE, TestNode, TestPort, World, buffer, filled, free, pattern};
 use crate::scene::{Port, clients, leak};
+use pami::dispatch::LATER;
 use pami::memory::ContextMemory;
 use pami::{
     Active, Client, Completion, Context, Done, Endpoint, Fetch, Fetched, Get, KeptId, Layout, Message,
@@ -83,10 +84,10 @@ struct Run {
 }
 
 /// The handler of a task: what it does with a message hangs on the message's number.
-fn handler(
+fn handlers(
     book: &'static Mutex<Book>,
     then: &'static (dyn Fn(&mut Active<Port>, Received) + Sync),
-) -> crate::scene::Handler {
+) -> (crate::scene::Handler, crate::scene::LaterHandler) {
     let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
         let number = part.cookie as u32;
         if part.result.is_ok() && data_of(number, part.total)[part.offset..][..part.data.len()] != *part.data
@@ -94,7 +95,7 @@ fn handler(
             book.lock().unwrap().violations.push(format!("part of message {number} is wrong"));
         }
     });
-    leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+    let take = move |active: &mut Active<Port>, message: &Message<'_>| {
         let number = u32::from_le_bytes(message.header[..4].try_into().unwrap());
         let again = message.header[4];
         let mut book = book.lock().unwrap();
@@ -108,16 +109,22 @@ fn handler(
         let on = OnReceived { call: then, cookie: number as usize };
         let room = || buffer(message.total);
         let received = match again {
-            0 => Receive::Done,
-            1 => Receive::Scatter(room(), Layout::Contiguous, on),
-            2 => Receive::Packets(OnPart { call: part, cookie: number as usize }),
+            0 => Some(Receive::Done),
+            1 => Some(Receive::Scatter(room(), Layout::Contiguous, on)),
+            2 => Some(Receive::Packets(OnPart { call: part, cookie: number as usize })),
             // What no place has room for would be offered for ever.
-            3 if active.can_keep(message) && active.kept().count() < KEPT => Receive::Later,
-            _ => Receive::Into(room(), on),
+            3 if active.can_keep(message) => None,
+            _ => Some(Receive::Into(room(), on)),
         };
-        book.expected[from][to] += 1;
+        // If no place is free it comes again.
+        let refused = received.is_none() && active.kept().count() == KEPT;
+        book.expected[from][to] += u32::from(!refused);
         received
-    })
+    };
+    let plain = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+        take(active, message).expect("what may be wanted later goes to the other id")
+    });
+    (plain, leak(take))
 }
 
 const KEPT: usize = 3;
@@ -147,12 +154,17 @@ impl Run {
         let fetched = leak(move |_: &mut Active<Port>, fetched: Fetched| {
             book.lock().unwrap().end(fetched.cookie, fetched.result.map(drop));
         });
-        let handler = handler(book, then);
+        let (handler, later) = handlers(book, then);
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         dice.roll(2);
         let local = dice.roll(4) == 0;
         let build = |client: pami::ClientBuilder<TestNode>| {
-            client.contexts(1).rendezvous_from(SWITCH).kept(KEPT).dispatch(0, handler)
+            client
+                .contexts(1)
+                .rendezvous_from(SWITCH)
+                .kept(KEPT)
+                .dispatch(0, handler)
+                .dispatch_later(LATER, later)
         };
         let mut clients = clients(TASKS as u32, local, build);
         let world = clients[0].node().world;
@@ -226,10 +238,12 @@ impl Run {
         let number = self.sent[from][to];
         let len = [0, 9, 300, 2 * MTU, SWITCH - 1, SWITCH, 4 * SWITCH][self.dice.roll(7)];
         let mut header = number.to_le_bytes().to_vec();
-        header.push(self.dice.roll(5) as u8);
+        let again = self.dice.roll(5) as u8;
+        header.push(again);
+        let dispatch = if again == 3 || self.dice.roll(4) == 0 { LATER } else { 0 };
         let data = data_of(number, len);
         if len < 400 && self.dice.roll(2) == 0 {
-            if self.contexts[from].send_immediate(target, 0, &header, &data).is_ok() {
+            if self.contexts[from].send_immediate(target, dispatch, &header, &data).is_ok() {
                 self.sent[from][to] += 1;
             }
             return;
@@ -237,7 +251,7 @@ impl Run {
         let (local, remote) = (self.open(from, to), self.open(from, to));
         let send = Send {
             target,
-            dispatch: 0,
+            dispatch,
             header: &header,
             payload: Payload::Buffer(filled(&data), 0..len),
             layout: Layout::Contiguous,

@@ -194,7 +194,8 @@ fn p6_with_no_region_left_the_message_goes_eagerly() {
     }
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!(clients[0].node().world.count(Kind::Rts), 1);
-    assert_eq!(clients[0].node().world.count(Kind::FirstAcked), 2);
+    // Behind one that may be refused.
+    assert_eq!(clients[0].node().world.count(Kind::AskedAcked), 2);
     let mut seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| data.clone()).collect();
     seen.sort();
     let mut expected: Vec<_> = (0..3).map(|seed| pattern(SWITCH, seed)).collect();

@@ -226,7 +226,7 @@ fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
     let to = a.endpoint(1, 0).unwrap();
     let long = vec![0; origin.immediate_limit() + 1];
     assert_eq!(origin.send_immediate(to, 0, &[], &long), Err(SendError::TooLong));
-    assert_eq!(origin.send_immediate(to, 32, &[], &[]), Err(SendError::DispatchId));
+    assert_eq!(origin.send_immediate(to, 40, &[], &[]), Err(SendError::DispatchId));
     let foreign =
         pami::Endpoint::from_parts(pami::endpoint::ClientId(1), 1, pami::endpoint::ContextOffset(0));
     assert_eq!(origin.send_immediate(foreign, 0, &[], &[]), Err(SendError::ForeignClient));

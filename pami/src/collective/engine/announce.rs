@@ -115,7 +115,7 @@ impl Notice {
 impl<P: Port> Engine<P> {
     /// A collective that was announced and has not begun here.
     fn announced(&self) -> Option<Announcement> {
-        self.early.iter().flatten().find_map(|early| {
+        self.early.iter().find_map(|early| {
             let begun = |slot: &super::Slot<P>| slot.key.is_of(early.label.key);
             let tells = matches!(early.word, Word::Short | Word::Request);
             let notice = early.label.notice.filter(|_| tells && !self.slots.iter().flatten().any(begun))?;

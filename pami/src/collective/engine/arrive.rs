@@ -1,6 +1,6 @@
 //! Packets of collectives as they come in, and deaths.
 
-use super::early::{self, Early};
+use super::early::may_come_late;
 use super::run::before;
 use super::slot::Taken;
 use super::wire::{CALLED, Label, Word};
@@ -10,26 +10,30 @@ use crate::device::Port;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::Envelope;
-use heapless::Vec;
 
 impl<P: Port> Active<P> {
-    /// A packet of a collective. Returns `false` if it has to wait; nothing was done then.
+    /// A packet of a collective.
     #[inline(never)]
-    pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) -> bool {
-        let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), Label::parse(header)) else {
+    pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        let origin = envelope.origin;
+        let ours = origin.context().0 < self.contexts && self.port.node_of(origin.task()).is_some();
+        let label = Label::parse(header).filter(|_| ours && !self.collectives.slots.is_empty());
+        let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), label) else {
             self.counters.strays += 1;
-            return true;
+            return;
         };
         self.counters.collective_received += u64::from(!data.is_empty());
+        let whole = data.len() == envelope.total as usize && data.len() <= SHORT_LIMIT;
         match word {
             Word::Abort => return self.abort_arrived(envelope.origin, label),
-            Word::Short if data.len() != envelope.total as usize || data.len() > SHORT_LIMIT => {
+            Word::Credit => return self.collectives.early.regain(envelope.origin, envelope.total),
+            Word::Short | Word::Answer if !whole => {
                 self.counters.strays += 1;
-                return true;
+                return;
             }
             Word::Clear | Word::Request if !data.is_empty() => {
                 self.counters.strays += 1;
-                return true;
+                return;
             }
             _ => {}
         }
@@ -41,32 +45,50 @@ impl<P: Port> Active<P> {
             Some(slot.take(entry, (envelope.origin, word, &label), measures, data))
         });
         match taken {
-            Some(Taken::Yes) => true,
+            Some(Taken::Yes) => {
+                if word == Word::Short {
+                    self.took_short(envelope.origin);
+                }
+            }
             // It is asked for again, or for another reason heard of.
-            None | Some(Taken::Early) if word == Word::Request && label.notice.is_none() => true,
+            None | Some(Taken::Early) if word == Word::Request && label.notice.is_none() => {
+                if !self.collectives.is_past(&label) {
+                    self.collectives.early.note_asked(envelope.origin);
+                }
+            }
             None | Some(Taken::Early)
                 if matches!(word, Word::Short | Word::Clear | Word::Request)
                     && !self.collectives.is_past(&label) =>
             {
-                let data = if word == Word::Short { data } else { &[] };
                 let kept = self.collectives.keep(envelope.origin, word, label, envelope.total, data);
+                // Others are asked for again.
+                self.counters.strays += u64::from(!kept && word == Word::Short);
                 // Somebody may have to be called back.
                 self.busy |= self.collectives.calls;
-                kept
             }
             _ => {
-                self.counters.strays += 1;
-                true
+                self.counters.strays += u64::from(!may_come_late(word));
+                if word == Word::Short {
+                    self.took_short(envelope.origin);
+                }
             }
+        }
+    }
+
+    /// A short message is no longer in the way of others.
+    fn took_short(&mut self, origin: Endpoint) {
+        self.collectives.early.took(origin);
+        if self.collectives.early.owes() {
+            self.stir();
         }
     }
 
     /// Another member says that a collective ended badly.
     #[cold]
-    fn abort_arrived(&mut self, origin: Endpoint, label: Label) -> bool {
+    fn abort_arrived(&mut self, origin: Endpoint, label: Label) {
         let Some(error) = label.reason() else {
             self.counters.strays += 1;
-            return true;
+            return;
         };
         let engine = &mut self.collectives;
         let geometry = engine.geometries.iter_mut().position(|entry| {
@@ -97,11 +119,13 @@ impl<P: Port> Active<P> {
         if found || engine.is_past(&label) || engine.has_abort(&label) {
             if !found {
                 // Who ended well may have been cleared for what it did not send so.
-                early::forget(engine.early, |key| key.is_of(label.key));
+                engine.early.forget(|key| key.is_of(label.key));
             }
-            return true;
+            return;
         }
-        engine.keep(origin, Word::Abort, label, 0, &[])
+        if !engine.keep(origin, Word::Abort, label, 0, &[]) {
+            self.counters.strays += 1;
+        }
     }
 
     /// Ends the collectives of geometries that have members on nodes that died.
@@ -119,7 +143,7 @@ impl<P: Port> Active<P> {
         }
         let gone =
             |id: u32| geometries.iter().flatten().any(|entry| entry.id.0 == id && entry.dead.is_some());
-        early::forget(early, |key| gone(key.geometry));
+        early.forget(|key| gone(key.geometry));
     }
 
     /// Notes a node of a geometry's members that is dead.
@@ -149,22 +173,14 @@ impl<P: Port> Engine<P> {
     }
 
     fn has_abort(&self, label: &Label) -> bool {
-        let kept = self.early.iter().flatten();
-        kept.into_iter().any(|early| early.word == Word::Abort && early.label.key.is_of(label.key))
+        let mut kept = self.early.iter();
+        kept.any(|early| early.word == Word::Abort && early.label.key.is_of(label.key))
     }
 
-    /// Keeps a message for later. Returns `false` if there is no place. Apart from its callers, whose stack would else have
-    /// room for all of it.
-    #[inline(never)]
+    /// Keeps a message for later. Returns whether there is a place.
     fn keep(&mut self, origin: Endpoint, word: Word, label: Label, total: u32, data: &[u8]) -> bool {
-        if self.early.is_empty() {
-            // Without an engine nobody will ask for it.
-            return true;
-        }
-        let Some(place) = self.early.iter_mut().find(|place| place.is_none()) else { return false };
-        let data = Vec::from_slice(data).unwrap_or_default();
-        self.calls |= label.notice.is_some();
-        *place = Some(Early { origin, word, label, total, data });
-        true
+        let kept = self.early.keep(origin, word, label, total, data);
+        self.calls |= kept && label.notice.is_some();
+        kept
     }
 }

@@ -1,9 +1,17 @@
-//! Messages that came before their collective, or before its round.
+//! Messages that came before their collective, or before its round, and how many of them a member may send unasked.
+//!
+//! Every member has *credit* for as many short messages to each other one as that is sure to have places for: its share of
+//! the places, the same at all members as they are set up alike. A place that is used is credit that is owed, and goes back
+//! once the message has been taken. Who has no credit asks instead, and is cleared when the receive is there. Of what is kept
+//! besides, clears can be forgotten, as they are asked for; requests, as they are repeated.
 
-use super::SHORT_LIMIT;
 use super::wire::{Key, Label, Word};
+use super::{SHORT_LIMIT, wire};
 use crate::endpoint::Endpoint;
 use heapless::Vec;
+
+/// One in so many places is for other than short messages, unless there are too few.
+const OTHERS: usize = 2;
 
 /// A short message, a clear, a request or an abort.
 pub(crate) struct Early {
@@ -17,35 +25,234 @@ pub(crate) struct Early {
 /// A place for one.
 pub(crate) type EarlyPlace = Option<Early>;
 
-/// Takes the message for a receive out, or for a send: the clear.
-pub(super) fn take(
-    places: &mut [EarlyPlace],
-    key: Key,
-    (origin, tag): (Endpoint, u32),
-    sends: bool,
-) -> Option<Early> {
-    let wanted = |early: &Early| {
-        let fits =
-            if sends { early.word == Word::Clear } else { matches!(early.word, Word::Short | Word::Request) };
-        fits && early.label.key == key && early.origin == origin && early.label.tag == tag
-    };
-    places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
+/// What is known of another member, of whatever geometry.
+#[derive(Clone, Copy)]
+pub(crate) struct Lane {
+    peer: Endpoint,
+    /// Short messages that went there unasked, and have not been heard of.
+    used: u16,
+    /// Those of its own that were taken, and it has not heard of.
+    owed: u16,
+    /// It has asked for something whose receive was not there.
+    asked: bool,
 }
 
-/// Takes out what says that a collective cannot end well: an abort, or a message of one who called something else.
-pub(super) fn take_objection(places: &mut [EarlyPlace], key: Key, digest: u32) -> Option<Early> {
-    let wanted = |early: &Early| {
-        let differs = early.label.key == key && early.label.digest != digest;
-        early.label.key.is_of(key) && (early.word == Word::Abort || differs)
-    };
-    places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()
+/// A place for that.
+pub(crate) type LanePlace = Option<Lane>;
+
+/// What comes early, and the credit for it.
+pub(crate) struct EarlyMessages {
+    places: &'static mut [EarlyPlace],
+    /// An open-addressed table, with more places than endpoints.
+    lanes: &'static mut [LanePlace],
+    /// Short messages that each member may have on the way to each.
+    credit: u16,
+    /// Endpoints that have it.
+    peers: usize,
+    /// Credit is owed to somebody.
+    owing: bool,
+    /// A clear was forgotten: what waits for one asks.
+    forgot: bool,
 }
 
-/// Drops the messages of collectives that nobody will ask for.
-pub(super) fn forget(places: &mut [EarlyPlace], dropped: impl Fn(Key) -> bool) {
-    for place in places {
-        if place.as_ref().is_some_and(|early| dropped(early.label.key)) {
-            *place = None;
+/// Credit of a member towards each of `peers`, of so many places.
+pub(super) fn credit(places: usize, peers: usize) -> u16 {
+    let share = (places - places / OTHERS) / peers.max(1);
+    let share = if share == 0 && places >= peers { 1 } else { share };
+    u16::try_from(share).unwrap_or(u16::MAX)
+}
+
+impl EarlyMessages {
+    /// For a client that has `peers` endpoints.
+    pub(super) fn new(
+        places: &'static mut [EarlyPlace],
+        lanes: &'static mut [LanePlace],
+        peers: usize,
+    ) -> Self {
+        let credit = credit(places.len(), peers);
+        Self { places, lanes, credit, peers, owing: false, forgot: false }
+    }
+
+    pub(super) fn into_memory(self) -> (&'static mut [EarlyPlace], &'static mut [LanePlace]) {
+        self.places.fill_with(|| None);
+        self.lanes.fill(None);
+        (self.places, self.lanes)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Early> {
+        self.places.iter().flatten()
+    }
+
+    /// Whether nobody has credit: all data is asked for.
+    pub(super) fn is_strict(&self) -> bool {
+        self.credit == 0
+    }
+
+    /// Whether a message that waits for a clear has to ask for it.
+    pub(super) fn has_forgotten(&self) -> bool {
+        self.forgot
+    }
+
+    fn lane(&mut self, peer: Endpoint) -> Option<&mut Lane> {
+        let mask = self.lanes.len().checked_sub(1)?;
+        let key = peer.task() ^ (u32::from(peer.context().0) << 24);
+        let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
+        let at = (0..=mask)
+            .map(|step| home.wrapping_add(step) & mask)
+            .find(|&at| self.lanes[at].is_none_or(|lane| lane.peer == peer))?;
+        Some(self.lanes[at].get_or_insert(Lane { peer, used: 0, owed: 0, asked: false }))
+    }
+
+    /// Whether there is credit for a short message to `peer`.
+    pub(super) fn has_credit(&mut self, peer: Endpoint) -> bool {
+        let credit = self.credit;
+        self.lane(peer).is_some_and(|lane| lane.used < credit)
+    }
+
+    /// One went out.
+    pub(super) fn use_credit(&mut self, peer: Endpoint) {
+        if let Some(lane) = self.lane(peer) {
+            lane.used += 1;
         }
     }
+
+    /// `peer` has taken so many.
+    pub(super) fn regain(&mut self, peer: Endpoint, taken: u32) {
+        if let Some(lane) = self.lane(peer) {
+            lane.used = lane.used.saturating_sub(u16::try_from(taken).unwrap_or(u16::MAX));
+        }
+    }
+
+    /// A short message of `peer`, a member of a geometry, was taken or dropped.
+    pub(super) fn took(&mut self, peer: Endpoint) {
+        let credit = self.credit;
+        let Some(lane) = self.lane(peer) else { return };
+        lane.owed = lane.owed.saturating_add(1);
+        self.owing |= lane.owed >= (credit / 2).max(1);
+    }
+
+    /// Whether anybody is to hear of credit now.
+    #[inline]
+    pub(super) fn owes(&self) -> bool {
+        self.owing
+    }
+
+    /// Has those hear of credit that is worth it: `tell` says whether it did. Returns how many heard.
+    pub(super) fn give_back(&mut self, mut tell: impl FnMut(Endpoint, u16) -> bool) -> usize {
+        let worth = (self.credit / 2).max(1);
+        let mut told = 0;
+        self.owing = false;
+        for lane in self.lanes.iter_mut().flatten().filter(|lane| lane.owed >= worth) {
+            if tell(lane.peer, lane.owed) {
+                lane.owed = 0;
+                told += 1;
+            } else {
+                self.owing = true;
+            }
+        }
+        told
+    }
+
+    /// `peer` asked for a clear whose receive is not there. Receives of messages from there clear them from now on.
+    pub(super) fn note_asked(&mut self, peer: Endpoint) {
+        if let Some(lane) = self.lane(peer) {
+            lane.asked = true;
+        }
+    }
+
+    /// Whether a receive of a short message from `peer` has to clear it.
+    pub(super) fn must_clear(&mut self, peer: Endpoint) -> bool {
+        self.is_strict() || self.lane(peer).is_some_and(|lane| lane.asked)
+    }
+
+    /// Takes the message for a receive out, or for a send: the clear.
+    pub(super) fn take(&mut self, key: Key, (origin, tag): (Endpoint, u32), sends: bool) -> Option<Early> {
+        let wanted = |early: &Early| {
+            let fits = if sends {
+                early.word == Word::Clear
+            } else {
+                matches!(early.word, Word::Short | Word::Request)
+            };
+            fits && early.label.key == key && early.origin == origin && early.label.tag == tag
+        };
+        let found = self.places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take();
+        if found.as_ref().is_some_and(|early| early.word == Word::Short) {
+            self.took(origin);
+        }
+        found
+    }
+
+    /// Takes out what says that a collective cannot end well: an abort, or a message of one who called something else.
+    pub(super) fn take_objection(&mut self, key: Key, digest: u32) -> Option<Early> {
+        let wanted = |early: &Early| {
+            let differs = early.label.key == key && early.label.digest != digest;
+            early.label.key.is_of(key) && (early.word == Word::Abort || differs)
+        };
+        let found = self.places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()?;
+        if found.word == Word::Short {
+            self.took(found.origin);
+        }
+        Some(found)
+    }
+
+    /// Drops the messages of collectives that nobody will ask for.
+    pub(super) fn forget(&mut self, dropped: impl Fn(Key) -> bool) {
+        for at in 0..self.places.len() {
+            let gone = self.places[at].take_if(|early| dropped(early.label.key));
+            if let Some(Early { word: Word::Short, origin, .. }) = gone {
+                self.took(origin);
+            }
+        }
+    }
+
+    /// Keeps a message for later. Returns whether it did; of one that was to be sure of a place and has none its origin has
+    /// no credit. Apart from its callers, whose stack would else have room for all of it.
+    #[inline(never)]
+    pub(super) fn keep(
+        &mut self,
+        origin: Endpoint,
+        word: Word,
+        label: Label,
+        total: u32,
+        data: &[u8],
+    ) -> bool {
+        let again = |early: &Early| early.origin == origin && early.word == word && early.label == label;
+        if word != Word::Short && self.iter().any(again) {
+            return true;
+        }
+        let Some(at) = self.place_for(word) else {
+            self.forgot |= word == Word::Clear;
+            return false;
+        };
+        let data = Vec::from_slice(data).unwrap_or_default();
+        self.places[at] = Some(Early { origin, word, label, total, data });
+        true
+    }
+
+    /// A place for a message of this kind: those that are due to short messages are for them.
+    fn place_for(&mut self, word: Word) -> Option<usize> {
+        let free = self.places.iter().position(Option::is_none);
+        if word == Word::Short {
+            return free;
+        }
+        let shorts = self.iter().filter(|early| early.word == Word::Short).count();
+        let due = (usize::from(self.credit) * self.peers).saturating_sub(shorts);
+        let left = self.places.iter().filter(|place| place.is_none()).count();
+        if left > due {
+            return free;
+        }
+        if word == Word::Clear {
+            return None;
+        }
+        // A clear is asked for again.
+        let clear = |place: &EarlyPlace| place.as_ref().is_some_and(|early| early.word == Word::Clear);
+        let clear = self.places.iter().position(clear);
+        self.forgot |= clear.is_some();
+        clear
+    }
+}
+
+/// Whether a word is of a message that may come after its collective has ended.
+pub(super) fn may_come_late(word: Word) -> bool {
+    matches!(word, wire::Word::Clear | wire::Word::Request)
 }

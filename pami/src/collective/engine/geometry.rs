@@ -7,7 +7,7 @@
 
 use super::network::Way;
 use super::wire::Key;
-use super::{Collect, CollectError, Engine, early};
+use super::{Collect, CollectError, Engine};
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
 use crate::client::Attributes;
 use crate::collective::cost::Terrain;
@@ -331,7 +331,7 @@ impl<P: Port> Active<P> {
         }
         self.stir();
         self.collectives.geometries[index] = None;
-        early::forget(self.collectives.early, |key: Key| key.geometry == id.0);
+        self.collectives.early.forget(|key: Key| key.geometry == id.0);
         Ok(())
     }
 

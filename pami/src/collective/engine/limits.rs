@@ -1,7 +1,7 @@
 //! How much a context has for collectives.
 
 use super::network::NOTE_BYTES;
-use super::{EarlyPlace, Entry, Slot};
+use super::{EarlyPlace, Entry, LanePlace, Slot};
 use crate::affinity::Domains;
 use crate::device::Port;
 use rings::shared::Shared;
@@ -14,9 +14,8 @@ pub struct Limits {
     /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has: at
     /// most [`SERVERS`](super::SERVERS) and one. There is one place more than that, for the barrier that goes in front of some.
     pub in_flight: usize,
-    /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each. Enough for all
-    /// cases: twice [`WINDOW`](super::WINDOW) times the messages of a collective to one member, for each geometry whose
-    /// members are out of step.
+    /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each; the same at all
+    /// tasks. Each endpoint of the client has its share of them; what goes beyond is asked for first, which takes longer.
     pub early: usize,
     /// The affinity domains of all tasks; `None`: those of the kernel's affinities.
     pub domains: Option<Domains<'static>>,
@@ -33,6 +32,7 @@ pub struct Memory<P: Port> {
     pub(super) slots: &'static mut [Option<Slot<P>>],
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) early: &'static mut [EarlyPlace],
+    pub(super) lanes: &'static mut [LanePlace],
     pub(super) notes: Option<Shared>,
 }
 
@@ -40,17 +40,23 @@ impl Limits {
     /// Nothing.
     pub(crate) const NONE: Self = Self { geometries: 0, in_flight: 0, early: 0, domains: None };
 
-    /// Bytes that a context takes for it.
-    pub fn bytes<P: Port>(&self) -> usize {
+    /// Bytes that a context takes for it, of a client with so many endpoints.
+    pub fn bytes<P: Port>(&self, endpoints: usize) -> usize {
         self.slots() * size_of::<Option<Slot<P>>>()
             + self.geometries * size_of::<Option<Entry>>()
             + self.early * size_of::<EarlyPlace>()
+            + self.lanes(endpoints) * size_of::<LanePlace>()
             + self.note_bytes()
     }
 
     /// Collectives, and parts of them, that can be in flight.
     pub(crate) fn slots(&self) -> usize {
         if self.in_flight == 0 { 0 } else { self.in_flight + 1 }
+    }
+
+    /// Places for what is known of other endpoints.
+    pub(crate) fn lanes(&self, endpoints: usize) -> usize {
+        if self.in_flight == 0 { 0 } else { (2 * endpoints).next_power_of_two() }
     }
 
     /// Bytes of what members of new geometries are told.
@@ -64,8 +70,9 @@ impl<P: Port> Memory<P> {
         slots: &'static mut [Option<Slot<P>>],
         geometries: &'static mut [Option<Entry>],
         early: &'static mut [EarlyPlace],
+        lanes: &'static mut [LanePlace],
         notes: Option<Shared>,
     ) -> Self {
-        Self { slots, geometries, early, notes }
+        Self { slots, geometries, early, lanes, notes }
     }
 }

@@ -14,20 +14,29 @@
 //! | clear | a receive of longer data was started | sends the data once it comes to that, or keeps the clear |
 //! | data | the target has cleared it | puts it in place |
 //! | abort | the collective ends badly | ends it as well |
-//! | request | longer data was not cleared for [`PATIENCE_NS`], or not all endpoints are instructed | compares what is meant; keeps it if it announces a collective |
+//! | request | there is no credit for a short message; longer data was not cleared for [`PATIENCE_NS`]; not all endpoints are instructed | compares what is meant, and clears it if the receive is there; keeps it if it announces a collective |
+//! | answer | a short message was cleared | puts it in place |
+//! | credit | short messages were taken | may send more unasked |
 //!
 //! So a short message takes one packet and half a round trip. Of long data the target speaks first, since it knows as well
 //! as the origin what comes: the data goes half a round trip after both are there, or at once if the target was earlier by
 //! that much. It never waits anywhere but in the memory that it is of. What is kept early is short messages and clears, in
-//! [`Limits::early`] places. When those are full the arrival stays in front of its FIFO (SPEC
-//! P-11), and with it all that is behind it. To keep that from happening, members cannot run far ahead of each other:
-//! a collective begins when all but [`WINDOW`] before it in its geometry are done here, and after [`WINDOW`] collectives in
-//! a row that some member may leave before another has begun, such as broadcasts, the next begins with a barrier, which goes
-//! by affinity domains and is counted as the collectives are (SPEC A-6). A member thus gets at most the messages of twice as
-//! many collectives early.
+//! [`Limits::early`] places. Members cannot run far ahead of each other: a collective begins when all but [`WINDOW`] before it
+//! in its geometry are done here, and after [`WINDOW`] collectives in a row that some member may leave before another has
+//! begun, such as broadcasts, the next begins with a barrier, which goes by affinity domains and is counted as the collectives
+//! are (SPEC A-6). A member thus gets at most the messages of twice as many collectives early.
 //!
 //! Reductions that need more scratch memory than every member has go in runs ([`Collect::scratch_limit`]). In runs every
 //! message is cleared first, however short.
+//!
+//! # No circle of waits (SPEC R-1)
+//!
+//! What comes early never waits in front of the FIFO. A short message goes unasked only with *credit*: its target has a place
+//! for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared it, and its
+//! origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then asks. A request is
+//! repeated by its origin. So a collective waits for nothing but the begin of the same collective at other members, and never
+//! for another collective; the members of a geometry begin its collectives in one order, and what an application waits for
+//! otherwise comes in.
 //!
 //! # Errors
 //!
@@ -59,7 +68,7 @@ pub use limits::{Limits, Memory};
 pub use parts::SERVERS;
 pub use request::{Collect, CollectError};
 
-pub(crate) use early::EarlyPlace;
+pub(crate) use early::{EarlyMessages, EarlyPlace, LanePlace};
 pub(crate) use geometry::Entry;
 pub(crate) use network::Leaving;
 pub(crate) use slot::Slot;
@@ -82,7 +91,7 @@ pub const PATIENCE_NS: u64 = 500_000_000;
 pub(crate) struct Engine<P: Port> {
     pub(super) slots: &'static mut [Option<Slot<P>>],
     pub(super) geometries: &'static mut [Option<Entry>],
-    pub(super) early: &'static mut [EarlyPlace],
+    pub(super) early: EarlyMessages,
     /// What the members of a new geometry are told.
     pub(super) notes: Option<Shared>,
     /// Class routes of geometries that were destroyed; no more than a node can have.
@@ -97,8 +106,10 @@ pub(crate) struct Engine<P: Port> {
 }
 
 impl<P: Port> Engine<P> {
-    pub(crate) fn new(memory: Memory<P>) -> Self {
-        let Memory { slots, geometries, early, notes } = memory;
+    /// For a client with so many endpoints.
+    pub(crate) fn new(memory: Memory<P>, peers: usize) -> Self {
+        let Memory { slots, geometries, early, lanes, notes } = memory;
+        let early = EarlyMessages::new(early, lanes, peers);
         Self {
             slots,
             geometries,
@@ -115,8 +126,8 @@ impl<P: Port> Engine<P> {
     pub(crate) fn into_memory(self) -> Memory<P> {
         let Self { slots, geometries, early, notes, .. } = self;
         geometries.fill_with(|| None);
-        early.fill_with(|| None);
-        Memory { slots, geometries, early, notes }
+        let (early, lanes) = early.into_memory();
+        Memory { slots, geometries, early, lanes, notes }
     }
 
     /// Whether no collective is in flight, and no class route is being given up.
@@ -138,7 +149,7 @@ impl<P: Port> Engine<P> {
     /// Whether an advance has nothing to do for collectives.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
-        self.is_idle() && !self.calls
+        self.is_idle() && !self.calls && !self.early.owes()
     }
 
     /// Calls `note` with each endpoint that a collective waits for.

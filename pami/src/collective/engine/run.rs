@@ -1,6 +1,6 @@
 //! Steps, carried out in an advance.
 
-use super::early::{self, Early, EarlyPlace};
+use super::early::{Early, EarlyMessages};
 use super::geometry::Entry;
 use super::network::Leaving;
 use super::passage::{Part, Passage};
@@ -64,7 +64,22 @@ impl<P: Port> Active<P> {
         if self.collectives.used > 0 {
             self.ask_the_awaited();
         }
+        if self.collectives.early.owes() {
+            events += self.give_credit_back();
+        }
         events
+    }
+
+    /// Has others hear of the short messages of theirs that were taken. Returns the number of packets that went out.
+    #[inline(never)]
+    fn give_credit_back(&mut self) -> usize {
+        let Self { collectives: Engine { early, .. }, port, me, local_paths, counters, .. } = self;
+        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
+        early.give_back(|peer, taken| {
+            let pushed = wire.push(peer, Word::Credit, &Label::NONE, (0, 0, taken.into()), |_| {});
+            // Who is dead needs no credit.
+            pushed != Err(Stop::Full)
+        })
     }
 
     fn run_slot(&mut self, number: usize) -> bool {
@@ -115,7 +130,7 @@ impl<P: Port> Active<P> {
         }
         if result.is_err() {
             // What else came of it, nobody will ask for.
-            early::forget(self.collectives.early, |other| other.is_of(key));
+            self.collectives.early.forget(|other| other.is_of(key));
         }
         let mut others = self.collectives.slots.iter_mut().flatten().filter(|other| other.key.is_of(key));
         if let Some(other) = others.next() {
@@ -127,6 +142,10 @@ impl<P: Port> Active<P> {
             }
             return true;
         }
+        if result.is_ok() && key.part & CALLED == 0 {
+            // A clear that was sent twice.
+            self.collectives.early.forget(|other| other.is_of(key));
+        }
         // The caller may want to have its memory to itself.
         drop(areas);
         let completion = Completion { target: self.me, buffer: None, result, cookie: done.cookie };
@@ -137,8 +156,8 @@ impl<P: Port> Active<P> {
 
 impl<P: Port> Slot<P> {
     /// Its turn has come.
-    fn begin(&mut self, entry: &Entry, early: &mut [EarlyPlace]) {
-        match early::take_objection(early, self.key, self.digest) {
+    fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
+        match early.take_objection(self.key, self.digest) {
             Some(Early { word: Word::Abort, label, .. }) => {
                 self.end(label.reason().unwrap_or(OperationError::Abandoned(entry.rank)));
             }
@@ -184,7 +203,7 @@ impl<P: Port> Slot<P> {
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
-    fn run(&mut self, entry: &Entry, early: &mut [EarlyPlace], wire: &mut Wire<'_, P>) -> bool {
+    fn run(&mut self, entry: &Entry, early: &mut EarlyMessages, wire: &mut Wire<'_, P>) -> bool {
         let mut moved = self.pump(wire);
         for _ in 0..STEPS_PER_ADVANCE {
             let quiet = self.sends.is_empty() && self.receives.is_empty() && self.passage.is_none();
@@ -216,7 +235,7 @@ impl<P: Port> Slot<P> {
         &mut self,
         step: Step,
         entry: &Entry,
-        early: &mut [EarlyPlace],
+        early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         match step {
@@ -260,19 +279,22 @@ impl<P: Port> Slot<P> {
         &mut self,
         (rank, tag, span): (u32, u32, Span),
         entry: &Entry,
-        early: &mut [EarlyPlace],
+        early: &mut EarlyMessages,
         wire: &mut Wire<'_, P>,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
         let piece = self.piece(span);
-        if piece.len > self.short_limit(wire) {
-            let stage = if self.notice.is_some() { SendStage::Announce } else { SendStage::Waits };
-            if self.sends.push(Outgoing { to, rank, tag, piece, stage }).is_err() {
+        let short = piece.len <= self.short_limit(wire);
+        if !short || !early.has_credit(to) {
+            // A short one is not expected to ask, unless nobody has credit.
+            let asks = self.notice.is_some() || early.has_forgotten() || short && !early.is_strict();
+            let stage = if asks { SendStage::Announce } else { SendStage::Waits };
+            if self.sends.push(Outgoing { to, rank, tag, piece, short, stage }).is_err() {
                 return Carried::Blocked;
             }
             entry.count(rank);
-            if let Some(clear) = early::take(early, self.key, (to, tag), true) {
+            if let Some(clear) = early.take(self.key, (to, tag), true) {
                 self.take(entry, (to, Word::Clear, &clear.label), (0, clear.total), &[]);
             }
             return Carried::Done;
@@ -281,6 +303,7 @@ impl<P: Port> Slot<P> {
         let label = self.label(tag);
         match wire.push(to, Word::Short, &label, measures, |into| self.read(piece, 0, into)) {
             Ok(()) => {
+                early.use_credit(to);
                 entry.count(rank);
                 Carried::Done
             }
@@ -302,17 +325,18 @@ impl<P: Port> Slot<P> {
         &mut self,
         (rank, tag, span): (u32, u32, Span),
         entry: &Entry,
-        early: &mut [EarlyPlace],
+        early: &mut EarlyMessages,
         short_limit: usize,
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(from) = entry.members.endpoint(rank) else { return Carried::Done };
         let piece = self.piece(span);
-        let stage = if piece.len > short_limit { ReceiveStage::ToClear } else { ReceiveStage::Open };
-        if self.receives.push(Incoming { from, rank, tag, piece, stage }).is_err() {
+        let clears = piece.len > short_limit || early.must_clear(from);
+        let stage = if clears { ReceiveStage::ToClear } else { ReceiveStage::Open };
+        if self.receives.push(Incoming { from, rank, tag, piece, again: false, stage }).is_err() {
             return Carried::Blocked;
         }
-        if let Some(early) = early::take(early, self.key, (from, tag), false) {
+        if let Some(early) = early.take(self.key, (from, tag), false) {
             self.take(entry, (from, early.word, &early.label), (0, early.total), &early.data);
         }
         Carried::Done
@@ -333,12 +357,14 @@ impl<P: Port> Slot<P> {
         let mut index = 0;
         while let Some(&incoming) = self.receives.get(index) {
             index += 1;
-            if incoming.stage == ReceiveStage::ToClear {
+            let again = incoming.again && incoming.stage == ReceiveStage::Cleared(0);
+            if incoming.stage == ReceiveStage::ToClear || again {
                 let label = self.label(incoming.tag);
                 let measures = (0, 0, incoming.piece.len);
                 match wire.push(incoming.from, Word::Clear, &label, measures, |_| {}) {
                     Ok(()) => {
                         self.receives[index - 1].stage = ReceiveStage::Cleared(0);
+                        self.receives[index - 1].again = false;
                         moved = true;
                     }
                     Err(stop) => self.stopped(stop, incoming.rank),
@@ -377,6 +403,11 @@ impl<P: Port> Slot<P> {
                 return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Waits));
             }
             SendStage::Waits => return Ok(stage),
+            SendStage::Answer => {
+                let measures = (0, piece.len, piece.len);
+                let pushed = wire.push(to, Word::Answer, &label, measures, |into| self.read(piece, 0, into));
+                return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Clear(piece.len)));
+            }
             SendStage::Clear(gone) => gone,
         };
         // Whole words, so that the target writes whole words.

@@ -168,14 +168,14 @@ impl<P: Port> Slot<P> {
             return Taken::Yes;
         }
         match word {
-            Word::Short | Word::Request => {}
+            Word::Short | Word::Answer | Word::Request => {}
             Word::Clear => return self.cleared(origin, label, total),
             Word::Data => return self.data(origin, label.tag, offset as usize, data),
-            Word::Abort => return Taken::Stray,
+            Word::Abort | Word::Credit => return Taken::Stray,
         }
         let open = |receive: &Incoming| {
             let begun = matches!(receive.stage, ReceiveStage::Cleared(1..));
-            receive.from == origin && receive.tag == label.tag && !(begun && word == Word::Short)
+            receive.from == origin && receive.tag == label.tag && !(begun && word != Word::Request)
         };
         let Some(index) = self.receives.iter().position(open) else { return Taken::Early };
         let receive = self.receives[index];
@@ -185,9 +185,14 @@ impl<P: Port> Slot<P> {
         self.moved = true;
         if total as usize != receive.piece.len {
             self.fail(OperationError::Mismatch(receive.rank));
-        } else if word == Word::Short {
+        } else if word != Word::Request {
             self.put(receive.piece, 0, data);
             self.receives.swap_remove(index);
+        } else if receive.stage == ReceiveStage::Open {
+            self.receives[index].stage = ReceiveStage::ToClear;
+        } else {
+            // It may have been cleared, and the clear forgotten.
+            self.receives[index].again = receive.stage == ReceiveStage::Cleared(0);
         }
         Taken::Yes
     }
@@ -211,15 +216,16 @@ impl<P: Port> Slot<P> {
     fn cleared(&mut self, origin: Endpoint, label: &Label, total: u32) -> Taken {
         let named = |send: &Outgoing| send.to == origin && send.tag == label.tag;
         let Some(index) = self.sends.iter().position(named) else { return Taken::Early };
-        let Outgoing { rank, piece, stage, .. } = self.sends[index];
-        if matches!(stage, SendStage::Clear(_)) {
-            return Taken::Stray;
+        let Outgoing { rank, piece, stage, short, .. } = self.sends[index];
+        if matches!(stage, SendStage::Clear(_) | SendStage::Answer) {
+            // It asked although a clear was on its way.
+            return Taken::Yes;
         }
         self.moved = true;
         if total as usize != piece.len {
             self.fail(OperationError::Mismatch(rank));
         } else {
-            self.sends[index].stage = SendStage::Clear(0);
+            self.sends[index].stage = if short { SendStage::Answer } else { SendStage::Clear(0) };
         }
         Taken::Yes
     }

@@ -10,6 +10,8 @@ pub(super) enum SendStage {
     Announce,
     /// The target has not cleared it.
     Waits,
+    /// It has, and all goes in one packet.
+    Answer,
     /// So many bytes have gone.
     Clear(usize),
 }
@@ -21,6 +23,8 @@ pub(super) struct Outgoing {
     pub(super) rank: u32,
     pub(super) tag: u32,
     pub(super) piece: Piece,
+    /// It is short, and had no credit.
+    pub(super) short: bool,
     pub(super) stage: SendStage,
 }
 
@@ -29,7 +33,7 @@ pub(super) struct Outgoing {
 pub(super) enum ReceiveStage {
     /// It is short, and has not come.
     Open,
-    /// It is long, and to be cleared.
+    /// It is long, or asked for, and to be cleared.
     ToClear,
     /// It is cleared; so many bytes have come.
     Cleared(usize),
@@ -42,5 +46,7 @@ pub(super) struct Incoming {
     pub(super) rank: u32,
     pub(super) tag: u32,
     pub(super) piece: Piece,
+    /// Its origin has asked for a clear again.
+    pub(super) again: bool,
     pub(super) stage: ReceiveStage,
 }

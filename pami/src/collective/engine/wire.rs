@@ -24,11 +24,15 @@ pub(super) enum Word {
     Clear = 2,
     Data = 3,
     Abort = 4,
+    Answer = 5,
+    Credit = 6,
 }
 
 impl Word {
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Short, Self::Request, Self::Clear, Self::Data, Self::Abort].get(usize::from(byte)).copied()
+        const WORDS: [Word; 7] =
+            [Word::Short, Word::Request, Word::Clear, Word::Data, Word::Abort, Word::Answer, Word::Credit];
+        WORDS.get(usize::from(byte)).copied()
     }
 }
 
@@ -106,6 +110,10 @@ impl Label {
             digest: self.digest.into(),
         }
     }
+
+    /// Of a packet that is of no collective.
+    pub(super) const NONE: Self =
+        Self { key: Key { geometry: 0, sequence: 0, part: 0 }, tag: 0, digest: 0, notice: None };
 
     /// The abort of a collective that ended with an error.
     pub(super) fn abort(key: Key, error: OperationError) -> Self {

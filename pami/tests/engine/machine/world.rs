@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 /// Requests of a node to another that may be under way.
-const WINDOW: usize = 8;
+const WINDOW: usize = 16;
 
 type Key = (u8, u32, u8);
 

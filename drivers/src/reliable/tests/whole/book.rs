@@ -152,7 +152,7 @@ impl Book {
     }
 
     /// Checks a message's number and does with it what its origin says.
-    pub fn handle(&self, active: &mut Active<Port>, message: &Message<'_>) -> Receive<Port> {
+    pub fn handle(&self, active: &mut Active<Port>, message: &Message<'_>) -> Option<Receive<Port>> {
         let mut notes = self.notes();
         let (from, to) = (place_of(message.origin), place_of(active.endpoint()));
         let on = self.received(message.header);
@@ -161,15 +161,19 @@ impl Book {
             let number = &mut notes.expected[to][from];
             assert_eq!(on.cookie, *number as usize, "{from} to {to}: the next message");
             assert!(is_content(message.data, from, to, *number, 0), "{from} to {to}: {number}");
+            // What is refused comes again.
+            if choice == 3 && active.can_keep(message) && active.kept().count() == KEPT {
+                return None;
+            }
             *number += 1;
             notes.whole[to][from] += u32::from(choice == 0);
         }
         match choice {
-            0 => Receive::Done,
-            1 => Receive::Scatter(notes.buffer(), Layout::Contiguous, on),
-            2 => Receive::Packets(OnPart { call: self.part, cookie: on.cookie }),
-            3 if active.can_keep(message) && active.kept().count() < KEPT => Receive::Later,
-            _ => Receive::Into(notes.buffer(), on),
+            0 => Some(Receive::Done),
+            1 => Some(Receive::Scatter(notes.buffer(), Layout::Contiguous, on)),
+            2 => Some(Receive::Packets(OnPart { call: self.part, cookie: on.cookie })),
+            3 if active.can_keep(message) && active.kept().count() < KEPT => None,
+            _ => Some(Receive::Into(notes.buffer(), on)),
         }
     }
 }

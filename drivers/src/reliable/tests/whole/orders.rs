@@ -4,6 +4,7 @@ use super::book::content;
 use super::world::{COUNTER, Reading, SOURCE, STRIPE, Trouble, World};
 use super::{ACTORS, CONTEXTS, NODES, endpoint};
 use crate::reliable::tests::dice::Dice;
+use pami::dispatch::LATER;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Header, Kind};
 use pami::{Fetch, Get, Layout, Payload, Put, Rmw, Send, Update, Width};
@@ -59,9 +60,10 @@ impl World {
         let mut header = number.to_le_bytes().to_vec();
         header.push(choice);
         let target = endpoint(to);
+        let dispatch = if choice == 3 { LATER } else { 0 };
         if immediate {
             let data: Vec<u8> = content(from, to, number, len).collect();
-            let sent = self.contexts[from].send_immediate(target, 0, &header, &data);
+            let sent = self.contexts[from].send_immediate(target, dispatch, &header, &data);
             self.sent[from][to] += u32::from(sent.is_ok());
             return;
         }
@@ -72,7 +74,7 @@ impl World {
         let (local, remote) = (self.open(from, to), self.open(from, to));
         let send = Send {
             target,
-            dispatch: 0,
+            dispatch,
             header: &header,
             payload: Payload::Buffer(buffer, 0..len),
             layout: Layout::Contiguous,

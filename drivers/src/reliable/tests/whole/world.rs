@@ -11,8 +11,9 @@ use crate::reliable::tests::{elapse, now};
 use crate::unit::{MessageUnit, Setup};
 use pami::client::Sharing;
 use pami::device::Gone;
+use pami::dispatch::LATER;
 use pami::mapping::{MapOrder, TaskMap};
-use pami::{Active, Client, ClientBuilder, Context, Message, Region, Rights, Shared};
+use pami::{Active, Client, ClientBuilder, Context, Message, Receive, Region, Rights, Shared};
 use std::boxed::Box;
 use std::vec::Vec;
 
@@ -76,8 +77,12 @@ impl World {
         let map = TaskMap::new(NODES as u32, 1, MapOrder::NodesFirst).unwrap();
         let book = Book::new(NODES);
         book.notes().hostile = (trouble == Trouble::Garbage).then_some(NODES as u32 - 1);
-        let handler =
+        let later =
             leak(move |active: &mut Active<Port>, message: &Message<'_>| book.handle(active, message));
+        let handler = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
+            // Only a hostile origin sends here what may be wanted later.
+            book.handle(active, message).unwrap_or(Receive::Done)
+        });
         let units: Vec<&'static Unit> = (0..NODES as u32)
             .map(|node| {
                 let device = Lossy::new(&wire, memory, node, MTU, BUFFERS);
@@ -92,7 +97,8 @@ impl World {
             // The last node's contexts share an injection FIFO and use no shared memory.
             let last = task as usize + 1 == NODES;
             let builder = ClientBuilder::new(node, "test").contexts(CONTEXTS as u8).dispatch(0, handler);
-            let builder = builder.rendezvous_from(SWITCH).kept(KEPT).local_paths(!last);
+            let builder =
+                builder.dispatch_later(LATER, later).rendezvous_from(SWITCH).kept(KEPT).local_paths(!last);
             let sharing = if last { Sharing::Shared } else { Sharing::Exclusive };
             let mut client = builder.sharing(sharing).create().unwrap();
             for offset in 0..CONTEXTS as u8 {

@@ -35,9 +35,9 @@ impl<P: Port> At<'_, P> {
             return Receive::Packets(self.handling.part(self.requests.cookie(slot)));
         }
         let len = if offered { 0 } else { message.total };
-        // Senders see to it that there is room. If one does not, what it sends waits in front of its FIFO.
+        // Senders see to it that there is room: one that sends more than it has credit for has itself to blame.
         let Some(place) = self.messages.unexpected.push(origin, envelope, len) else {
-            return Receive::Later;
+            return Receive::Done;
         };
         self.messages.credited(origin, envelope.credit);
         if offered {
