@@ -47,6 +47,7 @@ pub use {
     joint::{Joint, JointError},
     messaging::*,
     pami::affinity::HartPlace,
+    pami::dispatch::LATER,
     task::{Arena, OutOfMemory, SegmentError, SpawnError, Task},
 };
 

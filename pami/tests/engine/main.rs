@@ -23,5 +23,6 @@ mod rendezvous;
 mod scene;
 mod sends;
 mod shapes;
+mod smallest;
 mod stage;
 mod tree;

@@ -389,9 +389,20 @@ impl Play {
                 stage.tick();
             }
         }
+        let cases = format!("{:?}", self.cases.last().map(|case| case.0));
+        stage.settle(&cases, || self.is_over());
+        self.check();
+    }
+
+    /// Whether every member has started and ended all.
+    pub fn is_over(&self) -> bool {
         let total: usize = self.cases.iter().map(|(case, _)| case.size as usize).sum();
-        let (ended, cases) = (self.ended, format!("{:?}", self.cases.last().map(|case| case.0)));
-        stage.settle(&cases, || ended.lock().unwrap().len() == total);
+        self.waiting.is_empty() && self.ended.lock().unwrap().len() == total
+    }
+
+    /// Whether all ended well, with what they should have.
+    pub fn check(&self) {
+        let ended = self.ended;
         for (cookie, _, result) in ended.lock().unwrap().iter() {
             assert_eq!(*result, Ok(()), "rank {} of {:?}", cookie % 1000, self.cases[cookie / 1000].0);
         }
