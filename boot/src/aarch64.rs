@@ -1,10 +1,27 @@
-//! AArch64: entered at EL1 or EL2, with the MMU off, x0 = device tree or 0.
+//! AArch64: entered at EL1, EL2 or EL3, with the MMU off, x0 = device tree or 0.
 //!
 //! The kernel thread runs at EL1 with SP_EL0; SP_EL1 is the emergency stack, so a fault gets a good stack whatever
-//! became of the thread's. TPIDR_EL1 holds the hart's number. The first hart starts with one 1 GiB block around the
-//! image: Rust code needs normal memory for unaligned and atomic accesses.
+//! became of the thread's. TPIDR_EL1 holds the hart's number. The kernel is told at which level the first hart was
+//! entered: at EL3 no firmware is there that could start other harts, but there is a console to say so on.
+//!
+//! What the Arm Architecture Reference Manual wants, which no emulator misses:
+//!
+//! | where | what | section of the manual |
+//! |---|---|---|
+//! | boot tables | written past the caches, so stale lines are invalidated before (none may be evicted over them) and after (none may be hit by the walks, which are cacheable) | B2 "Mismatched memory attributes", D7 "Cache maintenance instructions" |
+//! | `.bss` | cleared when the caches are on, and never touched before, so nothing is to be maintained. The image itself is clean to the point of coherency by the boot protocol | as above |
+//! | change of translation | with the MMU off: an old and a new entry for an address never meet in a TLB | D8 "Using break-before-make" |
+//! | writes to system registers | `isb` before what relies on them, `dsb` before `isb` behind maintenance | D24 "Synchronization requirements for AArch64 System registers" |
+//! | SCTLR_EL1, MDCR_EL2, CPTR_EL2 ... | are not known after reset: written before the level below them runs | D24, "This register is UNKNOWN on a Warm reset" |
+//!
+//! Mapped at boot are the pages of the image, each part with its rights, and those of the device tree, read-only: a core
+//! may read ahead from all that is mapped as normal memory.
 
 use crate::stacks::{EMERGENCY_TOP, STACK_TOP, STRIDE};
+
+/// Tables of the translation at boot: a root; two for the image, and one for each 2 MiB of it (`linker.ld` has the most);
+/// two for the tree, and two for its at most 2 MiB.
+const BOOT_TABLES: usize = 1 + 2 + 9 + 2 + 2;
 
 core::arch::global_asm!(
     r#"
@@ -14,32 +31,82 @@ _start:
     mov     x19, x0
     mov     x20, xzr
     bl      enter_el1
+
+    // The tree: where the firmware says, else where an emulator that says nothing puts it: at the start of the
+    // gigabyte of RAM. x19 = 0 if there is none, or one that could not be mapped; x22 = its end.
+    cbnz    x19, 1f
+    adr     x19, _start
+    lsr     x19, x19, #30
+    lsl     x19, x19, #30
+1:  tst     x19, #7
+    b.ne    2f
+    lsr     x0, x19, #39
+    cbnz    x0, 2f
+    ldp     w0, w1, [x19]
+    rev     w0, w0
+    rev     w1, w1
+    movz    w2, #0xfeed
+    movk    w2, #0xd00d, lsl #16
+    cmp     w0, w2
+    b.ne    2f
+    add     x22, x19, x1
+    mov     x2, #(2 << 20)
+    cmp     x1, x2
+    b.ls    3f
+2:  mov     x19, xzr
+    mov     x22, xzr
+
+3:  adrp    x9, boot_tables
+    adrp    x11, boot_tables_end
+    mov     x0, x9
+    mov     x1, x11
+    bl      invalidate
+    mov     x0, x9
+4:  stp     xzr, xzr, [x0], #16
+    cmp     x0, x11
+    b.lo    4b
+    add     x10, x9, #4096
+    movz    x2, #0x787                  // page, normal memory, read-only, inner shareable, accessed
+    movk    x2, #0x0040, lsl #48        // never executed by user code
+    adrp    x0, __image_start
+    adrp    x1, __text_end
+    bl      map_pages
+    movk    x2, #0x0060, lsl #48        // nor by ours
+    adrp    x1, __rodata_end
+    bl      map_pages
+    and     x0, x19, #~0xfff
+    add     x1, x22, #0xfff
+    and     x1, x1, #~0xfff
+    bl      map_pages
+    bic     x2, x2, #0x80               // written, too
+    adrp    x0, __rodata_end
+    adrp    x1, __image_end
+    bl      map_pages
+    mov     x0, x9
+    mov     x1, x11
+    bl      invalidate
+    mov     x0, x9
+    bl      mmu_on
+
     adrp    x0, __bss_start
     add     x0, x0, :lo12:__bss_start
     adrp    x1, __bss_end
     add     x1, x1, :lo12:__bss_end
-1:  cmp     x0, x1
-    b.hs    2f
+5:  cmp     x0, x1
+    b.hs    6f
     stp     xzr, xzr, [x0], #16
-    b       1b
-2:  adrp    x0, boot_table
-    add     x0, x0, :lo12:boot_table
-    adr     x1, _start
-    lsr     x2, x1, #30
-    lsl     x3, x2, #30
-    mov     x4, #0x705                  // block, normal memory, inner shareable, accessed
-    orr     x3, x3, x4
-    str     x3, [x0, x2, lsl #3]
-    bl      mmu_on
-    bl      hart_stacks
+    b       5b
+6:  bl      hart_stacks
     mov     x0, x19
     mrs     x1, mpidr_el1
+    mov     x2, x21
     b       kernel_primary
 
     .globl boot_secondary
 boot_secondary:
     mov     x20, x0
     bl      enter_el1
+    // Cleaned to the point of coherency by whoever wrote it.
     adrp    x0, BOOT_TRANSLATION
     ldr     x0, [x0, :lo12:BOOT_TRANSLATION]
     bl      mmu_on
@@ -47,14 +114,50 @@ boot_secondary:
     mov     x0, x20
     b       kernel_secondary
 
-    // To EL1 with SP_EL1, all masked, floating point on. Clobbers x0.
+    // To EL1 with SP_EL1, all masked, MMU off, floating point on and as IEEE 754 has it. x21 = the level before.
+    // Clobbers x0, x1.
 enter_el1:
     msr     daifset, #0xf
-    mrs     x0, CurrentEL
-    cmp     x0, #8
-    b.ne    3f
-    mov     x0, #(1 << 31)              // EL1 is AArch64
+    mrs     x21, CurrentEL
+    lsr     x21, x21, #2
+    cmp     x21, #3
+    b.ne    2f
+    mov     x0, #0x5b1                  // the levels below are not secure, are AArch64, may HVC and must not SMC
+    msr     scr_el3, x0
+    msr     cptr_el3, xzr
+    msr     mdcr_el3, xzr
+    mrs     x1, id_aa64pfr0_el1
+    tst     x1, #(0xf << 24)
+    b.eq    1f
+    mov     x0, #0xf                    // GIC by system registers, below as well
+    msr     S3_6_C12_C12_5, x0          // ICC_SRE_EL3
+    isb
+1:  movz    x0, #0x0830                 // MMU off
+    movk    x0, #0x30c5, lsl #16
+    tst     x1, #(0xf << 8)             // is there an EL2?
+    b.eq    5f
+    msr     sctlr_el2, x0
+    mov     x0, #0x3c9                  // EL2h, all masked
+    b       6f
+5:  movz    x0, #0x0800
+    movk    x0, #0x30d0, lsl #16
+    msr     sctlr_el1, x0
+    mov     x0, #0x3c5                  // EL1h, all masked
+6:  msr     spsr_el3, x0
+    adr     x0, 2f
+    msr     elr_el3, x0
+    isb
+    eret
+
+2:  mrs     x0, CurrentEL
+    cmp     x0, #(2 << 2)
+    b.ne    4f
+    mov     x0, #(1 << 31)              // EL1 is AArch64; no E2H, which changes what the registers below mean
     msr     hcr_el2, x0
+    isb
+    movz    x0, #0x0800                 // MMU off
+    movk    x0, #0x30d0, lsl #16
+    msr     sctlr_el1, x0
     mov     x0, #3                      // EL1 may use counter and timers
     msr     cnthctl_el2, x0
     msr     cntvoff_el2, xzr
@@ -65,21 +168,87 @@ enter_el1:
     msr     vpidr_el2, x0
     mrs     x0, mpidr_el1
     msr     vmpidr_el2, x0
+    // No debug traps, and all event counters, if there are any, are EL1's.
+    mov     x1, xzr
+    mrs     x0, id_aa64dfr0_el1
+    ubfx    x0, x0, #8, #4              // 0: no such unit, 15: one of another kind
+    sub     x0, x0, #1
+    cmp     x0, #14
+    b.hs    3f
+    mrs     x1, pmcr_el0
+    ubfx    x1, x1, #11, #5
+3:  msr     mdcr_el2, x1
     mrs     x0, id_aa64pfr0_el1
-    ubfx    x0, x0, #24, #4
-    cbz     x0, 4f
-    mov     x0, #9                      // GIC system registers, at EL1 too
-    msr     S3_4_C12_C9_5, x0
+    tst     x0, #(0xf << 24)
+    b.eq    7f
+    mov     x0, #0xf                    // GIC by system registers, at EL1 too
+    msr     S3_4_C12_C9_5, x0           // ICC_SRE_EL2
     isb
-4:  mov     x0, #0x3c5                  // EL1h, all masked
+    msr     S3_4_C12_C11_0, xzr         // ICH_HCR_EL2
+7:  mov     x0, #0x3c5                  // EL1h, all masked
     msr     spsr_el2, x0
-    adr     x0, 3f
+    adr     x0, 4f
     msr     elr_el2, x0
+    isb
     eret
-3:  mov     x0, #(3 << 20)
+
+4:  movz    x0, #0x0800
+    movk    x0, #0x30d0, lsl #16
+    msr     sctlr_el1, x0
+    mov     x0, #(3 << 20)
     msr     cpacr_el1, x0
     isb
+    msr     fpcr, xzr
     ret
+
+    // Makes the caches forget the whole pages x0..x1, which were written past them. Clobbers x0, x2, x3.
+invalidate:
+    mrs     x2, ctr_el0
+    ubfx    x2, x2, #16, #4
+    mov     x3, #4
+    lsl     x2, x3, x2                  // bytes of the shortest line
+    dsb     sy
+1:  dc      ivac, x0
+    add     x0, x0, x2
+    cmp     x0, x1
+    b.lo    1b
+    dsb     sy
+    ret
+
+    // From the entry at x3 to the table that it points to, in x4; takes the table at x10 if there is none.
+    .macro  next_table
+    ldr     x4, [x3]
+    cbnz    x4, 8f
+    cmp     x10, x11
+    b.hs    stop
+    orr     x4, x10, #3
+    add     x10, x10, #4096
+    str     x4, [x3]
+8:  and     x4, x4, #~0xfff
+    .endm
+
+    // Maps the pages x0..x1, where they lie, with the attributes x2. Root x9, free tables x10..x11. Leaves x0 = x1.
+    // Clobbers x3, x4.
+map_pages:
+    cmp     x0, x1
+    b.hs    1f
+    ubfx    x3, x0, #30, #9
+    add     x3, x9, x3, lsl #3
+    next_table
+    ubfx    x3, x0, #21, #9
+    add     x3, x4, x3, lsl #3
+    next_table
+    ubfx    x3, x0, #12, #9
+    orr     x5, x0, x2
+    str     x5, [x4, x3, lsl #3]
+    add     x0, x0, #4096
+    b       map_pages
+1:  ret
+
+    // No table is left: that cannot be, and there is nobody yet to tell.
+stop:
+    wfi
+    b       stop
 
     // Turns on MMU and caches with the table at x0: 39-bit addresses, 4 KiB pages. Clobbers x1, x2.
 mmu_on:
@@ -96,7 +265,7 @@ mmu_on:
     orr     x1, x1, x2
     msr     tcr_el1, x1
     msr     ttbr0_el1, x0
-    dsb     sy
+    isb
     tlbi    vmalle1
     ic      iallu
     dsb     nsh
@@ -161,11 +330,14 @@ vectors:
     b       fault
     .endr
 
-    .section .bss.boot_table, "aw", @nobits
+    // Neither cleared with `.bss` nor mapped by the kernel, which has tables of its own.
+    .section .bss.boot_tables, "aw", @nobits
     .balign 4096
-boot_table:
-    .skip   4096
+boot_tables:
+    .skip   {tables} * 4096
+boot_tables_end:
 "#,
+    tables = const BOOT_TABLES,
     stride = const STRIDE,
     stack_top = const STACK_TOP,
     emergency_top = const EMERGENCY_TOP,

@@ -1,6 +1,7 @@
 //! From reset to Rust, per architecture (SPEC N-1). The only assembly of the project that is more than one instruction.
 //!
-//! The first hart enters at `_start`: it clears `.bss`, takes number 0 and calls `kernel_primary(tree, id)`.
+//! The first hart enters at `_start`: it clears `.bss`, takes number 0 and calls `kernel_primary(tree, id, level)`; `tree`
+//! is 0 if there is none, `level` the exception level that the firmware left it at, where there are such.
 //! The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]): they turn on the MMU with the
 //! table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
 //! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack. The kernel provides these three symbols; none of them
@@ -42,6 +43,9 @@ pub struct Fault {
     pub status: usize,
     reserved: usize,
 }
+
+/// The level at which firmware runs: no kernel is entered there.
+pub const FIRMWARE_LEVEL: usize = 3;
 
 /// What secondary harts load into TTBR0_EL1 or satp; they read it before their MMU and caches are on.
 #[unsafe(no_mangle)]

@@ -12,7 +12,7 @@ use crate::stacks::{EMERGENCY_TOP, HARTS, STACK_TOP, STRIDE};
 core::arch::global_asm!(
     r#"
     // The assembler does not always know the target's extensions.
-    .option arch, +a, +m
+    .option arch, +a, +m, +f, +d
     .section .text.entry, "ax"
     .globl _start
 _start:
@@ -34,6 +34,7 @@ _start:
     call    hart_stacks
     mv      a0, s2
     mv      a1, s1
+    li      a2, 1
     tail    kernel_primary
 
     .globl boot_secondary
@@ -61,8 +62,11 @@ boot_secondary:
 
     // Vector, floating point and both stacks of hart tp. Clobbers t0, t1.
 hart_stacks:
+    li      t0, 3 << 13
+    csrc    sstatus, t0
     li      t0, 1 << 13
     csrs    sstatus, t0
+    fscsr   zero                        // rounds to nearest, no flags: whatever ran before
     la      t0, fault
     csrw    stvec, t0
     la      t0, BOOT_STACKS

@@ -15,6 +15,8 @@ pub const RX_BUFFERS: usize = 256;
 pub const HEAD_BYTES: usize = 96;
 /// Most bytes of header and inline data of one [`Adapter::transmit`]: a layer between may put a header before both.
 pub const FRONT_BYTES: usize = HEAD_BYTES + LINK_BYTES;
+/// Most payload of a packet, in bytes, whatever the device could carry: the kernel lays its memory out for it.
+pub const MOST_MTU: usize = 4096;
 /// The rank that means the network itself instead of a node.
 pub const FABRIC: u32 = u32::MAX;
 

@@ -16,8 +16,8 @@
 //! that the packet's payload is aligned to 64 bytes.
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, Outcome, RX_BUFFERS, Reliability, RxBuffer,
-    Watch,
+    Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, MOST_MTU, Outcome, RX_BUFFERS, Reliability,
+    RxBuffer, Watch,
 };
 use crate::reliable::LINK_BYTES;
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
@@ -91,9 +91,11 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> TorusAdapter<H, T, LOSSLESS> {
     /// then begins at a multiple of 64.
     const BODY_START: usize = if LOSSLESS { 64 } else { 128 - LINK_BYTES } - HEADER_BYTES;
     const FRAME_START: usize = Self::BODY_START - FRAME_HEADER;
+    /// Most bytes behind a packet's header.
+    const MOST_BODY: usize = MOST_MTU + if LOSSLESS { 0 } else { LINK_BYTES };
 
     /// Brings up the network card behind `transport` for the node with rank `node`. Allocates all its memory: about
-    /// [`RX_BUFFERS`] times the MTU.
+    /// [`RX_BUFFERS`] times the device's MTU, or [`MOST_MTU`] if that is less.
     ///
     /// # Errors
     /// Why the device cannot be used.
@@ -105,17 +107,18 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> TorusAdapter<H, T, LOSSLESS> {
             .checked_sub(header)
             .filter(|&mtu| mtu >= LEAST_MTU)
             .ok_or(VirtioError::Mtu(frame_mtu))?;
-        let mtu = usize::from(mtu);
+        // The device says what it could carry; what buffers take is not for it to say.
+        let mtu = usize::from(mtu).min(Self::MOST_BODY);
         // Never freed: the device knows where they are.
         let receive = Virtqueue::new(Box::leak(Box::new(Rings::new())));
         let transmit = Virtqueue::new(Box::leak(Box::new(Rings::new())));
-        setup.queue(RECEIVE, RX_BUFFERS as u16, receive.addresses())?;
-        setup.queue(TRANSMIT, TX_DESCRIPTORS as u16, transmit.addresses())?;
+        setup.queue::<H>(RECEIVE, RX_BUFFERS as u16, receive.addresses())?;
+        setup.queue::<H>(TRANSMIT, TX_DESCRIPTORS as u16, transmit.addresses())?;
         let own = mac(node);
         let mut front = [0; FRAME_HEADER + FRONT_BYTES];
         front[VIRTIO_HEADER + 6..VIRTIO_HEADER + 12].copy_from_slice(&own);
         let mut adapter = Self {
-            transport: setup.go(),
+            transport: setup.go::<H>()?,
             receive,
             transmit,
             fronts: Box::leak((0..COOKIES).map(|_| Front(UnsafeCell::new(front))).collect()),

@@ -7,7 +7,7 @@
 //! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
 //! | [`idle`] | the share of recent time in which a task's harts were idle |
 //! | [`segments`] | memory that tasks of a node share |
-//! | `tree`, [`cpu_map`] | what the device tree says of the machine, and of where its harts are |
+//! | [`tree`], [`cpu_map`] | what the device tree says of the machine, and of where its harts are |
 //! | `collective` | the collective network, if the node is on it |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
 //! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
@@ -25,6 +25,7 @@ pub mod paging;
 pub mod personality;
 pub mod routing;
 pub mod segments;
+pub mod tree;
 
 #[cfg(target_os = "none")]
 extern crate alloc;
@@ -79,7 +80,5 @@ mod report;
 mod status;
 #[cfg(target_os = "none")]
 pub mod task;
-#[cfg(target_os = "none")]
-mod tree;
 #[cfg(target_os = "none")]
 pub mod wakeup;

@@ -15,20 +15,18 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::Setup;
-use drivers::adapter::Adapter;
+use drivers::adapter::MOST_MTU;
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use drivers::tree::TreeAdapter;
 use drivers::virtio::{Transport as _, VirtioError, mmio};
-use flat_device_tree::Fdt;
+use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;
 use pami::mapping::Place;
 use spin::{Mutex, Once};
 
 /// Heap beside what the message unit says it needs, in bytes.
 const HEAP_BYTES: usize = 1 << 20;
-/// Largest packet that the heap is laid out for, in bytes: the adapter comes up when the heap is there.
-const MTU: usize = 4096;
 /// Every hart comes up within so many seconds.
 const START_SECONDS: u64 = 10;
 /// The torus adapter of this hardware.
@@ -60,9 +58,9 @@ pub(crate) fn machine() -> Option<&'static Machine> {
     MACHINE.get()
 }
 
-/// Runs the node on its first hart, with translation, console and everything else still to come.
-pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64) -> ! {
-    let machine = match tree.and_then(|tree| Machine::read(&tree, arch::image().start, booted)) {
+/// Runs the node on its first hart, entered at `level`, with translation, console and everything else still to come.
+pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
+    let machine = match tree.map(|tree| Machine::read(tree, arch::image().start, booted)) {
         Ok(machine) => {
             arch::set_booted(machine.booted);
             MACHINE.call_once(|| machine)
@@ -73,20 +71,26 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64) -> ! {
     if let Err(error) = arch::translate(machine, free) {
         report::refused(Exit::Machine, format_args!("its memory cannot be mapped: {error:?}"));
     }
-    match arch::console() {
-        Some(mut console) => {
-            if let Some(clock_hz) = machine.uart.clock_hz {
-                // A line that cannot be set up stays as the firmware left it.
-                let _ = console.set_up(clock_hz);
-            }
-            console::start(console);
+    if let Some((mut console, uart)) = arch::console().zip(machine.uart) {
+        if let Some(clock_hz) = uart.clock_hz {
+            // A line that cannot be set up stays as the firmware left it.
+            let _ = console.set_up(clock_hz);
         }
-        None => arch::exit(Exit::Machine as u8),
+        console::start(console);
     }
-    clock::start();
+    if level >= boot::FIRMWARE_LEVEL {
+        report::refused(Exit::Machine, "it was entered at EL3, the firmware's level: EL2 or EL1 is wanted");
+    }
     if let Some(problem) = machine.problem {
         report::refused(Exit::Machine, problem);
     }
+    if arch::counter_hz() == 0 {
+        report::refused(
+            Exit::Machine,
+            "neither the firmware nor the device tree's timer tells the counter's rate",
+        );
+    }
+    clock::start();
     let personality = match Personality::parse(machine.bootargs) {
         Ok(personality) => personality,
         Err(error) => report::refused(Exit::Personality, error),
@@ -129,7 +133,7 @@ fn split_memory(
     division: &Division,
     personality: &Personality,
 ) -> (&'static mut [u8], &'static mut [u8]) {
-    let unit = Unit::heap_bytes(division.tasks, usize::from(personality.contexts), MTU);
+    let unit = Unit::heap_bytes(division.tasks, usize::from(personality.contexts), MOST_MTU);
     let tree = if personality.tree { TreeAdapter::<Hardware>::HEAP_BYTES } else { 0 };
     let wanted = HEAP_BYTES + unit + unit / 4 + tree;
     let memory = arch::memory::all(free).unwrap_or_default();
@@ -220,12 +224,6 @@ fn start_unit(
         cards.next(|card| Ok(Reliable::new(TorusAdapter::new(card, node)?, node, nodes)));
     if adapter.is_none() && personality.shape.nodes() > 1 {
         report::refused(Exit::Machine, "no virtio slot has a network card, and the torus has other nodes");
-    }
-    if let Some(adapter) = adapter.as_ref().filter(|adapter| adapter.mtu() > MTU) {
-        report::refused(
-            Exit::Machine,
-            format_args!("the network card's packets of {} bytes are larger than {MTU}", adapter.mtu()),
-        );
     }
     let setup = Setup {
         adapter,

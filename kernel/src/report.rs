@@ -52,8 +52,11 @@ impl Report {
     }
 
     fn line(&mut self, arguments: fmt::Arguments<'_>) {
-        if let Some(console) = &mut self.0 {
-            console::send(console, Kind::Report, Text::new(arguments).as_bytes());
+        let text = Text::new(arguments);
+        match &mut self.0 {
+            Some(console) => console::send(console, Kind::Report, text.as_bytes()),
+            // Nothing has told of a console yet, or nothing maps it.
+            None => arch::last_words(console::head(Kind::Report), text.as_bytes()),
         }
     }
 
@@ -99,6 +102,13 @@ pub fn faulted(fault: &Fault) -> ! {
 pub fn refused(exit: Exit, reason: impl fmt::Display) -> ! {
     let mut report = Report::begin(exit);
     report.line(format_args!("{Place} cannot start: {reason}"));
+    report.end(exit)
+}
+
+/// Reports that the machine under the node failed and ends it.
+pub fn broken(exit: Exit, reason: impl fmt::Display) -> ! {
+    let mut report = Report::begin(exit);
+    report.line(format_args!("{Place} cannot go on: {reason}"));
     report.end(exit)
 }
 

@@ -6,12 +6,13 @@
 //! would give it work (SPEC L-2).
 
 use crate::arch::{self, Claim};
-use crate::collective;
 use crate::idle::Idle;
 use crate::routing::{Reroute, Routing};
+use crate::status::Exit;
+use crate::{collective, report};
 use core::sync::atomic::Ordering;
 use drivers::Platform;
-use drivers::virtio::{Acknowledge as _, mmio};
+use drivers::virtio::mmio;
 use spin::{Mutex, Once};
 
 /// This node's hardware, for the drivers.
@@ -56,7 +57,9 @@ fn sleep(hart: usize) {
 fn claim_all(mut acknowledge: impl FnMut()) {
     while let Some(claim) = arch::claim() {
         if matches!(claim, Claim::Adapter(_)) {
-            CARDS.iter().filter_map(Once::get).for_each(|card| card.acknowledge());
+            if !CARDS.iter().filter_map(Once::get).all(mmio::Interrupt::serve) {
+                report::broken(Exit::Machine, "a network card has broken down: it wants to be reset");
+            }
             acknowledge();
         }
         arch::complete(claim);

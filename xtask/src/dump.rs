@@ -17,6 +17,9 @@ const RECORD_BYTES: usize = 20;
 /// More FIFO records than any node has; a larger number means that the block is not to be trusted.
 const MAX_FIFOS: u32 = 4096;
 
+/// A node keeps no more of what it said before it had a console.
+const LAST_WORDS_BYTES: u64 = 1024;
+
 /// Asks a live emulator for the state of its node. Whatever cannot be had is said in the text.
 pub fn node(control: &Path, scratch: &Path, symbols: Option<&Symbols>) -> String {
     let mut text = String::new();
@@ -32,6 +35,15 @@ fn ask(control: &Path, scratch: &Path, symbols: Option<&Symbols>, text: &mut Str
     for (hart, pc) in counters(&control.monitor("info registers -a")?) {
         let name = symbols.and_then(|symbols| symbols.name(pc)).unwrap_or_else(|| "outside the image".into());
         writeln!(text, "  hart {hart} pc {pc:#x} ({name})")?;
+    }
+    if let Some(address) = symbols.and_then(Symbols::last_words) {
+        let length = control.memory(address, 8, scratch)?;
+        let length = length.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
+        let length = length.min(LAST_WORDS_BYTES) as usize;
+        let words = if length > 0 { control.memory(address + 8, length, scratch)? } else { Vec::new() };
+        for line in String::from_utf8_lossy(&words).lines() {
+            writeln!(text, "  said to no console: {line}")?;
+        }
     }
     let Some(address) = symbols.and_then(Symbols::state_block) else { return Ok(()) };
     let block = control.memory(address, BLOCK_BYTES, scratch)?;

@@ -12,6 +12,7 @@ pub struct Symbols {
     functions: Vec<(u64, String)>,
     text: Vec<std::ops::Range<u64>>,
     state: Option<u64>,
+    last_words: Option<u64>,
 }
 
 impl Symbols {
@@ -24,7 +25,8 @@ impl Symbols {
             .filter(|section| section.kind() == SectionKind::Text)
             .map(|section| section.address()..section.address() + section.size())
             .collect();
-        let state = file.symbol_by_name("PAMIR_STATE").map(|symbol| symbol.address());
+        let address = |name| file.symbol_by_name(name).map(|symbol| symbol.address());
+        let (state, last_words) = (address("PAMIR_STATE"), address("PAMIR_LAST_WORDS"));
         // The linker keeps labels of relocations and of data among the code: they name no function.
         let is_function = |name: &str| !name.starts_with(['.', '$']);
         let mut functions: Vec<_> = file
@@ -37,12 +39,17 @@ impl Symbols {
         functions.sort();
         let lines = addr2line::Loader::new(path)
             .map_err(|error| anyhow::anyhow!("cannot read the line table of {}: {error}", path.display()))?;
-        Ok(Self { lines, functions, text, state })
+        Ok(Self { lines, functions, text, state, last_words })
     }
 
     /// Where the block lies that says how the message unit's FIFOs stand.
     pub fn state_block(&self) -> Option<u64> {
         self.state
+    }
+
+    /// Where a node keeps what it said before it had a console: a length of 64 bits, then the text.
+    pub fn last_words(&self) -> Option<u64> {
+        self.last_words
     }
 
     /// The function and line of a code address; `None` outside the image's code.

@@ -87,11 +87,11 @@ impl<H: Hal, T: Transport> Card<H, T> {
         // Never freed: the device knows where they are.
         let receive = Virtqueue::new(Box::leak(Box::new(Rings::new())));
         let transmit = Virtqueue::new(Box::leak(Box::new(Rings::new())));
-        setup.queue(RECEIVE, RX_DESCRIPTORS as u16, receive.addresses())?;
-        setup.queue(TRANSMIT, TX_SLOTS as u16, transmit.addresses())?;
+        setup.queue::<H>(RECEIVE, RX_DESCRIPTORS as u16, receive.addresses())?;
+        setup.queue::<H>(TRANSMIT, TX_SLOTS as u16, transmit.addresses())?;
         let slots = (0..TX_SLOTS).map(|_| Slot(UnsafeCell::new([0; FRONT + MOST_PAYLOAD])));
         let mut card = Self {
-            transport: setup.go(),
+            transport: setup.go::<H>()?,
             receive,
             transmit,
             slots: Box::leak(slots.collect()),

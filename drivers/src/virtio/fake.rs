@@ -4,16 +4,40 @@
 use super::queue::Addresses;
 use super::queue::need_event;
 use super::{Acknowledge, Features, Hal, Status, Transport};
+use core::cell::{Cell, RefCell};
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
+use std::format;
+use std::string::String;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 /// Addresses and barriers of this process.
 pub struct HostHal;
 // SAFETY: the fake devices live in this process and take its addresses.
-unsafe impl Hal for HostHal {}
+unsafe impl Hal for HostHal {
+    fn barrier() {
+        note("barrier".into());
+        fence(Ordering::SeqCst);
+    }
+}
+
+std::thread_local! {
+    /// Barriers and what a card was told, in their order, on this thread while somebody takes note.
+    static NOTES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+fn note(what: String) {
+    NOTES.with_borrow_mut(|notes| notes.iter_mut().for_each(|notes| notes.push(what.clone())));
+}
+
+/// Runs `what` and returns the barriers and what cards were told meanwhile.
+pub fn noted(what: impl FnOnce()) -> Vec<String> {
+    NOTES.set(Some(Vec::new()));
+    what();
+    NOTES.take().unwrap()
+}
 
 /// The device's side of one queue.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +160,13 @@ pub struct Card {
     pub offered: u64,
     pub accepted: u64,
     pub refuses: bool,
+    /// Its status stays what it is.
+    pub stuck: bool,
+    /// Wants to be reset once it has this in its status.
+    pub breaks_at: u32,
+    /// Its configuration is another one whenever somebody looks.
+    pub unsteady: bool,
+    generation: Cell<u32>,
     pub status: u32,
     pub queue_max: u32,
     pub config: [u8; 12],
@@ -159,6 +190,10 @@ impl FakeCard {
             offered: 1 << 3 | 1 << 5 | 1 << 28 | 1 << 29 | 1 << 32 | 1 << 33,
             accepted: 0,
             refuses: false,
+            stuck: false,
+            breaks_at: u32::MAX,
+            unsteady: false,
+            generation: Cell::new(0),
             status: 0,
             queue_max: 256,
             config,
@@ -221,15 +256,22 @@ impl Transport for FakeCard {
     fn status(&self) -> Status {
         let card = self.card();
         let status = Status::from_bits_retain(card.status);
-        if card.refuses { status.difference(Status::FEATURES_OK) } else { status }
+        let status = if card.refuses { status.difference(Status::FEATURES_OK) } else { status };
+        let broken = card.status & card.breaks_at == card.breaks_at;
+        if broken { status | Status::NEEDS_RESET } else { status }
     }
     fn set_status(&mut self, status: Status) {
-        self.card().status = status.bits();
+        note(format!("status {}", status.bits()));
+        let mut card = self.card();
+        if !card.stuck {
+            card.status = status.bits();
+        }
     }
     fn queue_max(&mut self, index: u16) -> u32 {
         if index < 2 { self.card().queue_max } else { 0 }
     }
     fn set_queue(&mut self, index: u16, size: u16, addresses: Addresses) {
+        note(format!("queue {index}"));
         self.card().queues[usize::from(index)] = Some(DeviceQueue::new(addresses, size));
     }
     fn notify(&mut self, index: u16) {
@@ -239,7 +281,9 @@ impl Transport for FakeCard {
         self.card().config[offset]
     }
     fn config_generation(&self) -> u32 {
-        0
+        let card = self.card();
+        card.generation.set(card.generation.get() + u32::from(card.unsteady));
+        card.generation.get()
     }
     fn interrupt(&self) -> NoInterrupt {
         NoInterrupt

@@ -87,19 +87,37 @@ pub struct Interrupt {
     registers: NonNull<Registers>,
 }
 
-// SAFETY: it touches only the two interrupt registers, by single aligned accesses that the device takes in any
-// order from any hart; the memory is never ordinary memory and never goes away.
+// SAFETY: it reads the status and touches only the two interrupt registers, by single aligned accesses that the device
+// takes in any order from any hart; the memory is never ordinary memory and never goes away.
 unsafe impl Send for Interrupt {}
 // SAFETY: as above.
 unsafe impl Sync for Interrupt {}
 
-impl Acknowledge for Interrupt {
-    fn acknowledge(&self) {
+/// In the interrupt registers: the device has used buffers.
+const USED: u32 = 1;
+
+impl Interrupt {
+    fn registers(&self) -> VolatilePtr<'_, Registers> {
         // SAFETY: `Transport::new` was promised a register block that stays mapped. The transport itself never
-        // touches these two registers.
-        let registers = unsafe { VolatilePtr::new(self.registers) };
+        // touches the interrupt registers, and reading the status has no effect.
+        unsafe { VolatilePtr::new(self.registers) }
+    }
+
+    /// Takes note of all that the device interrupts for. False if the device cannot go on until it is reset, which it says
+    /// by a change of its configuration.
+    pub fn serve(&self) -> bool {
+        let registers = self.registers();
         let pending = registers.interrupt_status().read();
         registers.interrupt_ack().write(pending);
+        pending & !USED == 0
+            || !Status::from_bits_retain(registers.status().read()).contains(Status::NEEDS_RESET)
+    }
+}
+
+impl Acknowledge for Interrupt {
+    // A change of the configuration stays for whoever serves the device.
+    fn acknowledge(&self) {
+        self.registers().interrupt_ack().write(USED);
     }
 }
 

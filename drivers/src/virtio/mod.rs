@@ -12,6 +12,8 @@ pub mod queue;
 mod start;
 
 #[cfg(test)]
+mod devices;
+#[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
 mod judge;
@@ -44,7 +46,7 @@ pub unsafe trait Hal: Send + Sync + 'static {
 
 /// Acknowledges an adapter's interrupts; any hart may, at any time.
 pub trait Acknowledge: Copy + Send + Sync + 'static {
-    /// Makes the device take its interrupt line back.
+    /// Makes the device take its interrupt line back that says that buffers were used.
     fn acknowledge(&self);
 }
 
@@ -131,8 +133,14 @@ pub enum VirtioError {
     },
     /// The device lacks features that the driver cannot do without.
     Lacks(Features),
+    /// The device does not come out of its reset.
+    InReset,
     /// The device did not take the features it offered.
     Refused,
+    /// The device cannot go on until it is reset, and has said so before it ever ran.
+    NeedsReset,
+    /// The device's configuration never holds still.
+    Unsteady,
     /// The device has no such queue, or it is too short.
     Queue {
         /// The queue's number.
@@ -151,7 +159,10 @@ impl fmt::Display for VirtioError {
             Self::Version(version) => write!(f, "virtio-mmio version {version}, wanted 2 (not legacy)"),
             Self::WrongDevice { id } => write!(f, "virtio device {id}, wanted 1 (network)"),
             Self::Lacks(features) => write!(f, "the device lacks virtio features {:#x}", features.bits()),
+            Self::InReset => f.write_str("the device does not come out of its reset"),
             Self::Refused => f.write_str("the device refused features that it had offered"),
+            Self::NeedsReset => f.write_str("the device wants to be reset as soon as it was"),
+            Self::Unsteady => f.write_str("the device's configuration changes whenever it is read"),
             Self::Queue { index, max } => write!(f, "queue {index} takes {max} entries, too few"),
             Self::Mtu(mtu) => write!(f, "an MTU of {mtu} bytes holds no packet"),
         }

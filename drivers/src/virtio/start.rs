@@ -1,12 +1,16 @@
 //! Bringing a network card up: features, then queues, then go.
 
 use super::queue::Addresses;
-use super::{Features, Status, Transport, VirtioError};
+use super::{Features, Hal, Status, Transport, VirtioError};
 
 /// Device id of a network card.
 const NETWORK: u32 = 1;
 /// Offset of the MTU in a network card's configuration; the MAC address lies at 0.
 const MTU_OFFSET: usize = 10;
+/// So often the status of a device in reset is looked at: seconds, at the speed of the slowest register.
+const RESET_LOOKS: u32 = 1 << 22;
+/// So often the configuration is read that changes while it is read.
+const CONFIG_LOOKS: u32 = 1 << 10;
 
 /// What a network card says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,15 +30,19 @@ pub struct Setup<T: Transport> {
 /// Resets a network card and agrees with it on features.
 ///
 /// # Errors
-/// [`VirtioError::WrongDevice`], [`VirtioError::Lacks`] and [`VirtioError::Refused`].
+/// [`VirtioError::WrongDevice`], [`VirtioError::InReset`], [`VirtioError::Lacks`], [`VirtioError::Refused`],
+/// [`VirtioError::NeedsReset`] and [`VirtioError::Unsteady`].
 pub fn negotiate<T: Transport>(mut transport: T) -> Result<(Setup<T>, NetConfig), VirtioError> {
     let id = transport.device_id();
     if id != NETWORK {
         return Err(VirtioError::WrongDevice { id });
     }
     transport.set_status(Status::empty());
-    while !transport.status().is_empty() {
+    if !(0..RESET_LOOKS).any(|_| {
         core::hint::spin_loop();
+        transport.status().is_empty()
+    }) {
+        return Err(VirtioError::InReset);
     }
     let mut status = Status::ACKNOWLEDGE | Status::DRIVER;
     transport.set_status(status);
@@ -49,47 +57,65 @@ pub fn negotiate<T: Transport>(mut transport: T) -> Result<(Setup<T>, NetConfig)
     transport.accept(features);
     status |= Status::FEATURES_OK;
     transport.set_status(status);
-    if !transport.status().contains(Status::FEATURES_OK) {
-        transport.set_status(status | Status::FAILED);
-        return Err(VirtioError::Refused);
-    }
-    let config = read_config(&transport, features);
-    Ok((Setup { transport, status }, config))
-}
-
-/// Reads the configuration as often as it takes for it not to change meanwhile.
-fn read_config<T: Transport>(transport: &T, features: Features) -> NetConfig {
-    loop {
-        let generation = transport.config_generation();
-        let mac = core::array::from_fn(|i| transport.config_byte(i));
-        let mtu = u16::from_le_bytes(core::array::from_fn(|i| transport.config_byte(MTU_OFFSET + i)));
-        if transport.config_generation() == generation {
-            return NetConfig {
-                mtu: features.contains(Features::NET_MTU).then_some(mtu),
-                mac: features.contains(Features::NET_MAC).then_some(mac),
-            };
+    let agreed = transport.status();
+    let config = if agreed.contains(Status::NEEDS_RESET) {
+        Err(VirtioError::NeedsReset)
+    } else if !agreed.contains(Status::FEATURES_OK) {
+        Err(VirtioError::Refused)
+    } else {
+        read_config(&transport, features).ok_or(VirtioError::Unsteady)
+    };
+    match config {
+        Ok(config) => Ok((Setup { transport, status }, config)),
+        Err(error) => {
+            transport.set_status(status | Status::FAILED);
+            Err(error)
         }
     }
 }
 
+/// Reads the configuration, again if it changes meanwhile. `None` if it always does.
+fn read_config<T: Transport>(transport: &T, features: Features) -> Option<NetConfig> {
+    (0..CONFIG_LOOKS).find_map(|_| {
+        let generation = transport.config_generation();
+        let mac = core::array::from_fn(|i| transport.config_byte(i));
+        let mtu = u16::from_le_bytes(core::array::from_fn(|i| transport.config_byte(MTU_OFFSET + i)));
+        (transport.config_generation() == generation).then_some(NetConfig {
+            mtu: features.contains(Features::NET_MTU).then_some(mtu),
+            mac: features.contains(Features::NET_MAC).then_some(mac),
+        })
+    })
+}
+
 impl<T: Transport> Setup<T> {
-    /// Gives the device queue `index`.
+    /// Gives the device queue `index`, whose rings are as the device is to find them.
     ///
     /// # Errors
     /// [`VirtioError::Queue`] if it cannot have that many entries.
-    pub fn queue(&mut self, index: u16, size: u16, addresses: Addresses) -> Result<(), VirtioError> {
+    pub fn queue<H: Hal>(&mut self, index: u16, size: u16, addresses: Addresses) -> Result<(), VirtioError> {
         let max = self.transport.queue_max(index);
         if max < u32::from(size) {
             self.transport.set_status(self.status | Status::FAILED);
             return Err(VirtioError::Queue { index, max });
         }
+        // The rings were written to memory; the device may read them from the moment that the queue is ready.
+        H::barrier();
         self.transport.set_queue(index, size, addresses);
         Ok(())
     }
 
     /// Lets the device run.
-    pub fn go(mut self) -> T {
+    ///
+    /// # Errors
+    /// [`VirtioError::NeedsReset`] if it does not.
+    pub fn go<H: Hal>(mut self) -> Result<T, VirtioError> {
+        // Whatever the device is to find in memory is there.
+        H::barrier();
         self.transport.set_status(self.status | Status::DRIVER_OK);
-        self.transport
+        if self.transport.status().contains(Status::NEEDS_RESET) {
+            self.transport.set_status(self.status | Status::FAILED);
+            return Err(VirtioError::NeedsReset);
+        }
+        Ok(self.transport)
     }
 }

@@ -15,9 +15,13 @@ fn registers(region: Region) -> Option<NonNull<u8>> {
     NonNull::new(ptr::with_exposed_provenance_mut(region.start))
 }
 
-/// The console's line, if the tree was read. The caller sees to it that only one is used at a time.
+/// The console's line, if the tree was read and its registers can be reached. The caller sees to it that only one is used at a
+/// time.
 pub(crate) fn console() -> Option<Console> {
-    let uart = node::machine()?.uart;
+    if !super::translation::maps_devices() {
+        return None;
+    }
+    let uart = node::machine()?.uart?;
     let base = registers(uart.registers)?;
     match uart.kind {
         // SAFETY: the tree says so, and translation maps it as device memory. A second console is made only to

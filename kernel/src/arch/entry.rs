@@ -1,20 +1,17 @@
 //! Where the assembly of `boot` enters the kernel, and the kernel enters the job.
 
-use super::this;
 use crate::task::Task;
-use crate::tree::TreeError;
+use crate::tree::{TreeError, sound};
 use crate::{node, report};
 use boot::Fault;
 use core::panic::PanicInfo;
-use flat_device_tree::Fdt;
-
-/// What a flattened device tree begins with.
-const TREE_MAGIC: [u8; 4] = 0xd00d_feed_u32.to_be_bytes();
+use core::slice;
+use dtoolkit::fdt::Fdt;
 
 // SAFETY: `boot` calls this by name, once, on the first hart.
 #[unsafe(no_mangle)]
-extern "C" fn kernel_primary(tree: usize, id: u64) -> ! {
-    node::run(device_tree(this::tree_address(tree)), id)
+extern "C" fn kernel_primary(tree: usize, id: u64, level: usize) -> ! {
+    node::run(device_tree(tree), id, level)
 }
 
 // SAFETY: `boot` calls this by name, once on each other hart.
@@ -35,17 +32,23 @@ fn panic(info: &PanicInfo<'_>) -> ! {
 }
 
 fn device_tree(address: usize) -> Result<Fdt<'static>, TreeError> {
-    let none = TreeError("not been found where the firmware puts it");
-    let tree = core::ptr::with_exposed_provenance::<[u8; 4]>(address);
-    if address == 0 || !address.is_multiple_of(8) {
+    let none = TreeError::of("not been found where the firmware puts it");
+    let header = core::ptr::with_exposed_provenance::<[u32; 2]>(address);
+    if address == 0 || !header.is_aligned() {
         return Err(none);
     }
-    // SAFETY: RAM, by the boot protocol of both architectures; nothing writes there.
-    if unsafe { tree.read() } != TREE_MAGIC {
+    // SAFETY: mapped RAM, by the boot protocol of both architectures; nothing writes there.
+    let [magic, bytes] = unsafe { header.read() }.map(u32::from_be);
+    if magic != sound::MAGIC {
         return Err(none);
     }
-    // SAFETY: a tree begins there and is never written or given away: it is not part of the free memory.
-    unsafe { Fdt::from_ptr(tree.cast()) }.map_err(|_| TreeError("no readable header"))
+    if bytes as usize > sound::MOST_BYTES {
+        return Err(TreeError::of("more than 2 MiB"));
+    }
+    // SAFETY: a tree begins there, mapped to the length that it has. It is never written or given away: it is not part
+    // of the free memory.
+    let tree = unsafe { slice::from_raw_parts(header.cast(), bytes as usize) };
+    sound::open(tree)
 }
 
 /// A job of the image: what [`entry!`](crate::entry) says of it.

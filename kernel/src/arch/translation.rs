@@ -21,14 +21,34 @@ unsafe impl Sync for Pool {}
 static POOL: Pool = Pool(UnsafeCell::new([Table::EMPTY; TABLES]));
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Whether devices are where the tree says.
+static DEVICES: AtomicBool = AtomicBool::new(false);
+
 /// Maps image, stacks, tree, `free` memory and the devices that the tree names, and turns the translation on.
-/// Address 0 and the pages below the stacks stay unmapped.
+/// Address 0 and the pages below the stacks stay unmapped. If that fails, what it takes to say so is mapped.
 pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError> {
     if TAKEN.swap(true, Ordering::AcqRel) {
         return Err(MapError::Twice);
     }
     // SAFETY: the flag makes this the only reference.
     let pool = unsafe { &mut *POOL.0.get() };
+    let mapped = map_image(pool, machine).and_then(|tables| map_rest(tables, machine, free));
+    let root = match mapped {
+        Ok(root) => root,
+        Err(_) => map_image(pool, machine)?.root(),
+    };
+    install(root);
+    DEVICES.store(true, Ordering::Release);
+    mapped.map(|_| ())
+}
+
+/// Whether the translation maps the console, as far as the kernel knows one.
+pub(super) fn maps_devices() -> bool {
+    DEVICES.load(Ordering::Acquire)
+}
+
+/// A translation of image, stacks, tree, console and what ends the machine.
+fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<'p, Entry>, MapError> {
     let mut tables = PageTables::<Entry>::new(pool)?;
     tables.map(range(image::text()), Access::Code)?;
     tables.map(range(image::rodata()), Access::Constant)?;
@@ -41,9 +61,18 @@ pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError>
         }
     }
     tables.map(range(machine.tree), Access::Constant)?;
-    tables.map(range(free), Access::Data)?;
+    if let Some(uart) = machine.uart {
+        tables.map(range(uart.registers), Access::Device)?;
+    }
+    if let Some(finisher) = machine.finisher {
+        tables.map(range(finisher), Access::Device)?;
+    }
+    Ok(tables)
+}
 
-    tables.map(range(machine.uart.registers), Access::Device)?;
+/// Adds the rest and returns the root's address.
+fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: Region) -> Result<usize, MapError> {
+    tables.map(range(free), Access::Data)?;
     match machine.controller {
         Some(Controller::Gic { distributor, redistributors }) => {
             tables.map(range(distributor), Access::Device)?;
@@ -51,9 +80,6 @@ pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError>
         }
         Some(Controller::Plic { registers }) => tables.map(range(registers), Access::Device)?,
         None => {}
-    }
-    if let Some(finisher) = machine.finisher {
-        tables.map(range(finisher), Access::Device)?;
     }
     // Slots are smaller than pages on some machines; they come by rising address.
     let mut mapped = 0;
@@ -63,8 +89,7 @@ pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError>
         tables.map(range(rest), Access::Device)?;
         mapped = pages.end();
     }
-    install(tables.root());
-    Ok(())
+    Ok(tables.root())
 }
 
 fn range(region: Region) -> Range<usize> {

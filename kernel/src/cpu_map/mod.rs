@@ -6,9 +6,10 @@
 //! threads, and threads, have the phandle of a cpu node. Members of a node are numbered as they come in the tree.
 
 use crate::personality::MAX_HARTS;
+use crate::tree::{is_available, value};
 use core::fmt;
-use flat_device_tree::Fdt;
-use flat_device_tree::node::FdtNode;
+use dtoolkit::Node as _;
+use dtoolkit::fdt::{Fdt, FdtNode};
 use heapless::Vec;
 use pami::affinity::HartPlace;
 
@@ -73,19 +74,21 @@ impl Kind {
     }
 }
 
-/// The places of the cpu nodes with these phandles, in their order. All are different.
+/// The places of the cpu nodes with these phandles, in their order. All are different. Cpus that are not available may be in
+/// the map and have no place.
 ///
 /// # Errors
 /// The map's first mistake. Such a map is of no use for any hart.
-pub fn places(tree: &Fdt<'_>, cpus: &[Option<u32>]) -> Result<Vec<HartPlace, MAX_HARTS>, MapError> {
+pub fn places(tree: Fdt<'static>, cpus: &[Option<u32>]) -> Result<Vec<HartPlace, MAX_HARTS>, MapError> {
     let map = tree.find_node("/cpus/cpu-map").ok_or(MapError::Missing)?;
-    let mut walk = Walk { cpus, places: [None; MAX_HARTS], clusters: 0 };
+    let mut walk = Walk { tree, cpus, places: [None; MAX_HARTS], clusters: 0 };
     walk.visit(map, None, HartPlace::default(), MAX_DEPTH)?;
     let placed = walk.places.iter().take(cpus.len()).enumerate();
     placed.map(|(hart, place)| place.ok_or(MapError::Unplaced(hart))).collect()
 }
 
 struct Walk<'a> {
+    tree: Fdt<'static>,
     cpus: &'a [Option<u32>],
     places: [Option<HartPlace>; MAX_HARTS],
     /// Innermost clusters of the socket so far.
@@ -96,13 +99,13 @@ impl Walk<'_> {
     /// Places what is inside a node at `place`; the map itself has no kind.
     fn visit(
         &mut self,
-        node: FdtNode<'_, '_>,
+        node: FdtNode<'static>,
         kind: Option<Kind>,
         mut place: HartPlace,
         depth: usize,
     ) -> Result<(), MapError> {
         let mut children =
-            node.children().filter_map(|child| Some((child, Kind::of(child.name)?))).peekable();
+            node.children().filter_map(|child| Some((child, Kind::of(child.name())?))).peekable();
         let Some(&(_, inner)) = children.peek() else { return self.innermost(node, kind, place) };
         if depth == 0 || kind.is_some_and(|kind| !kind.may_hold(inner)) {
             return Err(MapError::Nodes);
@@ -130,7 +133,7 @@ impl Walk<'_> {
 
     fn innermost(
         &mut self,
-        node: FdtNode<'_, '_>,
+        node: FdtNode<'static>,
         kind: Option<Kind>,
         place: HartPlace,
     ) -> Result<(), MapError> {
@@ -139,15 +142,29 @@ impl Walk<'_> {
             return Err(MapError::Inner);
         }
         let hart = self.cpus.iter().position(|&cpu| cpu == Some(phandle));
+        if hart.is_none() && self.is_out_of_use(phandle) {
+            return Ok(());
+        }
         let free = hart.and_then(|hart| self.places.get_mut(hart)).filter(|free| free.is_none());
         *free.ok_or(MapError::Cpu(phandle))? = Some(place);
         Ok(())
     }
+
+    /// Whether a cpu node has this phandle that is not available.
+    fn is_out_of_use(&self, phandle: u32) -> bool {
+        let cpus = self.tree.find_node("/cpus").into_iter();
+        let mut all = cpus.flat_map(|cpus| cpus.children());
+        all.any(|cpu| number(&cpu, "phandle") == Some(phandle) && !is_available(&cpu))
+    }
 }
 
 /// What a node of the map names as its cpu.
-fn phandle(node: FdtNode<'_, '_>) -> Option<u32> {
-    node.property("cpu")?.value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+fn phandle(node: FdtNode<'static>) -> Option<u32> {
+    number(&node, "cpu")
+}
+
+fn number(node: &FdtNode<'static>, name: &str) -> Option<u32> {
+    value(node, name)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 #[cfg(test)]

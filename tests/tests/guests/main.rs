@@ -7,6 +7,7 @@ mod boot;
 mod collectives;
 mod faults;
 mod fences;
+mod firmware;
 mod instructions;
 mod jobs;
 mod liveness;

@@ -82,3 +82,20 @@ fn d1_devices_that_cannot_be_used_are_refused_by_name() {
     assert_eq!(card.card().accepted, 1 << 3 | 1 << 5 | 1 << 29 | 1 << 32, "no more than is used");
     assert_eq!(card.card().status, 1 | 2 | 4 | 8);
 }
+
+#[test]
+fn r7_only_the_network_says_go() {
+    let card = FakeCard::new(CARD_MTU);
+    let unit = unit::<38>(&card, 1, 3);
+    let mut port = unit.open(0, 0, 0, Sharing::Exclusive).unwrap();
+    let go = Envelope { kind: Kind::Go, total: 3, ..envelope(endpoint(0, 0), endpoint(1, 0), 0) };
+    let go = Header::new(&go, 0, 0);
+    let mut says_go = |source| {
+        card.receive(&frame(1, source, ETHERTYPE, go.as_bytes())).unwrap();
+        port.drive();
+        unit.joined.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    assert!(!says_go(0) && !says_go(2), "a node's word is taken for the network's");
+    assert!(says_go(crate::adapter::FABRIC));
+    assert_eq!(unit.statistics().dropped.unexpected, 2);
+}

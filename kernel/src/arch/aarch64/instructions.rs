@@ -1,5 +1,6 @@
 //! Retired instructions: the first event counter of the performance monitor unit.
 
+use aarch64_cpu::registers::{ID_AA64DFR0_EL1, Readable};
 use core::arch::asm;
 
 /// Instructions that were architecturally executed.
@@ -11,8 +12,12 @@ const COUNTERS: u64 = 0x1f << 11;
 /// Starts this hart's counter. False if it has none for the event: an emulator has it only while it counts
 /// instructions itself.
 pub(crate) fn start() -> bool {
+    // 0: the core has no such unit; 15: one of another kind.
+    if matches!(ID_AA64DFR0_EL1.read(ID_AA64DFR0_EL1::PMUVer), 0 | 15) {
+        return false;
+    }
     let (events, control): (u64, u64);
-    // SAFETY: reads identification registers of the unit, which every core that the kernel runs on has.
+    // SAFETY: reads identification registers of the unit, which the core has.
     unsafe {
         asm!("mrs {}, pmceid0_el0", "mrs {}, pmcr_el0", out(reg) events, out(reg) control,
             options(nomem, nostack, preserves_flags));

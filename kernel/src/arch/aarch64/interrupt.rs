@@ -6,6 +6,7 @@ use crate::node;
 use crate::tree::{Controller, Interrupt, Machine};
 use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, Trigger};
+use core::arch::asm;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};
 use drivers::irq::gic::{Gic, IrqError};
@@ -48,7 +49,9 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     let id = machine.harts.get(arch::hart()).ok_or("no such hart")?.id;
     let timer = machine.timer_interrupt.and_then(|number| number.checked_sub(FIRST_PRIVATE));
     let timer = timer.filter(|&number| number < IntId::PPI_COUNT).ok_or("the tree names no virtual timer")?;
-    GicCpuInterface::enable_system_register_el1(true);
+    if !start_interface() {
+        return Err("the GIC's system registers are not for the kernel's level");
+    }
     {
         let mut gic = GIC.lock();
         let gic = gic.as_mut().ok_or("it is not started")?;
@@ -56,7 +59,30 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     }
     GicCpuInterface::set_priority_mask(0xff);
     GicCpuInterface::enable_group1(true);
+    instruction_barrier();
     Ok(())
+}
+
+/// Makes what was written to system registers count for the instructions that follow.
+fn instruction_barrier() {
+    // SAFETY: a barrier.
+    unsafe { asm!("isb", options(nostack, preserves_flags)) }
+}
+
+/// Takes this hart's interface into use, by system registers. False if a level above keeps it from that.
+fn start_interface() -> bool {
+    GicCpuInterface::enable_system_register_el1(true);
+    // The others are there from then on only.
+    instruction_barrier();
+    let enabled: u64;
+    // SAFETY: reads ICC_SRE_EL1, whose lowest bit says whether the others are there.
+    unsafe { asm!("mrs {}, S3_0_C12_C12_5", out(reg) enabled, options(nomem, nostack, preserves_flags)) }
+    if enabled & 1 == 0 {
+        return false;
+    }
+    // SAFETY: clears ICC_CTLR_EL1: the end of an interrupt drops its priority and deactivates it.
+    unsafe { asm!("msr S3_0_C12_C12_4, xzr", "isb", options(nostack, preserves_flags)) }
+    true
 }
 
 fn shared(number: u32) -> Option<IntId> {
@@ -64,7 +90,7 @@ fn shared(number: u32) -> Option<IntId> {
     (index < IntId::MAX_SPI_COUNT).then(|| IntId::spi(index))
 }
 
-/// `interrupt` is an adapter's from now on. It goes nowhere yet.
+/// `interrupt` is an adapter's from now on. It goes nowhere yet, as no shared interrupt does at first.
 pub(crate) fn add_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
     let free =
         NUMBERS.iter().find(|number| number.load(Ordering::Relaxed) == 0).ok_or("one adapter too many")?;
@@ -72,7 +98,7 @@ pub(crate) fn add_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static
     let trigger = if interrupt.edge { Trigger::Edge } else { Trigger::Level };
     let mut gic = GIC.lock();
     let gic = gic.as_mut().ok_or("the controller is not started")?;
-    gic.set_trigger(id, trigger).and_then(|()| gic.route(id, None)).map_err(words)?;
+    gic.set_trigger(id, trigger).map_err(words)?;
     free.store(interrupt.number, Ordering::Relaxed);
     Ok(())
 }
@@ -81,10 +107,9 @@ pub(crate) fn add_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static
 pub(crate) fn route_adapters(hart: Option<usize>) {
     let target = hart.and_then(|hart| node::machine()?.harts.get(hart)).map(|hart| hart.id);
     if let Some(gic) = GIC.lock().as_mut() {
-        for id in NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed))) {
-            // `add_adapter_interrupt` has shown that the interrupt is there.
-            let _ = gic.route(id, target);
-        }
+        let all = NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed)));
+        // `add_adapter_interrupt` has shown that the interrupts are there.
+        let _ = gic.route(all, target);
     }
 }
 
@@ -98,11 +123,15 @@ pub(crate) fn interrupt_hart(hart: usize) {
         SgiTarget::List { affinity3: aff3, affinity2: aff2, affinity1: aff1, target_list: 1 << (aff0 & 15) };
     // It fails only for interrupts that are not software-generated.
     let _ = GicCpuInterface::send_sgi(WAKEUP, target, SgiTargetGroup::CurrentGroup1);
+    // It leaves now, not when this hart next comes to a barrier.
+    instruction_barrier();
 }
 
 /// Takes the next pending interrupt of this hart.
 pub(crate) fn claim() -> Option<Claim> {
     let id = GicCpuInterface::get_and_acknowledge_interrupt(InterruptGroup::Group1)?;
+    // The interrupt is acknowledged before its device is served, and what was published before it is seen.
+    super::io_barrier();
     let number = u32::from(id);
     Some(if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
         Claim::Adapter(number)
@@ -120,6 +149,9 @@ pub(crate) fn complete(claim: Claim) {
         _ => shared(number),
     };
     if let Some(id) = id {
+        // The device has taken its line back before it may interrupt again.
+        super::io_barrier();
         GicCpuInterface::end_interrupt(id, InterruptGroup::Group1);
+        instruction_barrier();
     }
 }

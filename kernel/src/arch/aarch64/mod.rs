@@ -1,16 +1,20 @@
 //! AArch64: EL1, generic timer, PSCI, semihosting.
+//!
+//! Barriers are as the Arm Architecture Reference Manual wants them (B2, "Memory barriers"; D24, "Synchronization
+//! requirements for AArch64 System registers"), though no emulator misses one.
 
 pub(crate) mod fault;
 pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 
-use super::image;
+use crate::node;
 use crate::tree::{Firmware, Machine};
 use aarch64_cpu::registers::{
     CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, TPIDR_EL1, Writeable,
 };
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
 use qemu_exit::QEMUExit;
 use smccc::psci::{self, error::Error};
 use smccc::{Hvc, Smc};
@@ -26,22 +30,19 @@ pub(super) fn boot_number() -> usize {
     TPIDR_EL1.get() as usize
 }
 
-/// The tree's address, if the firmware told; else where the emulator puts it for an image of this kind: at the start
-/// of RAM, which is the gigabyte that holds the image.
-pub(crate) fn tree_address(told: usize) -> usize {
-    if told != 0 { told } else { image().start & !((1 << 30) - 1) }
-}
-
 /// The virtual counter.
 #[inline]
 pub(crate) fn counter() -> u64 {
     CNTVCT_EL0.get()
 }
 
-/// Its rate.
+/// Its rate: the firmware's word, or the tree's where the firmware has none. 0 if nobody tells.
 #[inline]
 pub(crate) fn counter_hz() -> u64 {
-    CNTFRQ_EL0.get()
+    match CNTFRQ_EL0.get() {
+        0 => node::machine().and_then(|machine| machine.counter_hz).unwrap_or(0),
+        hz => hz,
+    }
 }
 
 /// Makes the timer pending when the counter reaches a value, or never.
@@ -91,6 +92,8 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     let target = machine.harts.get(hart).ok_or("no such hart")?.id;
     let entry = boot::secondary_entry() as u64;
     let number = super::numbers::boot_number(hart) as u64;
+    // What the hart is to find in memory is there before it runs.
+    io_barrier();
     let started = match machine.firmware {
         Firmware::PsciHvc => psci::cpu_on::<Hvc>(target, entry, number),
         Firmware::PsciSmc => psci::cpu_on::<Smc>(target, entry, number),
@@ -108,9 +111,38 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     })
 }
 
-/// Leaves the emulator.
+/// Ends the machine: by the host of an emulator or a debugger, which takes the code, else by the firmware, else not at
+/// all: this hart waits for ever.
+///
+/// Where nobody serves semihosting calls they are illegal instructions, whose report comes back here.
 pub(crate) fn exit(code: u8) -> ! {
-    qemu_exit::AArch64::new().exit(u32::from(code))
+    static ASKED_HOST: AtomicBool = AtomicBool::new(false);
+    static ASKED_FIRMWARE: AtomicBool = AtomicBool::new(false);
+    if !ASKED_HOST.swap(true, Ordering::Relaxed) {
+        qemu_exit::AArch64::new().exit(u32::from(code));
+    }
+    if !ASKED_FIRMWARE.swap(true, Ordering::Relaxed) {
+        // It comes back only where it cannot.
+        let _ = match node::machine().map(|machine| machine.firmware) {
+            Some(Firmware::PsciHvc) => psci::system_off::<Hvc>(),
+            Some(Firmware::PsciSmc) => psci::system_off::<Smc>(),
+            _ => Ok(()),
+        };
+    }
+    park()
+}
+
+/// Says `line` to the host of an emulator or a debugger: there is no console. Where nobody listens this is an illegal
+/// instruction, whose report ends the machine.
+pub(crate) fn last_words(_: [u8; 2], line: &[u8]) {
+    const WRITE_CHARACTER: u64 = 3;
+    for byte in line.iter().chain(b"\n") {
+        // SAFETY: the call reads one byte at the address in x1 and gives a result in x0.
+        unsafe {
+            asm!("hlt #0xf000", inout("x0") WRITE_CHARACTER => _, in("x1") byte,
+                options(nostack, preserves_flags));
+        }
+    }
 }
 
 /// Runs an instruction that does not exist.

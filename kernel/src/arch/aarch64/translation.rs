@@ -1,7 +1,6 @@
 //! Entries of AArch64 translation tables, 4 KiB granule.
 
 use crate::paging::{Access, Format};
-use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
 use core::arch::asm;
 
 const VALID: u64 = 1;
@@ -48,9 +47,26 @@ pub(crate) fn install(root: usize) {
     let told = boot::set_translation(root as u64);
     // SAFETY: cleans a line of the image. Secondary harts read it before their caches are on.
     unsafe { asm!("dc cvac, {}", "dsb sy", in(reg) told, options(nostack, preserves_flags)) }
-    TTBR0_EL1.set(root as u64);
-    // SAFETY: the new translation maps all that this hart uses as it was.
+    // Old and new translation map the same addresses in pages of other sizes, so they must not meet in a TLB: the change is
+    // made while the MMU is off (Arm ARM D8, "Using break-before-make").
+    // SAFETY: the new translation maps all that this hart uses as it was. This code lies where it is mapped, and accesses
+    // no memory while the MMU is off.
     unsafe {
-        asm!("isb", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags));
+        asm!(
+            "dsb ish",
+            "mrs {on}, sctlr_el1",
+            "bic {off}, {on}, #1",
+            "msr sctlr_el1, {off}",
+            "isb",
+            "msr ttbr0_el1, {root}",
+            "isb",
+            "tlbi vmalle1",
+            "dsb nsh",
+            "isb",
+            "msr sctlr_el1, {on}",
+            "isb",
+            on = out(reg) _, off = out(reg) _, root = in(reg) root,
+            options(nostack, preserves_flags)
+        );
     }
 }

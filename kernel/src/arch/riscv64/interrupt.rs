@@ -2,7 +2,7 @@
 
 use crate::arch::{self, ADAPTERS, Claim};
 use crate::node;
-use crate::tree::{Controller, Hart, Interrupt, Machine};
+use crate::tree::{Controller, Interrupt, Machine};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};
 use drivers::irq::plic::Plic;
@@ -18,8 +18,9 @@ static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
 /// Stands for what is not the PLIC's: wake-ups by other harts.
 const SOFTWARE: u32 = 0;
 
-fn here() -> Option<&'static Hart> {
-    node::machine()?.harts.get(arch::hart())
+/// This hart's context.
+fn here() -> Option<u32> {
+    node::machine()?.harts.get(arch::hart())?.plic_context
 }
 
 /// Takes the controller over and starts this hart's part of it.
@@ -36,13 +37,9 @@ pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static
 pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'static str> {
     let hart = machine.harts.get(arch::hart()).ok_or("no such hart")?;
     let mut plic = *PLIC.get().ok_or("it is not started")?;
-    // Each hart for itself: the firmware closes a hart's context when it starts the hart.
-    plic.start_context(hart.plic_context);
+    // Each hart for itself: OpenSBI raises the threshold of a hart's context when it starts the hart.
+    plic.start_context(hart.plic_context.ok_or("a hart has no context at the PLIC")?);
     super::set_timer(None);
-    // On the hart itself: OpenSBI raises the threshold of a hart's context when it starts the hart.
-    if let Some((mut plic, hart)) = PLIC.get().copied().zip(here()) {
-        plic.start_context(hart.plic_context);
-    }
     for cause in [Cause::SupervisorSoft, Cause::SupervisorTimer, Cause::SupervisorExternal] {
         // SAFETY: interrupts stay masked as a whole, so none of these is ever taken.
         unsafe { sie::enable(cause) }
@@ -63,7 +60,7 @@ pub(crate) fn route_adapters(hart: Option<usize>) {
     let Some(mut plic) = PLIC.get().copied() else { return };
     let numbers =
         || NUMBERS.iter().map(|number| number.load(Ordering::Relaxed)).filter(|&number| number != 0);
-    let target = hart.and_then(|hart| node::machine()?.harts.get(hart)).map(|hart| hart.plic_context);
+    let target = hart.and_then(|hart| node::machine()?.harts.get(hart)?.plic_context);
     let mut routed = ROUTED.lock();
     if let Some(old) = routed.filter(|&old| Some(old) != target) {
         numbers().for_each(|number| plic.enable(old, number, false));
@@ -96,7 +93,9 @@ pub(crate) fn claim() -> Option<Claim> {
     if !pending.sext() {
         return None;
     }
-    let number = PLIC.get()?.claim(here()?.plic_context)?;
+    let number = PLIC.get()?.claim(here()?)?;
+    // The interrupt is claimed before its device is served.
+    super::io_barrier();
     Some(if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
         Claim::Adapter(number)
     } else {
@@ -107,7 +106,9 @@ pub(crate) fn claim() -> Option<Claim> {
 /// Ends what [`claim`] began.
 pub(crate) fn complete(claim: Claim) {
     let (Claim::Adapter(number) | Claim::Wakeup(number)) = claim;
-    if let Some((plic, hart)) = PLIC.get().zip(here()).filter(|_| number != SOFTWARE) {
-        plic.complete(hart.plic_context, number);
+    if let Some((plic, context)) = PLIC.get().zip(here()).filter(|_| number != SOFTWARE) {
+        // The device has taken its line back before it may interrupt again.
+        super::io_barrier();
+        plic.complete(context, number);
     }
 }

@@ -15,9 +15,6 @@ pub(crate) const FRAME: isize = -16;
 /// See [`FRAME`].
 pub(crate) const RETURN: isize = -8;
 
-/// Rate of the counter where the tree does not tell; every tree of the platform tells.
-const COUNTER_HZ: u64 = 10_000_000;
-
 /// What `boot` calls this hart.
 #[inline]
 pub(super) fn boot_number() -> usize {
@@ -27,21 +24,16 @@ pub(super) fn boot_number() -> usize {
     number
 }
 
-/// The tree's address: the firmware tells.
-pub(crate) fn tree_address(told: usize) -> usize {
-    told
-}
-
 /// The counter.
 #[inline]
 pub(crate) fn counter() -> u64 {
     riscv::register::time::read64()
 }
 
-/// Its rate.
+/// Its rate; 0 if the tree does not tell.
 #[inline]
 pub(crate) fn counter_hz() -> u64 {
-    node::machine().and_then(|machine| machine.counter_hz).unwrap_or(COUNTER_HZ)
+    node::machine().and_then(|machine| machine.counter_hz).unwrap_or(0)
 }
 
 /// Makes the timer pending when the counter reaches a value, or never.
@@ -84,19 +76,38 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     let id = machine.harts.get(hart).ok_or("no such hart")?.id;
     let number = super::numbers::boot_number(hart);
     boot::set_hart_id(number, id);
+    // What the hart is to find in memory is there before it runs.
+    io_barrier();
     let started = sbi_rt::hart_start(id as usize, boot::secondary_entry(), number);
     if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
 }
 
-/// Leaves the emulator; if the tree names no way out, the firmware stops the machine.
+/// Ends the machine: by the device that the tree names for it, which takes the code, else by the firmware, which is told
+/// whether all is well, else not at all: this hart waits for ever.
 pub(crate) fn exit(code: u8) -> ! {
     let Some(finisher) = node::machine().and_then(|machine| machine.finisher) else {
-        let _ = sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure);
+        let _ = match code {
+            0 => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
+            _ => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),
+        };
         park();
     };
-    // SAFETY: the tree says that a sifive_test device is there, and translation maps it as device memory.
+    // SAFETY: the tree says that a sifive_test device is there, and translation, if it is on, maps it as device memory.
     let finisher = unsafe { qemu_exit::RISCV64::new(finisher.start as u64) };
     if code == 0 { finisher.exit_success() } else { finisher.exit(u32::from(code)) }
+}
+
+/// Says `line`, as a frame that begins with `head`, through the firmware's console: there is none of our own.
+pub(crate) fn last_words(head: [u8; 2], line: &[u8]) {
+    const LEGACY_PUTCHAR: usize = 1;
+    // What the firmware said before is no part of the frame.
+    for &byte in [0].iter().chain(&head).chain(line).chain(&[0]) {
+        // SAFETY: a call of the firmware that prints a byte and changes a0 and a1 at most.
+        unsafe {
+            asm!("ecall", inout("a0") usize::from(byte) => _, lateout("a1") _, in("a7") LEGACY_PUTCHAR,
+                options(nomem, nostack));
+        }
+    }
 }
 
 /// Runs an instruction that does not exist.

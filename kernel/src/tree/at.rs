@@ -1,0 +1,184 @@
+//! A node of the device tree in its surroundings: what its properties mean depends on the nodes around it.
+
+use super::{Interrupt, TreeError};
+use crate::layout::Region;
+use dtoolkit::fdt::FdtNode;
+use dtoolkit::{Node as _, Property as _, ToCellInt as _};
+use heapless::Vec;
+
+/// Most pairs of address and length of a node that are read.
+pub const MOST_REGIONS: usize = 4;
+/// Most interrupts of a node that are read.
+const MOST_INTERRUPTS: usize = 8;
+
+/// A node and the one around it.
+#[derive(Clone, Copy)]
+pub struct At<'o> {
+    pub node: FdtNode<'static>,
+    pub outer: Option<&'o At<'o>>,
+}
+
+/// The interrupt controller that the kernel drives.
+#[derive(Clone, Copy, Debug)]
+pub struct Parent {
+    /// What others call it.
+    pub phandle: Option<u32>,
+    /// Cells of an interrupt.
+    pub cells: usize,
+}
+
+/// The value of a node's property.
+pub fn value(node: &FdtNode<'static>, name: &str) -> Option<&'static [u8]> {
+    node.property(name)?.value_as().ok()
+}
+
+/// The same as text.
+pub fn text(node: &FdtNode<'static>, name: &str) -> Option<&'static str> {
+    node.property(name)?.value_as().ok()
+}
+
+/// The same as a number of 32 bits, the first if there are more.
+pub fn cell(node: &FdtNode<'static>, name: &str) -> Option<u32> {
+    value(node, name)?.first_chunk().map(|cell| u32::from_be_bytes(*cell))
+}
+
+/// The same as a rate, which 0 is not: 32 or 64 bits.
+pub fn rate(node: &FdtNode<'static>, name: &str) -> Option<u64> {
+    let rate = match *value(node, name)? {
+        [_, _, _, _] => u64::from(cell(node, name)?),
+        [_, _, _, _, _, _, _, _] => u64::from_be_bytes(*value(node, name)?.first_chunk()?),
+        _ => 0,
+    };
+    Some(rate).filter(|&rate| rate > 0)
+}
+
+/// Whether the node is there to be used: a device that its status calls anything but `okay` is somebody else's, or none.
+pub fn is_available(node: &FdtNode<'static>) -> bool {
+    value(node, "status").is_none_or(|status| matches!(status, b"okay\0" | b"ok\0"))
+}
+
+impl At<'_> {
+    /// An error in this node.
+    pub fn error(&self, what: &'static str) -> TreeError {
+        TreeError { what, node: self.node.name() }
+    }
+
+    /// Where the node's registers lie for a hart, through all the buses around it; those of no length are left out.
+    ///
+    /// # Errors
+    /// A bus says nothing of them, or they cannot be read.
+    pub fn regions(&self) -> Result<Vec<Region, MOST_REGIONS>, TreeError> {
+        let unreadable = || self.error("addresses that cannot be read");
+        let mut regions = Vec::new();
+        let Some(pairs) = self.node.reg().map_err(|_| unreadable())? else { return Ok(regions) };
+        for pair in pairs.take(MOST_REGIONS) {
+            let (start, bytes) =
+                pair.address::<u64>().ok().zip(pair.size::<u64>().ok()).ok_or_else(unreadable)?;
+            if bytes > 0 {
+                let start = self.seen_by_harts(start, bytes)?;
+                let (start, bytes) = (start as usize, bytes as usize);
+                start.checked_add(bytes).ok_or_else(unreadable)?;
+                // It takes as many as there are room for.
+                let _ = regions.push(Region { start, bytes });
+            }
+        }
+        Ok(regions)
+    }
+
+    /// The first of the [`regions`](Self::regions).
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn registers(&self) -> Result<Region, TreeError> {
+        self.regions()?.first().copied().ok_or(self.error("a device without registers"))
+    }
+
+    /// What harts call an address of the bus that this node is on.
+    fn seen_by_harts(&self, mut address: u64, bytes: u64) -> Result<u64, TreeError> {
+        let mut bus = self.outer;
+        // The root's addresses are the harts'.
+        while let Some(At { outer: Some(outer), .. }) = bus.copied().as_ref() {
+            address = bus.map_or(Ok(address), |bus| bus.map(address, bytes))?;
+            bus = Some(outer);
+        }
+        Ok(address)
+    }
+
+    /// What is `address` on this bus, on the one around it.
+    fn map(&self, address: u64, bytes: u64) -> Result<u64, TreeError> {
+        let none = self.error("a bus without `ranges` for a device on it");
+        // Nothing said of them means that the two are one.
+        if value(&self.node, "ranges").ok_or(none)?.is_empty() {
+            return Ok(address);
+        }
+        let ranges = self.node.ranges().ok().flatten().ok_or(none)?;
+        let mapped = ranges.filter_map(|range| {
+            let from = range.child_bus_address.to_int::<u64>().ok()?;
+            let to = range.parent_bus_address.to_int::<u64>().ok()?;
+            let length = range.length.to_int::<u64>().ok()?;
+            let inside = address.checked_sub(from)?;
+            (inside.checked_add(bytes)? <= length).then_some(to.checked_add(inside)?)
+        });
+        mapped.take(1).next().ok_or(none)
+    }
+
+    /// The interrupts that the node has at `parent`, the first [`MOST_INTERRUPTS`].
+    ///
+    /// # Errors
+    /// They go somewhere else.
+    pub fn interrupts(&self, parent: Parent) -> Result<Vec<Interrupt, MOST_INTERRUPTS>, TreeError> {
+        let elsewhere = self.error("an interrupt that does not go to the interrupt controller");
+        if let Some(pairs) = value(&self.node, "interrupts-extended") {
+            let (cells, _) = pairs.as_chunks::<4>();
+            return cells
+                .chunks(1 + parent.cells)
+                .take(MOST_INTERRUPTS)
+                .map(|cells| match cells {
+                    [phandle, cells @ ..] if Some(u32::from_be_bytes(*phandle)) == parent.phandle => {
+                        interrupt(cells).ok_or(elsewhere)
+                    }
+                    _ => Err(elsewhere),
+                })
+                .collect();
+        }
+        let Some(cells) = value(&self.node, "interrupts") else { return Ok(Vec::new()) };
+        let told = self.inherited("interrupt-parent");
+        if told.is_some() && told != parent.phandle {
+            return Err(elsewhere);
+        }
+        let (cells, _) = cells.as_chunks::<4>();
+        let each = cells.chunks_exact(parent.cells).take(MOST_INTERRUPTS);
+        each.map(|cells| interrupt(cells).ok_or(elsewhere)).collect()
+    }
+
+    /// A property of this node or of the nearest around it that has it.
+    fn inherited(&self, name: &str) -> Option<u32> {
+        let mut at = Some(self);
+        core::iter::from_fn(|| {
+            let here = at?;
+            at = here.outer;
+            Some(here)
+        })
+        .find_map(|at| cell(&at.node, name))
+    }
+}
+
+/// An interrupt as the controller's cells say: at a GIC (shared or private, number, trigger), maybe with more that do
+/// not matter; at a PLIC its number.
+fn interrupt(cells: &[[u8; 4]]) -> Option<Interrupt> {
+    const SHARED: u32 = 0;
+    const PRIVATE: u32 = 1;
+    match *cells {
+        [number] => Some(Interrupt { number: u32::from_be_bytes(number), edge: false }),
+        [kind, number, trigger, ..] => {
+            let [kind, number, trigger] = [kind, number, trigger].map(u32::from_be_bytes);
+            let first = match kind {
+                SHARED => 32,
+                PRIVATE => 16,
+                _ => return None,
+            };
+            Some(Interrupt { number: number.checked_add(first)?, edge: trigger & 3 != 0 })
+        }
+        _ => None,
+    }
+}

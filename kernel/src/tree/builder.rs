@@ -1,0 +1,319 @@
+//! Reads the nodes that matter and puts the machine together.
+
+use super::at::{At, Parent, cell, is_available, rate, text, value};
+use super::{
+    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_RESERVED, MAX_SLOTS, Machine, Slot,
+    TreeError, Uart, UartKind,
+};
+use crate::cpu_map::{self, MapError};
+use crate::layout::Region;
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::{Node as _, standard::NodeStandard as _};
+use heapless::Vec;
+use pami::affinity::HartPlace;
+
+/// A cpu node, with its phandle and its interrupt controller's.
+#[derive(Clone, Copy)]
+struct Cpu {
+    id: u64,
+    phandle: Option<u32>,
+    intc: Option<u32>,
+    name: &'static str,
+}
+
+pub(super) struct Builder {
+    tree: Fdt<'static>,
+    image: usize,
+    booted: u64,
+    /// The name of the node that the firmware talks through, where it lies in the tree.
+    stdout: Option<*const u8>,
+    parent: Parent,
+    memory: Option<Region>,
+    reserved: Vec<Region, MAX_RESERVED>,
+    cpus: Vec<Cpu, HARTS>,
+    uart: Option<Uart>,
+    controller: Option<Controller>,
+    /// The PLIC's pairs of phandle and interrupt, one for each of its contexts.
+    contexts: &'static [u8],
+    timer_interrupt: Option<u32>,
+    counter_hz: Option<u64>,
+    slots: Vec<Slot, MAX_SLOTS>,
+    firmware: Option<Firmware>,
+    finisher: Option<Region>,
+    problem: Option<TreeError>,
+}
+
+const CONTROLLERS: [&str; 3] = ["arm,gic-v3", "riscv,plic0", "sifive,plic-1.0.0"];
+
+/// Calls `each` for the node `at` and all within it, but for those that are not available; as long as it returns true.
+fn walk(at: &At<'_>, each: &mut impl FnMut(&At<'_>) -> bool) -> bool {
+    if !is_available(&at.node) {
+        return true;
+    }
+    each(at) && at.node.children().all(|node| walk(&At { node, outer: Some(at) }, each))
+}
+
+/// The first available node for which `is` holds.
+fn find(tree: Fdt<'static>, mut is: impl FnMut(&FdtNode<'static>) -> bool) -> Option<FdtNode<'static>> {
+    let mut found = None;
+    walk(&At { node: tree.root(), outer: None }, &mut |at| {
+        found = is(&at.node).then_some(at.node);
+        found.is_none()
+    });
+    found
+}
+
+/// The node that `/chosen/stdout-path` means: a path or an alias, and maybe settings of the line.
+fn stdout(tree: Fdt<'static>) -> Option<FdtNode<'static>> {
+    let path = text(&tree.find_node("/chosen")?, "stdout-path")?;
+    let path = path.split(':').next()?;
+    let path = if path.starts_with('/') { path } else { text(&tree.find_node("/aliases")?, path)? };
+    tree.find_node(path)
+}
+
+impl Builder {
+    pub(super) fn new(tree: Fdt<'static>, image: usize, booted: u64) -> Self {
+        let controller = find(tree, |node| CONTROLLERS.iter().any(|name| node.is_compatible(name)));
+        let cells = controller.and_then(|node| cell(&node, "#interrupt-cells"));
+        Self {
+            tree,
+            image,
+            booted,
+            stdout: stdout(tree).map(|node| node.name().as_ptr()),
+            parent: Parent {
+                phandle: controller.and_then(|node| cell(&node, "phandle")),
+                cells: cells.unwrap_or(1).clamp(1, 4) as usize,
+            },
+            memory: None,
+            reserved: Vec::new(),
+            cpus: Vec::new(),
+            uart: None,
+            controller: None,
+            contexts: &[],
+            timer_interrupt: None,
+            counter_hz: None,
+            slots: Vec::new(),
+            firmware: None,
+            finisher: None,
+            problem: None,
+        }
+    }
+
+    /// Remembers the first problem.
+    fn note(&mut self, result: Result<(), TreeError>) {
+        self.problem = self.problem.or(result.err());
+    }
+
+    pub(super) fn read(mut self) -> Machine {
+        walk(&At { node: self.tree.root(), outer: None }, &mut |at| {
+            let visited = self.visit(at);
+            self.note(visited);
+            true
+        });
+        for area in self.tree.memory_reservations() {
+            let reserved =
+                self.reserve(Region { start: area.address() as usize, bytes: area.size() as usize });
+            self.note(reserved);
+        }
+        self.finish()
+    }
+
+    fn reserve(&mut self, area: Region) -> Result<(), TreeError> {
+        self.reserved.push(area).map_err(|_| TreeError::of("too many reserved areas"))
+    }
+
+    fn visit(&mut self, at: &At<'_>) -> Result<(), TreeError> {
+        match text(&at.node, "device_type") {
+            Some("memory") => {
+                let banks = at.regions()?;
+                self.memory =
+                    self.memory.or_else(|| banks.into_iter().find(|bank| bank.contains(self.image)));
+            }
+            Some("cpu") => self.cpu(at)?,
+            _ => {}
+        }
+        match at.node.name() {
+            "cpus" => {
+                let told = value(&at.node, "timebase-frequency").is_some();
+                let hz = rate(&at.node, "timebase-frequency");
+                if told && hz.is_none() {
+                    return Err(at.error("a timebase-frequency that is none"));
+                }
+                self.counter_hz = self.counter_hz.or(hz);
+            }
+            "reserved-memory" => {
+                for node in at.node.children() {
+                    for area in (At { node, outer: Some(at) }).regions()? {
+                        self.reserve(area)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        let node = at.node;
+        let Some(compatible) = node.compatible() else { return Ok(()) };
+        for name in compatible {
+            self.device(at, name)?;
+        }
+        Ok(())
+    }
+
+    fn cpu(&mut self, at: &At<'_>) -> Result<(), TreeError> {
+        // A monitor's hart, without supervisor mode.
+        let has_mmu = value(&at.node, "mmu-type").is_some_and(|kind| kind != b"riscv,none\0");
+        if at.node.is_compatible("riscv") && !has_mmu {
+            return Ok(());
+        }
+        // One or two cells, as `/cpus` has it.
+        let id = match *value(&at.node, "reg").unwrap_or_default() {
+            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            _ => return Err(at.error("a cpu without reg")),
+        };
+        let intc = at.node.children().find_map(|child| cell(&child, "phandle"));
+        let phandle = cell(&at.node, "phandle");
+        let cpu = Cpu { id: id & AFFINITY, phandle, intc, name: at.node.name() };
+        self.cpus.push(cpu).map_err(|_| at.error("more than 8 harts; a node has 1 to 8"))
+    }
+
+    fn device(&mut self, at: &At<'_>, name: &str) -> Result<(), TreeError> {
+        match name {
+            "arm,pl011" => self.uart(at, UartKind::Pl011)?,
+            "ns16550a" | "ns16550" => {
+                let shift = cell(&at.node, "reg-shift").unwrap_or(0).min(4);
+                self.uart(at, UartKind::Ns16550 { stride: 1 << shift })?;
+            }
+            "arm,gic-v3" if self.controller.is_none() => {
+                let [distributor, redistributors, ..] = at.regions()?[..] else {
+                    return Err(at.error("a GIC without distributor or redistributors"));
+                };
+                self.controller = Some(Controller::Gic { distributor, redistributors });
+            }
+            "riscv,plic0" | "sifive,plic-1.0.0" if self.controller.is_none() => {
+                self.controller = Some(Controller::Plic { registers: at.registers()? });
+                self.contexts = value(&at.node, "interrupts-extended").unwrap_or_default();
+            }
+            // The third interrupt is the virtual timer's.
+            "arm,armv8-timer" => {
+                self.timer_interrupt = at.interrupts(self.parent)?.get(2).map(|timer| timer.number);
+                self.counter_hz = rate(&at.node, "clock-frequency");
+            }
+            "arm,psci-1.0" | "arm,psci-0.2" => {
+                self.firmware = Some(match text(&at.node, "method") {
+                    Some("hvc") => Firmware::PsciHvc,
+                    Some("smc") => Firmware::PsciSmc,
+                    _ => return Err(at.error("a psci node whose method is neither hvc nor smc")),
+                });
+            }
+            "sifive,test0" => self.finisher = Some(at.registers()?),
+            "virtio,mmio" => {
+                let registers = at.registers()?;
+                let interrupts: Vec<Interrupt, _> = at.interrupts(self.parent)?;
+                let interrupt = *interrupts.first().ok_or(at.error("a virtio slot without an interrupt"))?;
+                self.slots
+                    .push(Slot { registers, interrupt })
+                    .map_err(|_| at.error("too many virtio slots"))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn uart(&mut self, at: &At<'_>, kind: UartKind) -> Result<(), TreeError> {
+        // The firmware's console; if it names none, the first.
+        let is_stdout = self.stdout == Some(at.node.name().as_ptr());
+        if self.uart.is_some() && !is_stdout {
+            return Ok(());
+        }
+        let clock = rate(&at.node, "clock-frequency").or_else(|| {
+            let clock = cell(&at.node, "clocks")?;
+            let clock = find(self.tree, |node| cell(node, "phandle") == Some(clock))?;
+            rate(&clock, "clock-frequency")
+        });
+        let clock_hz = clock.and_then(|hz| u32::try_from(hz).ok());
+        self.uart = Some(Uart { kind, registers: at.registers()?, clock_hz });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Machine {
+        let (harts, map_problem) = self.harts();
+        let booted = harts.iter().position(|hart| hart.id == self.booted);
+        if booted.is_none() {
+            self.note(Err(TreeError::of("no available cpu node for the hart that booted")));
+        }
+        if self.uart.is_none() {
+            self.note(Err(TreeError::of("no uart: neither arm,pl011 nor ns16550a")));
+        }
+        if self.memory.is_none() {
+            self.note(Err(TreeError::of("no memory node around the image")));
+        }
+        match self.controller {
+            None => self.note(Err(TreeError::of("no interrupt controller: neither GICv3 nor PLIC"))),
+            Some(Controller::Plic { .. }) => {
+                let deaf = self.cpus.iter().find(|cpu| self.plic_context(cpu).is_none());
+                let deaf = deaf.map(|cpu| cpu.name);
+                self.note(deaf.map_or(Ok(()), |node| {
+                    let what = "a cpu that the PLIC's interrupts-extended does not mention";
+                    Err(TreeError { what, node })
+                }));
+                if self.counter_hz.is_none() {
+                    let what = "no timebase-frequency";
+                    self.note(Err(TreeError { what, node: "cpus" }));
+                }
+            }
+            Some(Controller::Gic { .. }) => {}
+        }
+        self.slots.sort_unstable_by_key(|slot| slot.registers.start);
+        let tree = self.tree.data();
+        let chosen = self.tree.find_node("/chosen");
+        Machine {
+            memory: self.memory.unwrap_or_default(),
+            tree: Region { start: tree.as_ptr() as usize, bytes: tree.len() },
+            reserved: self.reserved,
+            harts,
+            booted: booted.unwrap_or(0),
+            map_problem,
+            uart: self.uart,
+            controller: self.controller,
+            timer_interrupt: self.timer_interrupt,
+            counter_hz: self.counter_hz,
+            slots: self.slots,
+            firmware: self.firmware.unwrap_or(Firmware::Sbi),
+            finisher: self.finisher,
+            bootargs: chosen.and_then(|chosen| text(&chosen, "bootargs")).unwrap_or(""),
+            problem: self.problem,
+        }
+    }
+
+    /// The harts by their places.
+    fn harts(&self) -> (Vec<Hart, HARTS>, Option<MapError>) {
+        let phandles: Vec<_, HARTS> = self.cpus.iter().map(|cpu| cpu.phandle).collect();
+        let (places, problem) = match cpu_map::places(self.tree, &phandles) {
+            Ok(places) => (places, None),
+            Err(error) => {
+                let flat =
+                    (0..self.cpus.len()).map(|hart| HartPlace { core: hart as u16, ..HartPlace::default() });
+                (flat.collect(), Some(error).filter(|&error| error != MapError::Missing))
+            }
+        };
+        let hart = |(cpu, place): (&Cpu, HartPlace)| Hart {
+            id: cpu.id,
+            plic_context: self.plic_context(cpu),
+            place,
+        };
+        let mut harts: Vec<_, HARTS> = self.cpus.iter().zip(places).map(hart).collect();
+        harts.sort_unstable_by_key(|hart| hart.place);
+        (harts, problem)
+    }
+
+    /// The PLIC's context that interrupts `cpu` in supervisor mode.
+    fn plic_context(&self, cpu: &Cpu) -> Option<u32> {
+        const SUPERVISOR_EXTERNAL: u32 = 9;
+        let wanted = (cpu.intc?, SUPERVISOR_EXTERNAL);
+        let (contexts, _) = self.contexts.as_chunks::<8>();
+        let pair = |&[a, b, c, d, e, f, g, h]: &[u8; 8]| {
+            (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+        };
+        contexts.iter().position(|bytes| pair(bytes) == wanted).map(|context| context as u32)
+    }
+}

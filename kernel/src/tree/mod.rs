@@ -1,0 +1,184 @@
+//! What the device tree says of the machine: the only source of hardware addresses (SPEC N-3).
+//!
+//! Read are the nodes whose status is `okay`; the others, and all within them, are somebody else's. What a node says that
+//! cannot be, or that this kernel cannot do, is refused with the node's name.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`sound`] | whether the tree hangs together |
+//! | [`at`] | a node in its surroundings: addresses through buses, interrupts, status |
+//! | here | the nodes that matter |
+
+mod at;
+mod builder;
+pub mod sound;
+#[cfg(test)]
+mod tests;
+
+use crate::cpu_map::MapError;
+use crate::layout::Region;
+use crate::personality::MAX_HARTS as HARTS;
+use core::fmt;
+use dtoolkit::fdt::Fdt;
+use heapless::Vec;
+use pami::affinity::HartPlace;
+
+pub(crate) use at::{is_available, value};
+
+/// Most virtio slots that are looked at.
+pub const MAX_SLOTS: usize = 32;
+/// Most reserved areas of memory.
+pub const MAX_RESERVED: usize = 16;
+
+/// A hart as the hardware knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hart {
+    /// MPIDR affinity or hart id.
+    pub id: u64,
+    /// Its supervisor context at the PLIC, where that is the controller.
+    pub plic_context: Option<u32>,
+    /// Where it is in the node: one core of a chip each, if the tree does not tell.
+    pub place: HartPlace,
+}
+
+/// The kind of serial line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UartKind {
+    /// Arm's PL011.
+    Pl011,
+    /// A 16550 with its registers so many bytes apart.
+    Ns16550 {
+        /// Bytes from one register to the next.
+        stride: u8,
+    },
+}
+
+/// The serial line to the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Uart {
+    /// Which kind.
+    pub kind: UartKind,
+    /// Its registers.
+    pub registers: Region,
+    /// Its clock, if the tree tells; never 0.
+    pub clock_hz: Option<u32>,
+}
+
+/// The interrupt controller.
+#[derive(Clone, Copy, Debug)]
+pub enum Controller {
+    /// A GICv3.
+    Gic {
+        /// Registers of the distributor.
+        distributor: Region,
+        /// Registers of the redistributors.
+        redistributors: Region,
+    },
+    /// A PLIC.
+    Plic {
+        /// Its registers.
+        registers: Region,
+    },
+}
+
+/// A virtio-mmio slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Its registers.
+    pub registers: Region,
+    /// Its interrupt.
+    pub interrupt: Interrupt,
+}
+
+/// A device's interrupt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interrupt {
+    /// Number at the controller.
+    pub number: u32,
+    /// Signalled by an edge, not by a level.
+    pub edge: bool,
+}
+
+/// How the firmware is called to start harts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Firmware {
+    /// PSCI by HVC.
+    PsciHvc,
+    /// PSCI by SMC.
+    PsciSmc,
+    /// SBI; the tree does not mention it.
+    Sbi,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Machine {
+    /// The RAM that holds the image.
+    pub memory: Region,
+    /// The tree itself.
+    pub tree: Region,
+    /// Parts of RAM that are not for us.
+    pub reserved: Vec<Region, MAX_RESERVED>,
+    /// The harts by number, which goes by place, or as the tree lists them where it has no map of them. So harts of
+    /// equal numbers have equal places in all nodes.
+    pub harts: Vec<Hart, HARTS>,
+    /// The number of the one that booted.
+    pub booted: usize,
+    /// Why the tree's map of the harts is not used, if so.
+    pub map_problem: Option<MapError>,
+    /// The serial line, if the kernel knows it.
+    pub uart: Option<Uart>,
+    /// The interrupt controller, if the kernel knows it.
+    pub controller: Option<Controller>,
+    /// The timer's private interrupt, where it goes through the controller.
+    pub timer_interrupt: Option<u32>,
+    /// Rate of the counter, if the tree tells; never 0.
+    pub counter_hz: Option<u64>,
+    /// The virtio slots, by rising address.
+    pub slots: Vec<Slot, MAX_SLOTS>,
+    /// How to call the firmware.
+    pub firmware: Firmware,
+    /// The sifive_test device, which ends the emulation.
+    pub finisher: Option<Region>,
+    /// `/chosen/bootargs`.
+    pub bootargs: &'static str,
+    /// Why no node can run on this machine, if so.
+    pub problem: Option<TreeError>,
+}
+
+/// What is missing from a tree or wrong in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TreeError {
+    /// What the tree has that it should not, or lacks.
+    pub what: &'static str,
+    /// The node's name; empty if no node is to blame.
+    pub node: &'static str,
+}
+
+impl TreeError {
+    /// An error of the tree as a whole.
+    pub const fn of(what: &'static str) -> Self {
+        Self { what, node: "" }
+    }
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the device tree has {}", self.what)?;
+        if self.node.is_empty() { Ok(()) } else { write!(f, " (node {})", self.node) }
+    }
+}
+
+impl core::error::Error for TreeError {}
+
+/// Bits of an MPIDR that are the affinity. Hart ids have none of the others.
+const AFFINITY: u64 = 0xff_00ff_ffff;
+
+impl Machine {
+    /// Reads `tree`, which is [sound](sound::open). `image` is any address of the kernel's image, `booted` the id of the hart
+    /// that runs this.
+    /// What is wrong is the machine's [`problem`](Self::problem).
+    pub fn read(tree: Fdt<'static>, image: usize, booted: u64) -> Self {
+        builder::Builder::new(tree, image, booted & AFFINITY).read()
+    }
+}

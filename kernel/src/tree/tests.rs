@@ -1,0 +1,196 @@
+//! The trees of five boards, one board that no one has, and damaged ones.
+//!
+//! `aarch64-virt`, `aarch64-virt-secure`, `aarch64-versal`, `riscv64-virt` and `riscv64-sifive_u` are QEMU 7.2's
+//! (`dumpdtb`), packed by `dtc`.
+
+use super::*;
+use proptest::prelude::*;
+
+const VIRT: &[u8] = include_bytes!("../cpu_map/trees/aarch64-1x1x4x2.dtb");
+const SECURE: &[u8] = include_bytes!("trees/aarch64-virt-secure.dtb");
+const VERSAL: &[u8] = include_bytes!("trees/aarch64-versal.dtb");
+const RISCV: &[u8] = include_bytes!("trees/riscv64-virt.dtb");
+const SIFIVE_U: &[u8] = include_bytes!("trees/riscv64-sifive_u.dtb");
+const ODD: &[u8] = include_bytes!("trees/odd.dtb");
+const ALL: [&[u8]; 6] = [VIRT, SECURE, VERSAL, RISCV, SIFIVE_U, ODD];
+
+fn read(tree: &'static [u8], image: usize, booted: u64) -> Machine {
+    Machine::read(sound::open(tree).unwrap(), image, booted)
+}
+
+fn region(start: usize, bytes: usize) -> Region {
+    Region { start, bytes }
+}
+
+/// The tree with some bytes in place of others, which it has once or more.
+fn patched(tree: &[u8], old: &[u8], new: &[u8]) -> &'static [u8] {
+    assert_eq!(old.len(), new.len());
+    let mut patched = tree.to_vec();
+    let places: Vec<usize> = (0..tree.len() - old.len()).filter(|&at| tree[at..].starts_with(old)).collect();
+    assert!(!places.is_empty(), "the tree has no {old:?}");
+    places.iter().for_each(|&at| patched[at..at + old.len()].copy_from_slice(new));
+    patched.leak()
+}
+
+fn cells<const N: usize>(cells: [u32; N]) -> Vec<u8> {
+    cells.iter().flat_map(|cell| cell.to_be_bytes()).collect()
+}
+
+type Vec<T> = std::vec::Vec<T>;
+
+#[test]
+fn n3_the_machine_is_what_qemu_virt_says() {
+    let machine = read(VIRT, 0x4020_0000, 0);
+    assert_eq!(machine.problem, None);
+    assert_eq!((machine.harts.len(), machine.slots.len()), (8, 32));
+    assert_eq!(machine.uart.unwrap().registers, region(0x0900_0000, 0x1000));
+    assert_eq!(machine.uart.unwrap().clock_hz, Some(24_000_000));
+    assert_eq!(machine.timer_interrupt, Some(16 + 11));
+    assert_eq!(machine.slots[0].registers, region(0x0a00_0000, 0x200));
+    assert_eq!(machine.slots[0].interrupt, Interrupt { number: 32 + 16, edge: true });
+    assert_eq!(machine.firmware, Firmware::PsciHvc);
+
+    let machine = read(RISCV, 0x8020_0000, 3);
+    assert_eq!(machine.problem, None);
+    assert_eq!(machine.booted, 3);
+    let contexts: Vec<_> = machine.harts.iter().map(|hart| hart.plic_context).collect();
+    assert_eq!(contexts, [Some(1), Some(3), Some(5), Some(7)]);
+    assert_eq!(machine.counter_hz, Some(10_000_000));
+    assert!(machine.finisher.is_some());
+}
+
+#[test]
+fn r5_a_console_that_is_not_ours_is_left_alone() {
+    let machine = read(SECURE, 0x4020_0000, 0);
+    // The other one is the secure firmware's.
+    assert_eq!(machine.uart.unwrap().registers.start, 0x0900_0000);
+}
+
+#[test]
+fn n3_the_machine_is_what_versal_says() {
+    let machine = read(VERSAL, 0x10_0000, 1);
+    assert_eq!(machine.problem, None);
+    let Some(Controller::Gic { distributor, redistributors }) = machine.controller else { panic!() };
+    assert_eq!((distributor.start, redistributors.start), (0xf900_0000, 0xf908_0000));
+    assert_eq!(machine.uart.unwrap().registers.start, 0xff00_0000);
+    assert_eq!(machine.uart.unwrap().clock_hz, Some(125_000_000));
+    assert_eq!((machine.harts.len(), machine.booted, machine.slots.len()), (2, 1, 8));
+    assert_eq!(machine.memory, region(0, 0x800_0000));
+    // Linked for another place.
+    assert!(read(VERSAL, 0x4020_0000, 0).problem.unwrap().what.contains("no memory"));
+}
+
+#[test]
+fn r5_a_monitor_hart_is_left_out_and_no_context_is_guessed() {
+    let machine = read(SIFIVE_U, 0x8020_0000, 1);
+    let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.plic_context)).collect();
+    // Not 2 * hart + 1: hart 0 has no supervisor mode.
+    assert_eq!(harts, [(1, Some(2)), (2, Some(4)), (3, Some(6)), (4, Some(8))]);
+    assert!(machine.problem.unwrap().what.contains("no uart"));
+}
+
+#[test]
+fn r5_an_odd_board_is_read_as_it_is() {
+    let machine = read(ODD, 0x8020_0000, 2);
+    assert_eq!((machine.problem, machine.map_problem), (None, None));
+    // By place: the disabled hart is in the map and in no place; context 0 is its.
+    let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.plic_context)).collect();
+    assert_eq!(harts, [(2, Some(4)), (1, Some(2))]);
+    assert_eq!(machine.booted, 0);
+    // The alias in stdout-path, through two buses.
+    let uart = machine.uart.unwrap();
+    assert_eq!(uart.registers, region(0x1_4010_3000, 0x100));
+    assert_eq!((uart.kind, uart.clock_hz), (UartKind::Ns16550 { stride: 4 }, Some(1_843_200)));
+    let slots: Vec<_> =
+        machine.slots.iter().map(|slot| (slot.registers.start, slot.interrupt.number)).collect();
+    assert_eq!(slots, [(0x1_4001_0000, 5), (0x1_4002_0000, 6)]);
+    let Some(Controller::Plic { registers }) = machine.controller else { panic!() };
+    assert_eq!(registers, region(0x1_4c00_0000, 0x400_0000));
+}
+
+#[test]
+fn r5_what_cannot_be_is_refused_with_the_nodes_name() {
+    let refused = |tree, what: &str, node: &str| {
+        let problem = read(tree, 0x8020_0000, 2).problem.unwrap_or_else(|| panic!("not refused: {what}"));
+        assert!(problem.what.contains(what) && problem.node == node, "{problem} ({what}, {node})");
+        assert!(std::format!("{problem}").contains(node));
+    };
+    let hz = cells([1_000_000]);
+    refused(patched(ODD, &hz, &cells([0])), "timebase-frequency", "cpus");
+    refused(patched(ODD, b"timebase-frequency", b"timebase-frequencz"), "timebase-frequency", "cpus");
+    // A bus that does not reach its parent.
+    refused(patched(ODD, b"ranges\0", b"rangez\0"), "ranges", "soc");
+    let far = [cells([0x2_0000, 0x200]), cells([0xffff_0000, 0x200])];
+    refused(patched(ODD, &far[0], &far[1]), "ranges", "soc");
+    // The supervisor's interrupt of the first hart is the machine's instead: (its phandle, 11), (its phandle, 9).
+    let is_first = |pairs: &&[u8]| pairs[4..8] == cells([11]) && pairs[12..] == cells([9]);
+    let pairs = ODD.windows(16).find(is_first).unwrap();
+    let other = [&pairs[..12], &cells([11])].concat();
+    refused(patched(ODD, pairs, &other), "interrupts-extended", "cpu@1");
+    // An interrupt of another controller: the last status that is "disabled" was never there.
+    let is_disabled =
+        |property: &[u8]| property[..8] == cells([3, 9]) && property[12..].starts_with(b"disabled\0");
+    let at = ODD.windows(24).rposition(is_disabled).unwrap();
+    let mut enabled = ODD.to_vec();
+    enabled[at..at + 24].copy_from_slice(&cells([4; 6]));
+    refused(enabled.leak(), "interrupt controller", "virtio@30000");
+    // The hart that booted is not to be used.
+    let problem = read(ODD, 0x8020_0000, 0).problem.unwrap();
+    assert!(problem.what.contains("the hart that booted"), "{problem}");
+    // What is of no use is not looked at: a clock of a console that is not ours.
+    assert_eq!(
+        read(patched(ODD, &cells([1_843_200]), &cells([0])), 0x8020_0000, 2).uart.unwrap().clock_hz,
+        None
+    );
+}
+
+#[test]
+fn r5_bytes_that_are_no_tree_are_refused() {
+    for tree in ALL {
+        assert!(sound::open(tree).is_ok());
+        // Behind it may be more.
+        assert_eq!(sound::open(&[tree, &[7; 9]].concat()).unwrap().data().len(), tree.len());
+        for cut in (0..tree.len()).step_by(61).chain([39, 40, tree.len() - 1]) {
+            assert!(sound::open(&tree[..cut]).is_err(), "cut to {cut}");
+        }
+    }
+    let nested = |depth: usize| {
+        let nodes =
+            [[0u8, 0, 0, 1].as_slice(), &[0; 4], &[0, 0, 0, 1, b'a', 0, 0, 0].repeat(depth - 1)].concat();
+        let nodes = [nodes.as_slice(), &[0, 0, 0, 2].repeat(depth), &[0, 0, 0, 9]].concat();
+        let (start, end) = (56, 56 + nodes.len() as u32);
+        let head = cells([sound::MAGIC, end, start, end, 40, 17, 16, 0, 0, end - start]);
+        sound::open(&[head.as_slice(), &[0; 16], &nodes].concat()).map(|_| ())
+    };
+    assert_eq!(nested(sound::MOST_DEPTH), Ok(()));
+    assert!(nested(sound::MOST_DEPTH + 1).is_err());
+    assert!(nested(10_000).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Whatever bytes a tree has: it is refused, or read to an end.
+    #[test]
+    fn r5_a_damaged_tree_is_refused_or_read(
+        board in 0usize..ALL.len(),
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..4, any::<u8>()), 1..12)
+    ) {
+        let mut tree = ALL[board].to_vec();
+        for (at, how, byte) in edits {
+            let at = at.index(tree.len());
+            match how {
+                0 => tree[at] = byte,
+                1 => tree[at] ^= 1 << (byte % 8),
+                // A token, or a number, in its place.
+                2 => tree[at & !3..].iter_mut().zip([0, 0, 0, byte % 10]).for_each(|(at, byte)| *at = byte),
+                // In the header.
+                _ => tree[at % 40] = byte,
+            }
+        }
+        if let Ok(tree) = sound::open(tree.leak()) {
+            let machine = Machine::read(tree, 0x8020_0000, 0);
+            prop_assert!(machine.harts.len() <= HARTS);
+        }
+    }
+}

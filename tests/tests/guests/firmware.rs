@@ -1,0 +1,115 @@
+//! What firmware and boards may do to a node: the level that they enter it at, what they leave out, what they say wrong
+//! (SPEC N-2, N-10, N-11, R-5).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tests::{count_lines, expect_clean, expect_report};
+use xtask::node::Exit;
+use xtask::run::Ending;
+use xtask::{Arch, Run};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A node by itself, with `harts` harts, and these words for its emulator behind the others.
+fn alone(job: &str, harts: u8, options: &[&str]) -> Run {
+    let run = Run::new(job).arch(Arch::Aarch64).torus("1").harts(harts).timeout(DEADLINE);
+    options.iter().fold(run, |run, option| run.qemu_option(*option))
+}
+
+/// The tree of the board that [`alone`] runs on, with some of its bytes replaced, in a file.
+fn tree(folder: &Path, harts: u8, old: &[u8], new: &[u8]) -> PathBuf {
+    let path = folder.join("board.dtb");
+    let board = format!("virt,gic-version=3,dumpdtb={}", path.display());
+    let dumped = Command::new("qemu-system-aarch64")
+        .args(["-machine", &board, "-cpu", "cortex-a72", "-nodefaults", "-display", "none"])
+        .args(["-smp", &harts.to_string(), "-m", "256"])
+        .output()
+        .unwrap();
+    assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
+    let mut tree = std::fs::read(&path).unwrap();
+    // Without the room behind it, or two of it would be as long as where the image lies.
+    let field = |number: usize| u32::from_be_bytes(tree[4 * number..][..4].try_into().unwrap());
+    let end = field(3) + field(8);
+    tree.truncate(end as usize);
+    tree[4..8].copy_from_slice(&end.to_be_bytes());
+    let at = tree.windows(old.len()).position(|bytes| bytes == old).expect("what is to be replaced");
+    tree[at..at + old.len()].copy_from_slice(new);
+    std::fs::write(&path, tree).unwrap();
+    path
+}
+
+const NO_SEMIHOSTING: [&str; 2] = ["-semihosting-config", "enable=off"];
+
+#[test]
+fn n2_r5_a_node_entered_at_el2_starts_its_harts_by_smc() {
+    let run = Run::new("hello").arch(Arch::Aarch64).torus("2").harts(3).timeout(DEADLINE);
+    let outcome = run.qemu_option("-machine").qemu_option("virtualization=on").run().unwrap();
+    expect_clean(&outcome);
+    assert_eq!(count_lines(&outcome, "all 2 tasks said hello"), 1, "{}", outcome.explain());
+}
+
+#[test]
+fn r5_a_node_entered_at_el3_says_so_and_ends() {
+    for machine in ["secure=on", "secure=on,virtualization=on"] {
+        let outcome = alone("hello", 1, &["-machine", machine]).run().unwrap();
+        expect_report(&outcome, 0, 69, &["EL3"]);
+    }
+}
+
+#[test]
+fn n11_without_semihosting_the_firmware_ends_the_node() {
+    let outcome = alone("hello", 2, &NO_SEMIHOSTING).run().unwrap();
+    expect_clean(&outcome);
+    // What the firmware cannot carry, the node has said.
+    let outcome = alone("faults", 1, &NO_SEMIHOSTING).args(["status"]).run().unwrap();
+    assert_eq!(outcome.nodes[0].status(), Some(255), "{}", outcome.explain());
+    assert!(!outcome.success());
+    let outcome = alone("faults", 2, &NO_SEMIHOSTING).args(["panic"]).run().unwrap();
+    assert_eq!((outcome.ending, outcome.nodes[0].exit), (Ending::Finished, Some(Exit::Code(0))));
+    assert!(outcome.reports().any(|line| line.contains("a panic, as asked for")) && !outcome.success());
+}
+
+#[test]
+fn n10_a_node_that_is_told_of_no_console_says_why_to_whoever_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = tree(folder.path(), 1, b"arm,pl011\0", b"arm,pl0xx\0");
+    let options = ["-dtb", tree.to_str().unwrap()];
+    let outcome = alone("hello", 1, &options).adapter(false).run().unwrap();
+    assert_eq!(outcome.nodes[0].exit, Some(Exit::Code(69)), "{}", outcome.explain());
+    assert!(outcome.failures().any(|failure| failure.contains("no uart")), "{}", outcome.explain());
+    // Nobody listens, nothing ends the machine that the tree could name: the words are in the memory that is dumped.
+    let run = alone("hello", 1, &[&options[..], &NO_SEMIHOSTING[..]].concat()).adapter(false);
+    let outcome = run.qemu_option("-no-shutdown").timeout(Duration::from_secs(6)).run().unwrap();
+    let dump = outcome.dump.as_deref().unwrap_or_default();
+    assert!(dump.contains("said to no console: unnamed node, hart 0 cannot start"), "{}", outcome.explain());
+}
+
+#[test]
+fn n10_a_board_without_a_console_that_the_kernel_drives_is_refused_through_the_firmware() {
+    let run = Run::new("hello").arch(Arch::Riscv64).torus("1").harts(5).adapter(false).timeout(DEADLINE);
+    let run =
+        ["-machine", "sifive_u", "-cpu", "sifive-u54"].iter().fold(run, |run, word| run.qemu_option(*word));
+    let outcome = run.go_on().timeout(Duration::from_secs(8)).run().unwrap();
+    let report = outcome.reports().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("cannot start") && report.contains("no uart"), "{}", outcome.explain());
+    assert!(!outcome.success());
+}
+
+#[test]
+fn n10_memory_that_cannot_be_mapped_is_reported_on_the_console() {
+    let folder = tempfile::tempdir().unwrap();
+    // The interrupt controller where the console is.
+    let gic = [[0, 0, 0, 0, 8, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]].concat();
+    let clash = [[0, 0, 0, 0, 9, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0]].concat();
+    let tree = tree(folder.path(), 1, &gic, &clash);
+    let outcome = alone("hello", 1, &["-dtb", tree.to_str().unwrap()]).adapter(false).run().unwrap();
+    expect_report(&outcome, 0, 69, &["cannot be mapped"]);
+}
+
+#[test]
+fn r5_a_core_without_a_performance_monitor_runs_what_would_count() {
+    let run = Run::new("accumulate").arch(Arch::Aarch64).torus("2").harts(1).timeout(DEADLINE);
+    let outcome = run.qemu_option("-cpu").qemu_option("cortex-a72,pmu=off").run().unwrap();
+    outcome.expect_success();
+}
