@@ -99,12 +99,12 @@ impl Joint {
 
 /// No endpoint is to wait for one that cannot begin.
 fn give_up(active: &mut Active, geometry: GeometryId, done: Done) -> Progress {
-    match active.abandon(geometry, done) {
+    match active.abandon(geometry, 0, done) {
         Err(CollectError::Again) => Progress::Again,
         Ok(()) => Progress::Done,
         Err(_) => {
             let target = active.endpoint();
-            let result = Err(OperationError::Abandoned(0));
+            let result = Err(OperationError::Abandoned { rank: 0, reason: 0 });
             (done.call)(active, Completion { target, buffer: None, result, cookie: done.cookie });
             Progress::Done
         }

@@ -148,8 +148,8 @@ impl<N: Node> ClientBuilder<N> {
     /// What each context has for collectives; without this the client has none.
     pub fn collectives(mut self, limits: Limits) -> Self {
         self.collectives = limits;
-        if limits.geometries > usize::from(u8::MAX) {
-            let exhausted = ClientError::Exhausted { what: "geometries", limit: u8::MAX.into() };
+        if limits.geometries > usize::from(u16::MAX) {
+            let exhausted = ClientError::Exhausted { what: "geometries", limit: u16::MAX.into() };
             self.mistake = self.mistake.or(Some(exhausted));
         }
         self

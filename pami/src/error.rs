@@ -89,7 +89,12 @@ pub enum OperationError {
     /// In a collective, the members called different ones, as the tree network has found.
     Differs,
     /// The member with this rank gave the collective up.
-    Abandoned(u32),
+    Abandoned {
+        /// The member.
+        rank: u32,
+        /// What it gave to [`abandon`](crate::Active::abandon) as its reason.
+        reason: u16,
+    },
     /// No path leads from here to the member with this rank.
     Unreachable(u32),
 }
@@ -105,7 +110,9 @@ impl fmt::Display for OperationError {
             Self::Differs => {
                 f.write_str("members called different collectives, or with other arguments: all must agree")
             }
-            Self::Abandoned(rank) => write!(f, "rank {rank} gave the collective up"),
+            Self::Abandoned { rank, reason } => {
+                write!(f, "rank {rank} gave the collective up, for reason {reason}")
+            }
             Self::Unreachable(rank) => write!(f, "no path leads to the endpoint with rank {rank}"),
             Self::Region(fault) => fault.fmt(f),
         }

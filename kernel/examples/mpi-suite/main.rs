@@ -10,6 +10,7 @@ mod communicators;
 mod datatypes;
 mod desk;
 mod environment;
+mod limits;
 mod one_sided;
 mod operators;
 mod point_to_point;
@@ -28,7 +29,7 @@ const CONTEXTS: u8 = 2;
 /// A chapter's name, and what runs it.
 type Chapter = (&'static str, fn(&Suite) -> Outcome);
 
-const CHAPTERS: [Chapter; 9] = [
+const CHAPTERS: [Chapter; 10] = [
     ("point-to-point", point_to_point::run),
     ("datatypes", datatypes::run),
     ("operators", operators::run),
@@ -37,6 +38,7 @@ const CHAPTERS: [Chapter; 9] = [
     ("topologies", topologies::run),
     ("environment", environment::run),
     ("one-sided", one_sided::run),
+    ("limits", limits::run),
     ("threads", threads::run),
 ];
 

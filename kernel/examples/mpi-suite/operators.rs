@@ -4,7 +4,7 @@ use super::check::Suite;
 use super::desk::{Desk, holds, put};
 use core::ops::{BitAnd, BitOr, BitXor};
 use kernel::Task;
-use mpi::{Communicator, Data, Datatype, Error, Mpi, Native, Op, Result, reduce_local};
+use mpi::{Basic, Communicator, Data, Datatype, Error, Mpi, Native, Op, Result, reduce_local};
 use pami::collective::Order;
 use pami::collective::operator::{LocatedF32, LocatedF64, LocatedI16, LocatedI32, LocatedI64};
 
@@ -90,7 +90,11 @@ fn words(bytes: &[u8]) -> [u64; 2] {
 }
 
 /// An operator of the application's.
-pub fn compose(into: &mut [u8], from: &[u8], order: Order) {
+pub fn compose(into: &mut [u8], from: &[u8], order: Order, datatype: &Datatype) {
+    // Of another type it would make nonsense.
+    if datatype.size() != 16 || datatype.uniform() != Some(Basic::U64) {
+        return;
+    }
     for (into, from) in into.chunks_exact_mut(16).zip(from.chunks_exact(16)) {
         let (mine, other) = (words(into), words(from));
         let [a, b] = match order {

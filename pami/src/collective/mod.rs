@@ -92,7 +92,7 @@ pub use call::{Algorithm, Call, CallError, Collective, Tuning};
 pub use division::{Division, Form};
 pub use grid::Grid;
 pub use names::{Forced, UnknownName};
-pub use operator::{Element, Operator, ReduceError, Reducer, UserOperator};
+pub use operator::{Combine, Element, Operator, ReduceError, Reducer, UserOperator};
 pub use schedule::Schedule;
 pub use selection::{Candidate, Query, SelectionError};
 pub use step::{Area, Order, Span, Step};

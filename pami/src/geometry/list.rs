@@ -3,6 +3,7 @@
 use super::{MembersError, Population};
 use crate::endpoint::Endpoint;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Finds the place of `wanted` among `len` entries of which `key(i)` is the `i`-th in rising order.
 fn search<K: Ord>(len: usize, wanted: &K, key: impl Fn(usize) -> K) -> Option<usize> {
@@ -26,12 +27,39 @@ fn sort<K: Ord>(index: &mut [u32], key: impl Fn(usize) -> K) -> Result<(), Membe
     equal.map_or(Ok(()), |pair| Err(MembersError::Duplicate(pair[1] as usize)))
 }
 
+/// Numbers of the caller's: borrowed, or in memory that it uses again once the geometry is gone.
+#[derive(Clone, Copy, Debug)]
+enum Words<'a> {
+    Plain(&'a [u32]),
+    Pooled(&'a [AtomicU32]),
+}
+
+impl Words<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Plain(words) => words.len(),
+            Self::Pooled(words) => words.len(),
+        }
+    }
+
+    fn get(&self, place: usize) -> Option<u32> {
+        match self {
+            Self::Plain(words) => words.get(place).copied(),
+            Self::Pooled(words) => words.get(place).map(|word| word.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = u32> + Clone {
+        (0..self.len()).filter_map(|place| self.get(place))
+    }
+}
+
 /// A list of tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskList<'a> {
-    tasks: &'a [u32],
+    tasks: Words<'a>,
     /// The list in the order of tasks; nothing if the list has that order itself.
-    index: &'a [u32],
+    index: Words<'a>,
 }
 
 impl<'a> TaskList<'a> {
@@ -40,18 +68,37 @@ impl<'a> TaskList<'a> {
         tasks: &'a [u32],
         index: &'a mut [u32],
     ) -> Result<Self, MembersError> {
-        if u32::try_from(tasks.len()).is_err() {
-            return Err(MembersError::TooMany);
-        }
-        if let Some(&task) = tasks.iter().find(|&&task| task >= population.tasks) {
-            return Err(MembersError::UnknownTask(task));
-        }
+        let words = Words::Plain(tasks);
+        check_tasks(population, words)?;
         if tasks.is_sorted_by(|a, b| a < b) {
-            return Ok(Self { tasks, index: &[] });
+            return Ok(Self { tasks: words, index: Words::Plain(&[]) });
         }
         let index = index.get_mut(..tasks.len()).ok_or(MembersError::IndexMemory(tasks.len()))?;
         sort(index, |place| tasks[place])?;
-        Ok(Self { tasks, index })
+        Ok(Self { tasks: words, index: Words::Plain(index) })
+    }
+
+    /// With an index that the caller has sorted.
+    pub(super) fn pooled(
+        population: Population,
+        tasks: &'a [AtomicU32],
+        index: &'a [AtomicU32],
+    ) -> Result<Self, MembersError> {
+        let (tasks, index) = (Words::Pooled(tasks), Words::Pooled(index));
+        check_tasks(population, tasks)?;
+        let rises = |a: &u32, b: &u32| a < b;
+        if index.len() == 0 {
+            let sorted = tasks.all().is_sorted_by(rises);
+            return if sorted {
+                Ok(Self { tasks, index })
+            } else {
+                Err(MembersError::IndexMemory(tasks.len()))
+            };
+        }
+        // Tasks that rise along the index are all different, and so are its entries.
+        let named = index.all().filter_map(|place| tasks.get(place as usize));
+        let whole = index.len() == tasks.len() && named.clone().count() == tasks.len();
+        if whole && named.is_sorted_by(rises) { Ok(Self { tasks, index }) } else { Err(MembersError::Index) }
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -59,16 +106,26 @@ impl<'a> TaskList<'a> {
     }
 
     pub(super) fn task(&self, index: u32) -> Option<u32> {
-        self.tasks.get(index as usize).copied()
+        self.tasks.get(index as usize)
     }
 
     pub(super) fn index(&self, task: u32) -> Option<u32> {
-        if self.index.is_empty() {
-            return self.tasks.binary_search(&task).ok().map(|place| place as u32);
+        // Places below their lengths are there.
+        let at = |words: &Words<'_>, place: usize| words.get(place).unwrap_or(u32::MAX);
+        if self.index.len() == 0 {
+            return search(self.tasks.len(), &task, |place| at(&self.tasks, place)).map(|place| place as u32);
         }
-        search(self.index.len(), &task, |place| self.tasks[self.index[place] as usize])
-            .map(|place| self.index[place])
+        search(self.index.len(), &task, |place| at(&self.tasks, at(&self.index, place) as usize))
+            .map(|place| at(&self.index, place))
     }
+}
+
+fn check_tasks(population: Population, tasks: Words<'_>) -> Result<(), MembersError> {
+    if u32::try_from(tasks.len()).is_err() {
+        return Err(MembersError::TooMany);
+    }
+    let unknown = tasks.all().find(|&task| task >= population.tasks);
+    unknown.map_or(Ok(()), |task| Err(MembersError::UnknownTask(task)))
 }
 
 /// A list of endpoints.

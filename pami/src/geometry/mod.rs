@@ -16,6 +16,7 @@ use crate::endpoint::{ClientId, ContextOffset, Endpoint};
 use crate::mapping::{MapOrder, TaskMap};
 use core::fmt;
 use core::ops::Range;
+use core::sync::atomic::AtomicU32;
 use digest::Sequence;
 use list::{EndpointList, TaskList};
 pub use rectangle::Rectangle;
@@ -52,6 +53,8 @@ pub enum MembersError {
     Groups,
     /// The index needs memory for this many numbers.
     IndexMemory(usize),
+    /// The index is none of the list in rising order.
+    Index,
     /// The rectangle reaches over the edge of this dimension of the torus.
     Edge(usize),
     /// The task mapping is not of the torus's nodes.
@@ -72,6 +75,7 @@ impl fmt::Display for MembersError {
             }
             Self::Groups => f.write_str("group boundaries must rise from 0 and stay within the list"),
             Self::IndexMemory(len) => write!(f, "the index of this list needs memory for {len} numbers"),
+            Self::Index => f.write_str("the index must name the entries of the list in rising order"),
             Self::Edge(dimension) => {
                 write!(f, "the rectangle reaches over the edge of dimension {dimension}")
             }
@@ -179,6 +183,21 @@ impl<'a> Members<'a> {
         index: &'a mut [u32],
     ) -> Result<Self, MembersError> {
         let list = TaskList::new(population, list, index)?;
+        Self::uniform(population, Tasks::List(list), contexts)
+    }
+
+    /// As [`tasks`](Self::tasks), of memory that the caller uses again once the geometry was destroyed. `index` names the
+    /// entries of the list in rising order; a list that rises needs none. Neither changes before.
+    ///
+    /// # Errors
+    /// See [`MembersError`].
+    pub fn pooled(
+        population: Population,
+        contexts: Range<u8>,
+        list: &'a [AtomicU32],
+        index: &'a [AtomicU32],
+    ) -> Result<Self, MembersError> {
+        let list = TaskList::pooled(population, list, index)?;
         Self::uniform(population, Tasks::List(list), contexts)
     }
 

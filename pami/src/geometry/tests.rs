@@ -1,5 +1,6 @@
 use super::*;
 use crate::topology::{TorusCoord, TorusShape};
+use core::sync::atomic::AtomicU32;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -146,6 +147,12 @@ proptest! {
         check(&members, population, |endpoint| {
             list.contains(&endpoint.task()) && endpoint.context().0 < contexts
         });
+        let mut index: Vec<_> = (0..list.len() as u32).collect();
+        index.sort_by_key(|&place| list[place as usize]);
+        let pool = |words: &[u32]| words.iter().map(|&word| AtomicU32::new(word)).collect::<Vec<_>>();
+        let (pooled, names) = (pool(&list), pool(&index));
+        let pooled = Members::pooled(population, 0..contexts, &pooled, &names).unwrap();
+        check(&pooled, population, |endpoint| members.rank(endpoint).is_some());
         let again: Vec<_> = list.iter().copied().chain([list[0]]).collect();
         let mut memory = vec![0; again.len()];
         let refused = Members::tasks(population, 0..1, &again, &mut memory).unwrap_err();
@@ -215,6 +222,16 @@ fn g1_members_that_do_not_exist_or_are_named_twice_are_refused() {
     assert_eq!(tasks(&[7, 8]), MembersError::UnknownTask(8));
     assert_eq!(tasks(&[1, 1]), MembersError::Duplicate(1));
     assert_eq!(tasks(&[5, 4, 3, 2, 1]), MembersError::IndexMemory(5));
+    let pool = |words: &[u32]| words.iter().map(|&word| AtomicU32::new(word)).collect::<Vec<_>>();
+    let pooled = |list: &[u32], index: &[u32]| {
+        Members::pooled(population, 0..1, &pool(list), &pool(index)).map(drop).unwrap_err()
+    };
+    assert_eq!(pooled(&[7, 8], &[]), MembersError::UnknownTask(8));
+    assert_eq!(pooled(&[2, 1], &[]), MembersError::IndexMemory(2));
+    assert_eq!(pooled(&[2, 1], &[0, 1]), MembersError::Index);
+    assert_eq!(pooled(&[2, 1], &[1, 9]), MembersError::Index);
+    assert_eq!(pooled(&[2, 1], &[1]), MembersError::Index);
+    assert_eq!(pooled(&[1, 1], &[0, 1]), MembersError::Index);
     let endpoints = |list: &[Endpoint]| Members::endpoints(population, list, &mut [0; 8]).unwrap_err();
     assert_eq!(endpoints(&[]), MembersError::Empty);
     assert_eq!(endpoints(&[endpoint(8, 0)]), MembersError::UnknownTask(8));

@@ -278,7 +278,7 @@ fn g3_a_member_that_gives_up_ends_the_collective_for_all() {
         for rank in [2, 0, 1, 3] {
             let active = &mut stage.contexts[rank];
             if rank == 2 {
-                active.abandon(WORLD, done(rank).unwrap()).unwrap();
+                active.abandon(WORLD, 513, done(rank).unwrap()).unwrap();
             } else {
                 let case = allreduce(WORLD, 4, 100);
                 let (collect, _) = case.collect(active, rank as u32, done(rank).unwrap()).unwrap();
@@ -289,7 +289,7 @@ fn g3_a_member_that_gives_up_ends_the_collective_for_all() {
             }
         }
         stage.settle("abandoned", || ended.lock().unwrap().len() == 4);
-        let abandoned = Err(OperationError::Abandoned(2));
+        let abandoned = Err(OperationError::Abandoned { rank: 2, reason: 513 });
         assert!(results(ended).into_iter().all(|(_, result)| result == abandoned), "{:?}", results(ended));
         stage.rest();
         let members = Members::world(stage.population(), 0..1).unwrap();

@@ -315,3 +315,32 @@ fn g2_a_network_that_asks_for_alignment_takes_only_what_all_say_is_aligned() {
     Play::new(&stage, vec![(aligned, members)]).run(&mut stage);
     assert!(tree(&stage, |tree| tree.operations) > 0);
 }
+
+#[test]
+fn r4_a_member_that_gives_up_leaves_the_class_route_to_nobody() {
+    for (per_node, seed) in [(1, 1), (1, 2), (2, 3), (2, 4)] {
+        let (mut stage, members) = stage(3, per_node, seed);
+        assert!(has_class_route(&stage, 0, WORLD));
+        let (ended, done) = ends();
+        let size = members.size();
+        for rank in (0..size).rev() {
+            let active = &mut stage.contexts[rank as usize];
+            if rank == 1 {
+                active.abandon(WORLD, 7, done(1).unwrap()).unwrap();
+            } else {
+                let case = case(WORLD, Collective::Allreduce, size, 130);
+                let (collect, _) = case.collect(active, rank, done(rank as usize).unwrap()).unwrap();
+                active.collect(collect).unwrap();
+            }
+        }
+        stage.settle("abandoned", || ended.lock().unwrap().len() == size as usize);
+        let abandoned = Err(OperationError::Abandoned { rank: 1, reason: 7 });
+        assert!(results(ended).into_iter().all(|(_, result)| result == abandoned));
+        stage.rest();
+        assert!((0..size as usize).all(|context| !has_class_route(&stage, context, WORLD)));
+        for what in COLLECTIVES {
+            let case = Case { algorithm: None, ..case(WORLD, what, size, 40) };
+            Play::new(&stage, vec![(case, members)]).run(&mut stage);
+        }
+    }
+}

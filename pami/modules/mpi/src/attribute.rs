@@ -2,7 +2,7 @@
 
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::library::{Library, Mpi, fill};
+use crate::library::{Mpi, fill};
 use crate::message::{ANY_SOURCE, PROC_NULL, TAG_UB};
 use crate::settings::Settings;
 use pami::client::Node;
@@ -242,7 +242,14 @@ impl<N: Node> Communicator<N> {
         Ok(())
     }
 
-    /// Copies those whose keys say so to another communicator.
+    /// Gives all to another communicator.
+    pub(crate) fn move_attributes(&self, to: &Self) {
+        let mut attributes = self.library.attributes.lock();
+        let own = attributes.places.iter_mut().flatten().filter(|attribute| attribute.communicator == *self);
+        own.for_each(|attribute| attribute.communicator = *to);
+    }
+
+    /// Copies those whose keys say so to another communicator. Those that were copied before one failed stay there.
     pub(crate) fn copy_attributes(&self, to: &Self) -> Result<()> {
         let mut before = u64::MAX;
         while let Some((keyval, value, order)) = self.latest(before) {
@@ -261,28 +268,5 @@ impl<N: Node> Communicator<N> {
             }
         }
         Ok(())
-    }
-}
-
-impl<N: Node> Library<N> {
-    /// Whether there is room for another communicator, whichever context it has.
-    pub(crate) fn has_room(&self) -> bool {
-        self.lanes.iter().all(|lane| {
-            let state = lane.state.lock();
-            state.communicators.has_room() && state.requests.has_room()
-        })
-    }
-
-    /// Numbers of communicators that were freed, and that no request is of any more, can be used again.
-    pub(crate) fn release_unused(&self) {
-        let is_used = |id: &u32| self.lanes.iter().any(|lane| lane.state.lock().is_under_way(*id));
-        let mut unused = self.unused.lock();
-        unused.retain(|id| {
-            let used = is_used(id);
-            if !used {
-                self.ids.lock().release(*id);
-            }
-            used
-        });
     }
 }

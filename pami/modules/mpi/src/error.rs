@@ -47,6 +47,50 @@ pub enum Class {
     Win = 60,
 }
 
+impl Class {
+    /// All of them, by number.
+    const ALL: [Self; 33] = [
+        Self::Success,
+        Self::Buffer,
+        Self::Count,
+        Self::Type,
+        Self::Tag,
+        Self::Comm,
+        Self::Rank,
+        Self::Request,
+        Self::Root,
+        Self::Group,
+        Self::Op,
+        Self::Topology,
+        Self::Dims,
+        Self::Arg,
+        Self::Unknown,
+        Self::Truncate,
+        Self::Other,
+        Self::Intern,
+        Self::Pending,
+        Self::InStatus,
+        Self::Assert,
+        Self::Base,
+        Self::Disp,
+        Self::Keyval,
+        Self::LockType,
+        Self::NoMem,
+        Self::ProcAborted,
+        Self::RmaConflict,
+        Self::RmaRange,
+        Self::RmaSync,
+        Self::Size,
+        Self::UnsupportedOperation,
+        Self::Win,
+    ];
+
+    /// The class with this number, as another process has sent it.
+    pub(crate) fn of_number(number: u32) -> Self {
+        Self::ALL.into_iter().find(|class| *class as u32 == number).unwrap_or(Self::Unknown)
+    }
+}
+
 /// Why a call was refused, or an operation did not end well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
@@ -113,6 +157,8 @@ pub enum Error {
         /// How many there are.
         limit: usize,
     },
+    /// Another process could not take its part in a collective call, for a reason of this class.
+    Elsewhere(Class),
     /// At least one of the requests ended with an error: see their statuses.
     InStatus,
     /// This request of several has neither failed nor completed.
@@ -170,6 +216,7 @@ impl Error {
             Self::RmaSync => Class::RmaSync,
             Self::RmaRange => Class::RmaRange,
             Self::NoMem { .. } => Class::NoMem,
+            Self::Elsewhere(class) => *class,
             Self::InStatus => Class::InStatus,
             Self::Pending => Class::Pending,
             Self::NodeDead(_) => Class::ProcAborted,
@@ -214,6 +261,9 @@ impl fmt::Display for Error {
             Self::Callback(code) => write!(f, "an attribute's function returned {code}"),
             Self::NoMem { what, limit } => {
                 write!(f, "no room for more {what} than {limit}: see the library's settings")
+            }
+            Self::Elsewhere(class) => {
+                write!(f, "another process could not take its part in the call: {class:?}")
             }
             Self::InStatus => f.write_str("some of the requests failed: their statuses say which"),
             Self::Pending => f.write_str("the request is still under way"),
@@ -287,6 +337,10 @@ impl From<MembersError> for Error {
 
 impl From<OperationError> for Error {
     fn from(error: OperationError) -> Self {
-        if let OperationError::NodeDead(node) = error { Self::NodeDead(node) } else { Self::Operation(error) }
+        match error {
+            OperationError::NodeDead(node) => Self::NodeDead(node),
+            OperationError::Abandoned { reason, .. } => Self::Elsewhere(Class::of_number(reason.into())),
+            _ => Self::Operation(error),
+        }
     }
 }

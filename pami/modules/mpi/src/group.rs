@@ -1,17 +1,16 @@
 //! Groups: ordered sets of processes (the standard's chapter on groups, contexts, communicators).
 //!
-//! A group is a range of tasks or a list. Lists live in memory that the library takes when it is set up; groups with
-//! the same list share it, and it is never given back, so it limits how many different lists a program can make.
+//! A group is a range of tasks or a list. Lists live in a [`pool`](crate::pool) that the library takes when it is set up:
+//! clones of a group share its list, and the last that is dropped gives it back. So `MPI_Group_free` is `drop`.
 
 use crate::error::{Error, Result};
 use crate::library::{Mpi, fill};
+use crate::pool::{self, Lacks, Pool};
 use crate::settings::Settings;
-use heapless::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use pami::client::Node;
 use pami::geometry::{Members, Population};
-
-/// Different lists that a library can have.
-const LISTS: usize = 64;
 
 /// What a comparison of groups or communicators says, in the standard's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,14 +26,52 @@ pub enum Comparison {
     Unequal,
 }
 
-/// A group. Plain data.
-#[derive(Clone, Copy, Debug)]
+/// A group: a small handle.
+#[derive(Clone, Debug)]
 pub struct Group(Ranks);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Ranks {
     Range { first: u32, count: u32, stride: u32 },
-    List(&'static [u32]),
+    List(List),
+}
+
+/// Tasks in the order of their ranks; behind them the ranks in the order of tasks, if that is another one.
+#[derive(Clone)]
+struct List(pool::Handle<AtomicU32, AtomicUsize>);
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.parts().0).finish()
+    }
+}
+
+fn get(words: &[AtomicU32], place: usize) -> Option<u32> {
+    words.get(place).map(|word| word.load(Ordering::Relaxed))
+}
+
+impl List {
+    /// Number of tasks.
+    fn len(&self) -> usize {
+        self.0.what().load(Ordering::Relaxed)
+    }
+
+    fn parts(&self) -> (&'static [AtomicU32], &'static [AtomicU32]) {
+        let cells = self.0.cells();
+        cells.split_at(self.len().min(cells.len()))
+    }
+
+    fn rank_of(&self, task: u32) -> Option<u32> {
+        let (tasks, index) = self.parts();
+        let place = |at: usize| if index.is_empty() { Some(at as u32) } else { get(index, at) };
+        let (mut low, mut high) = (0, tasks.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if get(tasks, place(middle)? as usize)? < task { low = middle + 1 } else { high = middle }
+        }
+        let rank = if low < tasks.len() { place(low)? } else { return None };
+        (get(tasks, rank as usize)? == task).then_some(rank)
+    }
 }
 
 /// Tasks from the first rank to the last, by steps (`MPI_Group_range_incl`).
@@ -50,33 +87,33 @@ impl Group {
 
     /// `MPI_Group_size`.
     pub fn size(&self) -> u32 {
-        match self.0 {
-            Ranks::Range { count, .. } => count,
+        match &self.0 {
+            Ranks::Range { count, .. } => *count,
             Ranks::List(list) => list.len() as u32,
         }
     }
 
     /// The task with this rank.
     pub fn task(&self, rank: u32) -> Option<u32> {
-        match self.0 {
-            Ranks::Range { first, count, stride } => (rank < count).then(|| first + rank * stride),
-            Ranks::List(list) => list.get(rank as usize).copied(),
+        match &self.0 {
+            Ranks::Range { first, count, stride } => (rank < *count).then(|| first + rank * stride),
+            Ranks::List(list) => get(list.parts().0, rank as usize),
         }
     }
 
     /// The rank of a task; `None` (`MPI_UNDEFINED`) if it is not in the group.
     pub fn rank_of(&self, task: u32) -> Option<u32> {
-        match self.0 {
+        match &self.0 {
             Ranks::Range { first, count, stride } => {
-                let distance = task.checked_sub(first)?;
-                (distance.is_multiple_of(stride) && distance / stride < count).then(|| distance / stride)
+                let distance = task.checked_sub(*first)?;
+                (distance.is_multiple_of(*stride) && distance / stride < *count).then(|| distance / stride)
             }
-            Ranks::List(list) => list.iter().position(|&other| other == task).map(|rank| rank as u32),
+            Ranks::List(list) => list.rank_of(task),
         }
     }
 
-    fn tasks(self) -> impl Iterator<Item = u32> + Clone {
-        (0..self.size()).filter_map(move |rank| self.task(rank))
+    fn tasks(&self) -> impl Iterator<Item = u32> + Clone + '_ {
+        (0..self.size()).filter_map(|rank| self.task(rank))
     }
 
     /// `MPI_Group_translate_ranks`, of one rank: what the process with a rank here has as its rank in another group.
@@ -130,40 +167,29 @@ fn ranks_of(ranges: &[Range]) -> Result<impl Iterator<Item = i32> + Clone + '_> 
     }))
 }
 
-/// The lists of a library.
+/// What groups that are no ranges are made of.
 #[derive(Default)]
 pub(crate) struct Lists {
-    rest: &'static mut [u32],
-    room: usize,
-    lists: Vec<&'static [u32], LISTS>,
-    /// Members made of lists that do not rise: those take memory for each context.
-    members: Vec<(&'static [u32], u8, Members<'static>), LISTS>,
-    /// As long as the job has tasks.
+    pool: Option<Pool<AtomicU32, AtomicUsize>>,
+    /// Twice as long as the job has tasks.
     scratch: &'static mut [u32],
 }
 
 impl Lists {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
-        let (lists, members) = (Vec::new(), Vec::new());
-        let rest = fill(node, settings.group_ranks, || 0)?;
-        let scratch = fill(node, node.tasks() as usize, || 0)?;
-        Ok(Self { rest, room: settings.group_ranks, lists, members, scratch })
-    }
-
-    fn take(&mut self, len: usize) -> Result<&'static mut [u32]> {
-        if len > self.rest.len() {
-            return Err(Error::NoMem { what: "ranks of groups", limit: self.room });
-        }
-        let (taken, rest) = core::mem::take(&mut self.rest).split_at_mut(len);
-        self.rest = rest;
-        Ok(taken)
+        let (groups, ranks) = (settings.groups, settings.group_ranks);
+        let pool = Pool::new(node, (groups, AtomicUsize::default), (ranks, AtomicU32::default));
+        let bytes = Pool::<AtomicU32, AtomicUsize>::bytes(groups, ranks);
+        let none = Error::NoMem { what: "bytes of the task's memory for groups", limit: bytes };
+        Ok(Self { pool: Some(pool.ok_or(none)?), scratch: fill(node, 2 * node.tasks() as usize, || 0)? })
     }
 
     /// The group of these tasks, in that order; they differ from each other.
     pub(crate) fn group(&mut self, tasks: impl Iterator<Item = u32>) -> Result<Group> {
+        let half = self.scratch.len() / 2;
         let mut len = 0;
         for task in tasks {
-            *self.scratch.get_mut(len).ok_or(Error::Group)? = task;
+            *self.scratch[..half].get_mut(len).ok_or(Error::Group)? = task;
             len += 1;
         }
         self.group_of_scratch(len)
@@ -191,7 +217,8 @@ impl Lists {
     }
 
     fn group_of_scratch(&mut self, len: usize) -> Result<Group> {
-        let tasks = &self.scratch[..len];
+        let (tasks, rest) = self.scratch.split_at_mut(self.scratch.len() / 2);
+        let tasks = tasks.get(..len).ok_or(Error::Group)?;
         let Some(&first) = tasks.first() else { return Ok(Group::EMPTY) };
         let stride =
             tasks.get(1).map_or(Some(1), |second| second.checked_sub(first)).filter(|&stride| stride > 0);
@@ -200,47 +227,38 @@ impl Lists {
         {
             return Ok(Group::range(first, len as u32, stride));
         }
-        if let Some(list) = self.lists.iter().find(|list| **list == tasks) {
-            return Ok(Group(Ranks::List(list)));
-        }
-        let full = Error::NoMem { what: "lists of groups", limit: LISTS };
-        if self.lists.is_full() {
-            return Err(full);
-        }
-        let list = self.take(len)?;
-        list.copy_from_slice(&self.scratch[..len]);
-        let _ = self.lists.push(list);
-        Ok(Group(Ranks::List(list)))
-    }
-
-    /// The members of a communicator of a group, in one context.
-    pub(crate) fn members(
-        &mut self,
-        group: &Group,
-        population: Population,
-        context: u8,
-    ) -> Result<Members<'static>> {
-        let contexts = context..context + 1;
-        let list = match group.0 {
-            Ranks::Range { first, count, stride } => {
-                return Ok(Members::range(population, contexts, first, count, stride)?);
-            }
-            Ranks::List(list) => list,
+        let index: &mut [u32] = if tasks.is_sorted() { &mut [] } else { &mut rest[..len] };
+        index.iter_mut().zip(0..).for_each(|(entry, place)| *entry = place);
+        index.sort_unstable_by_key(|&place| tasks[place as usize]);
+        let pool = self.pool.as_ref().ok_or(Error::Group)?;
+        let lacks = |lacks: Lacks| match lacks {
+            Lacks::Places => Error::NoMem { what: "groups that are no ranges", limit: pool.limit() },
+            Lacks::Cells => Error::NoMem { what: "ranks of groups", limit: pool.cell_limit() },
         };
-        if list.is_sorted() {
-            return Ok(Members::tasks(population, contexts, list, &mut [])?);
+        let list = pool.claim().map_err(lacks)?;
+        list.lengthen(len + index.len(), |_, _| ()).map_err(lacks)?;
+        list.close();
+        list.what().store(len, Ordering::Relaxed);
+        for (cell, &value) in list.cells().iter().zip(tasks.iter().chain(&*index)) {
+            cell.store(value, Ordering::Relaxed);
         }
-        let known = |(other, at, _): &&(&'static [u32], u8, _)| core::ptr::eq(*other, list) && *at == context;
-        if let Some((.., members)) = self.members.iter().find(known) {
-            return Ok(*members);
-        }
-        if self.members.is_full() {
-            return Err(Error::NoMem { what: "lists of groups", limit: LISTS });
-        }
-        let index = self.take(list.len())?;
-        let members = Members::tasks(population, contexts, list, index)?;
-        let _ = self.members.push((list, context, members));
-        Ok(members)
+        Ok(Group(Ranks::List(List(list))))
+    }
+}
+
+impl Group {
+    /// The members of a communicator of it, in one context.
+    pub(crate) fn members(&self, population: Population, context: u8) -> Result<Members<'static>> {
+        let contexts = context..context + 1;
+        Ok(match &self.0 {
+            Ranks::Range { first, count, stride } => {
+                Members::range(population, contexts, *first, *count, *stride)?
+            }
+            Ranks::List(list) => {
+                let (tasks, index) = list.parts();
+                Members::pooled(population, contexts, tasks, index)?
+            }
+        })
     }
 }
 
@@ -299,8 +317,7 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// [`Error::NoMem`].
     pub fn group_union(&self, a: &Group, b: &Group) -> Result<Group> {
-        let a = *a;
-        self.group_of(a.tasks().chain(b.tasks().filter(move |&task| a.rank_of(task).is_none())))
+        self.group_of(a.tasks().chain(b.tasks().filter(|&task| a.rank_of(task).is_none())))
     }
 
     /// `MPI_Group_intersection`: those of the first that are in the second.

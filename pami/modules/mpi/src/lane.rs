@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::library::{Library, fill};
 use crate::message::{Handling, INTERNAL, Messages, Operation, Wanted};
 use crate::protocols::{Protocols, windows};
-use crate::request::{Requests, Slot};
+use crate::request::{OWN, Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -36,7 +36,7 @@ impl State {
     /// Takes the memory that the settings say.
     pub(crate) fn new<N: Node>(node: &N, lane: u8, settings: &Settings) -> Result<Self> {
         Ok(Self {
-            requests: Requests::new(lane, fill(node, settings.requests.into(), Slot::new)?),
+            requests: Requests::new(lane, fill(node, usize::from(settings.requests) + OWN, Slot::new)?),
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,

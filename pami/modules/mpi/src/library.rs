@@ -1,7 +1,7 @@
 //! An instance of the library: init, finalize, and what it can be asked (the standard's chapter on environments).
 
 use crate::attribute::Attributes;
-use crate::communicator::{IDS, Ids};
+use crate::communicator::{AGREEMENT_BYTES, Ids, SEEKERS};
 use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::group::Lists;
@@ -11,7 +11,7 @@ use crate::protocols::{Declared, factories};
 use crate::request::LANES;
 use crate::settings::{Setting, Settings};
 use crate::window::{self, Ends};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapless::Vec;
 use pami::client::{Client, ClientError, Node};
 use pami::{ClientBuilder, Limits, Shared};
@@ -43,8 +43,10 @@ pub(crate) struct Library<N: Node> {
     declared: Mutex<Option<Declared<N::Port>>>,
     client: Mutex<Option<Client<N>>>,
     pub(crate) ids: Mutex<Ids>,
-    /// Numbers of communicators that were freed while requests of them were under way.
-    pub(crate) unused: Mutex<Vec<u32, IDS>>,
+    /// Memory of threads that make communicators.
+    pub(crate) proposals: Mutex<Vec<Shared, SEEKERS>>,
+    /// Counts communicators that were to be made.
+    pub(crate) shades: AtomicU32,
     pub(crate) lists: Mutex<Lists>,
     pub(crate) attributes: Mutex<Attributes<N>>,
     pub(crate) attached: Mutex<Attached>,
@@ -118,6 +120,10 @@ impl<N: Node> Mpi<N> {
         for (number, lane) in lanes.iter().enumerate() {
             *lane.state.lock() = State::new(node, number as u8, &settings)?;
         }
+        let mut proposals = Vec::new();
+        while !proposals.is_full() {
+            let _ = proposals.push(shared(node, AGREEMENT_BYTES)?);
+        }
         let library: &'static Library<N> = place(
             node,
             Library {
@@ -131,7 +137,8 @@ impl<N: Node> Mpi<N> {
                 declared: Mutex::new(None),
                 client: Mutex::new(None),
                 ids: Mutex::new(Ids::default()),
-                unused: Mutex::new(Vec::new()),
+                proposals: Mutex::new(proposals),
+                shades: AtomicU32::new(0),
                 lists: Mutex::new(Lists::new(node, &settings)?),
                 attributes: Mutex::new(Attributes::new(node, &settings)?),
                 attached: Mutex::new(Attached::default()),
@@ -143,7 +150,7 @@ impl<N: Node> Mpi<N> {
         )?;
         let limits = Limits {
             // The first place of each context is the world's.
-            geometries: (usize::from(settings.communicators) + 1).min(u8::MAX.into()),
+            geometries: usize::from(settings.communicators) + 1,
             in_flight: settings.collectives,
             early: settings.early,
             domains: None,
@@ -177,8 +184,23 @@ impl<N: Node> Mpi<N> {
     /// `MPI_Finalize`: all tasks call it. Returns when all have, and gives the client back to the node.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] if requests are under way; [`Error::Finalized`].
+    /// [`Error::Unfinished`] if requests are under way, [`Error::Elsewhere`] if some are at another process: then nobody has
+    /// finalized, and all may call it again. [`Error::Finalized`].
     pub fn finalize(&self) -> Result<()> {
+        if self.finalized() {
+            return Err(Error::Finalized);
+        }
+        self.check_finished().inspect_err(|error| self.world().refuse(*error))?;
+        // The last to leave still answers those that wait for it.
+        self.world().barrier()?;
+        if self.library.finalized.swap(true, Ordering::AcqRel) {
+            return Err(Error::Finalized);
+        }
+        self.library.close()
+    }
+
+    /// Whether nothing is left that finalize would cut short.
+    fn check_finished(&self) -> Result<()> {
         let used = |lane: &Lane<N::Port>| lane.state.lock().requests.used();
         let count = self.library.lanes.iter().map(used).sum();
         if count > 0 {
@@ -189,13 +211,7 @@ impl<N: Node> Mpi<N> {
         if count > 0 {
             return Err(Error::Unfinished { what: "windows", count });
         }
-        self.itself().delete_attributes()?;
-        if self.library.finalized.swap(true, Ordering::AcqRel) {
-            return Err(Error::Finalized);
-        }
-        // The last to leave still answers those that wait for it.
-        self.world().meet()?;
-        self.library.close()
+        self.itself().delete_attributes()
     }
 
     /// `MPI_Finalized`.

@@ -19,9 +19,12 @@ pub struct Settings {
     pub unexpected_bytes: usize,
     /// How many such messages, the same in every task.
     pub unexpected_messages: u16,
-    /// Requests that each context can have at a time, the same in every task. At most 32768.
+    /// Messages that others offer each context and that it has not received, in all. One more is refused: its send ends with
+    /// an error of class `NoMem`.
+    pub offers: usize,
+    /// Requests that each context can have at a time. At most 32768.
     pub requests: u16,
-    /// Communicators at a time in each context, at most 254.
+    /// Communicators at a time in each context, world and self among them. All contexts together have at most 4096.
     pub communicators: u16,
     /// Collectives in flight in each context.
     pub collectives: usize,
@@ -30,15 +33,18 @@ pub struct Settings {
     /// Collectives that were called and are not complete, in each context. Those over
     /// [`collectives`](Self::collectives) wait.
     pub collective_requests: usize,
-    /// Bytes of scratch memory for collectives in each context.
+    /// Bytes of scratch memory for collectives in each context, the same in every task. Half of it is for algorithms, which
+    /// make do with it; what does not lie in one piece is packed into the other half, or more if there is.
     pub collective_scratch: usize,
     /// Lists of counts and displacements that each context keeps for collectives of the v forms, one for each buffer.
     pub collective_lists: usize,
     /// Derived datatypes at a time.
     pub types: usize,
-    /// Runs of equally spaced blocks that a datatype can have.
+    /// Runs of equally spaced blocks that all datatypes can have together.
     pub type_runs: usize,
-    /// Ranks that groups which are no ranges can have together.
+    /// Groups that are no ranges at a time, those of communicators among them.
+    pub groups: usize,
+    /// Ranks that these can have together. A list that does not rise has each twice.
     pub group_ranks: usize,
     /// Keys of attributes.
     pub keyvals: usize,
@@ -65,18 +71,20 @@ impl Default for Settings {
             eager_limit: 8 << 10,
             unexpected_bytes: 16 << 10,
             unexpected_messages: 32,
-            requests: 256,
-            communicators: 16,
+            offers: 16 << 10,
+            requests: 10 << 10,
+            communicators: 1024,
             collectives: 16,
             early: 128,
             collective_requests: 64,
             collective_scratch: 256 << 10,
             collective_lists: 8,
-            types: 64,
-            type_runs: 32,
-            group_ranks: 4096,
-            keyvals: 16,
-            attributes: 64,
+            types: 1024,
+            type_runs: 16 << 10,
+            groups: 2048,
+            group_ranks: 64 << 10,
+            keyvals: 64,
+            attributes: 1024,
             windows: 8,
             window_ranks: 1024,
             window_memory: 64 << 10,

@@ -117,6 +117,10 @@ impl<P: Port> Active<P> {
             }
         }
         if found || engine.is_past(&label) || engine.has_abort(&label) {
+            let past = !found && engine.is_past(&label);
+            if let (true, OperationError::Abandoned { .. }, Some(geometry)) = (past, error, geometry) {
+                engine.forsake_route(geometry, label.key.sequence, error);
+            }
             if !found {
                 // Who ended well may have been cleared for what it did not send so.
                 engine.early.forget(|key| key.is_of(label.key));

@@ -18,7 +18,7 @@ use heapless::Vec;
 
 /// A call that was found good.
 struct Checked {
-    geometry: u8,
+    geometry: u16,
     /// The whole.
     call: Call<'static>,
     element_len: usize,
@@ -158,7 +158,7 @@ impl<P: Port> Active<P> {
         let metadata = Metadata {
             known_blocks: collect.known_blocks,
             // What only some are told of, and parts of several turns, have no one order.
-            class_route: matches!(entry.way, Way::On(_)) && !collect.divided && collect.form == Form::All,
+            class_route: entry.has_route() && !collect.divided && collect.form == Form::All,
             aligned: collect.aligned || self.port.network().is_none_or(|network| network.alignment() <= 1),
             tree_operator: collect.reducer.is_none_or(|reducer| reducer.operation().is_some()),
             ..Metadata::of(&call)
@@ -220,7 +220,7 @@ impl<P: Port> Active<P> {
             return Err(CollectError::Selection(unmet));
         }
         let most = parts::most(entry, collect, &call);
-        Ok(Checked { geometry: geometry as u8, call, element_len, parts, most })
+        Ok(Checked { geometry: geometry as u16, call, element_len, parts, most })
     }
 
     /// Bytes of scratch memory that a collective needs at this member.
@@ -244,18 +244,20 @@ impl<P: Port> Active<P> {
     }
 
     /// Ends the geometry's next collective here without having begun it, and at all members with
-    /// [`OperationError::Abandoned`] and this endpoint's rank. The callback hears that too.
+    /// [`OperationError::Abandoned`], this endpoint's rank and the caller's `reason`. The callback hears that too.
     ///
     /// # Errors
     /// [`CollectError::Again`], [`CollectError::UnknownGeometry`], [`CollectError::Dead`]
-    pub fn abandon(&mut self, geometry: GeometryId, done: Done<P>) -> Result<(), CollectError> {
+    pub fn abandon(&mut self, geometry: GeometryId, reason: u16, done: Done<P>) -> Result<(), CollectError> {
         let tuning = Tuning { radix: 2, chunk: 1 };
         let algorithm = Some((Algorithm::Dissemination, tuning));
         let barrier = Collect { algorithm, ..Collect::new(geometry, Collective::Barrier, done) };
         let number = self.start(barrier, None)?;
         if let Some(slot) = &mut self.collectives.slots[number] {
-            let rank = slot.call.rank;
-            slot.fail(OperationError::Abandoned(rank));
+            let error = OperationError::Abandoned { rank: slot.call.rank, reason };
+            slot.fail(error);
+            let (place, sequence) = (slot.geometry, slot.key.sequence);
+            self.collectives.forsake_route(place.into(), sequence, error);
         }
         Ok(())
     }
@@ -317,7 +319,7 @@ impl<P: Port> Active<P> {
                 areas[area as usize].as_ref().map(|(memory, at)| (memory.clone(), at + base))
             };
             let slot = Slot {
-                geometry: index as u8,
+                geometry: index as u16,
                 key,
                 digest,
                 notice,

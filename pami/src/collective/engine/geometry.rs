@@ -101,6 +101,8 @@ pub(crate) struct Entry {
     pub(super) terrain: Terrain,
     crossings: Cell<Crossings>,
     pub(super) way: Way,
+    /// The class route is not used any more.
+    pub(super) forsaken: bool,
 }
 
 impl Entry {
@@ -117,7 +119,19 @@ impl Entry {
         let per_node = domains.map_or(terrain.per_node, |domains| domains.per_node());
         let terrain = Terrain { size, per_node, ..terrain };
         let (crossings, way) = (Cell::default(), Way::Off);
-        Some(Self { id, members, rank, next: 0, dead: None, grid, domains, terrain, crossings, way })
+        Some(Self {
+            id,
+            members,
+            rank,
+            next: 0,
+            dead: None,
+            grid,
+            domains,
+            terrain,
+            crossings,
+            way,
+            forsaken: false,
+        })
     }
 
     /// Domains inside a node that messages can cross the boundaries of.
@@ -347,7 +361,7 @@ impl<P: Port> Active<P> {
             dead: entry.dead,
             domains: entry.domains.as_ref(),
             crossings: entry.crossings.get(),
-            class_route: matches!(entry.way, Way::On(_)),
+            class_route: entry.has_route(),
         })
     }
 }

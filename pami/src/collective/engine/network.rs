@@ -19,12 +19,15 @@
 //!
 //! **Failure.** Each packet's number says which call it is of. Where calls differ the routers say so to all leaders. A
 //! collective that fails leaves packets behind on the route: those of the geometry that would use it afterwards fail
-//! with the same error, at all members. A geometry that is created anew has a new one.
+//! with the same error, at all members. A geometry that is created anew has a new one. After a member has given a
+//! collective up its geometry does without the route, at every member from that collective on: what it has begun
+//! behind it on the route ends with that error, at all.
 
 use super::Engine;
 use super::geometry::{Entry, WORLD};
+use super::run::before;
 use super::slot::{Phase, Slot};
-use crate::collective::{Area, Blocks, Call, Collective, Schedule, Tuning, network};
+use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Schedule, Tuning, network};
 use crate::combine::{Arrival, Census, ClassRoute, InjectError, Operation, Role, Status};
 use crate::context::Active;
 use crate::device::{CollectiveNetwork, Port};
@@ -133,6 +136,22 @@ fn noted(note: [u8; NOTE_BYTES]) -> Option<ClassRoute> {
     (known == 1).then_some(ClassRoute { id, generation })
 }
 
+impl<P: Port> Engine<P> {
+    /// A member gave this collective of a geometry up: those after it do without the class route. Those before go on.
+    #[cold]
+    pub(super) fn forsake_route(&mut self, geometry: usize, given_up: u32, error: OperationError) {
+        let Some(entry) = self.geometries[geometry].as_mut().filter(|entry| entry.has_route()) else {
+            return;
+        };
+        entry.forsaken = true;
+        let later = |slot: &&mut Slot<P>| {
+            let of_it = usize::from(slot.geometry) == geometry && before(given_up, slot.key.sequence);
+            of_it && slot.call.algorithm == Algorithm::TreeNetwork
+        };
+        self.slots.iter_mut().flatten().filter(later).for_each(|slot| slot.fail(error));
+    }
+}
+
 impl Entry {
     fn leader(&self, rank: u32) -> u32 {
         self.domains.map_or(rank, |domains| domains.leader(rank))
@@ -162,14 +181,19 @@ impl Entry {
         }
     }
 
+    /// Whether collectives that start now may go through the tree network.
+    pub(super) fn has_route(&self) -> bool {
+        matches!(self.way, Way::On(_)) && !self.forsaken
+    }
+
     /// What is to be done with the class route when the geometry is destroyed.
     pub(super) fn leave(&self) -> Option<Leaving> {
         let Way::On(Some(channel)) = self.way else { return None };
-        match (channel.broken, channel.owned) {
-            (None, owned) => Some(Leaving::Tell(channel.route, owned)),
+        match (channel.broken.is_some() || self.forsaken, channel.owned) {
+            (false, owned) => Some(Leaving::Tell(channel.route, owned)),
             // Nobody can be told on a route with packets of others on it.
-            (Some(_), true) => Some(Leaving::Release(channel.route)),
-            (Some(_), false) => None,
+            (true, true) => Some(Leaving::Release(channel.route)),
+            (true, false) => None,
         }
     }
 

@@ -123,7 +123,9 @@ impl<P: Port> Active<P> {
             // There is a place for every class route.
             let _ = self.collectives.give_up(Leaving::Unwanted);
         }
-        if let (Err(error), Some(_), Some(entry)) =
+        if let Err(error @ OperationError::Abandoned { .. }) = result {
+            self.collectives.forsake_route(geometry.into(), key.sequence, error);
+        } else if let (Err(error), Some(_), Some(entry)) =
             (result, ticket, &mut self.collectives.geometries[usize::from(geometry)])
         {
             entry.spoil(error);
@@ -159,7 +161,7 @@ impl<P: Port> Slot<P> {
     fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
         match early.take_objection(self.key, self.digest) {
             Some(Early { word: Word::Abort, label, .. }) => {
-                self.end(label.reason().unwrap_or(OperationError::Abandoned(entry.rank)));
+                self.end(label.reason().unwrap_or(OperationError::Abandoned { rank: entry.rank, reason: 0 }));
             }
             Some(Early { origin, label, .. }) => _ = self.differs(entry, origin, &label),
             None => self.begin_run(),

@@ -47,7 +47,7 @@ pub(super) enum Phase {
 /// A collective in flight, or a part of one.
 pub(crate) struct Slot<P: Port> {
     /// Place of its geometry in the table.
-    pub(super) geometry: u8,
+    pub(super) geometry: u16,
     pub(super) key: Key,
     pub(super) digest: u32,
     pub(super) notice: Option<Notice>,

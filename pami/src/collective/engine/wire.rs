@@ -48,7 +48,8 @@ pub(super) struct Key {
 
 /// Of a part: one run more. Runs as far apart as it takes to count round are never under way together.
 const RUN: u32 = 1 << 8;
-
+/// Where in an abort's tag the reason of the member that gave up begins.
+const REASON: u32 = 16;
 /// Of a part: not all endpoints were instructed.
 pub(super) const CALLED: u32 = 1 << 31;
 /// The part of the barrier in front of the others.
@@ -120,7 +121,7 @@ impl Label {
         let (tag, digest) = match error {
             OperationError::NodeDead(node) => (0, node),
             OperationError::Mismatch(rank) => (1, rank),
-            OperationError::Abandoned(rank) => (2, rank),
+            OperationError::Abandoned { rank, reason } => (2 | u32::from(reason) << REASON, rank),
             OperationError::Unreachable(rank) => (3, rank),
             OperationError::Differs => (4, 0),
             // Neither takes part.
@@ -131,10 +132,15 @@ impl Label {
 
     /// Why the collective was aborted.
     pub(super) fn reason(&self) -> Option<OperationError> {
+        if self.tag & 0xffff == 2 {
+            return Some(OperationError::Abandoned {
+                rank: self.digest,
+                reason: (self.tag >> REASON) as u16,
+            });
+        }
         match self.tag {
             0 => Some(OperationError::NodeDead(self.digest)),
             1 => Some(OperationError::Mismatch(self.digest)),
-            2 => Some(OperationError::Abandoned(self.digest)),
             3 => Some(OperationError::Unreachable(self.digest)),
             4 => Some(OperationError::Differs),
             _ => None,

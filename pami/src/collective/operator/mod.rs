@@ -77,15 +77,34 @@ pub enum Element {
     ComplexF64,
 }
 
-/// An operator that the application defines. It must be associative.
-#[derive(Clone, Copy, Debug)]
-pub struct UserOperator {
+/// What combines elements by an application's operator: a function, or what knows more than one.
+pub trait Combine: Sync {
     /// Combines `from` into `into`, spans of whole elements and of one length, with operands in this order.
-    pub combine: fn(into: &mut [u8], from: &[u8], order: Order),
+    fn combine(&self, into: &mut [u8], from: &[u8], order: Order);
+}
+
+impl<F: Fn(&mut [u8], &[u8], Order) + Sync> Combine for F {
+    fn combine(&self, into: &mut [u8], from: &[u8], order: Order) {
+        self(into, from, order);
+    }
+}
+
+/// An operator that the application defines. It must be associative.
+#[derive(Clone, Copy)]
+pub struct UserOperator {
+    /// What combines.
+    pub combine: &'static dyn Combine,
     /// Bytes of an element, at least 1.
     pub element_len: usize,
     /// Whether operands may change places.
     pub commutes: bool,
+}
+
+impl fmt::Debug for UserOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { element_len, commutes, .. } = self;
+        write!(f, "UserOperator({element_len} B, {})", if *commutes { "commutes" } else { "in order" })
+    }
 }
 
 /// Why a reduction is refused. The caller is at fault.
@@ -183,7 +202,7 @@ impl Reducer {
         let spans = Spans { into, from, order };
         match self.0 {
             Kind::User(operator) => {
-                (operator.combine)(spans.into, spans.from, order);
+                operator.combine.combine(spans.into, spans.from, order);
                 Ok(())
             }
             Kind::Known(operator, element) if operator.locates() => located::reduce(operator, element, spans),

@@ -183,7 +183,7 @@ fn g3_a_users_operator_meets_its_operands_in_order() {
             into.copy_from_slice(from);
         }
     }
-    let operator = UserOperator { combine: keep_left, element_len: 3, commutes: false };
+    let operator = UserOperator { combine: &keep_left, element_len: 3, commutes: false };
     let reducer = Reducer::user(operator).unwrap();
     let (mut into, from) = ([1, 1, 1], [2, 2, 2]);
     reducer.reduce(&mut into, &from, Order::IntoFirst).unwrap();

@@ -43,11 +43,14 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Dims`], and those of a split.
     pub fn cart_create(&self, dims: &[u32], periods: &[bool], reorder: bool) -> Result<Option<Self>> {
-        let grid = Grid::new(dims, periods)?;
-        let place = self.cart_map(&grid)?;
-        let key = place.map(|place| if reorder { place } else { self.rank() });
-        let (color, key) = key.map_or((UNDEFINED, 0), |key| (0, key));
-        let made = self.split(color, signed(key)?)?;
+        let placed = Grid::new(dims, periods).and_then(|grid| {
+            let place = self.cart_map(&grid)?;
+            let key = place.map(|place| if reorder { place } else { self.rank() });
+            let (color, key) = key.map_or((UNDEFINED, 0), |key| (0, key));
+            Ok((grid, color, signed(key)?))
+        });
+        let (grid, color, key) = placed.inspect_err(|error| self.refuse(*error))?;
+        let made = self.split(color, key)?;
         made.map(|comm| comm.with_grid(Some(grid))).transpose()
     }
 
@@ -101,8 +104,12 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Topology`], [`Error::Dims`], and those of a split.
     pub fn cart_sub(&self, remain: &[bool]) -> Result<Self> {
-        let (sub, color, key) = self.cart_get()?.sub(self.rank(), remain)?;
-        let made = self.split(signed(color)?, signed(key)?)?;
+        let place = self.cart_get().and_then(|grid| {
+            let (sub, color, key) = grid.sub(self.rank(), remain)?;
+            Ok((sub, signed(color)?, signed(key)?))
+        });
+        let (sub, color, key) = place.inspect_err(|error| self.refuse(*error))?;
+        let made = self.split(color, key)?;
         made.ok_or(Error::Topology)?.with_grid(Some(sub))
     }
 }

@@ -3,16 +3,17 @@
 use super::arena::{Arena, together};
 use super::lists::Lists;
 use super::side::Side;
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 use crate::library::{fill, shared};
 use crate::message::Handling;
+use crate::op::{Combiner, UserPlace};
 use crate::protocols::Protocols;
-use crate::request::Requests;
+use crate::request::{NONE, Requests};
 use crate::settings::Settings;
 use crate::status::Status;
 use core::ops::Range;
 use pami::client::Node;
-use pami::collective::{self, Collective, Reducer};
+use pami::collective::{self, Collective};
 use pami::device::Port;
 use pami::{Active, Collect, CollectError, GeometryId};
 
@@ -30,7 +31,7 @@ pub(super) struct Plan {
     pub what: Collective,
     pub root: u32,
     pub in_place: bool,
-    pub reducer: Option<Reducer>,
+    pub combiner: Option<Combiner>,
     pub blocks: Sizes,
     pub sources: Sizes,
     /// Every process knows all blocks.
@@ -46,7 +47,7 @@ impl Plan {
             what,
             root: 0,
             in_place: false,
-            reducer: None,
+            combiner: None,
             blocks: Sizes::Equal(0),
             sources: Sizes::Equal(0),
             known_blocks: true,
@@ -67,14 +68,39 @@ struct Flight {
     /// Counts the calls of the context.
     number: u64,
     started: bool,
+    /// Calls that could not be, one behind the other: their class, and how many.
+    refused: Option<(Class, u32)>,
     /// Its scratch memory: all of it, and where the two sides begin.
     held: Range<usize>,
     places: [usize; 2],
 }
 
+impl Flight {
+    /// A call that could not be.
+    fn refusal((geometry, size): (GeometryId, u32), number: u64, class: Class) -> Self {
+        Self {
+            plan: Plan::new(Collective::Barrier),
+            geometry,
+            size,
+            request: NONE,
+            cookie: NOBODYS,
+            number,
+            started: false,
+            refused: Some((class, 1)),
+            held: 0..0,
+            places: [0; 2],
+        }
+    }
+}
+
+/// By which the layer below knows calls that could not be.
+const NOBODYS: usize = usize::MAX;
+
 /// What became of an attempt to start.
 enum Start {
     Started,
+    /// The other processes know that a call could not be.
+    Refused,
     /// There is no room now.
     Again,
 }
@@ -82,7 +108,15 @@ enum Start {
 /// The collectives of one context.
 #[derive(Default)]
 pub(crate) struct Collectives {
+    /// Twice as many as there can be calls under way: as many again may be refused meanwhile.
     flights: &'static mut [Option<Flight>],
+    /// Calls that were not refused.
+    under_way: usize,
+    limit: usize,
+    /// Bytes of scratch memory that every process has left for the layer below, whatever its data takes.
+    scratch_limit: usize,
+    /// The applications' operators of these.
+    users: &'static [UserPlace],
     arena: Arena,
     pub(super) lists: Lists,
     calls: u64,
@@ -96,7 +130,11 @@ pub(crate) type Means<'a, P> = (&'a Handling<P>, &'a Protocols);
 impl Collectives {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         Ok(Self {
-            flights: fill(node, settings.collective_requests, || None)?,
+            flights: fill(node, 2 * settings.collective_requests + 1, || None)?,
+            under_way: 0,
+            scratch_limit: settings.collective_scratch / 2,
+            limit: settings.collective_requests,
+            users: fill(node, 2 * settings.collective_requests + 1, UserPlace::new)?,
             arena: Arena::new(shared(node, settings.collective_scratch)?),
             lists: Lists::new(node, settings.collective_lists)?,
             calls: 0,
@@ -138,13 +176,15 @@ impl Collectives {
         (request, cookie): (u16, usize),
         means: Means<'_, P>,
     ) -> Result<()> {
-        let limit = self.flights.len();
+        let limit = self.limit;
         let behind = self.has_waiting(geometry);
-        let Some(index) = self.flights.iter().position(Option::is_none) else {
+        let free = self.flights.iter().position(Option::is_none).filter(|_| self.under_way < limit);
+        let Some(index) = free else {
             self.drop_plan(&plan);
             return Err(Error::NoMem { what: "collectives under way", limit });
         };
         self.calls += 1;
+        self.under_way += 1;
         let flight = Flight {
             plan,
             geometry,
@@ -153,6 +193,7 @@ impl Collectives {
             cookie,
             number: self.calls,
             started: false,
+            refused: None,
             held: 0..0,
             places: [0; 2],
         };
@@ -170,9 +211,41 @@ impl Collectives {
         }
     }
 
+    /// A call could not be, for a reason of this class: when its turn comes, all processes are told. Returns whether there
+    /// was a place to note it.
+    pub(super) fn refuse<P: Port>(
+        &mut self,
+        active: &mut Active<P>,
+        (geometry, size): (GeometryId, u32),
+        class: Class,
+        means: Means<'_, P>,
+    ) -> bool {
+        let waits = |flight: &&mut Flight| !flight.started && flight.geometry == geometry;
+        let last = self.flights.iter_mut().flatten().filter(waits).max_by_key(|flight| flight.number);
+        let behind = last.is_some();
+        if let Some(Flight { refused: Some((before, times)), .. }) = last
+            && *before == class
+        {
+            *times += 1;
+            return true;
+        }
+        let Some(index) = self.flights.iter().position(Option::is_none) else { return false };
+        self.calls += 1;
+        self.flights[index] = Some(Flight::refusal((geometry, size), self.calls, class));
+        self.waiting += 1;
+        if !behind && !matches!(self.start(active, index, means), Ok(Start::Again)) {
+            self.remove(index);
+        }
+        true
+    }
+
     fn remove(&mut self, index: usize) -> Option<Flight> {
         let flight = self.flights[index].take()?;
         self.waiting -= usize::from(!flight.started);
+        self.under_way -= usize::from(flight.refused.is_none());
+        if let (Some(Combiner::User(_)), Some(place)) = (&flight.plan.combiner, self.users.get(index)) {
+            place.clear();
+        }
         self.drop_plan(&flight.plan);
         Some(flight)
     }
@@ -187,15 +260,32 @@ impl Collectives {
     }
 
     fn start<P: Port>(&mut self, active: &mut Active<P>, index: usize, means: Means<'_, P>) -> Result<Start> {
+        let Some(flight) = &mut self.flights[index] else { return Ok(Start::Started) };
+        if let Some((class, times)) = &mut flight.refused {
+            while *times > 0 {
+                match active.abandon(flight.geometry, *class as u16, means.0.ended(NOBODYS)) {
+                    Err(CollectError::Again) => return Ok(Start::Again),
+                    // Without the geometry, or a member, nobody waits for this.
+                    _ => *times -= 1,
+                }
+            }
+            return Ok(Start::Refused);
+        }
         let Some(flight) = &self.flights[index] else { return Ok(Start::Started) };
         let plan = &flight.plan;
+        let reducer = match &plan.combiner {
+            None => None,
+            Some(Combiner::Known(reducer)) => Some(*reducer),
+            Some(Combiner::User(user)) => self.users.get(index).and_then(|place| place.reducer(user)),
+        };
         let mut collect = Collect {
             root: plan.root,
             blocks: self.sizes(plan.blocks, flight.size)?,
             sources: self.sizes(plan.sources, flight.size)?,
             known_blocks: plan.known_blocks,
-            reducer: plan.reducer,
+            reducer,
             in_place: plan.in_place,
+            scratch_limit: self.scratch_limit,
             ..Collect::new(flight.geometry, plan.what, means.0.ended(flight.cookie))
         };
         let work = match active.scratch_len(&collect) {
@@ -254,12 +344,20 @@ impl Collectives {
             after = number;
             let place = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.number == number);
             let Some(index) = self.flights.iter().position(place) else { return };
-            let Some(&Flight { request, .. }) = self.flights[index].as_ref() else { return };
-            if let Err(error) = self.start(active, index, means) {
-                self.remove(index);
-                requests.complete(request, Status::failed(error));
+            match self.start(active, index, means) {
+                Ok(Start::Refused) => drop(self.remove(index)),
+                Ok(_) => {}
+                Err(error) => self.give_up(index, error, requests),
             }
         }
+    }
+
+    /// A call that waited for its turn cannot be: the others are told instead.
+    fn give_up(&mut self, index: usize, error: Error, requests: &mut Requests) {
+        let Some(Flight { geometry, size, request, number, .. }) = self.remove(index) else { return };
+        self.flights[index] = Some(Flight::refusal((geometry, size), number, error.class()));
+        self.waiting += 1;
+        requests.complete(request, Status::failed(error));
     }
 
     /// The collective with this request is over: its result goes where it belongs. Returns its status.

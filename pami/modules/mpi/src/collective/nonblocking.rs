@@ -31,6 +31,29 @@ impl<N: Node> Communicator<N> {
         if root < self.size() { Ok(root == self.rank()) } else { Err(Error::Root(root)) }
     }
 
+    /// Makes a call; if it cannot be, no process waits for it in vain (SPEC R-4).
+    pub(super) fn whole(&self, call: impl FnOnce() -> Result<Request>) -> Result<Request> {
+        call().inspect_err(|error| self.refuse(*error))
+    }
+
+    /// This process cannot take its part in the next collective, for this reason: all processes hear its class.
+    pub(crate) fn refuse(&self, error: Error) {
+        let note = || {
+            self.enter(|active, state| {
+                let handling = self.library.handling.get().ok_or(Error::Finalized)?;
+                let State { collectives, protocols, .. } = &mut *state;
+                let means = (handling, protocols.as_ref().ok_or(Error::Finalized)?);
+                let noted = collectives.refuse(active, (self.geometry(), self.size()), error.class(), means);
+                if collectives.are_waiting() {
+                    self.library.lane(self.context().into())?.collecting.store(true, Ordering::Relaxed);
+                }
+                Ok(noted)
+            })
+        };
+        // Of a communicator that is none nobody waits.
+        while note() == Ok(false) && self.library.rest(self.context().into()).is_ok() {}
+    }
+
     /// Calls a collective of the layer below.
     ///
     /// # Errors
@@ -67,7 +90,7 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Comm`], [`Error::NoMem`].
     pub fn ibarrier(&self) -> Result<Request> {
-        self.launch(|_| Ok(Plan::new(Collective::Barrier)))
+        self.whole(|| self.launch(|_| Ok(Plan::new(Collective::Barrier))))
     }
 
     /// `MPI_Ibcast`: the root's data, to all.
@@ -75,15 +98,17 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Root`], [`Error::Type`], [`Error::Comm`], [`Error::NoMem`].
     pub fn ibcast(&self, data: &Data, root: u32) -> Result<Request> {
-        let is_root = self.is_root(root)?;
-        let side = Side::new(data, is_root, !is_root)?;
-        self.launch(|_| {
-            Ok(Plan {
-                root,
-                in_place: true,
-                blocks: Sizes::Equal(data.bytes()),
-                receive: Some(side),
-                ..Plan::new(Collective::Broadcast)
+        self.whole(|| {
+            let is_root = self.is_root(root)?;
+            let side = Side::new(data, is_root, !is_root)?;
+            self.launch(|_| {
+                Ok(Plan {
+                    root,
+                    in_place: true,
+                    blocks: Sizes::Equal(data.bytes()),
+                    receive: Some(side),
+                    ..Plan::new(Collective::Broadcast)
+                })
             })
         })
     }
@@ -99,20 +124,23 @@ impl<N: Node> Communicator<N> {
         receive: Option<&Data>,
         root: u32,
     ) -> Result<Request> {
-        let (is_root, send) = (self.is_root(root)?, send.into().data());
-        let receive = if is_root { Some(receive.ok_or(NO_BUFFER)?) } else { None };
-        let block = send.or(receive).ok_or(NOT_IN_PLACE)?.bytes();
-        same(block, receive.map_or(block, Data::bytes))?;
-        let into = receive.map(|block| Side::blocks(block, self.size(), send.is_none(), true));
-        let (from, into) = (send.map(|data| Side::new(data, true, false)).transpose()?, into.transpose()?);
-        self.launch(|_| {
-            Ok(Plan {
-                root,
-                in_place: send.is_none(),
-                blocks: Sizes::Equal(block),
-                send: from,
-                receive: into,
-                ..Plan::new(Collective::Gather)
+        self.whole(|| {
+            let (is_root, send) = (self.is_root(root)?, send.into().data());
+            let receive = if is_root { Some(receive.ok_or(NO_BUFFER)?) } else { None };
+            let block = send.or(receive).ok_or(NOT_IN_PLACE)?.bytes();
+            same(block, receive.map_or(block, Data::bytes))?;
+            let into = receive.map(|block| Side::blocks(block, self.size(), send.is_none(), true));
+            let (from, into) =
+                (send.map(|data| Side::new(data, true, false)).transpose()?, into.transpose()?);
+            self.launch(|_| {
+                Ok(Plan {
+                    root,
+                    in_place: send.is_none(),
+                    blocks: Sizes::Equal(block),
+                    send: from,
+                    receive: into,
+                    ..Plan::new(Collective::Gather)
+                })
             })
         })
     }
@@ -127,24 +155,26 @@ impl<N: Node> Communicator<N> {
         receive: Option<Blocks>,
         root: u32,
     ) -> Result<Request> {
-        let (is_root, send) = (self.is_root(root)?, send.into().data());
-        let from = send.map(|data| Side::new(data, true, false)).transpose()?;
-        let plan = Plan {
-            root,
-            in_place: send.is_none(),
-            known_blocks: false,
-            send: from,
-            ..Plan::new(Collective::Gather)
-        };
-        if !is_root {
-            let own = send.ok_or(NOT_IN_PLACE)?.bytes();
-            return self.launch(|_| Ok(Plan { blocks: Sizes::Own(own, root), ..plan }));
-        }
-        let (receive, size) = (receive.ok_or(NO_BUFFER)?, self.size());
-        self.check_own(send, receive)?;
-        self.launch(|state| {
-            let (list, into) = keep(state, size, receive, send.is_none(), true)?;
-            Ok(Plan { blocks: Sizes::Listed(list), receive: Some(into), ..plan })
+        self.whole(|| {
+            let (is_root, send) = (self.is_root(root)?, send.into().data());
+            let from = send.map(|data| Side::new(data, true, false)).transpose()?;
+            let plan = Plan {
+                root,
+                in_place: send.is_none(),
+                known_blocks: false,
+                send: from,
+                ..Plan::new(Collective::Gather)
+            };
+            if !is_root {
+                let own = send.ok_or(NOT_IN_PLACE)?.bytes();
+                return self.launch(|_| Ok(Plan { blocks: Sizes::Own(own, root), ..plan }));
+            }
+            let (receive, size) = (receive.ok_or(NO_BUFFER)?, self.size());
+            self.check_own(send, receive)?;
+            self.launch(|state| {
+                let (list, into) = keep(state, size, receive, send.is_none(), true)?;
+                Ok(Plan { blocks: Sizes::Listed(list), receive: Some(into), ..plan })
+            })
         })
     }
 
@@ -158,20 +188,22 @@ impl<N: Node> Communicator<N> {
         receive: impl Into<Operand<'a>>,
         root: u32,
     ) -> Result<Request> {
-        let (is_root, receive) = (self.is_root(root)?, receive.into().data());
-        let send = if is_root { Some(send.ok_or(NO_BUFFER)?) } else { None };
-        let block = receive.or(send).ok_or(NOT_IN_PLACE)?.bytes();
-        same(send.map_or(block, Data::bytes), block)?;
-        let from = send.map(|block| Side::blocks(block, self.size(), true, false)).transpose()?;
-        let into = receive.map(|data| Side::new(data, false, true)).transpose()?;
-        self.launch(|_| {
-            Ok(Plan {
-                root,
-                in_place: receive.is_none(),
-                blocks: Sizes::Equal(block),
-                send: from,
-                receive: into,
-                ..Plan::new(Collective::Scatter)
+        self.whole(|| {
+            let (is_root, receive) = (self.is_root(root)?, receive.into().data());
+            let send = if is_root { Some(send.ok_or(NO_BUFFER)?) } else { None };
+            let block = receive.or(send).ok_or(NOT_IN_PLACE)?.bytes();
+            same(send.map_or(block, Data::bytes), block)?;
+            let from = send.map(|block| Side::blocks(block, self.size(), true, false)).transpose()?;
+            let into = receive.map(|data| Side::new(data, false, true)).transpose()?;
+            self.launch(|_| {
+                Ok(Plan {
+                    root,
+                    in_place: receive.is_none(),
+                    blocks: Sizes::Equal(block),
+                    send: from,
+                    receive: into,
+                    ..Plan::new(Collective::Scatter)
+                })
             })
         })
     }
@@ -186,24 +218,26 @@ impl<N: Node> Communicator<N> {
         receive: impl Into<Operand<'a>>,
         root: u32,
     ) -> Result<Request> {
-        let (is_root, receive) = (self.is_root(root)?, receive.into().data());
-        let into = receive.map(|data| Side::new(data, false, true)).transpose()?;
-        let plan = Plan {
-            root,
-            in_place: receive.is_none(),
-            known_blocks: false,
-            receive: into,
-            ..Plan::new(Collective::Scatter)
-        };
-        if !is_root {
-            let own = receive.ok_or(NOT_IN_PLACE)?.bytes();
-            return self.launch(|_| Ok(Plan { blocks: Sizes::Own(own, root), ..plan }));
-        }
-        let (send, size) = (send.ok_or(NO_BUFFER)?, self.size());
-        self.check_own(receive, send)?;
-        self.launch(|state| {
-            let (list, from) = keep(state, size, send, true, false)?;
-            Ok(Plan { blocks: Sizes::Listed(list), send: Some(from), ..plan })
+        self.whole(|| {
+            let (is_root, receive) = (self.is_root(root)?, receive.into().data());
+            let into = receive.map(|data| Side::new(data, false, true)).transpose()?;
+            let plan = Plan {
+                root,
+                in_place: receive.is_none(),
+                known_blocks: false,
+                receive: into,
+                ..Plan::new(Collective::Scatter)
+            };
+            if !is_root {
+                let own = receive.ok_or(NOT_IN_PLACE)?.bytes();
+                return self.launch(|_| Ok(Plan { blocks: Sizes::Own(own, root), ..plan }));
+            }
+            let (send, size) = (send.ok_or(NO_BUFFER)?, self.size());
+            self.check_own(receive, send)?;
+            self.launch(|state| {
+                let (list, from) = keep(state, size, send, true, false)?;
+                Ok(Plan { blocks: Sizes::Listed(list), send: Some(from), ..plan })
+            })
         })
     }
 
@@ -212,18 +246,20 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Buffer`], [`Error::Truncate`], [`Error::Type`], [`Error::Comm`], [`Error::NoMem`].
     pub fn iallgather<'a>(&self, send: impl Into<Operand<'a>>, receive: &Data) -> Result<Request> {
-        let send = send.into().data();
-        let block = receive.bytes();
-        same(send.map_or(block, Data::bytes), block)?;
-        let into = Side::blocks(receive, self.size(), send.is_none(), true)?;
-        let from = send.map(|data| Side::new(data, true, false)).transpose()?;
-        self.launch(|_| {
-            Ok(Plan {
-                in_place: send.is_none(),
-                blocks: Sizes::Equal(block),
-                send: from,
-                receive: Some(into),
-                ..Plan::new(Collective::Allgather)
+        self.whole(|| {
+            let send = send.into().data();
+            let block = receive.bytes();
+            same(send.map_or(block, Data::bytes), block)?;
+            let into = Side::blocks(receive, self.size(), send.is_none(), true)?;
+            let from = send.map(|data| Side::new(data, true, false)).transpose()?;
+            self.launch(|_| {
+                Ok(Plan {
+                    in_place: send.is_none(),
+                    blocks: Sizes::Equal(block),
+                    send: from,
+                    receive: Some(into),
+                    ..Plan::new(Collective::Allgather)
+                })
             })
         })
     }
@@ -233,17 +269,19 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// As [`iallgather`](Self::iallgather).
     pub fn iallgatherv<'a>(&self, send: impl Into<Operand<'a>>, receive: Blocks) -> Result<Request> {
-        let (send, size) = (send.into().data(), self.size());
-        let from = send.map(|data| Side::new(data, true, false)).transpose()?;
-        self.check_own(send, receive)?;
-        self.launch(|state| {
-            let (list, into) = keep(state, size, receive, send.is_none(), true)?;
-            Ok(Plan {
-                in_place: send.is_none(),
-                blocks: Sizes::Listed(list),
-                send: from,
-                receive: Some(into),
-                ..Plan::new(Collective::Allgather)
+        self.whole(|| {
+            let (send, size) = (send.into().data(), self.size());
+            let from = send.map(|data| Side::new(data, true, false)).transpose()?;
+            self.check_own(send, receive)?;
+            self.launch(|state| {
+                let (list, into) = keep(state, size, receive, send.is_none(), true)?;
+                Ok(Plan {
+                    in_place: send.is_none(),
+                    blocks: Sizes::Listed(list),
+                    send: from,
+                    receive: Some(into),
+                    ..Plan::new(Collective::Allgather)
+                })
             })
         })
     }
@@ -253,19 +291,21 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// As [`iallgather`](Self::iallgather).
     pub fn ialltoall<'a>(&self, send: impl Into<Operand<'a>>, receive: &Data) -> Result<Request> {
-        let (send, size) = (send.into().data(), self.size());
-        let block = receive.bytes();
-        same(send.map_or(block, Data::bytes), block)?;
-        let into = Side::blocks(receive, size, send.is_none(), true)?;
-        let from = send.map(|data| Side::blocks(data, size, true, false)).transpose()?;
-        self.launch(|_| {
-            Ok(Plan {
-                in_place: send.is_none(),
-                blocks: Sizes::Equal(block),
-                sources: Sizes::Equal(block),
-                send: from,
-                receive: Some(into),
-                ..Plan::new(Collective::Alltoall)
+        self.whole(|| {
+            let (send, size) = (send.into().data(), self.size());
+            let block = receive.bytes();
+            same(send.map_or(block, Data::bytes), block)?;
+            let into = Side::blocks(receive, size, send.is_none(), true)?;
+            let from = send.map(|data| Side::blocks(data, size, true, false)).transpose()?;
+            self.launch(|_| {
+                Ok(Plan {
+                    in_place: send.is_none(),
+                    blocks: Sizes::Equal(block),
+                    sources: Sizes::Equal(block),
+                    send: from,
+                    receive: Some(into),
+                    ..Plan::new(Collective::Alltoall)
+                })
             })
         })
     }
@@ -276,24 +316,26 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// As [`iallgather`](Self::iallgather).
     pub fn ialltoallv(&self, send: Option<Blocks>, receive: Blocks) -> Result<Request> {
-        let size = self.size();
-        self.launch(|state| {
-            let (sources, into) = keep(state, size, receive, send.is_none(), true)?;
-            let plan = Plan {
-                known_blocks: false,
-                blocks: Sizes::Listed(sources),
-                sources: Sizes::Listed(sources),
-                receive: Some(into),
-                ..Plan::new(Collective::Alltoall)
-            };
-            let Some(send) = send else { return Ok(Plan { in_place: true, ..plan }) };
-            match keep(state, size, send, true, false) {
-                Ok((list, from)) => Ok(Plan { blocks: Sizes::Listed(list), send: Some(from), ..plan }),
-                Err(error) => {
-                    state.collectives.drop_plan(&plan);
-                    Err(error)
+        self.whole(|| {
+            let size = self.size();
+            self.launch(|state| {
+                let (sources, into) = keep(state, size, receive, send.is_none(), true)?;
+                let plan = Plan {
+                    known_blocks: false,
+                    blocks: Sizes::Listed(sources),
+                    sources: Sizes::Listed(sources),
+                    receive: Some(into),
+                    ..Plan::new(Collective::Alltoall)
+                };
+                let Some(send) = send else { return Ok(Plan { in_place: true, ..plan }) };
+                match keep(state, size, send, true, false) {
+                    Ok((list, from)) => Ok(Plan { blocks: Sizes::Listed(list), send: Some(from), ..plan }),
+                    Err(error) => {
+                        state.collectives.drop_plan(&plan);
+                        Err(error)
+                    }
                 }
-            }
+            })
         })
     }
 

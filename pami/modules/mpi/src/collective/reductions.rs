@@ -31,14 +31,14 @@ impl<N: Node> Communicator<N> {
         stores: bool,
     ) -> Result<Request> {
         alike(send, receive, receive.count())?;
-        let reducer = op.reducer(receive.datatype())?;
+        let combiner = op.combiner(receive.datatype())?;
         let from = send.map(|data| Side::new(data, true, false)).transpose()?;
         let into = Side::new(receive, send.is_none(), stores)?;
         self.launch(|_| {
             Ok(Plan {
                 in_place: send.is_none(),
                 blocks: Sizes::Equal(receive.count()),
-                reducer: Some(reducer),
+                combiner: Some(combiner),
                 send: from,
                 receive: Some(into),
                 ..Plan::new(what)
@@ -58,29 +58,31 @@ impl<N: Node> Communicator<N> {
         op: Op,
         root: u32,
     ) -> Result<Request> {
-        let (is_root, send) = (self.is_root(root)?, send.into().data());
-        let receive = if is_root { receive } else { None };
-        if is_root && receive.is_none() {
-            return Err(Error::Arg("the root's buffer is missing"));
-        }
-        let operand = send.or(receive);
-        let operand =
-            operand.ok_or(Error::Arg("only the root of a collective with a root works in place"))?;
-        if let Some(receive) = receive {
-            alike(send, receive, receive.count())?;
-        }
-        let reducer = op.reducer(operand.datatype())?;
-        let from = send.map(|data| Side::new(data, true, false)).transpose()?;
-        let into = receive.map(|data| Side::new(data, send.is_none(), true)).transpose()?;
-        self.launch(|_| {
-            Ok(Plan {
-                root,
-                in_place: send.is_none(),
-                blocks: Sizes::Equal(operand.count()),
-                reducer: Some(reducer),
-                send: from,
-                receive: into,
-                ..Plan::new(Collective::Reduce)
+        self.whole(|| {
+            let (is_root, send) = (self.is_root(root)?, send.into().data());
+            let receive = if is_root { receive } else { None };
+            if is_root && receive.is_none() {
+                return Err(Error::Arg("the root's buffer is missing"));
+            }
+            let operand = send.or(receive);
+            let operand =
+                operand.ok_or(Error::Arg("only the root of a collective with a root works in place"))?;
+            if let Some(receive) = receive {
+                alike(send, receive, receive.count())?;
+            }
+            let combiner = op.combiner(operand.datatype())?;
+            let from = send.map(|data| Side::new(data, true, false)).transpose()?;
+            let into = receive.map(|data| Side::new(data, send.is_none(), true)).transpose()?;
+            self.launch(|_| {
+                Ok(Plan {
+                    root,
+                    in_place: send.is_none(),
+                    blocks: Sizes::Equal(operand.count()),
+                    combiner: Some(combiner),
+                    send: from,
+                    receive: into,
+                    ..Plan::new(Collective::Reduce)
+                })
             })
         })
     }
@@ -90,7 +92,7 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Op`], [`Error::Count`], [`Error::Type`], [`Error::Comm`], [`Error::NoMem`].
     pub fn iallreduce<'a>(&self, send: impl Into<Operand<'a>>, receive: &Data, op: Op) -> Result<Request> {
-        self.vectors(Collective::Allreduce, send.into().data(), receive, op, true)
+        self.whole(|| self.vectors(Collective::Allreduce, send.into().data(), receive, op, true))
     }
 
     /// `MPI_Iscan`: the vectors of the processes up to this one, combined.
@@ -98,7 +100,7 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// As [`iallreduce`](Self::iallreduce).
     pub fn iscan<'a>(&self, send: impl Into<Operand<'a>>, receive: &Data, op: Op) -> Result<Request> {
-        self.vectors(Collective::Scan, send.into().data(), receive, op, true)
+        self.whole(|| self.vectors(Collective::Scan, send.into().data(), receive, op, true))
     }
 
     /// `MPI_Iexscan`: the vectors of the processes before this one, combined. Rank 0's result is left as it is.
@@ -106,7 +108,7 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// As [`iallreduce`](Self::iallreduce).
     pub fn iexscan<'a>(&self, send: impl Into<Operand<'a>>, receive: &Data, op: Op) -> Result<Request> {
-        self.vectors(Collective::Exscan, send.into().data(), receive, op, self.rank() > 0)
+        self.whole(|| self.vectors(Collective::Exscan, send.into().data(), receive, op, self.rank() > 0))
     }
 
     /// Reductions of a block for each process.
@@ -119,7 +121,7 @@ impl<N: Node> Communicator<N> {
         counts: Option<&[usize]>,
     ) -> Result<Request> {
         alike(send, receive, total)?;
-        let reducer = op.reducer(receive.datatype())?;
+        let combiner = op.combiner(receive.datatype())?;
         let result = receive.displaced(0, own)?;
         let into = match send {
             // The operand is in the receive buffer, and the result in front of it.
@@ -134,7 +136,7 @@ impl<N: Node> Communicator<N> {
             Ok(Plan {
                 in_place: send.is_none(),
                 blocks: list.map_or(Sizes::Equal(own), Sizes::Listed),
-                reducer: Some(reducer),
+                combiner: Some(combiner),
                 send: from,
                 receive: Some(into),
                 ..Plan::new(Collective::ReduceScatter)
@@ -155,11 +157,13 @@ impl<N: Node> Communicator<N> {
         counts: &[usize],
         op: Op,
     ) -> Result<Request> {
-        let own = counts.get(self.rank() as usize);
-        let own = *own.ok_or(Error::Arg("there must be a count for each process"))?;
-        let total = counts.iter().try_fold(0usize, |sum, &count| sum.checked_add(count));
-        let total = total.ok_or(Error::Count(usize::MAX))?;
-        self.scattered(send.into().data(), receive, op, (own, total), Some(counts))
+        self.whole(|| {
+            let own = counts.get(self.rank() as usize);
+            let own = *own.ok_or(Error::Arg("there must be a count for each process"))?;
+            let total = counts.iter().try_fold(0usize, |sum, &count| sum.checked_add(count));
+            let total = total.ok_or(Error::Count(usize::MAX))?;
+            self.scattered(send.into().data(), receive, op, (own, total), Some(counts))
+        })
     }
 
     /// `MPI_Ireduce_scatter_block`: as [`ireduce_scatter`](Self::ireduce_scatter), with blocks of the length of `receive`.
@@ -172,8 +176,10 @@ impl<N: Node> Communicator<N> {
         receive: &Data,
         op: Op,
     ) -> Result<Request> {
-        let own = receive.count();
-        let total = own.checked_mul(self.size() as usize).ok_or(Error::Count(own))?;
-        self.scattered(send.into().data(), receive, op, (own, total), None)
+        self.whole(|| {
+            let own = receive.count();
+            let total = own.checked_mul(self.size() as usize).ok_or(Error::Count(own))?;
+            self.scattered(send.into().data(), receive, op, (own, total), None)
+        })
     }
 }

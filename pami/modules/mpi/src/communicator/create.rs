@@ -1,14 +1,20 @@
 //! Making communicators, and freeing them.
 
-use super::ids::{Agreed, Proposal, WORDS};
+use super::ids::{Agreed, IDS, Ids, Proposal, WORDS};
 use super::{Communicator, Entry, SELF};
 use crate::data::Data;
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
+use crate::lane::State;
+use crate::library::Library;
 use crate::message::{INTERNAL, Mode};
 use crate::op::Op;
+use core::sync::atomic::Ordering::Relaxed;
 use pami::client::Node;
-use pami::{GeometryError, GeometryId, NewGeometry, Shared, WORLD};
+use pami::{Active, GeometryError, GeometryId, NewGeometry, Shared, WORLD};
+
+/// Bytes that a thread needs to make a communicator: what it brings, and what all bring.
+pub(crate) const AGREEMENT_BYTES: usize = 2 * size_of::<Proposal>();
 
 /// The color of a process that wants no part of a split (`MPI_UNDEFINED`).
 pub const UNDEFINED: i32 = -32766;
@@ -19,7 +25,7 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Comm`].
     pub fn group(&self) -> Result<Group> {
-        self.enter(|_, state| Ok(self.entry(state)?.group))
+        self.enter(|_, state| Ok(self.entry(state)?.group.clone()))
     }
 
     /// `MPI_Comm_compare`.
@@ -39,14 +45,22 @@ impl<N: Node> Communicator<N> {
     /// it.
     ///
     /// # Errors
-    /// [`Error::NoMem`] without room at one of them, [`Error::NodeDead`]; [`Error::Callback`] of an attribute.
+    /// [`Error::NoMem`] without room at one of them, [`Error::NodeDead`]; [`Error::Callback`] of an attribute. Where
+    /// another process fails, [`Error::Elsewhere`].
     pub fn dup(&self) -> Result<Self> {
-        let new = self.create(&self.group()?)?.ok_or(Error::Group)?;
-        let new = new.with_grid(self.grid()?)?;
-        match self.copy_attributes(&new) {
-            Ok(()) => Ok(new),
+        let (group, grid) = (self.group()?, self.grid()?);
+        // Nobody's, until there is one to have them.
+        let shade = Self { slot: u16::MAX, generation: self.library.shades.fetch_add(1, Relaxed), ..*self };
+        let copied = self.copy_attributes(&shade);
+        match self.make(copied.map(|()| group), |memory| self.combine(memory)) {
+            Ok(new) => {
+                let new = new.ok_or(Error::Group)?.with_grid(grid)?;
+                shade.move_attributes(&new);
+                Ok(new)
+            }
             Err(error) => {
-                new.free()?;
+                // What a delete function says of what never was does not matter.
+                shade.delete_attributes().ok();
                 Err(error)
             }
         }
@@ -62,7 +76,8 @@ impl<N: Node> Communicator<N> {
         let own = self.group()?;
         let inside =
             (0..group.size()).all(|rank| group.task(rank).and_then(|task| own.rank_of(task)).is_some());
-        self.make(group, inside, |memory| self.combine(memory))
+        let group = if inside { Ok(group.clone()) } else { Err(Error::Group) };
+        self.make(group, |memory| self.combine(memory))
     }
 
     /// `MPI_Comm_create_group`: as [`create`](Self::create), and only the processes of the group call it. The tag
@@ -79,7 +94,7 @@ impl<N: Node> Communicator<N> {
         if group.rank_of(self.library.node.task()).is_none() {
             return Ok(None);
         }
-        self.make(group, true, |memory| self.combine_in_group(group, &own, tag, memory))
+        self.make(Ok(group.clone()), |memory| self.combine_in_group(group, &own, tag, memory))
     }
 
     /// `MPI_Comm_split`: the processes with the same color, in the order of their keys and then of their ranks here.
@@ -88,22 +103,29 @@ impl<N: Node> Communicator<N> {
     /// # Errors
     /// [`Error::Arg`] for another negative color; others as [`dup`](Self::dup).
     pub fn split(&self, color: i32, key: i32) -> Result<Option<Self>> {
-        if color < 0 && color != UNDEFINED {
-            return Err(Error::Arg("the color of a split is negative: name one from 0 on, or UNDEFINED"));
-        }
         let size = self.size();
-        let memory = self.library.take_spare(8 + 8 * size as usize)?;
-        let group = self.group_of_color(color, key, &memory);
+        let memory = if color < 0 && color != UNDEFINED {
+            Err(Error::Arg("the color of a split is negative: name one from 0 on, or UNDEFINED"))
+        } else {
+            self.library.take_spare(8 + 8 * size as usize)
+        };
+        // All bring their color first: those who cannot, say so there.
+        let memory = memory.inspect_err(|error| self.refuse(*error))?;
+        let brought = self.bring(color, key, &memory);
+        let group = brought.map(|()| self.group_of_color(color, &memory));
         self.library.give_spare(memory);
-        let group = group?;
         // One number does for all colors, since they do not meet.
-        self.make(&group, true, |memory| self.combine(memory))
+        self.make(group?, |memory| self.combine(memory))
     }
 
-    fn group_of_color(&self, color: i32, key: i32, memory: &Shared) -> Result<Group> {
+    fn bring(&self, color: i32, key: i32, memory: &Shared) -> Result<()> {
         let mine = Data::of::<i32>(memory, 0, 2)?;
         mine.write(&[color, key])?;
-        self.allgather(&mine, &Data::of::<i32>(memory, 8, 2)?)?;
+        self.allgather(&mine, &Data::of::<i32>(memory, 8, 2)?)
+    }
+
+    /// The processes of a color, of what all brought.
+    fn group_of_color(&self, color: i32, memory: &Shared) -> Result<Group> {
         let brought = |rank: u32| {
             let mut words = [UNDEFINED; 2];
             // It has room for all ranks.
@@ -124,23 +146,44 @@ impl<N: Node> Communicator<N> {
     }
 
     /// Agrees on a number, by what `combine` makes of everybody's proposals in the memory's front, and makes the
-    /// communicator.
-    fn make(
-        &self,
-        group: &Group,
-        good: bool,
-        mut combine: impl FnMut(&Shared) -> Result<()>,
-    ) -> Result<Option<Self>> {
-        let parent = self.id.0;
-        let library = self.library;
+    /// communicator of a group. What can be lacking here is kept before, so that nothing is lacking afterwards; who lacks it
+    /// or has no group takes part in the agreement, and all fail (SPEC R-4).
+    fn make(&self, group: Result<Group>, combine: impl FnMut(&Shared) -> Result<()>) -> Result<Option<Self>> {
+        let (library, parent) = (self.library, self.id.0);
         library.release_unused();
-        if !library.ids.lock().seek(parent) {
-            return Err(Error::NoMem { what: "threads that make communicators", limit: 16 });
+        while !library.ids.lock().seek(parent) {
+            library.rest(self.context().into())?;
         }
-        let memory = library.take_spare(2 * size_of::<Proposal>())?;
+        let ready = group.and_then(|group| library.reserve().map(|()| group));
+        let agreed = self.agree(ready.as_ref().err().map(Error::class), combine);
+        library.ids.lock().found(parent);
+        let (group, id) = match (ready, agreed) {
+            (Ok(group), Ok(id)) => (group, id),
+            (Ok(_), Err(error)) => {
+                library.give_back(None);
+                return Err(error);
+            }
+            (Err(error), Ok(id)) => {
+                library.ids.lock().release(id);
+                return Err(error);
+            }
+            (Err(error), Err(_)) => return Err(error),
+        };
+        let Some(rank) = group.rank_of(library.node.task()) else {
+            library.give_back(None);
+            library.ids.lock().release(id);
+            return Ok(None);
+        };
+        self.make_geometry(group, GeometryId(id), rank).map(Some)
+    }
+
+    /// Agrees on a number; it is in use then.
+    fn agree(&self, failed: Option<Class>, mut combine: impl FnMut(&Shared) -> Result<()>) -> Result<u32> {
+        let library = self.library;
+        // As many as there can be seekers.
+        let memory = library.proposals.lock().pop().ok_or(Error::Finalized)?;
         let agreed = loop {
-            let room = good && library.has_room();
-            let mine = library.ids.lock().propose(parent, room);
+            let mine = library.ids.lock().propose(self.id.0, failed);
             let all = Data::of::<u64>(&memory, 0, WORDS)
                 .and_then(|data| data.write(&mine))
                 .map_err(Error::from)
@@ -156,43 +199,59 @@ impl<N: Node> Communicator<N> {
                     Agreed::Again => {}
                     Agreed::Id(id) => break Ok(id),
                     Agreed::Full => {
-                        break Err(Error::NoMem { what: "communicators", limit: super::ids::IDS });
+                        break Err(Error::NoMem { what: "communicators of all contexts", limit: IDS });
                     }
+                    Agreed::Failed(class) => break Err(Error::Elsewhere(class)),
                 },
                 Err(error) => {
-                    let _ = ids.agree(&mine, &[0; WORDS]);
+                    ids.give_up(&mine);
                     break Err(error);
                 }
             }
         };
-        library.ids.lock().found(parent);
-        library.give_spare(memory);
-        if !good {
-            agreed?;
-            return Err(Error::Group);
-        }
-        let id = agreed?;
-        let Some(rank) = group.rank_of(library.node.task()) else {
-            library.ids.lock().release(id);
-            return Ok(None);
-        };
-        self.make_geometry(group, GeometryId(id), rank).map(Some)
+        let _ = library.proposals.lock().push(memory);
+        agreed
     }
 
-    fn make_geometry(&self, group: &Group, id: GeometryId, rank: u32) -> Result<Self> {
+    /// Makes a communicator for which everything was kept.
+    fn make_geometry(&self, group: Group, id: GeometryId, rank: u32) -> Result<Self> {
         let library = self.library;
         let lane = (id.0 as usize % library.lanes.len()) as u8;
-        let (slot, generation, mut request) = library.enter(lane.into(), |active, state| {
-            let members = library.lists.lock().members(group, active.population(), lane)?;
-            let request = state.requests.open(None)?;
-            let (slot, generation) = state.communicators.add(Entry { members, group: *group, grid: None })?;
+        library.give_back(Some(lane.into()));
+        let size = group.size();
+        let begin = |active: &mut Active<N::Port>, state: &mut State| {
+            let members = group.members(active.population(), lane)?;
             let handling = library.handling.get().ok_or(Error::Finalized)?;
+            let request = state.requests.open_own(None)?;
             let done = handling.ended(state.requests.cookie(request));
-            active.create_geometry(NewGeometry { id, members, domains: None, done })?;
-            Ok((slot, generation, state.requests.name(request)))
-        })?;
-        self.library().wait(&mut request)?;
-        Ok(Self { library, id, generation, rank, size: group.size(), lane, slot })
+            match active.create_geometry(NewGeometry { id, members, domains: None, done }) {
+                Ok(()) => {}
+                Err(GeometryError::Again) => {
+                    state.requests.free(request);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    state.requests.free(request);
+                    return Err(error.into());
+                }
+            }
+            let (slot, generation) =
+                state.communicators.add(Entry { members, group: group.clone(), grid: None })?;
+            Ok(Some((slot, generation, state.requests.name(request))))
+        };
+        let begun = library.retry(lane.into(), begin).inspect_err(|_| {
+            library.lanes[usize::from(lane)].state.lock().communicators.give_back();
+            library.ids.lock().release(id.0);
+        });
+        let (slot, generation, mut request) = begun?;
+        let new = Self { library, id, generation, rank, size, lane, slot };
+        match self.library().wait(&mut request) {
+            Ok(_) => Ok(new),
+            Err(error) => {
+                new.end()?;
+                Err(error)
+            }
+        }
     }
 
     /// Combines the words in the memory's front over all processes.
@@ -221,49 +280,81 @@ impl<N: Node> Communicator<N> {
             send(0)?;
             return receive(&words, 0);
         }
+        // Whoever fails, the others wait for what comes of it.
+        let mut outcome = Ok(());
+        let (mut all, mut one) = ([0; WORDS], [0; WORDS]);
+        words.read(&mut all)?;
         for rank in 1..group.size() {
-            receive(&other, rank)?;
-            let (mut all, mut one) = ([0; WORDS], [0; WORDS]);
-            words.read(&mut all)?;
-            other.read(&mut one)?;
-            words.write(&core::array::from_fn::<u64, WORDS, _>(|at| all[at] & one[at]))?;
+            match receive(&other, rank) {
+                Ok(()) => other.read(&mut one)?,
+                Err(error) => {
+                    one = Ids::failed(error.class());
+                    outcome = outcome.and(Err(error));
+                }
+            }
+            all.iter_mut().zip(one).for_each(|(all, one)| *all &= one);
         }
-        (1..group.size()).try_for_each(send)
+        words.write(&all)?;
+        (1..group.size()).fold(outcome, |outcome, rank| outcome.and(send(rank)))
     }
 
     /// `MPI_Comm_free`: all call it, after their last collective of it. Messages that are under way still arrive.
     ///
     /// # Errors
-    /// [`Error::Comm`] for the world and self, and for one that was freed; [`Error::Callback`] of an attribute, and
-    /// the communicator stays.
+    /// [`Error::Comm`] for the world and self, and for one that was freed; [`Error::Callback`] of an attribute at this or
+    /// [`Error::Elsewhere`] of one at another process, and the communicator stays.
     pub fn free(&self) -> Result<()> {
         if self.id == WORLD || self.id == SELF {
             return Err(Error::Comm);
         }
-        self.delete_attributes()?;
-        self.meet()?;
-        loop {
-            let destroyed = self.enter(|active, _| match active.destroy_geometry(self.id) {
-                Ok(()) => Ok(true),
-                Err(GeometryError::Again | GeometryError::Busy(_)) => Ok(false),
-                Err(error) => Err(error.into()),
-            })?;
-            if destroyed {
-                break;
+        self.delete_attributes().inspect_err(|error| self.refuse(*error))?;
+        self.barrier()?;
+        self.end()
+    }
+
+    /// Ends it here.
+    fn end(&self) -> Result<()> {
+        self.library.retry(self.context().into(), |active, state| {
+            match active.destroy_geometry(self.id) {
+                Ok(()) => {}
+                Err(GeometryError::Again | GeometryError::Busy(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
-            self.library.advance()?;
-        }
-        self.enter(|_, state| {
             state.communicators.remove(self.slot);
             state.messages.forget(self.id.0);
             state.messages.forget(self.id.0 | INTERNAL);
-            Ok(())
+            Ok(Some(()))
         })?;
-        let mut unused = self.library.unused.lock();
-        // As many as there are numbers.
-        let _ = unused.push(self.id.0);
-        drop(unused);
+        self.library.ids.lock().leave(self.id.0);
         self.library.release_unused();
         Ok(())
+    }
+}
+
+impl<N: Node> Library<N> {
+    /// Keeps a place for a communicator in each context: which one it will be in is not known.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    fn reserve(&self) -> Result<()> {
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if let Err(error) = lane.state.lock().communicators.reserve() {
+                self.lanes[..number].iter().for_each(|lane| lane.state.lock().communicators.give_back());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives these places back, but for that of one context.
+    fn give_back(&self, but: Option<usize>) {
+        let others = self.lanes.iter().enumerate().filter(|(number, _)| Some(*number) != but);
+        others.for_each(|(_, lane)| lane.state.lock().communicators.give_back());
+    }
+
+    /// Numbers of communicators that were freed, and that no request is of any more, can be used again.
+    fn release_unused(&self) {
+        let is_used = |id| self.lanes.iter().any(|lane| lane.state.lock().is_under_way(id));
+        self.ids.lock().release_left(is_used);
     }
 }

@@ -12,15 +12,14 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::lane::State;
 use crate::library::{Library, Mpi, fill};
-use crate::request::Request;
 use crate::settings::Settings;
 use pami::client::Node;
-use pami::collective::Collective;
 use pami::geometry::Members;
-use pami::{Active, Collect, CollectError, Done, Endpoint, GeometryId, NewGeometry, WORLD};
+use pami::{Active, Endpoint, GeometryId, NewGeometry, WORLD};
 
+pub(crate) use create::AGREEMENT_BYTES;
 pub use create::UNDEFINED;
-pub(crate) use ids::{IDS, Ids};
+pub(crate) use ids::{Ids, SEEKERS};
 
 /// The geometry of a communicator with only this task.
 pub(crate) const SELF: GeometryId = GeometryId(1);
@@ -33,7 +32,7 @@ pub struct Communicator<N: Node> {
     rank: u32,
     size: u32,
     lane: u8,
-    slot: u8,
+    slot: u16,
 }
 
 impl<N: Node> Clone for Communicator<N> {
@@ -68,16 +67,39 @@ struct Place {
 #[derive(Default)]
 pub(crate) struct Communicators {
     places: &'static mut [Place],
+    /// Places that are taken, or will be.
+    used: usize,
 }
 
 impl Communicators {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
-        let count = usize::from(settings.communicators.min(254));
-        Ok(Self { places: fill(node, count, || Place { generation: 0, entry: None })? })
+        let count = settings.communicators.into();
+        Ok(Self { places: fill(node, count, || Place { generation: 0, entry: None })?, used: 0 })
     }
 
-    /// Takes a place for a communicator: its number and generation.
-    pub(crate) fn add(&mut self, entry: Entry) -> Result<(u8, u32)> {
+    /// Keeps a place for [`add`](Self::add).
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(crate) fn reserve(&mut self) -> Result<()> {
+        let limit = self.places.len();
+        if self.used == limit {
+            return Err(Error::NoMem { what: "communicators", limit });
+        }
+        self.used += 1;
+        Ok(())
+    }
+
+    /// Nothing comes to a place that was kept.
+    pub(crate) fn give_back(&mut self) {
+        self.used -= 1;
+    }
+
+    /// Takes a place that was kept: its number and generation.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(crate) fn add(&mut self, entry: Entry) -> Result<(u16, u32)> {
         let limit = self.places.len();
         let mut places = (0..).zip(self.places.iter_mut());
         let free = places.find(|(_, place)| place.entry.is_none());
@@ -85,17 +107,11 @@ impl Communicators {
         place.entry = Some(entry);
         Ok((slot, place.generation))
     }
-}
-
-impl Communicators {
-    pub(crate) fn has_room(&self) -> bool {
-        self.places.iter().any(|place| place.entry.is_none())
-    }
 
     /// Frees a place.
-    pub(crate) fn remove(&mut self, slot: u8) {
+    pub(crate) fn remove(&mut self, slot: u16) {
         if let Some(place) = self.places.get_mut(usize::from(slot)) {
-            place.entry = None;
+            self.used -= usize::from(place.entry.take().is_some());
             place.generation = place.generation.wrapping_add(1);
         }
     }
@@ -157,53 +173,6 @@ impl<N: Node> Communicator<N> {
     pub(crate) fn endpoint(&self, state: &mut State, rank: u32) -> Result<Endpoint> {
         self.entry(state)?.members.endpoint(rank).ok_or(Error::Rank(rank.into()))
     }
-
-    /// Starts a collective of the layer below; `collect` makes it with its `done`, which completes the request that
-    /// this returns. While too many are in flight it waits.
-    ///
-    /// # Errors
-    /// [`Error::NoMem`] without a free request, or what is wrong with the collective.
-    pub(crate) fn begin(
-        &self,
-        mut collect: impl FnMut(Done<N::Port>) -> Result<Collect<N::Port>>,
-    ) -> Result<Request> {
-        loop {
-            let begun = self.enter(|active, state| {
-                // Those that were called before come first.
-                if state.collectives.has_waiting(self.id) {
-                    return Ok(None);
-                }
-                let Some(protocols) = &state.protocols else { return Err(Error::Finalized) };
-                let slot = state.requests.open(None)?;
-                let handling = self.library.handling.get().ok_or(Error::Finalized)?;
-                let begun = collect(handling.ended(state.requests.cookie(slot)))
-                    .map(|collect| protocols.collect(active, collect));
-                match begun {
-                    Ok(Ok(())) => return Ok(Some(state.requests.name(slot))),
-                    Ok(Err(CollectError::Again)) => state.requests.free(slot),
-                    Ok(Err(error)) => {
-                        state.requests.free(slot);
-                        return Err(error.into());
-                    }
-                    Err(error) => {
-                        state.requests.free(slot);
-                        return Err(error);
-                    }
-                }
-                Ok(None)
-            });
-            match begun? {
-                Some(request) => return Ok(request),
-                None => self.library.advance()?,
-            }
-        }
-    }
-
-    /// A barrier, of the library's own.
-    pub(crate) fn meet(&self) -> Result<()> {
-        let mut request = self.begin(|done| Ok(Collect::new(self.id, Collective::Barrier, done)))?;
-        self.library().wait(&mut request).map(drop)
-    }
 }
 
 impl<N: Node> Mpi<N> {
@@ -229,6 +198,8 @@ impl<N: Node> Mpi<N> {
         drop(ids);
         let mut request = library.enter(0, |active, state| {
             let population = active.population();
+            state.communicators.reserve()?;
+            state.communicators.reserve()?;
             let members = Members::world(population, 0..1)?;
             state.communicators.add(Entry {
                 members,
@@ -243,6 +214,6 @@ impl<N: Node> Mpi<N> {
             Ok(state.requests.name(slot))
         })?;
         self.wait(&mut request)?;
-        self.world().meet()
+        self.world().barrier()
     }
 }

@@ -5,7 +5,8 @@ use super::shape::Shape;
 use super::{Datatype, Kind, TypeError};
 
 /// A type that is being made.
-struct Draft {
+struct Draft<'a> {
+    types: &'a Types,
     handle: Handle,
     shape: Shape,
 }
@@ -34,9 +35,9 @@ fn joined(a: Run, b: Run) -> Option<Run> {
     (even && follows).then_some(Run { stride, count: a.count.checked_add(b.count)?, ..a })
 }
 
-impl Draft {
-    fn new(types: &Types) -> Result<Self, TypeError> {
-        Ok(Self { handle: types.claim()?, shape: Shape::EMPTY })
+impl<'a> Draft<'a> {
+    fn new(types: &'a Types) -> Result<Self, TypeError> {
+        Ok(Self { types, handle: types.claim()?, shape: Shape::EMPTY })
     }
 
     /// Adds a run behind the others, or to the last.
@@ -55,7 +56,7 @@ impl Draft {
             self.handle.shorten(last);
             run = one;
         }
-        self.handle.append(run)
+        self.types.append(&self.handle, run)
     }
 
     /// Adds the data of one element at `at`.
@@ -112,7 +113,7 @@ impl Draft {
     }
 
     fn finish(self) -> Result<Datatype, TypeError> {
-        self.handle.set_shape(self.shape.closed()?);
+        self.handle.close(self.shape.closed()?);
         Ok(Datatype(Kind::Derived(self.handle)))
     }
 }
@@ -124,7 +125,7 @@ fn same_length(a: usize, b: usize) -> Result<(), TypeError> {
 /// Constructors. Each takes other types and makes a new one, which is to be [committed](Datatype::commit) before it is
 /// communicated with.
 ///
-/// All fail with [`TypeError::Types`] if the pool is full, [`TypeError::Runs`] if the type has too many runs, and
+/// All fail with [`TypeError::Types`] if there are too many types, [`TypeError::Runs`] if they have too many runs, and
 /// [`TypeError::Overflow`].
 impl Types {
     /// `count` elements, one behind the other (`MPI_Type_contiguous`).

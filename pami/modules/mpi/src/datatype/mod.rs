@@ -33,9 +33,9 @@ pub enum TypeError {
         /// How many.
         limit: usize,
     },
-    /// The type falls into more runs than the settings allow.
+    /// All types together fall into more runs than the settings allow.
     Runs {
-        /// How many a type may have.
+        /// How many there may be.
         limit: usize,
     },
     /// A size or a bound is over what an `isize` holds.
@@ -59,7 +59,10 @@ impl fmt::Display for TypeError {
                 )
             }
             Self::Runs { limit } => {
-                write!(f, "the type has over {limit} runs: raise the settings' number of runs of a type")
+                write!(
+                    f,
+                    "types have over {limit} runs: free some, or raise the settings' number of runs of types"
+                )
             }
             Self::Overflow => f.write_str("the type's size or bounds are too large to be counted"),
             Self::Lists(a, b) => write!(f, "the lists have {a} and {b} entries: give as many of each"),

@@ -1,11 +1,9 @@
-//! Where derived types live: a pool of places, each with room for so many runs.
-//!
-//! A place is written by whoever claimed it and only read afterwards, until its last handle is dropped. Its fields are
-//! atomics so that this needs no lock; who hands a handle to another thread orders what was written before.
+//! Where derived types live: a [`pool`](crate::pool) of runs.
 
 use super::TypeError;
 use super::basic::Basic;
 use super::shape::Shape;
+use crate::pool::{self, Lacks, Memory, Pool};
 use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering};
 use pami::Node;
 
@@ -22,7 +20,7 @@ pub(super) struct Run {
 }
 
 /// A run that was or will be written.
-pub(super) struct RunPlace {
+pub(crate) struct RunPlace {
     offset: AtomicIsize,
     block: AtomicUsize,
     stride: AtomicIsize,
@@ -60,147 +58,120 @@ impl RunPlace {
     }
 }
 
-/// A place for a type.
-pub(super) struct Place {
-    /// Handles; 0: free.
-    handles: AtomicUsize,
+/// What is known of a type besides its runs.
+pub(crate) struct Known {
     committed: AtomicBool,
     shape: [AtomicIsize; Shape::WORDS],
-    used: AtomicUsize,
-    runs: &'static [RunPlace],
 }
 
-impl Place {
-    fn new(runs: &'static [RunPlace]) -> Self {
-        Self {
-            handles: AtomicUsize::new(0),
-            committed: AtomicBool::new(false),
-            shape: [const { AtomicIsize::new(0) }; Shape::WORDS],
-            used: AtomicUsize::new(0),
-            runs,
-        }
+impl Known {
+    const fn new() -> Self {
+        Self { committed: AtomicBool::new(false), shape: [const { AtomicIsize::new(0) }; Shape::WORDS] }
     }
 }
 
-/// The derived datatypes of one library: a fixed number of places. Its methods make new types of others.
-pub struct Types {
-    places: &'static [Place],
-    runs: usize,
-}
+/// The derived datatypes of one library: so many, with so many runs together. Its methods make new types of others.
+pub struct Types(Pool<RunPlace, Known>);
 
 impl Types {
-    /// A pool of `types` derived types with at most `runs` runs each, in the node's memory.
+    /// A pool of `types` derived types with `runs` runs together, in the node's memory.
     ///
     /// # Errors
     /// [`TypeError::Memory`].
     pub fn new<N: Node>(node: &N, types: usize, runs: usize) -> Result<Self, TypeError> {
-        let bytes = types.saturating_mul(size_of::<Place>() + runs.saturating_mul(size_of::<RunPlace>()));
-        let exhausted = TypeError::Memory { bytes };
-        let all = types.checked_mul(runs).ok_or(exhausted)?;
-        let mut rest: &'static [RunPlace] = node.memory(all, RunPlace::new).ok_or(exhausted)?;
-        let place = || {
-            let (own, others) = rest.split_at(runs.min(rest.len()));
-            rest = others;
-            Place::new(own)
-        };
-        Ok(Self { places: node.memory(types, place).ok_or(exhausted)?, runs })
+        Self::of_memory(node, types, runs)
+    }
+
+    fn of_memory(memory: &impl Memory, types: usize, runs: usize) -> Result<Self, TypeError> {
+        let exhausted = TypeError::Memory { bytes: Pool::<RunPlace, Known>::bytes(types, runs) };
+        let pool = Pool::new(memory, (types, Known::new), (runs, RunPlace::new));
+        pool.map(Self).ok_or(exhausted)
     }
 
     /// A pool without a node.
     #[cfg(test)]
     pub(crate) fn on_heap(types: usize, runs: usize) -> Self {
-        use std::{boxed::Box, vec::Vec};
-        let place = || Place::new(Box::leak((0..runs).map(|_| RunPlace::new()).collect::<Box<[_]>>()));
-        let places: Vec<_> = (0..types).map(|_| place()).collect();
-        Self { places: places.leak(), runs }
+        Self::of_memory(&pool::Heap, types, runs).unwrap()
     }
 
     /// Most derived types at a time.
     pub fn limit(&self) -> usize {
-        self.places.len()
+        self.0.limit()
     }
 
-    /// Most runs of a type.
+    /// Most runs of all types together.
     pub fn run_limit(&self) -> usize {
-        self.runs
+        self.0.cell_limit()
     }
 
     /// Derived types that are alive.
     pub fn alive(&self) -> usize {
-        self.places.iter().filter(|place| place.handles.load(Ordering::Relaxed) > 0).count()
+        self.0.used()
     }
 
     pub(super) fn claim(&self) -> Result<Handle, TypeError> {
-        let take = |place: &&Place| {
-            place.handles.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
-        let place = self.places.iter().find(take).ok_or(TypeError::Types { limit: self.limit() })?;
-        place.committed.store(false, Ordering::Relaxed);
-        place.used.store(0, Ordering::Relaxed);
-        Ok(Handle(place))
+        let handle = self.0.claim().map_err(|lacks| self.lacks(lacks))?;
+        handle.what().committed.store(false, Ordering::Relaxed);
+        Ok(Handle(handle))
+    }
+
+    /// Adds a run to a type behind its others.
+    pub(super) fn append(&self, to: &Handle, run: Run) -> Result<(), TypeError> {
+        let used = to.used();
+        to.0.lengthen(used + 1, |from, to| to.set(from.get())).map_err(|lacks| self.lacks(lacks))?;
+        if let Some(place) = to.0.cell(used) {
+            place.set(run);
+        }
+        Ok(())
+    }
+
+    fn lacks(&self, lacks: Lacks) -> TypeError {
+        match lacks {
+            Lacks::Places => TypeError::Types { limit: self.limit() },
+            Lacks::Cells => TypeError::Runs { limit: self.run_limit() },
+        }
     }
 }
 
-/// A claim on a place; the last one frees it.
-pub(super) struct Handle(&'static Place);
+/// A handle of a type.
+#[derive(Clone)]
+pub(super) struct Handle(pool::Handle<RunPlace, Known>);
 
 impl Handle {
     pub fn commit(&self) {
-        self.0.committed.store(true, Ordering::Relaxed);
+        self.0.what().committed.store(true, Ordering::Relaxed);
     }
 
     pub fn is_committed(&self) -> bool {
-        self.0.committed.load(Ordering::Relaxed)
+        self.0.what().committed.load(Ordering::Relaxed)
     }
 
     pub fn shape(&self) -> Shape {
-        Shape::from_words(self.0.shape.each_ref().map(|word| word.load(Ordering::Relaxed)))
+        Shape::from_words(self.0.what().shape.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
-    pub fn set_shape(&self, shape: Shape) {
-        for (place, word) in self.0.shape.iter().zip(shape.into_words()) {
+    /// The type is whole.
+    pub fn close(&self, shape: Shape) {
+        self.0.close();
+        for (place, word) in self.0.what().shape.iter().zip(shape.into_words()) {
             place.store(word, Ordering::Relaxed);
         }
     }
 
     /// Number of runs.
     pub fn used(&self) -> usize {
-        self.0.used.load(Ordering::Relaxed)
+        self.0.len()
     }
 
     pub fn run(&self, index: usize) -> Option<Run> {
-        (index < self.used()).then_some(())?;
-        self.0.runs.get(index).map(RunPlace::get)
+        self.0.cell(index).map(RunPlace::get)
     }
 
     pub fn shorten(&self, used: usize) {
-        self.0.used.store(used, Ordering::Relaxed);
-    }
-
-    /// Adds a run behind the others.
-    pub fn append(&self, run: Run) -> Result<(), TypeError> {
-        let used = self.used();
-        let place = self.0.runs.get(used).ok_or(TypeError::Runs { limit: self.0.runs.len() })?;
-        place.set(run);
-        self.shorten(used + 1);
-        Ok(())
+        self.0.shorten(used);
     }
 
     pub fn is_same(&self, other: &Self) -> bool {
-        core::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Clone for Handle {
-    fn clone(&self) -> Self {
-        self.0.handles.fetch_add(1, Ordering::Relaxed);
-        Self(self.0)
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // What was read through this handle was read before the place is claimed again.
-        self.0.handles.fetch_sub(1, Ordering::Release);
+        self.0.is_same(&other.0)
     }
 }

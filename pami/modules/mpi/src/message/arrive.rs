@@ -1,7 +1,7 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
 use super::At;
-use super::envelope::{CLEAR, Control, Envelope, MATCHED, OFFERED, Piece};
+use super::envelope::{CLEAR, Control, Envelope, MATCHED, OFFERED, Piece, REFUSED};
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -35,11 +35,12 @@ impl<P: Port> At<'_, P> {
             return Receive::Packets(self.handling.part(self.requests.cookie(slot)));
         }
         let len = if offered { 0 } else { message.total };
-        // Senders see to it that there is room: one that sends more than it has credit for has itself to blame.
+        self.messages.credited(origin, envelope.credit);
+        // Of what comes with its data senders never have more here than there is room for.
         let Some(place) = self.messages.unexpected.push(origin, envelope, len) else {
+            self.refuse(origin, envelope.sender.get());
             return Receive::Done;
         };
-        self.messages.credited(origin, envelope.credit);
         if offered {
             return Receive::Done;
         }
@@ -99,6 +100,7 @@ impl<P: Port> At<'_, P> {
         let (slot, origin) = (control.sender.get(), message.origin);
         match control.kind {
             MATCHED => self.acknowledged(origin, slot),
+            REFUSED => self.refused(origin, slot, control.len.get()),
             CLEAR => self.clear(origin, slot, control.receiver.get(), control.len.get()),
             // Credit, or nothing that is known.
             _ => {}

@@ -7,42 +7,81 @@ use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::library::{Library, Mpi, shared};
 use crate::request::Request;
-use heapless::Vec;
 use pami::Shared;
 use pami::client::Node;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes that a buffered message takes besides its data (`MPI_BSEND_OVERHEAD`).
-pub const BSEND_OVERHEAD: usize = 8;
+/// Bytes that a buffered message takes besides its data, at most (`MPI_BSEND_OVERHEAD`).
+pub const BSEND_OVERHEAD: usize = 24;
 /// Memories for copies that are kept.
 pub(crate) const SPARES: usize = 32;
-/// Most buffered messages at a time.
-const PIECES: usize = 256;
 
-/// The attached buffer: parts of it hold messages until they are sent.
-#[derive(Default)]
-pub(crate) struct Attached {
-    memory: Option<Shared>,
-    /// First byte and length of each message, with the request that sends it.
-    pieces: Vec<(usize, usize, Request), PIECES>,
+/// In front of each piece of the attached buffer: a message that is being sent, or free bytes. Pieces follow each other from
+/// the buffer's front to its end.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Piece {
+    /// Bytes of it, this included.
+    len: u64,
+    /// The request that sends it; the null request of free bytes.
+    request: u64,
 }
 
+const HEADER: usize = size_of::<Piece>();
+
+/// The attached buffer. The application may not change it, and hurts itself only if it does.
+#[derive(Default)]
+pub(crate) struct Attached(Option<Shared>);
+
 impl Attached {
-    /// The first place with room for `len` bytes.
-    fn room(&self, len: usize) -> Option<usize> {
-        let memory = self.memory.as_ref()?.len();
-        let mut at = 0usize;
-        loop {
-            let end = at.checked_add(len).filter(|&end| end <= memory)?;
-            let meets = |&&(start, len, _): &&(usize, usize, Request)| start < end && at < start + len;
-            match self.pieces.iter().find(meets) {
-                Some(&(start, len, _)) => at = start + len,
-                None => return Some(at),
-            }
-        }
+    /// Bytes that pieces lie in.
+    fn len(memory: &Shared) -> usize {
+        memory.len() & !7
     }
 
-    fn forget_sent<N: Node>(&mut self, library: &Library<N>) {
-        self.pieces.retain(|(_, _, request)| library.is_known(request));
+    fn get(memory: &Shared, at: usize) -> Result<Piece> {
+        let mut piece = Piece { len: 0, request: 0 };
+        memory.read(at, piece.as_mut_bytes()).map_err(|_| Error::Buffer)?;
+        let good = piece.len >= HEADER as u64
+            && piece.len.is_multiple_of(8)
+            && piece.len <= (Self::len(memory) - at) as u64;
+        if good { Ok(piece) } else { Err(Error::Buffer) }
+    }
+
+    fn set(memory: &Shared, at: usize, len: usize, request: Request) -> Result<()> {
+        let piece = Piece { len: len as u64, request: request.bits() };
+        memory.write(at, piece.as_bytes()).map_err(|_| Error::Buffer)
+    }
+
+    /// Calls `each` with the pieces' places, lengths and requests until it returns something. What has been sent becomes free
+    /// before, and one with the free bytes in front of it.
+    fn pieces<N: Node, T>(
+        memory: &Shared,
+        library: &Library<N>,
+        mut each: impl FnMut(usize, usize, Request) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let end = Self::len(memory);
+        let mut at = 0;
+        while end - at >= HEADER {
+            let piece = Self::get(memory, at)?;
+            let (mut len, mut request) = (piece.len as usize, Request::of_bits(piece.request));
+            if !library.is_known(&request) {
+                request = Request::NULL;
+                while end - (at + len) >= HEADER {
+                    let next = Self::get(memory, at + len)?;
+                    if library.is_known(&Request::of_bits(next.request)) {
+                        break;
+                    }
+                    len += next.len as usize;
+                }
+                Self::set(memory, at, len, request)?;
+            }
+            if let Some(found) = each(at, len, request) {
+                return Ok(Some(found));
+            }
+            at += len;
+        }
+        Ok(None)
     }
 }
 
@@ -54,10 +93,14 @@ impl<N: Node> Mpi<N> {
     /// [`Error::Buffer`] if there is one.
     pub fn buffer_attach(&self, memory: Shared) -> Result<()> {
         let mut attached = self.library.attached.lock();
-        if attached.memory.is_some() {
+        if attached.0.is_some() {
             return Err(Error::Buffer);
         }
-        attached.memory = Some(memory);
+        let len = Attached::len(&memory);
+        if len >= HEADER {
+            Attached::set(&memory, 0, len, Request::NULL)?;
+        }
+        attached.0 = Some(memory);
         Ok(())
     }
 
@@ -68,11 +111,11 @@ impl<N: Node> Mpi<N> {
     pub fn buffer_detach(&self) -> Result<Shared> {
         loop {
             let mut attached = self.library.attached.lock();
-            attached.forget_sent(self.library);
-            let Some((_, _, request)) = attached.pieces.last() else {
-                return attached.memory.take().ok_or(Error::Buffer);
+            let memory = attached.0.clone().ok_or(Error::Buffer)?;
+            let sends = |_, _, request: Request| (!request.is_null()).then_some(request);
+            let Ok(Some(request)) = Attached::pieces(&memory, self.library, sends) else {
+                return attached.0.take().ok_or(Error::Buffer);
             };
-            let request = *request;
             drop(attached);
             self.library.wait_until(request.lane(), || !self.library.is_known(&request))?;
         }
@@ -82,6 +125,9 @@ impl<N: Node> Mpi<N> {
 impl<N: Node> Library<N> {
     /// Whether a request is in its table.
     pub(super) fn is_known(&self, request: &Request) -> bool {
+        if request.is_null() {
+            return false;
+        }
         self.lane(request.lane()).is_ok_and(|lane| lane.state.lock().requests.find(*request).is_ok())
     }
 
@@ -113,15 +159,20 @@ impl<N: Node> Communicator<N> {
     /// [`Error::Buffer`] without room there; others as [`send`](Self::send).
     pub fn bsend(&self, data: &Data, dest: i32, tag: i32) -> Result<()> {
         check_data(data)?;
-        let len = (data.bytes() + BSEND_OVERHEAD).next_multiple_of(8);
-        let mut attached = self.library.attached.lock();
-        attached.forget_sent(self.library);
-        let at = attached.room(len).filter(|_| !attached.pieces.is_full()).ok_or(Error::Buffer)?;
-        let memory = attached.memory.clone().ok_or(Error::Buffer)?;
-        data.pack(&memory, at)?;
-        let copy = Data::of::<u8>(&memory, at, data.bytes())?;
+        let needed = (data.bytes() + HEADER).next_multiple_of(8);
+        let attached = self.library.attached.lock();
+        let memory = attached.0.as_ref().ok_or(Error::Buffer)?;
+        let fits = |at, len, request: Request| (request.is_null() && len >= needed).then_some((at, len));
+        let (at, room) = Attached::pieces(memory, self.library, fits)?.ok_or(Error::Buffer)?;
+        data.pack(memory, at + HEADER)?;
+        let copy = Data::of::<u8>(memory, at + HEADER, data.bytes())?;
         let mut request = self.begin_send(&copy, dest, tag, Mode::Standard, false)?;
-        let _ = attached.pieces.push((at, len, request));
+        // What is too short for a piece stays with this one.
+        let len = if room - needed >= HEADER { needed } else { room };
+        Attached::set(memory, at, len, request)?;
+        if len < room {
+            Attached::set(memory, at + len, room - len, Request::NULL)?;
+        }
         self.library().request_free(&mut request)
     }
 

@@ -116,7 +116,9 @@ impl<N: Node> Communicator<N> {
             let mut sending = self.sending(state, data, dest, tag, mode)?;
             sending.communicator = self.number(internal);
             self.work(active, state, |at| {
-                let slot = at.requests.open(Some(Operation::Send(sending)))?;
+                let operation = Some(Operation::Send(sending));
+                let requests = &mut *at.requests;
+                let slot = if internal { requests.open_own(operation)? } else { requests.open(operation)? };
                 at.begin_send(slot);
                 Ok(at.requests.name(slot))
             })
@@ -145,7 +147,9 @@ impl<N: Node> Communicator<N> {
             let mut receiving = self.receiving(state, data, source, tag)?;
             receiving.communicator = self.number(internal);
             self.work(active, state, |at| {
-                let slot = at.requests.open(Some(Operation::Receive(receiving)))?;
+                let operation = Some(Operation::Receive(receiving));
+                let requests = &mut *at.requests;
+                let slot = if internal { requests.open_own(operation)? } else { requests.open(operation)? };
                 at.begin_receive(slot);
                 Ok(at.requests.name(slot))
             })

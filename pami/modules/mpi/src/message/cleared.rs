@@ -3,6 +3,7 @@
 use super::depart::{GATHERED, gathered, payload};
 use super::envelope::Piece;
 use super::{At, Awaits, Operation};
+use crate::error::Error;
 use crate::protocols;
 use crate::status::Status;
 use core::sync::atomic::Ordering;
@@ -21,9 +22,20 @@ impl<P: Port> At<'_, P> {
             return self.requests.complete(slot, Status::EMPTY);
         }
         sending.awaits = Awaits::Room { receiver, at: 0 };
-        if !self.messages.cleared.is_empty() || self.send_data(slot).is_err() {
-            self.messages.cleared.push(self.requests, slot);
+        let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cleared.is_empty());
+        if behind || self.send_data(slot).is_err() {
+            self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.cleared, slot);
             self.lane.pending.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The receiver of an offer has no place for it.
+    pub(super) fn refused(&mut self, origin: Endpoint, slot: u16, limit: u32) {
+        let Some(sending) = self.sending(slot) else { return };
+        if (sending.target, sending.awaits) == (origin, Awaits::Clearance) {
+            let what = "messages offered to a process that has received none of them";
+            let error = Error::NoMem { what, limit: limit as usize };
+            self.requests.complete(slot, Status::failed(error));
         }
     }
 
@@ -102,13 +114,8 @@ impl<P: Port> At<'_, P> {
         Ok(true)
     }
 
-    /// Sends of which data was cleared go on, as far as there is room.
-    pub(super) fn go_on_with_data(&mut self) {
-        while let Some(slot) = self.messages.cleared.pop(self.requests) {
-            if self.send_data(slot).is_err() {
-                self.messages.cleared.push_front(self.requests, slot);
-                break;
-            }
-        }
+    /// Sends to a peer of which data was cleared go on, as far as there is room.
+    pub(super) fn go_on_with_data(&mut self, task: usize) {
+        self.drain(task, |peer| &mut peer.cleared, Self::send_data);
     }
 }

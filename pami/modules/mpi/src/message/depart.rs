@@ -50,8 +50,9 @@ enum How {
 impl<P: Port> At<'_, P> {
     /// Begins the send in a slot.
     pub(crate) fn begin_send(&mut self, slot: u16) {
-        if !self.messages.line.is_empty() || self.send_envelope(slot).is_err() {
-            self.messages.line.push(self.requests, slot);
+        let Some(target) = self.sending(slot).map(|sending| sending.target) else { return };
+        if self.messages.has_line(target) || self.send_envelope(slot).is_err() {
+            self.messages.wait_for_room(self.requests, target, |peer| &mut peer.line, slot);
             self.lane.pending.store(true, Ordering::Relaxed);
         }
     }
@@ -60,7 +61,7 @@ impl<P: Port> At<'_, P> {
     #[inline]
     pub(crate) fn send_at_once(&mut self, sending: &Sending) -> Option<Result<(), SendError>> {
         let len = sending.data.bytes();
-        let first = self.messages.line.is_empty() && sending.mode == Mode::Standard;
+        let first = !self.messages.has_line(sending.target) && sending.mode == Mode::Standard;
         if !first || len > self.short_limit() || !self.messages.has_share(sending.target, len) {
             return None;
         }
@@ -207,12 +208,26 @@ impl<P: Port> At<'_, P> {
         }
     }
 
-    /// Sends what waits for its turn, as far as there is room.
-    pub(super) fn go_on_with_line(&mut self) {
-        // A request that ends may be free at once, and its slot's link another list's: so it leaves the line before.
-        while let Some(slot) = self.messages.line.pop(self.requests) {
-            if self.send_envelope(slot).is_err() {
-                self.messages.line.push_front(self.requests, slot);
+    /// Sends to a peer what waits for its turn, as far as there is room.
+    pub(super) fn go_on_with_line(&mut self, task: usize) {
+        self.drain(task, |peer| &mut peer.line, Self::send_envelope);
+    }
+
+    /// Takes requests out of a peer's list as long as `go_on` finds room for them.
+    pub(super) fn drain(
+        &mut self,
+        task: usize,
+        list: impl Fn(&mut super::Peer) -> &mut super::List,
+        go_on: impl Fn(&mut Self, u16) -> Result<(), SendError>,
+    ) {
+        // A request that ends may be free at once, and its slot's link another list's: so it leaves the list before.
+        while let Some(slot) =
+            self.messages.peers.get_mut(task).and_then(|peer| list(peer).pop(self.requests))
+        {
+            if go_on(self, slot).is_err() {
+                if let Some(peer) = self.messages.peers.get_mut(task) {
+                    list(peer).push_front(self.requests, slot);
+                }
                 break;
             }
         }

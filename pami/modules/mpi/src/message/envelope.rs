@@ -49,6 +49,8 @@ pub(crate) struct Credit {
 pub(crate) const MATCHED: u8 = 0;
 /// A receive has matched an offered message: the data may come.
 pub(crate) const CLEAR: u8 = 1;
+/// An offer has no place; the length is how many places there are.
+pub(crate) const REFUSED: u8 = 3;
 /// Only credit.
 pub(crate) const CREDIT: u8 = 2;
 

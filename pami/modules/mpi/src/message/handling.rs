@@ -96,13 +96,8 @@ impl<P: Port> Lane<P> {
         let mut state = self.state.lock();
         self.pending.store(false, Ordering::Relaxed);
         let Ok(mut at) = At::new(active, &mut state, self, handling) else { return };
-        at.go_on_telling();
-        at.go_on_with_data();
-        at.pay_if_due();
-        at.go_on_with_line();
-        let messages = &at.messages;
-        let waits = [&messages.owing, &messages.cleared, &messages.line].iter().any(|list| !list.is_empty());
-        if waits || messages.credit_due {
+        at.go_on();
+        if at.messages.waits() {
             self.pending.store(true, Ordering::Relaxed);
         }
     }

@@ -10,9 +10,11 @@
 //! | offered | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched |
 //!
 //! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
-//! a receiver than its share of the receiver's memory: beyond that it offers. Offered ones are as many as it has
-//! requests, and the receiver has places for those. So nothing is lost, and nothing that waits for a place keeps
-//! others from coming.
+//! a receiver than its share of the receiver's memory: beyond that it offers. Of offers the receiver has a number of places
+//! for all senders together; one that finds none is refused, and its send ends with an error that says so. So nothing is lost
+//! without a word, and nothing that waits for a place keeps others from coming (SPEC R-1).
+//!
+//! What finds no room to go out waits with others to the same process only.
 
 mod arrive;
 mod buffered;
@@ -41,6 +43,7 @@ pub(crate) use buffered::{Attached, SPARES};
 pub(crate) use envelope::INTERNAL;
 use envelope::{Credit, Envelope};
 pub(crate) use handling::Handling;
+use heapless::Deque;
 use list::List;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
@@ -57,6 +60,9 @@ pub const ANY_TAG: i32 = -1;
 pub const PROC_NULL: i32 = -2;
 /// The highest tag (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = i32::MAX;
+
+/// Refusals of offers that wait for room.
+const REFUSED: usize = 1024;
 
 /// When a send is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,6 +146,15 @@ struct Peer {
     out: Held,
     /// What is free again here of what its messages took.
     owed: Held,
+    /// Sends there that wait for their turn, in order.
+    line: List,
+    /// Receives that have to tell it something.
+    owing: List,
+    /// Sends there that wait for room for their data.
+    cleared: List,
+    /// The next peer that something waits for, if this one is among those.
+    next: u32,
+    queued: bool,
 }
 
 /// Places for messages, and chunks of data.
@@ -160,18 +175,15 @@ impl Held {
 #[derive(Default)]
 pub(crate) struct Messages {
     posted: List,
-    /// Sends that wait for their turn, in order.
-    line: List,
-    /// Receives that have to tell their sender something.
-    owing: List,
-    /// Sends that wait for room for their data.
-    cleared: List,
     unexpected: Unexpected,
+    /// By task.
     peers: &'static mut [Peer],
+    /// Peers that something has to go to, each for itself: one that has no room does not hold up the others.
+    queue: Queue,
+    /// Offers that found no place, and whose senders have to be told.
+    refused: Deque<(Endpoint, u16), REFUSED>,
     /// A share of a receiver's memory.
     share: Held,
-    /// Some peer is owed so much that it should be told.
-    credit_due: bool,
     /// Counts looks after nodes.
     looks: u32,
 }
@@ -181,9 +193,9 @@ impl Messages {
         let tasks = node.tasks() as usize;
         let chunks = chunks_of(settings.unexpected_bytes).min(u16::MAX.into());
         let share = Held { messages: settings.unexpected_messages, chunks: chunks as u16 };
-        let places = tasks * (usize::from(share.messages) + usize::from(settings.requests));
+        let with_data = tasks * usize::from(share.messages);
         Ok(Self {
-            unexpected: Unexpected::new(node, places, tasks * chunks)?,
+            unexpected: Unexpected::new(node, (with_data, settings.offers), tasks * chunks)?,
             peers: fill(node, tasks, Peer::default)?,
             share,
             ..Self::default()
@@ -233,6 +245,11 @@ impl Messages {
         }
     }
 
+    /// Whether sends to a peer wait for their turn.
+    fn has_line(&self, peer: Endpoint) -> bool {
+        self.peers.get(peer.task() as usize).is_some_and(|peer| !peer.line.is_empty())
+    }
+
     /// Whether a message of `len` bytes still is of this task's share of the peer's memory.
     fn has_share(&self, peer: Endpoint, len: usize) -> bool {
         let Some(peer) = self.peers.get(peer.task() as usize) else { return false };
@@ -249,9 +266,81 @@ impl Messages {
     /// A message of a peer with its data needs no room any more.
     fn owe_credit(&mut self, peer: Endpoint, len: usize) {
         let share = self.share;
-        let Some(peer) = self.peers.get_mut(peer.task() as usize) else { return };
+        let task = peer.task();
+        let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.owed.add(1, chunks_of(len) as u16);
-        self.credit_due |= peer.is_due(share);
+        if peer.is_due(share) {
+            self.queue.push(self.peers, task);
+        }
+    }
+
+    fn peer(&mut self, peer: Endpoint) -> Option<&mut Peer> {
+        self.peers.get_mut(peer.task() as usize)
+    }
+
+    /// Something waits to go to a peer.
+    fn wait_for_room(
+        &mut self,
+        requests: &mut Requests,
+        peer: Endpoint,
+        list: impl FnOnce(&mut Peer) -> &mut List,
+        slot: u16,
+    ) {
+        if let Some(peer) = self.peer(peer) {
+            list(peer).push(requests, slot);
+        }
+        self.queue.push(self.peers, peer.task());
+    }
+
+    /// Whether something waits to go to anybody.
+    fn waits(&self) -> bool {
+        !self.queue.is_empty() || !self.refused.is_empty()
+    }
+}
+
+/// A list of peers, linked through them.
+struct Queue {
+    head: u32,
+    tail: u32,
+    len: usize,
+}
+
+/// End of it.
+const NOBODY: u32 = u32::MAX;
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { head: NOBODY, tail: NOBODY, len: 0 }
+    }
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts a peer last that is not in it.
+    fn push(&mut self, peers: &mut [Peer], task: u32) {
+        let Some(peer) = peers.get_mut(task as usize).filter(|peer| !peer.queued) else { return };
+        (peer.queued, peer.next) = (true, NOBODY);
+        match peers.get_mut(self.tail as usize) {
+            Some(last) => last.next = task,
+            None => self.head = task,
+        }
+        self.tail = task;
+        self.len += 1;
+    }
+
+    fn pop(&mut self, peers: &mut [Peer]) -> Option<u32> {
+        let task = self.head;
+        let peer = peers.get_mut(task as usize)?;
+        peer.queued = false;
+        self.head = peer.next;
+        if self.head == NOBODY {
+            self.tail = NOBODY;
+        }
+        self.len -= 1;
+        Some(task)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Receives, from their match to their end.
 
-use super::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, SYNCHRONOUS};
+use super::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, REFUSED, SYNCHRONOUS};
 use super::matching::Wanted;
-use super::{Arrived, At, Receiving};
+use super::{Arrived, At, List, Messages, Peer, Receiving};
 use crate::error::Error;
 use crate::protocols;
 use crate::request::NONE;
@@ -111,7 +111,10 @@ impl<P: Port> At<'_, P> {
             None if message.envelope.has(SYNCHRONOUS) && !message.envelope.has(OFFERED) => self.tell(slot),
             None => self.finish(slot),
         }
-        self.pay_if_due();
+        if self.messages.waits() {
+            // Credit may be due: with the next advance.
+            self.lane.pending.store(true, Ordering::Relaxed);
+        }
     }
 
     fn finish(&mut self, slot: u16) {
@@ -122,8 +125,9 @@ impl<P: Port> At<'_, P> {
 
     /// Tells the sender that a receive has matched.
     fn tell(&mut self, slot: u16) {
+        let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
         if self.try_to_tell(slot).is_err() {
-            self.messages.owing.push(self.requests, slot);
+            self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.owing, slot);
             self.lane.pending.store(true, Ordering::Relaxed);
         }
     }
@@ -169,32 +173,52 @@ impl<P: Port> At<'_, P> {
         sent
     }
 
-    /// Receives that have to tell their sender something do, as far as there is room.
-    pub(super) fn go_on_telling(&mut self) {
-        while let Some(slot) = self.messages.owing.pop(self.requests) {
-            if self.try_to_tell(slot).is_err() {
-                self.messages.owing.push_front(self.requests, slot);
-                break;
-            }
+    /// Receives that have to tell a peer something do, as far as there is room.
+    pub(super) fn go_on_telling(&mut self, task: usize) {
+        self.drain(task, |peer| &mut peer.owing, Self::try_to_tell);
+    }
+
+    /// Tells a peer what it may use again, if that is much. Returns whether there was room.
+    pub(super) fn pay(&mut self, task: usize) -> bool {
+        let share = self.messages.share;
+        if !self.messages.peers.get(task).is_some_and(|peer| peer.is_due(share)) {
+            return true;
+        }
+        let me = self.active.endpoint();
+        let to = Endpoint::from_parts(me.client(), task as u32, me.context());
+        // What goes to a dead node is nobody's.
+        self.send_control(to, CREDIT, NONE, NONE, 0) != Err(SendError::Again)
+    }
+
+    /// An offer has no place: its sender is told.
+    pub(super) fn refuse(&mut self, origin: Endpoint, sender: u16) {
+        let limit = self.messages.unexpected.offers() as u32;
+        if self.send_control(origin, REFUSED, sender, NONE, limit) == Err(SendError::Again) {
+            // A node that can send nothing for so long is all but gone.
+            let _ = self.messages.refused.push_back((origin, sender));
+            self.lane.pending.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Tells peers what they may use again, if some are owed much.
-    pub(super) fn pay_if_due(&mut self) {
-        if !self.messages.credit_due {
-            return;
-        }
-        self.messages.credit_due = false;
-        let (me, share) = (self.active.endpoint(), self.messages.share);
-        for task in 0..self.messages.peers.len() {
-            if !self.messages.peers[task].is_due(share) {
-                continue;
+    /// Goes on with what found no room, peer by peer.
+    pub(super) fn go_on(&mut self) {
+        for _ in 0..self.messages.refused.len() {
+            if let Some((origin, sender)) = self.messages.refused.pop_front() {
+                self.refuse(origin, sender);
             }
-            let to = Endpoint::from_parts(me.client(), task as u32, me.context());
-            // What goes to a dead node is nobody's.
-            if self.send_control(to, CREDIT, NONE, NONE, 0) == Err(SendError::Again) {
-                self.messages.credit_due = true;
-                self.lane.pending.store(true, Ordering::Relaxed);
+        }
+        for _ in 0..self.messages.queue.len {
+            let Messages { queue, peers, .. } = &mut *self.messages;
+            let Some(task) = queue.pop(peers) else { break };
+            let at = task as usize;
+            self.go_on_telling(at);
+            self.go_on_with_data(at);
+            let paid = self.pay(at);
+            self.go_on_with_line(at);
+            let Messages { queue, peers, .. } = &mut *self.messages;
+            let lists = |peer: &Peer| [peer.owing, peer.cleared, peer.line].iter().all(List::is_empty);
+            if !paid || !peers.get(at).is_some_and(lists) {
+                queue.push(peers, task);
             }
         }
     }

@@ -62,6 +62,9 @@ pub(crate) struct Unexpected {
     free_chunk: u32,
     /// Free chunks that no message under way is to have.
     spare: usize,
+    /// Places for offers, and how many of them are free.
+    offers: usize,
+    spare_offers: usize,
 }
 
 impl Default for Unexpected {
@@ -75,13 +78,16 @@ impl Default for Unexpected {
             links: &mut [],
             free_chunk: NOWHERE,
             spare: 0,
+            offers: 0,
+            spare_offers: 0,
         }
     }
 }
 
 impl Unexpected {
-    /// Room for so many messages, and so many chunks of data.
-    pub(crate) fn new<N: Node>(node: &N, messages: usize, chunks: usize) -> Result<Self> {
+    /// Room for so many messages with their data, for so many offers, and for so many chunks of data.
+    pub(crate) fn new<N: Node>(node: &N, (with_data, offers): (usize, usize), chunks: usize) -> Result<Self> {
+        let messages = with_data + offers;
         let after = |at: usize, len: usize| if at + 1 < len { at as u32 + 1 } else { NOWHERE };
         let (mut place, mut chunk) = (0, 0);
         let places = fill(node, messages, || {
@@ -95,7 +101,23 @@ impl Unexpected {
         let bytes = fill(node, chunks * CHUNK, || 0)?;
         let first = |len: usize| if len > 0 { 0 } else { NOWHERE };
         let (free, free_chunk) = (first(messages), first(chunks));
-        Ok(Self { places, free, bytes, links, free_chunk, spare: chunks, ..Self::default() })
+        let spare_offers = offers;
+        Ok(Self {
+            places,
+            free,
+            bytes,
+            links,
+            free_chunk,
+            spare: chunks,
+            offers,
+            spare_offers,
+            ..Self::default()
+        })
+    }
+
+    /// Places for offers.
+    pub(crate) fn offers(&self) -> usize {
+        self.offers
     }
 
     pub(crate) fn get(&mut self, place: u32) -> Option<&mut Waiting> {
@@ -109,9 +131,11 @@ impl Unexpected {
     /// Puts a message last, of which so many bytes come now; `None` without room.
     pub(crate) fn push(&mut self, origin: Endpoint, envelope: Envelope, len: usize) -> Option<u32> {
         let number = self.free;
+        let spare_offers = self.spare_offers.checked_sub(envelope.has(super::envelope::OFFERED).into())?;
         let spare = self.spare.checked_sub(chunks_of(len))?;
         let place = self.places.get_mut(number as usize)?;
         self.spare = spare;
+        self.spare_offers = spare_offers;
         self.free = place.next;
         place.next = NOWHERE;
         place.waiting = Some(Waiting {
@@ -213,6 +237,7 @@ impl Unexpected {
         place.generation = place.generation.wrapping_add(1);
         place.next = free;
         self.spare += waiting.chunks;
+        self.spare_offers += usize::from(waiting.envelope.has(super::envelope::OFFERED));
         self.free = number;
         if let Some(last) = self.links.get_mut(waiting.last as usize) {
             *last = self.free_chunk;

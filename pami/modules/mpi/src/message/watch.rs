@@ -62,7 +62,11 @@ impl<P: Port> At<'_, P> {
             match self.death(&other) {
                 Some(node) => {
                     self.messages.posted.remove(self.requests, slot);
-                    self.messages.owing.remove(self.requests, slot);
+                    if let Other::Endpoint(peer) = other
+                        && let Some(peer) = self.messages.peer(peer)
+                    {
+                        peer.owing.remove(self.requests, slot);
+                    }
                     self.requests.complete(slot, Status::failed(Error::NodeDead(node)));
                 }
                 None => self.watch(&other),

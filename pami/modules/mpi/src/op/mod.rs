@@ -4,17 +4,18 @@
 //! everywhere.
 
 mod local;
+mod user;
 
 pub use local::reduce_local;
+pub(crate) use user::{Combiner, User, UserPlace};
 
 use crate::datatype::{Basic, Datatype};
 use crate::error::{Error, Result};
-use pami::collective::operator::UserOperator;
 use pami::collective::{Element, Operator, Order, Reducer};
 
-/// Combines `from` into `into`: elements without gaps, of one number on both sides, with the operands in this order.
-/// An element of a derived datatype has its packed bytes. Both begin at a multiple of 16 bytes in memory.
-pub type UserFunction = fn(into: &mut [u8], from: &[u8], order: Order);
+/// Combines `from` into `into`: elements of the datatype without gaps, of one number on both sides, with the operands in
+/// this order. An element of a derived datatype has its packed bytes. Both begin at a multiple of 16 bytes in memory.
+pub type UserFunction = fn(into: &mut [u8], from: &[u8], order: Order, datatype: &Datatype);
 
 /// Most bytes of an element of an application's own operator.
 pub const USER_ELEMENT_LIMIT: usize = 1024;
@@ -158,17 +159,26 @@ impl Op {
     /// application's takes all.
     ///
     /// # Errors
-    /// [`Error::Op`] if the operator makes no sense on that type, [`Error::Unsupported`] if an element of an application's
-    /// operator is over [`USER_ELEMENT_LIMIT`] bytes.
-    pub fn reducer(&self, datatype: &Datatype) -> Result<Reducer> {
-        if let Self::User { function, commutes } = *self {
-            if datatype.size() > USER_ELEMENT_LIMIT {
-                return Err(Error::Unsupported("an element of over 1024 bytes of an application's operator"));
+    /// [`Error::Op`] if the operator makes no sense on that type, [`Error::Type`] if it has no data,
+    /// [`Error::Unsupported`] if an element of an application's operator is over [`USER_ELEMENT_LIMIT`] bytes.
+    pub(crate) fn combiner(&self, datatype: &Datatype) -> Result<Combiner> {
+        let Self::User { function, commutes } = *self else {
+            return self.reducer(datatype).map(Combiner::Known);
+        };
+        match datatype.size() {
+            0 => Err(Error::Type),
+            1..=USER_ELEMENT_LIMIT => {
+                Ok(Combiner::User(User { function, commutes, datatype: datatype.clone() }))
             }
-            let element_len = datatype.size();
-            return Reducer::user(UserOperator { combine: function, element_len, commutes })
-                .map_err(|_| Error::Type);
+            _ => Err(Error::Unsupported("an element of over 1024 bytes of an application's operator")),
         }
+    }
+
+    /// What combines elements by a predefined operator.
+    ///
+    /// # Errors
+    /// [`Error::Op`].
+    pub(crate) fn reducer(&self, datatype: &Datatype) -> Result<Reducer> {
         let operator = self.operator().ok_or(Error::Op)?;
         let kind = kind(datatype.as_basic().ok_or(Error::Op)?);
         let bitwise = matches!(self, Self::Band | Self::Bor | Self::Bxor);

@@ -42,7 +42,7 @@ fn operators_take_the_types_that_the_standard_lists() {
 
 #[test]
 fn a_local_reduction_puts_the_input_first() {
-    fn second(into: &mut [u8], from: &[u8], order: Order) {
+    fn second(into: &mut [u8], from: &[u8], order: Order, _: &Datatype) {
         if order == Order::IntoFirst {
             into.copy_from_slice(from);
         }
@@ -73,12 +73,12 @@ fn a_local_reduction_puts_the_input_first() {
 
 #[test]
 fn an_applications_operator_takes_any_type_but_the_largest() {
-    fn nothing(_: &mut [u8], _: &[u8], _: Order) {}
+    fn nothing(_: &mut [u8], _: &[u8], _: Order, _: &Datatype) {}
     let types = crate::Types::on_heap(4, 4);
     let double = Datatype::of::<f64>();
     let fits = types.vector(128, 1, 2, &double).unwrap();
-    assert_eq!(Op::create(nothing, true).reducer(&fits).unwrap().element_len(), 1024);
+    assert_eq!(Op::create(nothing, true).combiner(&fits).unwrap().element_len(), 1024);
     let large = types.contiguous(129, &double).unwrap();
-    assert!(matches!(Op::create(nothing, true).reducer(&large), Err(Error::Unsupported(_))));
+    assert!(matches!(Op::create(nothing, true).combiner(&large), Err(Error::Unsupported(_))));
     assert!(matches!(Op::Sum.reducer(&fits), Err(Error::Op)));
 }

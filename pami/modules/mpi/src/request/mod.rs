@@ -9,6 +9,7 @@ mod wait;
 use crate::error::{Error, Result};
 use crate::message::Operation;
 use crate::status::Status;
+pub use wait::Ended;
 pub(crate) use wait::LANES;
 
 /// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
@@ -33,11 +34,22 @@ impl Request {
         self.lane.into()
     }
 
+    /// All of it as a number.
+    pub(crate) fn bits(&self) -> u64 {
+        u64::from(self.lane) << 48 | u64::from(self.slot) << 32 | u64::from(self.generation)
+    }
+
+    pub(crate) fn of_bits(bits: u64) -> Self {
+        Self { lane: (bits >> 48) as u8, slot: (bits >> 32) as u16, generation: bits as u32 }
+    }
+
     pub(crate) fn slot(&self) -> u16 {
         self.slot
     }
 }
 
+/// Requests of the library's own in each context, besides the application's: two for each thread that makes a communicator.
+pub(crate) const OWN: usize = 2 * crate::communicator::SEEKERS;
 /// End of a list of slots.
 pub(crate) const NONE: u16 = u16::MAX;
 
@@ -71,6 +83,10 @@ pub(crate) struct Requests {
     lane: u8,
     slots: &'static mut [Slot],
     free: u16,
+    /// Free ones among the last slots, which are the library's own.
+    own: u16,
+    /// How many the application can have.
+    limit: u16,
     /// Slots that are not free.
     used: usize,
 }
@@ -98,18 +114,19 @@ impl Slot {
 const GENERATIONS: usize = 0xffff_ffff;
 
 impl Requests {
-    /// Takes a table of at most [`NONE`] slots.
+    /// Takes a table of at most [`NONE`] slots. The last [`OWN`] are for the library's own.
     pub(crate) fn new(lane: u8, slots: &'static mut [Slot]) -> Self {
-        let last = slots.len().saturating_sub(1);
-        for (index, slot) in slots.iter_mut().enumerate() {
-            slot.next = if index == last { NONE } else { index as u16 + 1 };
-        }
-        let free = if slots.is_empty() { NONE } else { 0 };
-        Self { lane, slots, free, used: 0 }
-    }
-
-    pub(crate) fn has_room(&self) -> bool {
-        self.free != NONE
+        let limit = slots.len().saturating_sub(OWN) as u16;
+        let (application, own) = slots.split_at_mut(limit.into());
+        let chain = |slots: &mut [Slot], first: u16| {
+            let last = slots.len().saturating_sub(1);
+            for (index, slot) in slots.iter_mut().enumerate() {
+                slot.next = if index == last { NONE } else { first + index as u16 + 1 };
+            }
+            if slots.is_empty() { NONE } else { first }
+        };
+        let (free, own) = (chain(application, 0), chain(own, limit));
+        Self { lane, slots, free, own, limit, used: 0 }
     }
 
     /// Slots in use.
@@ -123,9 +140,25 @@ impl Requests {
     /// [`Error::NoMem`].
     pub(crate) fn open(&mut self, operation: Option<Operation>) -> Result<u16> {
         let index = self.free;
-        let limit = self.slots.len();
+        let limit = usize::from(self.limit);
         let slot = self.slots.get_mut(usize::from(index)).ok_or(Error::NoMem { what: "requests", limit })?;
         self.free = slot.next;
+        Ok(self.begin(index, operation))
+    }
+
+    /// As [`open`](Self::open), of the library's own.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`].
+    pub(crate) fn open_own(&mut self, operation: Option<Operation>) -> Result<u16> {
+        let index = self.own;
+        let full = Error::NoMem { what: "requests of the library's own", limit: OWN };
+        self.own = self.slots.get(usize::from(index)).ok_or(full)?.next;
+        Ok(self.begin(index, operation))
+    }
+
+    fn begin(&mut self, index: u16, operation: Option<Operation>) -> u16 {
+        let Some(slot) = self.slots.get_mut(usize::from(index)) else { return index };
         self.used += 1;
         slot.next = NONE;
         slot.phase = Phase::Active;
@@ -133,7 +166,7 @@ impl Requests {
         slot.detached = false;
         slot.status = Status::EMPTY;
         slot.operation = operation;
-        Ok(index)
+        index
     }
 
     /// Makes a persistent request; without anything to be done it ends with `status` whenever it is started.
@@ -195,7 +228,9 @@ impl Requests {
 
     /// All that are in use, with their slots' numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Slot)> {
-        (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.phase != Phase::Free)
+        let slots = (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.phase != Phase::Free);
+        // No further than the last one.
+        slots.take(self.used)
     }
 
     /// The slot that a request names.
@@ -261,16 +296,15 @@ impl Requests {
 
     /// Frees a slot, whatever it is.
     pub(crate) fn free(&mut self, index: u16) {
-        let free = self.free;
-        let Some(slot) = self.get_mut(index) else { return };
+        let free = if index < self.limit { &mut self.free } else { &mut self.own };
+        let Some(slot) = self.slots.get_mut(usize::from(index)) else { return };
         if slot.phase == Phase::Free {
             return;
         }
         slot.generation = slot.generation.wrapping_add(1);
         slot.phase = Phase::Free;
         slot.operation = None;
-        slot.next = free;
-        self.free = index;
+        slot.next = core::mem::replace(free, index);
         self.used -= 1;
     }
 }

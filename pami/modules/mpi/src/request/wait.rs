@@ -2,13 +2,13 @@
 
 use super::Request;
 use crate::error::{Error, Result};
-use crate::lane::{ContextGuard, Lane};
+use crate::lane::{ContextGuard, Lane, State};
 use crate::library::{Library, Mpi};
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use heapless::Vec;
 use pami::client::Node;
-use pami::{Context, wait_on};
+use pami::{Active, Context, wait_on};
 
 /// Most contexts of a library.
 pub(crate) const LANES: usize = 8;
@@ -16,6 +16,9 @@ pub(crate) const LANES: usize = 8;
 const RETRY_NS: u64 = 1_000_000;
 /// Longest wait between two looks after nodes that may have died.
 const LOOK_NS: u64 = 250_000_000;
+
+/// The place of a request that is complete, and its status or why it failed.
+pub type Ended = (usize, Result<Status>);
 
 impl<N: Node> Library<N> {
     /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the lane that it
@@ -98,6 +101,47 @@ impl<N: Node> Library<N> {
             }
         }
         Ok(())
+    }
+
+    /// Calls `attempt` with a lane's context until it finds room, which is `Some`; sleeps while there is nothing to do.
+    ///
+    /// # Errors
+    /// What `attempt` returns; [`Error::Finalized`].
+    pub(crate) fn retry<T>(
+        &self,
+        home: usize,
+        mut attempt: impl FnMut(&mut Active<N::Port>, &mut State) -> Result<Option<T>>,
+    ) -> Result<T> {
+        if let Some(done) = self.enter(home, &mut attempt)? {
+            return Ok(done);
+        }
+        let handling = self.handling.get().ok_or(Error::Finalized)?;
+        let lane = self.lane(home)?;
+        loop {
+            self.advance()?;
+            let mut guard = lane.enter(|| self.node.rest());
+            let context = guard.as_mut().ok_or(Error::Finalized)?;
+            let ns = if self.sleeps.load(Ordering::Relaxed) { RETRY_NS } else { 0 };
+            let mut outcome = Ok(None);
+            context.wait_for(ns, |active| {
+                if lane.lags() {
+                    lane.catch_up(active, handling);
+                }
+                outcome = attempt(active, &mut lane.state.lock());
+                !matches!(outcome, Ok(None)) || lane.is_wanted()
+            });
+            if let Some(done) = outcome? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Advances all contexts; sleeps for a while if there is nothing to do. For attempts that found no room.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn rest(&self, home: usize) -> Result<()> {
+        self.pause(home, RETRY_NS)
     }
 
     /// Advances all contexts, and one of them for about so many nanoseconds; it sleeps while there is nothing to do.
@@ -229,11 +273,12 @@ impl<N: Node> Mpi<N> {
         self.wait_all(requests, statuses).map(|()| true)
     }
 
-    /// `MPI_Waitany`: waits until one is complete and returns its place; `None` (`MPI_UNDEFINED`) if none is active.
+    /// `MPI_Waitany`: waits until one is complete and returns its place, with its status or why it failed; `None`
+    /// (`MPI_UNDEFINED`) if none is active.
     ///
     /// # Errors
-    /// Why that one failed.
-    pub fn wait_any(&self, requests: &mut [Request]) -> Result<Option<(usize, Status)>> {
+    /// [`Error::Request`].
+    pub fn wait_any(&self, requests: &mut [Request]) -> Result<Option<Ended>> {
         loop {
             match self.find_any(requests)? {
                 Found::None => return Ok(None),
@@ -247,7 +292,7 @@ impl<N: Node> Mpi<N> {
     ///
     /// # Errors
     /// As [`wait_any`](Self::wait_any).
-    pub fn test_any(&self, requests: &mut [Request]) -> Result<Option<Option<(usize, Status)>>> {
+    pub fn test_any(&self, requests: &mut [Request]) -> Result<Option<Option<Ended>>> {
         self.library.advance()?;
         match self.find_any(requests)? {
             Found::None => Ok(Some(None)),
@@ -256,17 +301,18 @@ impl<N: Node> Mpi<N> {
         }
     }
 
-    /// `MPI_Waitsome`: waits until some are complete. Writes their places and statuses, and returns how many; `None`
-    /// if none is active. What finds no room in the slices stays for the next call.
+    /// `MPI_Waitsome`: waits until some are complete. Writes their places and statuses, and returns how many these are, with
+    /// [`Error::InStatus`] if some of them failed: their statuses say which and why. `None` if none is active. What finds no
+    /// room in the slices stays for the next call.
     ///
     /// # Errors
-    /// [`Error::InStatus`] if some of them failed; those whose status has no error did not.
+    /// [`Error::Request`].
     pub fn wait_some(
         &self,
         requests: &mut [Request],
         places: &mut [usize],
         statuses: &mut [Status],
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<(usize, Result<()>)>> {
         loop {
             match self.find_any(requests)? {
                 Found::None => return Ok(None),
@@ -276,7 +322,7 @@ impl<N: Node> Mpi<N> {
         }
     }
 
-    /// `MPI_Testsome`: as [`wait_some`](Self::wait_some), without waiting; `Some(0)` if none is complete.
+    /// `MPI_Testsome`: as [`wait_some`](Self::wait_some), without waiting; 0 of them if none is complete.
     ///
     /// # Errors
     /// As [`wait_some`](Self::wait_some).
@@ -285,7 +331,7 @@ impl<N: Node> Mpi<N> {
         requests: &mut [Request],
         places: &mut [usize],
         statuses: &mut [Status],
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<(usize, Result<()>)>> {
         self.library.advance()?;
         match self.find_any(requests)? {
             Found::None => Ok(None),
@@ -306,11 +352,11 @@ impl<N: Node> Mpi<N> {
         Ok(found)
     }
 
-    fn take_any(&self, requests: &mut [Request], place: usize) -> Result<(usize, Status)> {
+    fn take_any(&self, requests: &mut [Request], place: usize) -> Result<Ended> {
         let request = requests.get_mut(place).ok_or(Error::Request)?;
         // It was found complete.
         let status = self.library.look(request)?.unwrap_or(Status::EMPTY);
-        Ok((place, outcome(status)?))
+        Ok((place, outcome(status)))
     }
 
     fn take_some(
@@ -318,7 +364,7 @@ impl<N: Node> Mpi<N> {
         requests: &mut [Request],
         places: &mut [usize],
         statuses: &mut [Status],
-    ) -> Result<usize> {
+    ) -> Result<(usize, Result<()>)> {
         let mut count = 0;
         for (place, request) in requests.iter_mut().enumerate() {
             if !self.library.is_active(request)? || !self.library.is_over(request)? {
@@ -329,7 +375,7 @@ impl<N: Node> Mpi<N> {
             *into = self.library.look(request)?.unwrap_or(Status::EMPTY);
             count += 1;
         }
-        outcomes(&statuses[..count]).map(|()| count)
+        Ok((count, outcomes(&statuses[..count])))
     }
 
     fn wait_some_change(&self, home: usize, requests: &[Request]) -> Result<()> {

@@ -138,20 +138,7 @@ impl<N: Node> Window<N> {
         data: &[u8],
         result: Option<(&Data, usize)>,
     ) -> Result<()> {
-        let lane = self.library.lane(self.lane())?;
-        loop {
-            if self.enter(|at| at.request(access, what, part, data, result))?.is_some() {
-                return Ok(());
-            }
-            let target = self.enter(|at| at.peer(access.rank).map(|peer| peer.endpoint))?;
-            // A full path is tried again soon; an answer may take longer.
-            let waits = || result.is_some() && lane.state.lock().windows.asks.is_asked(target);
-            if waits() {
-                self.library.wait_until(self.lane(), || !waits())?;
-            } else {
-                self.library.advance()?;
-            }
-        }
+        self.insist(|at| at.request(access, what, part, data, result))
     }
 
     /// `MPI_Accumulate`: combines data into elements of a process's window, of one basic type, by a predefined operator:

@@ -55,8 +55,8 @@ impl<N: Node> Communicator<N> {
 
     /// A window has a communicator of its own: its collective calls do not meet the application's.
     fn make_window(&self, source: Source, unit: u32) -> Result<Window<N>> {
-        // All processes find the same.
-        self.enter(|_, state| state.windows.check_ranks(self.size() as usize))?;
+        self.enter(|_, state| state.windows.check_ranks(self.size() as usize))
+            .inspect_err(|error| self.refuse(*error))?;
         let own = self.create(&self.group()?)?.ok_or(Error::Group)?;
         let made = own.make_own_window(source, unit);
         if made.is_err() {
@@ -71,9 +71,9 @@ impl<N: Node> Communicator<N> {
         let (info, slot) = match &prepared {
             Ok((prepared, info)) => (*info, Some(prepared.slot)),
             // The others have to be told.
-            Err(_) => {
-                self.take_spare()?;
-                (Info::NONE, None)
+            Err(error) => {
+                self.take_spare().inspect_err(|error| self.refuse(*error))?;
+                (Info::failed(error.class()), None)
             }
         };
         let exchanged = self.exchange(slot, info);
@@ -86,13 +86,12 @@ impl<N: Node> Communicator<N> {
         }
         let (prepared, _) = prepared?;
         let Prepared { slot, generation, size } = prepared;
-        if !matches!(all_have, Ok(true)) {
+        if let Err(error) = all_have {
             self.enter(|active, state| {
                 release(active, state, slot);
                 Ok(())
             })?;
-            all_have?;
-            return Err(Error::NoMem { what: "windows at another process", limit: 0 });
+            return Err(error);
         }
         Ok(Window { library: self.library, communicator: *self, slot, generation, size, unit })
     }
@@ -162,16 +161,11 @@ impl<N: Node> Communicator<N> {
 
     /// Takes the memory for an exchange of who has no window.
     fn take_spare(&self) -> Result<()> {
-        loop {
-            let taken = self.enter(|active, state| {
-                state.windows.home(self.library.node, active)?;
-                Ok(!core::mem::replace(&mut state.windows.spare_used, true))
-            })?;
-            if taken {
-                return Ok(());
-            }
-            self.library.advance()?;
-        }
+        self.library.retry(self.context().into(), |active, state| {
+            state.windows.home(self.library.node, active)?;
+            let taken = core::mem::replace(&mut state.windows.spare_used, true);
+            Ok((!taken).then_some(()))
+        })
     }
 
     /// Tells all processes of a window of this one's part.
@@ -183,21 +177,24 @@ impl<N: Node> Communicator<N> {
         self.allgather(IN_PLACE, &blocks)
     }
 
-    /// Takes in what all processes told. Returns whether all have their parts.
-    fn learn(&self, slot: Option<u8>) -> Result<bool> {
+    /// Takes in what all processes told.
+    ///
+    /// # Errors
+    /// [`Error::Elsewhere`] if one has no part.
+    fn learn(&self, slot: Option<u8>) -> Result<()> {
         self.enter(|_, state| {
             let (memory, start) = state.windows.exchange(slot).ok_or(Error::Win)?;
-            let mut all = true;
+            let mut all = Ok(());
             for rank in 0..self.size() {
                 let mut info = Info::NONE;
                 let at = start + rank as usize * EXCHANGED;
                 memory.read(at, info.as_mut_bytes()).map_err(|_| Error::Win)?;
-                all &= info.generation.get() != 0;
+                all = all.and(info.check());
                 if let Some(peer) = slot.and_then(|slot| state.windows.peer(slot, rank)) {
                     peer.info = info;
                 }
             }
-            Ok(all)
+            all
         })
     }
 }
@@ -219,10 +216,11 @@ impl<N: Node> Window<N> {
         self.enter(|at| {
             let exposed = at.state.windows.peers(self.slot).iter().any(|peer| peer.exposed);
             if exposed { Err(Error::RmaSync) } else { at.win()?.epoch.end() }
-        })?;
+        })
+        .inspect_err(|error| self.communicator.refuse(*error))?;
         let finished = self.finish_all().and_then(|()| self.finish_locally());
         // Nobody begins anything any more, whatever became of what was.
-        self.communicator.meet()?;
+        self.communicator.barrier()?;
         self.enter(|at| {
             release(at.active, at.state, self.slot);
             Ok(())

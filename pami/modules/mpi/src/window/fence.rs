@@ -18,10 +18,11 @@ impl<N: Node> Window<N> {
                 return Err(Error::RmaSync);
             }
             at.win()?.epoch.fence(!assert.contains(Assert::NOSUCCEED))
-        })?;
+        })
+        .inspect_err(|error| self.communicator.refuse(*error))?;
         let finished = if assert.contains(Assert::NOPRECEDE) { Ok(()) } else { self.finish_all() };
         // Whatever went wrong, the others wait.
-        self.communicator.meet()?;
+        self.communicator.barrier()?;
         fence(Ordering::SeqCst);
         finished
     }

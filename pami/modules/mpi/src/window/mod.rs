@@ -130,23 +130,20 @@ impl<N: Node> Window<N> {
     /// # Errors
     /// [`Error::Win`] if it was freed; [`Error::Finalized`].
     fn enter<T>(&self, work: impl FnOnce(&mut At<'_, N>) -> Result<T>) -> Result<T> {
-        self.library.enter(self.lane(), |active, state| {
-            if state.windows.generation(self.slot) != Some(self.generation) {
-                return Err(Error::Win);
-            }
-            let ends = self.library.window_ends.get().ok_or(Error::Finalized)?;
-            work(&mut At { active, state, ends, slot: self.slot })
-        })
+        self.library.enter(self.lane(), |active, state| work(&mut self.at(active, state)?))
     }
 
-    /// Calls `attempt` until it finds room, and advances the library in between.
-    fn insist<T>(&self, mut attempt: impl FnMut(&mut At<'_, N>) -> Result<Option<T>>) -> Result<T> {
-        loop {
-            if let Some(done) = self.enter(&mut attempt)? {
-                return Ok(done);
-            }
-            self.library.advance()?;
+    fn at<'a>(&self, active: &'a mut Active<N::Port>, state: &'a mut State) -> Result<At<'a, N>> {
+        if state.windows.generation(self.slot) != Some(self.generation) {
+            return Err(Error::Win);
         }
+        let ends = self.library.window_ends.get().ok_or(Error::Finalized)?;
+        Ok(At { active, state, ends, slot: self.slot })
+    }
+
+    /// Calls `attempt` until it finds room; sleeps while there is nothing to do.
+    fn insist<T>(&self, mut attempt: impl FnMut(&mut At<'_, N>) -> Result<Option<T>>) -> Result<T> {
+        self.library.retry(self.lane(), |active, state| attempt(&mut self.at(active, state)?))
     }
 
     /// Waits until `until` holds of the window, or it has failed.

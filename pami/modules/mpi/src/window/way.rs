@@ -23,9 +23,6 @@ use zerocopy::IntoBytes;
 /// The bytes of a word at the end of memory that has no whole one there are no word.
 const WORD: u32 = 8;
 
-/// Sums of a window that are under way at a time.
-const MOST_SPLITS: u32 = 2;
-
 /// What adds numbers of a type, if it can be split between origin and target.
 pub(super) fn recipe(op: Op, basic: Basic) -> Option<Recipe> {
     let element = match basic {
@@ -108,11 +105,6 @@ impl<N: Node> At<'_, N> {
         let size = recipe.element().bytes() as u32;
         if !peer.is_quiet() || !peer.has_words(offset, access.bytes, size) {
             return Ok(Some(false));
-        }
-        // An origin that sends to all at once fills its FIFO, and finds no room there for what it owes others.
-        let splits: u32 = self.state.windows.peers(self.slot).iter().map(|peer| peer.split).sum();
-        if splits >= MOST_SPLITS {
-            return Ok(None);
         }
         let names = [self.name(End::Local, access), self.name(End::Split, access)];
         let contribution = Contribution {

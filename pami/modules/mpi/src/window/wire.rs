@@ -1,6 +1,7 @@
 //! What processes tell each other of windows.
 
 use crate::datatype::Basic;
+use crate::error::{Class, Error, Result};
 use crate::op::Op;
 use pami::{RegionHandle, region::RegionId};
 use zerocopy::byteorder::little_endian::{U32, U64};
@@ -41,6 +42,20 @@ impl Info {
         slot: U32::ZERO,
         generation: U32::ZERO,
     };
+
+    /// Of a process that has no part of the window, for a reason of this class.
+    pub(super) fn failed(class: Class) -> Self {
+        Self { unit: (class as u32).into(), ..Self::NONE }
+    }
+
+    /// Whether the process has a part.
+    ///
+    /// # Errors
+    /// [`Error::Elsewhere`].
+    pub(super) fn check(&self) -> Result<()> {
+        let reason = Class::of_number(self.unit.get());
+        if self.generation.get() == 0 { Err(Error::Elsewhere(reason)) } else { Ok(()) }
+    }
 
     /// The region of the window's memory.
     pub(super) fn region(&self) -> RegionHandle {

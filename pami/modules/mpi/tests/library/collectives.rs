@@ -1,8 +1,8 @@
 //! Collectives with little room, in many at a time, and with what they refuse.
 
 use crate::machine::buffer;
-use crate::scene::{Comm, numbers, room, run_with, values};
-use mpi::{Blocks, Class, Data, Datatype, Error, IN_PLACE, Op, Request, Settings};
+use crate::scene::{Comm, numbers, room, run, run_with, values};
+use mpi::{Basic, Blocks, Class, Data, Datatype, Error, IN_PLACE, Op, Request, Settings, reduce_local};
 use pami::collective::Order;
 
 fn tight() -> Settings {
@@ -44,15 +44,77 @@ fn more_than_there_is_room_for_wait_and_keep_their_order() {
     });
 }
 
-fn first(into: &mut [u8], from: &[u8], order: Order) {
+fn first(into: &mut [u8], from: &[u8], order: Order, _: &Datatype) {
     if order == Order::FromFirst {
         into.copy_from_slice(from);
     }
 }
 
-fn last(into: &mut [u8], from: &[u8], order: Order) {
+fn last(into: &mut [u8], from: &[u8], order: Order, _: &Datatype) {
     if order == Order::IntoFirst {
         into.copy_from_slice(from);
+    }
+}
+
+/// Adds numbers of the type that it is told.
+fn add(into: &mut [u8], from: &[u8], _: Order, datatype: &Datatype) {
+    for (into, from) in into.chunks_exact_mut(4).zip(from.chunks_exact(4)) {
+        let (a, b): ([u8; 4], [u8; 4]) = ((&*into).try_into().unwrap(), from.try_into().unwrap());
+        let sum = match datatype.uniform() {
+            Some(Basic::F32) => (f32::from_ne_bytes(a) + f32::from_ne_bytes(b)).to_ne_bytes(),
+            Some(Basic::U32) => (u32::from_ne_bytes(a) + u32::from_ne_bytes(b)).to_ne_bytes(),
+            other => panic!("nobody reduces {other:?}"),
+        };
+        into.copy_from_slice(&sum);
+    }
+}
+
+#[test]
+fn an_applications_operator_is_told_its_datatype() {
+    run(5, 1, |mpi| {
+        let (world, op) = (mpi.world(), Op::create(add, true));
+        let rank = world.rank();
+        let (whole, real) = (gaps(world, &[rank; 70]), numbers(&[rank as f32 + 0.5; 70]));
+        let mut both =
+            [world.iallreduce(IN_PLACE, &whole, op).unwrap(), world.iallreduce(IN_PLACE, &real, op).unwrap()];
+        mpi.wait_all(&mut both, &mut []).unwrap();
+        assert_eq!(values(&whole), [10; 70]);
+        let mut sums = [0f32; 70];
+        real.read(&mut sums).unwrap();
+        assert_eq!(sums, [12.5; 70]);
+        reduce_local(&whole, &whole, op).unwrap();
+        assert_eq!(values(&whole), [20; 70]);
+    });
+}
+
+#[test]
+fn r4_reductions_of_any_size_work_with_default_settings() {
+    for (tasks, words) in [(2, 64 << 10), (3, (256 << 10) + 3)] {
+        run(tasks, 1, move |mpi| {
+            let world = mpi.world();
+            let (rank, size) = (world.rank(), world.size());
+            let value = |rank: u32| move |at: u32| at.wrapping_mul(rank + 3) ^ rank;
+            let own: Vec<u32> = (0..words).map(value(rank)).collect();
+            let sum_to =
+                |ranks: u32, at: u32| (0..ranks).fold(0u32, |sum, rank| sum.wrapping_add(value(rank)(at)));
+            let sums: Vec<u32> = (0..words).map(|at| sum_to(size, at)).collect();
+            let (from, into) = (numbers(&own), room(words as usize));
+            world.allreduce(&from, &into, Op::Sum).unwrap();
+            assert!(values(&into) == sums);
+            let both = numbers(&own);
+            world.allreduce(IN_PLACE, &both, Op::Sum).unwrap();
+            assert!(values(&both) == sums);
+            let at_root = room(words as usize);
+            world.reduce(&from, (rank == 1).then_some(&at_root), Op::Sum, 1).unwrap();
+            assert!(rank != 1 || values(&at_root) == sums);
+            world.scan(&from, &into, Op::Sum).unwrap();
+            assert!(values(&into).into_iter().zip(0..).all(|(sum, at)| sum == sum_to(rank + 1, at)));
+            let counts: Vec<usize> =
+                (0..size as usize).map(|rank| if rank == 0 { words as usize } else { 0 }).collect();
+            let part = room(if rank == 0 { words as usize } else { 0 });
+            world.reduce_scatter(&from, &part, &counts, Op::Sum).unwrap();
+            assert!(rank != 0 || values(&part) == sums);
+        });
     }
 }
 

@@ -9,4 +9,5 @@ mod machine;
 mod matching;
 mod pressure;
 mod scene;
+mod uniform;
 mod windows;

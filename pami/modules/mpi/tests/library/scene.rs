@@ -41,6 +41,22 @@ pub fn run_threads(
     });
 }
 
+/// As [`run_with`], with settings of each rank's own, with and without a tree network.
+pub fn run_each(
+    tasks: u32,
+    per_node: u32,
+    settings: impl Fn(u32) -> Settings + Clone + Send + Sync + 'static,
+    task: impl Fn(Library) + Send + Sync + 'static,
+) {
+    let task: &'static _ = Box::leak(Box::new(task));
+    for tree in [false, true] {
+        run_all((tasks, per_node, tree), settings.clone(), Threads::Single, move |library| {
+            task(library);
+            library.finalize().unwrap();
+        });
+    }
+}
+
 /// As [`run_threads`], of tasks that do not all come to an end together.
 pub fn run_tasks(
     tasks: u32,
@@ -49,13 +65,27 @@ pub fn run_tasks(
     threads: Threads,
     task: impl Fn(Library) + Send + Sync + 'static,
 ) {
+    run_all((tasks, per_node, false), move |_| settings, threads, task);
+}
+
+fn run_all(
+    (tasks, per_node, tree): (u32, u32, bool),
+    settings: impl Fn(u32) -> Settings + Send + Sync + 'static,
+    threads: Threads,
+    task: impl Fn(Library) + Send + Sync + 'static,
+) {
+    let settings: &'static _ = Box::leak(Box::new(settings));
     let task: &'static _ = Box::leak(Box::new(task));
     let (ended, ends) = mpsc::channel();
-    for node in machine_of(tasks, per_node) {
+    let nodes = machine_of(tasks, per_node);
+    if tree {
+        nodes[0].world.plant();
+    }
+    for node in nodes {
         let ended = ended.clone();
         thread::spawn(move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                let library = Mpi::init_thread(node, settings, threads).unwrap();
+                let library = Mpi::init_thread(node, settings(node.task), threads).unwrap();
                 task(library);
             }));
             let _ = ended.send(outcome.is_ok());

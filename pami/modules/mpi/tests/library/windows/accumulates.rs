@@ -221,12 +221,13 @@ fn accumulates_of_one_origin_take_effect_in_their_order() {
                             wanted[7] = 100;
                             assert_eq!(values(&olds), wanted);
                             // The other way round: what is quick first.
-                            win.fetch_and_op(Some(&data(&[3u32])), &old, 1, 7, Op::Replace).unwrap();
+                            let before = data(&[0u32]);
+                            win.fetch_and_op(Some(&data(&[3u32])), &before, 1, 7, Op::Replace).unwrap();
                             win.accumulate(&all(1), &there, Op::Sum).unwrap();
                             win.accumulate(&all(10), &there, Op::Prod).unwrap();
                             win.fetch_and_op(Some(&data(&[1u32])), &old, 1, 7, Op::Sum).unwrap();
                             win.flush(1).unwrap();
-                            assert_eq!(read::<u32>(&old), [40]);
+                            assert_eq!([read::<u32>(&before), read::<u32>(&old)], [[201], [40]]);
                             // Behind a flush a put comes behind an accumulate.
                             win.put(&data(&[77u32]), &one::<u32>(1, 3)).unwrap();
                             win.flush(1).unwrap();

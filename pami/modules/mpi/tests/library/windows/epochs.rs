@@ -2,7 +2,7 @@
 
 use super::{NONE, contents, data, locked, one, read, window};
 use crate::scene::{room, run, run_threads, values};
-use mpi::{Assert, Data, Datatype, LockType, PROC_NULL, Request, Settings, Target, Threads};
+use mpi::{Assert, Data, Datatype, LockType, Op, PROC_NULL, Request, Settings, Target, Threads};
 
 #[test]
 fn f1_a_fence_ends_the_puts_and_gets_of_all() {
@@ -252,5 +252,31 @@ fn threads_have_windows_of_their_own_at_work_at_once() {
         });
         wins.into_iter().for_each(|win| win.free().unwrap());
         second.free().unwrap();
+    });
+}
+
+#[test]
+fn an_origin_sleeps_while_its_target_has_no_room() {
+    run(2, 2, |mpi| {
+        let world = mpi.world();
+        let (win, _) = window::<u32>(&world, 5000);
+        world.barrier().unwrap();
+        win.lock_all(Assert::NOCHECK).unwrap();
+        if world.rank() == 0 {
+            // By messages, more than the target's ring holds.
+            let there = Target::new(1, 0, 5000, Datatype::of::<u32>());
+            win.accumulate(&data(&[1u32; 5000]), &there, Op::Replace).unwrap();
+        } else {
+            // Time goes on in sleep only.
+            let now = || mpi.node().world.lock().now;
+            let (first, start) = (now(), std::time::Instant::now());
+            while now() == first {
+                assert!(start.elapsed().as_secs() < 20, "the origin polls and polls");
+                std::thread::yield_now();
+            }
+        }
+        win.unlock_all().unwrap();
+        world.barrier().unwrap();
+        win.free().unwrap();
     });
 }

@@ -56,7 +56,7 @@ fn accesses_that_do_not_fit_are_refused() {
         assert_eq!(put(&Target::new(1, 0, 1, raw)), Err(Error::Type));
         let add = |op| win.accumulate(&value, &one::<u32>(1, 0), op);
         assert_eq!((add(Op::NoOp), add(Op::MaxLoc)), (Err(Error::Op), Err(Error::Op)));
-        assert_eq!(add(Op::create(|_, _, _| (), true)), Err(Error::Op));
+        assert_eq!(add(Op::create(|_, _, _, _| (), true)), Err(Error::Op));
         let half = data(&[1.5f32]);
         let swap = win.compare_and_swap(&half, &half, &half, 1, 0);
         assert_eq!(swap, Err(Error::Type));
