@@ -1,12 +1,14 @@
 //! The share of recent time in which harts were idle (SPEC L-2).
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use pami::balance::Window;
 use spin::Mutex;
 
 /// When each of `N` harts was idle. A hart notes its own time; those of its task look at it for a few instructions.
 pub struct Idle<const N: usize> {
     harts: [Mutex<Window>; N],
+    /// How often each slept.
+    sleeps: [AtomicU32; N],
     /// Harts of each task, which follow each other.
     pub(crate) each: AtomicUsize,
 }
@@ -14,7 +16,8 @@ pub struct Idle<const N: usize> {
 impl<const N: usize> Idle<N> {
     /// Nobody was idle yet; each hart is a task's.
     pub const fn new() -> Self {
-        Self { harts: [const { Mutex::new(Window::new()) }; N], each: AtomicUsize::new(1) }
+        let harts = [const { Mutex::new(Window::new()) }; N];
+        Self { harts, sleeps: [const { AtomicU32::new(0) }; N], each: AtomicUsize::new(1) }
     }
 
     /// Hart `hart`'s window.
@@ -22,6 +25,24 @@ impl<const N: usize> Idle<N> {
         if let Some(window) = self.harts.get(hart) {
             what(&mut window.lock());
         }
+    }
+
+    /// Hart `hart` falls asleep.
+    pub fn fall_asleep(&self, hart: usize, now: u64) {
+        self.with(hart, |window| window.begin(now));
+    }
+
+    /// Hart `hart` was woken.
+    pub fn wake_up(&self, hart: usize, now: u64) {
+        self.with(hart, |window| window.end(now));
+        if let Some(sleeps) = self.sleeps.get(hart) {
+            sleeps.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often hart `hart` has slept and been woken; wraps.
+    pub fn sleeps(&self, hart: usize) -> u32 {
+        self.sleeps.get(hart).map_or(0, |sleeps| sleeps.load(Ordering::Relaxed))
     }
 
     /// The mean share of the harts of the task that `hart` is of, at `now`; of 1000.
@@ -57,5 +78,9 @@ mod tests {
             assert_eq!([0, 1, 2, 3, 4].map(|hart| idle.share(hart, 100 * MS)), shares, "{each} harts");
         }
         assert_eq!(idle.share(99, 100 * MS), 0);
+        idle.fall_asleep(3, 100 * MS);
+        assert_eq!((idle.sleeps(3), idle.share(3, 110 * MS)), (0, 333));
+        idle.wake_up(3, 110 * MS);
+        assert_eq!((idle.sleeps(3), idle.sleeps(4)), (1, 0));
     }
 }

@@ -5,7 +5,7 @@ pub use crate::arena::{Arena, OutOfMemory};
 use crate::harts::{self, Thread};
 use crate::personality::{Mode, Personality};
 use crate::segments::{Refused, SEGMENTS, Segments};
-use crate::{Instructions, Tree, Unit, arch, clock, collective, node};
+use crate::{Instructions, Tree, Unit, arch, clock, collective, node, wakeup};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::affinity::{Affinities, HartPlace};
@@ -120,6 +120,11 @@ impl Task {
     /// Number of harts that it may run threads on, its first included.
     pub fn harts(&self) -> usize {
         self.harts
+    }
+
+    /// How often its hart `hart` has slept and been woken again (SPEC N-8); wraps.
+    pub fn sleeps(&self, hart: usize) -> u32 {
+        wakeup::sleeps(self.local as usize * self.harts + hart)
     }
 
     /// Where the job's threads run (SPEC A-1), provided that a thread on hart `n` of a task that has its node to itself

@@ -49,9 +49,14 @@ pub(crate) fn start(harts_per_task: usize) {
 
 /// Sleeps until an interrupt is pending; this is idle time.
 fn sleep(hart: usize) {
-    IDLE.with(hart, |idle| idle.begin(crate::clock::now_ns()));
+    IDLE.fall_asleep(hart, crate::clock::now_ns());
     arch::wait_for_interrupt();
-    IDLE.with(hart, |idle| idle.end(crate::clock::now_ns()));
+    IDLE.wake_up(hart, crate::clock::now_ns());
+}
+
+/// How often hart `hart` has slept and been woken; wraps.
+pub(crate) fn sleeps(hart: usize) -> u32 {
+    IDLE.sleeps(hart)
 }
 
 fn claim_all(mut acknowledge: impl FnMut()) {

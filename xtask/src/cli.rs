@@ -15,7 +15,7 @@ use crate::personality::{Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, doctor, helper, jobs, table};
+use crate::{bench, claims, doctor, helper, jobs, table};
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -174,6 +174,9 @@ struct Test {
     /// Tests run at full size; takes hours
     #[arg(long)]
     long: bool,
+    /// Run nothing: list the requirements of docs/requirements.md and the tests that carry each; fail if one has none
+    #[arg(long, exclusive = true)]
+    claims: bool,
 }
 
 /// Does what the command line says; the result is the exit code.
@@ -206,6 +209,7 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     match verb {
         Verb::Qemu(qemu) => boot(*qemu, interrupt, voice),
         Verb::Jobs => list(voice).map(code),
+        Verb::Test(test) if test.claims => claims::list(voice).map(code),
         Verb::Test(test) => {
             let scope = match (test.host_only, test.guests_only) {
                 (true, _) => Scope::Host,

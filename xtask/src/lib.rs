@@ -12,11 +12,13 @@
 //! | [`dump`], [`table`] | the end of a run: state of hung nodes, closing table |
 //! | [`fabric`] | the network between nodes |
 //! | [`suite`] | `cargo xtask test` |
+//! | [`claims`] | which tests show which requirement |
 //! | [`helper`] | programs that work for this one and end with it |
 //! | [`bench`] | `cargo xtask bench` |
 
 pub mod arch;
 pub mod bench;
+pub mod claims;
 pub mod cli;
 pub mod console;
 pub mod doctor;

@@ -24,7 +24,7 @@ fn p4_every_context_reaches_every_context_itself_included() {
 }
 
 #[test]
-fn p1_running_out_says_of_what() {
+fn p1_r8_running_out_says_of_what() {
     let nodes = machine(1, true);
     let client = |name| ClientBuilder::new(nodes[0], name);
     let first = client("a").create().unwrap();

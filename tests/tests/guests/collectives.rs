@@ -1,7 +1,7 @@
 //! Collectives on nodes: every algorithm gives what a plain loop gives; the lists; what goes wrong.
 
 use std::time::Duration;
-use tests::{count_lines, expect_clean, on_both_architectures};
+use tests::{count_lines, expect_clean, expect_success_on_a_bad_wire, on_both_architectures};
 use xtask::{Arch, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(400);
@@ -51,7 +51,7 @@ on_both_architectures! {
 
     fn d8_every_algorithm_is_right_on_a_wire_that_loses_and_reorders(arch) {
         let outcome = coll(arch, Mode::Smp).faults("drop=1%,reorder=5%,seed=3").run().unwrap();
-        outcome.expect_success();
+        expect_success_on_a_bad_wire(&outcome, "drop=1%,reorder=5%");
         all_is_right(&outcome, SMP_ROWS);
     }
 
@@ -59,7 +59,7 @@ on_both_architectures! {
         // One size: sixteen tasks that wait for lost packets take their time.
         let run = coll(arch, Mode::Vn).args(["--sizes", "3000", "--rounds", "1"]);
         let outcome = run.faults("drop=1%,reorder=5%,seed=4").run().unwrap();
-        outcome.expect_success();
+        expect_success_on_a_bad_wire(&outcome, "drop=1%,reorder=5%");
         all_is_right(&outcome, VN_ROWS - 40);
     }
 

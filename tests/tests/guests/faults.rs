@@ -55,7 +55,7 @@ on_both_architectures! {
         expect_report(&faulty(arch, "oom"), 1, 101, &["memory"]);
     }
 
-    fn n11_a_status_of_the_job_reaches_the_host(arch) {
+    fn s1_n11_a_status_of_the_job_reaches_the_host(arch) {
         let run = Run::new("faults").arch(arch).torus("1").harts(1).args(["status"]).timeout(DEADLINE);
         let outcome = run.run().unwrap();
         // The job's 256 is not cut down to a 0 on its way.
@@ -85,7 +85,7 @@ on_both_architectures! {
         }
     }
 
-    fn x2_a_hung_node_is_stopped_at_the_deadline(arch) {
+    fn s3_x2_a_hung_node_is_stopped_at_the_deadline_with_its_state(arch) {
         let run = Run::new("idle").arch(arch).torus("2").args(["--seconds", "3600"]);
         let outcome = run.timeout(Duration::from_secs(4)).run().unwrap();
         assert_eq!((outcome.ending, outcome.exit_code()), (Ending::Deadline, 124), "{}", outcome.explain());

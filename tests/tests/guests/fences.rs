@@ -5,7 +5,7 @@ use pami::packet::Kind;
 use pami::region::RegionId;
 use std::time::Duration;
 use tests::capture::{Captured, in_order, packets};
-use tests::{BAD_WIRE, count_lines, expect_clean, expect_success_despite_losses, on_both_architectures};
+use tests::{BAD_WIRE, count_lines, expect_clean, expect_success_on_a_bad_wire, on_both_architectures};
 use xtask::{Arch, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
@@ -111,7 +111,7 @@ on_both_architectures! {
 
     fn f6_fences_hold_on_a_bad_wire(arch) {
         let outcome = fence(arch).faults(BAD_WIRE).run().unwrap();
-        expect_success_despite_losses(&outcome);
+        expect_success_on_a_bad_wire(&outcome, BAD_WIRE);
         every_fence_holds(&outcome);
     }
 }

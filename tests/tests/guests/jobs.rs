@@ -1,7 +1,7 @@
 //! The jobs that a newcomer runs, and the network's own books.
 
 use std::time::Duration;
-use tests::{BAD_WIRE, count_lines, expect_clean, expect_success_despite_losses, on_both_architectures};
+use tests::{BAD_WIRE, count_lines, expect_clean, expect_success_on_a_bad_wire, on_both_architectures};
 use xtask::{Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
@@ -36,7 +36,7 @@ on_both_architectures! {
     fn d8_npb_is_verifies_every_iteration_on_a_bad_wire(arch) {
         let run = Run::new("npb-is").arch(arch).torus("2x2x2").faults(BAD_WIRE).timeout(DEADLINE);
         let outcome = run.run().unwrap();
-        expect_success_despite_losses(&outcome);
+        expect_success_on_a_bad_wire(&outcome, BAD_WIRE);
         assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
     }
 
@@ -50,7 +50,7 @@ on_both_architectures! {
     fn d8_halo3d_converges_on_a_bad_wire(arch) {
         let run = Run::new("halo3d").arch(arch).torus("2x2x2").args(["--size", "11"]);
         let outcome = run.faults(BAD_WIRE).timeout(DEADLINE).run().unwrap();
-        expect_success_despite_losses(&outcome);
+        expect_success_on_a_bad_wire(&outcome, BAD_WIRE);
         halo3d_verified(&outcome);
     }
 
@@ -79,6 +79,13 @@ on_both_architectures! {
         let outcome = run.timeout(DEADLINE).run().unwrap();
         expect_clean(&outcome);
         assert_eq!(count_lines(&outcome, "12 sizes, 0 wrong"), 1, "{}", outcome.explain());
+    }
+
+    fn p5_p7_random_updates_leave_the_table_as_a_serial_computation_does(arch) {
+        let run = Run::new("gups").arch(arch).torus("3").harts(1).args(["--updates", "6000", "--log2", "10"]);
+        let outcome = run.timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "0 of 1024 words differ: verified"), 2, "{}", outcome.explain());
     }
 
     fn x4_the_fabric_counts_hops_and_captures_every_packet(arch) {

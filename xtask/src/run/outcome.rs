@@ -116,13 +116,18 @@ impl Outcome {
         self.nodes.iter().flat_map(|node| &node.reports).map(String::as_str)
     }
 
-    /// Panics with all that is known unless every node ended well. For tests.
+    /// Panics with all that is known unless every node ended well and allocated nothing after the job's start (SPEC N-5). For
+    /// tests.
     ///
     /// # Panics
     /// If the run failed.
     #[track_caller]
     pub fn expect_success(&self) -> &Self {
         assert!(self.success(), "{}", self.explain());
+        for (rank, node) in self.nodes.iter().enumerate() {
+            let counted = node.end().and_then(|end| end.number::<u64>("allocations"));
+            assert_eq!(counted, Some(0), "allocations of node {rank}: {}", self.explain());
+        }
         self
     }
 

@@ -1,0 +1,186 @@
+//! `cargo xtask test --claims`: which tests show which requirement (SPEC R-6).
+//!
+//! `docs/requirements.md` has the ids. A test carries one if its name begins with it: `n8_...`, `l2_l5_...`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::progress::Voice;
+use crate::workspace;
+
+/// Rows behind this heading need no test yet.
+const LATER: &str = "## Not yet";
+/// Lines above a function that may hold its attributes.
+const ATTRIBUTES: usize = 6;
+
+/// An id as names spell it: N-8 is `n8`.
+type Id = String;
+
+/// Requirements and the tests that carry them.
+#[derive(Default)]
+struct Claims {
+    /// Ids in their order.
+    wanted: Vec<Id>,
+    later: Vec<Id>,
+    tests: BTreeMap<Id, Vec<String>>,
+}
+
+/// Lists the tests of each id. True if every id that is due has one, and every id in a test's name is known.
+///
+/// # Errors
+/// If files cannot be read.
+pub fn list(voice: &Voice) -> Result<bool> {
+    let claims = gather()?;
+    for id in claims.wanted.iter().chain(&claims.later) {
+        let tests = claims.tests.get(id).map_or(&[][..], Vec::as_slice);
+        voice.print(&format!("{} {}", spoken(id), tests.len()));
+        tests.iter().for_each(|test| voice.print(&format!("    {test}")));
+    }
+    let complaints = claims.complaints();
+    complaints.iter().for_each(|complaint| voice.say(complaint));
+    Ok(complaints.is_empty())
+}
+
+/// What is wrong with the claims of this workspace; a line for each.
+///
+/// # Errors
+/// If files cannot be read.
+pub fn complaints() -> Result<Vec<String>> {
+    Ok(gather()?.complaints())
+}
+
+fn gather() -> Result<Claims> {
+    let root = workspace::root();
+    let path = root.join("docs/requirements.md");
+    let table = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut claims = Claims::default();
+    claims.read_table(&table);
+    ensure!(!claims.wanted.is_empty(), "{} has no ids", path.display());
+    for part in ["boot", "drivers", "kernel", "pami", "tests", "xtask"] {
+        for file in sources(&root.join(part))? {
+            let text =
+                std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            claims.read_source(&name, &text);
+        }
+    }
+    Ok(claims)
+}
+
+/// All Rust files below a folder, but for what was built.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            files.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+impl Claims {
+    fn read_table(&mut self, table: &str) {
+        let mut later = false;
+        for line in table.lines() {
+            later |= line == LATER;
+            let Some(first) = line.strip_prefix("| ").and_then(|row| row.split(" |").next()) else {
+                continue;
+            };
+            let ids = if later { &mut self.later } else { &mut self.wanted };
+            ids.extend(ids_of(first));
+        }
+    }
+
+    fn read_source(&mut self, file: &str, text: &str) {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (number, line) in lines.iter().enumerate() {
+            let Some((name, arguments)) = line.strip_prefix("fn ").and_then(|rest| rest.split_once('('))
+            else {
+                continue;
+            };
+            let above = || lines[number.saturating_sub(ATTRIBUTES)..number].iter().rev();
+            let mut attributes = above().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+            let ignored = attributes.clone().any(|line| line.starts_with("#[ignore"));
+            // Those of both architectures have no attribute of their own.
+            let is_test = attributes.any(|&line| line == "#[test]") || arguments.starts_with("arch)");
+            if is_test && !ignored {
+                for id in name.split('_').take_while(|word| is_id(word)) {
+                    self.tests.entry(id.to_owned()).or_default().push(format!("{file}: {name}"));
+                }
+            }
+        }
+    }
+
+    fn complaints(&self) -> Vec<String> {
+        let untested = self.wanted.iter().filter(|id| !self.tests.contains_key(*id));
+        let known = |id: &&Id| self.wanted.contains(id) || self.later.contains(id);
+        let strange = self.tests.iter().filter(|(id, _)| !known(id));
+        let untested = untested.map(|id| format!("no test carries {}", spoken(id)));
+        untested
+            .chain(strange.map(|(id, tests)| format!("no requirement is {}: {}", spoken(id), tests[0])))
+            .collect()
+    }
+}
+
+/// A letter and a number.
+fn is_id(word: &str) -> bool {
+    let mut letters = word.chars();
+    letters.next().is_some_and(|letter| letter.is_ascii_lowercase())
+        && letters.as_str().parse::<u8>().is_ok_and(|number| number > 0)
+}
+
+/// `N-8`, or all of `Q-1..Q-4`, as names spell them.
+fn ids_of(cell: &str) -> Vec<Id> {
+    let id = |word: &str| Some(word.to_lowercase().replace('-', "")).filter(|id| is_id(id));
+    match cell.split_once("..") {
+        None => id(cell).into_iter().collect(),
+        Some((first, last)) => {
+            let (Some(first), Some(last)) = (id(first), id(last)) else { return Vec::new() };
+            let number = |id: &Id| id[1..].parse::<u8>().unwrap_or(0);
+            (number(&first)..=number(&last)).map(|number| format!("{}{number}", &first[..1])).collect()
+        }
+    }
+}
+
+/// As people write it.
+fn spoken(id: &str) -> String {
+    format!("{}-{}", id[..1].to_uppercase(), &id[1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r6_an_id_without_a_test_and_a_test_of_no_id_are_told() {
+        let table = "# N: a-2\n\n| id | what |\n|---|---|\n| N-1 | one |\n| N-10 | ten |\n| D-9 | nine |\n\
+            ## Not yet\n\n| Q-1..Q-3 | later |\n";
+        let source = "    #[test]\n    // Words.\n    fn n1_d9_shows_both() {\n    fn n10_helps() {\n    #[test]\n    #[ignore]\n\
+            fn n10_is_ignored() {\n    on_both_architectures! {\n    fn q2_boots(arch) {\n    #[test]\n    fn z1_is_strange() {\n";
+        let mut claims = Claims::default();
+        claims.read_table(table);
+        assert_eq!(
+            (claims.wanted.join(" "), claims.later.join(" ")),
+            ("n1 n10 d9".into(), "q1 q2 q3".into())
+        );
+        claims.read_source("a.rs", source);
+        let tests = |id: &str| claims.tests.get(id).map_or(0, Vec::len);
+        assert_eq!(["n1", "d9", "n10", "q2", "z1"].map(tests), [1, 1, 0, 1, 1]);
+        assert_eq!(
+            claims.complaints(),
+            ["no test carries N-10", "no requirement is Z-1: a.rs: z1_is_strange"]
+        );
+    }
+
+    #[test]
+    fn r6_every_requirement_has_a_test() {
+        assert_eq!(complaints().expect("sources"), Vec::<String>::new());
+    }
+}
