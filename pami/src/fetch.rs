@@ -52,13 +52,20 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
+    #[inline(always)]
     pub fn fetch(&mut self, fetch: Fetch<P>) -> Result<(), SendError> {
+        self.fetch_here(&fetch)
+    }
+
+    // A call of its own, by reference: a factory's adds one comparison to it, and neither a copy.
+    #[inline(never)]
+    fn fetch_here(&mut self, fetch: &Fetch<P>) -> Result<(), SendError> {
         self.fetch_on(fetch, Here(None))
     }
 
     #[inline(always)]
-    pub(crate) fn fetch_on<T: Terms<P>>(&mut self, fetch: Fetch<P>, terms: T) -> Result<(), SendError> {
-        let Fetch { target, region, offset, rmw, done } = fetch;
+    pub(crate) fn fetch_on<T: Terms<P>>(&mut self, fetch: &Fetch<P>, terms: T) -> Result<(), SendError> {
+        let &Fetch { target, region, offset, rmw, done } = fetch;
         let path = terms.path(self, target)?;
         let size = if rmw.width == Width::Eight { 8 } else { 4 };
         region.check(target.task(), offset, size).map_err(SendError::Region)?;

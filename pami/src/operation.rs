@@ -366,7 +366,15 @@ impl<P: Port> Active<P> {
     }
 
     /// Gives an operation that was carried out at once a place, for its callbacks to be called by the next advance.
+    #[inline(never)]
     pub(crate) fn begin_settled(&mut self, number: u8, operation: Operation<P>) {
+        self.begin_over(number, operation);
+    }
+
+    /// The same for one that has nothing left but its callbacks: it is built in its place, since to move it there costs as much
+    /// as to carry a short put out.
+    #[inline(always)]
+    pub(crate) fn begin_over(&mut self, number: u8, operation: Operation<P>) {
         if let Some(place) = self.operations.places.get_mut(usize::from(number)) {
             place.own = Some(operation);
         }

@@ -129,7 +129,7 @@ impl<P: Port> Active<P> {
         if matches!(path, Path::Local(_)) && T::is_now(&room) {
             let outcome = state.carry_out(&mut self.port, target);
             operation.result = outcome.map_err(OperationError::Region);
-            T::begin_settled(self, room, operation);
+            T::begin_over(self, room, operation);
         } else {
             operation.queued = false;
             operation.awaits = operation.remote_done.is_some() || terms.must_be_answered();

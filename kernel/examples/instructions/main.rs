@@ -8,9 +8,8 @@
 //! | `bare` | one task on one hart, no adapter |
 //! | `pair` | two tasks on two harts of one node |
 //!
-//! Each row is counted many times after a warm-up; printed are the least count that several repeats agree on, and the
-//! least and the most of all. What is counted lies between
-//! two readings of the counter in this job, less what two readings with nothing between them cost. So a call's own
+//! Each row is counted many times after a warm-up; printed are the median, and the least and the most of all. What is
+//! counted lies between two readings of the counter in this job, less what two readings with nothing between them cost. So a call's own
 //! jump, the set-up of its arguments and the look at its result are in it.
 //!
 //! Before each row of the torus nothing is under way, and packets come at certain times only (`xtask::node`), so that

@@ -213,18 +213,20 @@ impl Factory<FetchFunction> {
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
+    #[inline(always)]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
-        if self.settings().usual_for == active.me.client() {
-            return active.fetch_on(fetch, Here(None));
+        if self.settings().usual_for != active.me.client() {
+            return self.execute_otherwise(active, fetch);
         }
-        self.execute_otherwise(active, fetch)
+        active.fetch(fetch)
     }
 
     /// Over a path of the factory's own.
+    #[cold]
     #[inline(never)]
     fn execute_otherwise<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
         self.check(active)?;
-        active.fetch_on(fetch, Here(Some(self.settings())))
+        active.fetch_on(&fetch, Here(Some(self.settings())))
     }
 
     /// The same with the object in the caller's memory.
@@ -238,7 +240,7 @@ impl Factory<FetchFunction> {
         fetch: Fetch<P>,
     ) -> Result<(), SendError> {
         self.check(active)?;
-        active.fetch_on(fetch, InMemory(self.settings(), memory))
+        active.fetch_on(&fetch, InMemory(self.settings(), memory))
     }
 }
 

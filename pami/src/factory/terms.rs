@@ -30,6 +30,8 @@ pub(crate) trait Terms<P: Port>: Copy {
     fn begin(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
     /// The same for one that was carried out.
     fn begin_settled(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
+    /// The same for one that has nothing left but its callbacks.
+    fn begin_over(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
     /// The same for a fence.
     fn begin_fence(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
 }
@@ -84,6 +86,11 @@ impl<P: Port> Terms<P> for Here<'_> {
     #[inline(always)]
     fn begin_settled(active: &mut Active<P>, number: u8, operation: Operation<P>) {
         active.begin_settled(number, operation);
+    }
+
+    #[inline(always)]
+    fn begin_over(active: &mut Active<P>, number: u8, operation: Operation<P>) {
+        active.begin_over(number, operation);
     }
 
     #[inline(always)]
@@ -165,6 +172,10 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
             active.operations.settling |= 1 << number;
             active.stir();
         }
+    }
+
+    fn begin_over(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {
+        Self::begin_settled(active, room, operation);
     }
 
     fn begin_fence(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {

@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub struct Count {
     /// The row's name.
     pub row: String,
-    /// The least that several repeats agree on: what the code takes when nothing comes between.
+    /// The median of its repeats.
     pub instructions: u32,
     /// The least and the most of all repeats.
     pub spread: (u32, u32),
