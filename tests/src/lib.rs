@@ -24,7 +24,7 @@ pub fn long() -> bool {
 #[track_caller]
 pub fn on_eight_nodes(job: &str, args: &[&str], arch: Arch, mode: Mode, faults: Option<&str>) -> Outcome {
     let run = Run::new(job).arch(arch).torus("2x2x2").harts(2).mode(mode).args(args.iter().copied());
-    let mut run = run.timeout(Duration::from_secs(240));
+    let mut run = run.timeout(Duration::from_secs(if long() { 3600 } else { 240 }));
     if let Some(faults) = faults {
         run = run.faults(faults);
     }

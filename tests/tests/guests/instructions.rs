@@ -19,7 +19,7 @@ fn count(arch: Arch, row: &str) -> u32 {
 }
 
 on_both_architectures! {
-    fn n9_no_path_takes_5_percent_more_instructions_than_committed_and_a_fixed_loop_always_the_same(arch) {
+    fn n9_r6_paths_take_the_committed_instructions_to_5_percent_and_a_fixed_loop_always_the_same(arch) {
         let complaints = Committed::load().unwrap().complaints(arch, counts(arch));
         let told: Vec<_> = complaints.iter().map(|complaint| format!("  {complaint}\n")).collect();
         assert!(complaints.is_empty(), "on {arch}:\n{}if that is meant to be: {UPDATE}", told.concat());
@@ -41,6 +41,8 @@ on_both_architectures! {
         for (through, direct) in factories {
             let (through, direct_count) = (through.instructions, count(arch, direct));
             assert!(through <= direct_count + MOST, "{direct} on {arch}: {through} over {direct_count}");
+            // One that were cheaper would be another code, and the comparison none.
+            assert!(through >= direct_count, "{direct} on {arch}: {through} below {direct_count}");
             rows += 1;
         }
         assert_eq!(rows, 9, "one for each function and path");

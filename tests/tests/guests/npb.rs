@@ -2,17 +2,25 @@
 //!
 //! Of architecture, mode and wire, every two meet in four runs of a benchmark. Two runs have `npb-ep`, which computes long and
 //! hardly communicates, and `npb-cg`, whose short messages take longest. `npb-is` on a good wire is among the tests of jobs.
-//! Over MPI each runs once.
+//! Over MPI each runs once. At full size (`cargo xtask test --long`) one run of each is of class W.
 
 use std::time::Duration;
-use tests::{LOSSY_WIRE, count_lines, on_both_architectures, on_eight_nodes};
+use tests::{LOSSY_WIRE, count_lines, long, on_both_architectures, on_eight_nodes};
 use xtask::{Arch, Mode, Run};
 
 const DEADLINE: Duration = Duration::from_secs(240);
 
 /// Eight nodes of two harts run `job`, which verifies so many results.
 fn expect_verified(job: &str, arch: Arch, mode: Mode, faults: Option<&str>, results: usize) {
-    expect_verified_with(&[], job, arch, mode, faults, results);
+    let at_full_size = [
+        ("npb-ep", Arch::Aarch64),
+        ("npb-cg", Arch::Riscv64),
+        ("npb-mg", Arch::Aarch64),
+        ("npb-ft", Arch::Riscv64),
+    ];
+    let larger = long() && faults.is_none() && at_full_size.contains(&(job, arch));
+    let class: &[&str] = if larger { &["--class", "W"] } else { &[] };
+    expect_verified_with(class, job, arch, mode, faults, results);
 }
 
 /// The same with arguments of the job.
