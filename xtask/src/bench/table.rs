@@ -298,14 +298,14 @@ mod tests {
 
     #[test]
     fn n9_a_rise_over_5_percent_is_told_one_instruction_is_not() {
-        let table = committed(&[("post", 12), ("advance", 100)]);
-        assert_eq!(table.complaints(ARCH, &counts(&[("post", 13), ("advance", 105)])), []);
-        assert_eq!(table.complaints(ARCH, &counts(&[("post", 11), ("advance", 95)])), []);
+        let table = committed(&[("look", 12), ("advance", 100)]);
+        assert_eq!(table.complaints(ARCH, &counts(&[("look", 13), ("advance", 105)])), []);
+        assert_eq!(table.complaints(ARCH, &counts(&[("look", 11), ("advance", 95)])), []);
         let risen = |row: &str, committed, counted| Complaint::Risen { row: row.into(), committed, counted };
-        let complaints = table.complaints(ARCH, &counts(&[("post", 14), ("advance", 106)]));
-        assert_eq!(complaints, [risen("post", 12, 14), risen("advance", 100, 106)]);
+        let complaints = table.complaints(ARCH, &counts(&[("look", 14), ("advance", 106)]));
+        assert_eq!(complaints, [risen("look", 12, 14), risen("advance", 100, 106)]);
         let text = complaints[0].to_string();
-        assert!(["post", "12", "14"].iter().all(|word| text.contains(word)), "{text}");
+        assert!(["look", "12", "14"].iter().all(|word| text.contains(word)), "{text}");
     }
 
     #[test]
