@@ -63,7 +63,7 @@ fn only_failure(outcome: &Outcome) -> &str {
 
 #[test]
 fn n11_a_run_is_good_only_if_every_node_ends_with_status_0() {
-    let script = Script::new("say 'S0end status=0 sent=3 received=4'\n");
+    let script = Script::new("say 'S0end status=0 allocations=0 sent=3 received=4'\n");
     let outcome = script.run().run().expect("a run");
     outcome.expect_success();
     assert_eq!((outcome.exit_code(), outcome.nodes.len()), (0, 2));
@@ -221,7 +221,7 @@ fn x1_what_cannot_be_run_is_refused_before_anything_starts() {
 
 #[test]
 fn r2_a_node_that_stands_still_is_suspected_and_goes_on() {
-    let script = Script::new("say 'D0x'; sleep 2; sleep 3; say 'S0end status=0'\n");
+    let script = Script::new("say 'D0x'; sleep 2; sleep 3; say 'S0end status=0 allocations=0'\n");
     let pause = KillWhen::Line("cannot be decoded".into());
     let run = script.run().silence(Duration::from_secs(6)).pause_node_at(1, Duration::from_secs(3), pause);
     let outcome = run.run().expect("a run");
