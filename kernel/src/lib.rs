@@ -26,6 +26,7 @@ pub mod personality;
 pub mod routing;
 pub mod segments;
 pub mod tree;
+pub mod usage;
 
 #[cfg(target_os = "none")]
 extern crate alloc;

@@ -16,6 +16,7 @@ use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{bench, claims, doctor, helper, jobs, table};
+use kernel::usage::Usage;
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -73,8 +74,9 @@ struct Qemu {
     #[arg(long, value_enum, default_value = "aarch64")]
     arch: Arch,
     /// Shape of the torus: 1 to 5 extents; an `m` makes a dimension a mesh, as in 4x2m
-    #[arg(long, value_name = "SHAPE", default_value = "2x2x2")]
-    torus: String,
+    /// [default: 2x2x2, or what the job needs]
+    #[arg(long, value_name = "SHAPE")]
+    torus: Option<String>,
     /// Hardware threads per node [default: 2, or as many as the topology has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     harts: Option<u8>,
@@ -88,7 +90,7 @@ struct Qemu {
     #[arg(long, value_enum, default_value = "xyzt")]
     map: Map,
     /// Memory per node
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(16..))]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(40..))]
     memory: u32,
     /// Largest number of contexts per client and task
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -146,7 +148,7 @@ struct Qemu {
     /// Boot this image, in place of one built from the job's source
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
-    /// Arguments of the job
+    /// Arguments of the job; `-- --help` lists them
     #[arg(last = true, value_name = "JOB ARGS")]
     arguments: Vec<String>,
 }
@@ -226,6 +228,11 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
 }
 
 fn boot(qemu: Qemu, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
+    if qemu.arguments.iter().any(|word| ["--help", "-h"].contains(&word.as_str())) {
+        jobs::check(&qemu.job)?;
+        voice.print(&jobs::help(&qemu.job)?);
+        return Ok(0);
+    }
     let outcome = qemu.into_run().voice(voice.clone()).interrupt(Arc::clone(interrupt)).run()?;
     close(&outcome, voice);
     Ok(outcome.exit_code())
@@ -259,9 +266,14 @@ fn close(outcome: &Outcome, voice: &Voice) {
     for complaint in &outcome.fabric.complaints {
         voice.say(&format!("fabric: {complaint}"));
     }
-    let failures: Vec<_> = outcome.failures().collect();
-    for failure in &failures {
+    for failure in outcome.grouped() {
         voice.say(&console::style(failure).for_stderr().red().to_string());
+    }
+    if let Some(error) = outcome.first_error().filter(|_| !outcome.success()) {
+        voice.say(&format!("the first error: {}", error.styled(outcome.nodes.len() as u32)));
+    }
+    for remark in &outcome.remarks {
+        voice.say(remark);
     }
     match outcome.ending {
         Ending::Interrupted => voice.say("interrupted; all nodes were stopped"),
@@ -290,9 +302,9 @@ impl Qemu {
     fn into_run(self) -> Run {
         let level =
             self.log.to_possible_value().map_or("info".to_owned(), |level| level.get_name().to_owned());
+        let usage = Usage::of(&self.job);
         let mut run = Run::new(self.job)
             .arch(self.arch)
-            .torus(self.torus)
             .mode(self.mode)
             .map(self.map)
             .memory(self.memory)
@@ -300,7 +312,11 @@ impl Qemu {
             .agent_core(self.agent_core)
             .tree(!self.no_tree)
             .log(level)
-            .args(self.arguments);
+            .args(self.arguments)
+            .refuse_early();
+        let torus = self.torus.or_else(|| Some(usage?.torus.to_owned()));
+        run = torus.into_iter().fold(run, Run::torus);
+        run = run.icount(usage.is_some_and(|usage| usage.counts));
         run = self.harts.into_iter().fold(run, Run::harts);
         run = self.topology.into_iter().fold(run, Run::topology);
         run = match self.timeout {

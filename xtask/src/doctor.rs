@@ -18,16 +18,24 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
         }
         let found = setup::find_toolchain(arch).map(|toolchain| toolchain.describe());
         whole &= row(voice, arch.target(), found, &setup::toolchain_remedy(arch));
-        let found = workspace::find_on_path(arch.emulator()).map(|path| path.display().to_string());
+        let version = |path: &std::path::Path| {
+            let output = Command::new(path).arg("--version").output().ok()?;
+            setup::version(&String::from_utf8_lossy(&output.stdout))
+        };
+        let found = workspace::find_on_path(arch.emulator()).map(|path| match version(&path) {
+            Some((major, minor)) => format!("{}, version {major}.{minor}", path.display()),
+            None => format!("{}, which does not tell its version", path.display()),
+        });
         let remedy = format!("apt-get install {}", arch.emulator_package());
         whole &= row(voice, arch.emulator(), found, &remedy);
     }
-    if fix {
-        setup::setpriv(voice)?;
+    match setup::setpriv() {
+        Some(path) => _ = row(voice, "setpriv", Some(path.display().to_string()), ""),
+        None => voice.print(&format!(
+            "{} setpriv: without it guests outlive this tool if it is killed by SIGKILL",
+            console::style("absent ").yellow()
+        )),
     }
-    let found = workspace::find_on_path("setpriv").map(|path| path.display().to_string());
-    whole &= row(voice, "setpriv", found, "apt-get install util-linux");
-
     if fix {
         optional_tools(voice);
     }
@@ -47,9 +55,13 @@ fn optional_tools(voice: &Voice) {
     if let Err(error) = setup::cxx(voice) {
         voice.say(&format!("{error:#}; fuzz targets will be skipped"));
     }
-    // Without a nightly toolchain there is nothing for Miri to be part of.
+    miri(voice);
+}
+
+/// Tries to install Miri. Without a nightly toolchain there is nothing for it to be part of.
+pub fn miri(voice: &Voice) {
     if succeeds(Command::new("cargo").args(["+nightly", "--version"])) {
-        voice.busy("installing Miri");
+        voice.busy("Miri is missing; installing it with rustup");
         let mut rustup = Command::new("rustup");
         rustup.args(["component", "add", "--toolchain", "nightly", "miri", "rust-src"]);
         if !succeeds(&mut rustup) {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
+use kernel::usage::{Argument, Problem, Usage, Wrong};
+
 use crate::firmware::EVERY;
 use crate::workspace;
 
@@ -62,6 +64,55 @@ pub fn check(name: &str) -> Result<()> {
     bail!("there is no job called {name}; {hint}")
 }
 
+/// What arguments a job takes.
+///
+/// # Errors
+/// The jobs cannot be listed.
+pub fn help(name: &str) -> Result<String> {
+    let summary = list()?.into_iter().find(|job| job.name == name).map(|job| job.summary);
+    let mut text = format!("{name}: {}\n", summary.unwrap_or_default());
+    let usage = Usage::of(name);
+    for word in usage.iter().flat_map(|usage| usage.words) {
+        text.push_str(&format!("\n  {word}"));
+    }
+    for Argument { name, value, help } in usage.iter().flat_map(|usage| usage.arguments) {
+        let value = match value.to_string() {
+            value if value.is_empty() => value,
+            value => format!(": {value}"),
+        };
+        text.push_str(&format!("\n  {name:<18} {help}{value}"));
+    }
+    if usage.is_some_and(|usage| usage.arguments.is_empty() && usage.words.is_empty()) {
+        text.push_str("\n  It takes no arguments.");
+    }
+    Ok(text)
+}
+
+/// A word that a job does not take, and what it does.
+pub fn explain(usage: &Usage, wrong: Wrong<'_>) -> String {
+    let (job, word) = (usage.job, wrong.word);
+    let names = || usage.arguments.iter().map(|argument| argument.name).collect::<Vec<_>>().join(", ");
+    let of = |name: &str| usage.arguments.iter().find(|argument| argument.name == name);
+    match wrong.problem {
+        Problem::Unknown if usage.arguments.is_empty() => {
+            format!("{word:?} is unknown: {job} takes no arguments")
+        }
+        Problem::Unknown => format!("{word:?} is unknown: {job} takes {}", names()),
+        Problem::NoValue => {
+            let value = of(word).map(|argument| argument.value.to_string()).unwrap_or_default();
+            format!("{word} wants {value} behind it")
+        }
+        Problem::Value("") => {
+            let wanted: Vec<_> = usage.words.iter().map(ToString::to_string).collect();
+            format!("{word:?} is nothing that {job} knows: it takes {}", wanted.join(", then "))
+        }
+        Problem::Value(name) => {
+            let value = of(name).map(|argument| argument.value.to_string()).unwrap_or_default();
+            format!("{word:?} cannot be: {name} wants {value}")
+        }
+    }
+}
+
 fn near(name: &str, jobs: &[Job]) -> Vec<String> {
     let mut scored: Vec<_> = jobs.iter().map(|job| (strsim::jaro_winkler(name, &job.name), job)).collect();
     scored.retain(|(score, job)| *score > 0.75 || job.name.contains(name) || name.contains(&job.name));
@@ -81,6 +132,35 @@ mod tests {
         let names = list().expect("a list").into_iter().map(|job| job.name);
         let names: Vec<_> = names.filter(|name| name != crate::bench::instructions::JOB).collect();
         assert_eq!(modules, names);
+    }
+
+    #[test]
+    fn n4_every_job_is_described_with_all_its_arguments() {
+        let described: Vec<_> = kernel::usage::ALL.iter().map(|usage| usage.job).collect();
+        let names: Vec<_> = list().expect("a list").into_iter().map(|job| job.name).collect();
+        assert_eq!(names, described);
+        for usage in kernel::usage::ALL {
+            let path = folder().join(usage.job);
+            let files: Vec<_> = match std::fs::read_dir(&path) {
+                Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+                Err(_) => vec![path.with_extension("rs")],
+            };
+            let source: String =
+                files.iter().map(|file| std::fs::read_to_string(file).expect("a source")).collect();
+            for word in source.split('"').filter(|word| word.starts_with("--") && !word.contains(' ')) {
+                let known = usage.arguments.iter().any(|argument| argument.name == word);
+                assert!(known, "{} takes {word}, which is not described", usage.job);
+            }
+        }
+    }
+
+    #[test]
+    fn n4_help_and_refusals_say_what_can_be() {
+        let help = help("npb-is").expect("a job");
+        assert!(help.contains("--class") && help.contains("S, W or A"), "{help}");
+        let usage = Usage::of("npb-is").expect("described");
+        let wrong = usage.check(["--class", "C"]).expect_err("no such class");
+        assert_eq!(explain(usage, wrong), "\"C\" cannot be: --class wants S, W or A");
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub const ICOUNT_PACE: Duration = Duration::from_millis(2);
 pub struct Machine {
     /// The emulator's program.
     pub emulator: PathBuf,
-    /// The program that starts it so that it dies with this process.
-    pub setpriv: PathBuf,
+    /// The program that starts it so that it dies with this process, where there is one.
+    pub setpriv: Option<PathBuf>,
     /// The instruction set.
     pub arch: Arch,
     /// The firmware, if the emulator is a real one.
@@ -163,9 +163,15 @@ impl Guest {
     /// Starts the emulator; its standard error goes to the file `errors`.
     pub fn start(machine: &Machine, place: &Place, errors: &Path) -> Result<(Self, ChildStdout)> {
         let errors = File::create(errors).with_context(|| format!("cannot write {}", errors.display()))?;
-        let mut child = Command::new(&machine.setpriv)
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(&machine.emulator)
+        let mut command = match &machine.setpriv {
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command.args(["--pdeathsig", "KILL", "--"]).arg(&machine.emulator);
+                command
+            }
+            None => Command::new(&machine.emulator),
+        };
+        let mut child = command
             .args(arguments(machine, place))
             // A group of its own: the terminal's Ctrl-C is for this tool, which then asks the guests how they are.
             .process_group(0)

@@ -1,5 +1,6 @@
 //! What the user sees while the tool works.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -35,14 +36,16 @@ impl Voice {
     /// A notice.
     pub fn say(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("{}: {text}", console::style("pamir").for_stderr().bold()));
+            let head = console::style("pamir").for_stderr().bold();
+            // Whoever reads may have gone; the verdict stays.
+            self.bar.suspend(|| _ = writeln!(std::io::stderr(), "{head}: {text}"));
         }
     }
 
     /// A line of the program's proper output.
     pub fn print(&self, line: &str) {
         if !self.quiet {
-            self.bar.suspend(|| println!("{line}"));
+            self.bar.suspend(|| _ = writeln!(std::io::stdout(), "{line}"));
         }
     }
 

@@ -11,6 +11,7 @@ mod folder;
 mod life;
 mod outcome;
 mod permits;
+mod room;
 mod settings;
 mod watch;
 mod watched;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
+use kernel::usage::{self, Usage};
 use pami::topology::TorusShape;
 
 use crate::console::MAX_HARTS;
@@ -32,7 +34,8 @@ use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
 use crate::node::{self, Guest, Machine, Place};
 use crate::personality::{HartTopology, Personality, arguments};
-use crate::{dump, setup};
+use crate::progress::Voice;
+use crate::{dump, jobs, setup};
 use faults::Plan;
 use settings::Image;
 use watch::Watch;
@@ -52,6 +55,10 @@ impl Run {
             .map_err(|error| anyhow::anyhow!("the torus {:?} cannot be: {error}", self.torus))?;
         let (harts, topology) = self.node_harts()?;
         self.check(shape, harts)?;
+        if self.refuse_early && matches!(self.image, Image::Job) {
+            self.check_job(shape, harts)?;
+        }
+        room::check(shape.nodes())?;
         let plan = Plan::new(&self, shape)?;
         let machine = self.machine(harts, topology)?;
         let firmware = machine.image.as_deref().map(Firmware::load).transpose()?;
@@ -63,6 +70,7 @@ impl Run {
         let own = self.voice.is_quiet().then(|| folder.path().join("torus.pcap"));
         config.pcap = self.pcap.clone().or(own);
         config.faults = plan.faults;
+        let links_down = plan.links_down.clone();
         config.links_down = plan.links_down;
         config.tree = self.tree;
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
@@ -87,9 +95,16 @@ impl Run {
         };
         let ending = watch.watch(consoles)?;
         self.voice.idle();
+        let waited = watch.joined.map(|joined| joined.elapsed());
+        let remarks = faults::not_taken(&watch.kills, &links_down, waited.unwrap_or_default());
         let Watch { mut nodes, joined, ended, .. } = watch;
         let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome.failure.is_some());
-        let dump = failed.then(|| dump_all(&mut nodes, &controls, firmware.as_ref(), &fabric, &folder));
+        let dump = failed.then(|| {
+            self.voice.busy("asking all nodes for their state");
+            let dump = dump_all(&mut nodes, &controls, firmware.as_ref(), &fabric, &folder, &self.voice);
+            self.voice.idle();
+            dump
+        });
         for node in &mut nodes {
             node.tear_down()?;
             node.flush()?;
@@ -104,6 +119,8 @@ impl Run {
             fabric: statistics,
             boot_time: joined.map(|joined| joined - begun),
             job_time: joined.zip(ended).map(|(joined, ended)| ended.saturating_duration_since(joined)),
+            waited,
+            remarks,
             dump,
             logs: Arc::new(folder),
         };
@@ -144,6 +161,23 @@ impl Run {
         Ok(())
     }
 
+    /// Refuses what the job itself would, before anything boots.
+    fn check_job(&self, shape: TorusShape, harts: u8) -> Result<()> {
+        jobs::check(&self.job)?;
+        let Some(usage) = Usage::of(&self.job) else { return Ok(()) };
+        if let Err(wrong) = usage.check(self.arguments.iter().map(String::as_str)) {
+            bail!("{}", jobs::explain(usage, wrong));
+        }
+        let harts = u32::from(harts) - u32::from(self.agent);
+        let nodes = shape.nodes();
+        let tasks = if self.mode == crate::Mode::Vn { nodes * harts } else { nodes };
+        let (contexts, tree) = (u32::from(self.contexts), self.tree && self.adapter);
+        match (usage.refuses)(&usage::Shape { nodes, harts, tasks, contexts, tree }) {
+            Some(problem) => bail!("{} {problem}; {shape} makes {tasks} tasks", self.job),
+            None => Ok(()),
+        }
+    }
+
     fn machine(&self, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
         let emulator = match &self.emulator {
             Some(program) => program.clone(),
@@ -159,7 +193,7 @@ impl Run {
         };
         Ok(Machine {
             emulator,
-            setpriv: setup::setpriv(&self.voice)?,
+            setpriv: setup::setpriv(),
             arch: self.arch,
             image,
             harts,
@@ -215,7 +249,14 @@ impl Run {
             let (guest, console) = Guest::start(machine, &place, &folder.node(rank, "qemu"))?;
             if let (Some(port), Some(image)) = (gdb, &machine.image) {
                 let image = image.display();
-                self.voice.say(&format!("node {rank} waits for: gdb {image} -ex 'target remote :{port}'"));
+                let said = match debugger(self.arch) {
+                    Some(gdb) => format!("{gdb} {image} -ex 'target remote :{port}'"),
+                    None => format!(
+                        "a debugger for {} at port {port}, and none was found: gdb-multiarch is one (image: {image})",
+                        self.arch
+                    ),
+                };
+                self.voice.say(&format!("node {rank} waits for: {said}"));
             }
             nodes.push(Watched::new(rank, guest, folder)?);
             consoles.push(console);
@@ -226,13 +267,52 @@ impl Run {
     }
 }
 
+/// A debugger of this machine that knows the instruction set. Debian's plain `gdb` knows only the host's own.
+fn debugger(arch: crate::Arch) -> Option<String> {
+    let own = (std::env::consts::ARCH == arch.name()).then(|| "gdb".to_owned());
+    let names = ["gdb-multiarch".to_owned(), format!("{arch}-elf-gdb"), format!("{arch}-none-elf-gdb")];
+    let more = [format!("{arch}-unknown-elf-gdb"), format!("{arch}-linux-gnu-gdb")];
+    names.into_iter().chain(more).chain(own).find(|name| crate::workspace::on_path(name))
+}
+
 /// A folder for sockets: their paths must be shorter than 108 bytes.
-fn short_folder() -> Result<tempfile::TempDir> {
+fn short_folder() -> Result<Sockets> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix("pamir-");
-    let long = std::env::temp_dir().as_os_str().len() > 70;
-    let folder = if long { builder.tempdir_in("/tmp") } else { builder.tempdir() };
-    folder.context("cannot make a folder for sockets")
+    builder.prefix(SOCKETS);
+    let temporary = std::env::temp_dir();
+    let parent = if temporary.as_os_str().len() > 70 { Path::new("/tmp") } else { &temporary };
+    sweep(parent);
+    let folder = builder.tempdir_in(parent).context("cannot make a folder for sockets")?;
+    let lock = std::fs::File::create(folder.path().join(LOCK)).and_then(|lock| lock.lock().map(|()| lock));
+    Ok(Sockets { _lock: lock.context("cannot lock the folder for sockets")?, folder })
+}
+
+/// What names of folders for sockets begin with, and the file that is locked while a run lives.
+const SOCKETS: &str = "pamir-";
+const LOCK: &str = "lock";
+
+/// A run's folder for sockets; gone with it.
+struct Sockets {
+    folder: tempfile::TempDir,
+    _lock: std::fs::File,
+}
+
+impl Sockets {
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Removes what runs left that were killed: folders whose lock nobody holds.
+fn sweep(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let left = entry.file_name().to_str().is_some_and(|name| name.starts_with(SOCKETS))
+            && std::fs::File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        if left {
+            // What cannot be removed is somebody else's.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Asks all nodes how they are, those that no longer live for their last words.
@@ -242,9 +322,11 @@ fn dump_all(
     firmware: Option<&Firmware>,
     fabric: &FabricHandle,
     folder: &Folder,
+    voice: &Voice,
 ) -> String {
     let mut text = String::new();
     for (node, control) in nodes.iter_mut().zip(controls) {
+        voice.update(format!("asking node {} for its state", node.rank));
         let alive = if node.outcome.suspected { "no sign of life" } else { "alive" };
         let exit = node.outcome.exit.map_or(alive.to_owned(), |exit| format!("gone, exit {exit}"));
         text.push_str(&format!("node {} ({exit})\n", node.rank));
@@ -262,4 +344,23 @@ fn dump_all(
         text.push_str(&format!("  {line}\n"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_what_a_killed_run_left_is_swept_and_what_lives_is_not() {
+        let place = tempfile::tempdir().expect("a folder");
+        let [dead, alive, other] = ["pamir-dead", "pamir-alive", "else"].map(|name| place.path().join(name));
+        for folder in [&dead, &alive, &other] {
+            std::fs::create_dir(folder).expect("a folder");
+            std::fs::write(folder.join(LOCK), "").expect("a file");
+        }
+        let lock = std::fs::File::open(alive.join(LOCK)).expect("a file");
+        lock.lock().expect("a lock");
+        sweep(place.path());
+        assert!(!dead.exists() && alive.exists() && other.exists());
+    }
 }

@@ -25,7 +25,12 @@ impl Toolchain {
     /// A cargo command for the target, up to and with the subcommand.
     pub fn cargo(&self, subcommand: &str, arch: Arch) -> Command {
         let mut command = Command::new(&self.cargo);
-        command.current_dir(workspace::root()).args([subcommand, "--target", arch.target()]);
+        workspace::settle(&mut command);
+        command.args([subcommand, "--target", arch.target()]);
+        // Flags of the environment would take the place of those that the firmware needs.
+        for flags in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"] {
+            command.env_remove(flags);
+        }
         if let Some(rustc) = &self.rustc {
             command.env("RUSTC", rustc);
         }
@@ -122,8 +127,28 @@ pub fn toolchain_remedy(arch: Arch) -> String {
 
 const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-22"];
 
+/// A compiler that is there and fails is no reason to install another one.
+///
+/// # Errors
+/// What it said.
+fn working(rustc: &mut Command) -> Result<()> {
+    match rustc.args(["--print", "sysroot"]).output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).context("cannot run rustc"),
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            bail!("{} fails ({}) {said}", rustc.get_program().display(), output.status)
+        }
+    }
+}
+
 /// A toolchain for `arch`; installed if there is none.
+///
+/// # Errors
+/// It cannot be installed, or there is a compiler that does not work.
 pub fn toolchain(arch: Arch, voice: &Voice) -> Result<Toolchain> {
+    working(&mut workspace::rustc())?;
     let found = find_toolchain(arch);
     if let Some(found) = &found
         && !found.build_std
@@ -151,14 +176,59 @@ pub fn toolchain(arch: Arch, voice: &Voice) -> Result<Toolchain> {
     find_toolchain(arch).with_context(|| format!("still no Rust toolchain can build for {}", arch.target()))
 }
 
+/// The oldest QEMU that this is known to work with.
+pub const OLDEST_QEMU: (u32, u32) = (7, 2);
+
 /// QEMU for `arch`; installed if it is not there.
+///
+/// # Errors
+/// There is none and none can be installed, or it is too old.
 pub fn emulator(arch: Arch, voice: &Voice) -> Result<PathBuf> {
-    program(arch.emulator(), arch.emulator_package(), voice)
+    let emulator = program(arch.emulator(), arch.emulator_package(), voice)?;
+    let said = output(Command::new(&emulator).arg("--version")).unwrap_or_default();
+    let (major, minor) = OLDEST_QEMU;
+    match version(&said) {
+        Some(found) if found < OLDEST_QEMU => {
+            bail!(
+                "{} is QEMU {}.{}; {major}.{minor} or newer is needed",
+                emulator.display(),
+                found.0,
+                found.1
+            )
+        }
+        Some(_) => Ok(emulator),
+        None => bail!("{} does not say which version of QEMU it is: {said:?}", emulator.display()),
+    }
 }
 
-/// The program that makes guests die with this process; installed if it is not there.
-pub fn setpriv(voice: &Voice) -> Result<PathBuf> {
-    program("setpriv", "util-linux", voice)
+/// Major and minor number in what QEMU says of itself.
+pub fn version(said: &str) -> Option<(u32, u32)> {
+    let mut numbers = said.split("version ").nth(1)?.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The program that makes guests die with this process however it ends, where there is one.
+pub fn setpriv() -> Option<PathBuf> {
+    workspace::find_on_path("setpriv")
+}
+
+/// A component of rustup's toolchain, such as `rustfmt`, without which cargo lacks a subcommand; installed after saying
+/// so if cargo does not know it.
+///
+/// # Errors
+/// What to do by hand.
+pub fn component(subcommand: &str, component: &str, voice: &Voice) -> Result<()> {
+    if output(workspace::cargo().args([subcommand, "--version"])).is_some() {
+        return Ok(());
+    }
+    let Some(name) = rustup_toolchain() else {
+        bail!(
+            "cargo has no {subcommand}, and this toolchain is not rustup's: install its {component} by hand"
+        );
+    };
+    voice.say(&format!("{component} is missing; installing it with rustup"));
+    run(Command::new("rustup").args(["component", "add", "--toolchain", &name, component]))
+        .with_context(|| format!("cargo has no {subcommand}"))
 }
 
 /// The C++ compiler that libFuzzer is built with; installed if it is not there.
@@ -196,7 +266,7 @@ fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {
     // Old lists often still do, so a failure here is not the end.
     let updated = run(&mut apt(&["update"]));
     voice.busy(&format!("installing {}", packages.join(" ")));
-    let mut install = vec!["install", "-y", "--no-install-recommends"];
+    let mut install = vec!["install", "-y", "--no-install-recommends", "--no-remove"];
     install.extend(packages);
     let installed = run(&mut apt(&install));
     voice.idle();
@@ -223,4 +293,32 @@ fn run(command: &mut Command) -> Result<()> {
 
 fn words(command: &Command) -> String {
     command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_a_compiler_that_fails_is_not_taken_for_missing() {
+        let error = working(Command::new("sh").args(["-c", "echo out of memory >&2; exit 3", "--"]));
+        let said = error.expect_err("it fails").to_string();
+        assert!(said.contains("out of memory") && said.contains('3'), "{said}");
+        assert!(working(&mut Command::new("/nowhere/rustc")).is_ok(), "one that is missing can be installed");
+    }
+
+    #[test]
+    fn x1_flags_of_the_environment_are_not_the_firmwares() {
+        let toolchain = Toolchain { cargo: "cargo".into(), rustc: None, build_std: false, linker: None };
+        let command = toolchain.cargo("build", Arch::Riscv64);
+        let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
+        assert!(removed.iter().any(|(name, _)| *name == "RUSTFLAGS"), "{removed:?}");
+    }
+
+    #[test]
+    fn x1_the_version_of_qemu_is_read() {
+        assert_eq!(version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"), Some((7, 2)));
+        assert_eq!(version("QEMU emulator version 10.0.2"), Some((10, 0)));
+        assert_eq!(version("no such thing"), None);
+    }
 }

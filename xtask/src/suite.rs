@@ -12,7 +12,7 @@ use crate::arch::Arch;
 use crate::doctor::succeeds;
 use crate::helper::Helper;
 use crate::progress::Voice;
-use crate::{firmware, setup, workspace};
+use crate::{doctor, firmware, setup, workspace};
 
 /// Which part of the suite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,8 +90,12 @@ pub fn run(filter: Option<&str>, scope: Scope, long: bool, voice: &Voice) -> Res
 
 impl Suite<'_> {
     fn checks(&mut self) {
-        self.stage("format", |_| Ok(cargo(["fmt", "--all", "--check"])));
-        self.stage("clippy: host", |_| {
+        self.stage("format", |voice| {
+            setup::component("fmt", "rustfmt", voice)?;
+            Ok(cargo(["fmt", "--all", "--check"]))
+        });
+        self.stage("clippy: host", |voice| {
+            setup::component("clippy", "clippy", voice)?;
             let mut command = cargo(["clippy", "--workspace", "--lib", "--bins", "--tests"]);
             command.args(["--quiet", "--", "-D", "warnings"]);
             Ok(command)
@@ -137,7 +141,10 @@ impl Suite<'_> {
 
     fn miri(&mut self) -> Option<Task> {
         let name = "Miri: rings".to_owned();
-        if !succeeds(nightly(["miri", "--version"]).current_dir(workspace::root())) {
+        if !succeeds(&mut nightly(["miri", "--version"])) {
+            doctor::miri(self.voice);
+        }
+        if !succeeds(&mut nightly(["miri", "--version"])) {
             self.skip(&name, "no nightly toolchain with Miri");
             return None;
         }
@@ -184,9 +191,7 @@ impl Suite<'_> {
         // What is missing is installed here, once, before tests run side by side.
         let emulators =
             Arch::ALL.into_iter().try_for_each(|arch| setup::emulator(arch, self.voice).map(drop));
-        let built = emulators
-            .and_then(|()| setup::setpriv(self.voice))
-            .and_then(|_| firmware::build_all("info", self.voice));
+        let built = emulators.and_then(|()| firmware::build_all("info", self.voice));
         let verdict = match built {
             Ok(()) => Verdict::Passed,
             Err(error) => Verdict::Failed(format!("{error:#}")),
@@ -327,7 +332,7 @@ fn cargo<const N: usize>(words: [&str; N]) -> Command {
 /// A cargo command of rustup's nightly toolchain.
 fn nightly<const N: usize>(words: [&str; N]) -> Command {
     let mut command = Command::new("cargo");
-    command.current_dir(workspace::root()).arg("+nightly").args(words);
+    workspace::settle(command.arg("+nightly").args(words));
     // These name the toolchain that built this program.
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTDOC");
     command

@@ -39,7 +39,11 @@ pub fn render(outcome: &Outcome) -> String {
     }
     rows.push(row(["all".into(), String::new()], total, &mut [0; 6]));
     let mut text = columns(&rows);
-    text.push_str(&format!("boot {}, job {}", time(outcome.boot_time), time(outcome.job_time)));
+    let job = match (outcome.job_time, outcome.waited) {
+        (None, Some(waited)) => format!("not ended after {}", time(Some(waited))),
+        (ended, _) => time(ended),
+    };
+    text.push_str(&format!("boot {}, job {job}", time(outcome.boot_time)));
     if let Some(tree) = outcome.fabric.tree.as_ref().filter(|tree| tree.steps > 0) {
         text.push_str("\n\ntree network\n");
         text.push_str(&columns(&tree_rows(tree)));

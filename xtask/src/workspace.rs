@@ -10,16 +10,28 @@ pub fn root() -> &'static Path {
 
 /// The folder that cargo builds into.
 pub fn target() -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        Some(folder) => root().join(folder),
-        None => root().join("target"),
+    named_target(std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from))
+        .unwrap_or_else(|| root().join("target"))
+}
+
+/// The folder that the environment names. Cargo takes a relative one from where it was called, as this does; every
+/// cargo that this tool calls is told the whole path, for it works elsewhere.
+fn named_target(folder: Option<PathBuf>) -> Option<PathBuf> {
+    folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder))
+}
+
+/// Tells a cargo command where it runs and what it builds into.
+pub fn settle(command: &mut Command) {
+    command.current_dir(root());
+    if std::env::var_os("CARGO_TARGET_DIR").is_some() {
+        command.env("CARGO_TARGET_DIR", target());
     }
 }
 
 /// The cargo that started this process, or else the one found on the path, run at the top folder.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root());
+    settle(&mut command);
     command
 }
 
@@ -49,4 +61,16 @@ pub fn host() -> Option<String> {
     let output = rustc().arg("-vV").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_a_relative_target_folder_is_taken_from_where_the_user_stands() {
+        let here = std::env::current_dir().expect("a folder");
+        assert_eq!(named_target(Some("there".into())), Some(here.join("there")));
+        assert_eq!(named_target(Some("/there".into())), Some("/there".into()));
+    }
 }

@@ -254,3 +254,52 @@ fn r2_a_node_that_stands_still_for_too_long_counts_as_dead() {
     assert!(outcome.dump.as_ref().is_some_and(|dump| dump.contains("node 1 (no sign of life)")));
     assert!(!script.lives());
 }
+
+#[test]
+fn x1_a_job_that_fails_the_same_way_on_all_nodes_says_it_once() {
+    let script = Script::new("say 'S0end status=1'; exit 1\n");
+    let outcome = script.run().torus("4").run().expect("a run");
+    assert_eq!(outcome.grouped(), ["nodes 0 to 3 ended with status 1"]);
+}
+
+#[test]
+fn x1_a_reader_that_goes_is_no_panic() {
+    let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .arg("jobs")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the tool");
+    drop(tool.stdout.take());
+    let output = tool.wait_with_output().expect("its end");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs the tool without an emulator: what it refuses, it refuses before it looks for one.
+fn refusal(words: &[&str]) -> (Option<i32>, String) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .arg("qemu")
+        .args(words)
+        .env("PATH", "/nowhere")
+        .output()
+        .expect("the tool");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn n4_what_a_job_cannot_take_is_refused_before_anything_boots() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["hello", "--", "--nonsense"], "hello takes no arguments"),
+        (&["npb-is", "--", "--class", "C"], "--class wants S, W or A"),
+        (&["npb-ft", "--torus", "6"], "power of two; 6 makes 6 tasks"),
+        (&["accumulate", "--torus", "2x2"], "is for two tasks"),
+    ];
+    for (words, says) in cases {
+        let (code, said) = refusal(words);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(says) && !said.contains("building"), "{words:?}: {said}");
+    }
+    let (code, said) = refusal(&["gups", "--", "--help"]);
+    assert!(code == Some(0) && said.contains("--updates") && said.contains("rmw, am or both"), "{said}");
+}

@@ -2,7 +2,8 @@
 
 use crate::task::Task;
 use crate::tree::{TreeError, sound};
-use crate::{node, report};
+use crate::usage::Usage;
+use crate::{JobError, Termination, node, report};
 use boot::Fault;
 use core::panic::PanicInfo;
 use core::slice;
@@ -92,6 +93,12 @@ pub(crate) fn job_main(task: &'static Task) -> i32 {
         defmt::error!("the image has {=usize} jobs, none of them is {=str}", jobs.len(), name);
         return 1;
     };
+    if let Some(usage) = Usage::of(name)
+        && let Err(wrong) = usage.check(task.args())
+    {
+        let error = JobError::Argument(wrong.word, wrong.problem.text());
+        return Termination::status(Err(error), task);
+    }
     (job.main)(task)
 }
 

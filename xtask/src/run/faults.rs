@@ -117,3 +117,30 @@ impl Plan {
         Ok(Self { faults: faults.transpose()?, links_down, kills })
     }
 }
+
+/// What was asked for and did not take place in a run that lasted so long after all nodes had joined.
+pub fn not_taken(kills: &[Kill], links_down: &[LinkDown], lasted: Duration) -> Vec<String> {
+    let kills = kills.iter().map(|kill| match &kill.when {
+        KillWhen::After(time) => {
+            format!("node {} came to no harm: the job ended before {:.2} s", kill.node, time.as_secs_f64())
+        }
+        KillWhen::Line(text) => format!("node {} came to no harm: no line has {text:?}", kill.node),
+    });
+    let links = links_down.iter().filter(|down| down.from >= lasted);
+    let links = links.map(|down| format!("the link {down} was never down: the job ended before"));
+    kills.chain(links).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x4_a_kill_or_fault_that_never_took_place_is_told() {
+        let kill = Kill::new(3, Harm::Kill, KillWhen::After(Duration::from_secs(20)));
+        let down: LinkDown = "0:+x@5s..6s".parse().expect("a link");
+        let told = not_taken(&[kill], &[down], Duration::from_secs(1));
+        assert!(told[0].contains("node 3 came to no harm") && told[1].contains("0:+x"), "{told:?}");
+        assert!(not_taken(&[], &[down], Duration::from_secs(10)).is_empty());
+    }
+}

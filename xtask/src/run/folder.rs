@@ -16,6 +16,9 @@ use anyhow::{Context as _, Result};
 
 use crate::workspace;
 
+/// Folders of runs that are kept.
+const MOST_RUNS: usize = 100;
+
 /// The folder of one run.
 #[derive(Debug)]
 pub struct Folder {
@@ -36,8 +39,14 @@ impl Folder {
         let taken = std::fs::read_dir(&parent)?
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("run-")?.parse::<u32>().ok());
+        let mut taken: Vec<_> = taken.collect();
+        taken.sort_unstable();
+        for old in &taken[..taken.len().saturating_sub(MOST_RUNS)] {
+            // What cannot be removed is in nobody's way.
+            let _ = std::fs::remove_dir_all(parent.join(format!("run-{old}")));
+        }
         // Another process may take the number at the same time: then the next.
-        for number in taken.max().map_or(1, |last| last + 1).. {
+        for number in taken.last().map_or(1, |last| last + 1).. {
             let folder = parent.join(format!("run-{number}"));
             match std::fs::create_dir(&folder) {
                 Ok(()) => return Ok(Self { path: folder, passing: false }),

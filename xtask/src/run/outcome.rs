@@ -71,6 +71,10 @@ pub struct Outcome {
     pub boot_time: Option<Duration>,
     /// From then until the last node's final status.
     pub job_time: Option<Duration>,
+    /// From when all had joined until the watch ended.
+    pub waited: Option<Duration>,
+    /// What was asked for and did not take place.
+    pub remarks: Vec<String>,
     /// The state of all nodes when it failed.
     pub dump: Option<String>,
     /// Where its logs lie. Those of a quiet run that went well are gone with this value, unless a test fails by then.
@@ -88,6 +92,35 @@ impl Outcome {
     /// What went wrong, each with the node's name.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter_map(|node| node.failure.as_deref())
+    }
+
+    /// What went wrong, each thing once, with the nodes that it went wrong with.
+    pub fn grouped(&self) -> Vec<String> {
+        let mut groups: Vec<(String, Vec<usize>, &str)> = Vec::new();
+        for (rank, failure) in
+            self.nodes.iter().enumerate().filter_map(|(r, n)| Some((r, n.failure.as_deref()?)))
+        {
+            let name = format!("node {rank} ");
+            // The nodes' own logs have other names.
+            let what = failure.strip_prefix(&name).unwrap_or(failure);
+            let what = what.split("; see ").next().unwrap_or(what).to_owned();
+            match groups.iter_mut().find(|(known, ..)| *known == what) {
+                Some((_, ranks, _)) => ranks.push(rank),
+                None => groups.push((what, vec![rank], failure)),
+            }
+        }
+        let words = |(what, ranks, whole): &(String, Vec<usize>, &str)| match ranks.as_slice() {
+            [_] => (*whole).to_owned(),
+            ranks => format!("nodes {} {what}", self::ranks(ranks)),
+        };
+        groups.iter().map(words).collect()
+    }
+
+    /// The first line of level `error`, by the nodes' own times.
+    pub fn first_error(&self) -> Option<&LogLine> {
+        let time = |line: &&LogLine| line.time.parse::<f64>().unwrap_or(f64::MAX);
+        let errors = self.lines().filter(|line| line.level == "error");
+        errors.min_by(|a, b| time(a).total_cmp(&time(b)))
     }
 
     /// The ranks of nodes that this tool had to stop.
@@ -150,4 +183,21 @@ impl Outcome {
         text.push_str(&format!("logs: {}\n", self.logs.path().display()));
         text
     }
+}
+
+/// Ranks in ascending order, as in `0 to 7, 9`.
+fn ranks(ranks: &[usize]) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let word = |&(first, last): &(usize, usize)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first} to {last}"),
+    };
+    runs.iter().map(word).collect::<Vec<_>>().join(", ")
 }

@@ -50,6 +50,7 @@ pub struct Run {
     pub(super) kills: Vec<Kill>,
     pub(super) harm_words: Vec<(String, Harm)>,
     pub(super) go_on: bool,
+    pub(super) refuse_early: bool,
     pub(super) faults: Option<String>,
     pub(super) links_down: Vec<String>,
     pub(super) emulator: Option<PathBuf>,
@@ -87,6 +88,7 @@ impl Run {
             kills: Vec::new(),
             harm_words: Vec::new(),
             go_on: false,
+            refuse_early: false,
             faults: None,
             links_down: Vec::new(),
             emulator: None,
@@ -291,6 +293,12 @@ impl Run {
     pub fn stand_in(mut self, program: impl Into<PathBuf>) -> Self {
         self.emulator = Some(program.into());
         self.image = Image::None;
+        self
+    }
+
+    /// Refuses arguments and shapes that the job does not take before anything boots, not only on the nodes.
+    pub fn refuse_early(mut self) -> Self {
+        self.refuse_early = true;
         self
     }
 

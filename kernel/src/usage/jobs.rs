@@ -1,0 +1,223 @@
+//! The jobs of this repository.
+
+use super::{Argument, Shape, Usage, Value};
+use pami::collective::{Algorithm, Collective};
+
+const MANY: u64 = u32::MAX as u64;
+
+const fn argument(name: &'static str, value: Value, help: &'static str) -> Argument {
+    Argument { name, value, help }
+}
+
+const fn job(job: &'static str, arguments: &'static [Argument]) -> Usage {
+    Usage { job, arguments, words: &[], torus: "2x2x2", refuses: |_| None, counts: false }
+}
+
+const fn benchmark(name: &'static str, refuses: fn(&Shape) -> Option<&'static str>) -> Usage {
+    Usage { refuses, ..job(name, NPB) }
+}
+
+const NPB: &[Argument] = &[
+    argument("--class", Value::Word(&["S", "W", "A"]), "size of the problem [default: S]"),
+    argument("--over", Value::Word(&["pami", "mpi"]), "what carries its messages [default: pami]"),
+];
+
+fn powers(shape: &Shape) -> Option<&'static str> {
+    (!shape.tasks.is_power_of_two()).then_some("takes a number of tasks that is a power of two")
+}
+
+fn at_most_512(shape: &Shape) -> Option<&'static str> {
+    (shape.tasks > 512).then_some("runs on at most 512 tasks")
+}
+
+fn at_most_64(shape: &Shape) -> Option<&'static str> {
+    (shape.tasks > 64).then_some("runs on at most 64 tasks")
+}
+
+fn two_tasks(shape: &Shape) -> Option<&'static str> {
+    (shape.tasks != 2).then_some("is for two tasks: --torus 2, or --torus 1 --harts 2 --mode vn")
+}
+
+fn one_task_each(shape: &Shape) -> Option<&'static str> {
+    (shape.tasks != shape.nodes).then_some("wants one task per node: --mode smp")
+}
+
+fn sleepers(shape: &Shape) -> Option<&'static str> {
+    let good = shape.harts >= 2 && shape.nodes >= 2 && shape.tasks == shape.nodes;
+    (!good).then_some("takes two harts and two nodes at least, in SMP mode")
+}
+
+fn on_the_tree(shape: &Shape) -> Option<&'static str> {
+    (!shape.tree).then_some("needs the tree network: leave --no-tree out")
+}
+
+fn is_size(word: &str) -> bool {
+    word.parse().is_ok_and(|size: usize| size.is_multiple_of(8) && size <= 1 << 24)
+}
+
+fn is_collective(word: &str) -> bool {
+    word.parse::<Collective>().is_ok()
+}
+
+fn is_algorithm(word: &str) -> bool {
+    word == "chosen" || word.parse::<Algorithm>().is_ok()
+}
+
+fn is_radix(word: &str) -> bool {
+    word.parse().is_ok_and(|radix: u32| radix > 0)
+}
+
+const ROUNDS: Argument = argument("--rounds", Value::Number(1, MANY), "how often each thing is done");
+
+/// All jobs that are described.
+pub const ALL: &[Usage] = &[
+    Usage {
+        torus: "2",
+        refuses: two_tasks,
+        counts: true,
+        ..job(
+            "accumulate",
+            &[
+                argument("--count", Value::Number(1, 1 << 18), "elements of a message [default: 8192]"),
+                argument("--recipe", Value::List("parts of recipes' names", |_| true), "only those recipes"),
+            ],
+        )
+    },
+    job(
+        "affinity",
+        &[
+            argument("--path", Value::Flag, "tell the way of each message"),
+            argument("--radix", Value::List("five numbers from 1 up", is_radix), "children at each level"),
+        ],
+    ),
+    job(
+        "alive",
+        &[
+            argument("--seconds", Value::Number(0, 3600), "how long one task computes"),
+            argument("--wait", Value::Word(&["message", "fence", "barrier"]), "what the others wait for"),
+        ],
+    ),
+    job(
+        "all-pairs",
+        &[
+            argument("--only", Value::Word(&["sends", "one-sided"]), "one part of it"),
+            argument("--rendezvous-from", Value::Number(0, MANY), "bytes from which sends are rendezvous"),
+            argument("--loop-back", Value::Flag, "no shared memory: all through the network"),
+            argument("--shared", Value::Flag, "contexts share their FIFOs"),
+        ],
+    ),
+    Usage { refuses: at_most_64, ..job("armci", &[]) },
+    job(
+        "coll",
+        &[
+            argument("--list", Value::Flag, "print the algorithms and what is chosen, and measure nothing"),
+            argument("--collective", Value::List("names of collectives", is_collective), "only those"),
+            argument(
+                "--algorithm",
+                Value::List("names that --list prints, or chosen", is_algorithm),
+                "only those",
+            ),
+            argument("--sizes", Value::List("multiples of 8 up to 16777216", is_size), "bytes of each rank"),
+            ROUNDS,
+            argument("--root", Value::Number(0, MANY), "the root's rank [default: 0]"),
+            argument("--floats", Value::Number(1, MANY), "sum floats so many times instead"),
+        ],
+    ),
+    Usage {
+        refuses: one_task_each,
+        ..job(
+            "endpoints",
+            &[
+                argument("--endpoints", Value::Number(1, 8), "only so many at work"),
+                argument("--collective", Value::Word(&["broadcast", "scatter", "gather"]), "only that one"),
+                argument("--bytes", Value::Number(1, 1 << 22), "bytes of each rank"),
+            ],
+        )
+    },
+    Usage {
+        words: &[
+            Value::List("the name of a fault", |_| true),
+            Value::List("all, or a hart's number", |_| true),
+        ],
+        ..job("faults", &[])
+    },
+    job("fence", &[]),
+    job(
+        "gups",
+        &[
+            argument("--updates", Value::Number(1, u64::MAX / 2), "updates of each task [default: 20000]"),
+            argument("--log2", Value::Number(1, 28), "the table has 2^N words [default: 14]"),
+            argument(
+                "--form",
+                Value::Word(&["rmw", "am", "both"]),
+                "atomics, active messages [default: both]",
+            ),
+        ],
+    ),
+    job(
+        "halo3d",
+        &[
+            argument(
+                "--size",
+                Value::List("one of 3, 7, 11 or so on to 255", is_size_of_grid),
+                "points of an edge [default: 15]",
+            ),
+            argument("--iterations", Value::Number(1, MANY), "most steps"),
+        ],
+    ),
+    job("harts", &[]),
+    job("hello", &[]),
+    job("hostile", &[]),
+    job("idle", &[argument("--seconds", Value::Number(0, 3600), "how long [default: 10]")]),
+    Usage { words: &[Value::Word(&["alone", "bare", "pair"])], ..job("instructions", &[]) },
+    job(
+        "modules",
+        &[
+            argument("--first", Value::Word(&["mpi", "armci"]), "which is set up first [default: mpi]"),
+            argument("--polls", Value::Word(&["mpi", "armci"]), "which is asked for progress [default: mpi]"),
+            ROUNDS,
+        ],
+    ),
+    job(
+        "mpi-suite",
+        &[argument(
+            "--chapter",
+            Value::Word(&[
+                "point-to-point",
+                "datatypes",
+                "operators",
+                "collectives",
+                "communicators",
+                "topologies",
+                "environment",
+                "one-sided",
+                "threads",
+            ]),
+            "only that one",
+        )],
+    ),
+    benchmark("npb-cg", |_| None),
+    benchmark("npb-ep", |_| None),
+    benchmark("npb-ft", powers),
+    benchmark("npb-is", at_most_512),
+    benchmark("npb-mg", powers),
+    job("ping", &[ROUNDS]),
+    job("rma", &[ROUNDS, argument("--switch-over", Value::Flag, "eager beside rendezvous sends")]),
+    job("segments", &[]),
+    job("stalled", &[argument("--messages", Value::Number(1, MANY), "how many [default: 1000000]")]),
+    Usage {
+        refuses: on_the_tree,
+        ..job(
+            "tree",
+            &[
+                argument("--allreduce", Value::Number(1, MANY), "only so many of one element"),
+                argument("--sum", Value::Number(1, MANY), "only so many of as many elements as a packet has"),
+            ],
+        )
+    },
+    Usage { torus: "2", refuses: sleepers, ..job("wake", &[]) },
+];
+
+fn is_size_of_grid(word: &str) -> bool {
+    word.parse().is_ok_and(|size: u32| (3..=255).contains(&size) && size % 4 == 3)
+}

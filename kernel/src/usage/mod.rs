@@ -1,0 +1,199 @@
+//! What arguments and shapes jobs take (SPEC N-4): one description of each job, by which the host tool helps and refuses
+//! before anything boots, and by which a node refuses before the job starts. A job that is not described takes anything.
+
+mod jobs;
+
+pub use jobs::ALL;
+
+use core::fmt;
+
+/// What an argument's value may be.
+#[derive(Clone, Copy)]
+pub enum Value {
+    /// There is none: the argument's presence says all.
+    Flag,
+    /// A number in these bounds, both allowed.
+    Number(u64, u64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Words between commas of which this is true; the text stands for them in the help.
+    List(&'static str, fn(&str) -> bool),
+}
+
+/// An argument of a job.
+#[derive(Clone, Copy)]
+pub struct Argument {
+    /// As in `--rounds`.
+    pub name: &'static str,
+    /// What follows it.
+    pub value: Value,
+    /// What it is for.
+    pub help: &'static str,
+}
+
+/// The machine that a job is to run on.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Nodes of the torus.
+    pub nodes: u32,
+    /// Harts of a node that tasks have.
+    pub harts: u32,
+    /// Tasks of the job.
+    pub tasks: u32,
+    /// Most contexts of a client and task.
+    pub contexts: u32,
+    /// Whether the nodes are on the tree network.
+    pub tree: bool,
+}
+
+/// What a job takes.
+#[derive(Clone, Copy)]
+pub struct Usage {
+    /// The job's name.
+    pub job: &'static str,
+    /// Its arguments.
+    pub arguments: &'static [Argument],
+    /// Words without a name before them that it takes, in this order; the first is needed if there are any.
+    pub words: &'static [Value],
+    /// The shape of the torus it runs on if none is said.
+    pub torus: &'static str,
+    /// What is wrong with a shape for it.
+    pub refuses: fn(&Shape) -> Option<&'static str>,
+    /// It counts instructions, which takes nodes that do.
+    pub counts: bool,
+}
+
+/// A word that cannot be, and what would be right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wrong<'a> {
+    /// The word.
+    pub word: &'a str,
+    /// In words that follow it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// No argument of the job.
+    Unknown,
+    /// It wants a value behind it.
+    NoValue,
+    /// No value for the argument of this name, or for a word without one.
+    Value(&'static str),
+}
+
+impl Problem {
+    /// In a few words that follow the word.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Unknown => "is no argument of this job",
+            Self::NoValue => "wants a value behind it",
+            Self::Value(_) => "is no value that its argument takes",
+        }
+    }
+}
+
+impl Value {
+    /// Whether `word` is such a value.
+    pub fn takes(&self, word: &str) -> bool {
+        match self {
+            Self::Flag => false,
+            Self::Number(from, to) => word.parse().is_ok_and(|number| (*from..=*to).contains(&number)),
+            Self::Word(words) => words.iter().any(|known| known.eq_ignore_ascii_case(word)),
+            Self::List(_, good) => word.split(',').all(good),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => Ok(()),
+            Self::Number(from, to) if *to >= u64::from(u32::MAX) => write!(f, "a number from {from} up"),
+            Self::Number(from, to) => write!(f, "a number from {from} to {to}"),
+            Self::Word(words) => {
+                for (index, word) in words.iter().enumerate() {
+                    let between = if index == 0 {
+                        ""
+                    } else if index + 1 == words.len() {
+                        " or "
+                    } else {
+                        ", "
+                    };
+                    write!(f, "{between}{word}")?;
+                }
+                Ok(())
+            }
+            Self::List(what, _) => write!(f, "{what}, with commas between them"),
+        }
+    }
+}
+
+impl Usage {
+    /// What the job of this name takes, if it is described.
+    pub fn of(job: &str) -> Option<&'static Self> {
+        ALL.iter().find(|usage| usage.job == job)
+    }
+
+    /// Looks at a job's arguments.
+    ///
+    /// # Errors
+    /// The first word that cannot be.
+    pub fn check<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Result<(), Wrong<'a>> {
+        let mut words = words.into_iter();
+        let mut plain = self.words.iter();
+        while let Some(word) = words.next() {
+            let wrong = |word, problem| Err(Wrong { word, problem });
+            let Some(argument) = self.arguments.iter().find(|argument| argument.name == word) else {
+                match plain.next() {
+                    Some(value) if value.takes(word) => continue,
+                    Some(_) => return wrong(word, Problem::Value("")),
+                    None => return wrong(word, Problem::Unknown),
+                }
+            };
+            if matches!(argument.value, Value::Flag) {
+                continue;
+            }
+            match words.next() {
+                None => return wrong(word, Problem::NoValue),
+                Some(value) if argument.value.takes(value) => {}
+                Some(value) => return wrong(value, Problem::Value(argument.name)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<'a>(job: &str, words: &[&'a str]) -> Result<(), (&'a str, Problem)> {
+        let usage = Usage::of(job).expect("a job that is described");
+        usage.check(words.iter().copied()).map_err(|wrong| (wrong.word, wrong.problem))
+    }
+
+    #[test]
+    fn n4_arguments_are_taken_or_the_bad_word_is_named() {
+        assert_eq!(check("ping", &["--rounds", "20"]), Ok(()));
+        assert_eq!(check("ping", &["--rounds"]), Err(("--rounds", Problem::NoValue)));
+        assert_eq!(check("ping", &["--rounds", "0"]), Err(("0", Problem::Value("--rounds"))));
+        assert_eq!(check("hello", &["--anything"]), Err(("--anything", Problem::Unknown)));
+        assert_eq!(check("npb-is", &["--class", "w", "--over", "mpi"]), Ok(()));
+        assert_eq!(check("npb-is", &["--class", "C"]), Err(("C", Problem::Value("--class"))));
+        assert_eq!(check("coll", &["--collective", "allreduce,barrier", "--sizes", "8,4096"]), Ok(()));
+        assert_eq!(check("coll", &["--sizes", "7"]), Err(("7", Problem::Value("--sizes"))));
+        assert_eq!(check("faults", &["panic", "all"]), Ok(()));
+        assert_eq!(check("instructions", &["nothing"]), Err(("nothing", Problem::Value(""))));
+    }
+
+    #[test]
+    fn n4_shapes_that_a_job_cannot_have_are_refused() {
+        let shape = |nodes| Shape { nodes, harts: 2, tasks: nodes, contexts: 4, tree: true };
+        let refused = |job, nodes| (Usage::of(job).expect("described").refuses)(&shape(nodes)).is_some();
+        assert!(refused("npb-ft", 6) && !refused("npb-ft", 8));
+        assert!(refused("accumulate", 8) && !refused("accumulate", 2));
+        assert!(refused("wake", 1) && !refused("hello", 1));
+    }
+}
