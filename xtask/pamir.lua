@@ -71,9 +71,13 @@ end
 DissectorTable.get("ethertype"):add(0x88B5, pamir)
 
 local link = Proto("pamir_link", "Pamir link header")
-local LINK = 24
+local LINK = 32
 local l = {
   checksum = ProtoField.uint32("pamir_link.checksum", "Checksum (CRC-32C)", base.HEX),
+  life = ProtoField.uint32("pamir_link.life", "Life", base.HEX),
+  connection = ProtoField.uint32("pamir_link.connection", "Connection"),
+  own = ProtoField.uint32("pamir_link.own", "Own connection"),
+  attempt = ProtoField.uint32("pamir_link.attempt", "Release"),
   sequence = ProtoField.uint32("pamir_link.sequence", "Sequence"),
   acknowledged = ProtoField.uint32("pamir_link.acknowledged", "Acknowledged"),
   held = ProtoField.uint64("pamir_link.held", "Held", base.HEX),
@@ -81,7 +85,10 @@ local l = {
   credit = ProtoField.uint8("pamir_link.credit", "Credit"),
   packet = ProtoField.bool("pamir_link.packet", "Packet", 8, nil, 1),
   probe = ProtoField.bool("pamir_link.probe", "Probe", 8, nil, 2),
-  closed = ProtoField.bool("pamir_link.closed", "Closed", 8, nil, 4),
+  connect = ProtoField.bool("pamir_link.connect", "Connect", 8, nil, 4),
+  release = ProtoField.bool("pamir_link.release", "Release", 8, nil, 8),
+  released = ProtoField.bool("pamir_link.released", "Released", 8, nil, 16),
+  keep = ProtoField.bool("pamir_link.keep", "Keep", 8, nil, 32),
 }
 link.fields = l
 
@@ -89,20 +96,28 @@ function link.dissector(buffer, pinfo, tree)
   if buffer:len() < LINK then return 0 end
   pinfo.cols.protocol = "PAMIR"
   local t = tree:add(link, buffer(0, LINK))
+  local flags = buffer(31, 1):uint()
   t:add_le(l.checksum, buffer(0, 4))
-  t:add_le(l.sequence, buffer(4, 4))
-  t:add_le(l.acknowledged, buffer(8, 4))
-  t:add_le(l.held, buffer(12, 8))
-  t:add_le(l.length, buffer(20, 2))
-  t:add(l.credit, buffer(22, 1))
-  t:add(l.packet, buffer(23, 1))
-  t:add(l.probe, buffer(23, 1))
-  t:add(l.closed, buffer(23, 1))
-  local says = string.format("seq %u ack %u credit %u", buffer(4, 4):le_uint(), buffer(8, 4):le_uint(),
-    buffer(22, 1):uint())
-  local flags = buffer(23, 1):uint()
+  t:add_le(l.life, buffer(4, 4))
+  t:add_le(l.connection, buffer(8, 4))
+  t:add_le(l.sequence, buffer(12, 4))
+  t:add_le(l.acknowledged, buffer(16, 4))
+  if flags >= 4 then
+    t:add_le(l.own, buffer(20, 4))
+    t:add_le(l.attempt, buffer(24, 4))
+  else
+    t:add_le(l.held, buffer(20, 8))
+  end
+  t:add_le(l.length, buffer(28, 2))
+  t:add(l.credit, buffer(30, 1))
+  for _, flag in ipairs({ l.packet, l.probe, l.connect, l.release, l.released, l.keep }) do
+    t:add(flag, buffer(31, 1))
+  end
+  local says = string.format("connection %u seq %u ack %u credit %u", buffer(8, 4):le_uint(),
+    buffer(12, 4):le_uint(), buffer(16, 4):le_uint(), buffer(30, 1):uint())
   if flags % 2 == 0 then
-    local kind = flags >= 4 and "Closed" or flags >= 2 and "Probe" or "Acknowledgement"
+    local kind = flags >= 32 and "Keep" or flags >= 16 and "Released" or flags >= 8 and "Release"
+      or flags >= 4 and "Connect" or flags >= 2 and "Probe" or "Acknowledgement"
     pinfo.cols.info = kind .. ", " .. says
     return LINK
   end

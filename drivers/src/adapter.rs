@@ -132,14 +132,18 @@ pub struct Reliability {
     pub stalls: u64,
     /// Peers that are gone.
     pub dead_peers: u64,
-    /// Frames from more peers than there is memory for.
-    pub strangers: u64,
+    /// Frames of another job, of an earlier life, or of an earlier connection.
+    pub stale: u64,
+    /// Calls of nodes that had to wait for a place.
+    pub waits: u64,
+    /// Peers that both sides forgot, for others to have their places.
+    pub released: u64,
 }
 
 impl Reliability {
     /// Frames that were thrown away.
     pub fn dropped(&self) -> u64 {
-        self.duplicates + self.corrupt + self.beyond_credit + self.strangers
+        self.duplicates + self.corrupt + self.beyond_credit + self.stale
     }
 }
 
@@ -231,6 +235,19 @@ pub trait Adapter: Send + 'static {
     fn deadline(&self) -> Option<u64> {
         None
     }
+
+    /// Most nodes that can have something under way with this one at once. Others wait until one of them has not.
+    fn most_peers(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Whether nodes wait for that, here or there: then [`make_room`](Self::make_room) is to be called in this round.
+    fn wants_room(&self) -> bool {
+        false
+    }
+
+    /// Lets go of nodes that have nothing under way, except those to which `owes` says this node has still to answer.
+    fn make_room(&mut self, _owes: impl Fn(u32) -> bool) {}
 
     /// Until when to run the engine, although all is sent, so that peers hear what arrived here.
     fn linger_until(&self) -> u64 {

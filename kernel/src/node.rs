@@ -220,8 +220,11 @@ fn start_unit(
     division: &Division,
 ) -> &'static Unit {
     let (node, nodes) = (personality.node, personality.shape.nodes());
-    let adapter: Option<Torus> =
-        cards.next(|card| Ok(Reliable::new(TorusAdapter::new(card, node)?, node, nodes)));
+    let adapter: Option<Torus> = cards.next(|card| {
+        let peers = personality.peers.unwrap_or(u32::MAX);
+        let torus = TorusAdapter::new(card, node)?;
+        Ok(Reliable::with_peers(torus, node, nodes, peers).with_life(personality.life))
+    });
     if adapter.is_none() && personality.shape.nodes() > 1 {
         report::refused(Exit::Machine, "no virtio slot has a network card, and the torus has other nodes");
     }
@@ -343,6 +346,7 @@ impl fmt::Display for Counters {
         let (acks, stalls, dead) = (wire.acks, wire.stalls, wire.dead_peers);
         write!(f, "resent={resent} doubled={doubled} corrupt={corrupt} disordered={} ", wire.out_of_order)?;
         write!(f, "acks={acks} stalls={stalls} dead={dead} failed={} ", all.failed_packets)?;
+        write!(f, "stale={} waits={} released={} ", wire.stale, wire.waits, wire.released)?;
         let Some(tree) = collective::tree() else { return Ok(()) };
         let (counters, faults) = tree.statistics();
         let (sent, received, dropped) = (counters.sent, counters.received, faults.total());

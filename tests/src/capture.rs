@@ -20,7 +20,9 @@ pub struct Captured {
     pub from: u32,
     /// The receiving node.
     pub to: u32,
-    /// Its number among the packets from the one to the other.
+    /// The number that the receiving node gave to their connection.
+    pub connection: u32,
+    /// Its number among the packets of the connection from the one to the other.
     pub number: u32,
     /// What it says of itself.
     pub envelope: Envelope,
@@ -51,12 +53,13 @@ pub fn packets(file: &Path) -> Vec<Captured> {
         let rank = |at: usize| u32::from_be_bytes(ethernet[at..at + 4].try_into().expect("four bytes"));
         let (to, from) = (rank(2), rank(8));
         let Ok(link) = Link::open(body, from, to) else { continue };
-        let number = link.sequence.number();
-        if link.length == 0 || !seen.insert((from, to, number)) {
+        let (connection, number) = (link.connection, link.sequence.number());
+        if link.length == 0 || !seen.insert((from, to, connection, number)) {
             continue;
         }
         let Packet { envelope, header, data } = Packet::parse(&body[LINK_BYTES..]).expect("a packet");
-        packets.push(Captured { from, to, number, envelope, header: header.to_vec(), data: data.to_vec() });
+        let (header, data) = (header.to_vec(), data.to_vec());
+        packets.push(Captured { from, to, connection, number, envelope, header, data });
     }
     packets
 }
@@ -67,6 +70,6 @@ pub fn in_order(packets: &[Captured], from: u32, to: u32) -> Vec<&Captured> {
         packets.iter().filter(|packet| (packet.from, packet.to) == (from, to)).collect();
     // Numbers begin below their wrap, and a capture begins with the first.
     let Some(first) = between.first().map(|packet| packet.number) else { return between };
-    between.sort_by_key(|packet| packet.number.wrapping_sub(first) as i32);
+    between.sort_by_key(|packet| (packet.connection, packet.number.wrapping_sub(first) as i32));
     between
 }

@@ -222,6 +222,8 @@ impl Run {
             contexts: self.contexts,
             tree: self.tree && self.adapter,
             topology: topology.filter(|_| !self.arch.tree_tells_topology()),
+            life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
+            peers: self.peers,
             job: &self.job,
             arguments: &arguments,
             ..Personality::new(0, shape)

@@ -8,13 +8,24 @@
 //! - acknowledgements find one too, in the reserve, since they give it back at once;
 //! - a peer gets its guarantee, at least one packet, however much others were given and do not use.
 //!
-//! What is left is shared evenly among the peers that were ever heard. A promise is never taken back; while a peer
-//! has none because of others, these get no more than their guarantee.
+//! At most half of the buffers are guaranteed, so there are no more peers at once than that is. What is left is shared
+//! evenly among the peers in use. A promise is never taken back while the peer is in use; while a peer has none because
+//! of others, these get no more than their guarantee.
 
 /// Most packets from one node to another that may be on the way or held.
 pub(super) const WINDOW: u32 = 64;
 /// Most packets that a node may send before it heard of its peer.
 const MOST_GUARANTEED: u32 = 16;
+
+/// Of `buffers` buffers, those that are promised.
+fn total(buffers: usize) -> u32 {
+    (buffers - buffers / 8).max(1) as u32
+}
+
+/// Most peers at once that `buffers` buffers suffice for, of `nodes` nodes: two at least, if there are as many nodes.
+pub(super) fn most_peers(buffers: usize, nodes: u32) -> u32 {
+    nodes.clamp(1, (total(buffers) / 2).max(2))
+}
 
 /// The receive buffers of a node.
 #[derive(Debug)]
@@ -28,29 +39,32 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// `buffers` buffers for up to `nodes` nodes. All nodes of a job reckon with the same numbers.
-    pub(super) fn new(buffers: usize, nodes: u32) -> Self {
-        let buffers = buffers as u32;
-        let total = (buffers - buffers / 8).max(1);
-        let peers = nodes.clamp(1, total);
-        let guarantee = (total / 2 / peers).clamp(1, MOST_GUARANTEED);
+    /// `buffers` buffers for up to `peers` nodes at once.
+    pub(super) fn new(buffers: usize, peers: u32) -> Self {
+        let total = total(buffers);
+        let guarantee = (total / 2 / peers.max(1)).clamp(1, MOST_GUARANTEED);
         Self { total, guarantee, committed: peers * guarantee, active: 0, share: WINDOW }
     }
 
-    /// Most peers that the buffers suffice for.
-    pub(super) fn most_peers(&self, nodes: u32) -> u32 {
-        nodes.clamp(1, self.total)
-    }
-
-    /// Packets that a peer may send before it heard anything.
+    /// Packets that a peer may always be allowed.
     pub(super) fn guarantee(&self) -> u32 {
         self.guarantee
     }
 
-    /// One more peer, with its guarantee, was heard.
+    /// One more peer is in use.
     pub(super) fn join(&mut self) {
         self.active += 1;
-        self.share = (self.total / self.active).clamp(self.guarantee, WINDOW);
+        self.divide();
+    }
+
+    /// One less is.
+    pub(super) fn leave(&mut self) {
+        self.active = self.active.saturating_sub(1);
+        self.divide();
+    }
+
+    fn divide(&mut self) {
+        self.share = (self.total / self.active.max(1)).clamp(self.guarantee, WINDOW);
     }
 
     /// Buffers that may count for one peer.
@@ -81,7 +95,7 @@ mod tests {
     #[test]
     fn d8_a_few_nodes_have_full_windows_and_many_have_one_packet_at_least() {
         for (nodes, guarantee) in [(2, 16), (8, 14), (27, 4), (64, 1), (224, 1), (1_000_000, 1)] {
-            let pool = Pool::new(256, nodes);
+            let pool = Pool::new(256, most_peers(256, nodes));
             assert_eq!(pool.guarantee(), guarantee, "{nodes} nodes");
             assert!(pool.committed <= pool.total);
         }
@@ -92,17 +106,23 @@ mod tests {
         #[test]
         fn d8_what_is_promised_never_exceeds_the_buffers(
             nodes in 1u32..300, buffers in 2usize..300,
-            steps in proptest::collection::vec((any::<u8>(), 0u8..4), 0..400)
+            steps in proptest::collection::vec((any::<u8>(), 0u8..5), 0..400)
         ) {
-            let mut pool = Pool::new(buffers, nodes);
-            let count = pool.most_peers(nodes) as usize;
-            // Promised and lent, by peer.
+            let count = most_peers(buffers, nodes) as usize;
+            let mut pool = Pool::new(buffers, count as u32);
+            // Promised and lent, by peer; some leave and come again.
             let mut peers: Vec<Option<(u32, u32)>> = std::vec![None; count];
             for (peer, step) in steps {
                 let peer = &mut peers[usize::from(peer) % count];
+                if let (4, Some((promised, 0))) = (step, *peer) {
+                    pool.change(promised, 0);
+                    pool.leave();
+                    *peer = None;
+                    continue;
+                }
                 let (promised, lent) = peer.get_or_insert_with(|| {
                     pool.join();
-                    (pool.guarantee(), 0)
+                    (0, 0)
                 });
                 match step {
                     0 => {

@@ -1,5 +1,7 @@
 //! What arrives.
 
+use super::handshake::Number;
+use super::peers::Peer;
 use super::receiver::Verdict;
 use super::sender::Bogus;
 use super::wire::{Flags, LINK_BYTES, Link};
@@ -31,18 +33,29 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             self.counters.corrupt += 1;
             return self.inner.recycle(buffer);
         };
-        let Some(index) = self.peer(source) else {
-            self.counters.strangers += 1;
+        if link.life != self.life {
+            self.counters.stale += 1;
             return self.inner.recycle(buffer);
+        }
+        let to = Number::new(link.connection);
+        let meant = |peer: &Peer| peer.connection.is_meant(to) && !link.flags.is_handshake();
+        let unused = match self
+            .peers
+            .find(source)
+            .filter(|&index| self.peers.get(index).is_some_and(|peer| meant(peer)))
+        {
+            Some(index) => self.take_frame(index, &link, buffer),
+            None => self.take_words(source, &link, buffer),
         };
-        if let Some(unused) = self.take_frame(index, &link, buffer) {
+        if let Some(unused) = unused {
             self.inner.recycle(unused);
         }
     }
 
     /// Takes a frame of a peer in. Returns its buffer if that is free again.
-    fn take_frame(&mut self, index: u16, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
+    pub(super) fn take_frame(&mut self, index: u16, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
         let now = self.now();
+        let unsettled = self.peers.is_unsettled();
         let Some(peer) = self.peers.get(index) else { return Some(buffer) };
         if peer.dead {
             return Some(buffer);
@@ -64,7 +77,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
                 return Some(buffer);
             }
         }
-        if self.outstanding == 0 {
+        if self.outstanding == 0 && !unsettled && !self.short {
             self.timer = u64::MAX;
         }
         if link.flags.contains(Flags::PROBE) {
@@ -114,6 +127,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
                 peer.receiver.urgent = true;
                 self.owing.insert(index);
             }
+        } else {
+            self.vacate_dead(index);
         }
         if !self.starving.is_empty() {
             self.feed_starving();

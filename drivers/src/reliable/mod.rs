@@ -10,8 +10,9 @@
 //! ```
 //!
 //! All is per pair of nodes: endpoints cost nothing. Each peer in use has a fixed state (about 2 KiB), allocated at
-//! the start for as many peers as the receive buffers suffice for; frames of further ones are dropped, packets to
-//! them refused.
+//! the start for as many peers as the receive buffers suffice for. Further ones wait until some peer is idle and both
+//! sides have agreed to forget each other, see [`handshake`](self) (SPEC R-3). Frames of another job, of an earlier life
+//! or of an earlier connection are dropped.
 //!
 //! - *Sending.* A packet stays as the message unit lent it, and its cookie with it, until the peer has it. It is sent
 //!   again when three later ones arrived without it, or when nothing was heard for a while that is estimated from
@@ -31,9 +32,11 @@
 
 mod credit;
 mod flights;
+mod handshake;
 mod incoming;
 mod outgoing;
 mod peers;
+mod places;
 mod receiver;
 mod round_trip;
 mod sender;
@@ -53,13 +56,19 @@ use crate::unit::Platform;
 use alloc::boxed::Box;
 use credit::Pool;
 use flights::Flights;
+use handshake::Number;
+use heapless::Deque;
 use peers::{PeerSet, Peers};
 
 /// How long a node stays after a packet came in, to acknowledge it again if that was lost.
 pub const LINGER_NS: u64 = 200_000_000;
 /// About how many bytes of heap it takes.
-pub const HEAP_BYTES: usize = (IN_FLIGHT + peers::MOST_PEERS) * 2048;
+pub const HEAP_BYTES: usize = (IN_FLIGHT + MOST_PEERS) * 2048;
+/// Most peers at once.
+pub const MOST_PEERS: usize = 128;
 
+/// Nodes that call whom a node remembers; further ones call again.
+const CALLERS: usize = 32;
 const SPARE: usize = COOKIES - IN_FLIGHT;
 
 /// What tells the time.
@@ -79,10 +88,25 @@ pub struct Reliable<A, C> {
     inner: A,
     node: u32,
     nodes: u32,
+    /// What the frames of this job's nodes say, and no others.
+    life: u32,
     /// A bit for each node that is gone.
     gone: Box<[u64]>,
     peers: Peers,
     pool: Pool,
+    /// Nodes that call while there is no place, and the numbers they call by.
+    callers: Deque<(u32, Number), CALLERS>,
+    /// Peers that ask for release.
+    parting: PeerSet,
+    /// Where to look for an idle peer.
+    hand: u16,
+    /// In this round, and in the one before, this node wanted a place and had none.
+    wanting: bool,
+    wanted: bool,
+    /// Any of that, or a caller waits, or a peer asks for release.
+    short: bool,
+    /// Whose turn it is: the callers', or this node's own.
+    callers_first: bool,
     flights: Flights,
     /// Cookies of frames without packets; the first `spares` are free.
     spare: [u16; SPARE],
@@ -118,13 +142,26 @@ pub struct Reliable<A, C> {
 impl<A: Adapter, C: Clock> Reliable<A, C> {
     /// A layer around `inner`, for node `node` of `nodes`. Allocates about [`HEAP_BYTES`], and nothing later.
     pub fn new(inner: A, node: u32, nodes: u32) -> Self {
-        let pool = Pool::new(inner.buffers(), nodes);
+        Self::with_peers(inner, node, nodes, MOST_PEERS as u32)
+    }
+
+    /// The same, with at most `peers` peers at once, and two at least.
+    pub fn with_peers(inner: A, node: u32, nodes: u32, peers: u32) -> Self {
+        let peers = credit::most_peers(inner.buffers(), nodes).min(peers.clamp(2, MOST_PEERS as u32));
         Self {
             node,
             nodes,
+            life: 0,
             gone: (0..nodes.div_ceil(64)).map(|_| 0).collect(),
-            peers: Peers::new(pool.most_peers(nodes) as usize),
-            pool,
+            peers: Peers::new(peers as usize),
+            pool: Pool::new(inner.buffers(), peers),
+            callers: Deque::new(),
+            parting: PeerSet::EMPTY,
+            hand: 0,
+            wanting: false,
+            wanted: false,
+            short: false,
+            callers_first: false,
             inner,
             flights: Flights::new(),
             spare: core::array::from_fn(|i| (IN_FLIGHT + i) as u16),
@@ -144,6 +181,11 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             counters: Reliability::default(),
             clock: core::marker::PhantomData,
         }
+    }
+
+    /// Takes only frames of life `life` in, and sends such.
+    pub fn with_life(self, life: u32) -> Self {
+        Self { life, ..self }
     }
 
     /// The time, read once a round.
@@ -176,6 +218,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         self.starving.remove(index);
         self.draining = self.draining.filter(|&draining| draining != index);
         self.news = true;
+        self.vacate_dead(index);
     }
 }
 
@@ -200,8 +243,10 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
         // Each peer without a packet on the way keeps one cookie, and so does one that is yet to come.
         let idle = u32::from(self.peers.len()) + 1 - self.busy;
         let spare = self.flights.free().saturating_sub(idle);
-        let Some(peer) = self.peers.find(node).and_then(|index| self.peers.get(index)) else { return true };
-        peer.dead || peer.sender.has_room(spare)
+        match self.peers.find(node).and_then(|index| self.peers.get(index)) {
+            Some(peer) => peer.dead || peer.has_room(spare),
+            None => self.has_place_for(node),
+        }
     }
 
     unsafe fn transmit(
@@ -304,6 +349,22 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
 
     fn deadline(&self) -> Option<u64> {
         (self.timer != u64::MAX).then_some(self.timer)
+    }
+
+    fn most_peers(&self) -> usize {
+        self.peers.most()
+    }
+
+    #[inline]
+    fn wants_room(&self) -> bool {
+        self.short
+    }
+
+    fn make_room(&mut self, owes: impl Fn(u32) -> bool) {
+        self.part(&owes);
+        self.let_callers_in();
+        self.look_for_places(&owes);
+        self.short = self.wanted || !self.callers.is_empty();
     }
 
     fn linger_until(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! What leaves: packets, those that are sent again, and frames that only acknowledge.
 
 use super::flights::Flight;
+use super::places::link_of;
 use super::sequence::Seq;
 use super::wire::{Flags, Link};
 use super::{Clock, Reliable};
@@ -19,18 +20,7 @@ unsafe fn lent_bytes(lent: &Lent) -> &[u8] {
 }
 
 impl<A: Adapter, C: Clock> Reliable<A, C> {
-    /// The peer with rank `node`, in use from now on. `None` if it is one too many, or gone before it came into use.
-    #[inline]
-    pub(super) fn peer(&mut self, node: u32) -> Option<u16> {
-        self.peers.find(node).or_else(|| self.add_peer(node))
-    }
-
-    #[cold]
-    fn add_peer(&mut self, node: u32) -> Option<u16> {
-        if self.is_gone(node) { None } else { self.peers.find_or_add(node, &mut self.pool) }
-    }
-
-    /// Takes a packet for `node`. False if the node is gone, or unknown and one too many, or there is no room.
+    /// Takes a packet for `node`. False if the node is gone, or there is no room or place.
     pub(super) fn queue(
         &mut self,
         node: u32,
@@ -42,17 +32,18 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         if node >= self.nodes {
             return false;
         }
-        let Some(index) = self.peer(node) else { return false };
+        let known = self.peers.find(node);
+        let Some(index) = known.or_else(|| self.call(node)) else { return false };
         let now = self.now();
         let Some(peer) = self.peers.get(index) else { return false };
-        if peer.dead || !peer.sender.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
+        if peer.dead || !peer.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
             return false;
         }
         self.busy += u32::from(peer.sender.outstanding() == 0);
         peer.sender.queue(cookie);
         self.outstanding += 1;
         if peer.sender.sendable().is_none() {
-            self.counters.stalls += 1;
+            self.counters.stalls += u64::from(known.is_some());
         }
         self.send_next(index);
         if let Some(peer) = self.peers.get(index) {
@@ -101,21 +92,29 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     }
 
     /// Sends a peer a frame without a packet.
-    fn tell(&mut self, index: u16, flags: Flags) -> bool {
-        let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else {
+    pub(super) fn tell(&mut self, index: u16, flags: Flags) -> bool {
+        if self.spares == 0 || !self.inner.has_room() {
             self.blocked = true;
             return false;
-        };
+        }
         let Some(link) = self.link(index, flags, None) else { return false };
-        let Some(peer) = self.peers.get(index) else { return false };
-        let header = link.seal(self.node, peer.rank, []);
-        // SAFETY: nothing is lent, and the cookie is this layer's own and free.
-        let taken =
-            unsafe { self.inner.transmit(peer.rank, &header, &[], [Lent::NONE; 2], self.spare[spare]) };
+        let Some(rank) = self.peers.get(index).map(|peer| peer.rank) else { return false };
+        let taken = self.send_link(rank, &link);
         if taken {
-            self.spares = spare;
             self.counters.acks += 1;
             self.told(index, &link);
+        }
+        taken
+    }
+
+    /// Sends a frame without a packet to node `rank`, if there is room.
+    pub(super) fn send_link(&mut self, rank: u32, link: &Link) -> bool {
+        let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else { return false };
+        let header = link.seal(self.node, rank, []);
+        // SAFETY: nothing is lent, and the cookie is this layer's own and free.
+        let taken = unsafe { self.inner.transmit(rank, &header, &[], [Lent::NONE; 2], self.spare[spare]) };
+        if taken {
+            self.spares = spare;
         }
         taken
     }
@@ -136,7 +135,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         }
         let (acknowledged, held, credit) = peer.receiver.says();
         let sequence = packet.unwrap_or(peer.sender.next());
-        Some(Link { sequence, acknowledged, held, credit, length: 0, flags })
+        let link = link_of(self.life, peer.connection.says());
+        Some(Link { sequence, acknowledged, held, credit, flags: link.flags | flags, ..link })
     }
 
     /// A peer was told all there is to tell.
@@ -207,13 +207,20 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     pub(super) fn expire(&mut self) {
         let now = self.now();
         self.timer = u64::MAX;
-        for index in 0..self.peers.len() {
+        for index in 0..self.peers.indices() {
+            if self.peers.in_use(index).is_none() {
+                continue;
+            }
             let Some(peer) = self.peers.get(index) else { break };
             let sender = &mut peer.sender;
             if sender.timer <= now {
                 let (stalled, burst) = (sender.is_stalled(), sender.burst());
                 sender.timed_out(now);
-                if stalled {
+                if !peer.connection.is_open() {
+                    self.tell(index, Flags::empty());
+                } else if peer.sender.outstanding() == 0 && !stalled {
+                    // It rested long enough.
+                } else if stalled {
                     self.counters.probes += 1;
                     self.tell(index, Flags::PROBE);
                 } else {

@@ -40,10 +40,10 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(credit: u32) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             expected: Seq::FIRST,
-            limit: Seq::FIRST.plus(credit),
+            limit: Seq::FIRST,
             held: [const { None }; WINDOW as usize],
             present: 0,
             lent: 0,
@@ -51,6 +51,11 @@ impl Receiver {
             owed_since: 0,
             urgent: false,
         }
+    }
+
+    /// Whether all that came was delivered and given back.
+    pub(super) fn is_idle(&self) -> bool {
+        self.present == 0 && self.lent == 0
     }
 
     /// Packets that the peer may send and that were not given to the message unit.

@@ -27,6 +27,10 @@ pub(super) struct Sender {
     round_trip: RoundTrip,
     /// Timeouts since the peer last took something.
     backoff: u32,
+    /// The handshake waits for an answer.
+    asks: bool,
+    /// The peer goes on with the connection, and is asked for release again later.
+    rests: bool,
     /// When to do something if nothing is heard; `u64::MAX` if nothing waits.
     pub(super) timer: u64,
 }
@@ -43,16 +47,33 @@ pub(super) struct Progress {
 }
 
 impl Sender {
-    pub(super) fn new(credit: u32) -> Self {
+    /// One that has no credit and asks for the connection.
+    pub(super) fn new() -> Self {
         Self {
             oldest: Seq::FIRST,
             unsent: Seq::FIRST,
             next: Seq::FIRST,
-            limit: Seq::FIRST.plus(credit),
+            limit: Seq::FIRST,
             window: [NONE; WINDOW as usize],
             round_trip: RoundTrip::default(),
             backoff: 0,
+            asks: false,
+            rests: false,
             timer: u64::MAX,
+        }
+    }
+
+    /// The handshake waits for an answer from now on.
+    pub(super) fn ask(&mut self, now: u64) {
+        (self.backoff, self.asks) = (0, true);
+        self.restart_timer(now);
+    }
+
+    /// The handshake has its answer.
+    pub(super) fn answered(&mut self, now: u64) {
+        if core::mem::take(&mut self.asks) {
+            self.backoff = 0;
+            self.restart_timer(now);
         }
     }
 
@@ -110,7 +131,7 @@ impl Sender {
 
     /// Starts the timer, unless it runs. Returns when it ends.
     pub(super) fn start_timer(&mut self, now: u64) -> u64 {
-        if self.timer == u64::MAX {
+        if self.timer == u64::MAX || self.rests {
             self.restart_timer(now);
         }
         self.timer
@@ -118,14 +139,33 @@ impl Sender {
 
     /// Starts the timer anew if anything waits for it.
     fn restart_timer(&mut self, now: u64) {
-        self.timer =
-            if self.outstanding() > 0 { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
+        self.rests = false;
+        let waits = self.outstanding() > 0 || self.asks;
+        self.timer = if waits { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
     }
 
     /// The timer ended; it starts anew and runs longer.
     pub(super) fn timed_out(&mut self, now: u64) {
         self.backoff = (self.backoff + 1).min(16);
         self.restart_timer(now);
+    }
+
+    /// The peer refused `times` releases: the next waits a while. Returns until when.
+    pub(super) fn rest(&mut self, now: u64, times: u32) -> u64 {
+        self.answered(now);
+        if self.timer == u64::MAX {
+            (self.rests, self.timer) = (true, now + self.round_trip.timeout(times));
+        }
+        self.timer
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        self.rests
+    }
+
+    /// Whether the peer lets itself be waited for.
+    pub(super) fn is_late(&self) -> bool {
+        self.backoff > 0
     }
 
     /// How many packets to send again after so many timeouts: few, if it does not help.
@@ -213,7 +253,7 @@ impl Sender {
             self.oldest = seq.plus(1);
         }
         self.unsent = self.next;
-        self.timer = u64::MAX;
+        (self.asks, self.rests, self.timer) = (false, false, u64::MAX);
         outstanding
     }
 }

@@ -2,13 +2,18 @@
 //!
 //! | bytes | field | what |
 //! |---|---|---|
-//! | 0..4 | checksum | CRC-32C of both ranks, of the header behind this field, and of the packet |
-//! | 4..8 | sequence | the packet's number, or that of the next one if there is none |
-//! | 8..12 | acknowledged | all earlier packets of the other direction have arrived |
-//! | 12..20 | held | bit `i`: so has the packet `i + 1` after that one |
-//! | 20..22 | length | bytes of the packet behind this header; what a network adds behind them is ignored |
-//! | 22 | credit | packets from the one acknowledged on that the other side may send |
-//! | 23 | flags | [`Flags`] |
+//! | 0..4 | checksum | CRC-32C of both ranks, of the header with 0 here, and of the packet |
+//! | 4..8 | life | of the job's nodes: frames of another job or life are dropped |
+//! | 8..12 | connection | the number that the other side gave to the connection; 0 if it is not known |
+//! | 12..16 | sequence | the packet's number, or that of the next one if there is none |
+//! | 16..20 | acknowledged | all earlier packets of the other direction have arrived |
+//! | 20..28 | held | bit `i`: so has the packet `i + 1` after that one |
+//! | 28..30 | length | bytes of the packet behind this header; what a network adds behind them is ignored |
+//! | 30 | credit | packets from the one acknowledged on that the other side may send |
+//! | 31 | flags | [`Flags`] |
+//!
+//! A frame of the connections' handshake has no `held`; in its place are the number that its sender gave to the
+//! connection and the number of the release that is asked for or refused, 4 bytes each (SPEC R-3).
 //!
 //! The ranks are not in the header but in the addresses before it. With them in the checksum a frame whose address
 //! was damaged is not taken for another node's.
@@ -20,7 +25,7 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the header.
-pub const LINK_BYTES: usize = 24;
+pub const LINK_BYTES: usize = 32;
 
 static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
@@ -32,6 +37,22 @@ bitflags! {
         const PACKET = 1;
         /// The sender has packets but no credit, and wants an answer.
         const PROBE = 2;
+        /// The sender calls, or answers a call.
+        const CONNECT = 4;
+        /// The sender has nothing on the way and would forget the connection.
+        const RELEASE = 8;
+        /// The sender has forgotten the connection, or never had it.
+        const RELEASED = 16;
+        /// Not now: the connection goes on, or a call has to wait.
+        const KEEP = 32;
+    }
+}
+
+impl Flags {
+    /// Whether the frame is of the connections' handshake.
+    #[inline]
+    pub const fn is_handshake(self) -> bool {
+        self.intersects(Self::CONNECT.union(Self::RELEASE).union(Self::RELEASED).union(Self::KEEP))
     }
 }
 
@@ -39,6 +60,8 @@ bitflags! {
 #[repr(C)]
 struct Wire {
     checksum: U32,
+    life: U32,
+    connection: U32,
     sequence: U32,
     acknowledged: U32,
     held: U64,
@@ -52,6 +75,14 @@ const _: () = assert!(size_of::<Wire>() == LINK_BYTES);
 /// A link header taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
+    /// Of the job's nodes.
+    pub life: u32,
+    /// The other side's number of the connection; 0 for none.
+    pub connection: u32,
+    /// In a handshake's frame, the sender's.
+    pub own: u32,
+    /// In a handshake's frame, which release it is about.
+    pub attempt: u32,
     /// The packet's number, or that of the next one.
     pub sequence: Seq,
     /// The first number of the other direction that has not arrived.
@@ -85,15 +116,21 @@ impl Link {
     ) -> [u8; LINK_BYTES] {
         let mut wire = Wire {
             checksum: 0.into(),
+            life: self.life.into(),
+            connection: self.connection.into(),
             sequence: self.sequence.number().into(),
             acknowledged: self.acknowledged.number().into(),
-            held: self.held.into(),
+            held: if self.flags.is_handshake() {
+                (u64::from(self.own) | u64::from(self.attempt) << 32).into()
+            } else {
+                self.held.into()
+            },
             length: self.length.into(),
             credit: self.credit,
             flags: self.flags.bits(),
         };
         let mut digest = start(source, target);
-        digest.update(&wire.as_bytes()[4..]);
+        digest.update(wire.as_bytes());
         pieces.into_iter().for_each(|piece| digest.update(piece));
         wire.checksum = digest.finalize().into();
         zerocopy::transmute!(wire)
@@ -107,15 +144,24 @@ impl Link {
         let (wire, rest) = Wire::ref_from_prefix(frame).map_err(|_| Damaged)?;
         let packet = rest.get(..usize::from(wire.length.get())).ok_or(Damaged)?;
         let mut digest = start(source, target);
-        digest.update(frame.get(4..LINK_BYTES + packet.len()).ok_or(Damaged)?);
+        // Whole blocks of 16 bytes, which are cheaper than single ones.
+        digest.update(Wire { checksum: 0.into(), ..*wire }.as_bytes());
+        digest.update(packet);
         let flags = Flags::from_bits(wire.flags).ok_or(Damaged)?;
         if digest.finalize() != wire.checksum.get() {
             return Err(Damaged);
         }
+        let held = wire.held.get();
+        let (own, attempt, held) =
+            if flags.is_handshake() { (held as u32, (held >> 32) as u32, 0) } else { (0, 0, held) };
         Ok(Self {
+            life: wire.life.get(),
+            connection: wire.connection.get(),
+            own,
+            attempt,
             sequence: Seq::new(wire.sequence.get()),
             acknowledged: Seq::new(wire.acknowledged.get()),
-            held: wire.held.get(),
+            held,
             credit: wire.credit,
             length: wire.length.get(),
             flags,
@@ -130,14 +176,23 @@ mod tests {
     use std::vec::Vec;
 
     fn links() -> impl Strategy<Value = Link> {
-        (any::<u32>(), any::<u32>(), any::<u64>(), any::<u8>(), 0u8..4).prop_map(
-            |(sequence, acknowledged, held, credit, flags)| Link {
-                sequence: Seq::new(sequence),
-                acknowledged: Seq::new(acknowledged),
-                held,
-                credit,
-                length: 0,
-                flags: Flags::from_bits_truncate(flags),
+        (any::<[u32; 4]>(), any::<u64>(), any::<u8>(), 0u8..64).prop_map(
+            |([life, connection, sequence, acknowledged], held, credit, flags)| {
+                let flags = Flags::from_bits_truncate(flags);
+                let (own, attempt, held) =
+                    if flags.is_handshake() { (held as u32, (held >> 32) as u32, 0) } else { (0, 0, held) };
+                Link {
+                    life,
+                    connection,
+                    own,
+                    attempt,
+                    sequence: Seq::new(sequence),
+                    acknowledged: Seq::new(acknowledged),
+                    held,
+                    credit,
+                    length: 0,
+                    flags,
+                }
             },
         )
     }

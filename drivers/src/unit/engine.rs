@@ -43,16 +43,18 @@ pub(crate) struct Engine<A> {
     pub(super) pending: PortSet,
     pub(super) turn: u16,
     pub(super) to_wake: PortSet,
-    /// Nodes that were asked for something, or asked.
-    pub(super) ranks: Ranks,
+    /// Nodes that were asked for something.
+    pub(super) asked: Ranks,
     pub(super) asks: Asks,
+    /// Nodes that asked.
+    pub(super) askers: Ranks,
     pub(super) target: Target,
     /// Whether answers leave before what ports send.
     pub(super) answers_first: bool,
 }
 
 impl<A: Adapter> Engine<A> {
-    /// An engine that has to do with at most `nodes` nodes; `own` are the copy slots of its answers. Allocates.
+    /// An engine of one of `nodes` nodes; `own` are the copy slots of its answers. Allocates.
     pub(crate) fn new(
         adapter: A,
         lanes: Box<[Lane]>,
@@ -60,12 +62,14 @@ impl<A: Adapter> Engine<A> {
         own: impl Iterator<Item = Slot>,
         nodes: usize,
     ) -> Self {
-        let ranks = Ranks::new(nodes);
+        // Whom this node owes something is one of those that the adapter has something under way with.
+        let (asked, askers) = (Ranks::new(nodes), Ranks::new(nodes.min(adapter.most_peers())));
         Self {
             adapter,
-            asks: Asks::new(ranks.most(), lanes.len()),
-            target: Target::new(ranks.most(), own),
-            ranks,
+            asks: Asks::new(asked.most(), lanes.len()),
+            target: Target::new(askers.most(), own),
+            asked,
+            askers,
             lanes,
             slots,
             flights: (0..IN_FLIGHT).map(|_| None).collect(),
@@ -89,6 +93,10 @@ impl<A: Adapter> Engine<A> {
         moved |= self.receive(unit, &mut wake);
         if self.has_to_send() {
             moved |= self.send(unit, starved, &mut wake);
+        }
+        if self.adapter.wants_room() {
+            let (askers, target) = (&self.askers, &self.target);
+            self.adapter.make_room(|node| askers.find(node).is_some_and(|index| !target.is_idle(index)));
         }
         self.adapter.flush();
         self.to_wake.join(wake);
@@ -172,29 +180,41 @@ impl<A: Adapter> Engine<A> {
         moved
     }
 
-    /// Index of node `node`, which is in use from now on. `None` while all that can be in use are, and owe or are owed
-    /// something.
+    /// Index of node `node` among those that are asked, from now on. `None` while as many as can be owe something: then it
+    /// is asked later.
     #[inline]
-    pub(super) fn in_use(&mut self, node: u32) -> Option<u16> {
-        self.ranks.find_or_add(node).or_else(|| self.take_over(node))
+    pub(super) fn asked(&mut self, node: u32) -> Option<u16> {
+        let idle = |index| self.asks.is_idle(index);
+        self.asked.find_or_add(node).or_else(|| take_over(&mut self.asked, node, idle))
     }
 
-    #[cold]
-    fn take_over(&mut self, node: u32) -> Option<u16> {
-        let idle = |&index: &u16| self.asks.is_idle(index) && self.target.is_idle(index);
-        let index = (0..self.ranks.len()).find(idle)?;
-        self.target.purge(index);
-        self.ranks.replace(index, node);
-        Some(index)
+    /// Index of node `node` among those that ask, from now on. There is one: no more can ask than the adapter lets in.
+    #[inline]
+    pub(super) fn asker(&mut self, node: u32) -> Option<u16> {
+        self.askers.find_or_add(node).or_else(|| {
+            let index = take_over(&mut self.askers, node, |index| self.target.is_idle(index))?;
+            self.target.purge(index);
+            Some(index)
+        })
     }
 
     /// A node is gone: it will neither answer nor hear answers.
     #[cold]
     pub(super) fn bury(&mut self, node: u32) {
         self.adapter.bury(node);
-        if let Some(index) = self.ranks.find(node) {
+        if let Some(index) = self.asked.find(node) {
             self.asks.purge(index);
+        }
+        if let Some(index) = self.askers.find(node) {
             self.target.purge(index);
         }
     }
+}
+
+/// Gives the index of a node with which nothing is under way to node `node`.
+#[cold]
+fn take_over(ranks: &mut Ranks, node: u32, is_idle: impl Fn(u16) -> bool) -> Option<u16> {
+    let index = (0..ranks.indices()).find(|&index| is_idle(index))?;
+    ranks.remove(index);
+    ranks.find_or_add(node)
 }

@@ -156,6 +156,10 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let interrupt = adapter.as_ref().map(Adapter::interrupt);
         let watch = adapter.as_ref().and_then(Adapter::watch);
         let nodes = map.tasks().div_ceil(tasks);
+        let peers = adapter.as_ref().map_or(0, Adapter::most_peers).min(nodes as usize);
+        if peers > MOST_NODES {
+            return Err(StartError::TooManyPeers(peers));
+        }
         let engine = adapter.map(|adapter| Mutex::new(engine(adapter, &stations, mtu, nodes)));
         Ok(Box::leak(Box::new(Self {
             node,

@@ -115,7 +115,7 @@ impl<A: Adapter> Engine<A> {
     /// Carries a request of node `node` out.
     fn serve<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, packet: &Packet<'_>) {
         let counters = &unit.counters;
-        let served = match self.in_use(node) {
+        let served = match self.asker(node) {
             Some(index) => self.target.serve(index, &unit.regions, packet),
             None => Err(Unserved::Beyond),
         };
@@ -137,7 +137,7 @@ impl<A: Adapter> Engine<A> {
         wake: &mut PortSet,
     ) -> bool {
         let counters = &unit.counters;
-        let taken = match self.ranks.find(node) {
+        let taken = match self.asked.find(node) {
             Some(index) if packet.header.is_empty() => {
                 self.asks.take(index, port, &packet.envelope, packet.data, counters)
             }

@@ -128,7 +128,7 @@ impl<A: Adapter> Engine<A> {
                     }
                     continue;
                 }
-                if let (Some(ask), Some(index)) = (ask, self.ranks.find(node)) {
+                if let (Some(ask), Some(index)) = (ask, self.asked.find(node)) {
                     // There is room: `may_ask` looked.
                     self.asks.add(index, ask);
                 }
@@ -150,7 +150,7 @@ impl<A: Adapter> Engine<A> {
     /// Whether node `node` may be asked once more.
     #[inline]
     fn may_ask(&mut self, node: u32) -> bool {
-        self.in_use(node).is_some_and(|index| self.asks.has_room(index))
+        self.asked(node).is_some_and(|index| self.asks.has_room(index))
     }
 
     /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
@@ -158,7 +158,7 @@ impl<A: Adapter> Engine<A> {
         let mut moved = false;
         let mut ready = self.target.owed;
         while let Some(node) = ready.next(self.target.turn) {
-            let Some(rank) = self.ranks.rank(node) else { return moved };
+            let Some(rank) = self.askers.rank(node) else { return moved };
             for _ in 0..SEND_BURST {
                 if !self.has_room() {
                     return moved;

@@ -1,6 +1,7 @@
 //! What a message unit is made of, how its FIFOs are shared, and why it was refused.
 
 use super::bits::MOST_PORTS;
+use crate::ranks::MOST_NODES;
 use core::fmt;
 use pami::mapping::TaskMap;
 
@@ -29,6 +30,8 @@ pub enum StartError {
         /// Ports asked for.
         wanted: usize,
     },
+    /// The adapter may have something under way with more nodes at once than there is memory for.
+    TooManyPeers(usize),
     /// The job has no such node.
     NoSuchNode(u32),
     /// The agent is no hart of this node, or harts are numbered beyond 32.
@@ -41,6 +44,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::TooManyPorts { wanted } => write!(f, "{wanted} ports are more than {MOST_PORTS}"),
+            Self::TooManyPeers(peers) => write!(f, "{peers} peers at once are more than {MOST_NODES}"),
             Self::NoSuchNode(node) => write!(f, "the job has no node {node}"),
             Self::NoSuchHart(hart) => write!(f, "the node has no hart {hart}"),
             Self::Mtu(mtu) => write!(f, "packets of {mtu} bytes are too large"),

@@ -239,9 +239,9 @@ impl Target {
         Next::Packet(Header::new(&envelope, 0, len as u16), body)
     }
 
-    /// Whether a node is owed nothing.
+    /// Whether a node is owed nothing, and nothing is noted that its next request needs.
     pub(crate) fn is_idle(&self, node: u16) -> bool {
-        self.peers.get(usize::from(node)).is_none_or(|peer| peer.answers.is_empty())
+        self.peers.get(usize::from(node)).is_none_or(|peer| peer.answers.is_empty() && peer.torn.is_empty())
     }
 
     /// Takes a copy slot back.

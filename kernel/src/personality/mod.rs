@@ -12,6 +12,8 @@
 //! | `contexts` | most contexts per client and task, 1 to 8 | 4 |
 //! | `tree` | 1: the second network card is on the collective network | 0 |
 //! | `topology` | the node's harts, as a [`HartTopology`] | the device tree's |
+//! | `life` | a number of this run's own, by which frames of others are told apart (SPEC R-3) | 0 |
+//! | `peers` | most nodes at once that this one keeps connections to, 2 or more | as many as its memory is laid out for |
 //! | `job` | the job's name | empty |
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
@@ -82,6 +84,10 @@ pub struct Personality<'a> {
     pub tree: bool,
     /// Where the node's harts are, if the device tree is not to be believed.
     pub topology: Option<HartTopology>,
+    /// Which run it is: frames of others are dropped.
+    pub life: u32,
+    /// Most nodes at once that the node keeps connections to, if that is to be less than it could.
+    pub peers: Option<u32>,
     /// The job's name; may be empty.
     pub job: &'a str,
     /// The job's arguments, separated by blanks.
@@ -101,6 +107,8 @@ impl<'a> Personality<'a> {
             contexts: 4,
             tree: false,
             topology: None,
+            life: 0,
+            peers: None,
             job: "",
             arguments: "",
         }
@@ -114,6 +122,7 @@ impl<'a> Personality<'a> {
         let (words, arguments) = split_arguments(text);
         let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
         let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
+        let (mut life, mut peers) = (None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -128,6 +137,8 @@ impl<'a> Personality<'a> {
                 "topology" => {
                     topology.replace(value.parse().map_err(|error| bad(Reason::Topology(error)))?).is_none()
                 }
+                "life" => life.replace(number(value).ok_or(bad(Reason::Life))?).is_none(),
+                "peers" => peers.replace(peer_count(value).ok_or(bad(Reason::Peers))?).is_none(),
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
             };
@@ -148,6 +159,8 @@ impl<'a> Personality<'a> {
             contexts: contexts.unwrap_or(defaults.contexts),
             tree: tree.unwrap_or(defaults.tree),
             topology,
+            life: life.unwrap_or(defaults.life),
+            peers,
             job: job.unwrap_or(defaults.job),
             arguments,
             ..defaults
@@ -203,7 +216,8 @@ impl Division {
 
 impl fmt::Display for Personality<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, shape, mode, map, agent, contexts, tree, topology, job, arguments } = self;
+        let Self { node, shape, mode, map, agent, contexts, tree, topology, life, peers, job, arguments } =
+            self;
         let agent = u8::from(*agent);
         write!(f, "node={node} torus={shape} mode={mode} map={map} agent={agent} contexts={contexts}")?;
         if *tree {
@@ -211,6 +225,12 @@ impl fmt::Display for Personality<'_> {
         }
         if let Some(topology) = topology {
             write!(f, " topology={topology}")?;
+        }
+        if *life != 0 {
+            write!(f, " life={life}")?;
+        }
+        if let Some(peers) = peers {
+            write!(f, " peers={peers}")?;
         }
         if !job.is_empty() {
             write!(f, " job={job}")?;
@@ -250,6 +270,10 @@ fn flag(text: &str) -> Option<bool> {
 fn context_count(text: &str) -> Option<u8> {
     let count = u8::try_from(number(text)?).ok()?;
     (1..=MAX_CONTEXTS).contains(&count).then_some(count)
+}
+
+fn peer_count(text: &str) -> Option<u32> {
+    number(text).filter(|&count| count >= 2)
 }
 
 #[cfg(test)]

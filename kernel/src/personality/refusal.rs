@@ -36,6 +36,10 @@ pub enum Reason {
     Agent,
     /// No number of contexts.
     Contexts,
+    /// No number of a run.
+    Life,
+    /// No number of peers.
+    Peers,
     /// Neither 0 nor 1.
     Tree,
     /// No topology.
@@ -57,7 +61,7 @@ impl fmt::Display for BadPersonality<'_> {
         }
         match reason {
             Reason::Unknown => f.write_str(
-                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, job=, then -- and the job's arguments",
+                "the words are node=, torus=, mode=, map=, agent=, contexts=, tree=, topology=, life=, peers=, job=, then -- and the job's arguments",
             ),
             Reason::Twice => f.write_str("each word comes once"),
             Reason::Missing if *word == "torus" => f.write_str("say the machine's shape, as in torus=2x2x2"),
@@ -73,6 +77,8 @@ impl fmt::Display for BadPersonality<'_> {
             Reason::Contexts => {
                 write!(f, "a task has 1 to {MAX_CONTEXTS} contexts per client, as in contexts=4")
             }
+            Reason::Life => f.write_str("a life is a number below 4294967296, as in life=1"),
+            Reason::Peers => f.write_str("a node has 2 peers at once or more, as in peers=100"),
             Reason::Tree => f.write_str("tree is 0, or 1 for nodes on the collective network as well"),
             Reason::Topology(error) => error.fmt(f),
             Reason::OtherHarts(topology, harts) => write!(f, "the node has {harts} harts, which {topology} is not"),

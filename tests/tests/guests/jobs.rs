@@ -37,6 +37,19 @@ on_both_architectures! {
         assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
     }
 
+    // Its exchanges go from all to all, so places change hands all the time.
+    fn r3_npb_is_verifies_on_nodes_that_know_three_others_at_once(arch) {
+        let run = Run::new("npb-is").arch(arch).torus("3x3").harts(1).peers(3).timeout(DEADLINE);
+        let outcome = run.run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
+        for node in &outcome.nodes {
+            let count = |name| node.end().and_then(|end| end.number::<u64>(name));
+            assert!(count("released") > Some(20), "{}", outcome.explain());
+            assert_eq!(count("failed"), Some(0));
+        }
+    }
+
     fn d8_npb_is_verifies_every_iteration_on_a_bad_wire(arch) {
         let run = Run::new("npb-is").arch(arch).torus("2x2x2").faults(BAD_WIRE).timeout(DEADLINE);
         let outcome = run.run().unwrap();

@@ -14,7 +14,7 @@ pub const ETHER_TYPE: u16 = 0x88B5;
 /// The other: frames with a link header.
 pub const ETHER_TYPE_RELIABLE: u16 = 0x88B6;
 /// Bytes of a link header.
-pub const LINK_BYTES: usize = 24;
+pub const LINK_BYTES: usize = 32;
 /// The rank that stands for the fabric itself.
 pub const FABRIC: u32 = u32::MAX;
 /// Bytes of an Ethernet header.

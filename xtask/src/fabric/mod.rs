@@ -72,8 +72,9 @@ use std::thread::JoinHandle;
 
 /// The longest Ethernet frame that is carried, in bytes.
 pub const MAX_FRAME: usize = 9 * 1024;
-/// The shortest Ethernet frame that is carried: its header and a link header.
-pub const MIN_FRAME: usize = frame::ETHERNET_BYTES + frame::LINK_BYTES;
+/// The shortest Ethernet frame that is carried: one of the tree without a payload.
+pub const MIN_FRAME: usize = frame::ETHERNET_BYTES + pami::combine::packet::HEADER_BYTES;
+const _: () = assert!(MIN_FRAME <= frame::ETHERNET_BYTES + frame::LINK_BYTES);
 
 /// What a fabric is made of.
 #[derive(Clone, Debug)]

@@ -34,6 +34,7 @@ pub struct Run {
     pub(super) map: Map,
     pub(super) memory: u32,
     pub(super) contexts: u8,
+    pub(super) peers: Option<u32>,
     pub(super) agent: bool,
     pub(super) tree: bool,
     pub(super) arguments: Vec<String>,
@@ -72,6 +73,7 @@ impl Run {
             map: Map::default(),
             memory: 256,
             contexts: 4,
+            peers: None,
             agent: false,
             tree: true,
             arguments: Vec::new(),
@@ -138,6 +140,12 @@ impl Run {
     /// Memory per node in MiB.
     pub fn memory(mut self, mebibytes: u32) -> Self {
         self.memory = mebibytes;
+        self
+    }
+
+    /// The most nodes at once that a node keeps connections to, 2 or more; else as many as it can.
+    pub fn peers(mut self, peers: u32) -> Self {
+        self.peers = Some(peers);
         self
     }
 

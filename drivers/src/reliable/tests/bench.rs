@@ -65,6 +65,9 @@ impl Node {
             moved = true;
         }
         moved |= self.send(dice);
+        if self.link.wants_room() {
+            self.link.make_room(|_| false);
+        }
         self.link.flush();
         while let Some(buffer) = self.link.receive() {
             self.check(&buffer);
@@ -134,12 +137,17 @@ impl Node {
 
 impl Bench {
     pub fn new(nodes: usize, seed: u64, faults: Faults) -> Self {
+        Self::with_peers(nodes, 1000, seed, faults)
+    }
+
+    /// The same, whose nodes have at most `peers` peers at once.
+    pub fn with_peers(nodes: usize, peers: u32, seed: u64, faults: Faults) -> Self {
         let wire = Wire::new(nodes, seed, faults);
         let mut memory = Memory::new();
         let node = |rank| {
             let device = Lossy::new(&wire, &mut memory, rank, MTU, BUFFERS);
             Node {
-                link: Reliable::new(device, rank, nodes as u32),
+                link: Reliable::with_peers(device, rank, nodes as u32, peers),
                 rank,
                 cookies: (0..IN_FLIGHT as u16).collect(),
                 in_flight: (0..IN_FLIGHT).map(|_| None).collect(),

@@ -18,15 +18,20 @@ fn numbers() -> impl Strategy<Value = Seq> {
 
 fn frames() -> impl Strategy<Value = (Link, u32, Vec<u8>)> {
     let bytes = proptest::collection::vec(any::<u8>(), 0..MTU - LINK_BYTES);
-    // Few of them close the connection.
-    let flags = prop_oneof![50 => 0u8..4, 1 => 0u8..8];
+    let flags = prop_oneof![5 => 0u8..4, 3 => 4u8..64];
+    // Connections of this node's, and others.
+    let connections = || prop_oneof![5 => 0u32..4, 1 => any::<u32>()];
     (
         (numbers(), numbers(), any::<u64>(), any::<u8>(), flags, bytes),
+        (prop_oneof![9 => 0u32..1, 1 => any::<u32>()], connections(), connections(), 0u32..3),
         prop_oneof![9 => 1u32..2, 1 => any::<u32>()],
     )
-        .prop_map(|((sequence, acknowledged, held, credit, flags, bytes), source)| {
-            let flags = Flags::from_bits_truncate(flags);
-            (Link { sequence, acknowledged, held, credit, length: bytes.len() as u16, flags }, source, bytes)
+        .prop_map(|((sequence, acknowledged, held, credit, flags, bytes), numbers, source)| {
+            let (flags, length) = (Flags::from_bits_truncate(flags), bytes.len() as u16);
+            let (life, connection, own, attempt) = numbers;
+            let link =
+                Link { life, connection, own, attempt, sequence, acknowledged, held, credit, length, flags };
+            (link, source, bytes)
         })
 }
 

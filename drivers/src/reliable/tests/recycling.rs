@@ -1,0 +1,231 @@
+//! More nodes than a node has places for peers (SPEC R-3).
+
+use super::bench::Bench;
+use super::dice::Dice;
+use super::wire::Faults;
+use super::{elapse, now, seeds};
+use crate::adapter::Adapter;
+use crate::reliable::{Flags, Link, Seq};
+use std::vec::Vec;
+
+const SECOND: u64 = 1_000_000_000;
+
+const BAD: Faults =
+    Faults { drop: 100, corrupt: 30, duplicate: 100, reorder: 200, latency: 50_000, jitter: 500_000 };
+
+/// All nodes send to all, themselves among them.
+fn all_to_all(nodes: usize, peers: u32, packets: usize, faults: Faults) -> Bench {
+    let mut bench = Bench::with_peers(nodes, peers, 1, faults);
+    // One after the other, each begins elsewhere.
+    for step in 0..nodes {
+        for from in 0..nodes {
+            bench.order(from as u32, ((from + step) % nodes) as u32, packets);
+        }
+    }
+    bench.run(4000 * SECOND);
+    bench
+}
+
+fn check(bench: &Bench, most: u16) {
+    for node in &bench.nodes {
+        let counters = node.link.faults().reliability;
+        assert_eq!((counters.beyond_credit, counters.dead_peers, node.failed, node.refused), (0, 0, 0, 0));
+        assert!(node.link.peers.len() <= most);
+    }
+    assert_eq!(bench.overflows(), 0);
+}
+
+#[test]
+fn r3_three_hundred_nodes_talk_all_to_all() {
+    let nodes = if cfg!(miri) { 8 } else { 300 };
+    let bench = all_to_all(nodes, 1000, 1, Faults::NONE);
+    check(&bench, 28);
+    let released: u64 = bench.nodes.iter().map(|node| node.link.faults().reliability.released).sum();
+    assert!(released > 300 * 200 || cfg!(miri), "{released}");
+}
+
+#[test]
+fn r3_a_bad_wire_between_more_nodes_than_places_loses_nothing() {
+    let nodes = if cfg!(miri) { 4 } else { 40 };
+    for peers in [2, 3, 7] {
+        let bench = all_to_all(nodes, peers, 2, BAD);
+        check(&bench, peers as u16);
+    }
+}
+
+/// What a seed says: few nodes, fewer places, any wire.
+fn run(seed: u64) -> u64 {
+    super::NOW.set(0);
+    let mut dice = Dice::new(seed);
+    let nodes = 3 + dice.below(4);
+    let faults = super::random::faults(&mut dice);
+    let mut bench = Bench::with_peers(nodes as usize, 2 + dice.below(2) as u32, seed, faults);
+    for _ in 0..1 + dice.below(20) {
+        let (from, to) = (dice.below(nodes) as u32, dice.below(nodes) as u32);
+        bench.order(from, to, 1 + dice.below(4) as usize);
+    }
+    bench.run(600 * SECOND);
+    bench.nodes.iter().map(|node| node.link.faults().reliability.released).sum()
+}
+
+#[test]
+fn r3_thousands_of_bad_wires_between_few_places_deliver_everything_once() {
+    let released = seeds::run(5_000, 1, || (), |(), seed| run(seed));
+    assert!(released > 1000 || cfg!(miri), "the places were too many: {released}");
+}
+
+#[test]
+fn r3_a_packet_waits_while_all_places_are_busy_and_goes_when_one_is_idle() {
+    let mut bench = Bench::with_peers(4, 2, 5, Faults::NONE);
+    // Two that take nothing keep both places.
+    for busy in [1, 2] {
+        bench.nodes[busy].stalled = true;
+        bench.order(0, busy as u32, 100);
+    }
+    let start = now();
+    while now() < start + 5 * SECOND {
+        let moved = bench.round(|_| true);
+        // What has no room goes to the end, as if another context had it.
+        let node = &mut bench.nodes[0];
+        if let Some(order) = node.orders.pop_front() {
+            node.orders.push_back(order);
+        }
+        bench.elapse(|_| true, moved);
+    }
+    bench.nodes[0].orders.clear();
+    bench.order(0, 3, 5);
+    let start = now();
+    while now() < start + 5 * SECOND {
+        let moved = bench.round(|_| true);
+        bench.elapse(|_| true, moved);
+    }
+    assert_eq!((bench.nodes[3].received[0], bench.nodes[0].orders.len()), (0, 5), "it waits");
+    bench.nodes[2].stalled = false;
+    bench.run_until(10 * SECOND, |bench| bench.nodes[3].received[0] == 5);
+    assert_eq!(bench.nodes[0].refused + bench.nodes[0].failed, 0);
+}
+
+#[test]
+fn r3_nodes_that_all_wait_for_each_others_places_go_on() {
+    // Each calls the next in the circle, and the one behind it, at once and again.
+    for nodes in [3, 4, 5, 8] {
+        let mut bench = Bench::with_peers(nodes, 2, nodes as u64, Faults::NONE);
+        for turn in 0..50 {
+            for node in 0..nodes {
+                bench.order(node as u32, ((node + 1 + turn % (nodes - 1)) % nodes) as u32, 1);
+            }
+        }
+        bench.run(100 * SECOND);
+        check(&bench, 2);
+    }
+}
+
+#[test]
+fn r3_frames_of_another_life_are_dropped_and_counted() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    for node in &mut bench.nodes {
+        node.link.life = 77;
+    }
+    // All that this life sends, kept for the next.
+    std::thread_local! {
+        static KEPT: std::cell::RefCell<Vec<(u32, Vec<u8>)>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    bench.wire.network().watch = Some(|source, bytes| {
+        KEPT.with_borrow_mut(|kept| kept.push((source, bytes.to_vec())));
+        false
+    });
+    bench.order(0, 1, 30);
+    bench.order(1, 0, 30);
+    bench.run(SECOND);
+    let kept = KEPT.take();
+    assert!(kept.len() > 60);
+    for (life, taken) in [(78, false), (77, true)] {
+        let mut bench = Bench::new(2, 1, Faults::NONE);
+        bench.nodes[1].link.life = life;
+        for (source, bytes) in kept.iter().filter(|(source, _)| *source == 0) {
+            bench.wire.network().inject(*source, 1, bytes.clone());
+        }
+        for _ in 0..5 {
+            bench.round(|node| node == 1);
+            elapse(1_000_000);
+        }
+        let stale = bench.nodes[1].link.faults().reliability.stale;
+        let frames = kept.iter().filter(|(source, _)| *source == 0).count() as u64;
+        assert_eq!(stale == frames, !taken, "{stale} of {frames}");
+        assert_eq!(bench.nodes[1].received[0] > 0, taken, "in the same life nothing tells them apart");
+    }
+}
+
+#[test]
+fn r3_frames_of_an_earlier_connection_are_dropped_and_counted() {
+    std::thread_local! {
+        static KEPT: std::cell::RefCell<Vec<(u32, Vec<u8>)>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    let mut bench = Bench::with_peers(4, 2, 1, Faults::NONE);
+    bench.wire.network().watch = Some(|source, bytes| {
+        KEPT.with_borrow_mut(|kept| kept.push((source, bytes.to_vec())));
+        false
+    });
+    bench.order(0, 1, 20);
+    bench.run(SECOND);
+    // Others take the place, so that both forget.
+    let kept = KEPT.take();
+    bench.order(0, 2, 1);
+    bench.order(0, 3, 1);
+    bench.run(SECOND);
+    assert!(bench.nodes[0].link.faults().reliability.released > 0);
+    let calls = bench.nodes[1].link.peers.len();
+    for again in 0..2 {
+        let before = bench.nodes[1].link.faults().reliability.stale;
+        let mut frames = 0;
+        for (_, bytes) in kept.iter().filter(|(source, _)| *source == 0) {
+            bench.wire.network().inject(0, 1, bytes.clone());
+            frames += 1;
+        }
+        bench.run(SECOND);
+        for _ in 0..50 {
+            let moved = bench.round(|_| true);
+            bench.elapse(|_| true, moved);
+        }
+        assert_eq!(bench.nodes[1].received[0], 20, "nothing twice");
+        assert!(bench.nodes[1].link.faults().reliability.stale >= before + frames - 2, "{again}");
+    }
+    // The old call was answered, and that came to nothing.
+    assert!(bench.nodes[1].link.peers.len() <= calls + 1);
+    bench.order(0, 1, 20);
+    bench.run(SECOND);
+}
+
+#[test]
+fn r3_a_stranger_who_lies_keeps_no_place_from_others() {
+    let mut bench = Bench::with_peers(4, 2, 3, Faults::NONE);
+    bench.order(0, 1, 3);
+    bench.run(SECOND);
+    // Calls of node 3, which never made them, and releases of what never was.
+    for number in 1..200 {
+        for flags in [Flags::CONNECT, Flags::RELEASE, Flags::RELEASED, Flags::KEEP] {
+            let link = Link {
+                life: 0,
+                connection: if number % 3 == 0 { number % 7 } else { 0 },
+                own: number,
+                attempt: number % 4,
+                sequence: Seq::FIRST,
+                acknowledged: Seq::FIRST,
+                held: 0,
+                credit: 8,
+                length: 0,
+                flags,
+            };
+            for source in [1, 3] {
+                let frame = link.seal(source, 0, []).to_vec();
+                bench.wire.network().inject(source, 0, frame);
+            }
+        }
+        let moved = bench.round(|_| true);
+        bench.elapse(|_| true, moved);
+    }
+    for to in [1, 2, 3] {
+        bench.order(0, to, 10);
+    }
+    bench.run(10 * SECOND);
+}
