@@ -200,6 +200,15 @@ impl<P: Port> Operations<P> {
         Some(self.places.get(usize::from(number))?.get()?.target)
     }
 
+    /// Builds an operation in a free place, where it is compiled: to move it there costs as much as to carry a short put out.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, number: u8, operation: Operation<P>) {
+        if let Some(place) = self.places.get_mut(usize::from(number)) {
+            place.own = Some(operation);
+        }
+        self.used |= 1 << number;
+    }
+
     fn free(&mut self, number: u8) {
         let bit = 1 << number;
         self.used &= !bit;
@@ -253,10 +262,7 @@ impl<P: Port> Active<P> {
     /// Gives `operation` a place that is free and lets it begin, if nothing on its path is in front of it.
     pub(crate) fn begin(&mut self, number: u8, operation: Operation<P>) {
         let path = operation.path;
-        if let Some(place) = self.operations.places.get_mut(usize::from(number)) {
-            place.own = Some(operation);
-        }
-        self.operations.used |= 1 << number;
+        self.operations.put(number, operation);
         self.launch(number, path);
     }
 
@@ -271,6 +277,20 @@ impl<P: Port> Active<P> {
             let _ = self.operations.line.push(number);
         } else {
             self.all_queued(number);
+        }
+    }
+
+    /// The same for a fence, which asks nobody to be let in.
+    #[inline(never)]
+    pub(crate) fn launch_fence(&mut self, number: u8, path: Option<Path>) {
+        self.operations.fences |= 1 << number;
+        self.stir();
+        let waits = path.is_none_or(|path| self.is_in_line(path));
+        if waits || self.queue_fence(number, &Blocked::new()) != Queued::All {
+            // As long as there are operations.
+            let _ = self.operations.line.push(number);
+        } else if let Some(operation) = self.operations.get(number) {
+            operation.queued = true;
         }
     }
 
@@ -371,14 +391,10 @@ impl<P: Port> Active<P> {
         self.begin_over(number, operation);
     }
 
-    /// The same for one that has nothing left but its callbacks: it is built in its place, since to move it there costs as much
-    /// as to carry a short put out.
+    /// The same for one that has nothing left but its callbacks.
     #[inline(always)]
     pub(crate) fn begin_over(&mut self, number: u8, operation: Operation<P>) {
-        if let Some(place) = self.operations.places.get_mut(usize::from(number)) {
-            place.own = Some(operation);
-        }
-        self.operations.used |= 1 << number;
+        self.operations.put(number, operation);
         self.operations.settling |= 1 << number;
         self.stir();
     }

@@ -95,8 +95,9 @@ impl<P: Port> Terms<P> for Here<'_> {
 
     #[inline(always)]
     fn begin_fence(active: &mut Active<P>, number: u8, operation: Operation<P>) {
-        active.operations.fences |= 1 << number;
-        active.begin(number, operation);
+        let path = operation.path;
+        active.operations.put(number, operation);
+        active.launch_fence(number, path);
     }
 }
 
