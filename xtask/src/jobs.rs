@@ -102,11 +102,11 @@ pub fn explain(usage: &Usage, wrong: Wrong<'_>) -> String {
             let value = of(word).map(|argument| argument.value.to_string()).unwrap_or_default();
             format!("{word} wants {value} behind it")
         }
-        Problem::Value("") => {
+        Problem::Value("", _) => {
             let wanted: Vec<_> = usage.words.iter().map(ToString::to_string).collect();
             format!("{word:?} is nothing that {job} knows: it takes {}", wanted.join(", then "))
         }
-        Problem::Value(name) => {
+        Problem::Value(name, _) => {
             let value = of(name).map(|argument| argument.value.to_string()).unwrap_or_default();
             format!("{word:?} cannot be: {name} wants {value}")
         }

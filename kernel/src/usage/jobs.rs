@@ -79,7 +79,11 @@ pub const ALL: &[Usage] = &[
             "accumulate",
             &[
                 argument("--count", Value::Number(1, 1 << 18), "elements of a message [default: 8192]"),
-                argument("--recipe", Value::List("parts of recipes' names", |_| true), "only those recipes"),
+                argument(
+                    "--recipe",
+                    Value::List("parts of recipes' names", |_| true, "names no recipe"),
+                    "only those recipes",
+                ),
             ],
         )
     },
@@ -87,7 +91,11 @@ pub const ALL: &[Usage] = &[
         "affinity",
         &[
             argument("--path", Value::Flag, "tell the way of each message"),
-            argument("--radix", Value::List("five numbers from 1 up", is_radix), "children at each level"),
+            argument(
+                "--radix",
+                Value::List("five numbers from 1 up", is_radix, "is no number from 1 up"),
+                "children at each level",
+            ),
         ],
     ),
     job(
@@ -111,13 +119,25 @@ pub const ALL: &[Usage] = &[
         "coll",
         &[
             argument("--list", Value::Flag, "print the algorithms and what is chosen, and measure nothing"),
-            argument("--collective", Value::List("names of collectives", is_collective), "only those"),
             argument(
-                "--algorithm",
-                Value::List("names that --list prints, or chosen", is_algorithm),
+                "--collective",
+                Value::List("names of collectives", is_collective, "names no collective: see --list"),
                 "only those",
             ),
-            argument("--sizes", Value::List("multiples of 8 up to 16777216", is_size), "bytes of each rank"),
+            argument(
+                "--algorithm",
+                Value::List(
+                    "names that --list prints, or chosen",
+                    is_algorithm,
+                    "names no algorithm: see --list",
+                ),
+                "only those",
+            ),
+            argument(
+                "--sizes",
+                Value::List("multiples of 8 up to 16777216", is_size, "is no multiple of 8"),
+                "bytes of each rank",
+            ),
             ROUNDS,
             argument("--root", Value::Number(0, MANY), "the root's rank [default: 0]"),
             argument("--floats", Value::Number(1, MANY), "sum floats so many times instead"),
@@ -136,8 +156,8 @@ pub const ALL: &[Usage] = &[
     },
     Usage {
         words: &[
-            Value::List("the name of a fault", |_| true),
-            Value::List("all, or a hart's number", |_| true),
+            Value::List("the name of a fault", |_| true, "names no fault"),
+            Value::List("all, or a hart's number", |_| true, "names no hart"),
         ],
         ..job("faults", &[])
     },
@@ -159,7 +179,7 @@ pub const ALL: &[Usage] = &[
         &[
             argument(
                 "--size",
-                Value::List("one of 3, 7, 11 or so on to 255", is_size_of_grid),
+                Value::List("one of 3, 7, 11 or so on to 255", is_size_of_grid, "is no such size"),
                 "points of an edge [default: 15]",
             ),
             argument("--iterations", Value::Number(1, MANY), "most steps"),

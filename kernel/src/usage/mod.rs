@@ -17,7 +17,7 @@ pub enum Value {
     /// One of these words.
     Word(&'static [&'static str]),
     /// Words between commas of which this is true; the text stands for them in the help.
-    List(&'static str, fn(&str) -> bool),
+    List(&'static str, fn(&str) -> bool, &'static str),
 }
 
 /// An argument of a job.
@@ -79,9 +79,12 @@ pub enum Problem {
     Unknown,
     /// It wants a value behind it.
     NoValue,
-    /// No value for the argument of this name, or for a word without one.
-    Value(&'static str),
+    /// No value for the argument of this name, or for a word without one, and in words why.
+    Value(&'static str, &'static str),
 }
+
+/// Of a value that is no list.
+const NO_VALUE: &str = "is no value that its argument takes";
 
 impl Problem {
     /// In a few words that follow the word.
@@ -89,7 +92,7 @@ impl Problem {
         match self {
             Self::Unknown => "is no argument of this job",
             Self::NoValue => "wants a value behind it",
-            Self::Value(_) => "is no value that its argument takes",
+            Self::Value(_, why) => why,
         }
     }
 }
@@ -101,7 +104,20 @@ impl Value {
             Self::Flag => false,
             Self::Number(from, to) => word.parse().is_ok_and(|number| (*from..=*to).contains(&number)),
             Self::Word(words) => words.iter().any(|known| known.eq_ignore_ascii_case(word)),
-            Self::List(_, good) => word.split(',').all(good),
+            Self::List(_, good, _) => word.split(',').all(good),
+        }
+    }
+}
+
+impl Value {
+    /// What is wrong with `word`, or with the first of those in it, as the value of the argument `name`.
+    fn wrong<'a>(&self, word: &'a str, name: &'static str) -> Wrong<'a> {
+        match self {
+            Self::List(_, good, why) => {
+                let word = word.split(',').find(|one| !good(one)).unwrap_or(word);
+                Wrong { word, problem: Problem::Value(name, why) }
+            }
+            _ => Wrong { word, problem: Problem::Value(name, NO_VALUE) },
         }
     }
 }
@@ -125,7 +141,7 @@ impl fmt::Display for Value {
                 }
                 Ok(())
             }
-            Self::List(what, _) => write!(f, "{what}, with commas between them"),
+            Self::List(what, ..) => write!(f, "{what}, with commas between them"),
         }
     }
 }
@@ -148,7 +164,7 @@ impl Usage {
             let Some(argument) = self.arguments.iter().find(|argument| argument.name == word) else {
                 match plain.next() {
                     Some(value) if value.takes(word) => continue,
-                    Some(_) => return wrong(word, Problem::Value("")),
+                    Some(value) => return Err(value.wrong(word, "")),
                     None => return wrong(word, Problem::Unknown),
                 }
             };
@@ -158,7 +174,7 @@ impl Usage {
             match words.next() {
                 None => return wrong(word, Problem::NoValue),
                 Some(value) if argument.value.takes(value) => {}
-                Some(value) => return wrong(value, Problem::Value(argument.name)),
+                Some(value) => return Err(argument.value.wrong(value, argument.name)),
             }
         }
         Ok(())
@@ -178,14 +194,17 @@ mod tests {
     fn n4_arguments_are_taken_or_the_bad_word_is_named() {
         assert_eq!(check("ping", &["--rounds", "20"]), Ok(()));
         assert_eq!(check("ping", &["--rounds"]), Err(("--rounds", Problem::NoValue)));
-        assert_eq!(check("ping", &["--rounds", "0"]), Err(("0", Problem::Value("--rounds"))));
+        assert_eq!(check("ping", &["--rounds", "0"]), Err(("0", Problem::Value("--rounds", NO_VALUE))));
         assert_eq!(check("hello", &["--anything"]), Err(("--anything", Problem::Unknown)));
         assert_eq!(check("npb-is", &["--class", "w", "--over", "mpi"]), Ok(()));
-        assert_eq!(check("npb-is", &["--class", "C"]), Err(("C", Problem::Value("--class"))));
+        assert_eq!(check("npb-is", &["--class", "C"]), Err(("C", Problem::Value("--class", NO_VALUE))));
         assert_eq!(check("coll", &["--collective", "allreduce,barrier", "--sizes", "8,4096"]), Ok(()));
-        assert_eq!(check("coll", &["--sizes", "7"]), Err(("7", Problem::Value("--sizes"))));
+        assert_eq!(
+            check("coll", &["--sizes", "8,7"]),
+            Err(("7", Problem::Value("--sizes", "is no multiple of 8")))
+        );
         assert_eq!(check("faults", &["panic", "all"]), Ok(()));
-        assert_eq!(check("instructions", &["nothing"]), Err(("nothing", Problem::Value(""))));
+        assert_eq!(check("instructions", &["nothing"]), Err(("nothing", Problem::Value("", NO_VALUE))));
     }
 
     #[test]
