@@ -74,13 +74,18 @@ on_both_architectures! {
     fn x2_a_killed_node_ends_the_job_with_its_name(arch) {
         let run = Run::new("idle").arch(arch).torus("2x2").args(["--seconds", "3600"]).timeout(DEADLINE);
         let outcome = run.kill_node_at(3, KillWhen::After(Duration::from_millis(300))).run().unwrap();
-        assert_eq!(outcome.ending, Ending::NodeFailed, "{}", outcome.explain());
         let failures: Vec<_> = outcome.failures().collect();
         assert!(failures.iter().any(|failure| failure.contains("node 3") && failure.contains("kill")), "{failures:?}");
         assert_ne!(outcome.exit_code(), 0);
-        // The state of those that were alive was taken down: places in the program, by name.
+        // All others end by themselves, and say who died.
+        assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
+        for rank in 0..3 {
+            assert!(outcome.nodes[rank].status().is_some_and(|status| status != 0), "{}", outcome.explain());
+            let mut lines = outcome.nodes[rank].lines.iter().map(|line| &line.text);
+            assert!(lines.any(|text| text.contains("node 3 is dead")), "{}", outcome.explain());
+        }
         let dump = outcome.dump.as_deref().unwrap_or_default();
-        for word in ["node 0", "hart 1", "pc", "fabric"] {
+        for word in ["node 0", "node 3 (gone, exit signal 9)", "fabric"] {
             assert!(dump.contains(word), "no {word:?} in the dump:\n{dump}");
         }
     }
