@@ -56,7 +56,8 @@ fn g3_npb_ep_verifies() {
 
 #[test]
 fn d8_npb_ep_verifies_on_a_wire_that_loses_and_reorders() {
-    expect_verified("npb-ep", Arch::Riscv64, Mode::Vn, Some(LOSSY_WIRE), 1);
+    // So few packets that one in a hundred may be none.
+    expect_verified("npb-ep", Arch::Riscv64, Mode::Vn, Some("drop=25%,reorder=25%,seed=4"), 1);
 }
 
 #[test]
