@@ -66,8 +66,8 @@ fn follow(there: &[&Captured], back: &[&Captured], fence: usize, target: Endpoin
     let acks = back.iter().enumerate().filter(|(_, packet)| is_ack(packet));
     let (ack, _) = acks.clone().nth(earlier.len()).expect("a FENCE-ack for each fence");
     // One GET may do for several fences; it is in front of the answer to all of them.
-    let empty_gets = back[..ack].iter().enumerate().filter(|(_, packet)| is_empty_get(packet));
-    let (get_at, get) = empty_gets.last().expect("a GET of nothing before the FENCE-ack");
+    let mut empty_gets = back[..ack].iter().enumerate().filter(|(_, packet)| is_empty_get(packet));
+    let (get_at, get) = empty_gets.next_back().expect("a GET of nothing before the FENCE-ack");
 
     // The target: the GET of nothing is behind those of all rendezvous before the fence. Later ones may have overtaken it.
     let to_target =
