@@ -1,7 +1,8 @@
--- Wireshark: shows the packets of the torus (Ethernet frames of type 0x88B5; of type 0x88B6 behind a link header)
--- in a capture of the fabric.
+-- Wireshark: shows the packets of torus and tree in a capture of the fabric: Ethernet frames of type 0x88B5, on the torus
+-- also of type 0x88B6, behind a link header.
 -- Use: wireshark -X lua_script:xtask/pamir.lua frames.pcap
--- The rank of a node is in the last four bytes of its address 02:50:rr:rr:rr:rr; ff:ff:ff:ff is the fabric.
+-- The rank of a node is in the last four bytes of its address, 02:50:rr:rr:rr:rr on the torus and 02:54:rr:rr:rr:rr on the
+-- tree; ff:ff:ff:ff is the fabric.
 
 local pamir = Proto("pamir", "Pamir torus packet")
 
@@ -68,7 +69,66 @@ function pamir.dissector(buffer, pinfo, tree)
   return buffer:len()
 end
 
-DissectorTable.get("ethertype"):add(0x88B5, pamir)
+local tree_packet = Proto("pamir_tree", "Pamir tree packet")
+local tree_kinds = {
+  [0] = "Hello", [1] = "Welcome", [2] = "Contribute", [3] = "Result", [4] = "Broadcast", [5] = "Credit", [6] = "Allocate",
+  [7] = "Opened", [8] = "Refused", [9] = "Release", [10] = "Closed"
+}
+local statuses = {
+  [0] = "Good", [1] = "Mismatch", [2] = "Dead", [3] = "Exhausted", [4] = "BadMembers", [5] = "Busy"
+}
+local TREE_HEADER = 24
+local c = {
+  version = ProtoField.uint8("pamir_tree.version", "Version"),
+  kind = ProtoField.uint8("pamir_tree.kind", "Kind", base.DEC, tree_kinds),
+  route = ProtoField.uint8("pamir_tree.route", "Class route"),
+  generation = ProtoField.uint8("pamir_tree.generation", "Generation of the route"),
+  origin = ProtoField.uint32("pamir_tree.origin", "Origin"),
+  sequence = ProtoField.uint32("pamir_tree.sequence", "Sequence"),
+  argument = ProtoField.uint32("pamir_tree.argument", "Argument"),
+  operator = ProtoField.uint8("pamir_tree.operator", "Operator"),
+  element = ProtoField.uint8("pamir_tree.element", "Element"),
+  status = ProtoField.uint8("pamir_tree.status", "Status", base.DEC, statuses),
+  role = ProtoField.uint8("pamir_tree.role", "Role"),
+  taken = ProtoField.uint16("pamir_tree.taken", "Taken"),
+  payload_len = ProtoField.uint16("pamir_tree.payload_len", "Payload length"),
+  data = ProtoField.bytes("pamir_tree.data", "Data"),
+}
+tree_packet.fields = c
+
+function tree_packet.dissector(buffer, pinfo, tree)
+  if buffer:len() < TREE_HEADER then return 0 end
+  pinfo.cols.protocol = "PAMIR TREE"
+  local t = tree:add(tree_packet, buffer())
+  for at, field in pairs({ [0] = c.version, c.kind, c.route, c.generation }) do
+    t:add(field, buffer(at, 1))
+  end
+  t:add_le(c.origin, buffer(4, 4))
+  t:add_le(c.sequence, buffer(8, 4))
+  t:add_le(c.argument, buffer(12, 4))
+  for at, field in pairs({ [16] = c.operator, [17] = c.element, [18] = c.status, [19] = c.role }) do
+    t:add(field, buffer(at, 1))
+  end
+  t:add_le(c.taken, buffer(20, 2))
+  t:add_le(c.payload_len, buffer(22, 2))
+  local payload_len = math.min(buffer(22, 2):le_uint(), buffer:len() - TREE_HEADER)
+  if payload_len > 0 then t:add(c.data, buffer(TREE_HEADER, payload_len)) end
+  pinfo.cols.info = string.format("%s route %u.%u from %u, sequence %u, %s, %u bytes",
+    tree_kinds[buffer(1, 1):uint()] or "unknown kind", buffer(2, 1):uint(), buffer(3, 1):uint(), buffer(4, 4):le_uint(),
+    buffer(8, 4):le_uint(), statuses[buffer(18, 1):uint()] or "unknown status", payload_len)
+  return buffer:len()
+end
+
+-- Torus and tree share the type; their addresses tell them apart.
+local target = Field.new("eth.dst")
+local bare = Proto("pamir_bare", "Pamir packet")
+
+function bare.dissector(buffer, pinfo, tree)
+  local on_tree = target().range(0, 2):uint() == 0x0254
+  return (on_tree and tree_packet or pamir).dissector(buffer, pinfo, tree)
+end
+
+DissectorTable.get("ethertype"):add(0x88B5, bare)
 
 local link = Proto("pamir_link", "Pamir link header")
 local LINK = 32

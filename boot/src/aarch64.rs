@@ -1,7 +1,7 @@
 //! AArch64: entered at EL1, EL2 or EL3, with the MMU off, x0 = device tree or 0.
 //!
 //! The kernel thread runs at EL1 with SP_EL0; SP_EL1 is the emergency stack, so a fault gets a good stack whatever
-//! became of the thread's. TPIDR_EL1 holds the hart's number. The kernel is told at which level the first hart was
+//! became of the thread's; the one interrupt that is taken is served on it. TPIDR_EL1 holds the hart's number. The kernel is told at which level the first hart was
 //! entered: at EL3 no firmware is there that could start other harts, but there is a console to say so on.
 //!
 //! What the Arm Architecture Reference Manual wants, which no emulator misses:
@@ -297,7 +297,27 @@ hart_stacks:
     mov     x29, xzr
     ret
 
-    // All vectors: a fault while a fault is reported starts over at the top of the emergency stack.
+    // All vector registers to or from x0 and up.
+    .macro  vectors_each do
+    \do     q0, q1, [x0]
+    \do     q2, q3, [x0, #32]
+    \do     q4, q5, [x0, #64]
+    \do     q6, q7, [x0, #96]
+    \do     q8, q9, [x0, #128]
+    \do     q10, q11, [x0, #160]
+    \do     q12, q13, [x0, #192]
+    \do     q14, q15, [x0, #224]
+    \do     q16, q17, [x0, #256]
+    \do     q18, q19, [x0, #288]
+    \do     q20, q21, [x0, #320]
+    \do     q22, q23, [x0, #352]
+    \do     q24, q25, [x0, #384]
+    \do     q26, q27, [x0, #416]
+    \do     q28, q29, [x0, #448]
+    \do     q30, q31, [x0, #480]
+    .endm
+
+    // A fault while a fault is reported starts over at the top of the emergency stack.
 fault:
     msr     tpidrro_el0, x1
     adrp    x0, BOOT_STACKS
@@ -323,9 +343,57 @@ fault:
     b       kernel_fault
     .ltorg
 
+    // The one interrupt that is taken, on the emergency stack. All that compiled code may change is saved, both halves of
+    // the vector registers too, and there is a way back.
+interrupt:
+    sub     sp, sp, #(24 * 8 + 32 * 16 + 16)
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    stp     x8, x9, [sp, #64]
+    stp     x10, x11, [sp, #80]
+    stp     x12, x13, [sp, #96]
+    stp     x14, x15, [sp, #112]
+    stp     x16, x17, [sp, #128]
+    stp     x18, x30, [sp, #144]
+    mrs     x0, elr_el1
+    mrs     x1, spsr_el1
+    stp     x0, x1, [sp, #160]
+    mrs     x0, fpsr
+    mrs     x1, fpcr
+    stp     x0, x1, [sp, #176]
+    add     x0, sp, #192
+    vectors_each stp
+    bl      kernel_interrupt
+    add     x0, sp, #192
+    vectors_each ldp
+    ldp     x0, x1, [sp, #176]
+    msr     fpsr, x0
+    msr     fpcr, x1
+    ldp     x0, x1, [sp, #160]
+    msr     elr_el1, x0
+    msr     spsr_el1, x1
+    ldp     x18, x30, [sp, #144]
+    ldp     x16, x17, [sp, #128]
+    ldp     x14, x15, [sp, #112]
+    ldp     x12, x13, [sp, #96]
+    ldp     x10, x11, [sp, #80]
+    ldp     x8, x9, [sp, #64]
+    ldp     x6, x7, [sp, #48]
+    ldp     x4, x5, [sp, #32]
+    ldp     x2, x3, [sp, #16]
+    ldp     x0, x1, [sp]
+    add     sp, sp, #(24 * 8 + 32 * 16 + 16)
+    eret
+
+    // An IRQ of the kernel thread is the second; all others are faults.
     .balign 2048
 vectors:
-    .rept   16
+    b       fault
+    .balign 128
+    b       interrupt
+    .rept   14
     .balign 128
     b       fault
     .endr

@@ -4,10 +4,8 @@
 //! is 0 if there is none, `level` the exception level that the firmware left it at, where there are such.
 //! The others enter at [`secondary_entry`] with the number that the kernel gave them ([`set_hart_id`]): they turn on the MMU with the
 //! table of [`set_translation`] and call `kernel_secondary(hart)`. A fault on any hart calls
-//! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack. The kernel provides these three symbols; none of them
-//! returns.
-//!
-//! Interrupts stay masked: the vectors serve faults only.
+//! `kernel_fault(&`[`Fault`]`)` on that hart's emergency stack, an interrupt `kernel_interrupt()`. The kernel provides these
+//! four symbols; only the last one returns. Interrupts are masked at first.
 #![no_std]
 
 mod stacks;

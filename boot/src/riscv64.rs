@@ -81,11 +81,38 @@ hart_stacks:
     li      s0, 0
     ret
 
+    // The floating-point registers that compiled code need not keep, to or from their places on the stack.
+    .macro  floats do
+    \do     ft0, 128(sp)
+    \do     ft1, 136(sp)
+    \do     ft2, 144(sp)
+    \do     ft3, 152(sp)
+    \do     ft4, 160(sp)
+    \do     ft5, 168(sp)
+    \do     ft6, 176(sp)
+    \do     ft7, 184(sp)
+    \do     fa0, 192(sp)
+    \do     fa1, 200(sp)
+    \do     fa2, 208(sp)
+    \do     fa3, 216(sp)
+    \do     fa4, 224(sp)
+    \do     fa5, 232(sp)
+    \do     fa6, 240(sp)
+    \do     fa7, 248(sp)
+    \do     ft8, 256(sp)
+    \do     ft9, 264(sp)
+    \do     ft10, 272(sp)
+    \do     ft11, 280(sp)
+    .endm
+
     // A fault while a fault is reported starts over at the top of the emergency stack.
     .balign 4
 fault:
     csrrw   sp, sscratch, sp
     addi    sp, sp, -64
+    sd      t0, 56(sp)
+    csrr    t0, scause
+    bltz    t0, interrupt
     sd      s0, 16(sp)
     sd      ra, 24(sp)
     csrr    t0, sepc
@@ -103,6 +130,56 @@ fault:
     mv      a0, sp
     li      ra, 0
     tail    kernel_fault
+
+    // The one interrupt that is taken, on the emergency stack: sscratch is its top again, for a fault. All that compiled
+    // code may change is saved, and there is a way back.
+interrupt:
+    csrr    t0, sscratch
+    sd      t0, 48(sp)
+    addi    t0, sp, 64
+    csrw    sscratch, t0
+    addi    sp, sp, -(36 * 8)
+    sd      ra, 0(sp)
+    sd      t1, 8(sp)
+    sd      t2, 16(sp)
+    sd      t3, 24(sp)
+    sd      t4, 32(sp)
+    sd      t5, 40(sp)
+    sd      t6, 48(sp)
+    sd      a0, 56(sp)
+    sd      a1, 64(sp)
+    sd      a2, 72(sp)
+    sd      a3, 80(sp)
+    sd      a4, 88(sp)
+    sd      a5, 96(sp)
+    sd      a6, 104(sp)
+    sd      a7, 112(sp)
+    frcsr   t0
+    sd      t0, 120(sp)
+    floats  fsd
+    call    kernel_interrupt
+    floats  fld
+    ld      t0, 120(sp)
+    fscsr   t0
+    ld      a7, 112(sp)
+    ld      a6, 104(sp)
+    ld      a5, 96(sp)
+    ld      a4, 88(sp)
+    ld      a3, 80(sp)
+    ld      a2, 72(sp)
+    ld      a1, 64(sp)
+    ld      a0, 56(sp)
+    ld      t6, 48(sp)
+    ld      t5, 40(sp)
+    ld      t4, 32(sp)
+    ld      t3, 24(sp)
+    ld      t2, 16(sp)
+    ld      t1, 8(sp)
+    ld      ra, 0(sp)
+    addi    sp, sp, 36 * 8
+    ld      t0, 56(sp)
+    ld      sp, 48(sp)
+    sret
 
     .section .data.boot_begun, "aw"
     .balign 4

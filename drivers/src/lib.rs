@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`unit`] | the message unit: FIFOs, engine, and the ports that `pami` drives |
+//! | [`mod@unit`] | the message unit: FIFOs, engine, and the ports that `pami` drives |
 //! | [`adapter`] | what the message unit needs of a network |
 //! | [`reliable`] | exactly once and in order, over an adapter that loses, damages, duplicates or reorders |
 //! | [`torus`] | the torus adapter, on a virtio network card |
@@ -18,6 +18,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod adapter;
+mod calls;
 pub mod console;
 pub mod irq;
 pub(crate) mod ranks;

@@ -50,7 +50,7 @@ const MOST_PIECES: u16 = 3;
 /// The first two bytes of each hardware address: locally administered, not a group.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
 
-/// The hardware address of the node with this rank; that of [`FABRIC`](crate::adapter::FABRIC) is the network's own.
+/// The hardware address of the node with this rank; that of [`FABRIC`] is the network's own.
 pub const fn mac(rank: u32) -> [u8; 6] {
     let [a, b, c, d] = rank.to_be_bytes();
     let [p0, p1] = MAC_PREFIX;

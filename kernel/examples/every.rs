@@ -8,7 +8,7 @@
 mod accumulate;
 #[path = "affinity/main.rs"]
 mod affinity;
-#[path = "alive.rs"]
+#[path = "alive/main.rs"]
 mod alive;
 #[path = "all-pairs/main.rs"]
 mod all_pairs;
@@ -54,6 +54,8 @@ mod ping;
 mod rma;
 #[path = "segments.rs"]
 mod segments;
+#[path = "snippets.rs"]
+mod snippets;
 #[path = "stalled.rs"]
 mod stalled;
 #[path = "tree/main.rs"]

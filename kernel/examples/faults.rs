@@ -1,7 +1,7 @@
 //! Goes wrong on the last task as its argument says, to show the report; the other tasks wait for it.
 //!
 //! Faults: `panic`, `callback`, `log` (a panic within a log call), `overflow`, `null`, `readonly`, `execute`,
-//! `illegal`, `oom`, `status`; `allocate` breaks the rule against allocation. A second argument says on which hart of
+//! `illegal`, `oom`, `status`, `hang` (with interrupts masked); `allocate` breaks the rule against allocation. A second argument says on which hart of
 //! the task, or `all`.
 #![no_std]
 #![no_main]
@@ -27,9 +27,10 @@ fn main(task: &'static Task) -> i32 {
 }
 
 fn run(task: &'static Task) -> Result<i32, JobError> {
-    let mut args = task.args();
-    let fault = args.next().unwrap_or("");
-    let harts = match args.next() {
+    let arguments = task.arguments();
+    let mut words = arguments.plain();
+    let fault = words.next().unwrap_or("");
+    let harts = match words.next() {
         None => 0..1,
         Some("all") => 0..task.harts(),
         Some(word) => {
@@ -111,6 +112,10 @@ fn provoke(task: &'static Task, fault: &'static str) -> Result<i32, JobError> {
         "allocate" => {
             black_box(Box::new(1));
             Ok(0)
+        }
+        "hang" => {
+            defmt::println!("runs in a circle");
+            provoke::hang()
         }
         // What the host would cut down to 0.
         "status" => Ok(256),

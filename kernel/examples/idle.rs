@@ -7,7 +7,7 @@ use kernel::{JobError, Task};
 kernel::entry!(main);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let seconds = seconds(task)?;
+    let seconds: u64 = task.arguments().get("--seconds")?.unwrap_or(10);
     let harts = task.harts().min(usize::from(task.contexts()));
     let mut client = task.client("idle").contexts(harts as u8).create()?;
     for hart in 1..harts {
@@ -23,16 +23,4 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         task.join(hart);
     }
     Ok(())
-}
-
-fn seconds(task: &'static Task) -> Result<u64, JobError> {
-    let mut args = task.args();
-    match (args.next(), args.next()) {
-        (None, _) => Ok(10),
-        (Some("--seconds"), Some(word)) => {
-            let seconds = word.parse().ok().filter(|&seconds| seconds <= 3600);
-            seconds.ok_or(JobError::Argument(word, "is no number of seconds up to 3600"))
-        }
-        (Some(word), _) => Err(JobError::Argument(word, "is unknown: idle takes --seconds N")),
-    }
 }

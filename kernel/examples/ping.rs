@@ -33,7 +33,7 @@ struct State {
 }
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let rounds = rounds(task)?;
+    let rounds = task.arguments().get("--rounds")?.unwrap_or(200);
     let memory = task.memory();
     let state: &'static State = memory.place(State {
         pongs: AtomicU32::new(0),
@@ -115,19 +115,6 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     }
     let other = kernel::context(&mut client, 1)?;
     measure(task, &client, [context, other], state, data, rounds)
-}
-
-fn rounds(task: &'static Task) -> Result<u32, JobError> {
-    let mut args = task.args();
-    match (args.next(), args.next()) {
-        (None, _) => Ok(200),
-        (Some("--rounds"), Some(word)) => {
-            let rounds = word.parse().ok().filter(|&rounds| rounds > 0);
-            rounds.ok_or(JobError::Argument(word, "is no number of rounds from 1 up"))
-        }
-        (Some("--rounds"), None) => Err(JobError::Argument("--rounds", "wants a number")),
-        (Some(word), _) => Err(JobError::Argument(word, "is unknown: ping takes --rounds N")),
-    }
 }
 
 /// A way from task 0 and what answers at its end.

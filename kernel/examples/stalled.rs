@@ -24,7 +24,7 @@ struct Seen {
 }
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let messages = messages(task)?;
+    let messages = task.arguments().get("--messages")?.unwrap_or(1_000_000);
     let memory = task.memory();
     let zero = || AtomicU32::new(0);
     let seen: &'static Seen =
@@ -97,15 +97,4 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let mut contexts = [numbers, orders];
     kernel::wait_on(&mut contexts, u64::MAX, |_| seen.finished.load(Relaxed) == 1);
     Ok(())
-}
-
-fn messages(task: &'static Task) -> Result<u32, JobError> {
-    let mut args = task.args();
-    match (args.next(), args.next()) {
-        (None, _) => Ok(1_000_000),
-        (Some("--messages"), Some(word)) => {
-            word.parse().map_err(|_| JobError::Argument(word, "is no number of messages"))
-        }
-        (Some(word), _) => Err(JobError::Argument(word, "is unknown: stalled takes --messages N")),
-    }
 }

@@ -5,7 +5,8 @@
 
 use crate::arch;
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use drivers::console::Console;
 use spin::{Mutex, MutexGuard};
 
@@ -34,14 +35,69 @@ pub fn start(mut console: Console) {
     *LINE.lock() = Some(console);
 }
 
+/// The line for one frame. Who gives it back answers the service node, if that has asked meanwhile.
+pub struct Line {
+    // Given back first.
+    line: MutexGuard<'static, Option<Console>>,
+    _answer: Answer,
+}
+
+struct Answer;
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        give_answer();
+    }
+}
+
+impl Deref for Line {
+    type Target = Option<Console>;
+
+    fn deref(&self) -> &Option<Console> {
+        &self.line
+    }
+}
+
+impl DerefMut for Line {
+    fn deref_mut(&mut self) -> &mut Option<Console> {
+        &mut self.line
+    }
+}
+
 /// Exclusive use of the line for one frame. Never returns if another hart ends the node meanwhile.
-pub fn lock() -> MutexGuard<'static, Option<Console>> {
+pub fn lock() -> Line {
     loop {
         stop_if_ending();
-        if let Some(guard) = LINE.try_lock() {
-            return guard;
+        if let Some(line) = LINE.try_lock() {
+            return Line { line, _answer: Answer };
         }
         core::hint::spin_loop();
+    }
+}
+
+/// The service node waits for an answer.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Answers the service node: now, or, if the line is in use, maybe by what this very hart was doing, when it is given back.
+pub fn answer() {
+    ASKED.store(true, Ordering::Relaxed);
+    give_answer();
+}
+
+/// Sends the answer that is due, unless the line is in use: whoever uses it comes here next. Of one who says that it is due and
+/// then finds the line in use, and one who gives the line back and then looks whether it is due, one sees the other, by the fence.
+fn give_answer() {
+    loop {
+        fence(Ordering::SeqCst);
+        if !ASKED.load(Ordering::Relaxed) || ENDING.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let Some(mut line) = LINE.try_lock() else { return };
+        if let Some(console) = line.as_mut().filter(|_| ASKED.swap(false, Ordering::Relaxed)) {
+            send(console, Kind::Status, b"alive");
+        } else {
+            return;
+        }
     }
 }
 

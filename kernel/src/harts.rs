@@ -49,6 +49,7 @@ static STATUS: AtomicI32 = AtomicI32::new(0);
 /// A hart's life after its start.
 pub(crate) fn serve(hart: usize) -> ! {
     let me = &ALL[hart];
+    arch::unmask();
     me.up.store(true, Ordering::Release);
     wake_waiting(me);
     loop {

@@ -1,6 +1,7 @@
 //! One call for all endpoints of a task: the job issues one collective, its endpoints share the work (SPEC G-8).
 
-use crate::messaging::{Active, Collect, Completion, Done, JobError, OperationError, Poster, Progress};
+use crate::job_error::JobError;
+use crate::messaging::{Active, Collect, Completion, Done, OperationError, Poster, Progress};
 use crate::messaging::{CollectError, GeometryId, Work, WorkSlot};
 use crate::task::Task;
 use heapless::Vec;
@@ -46,7 +47,7 @@ impl Joint {
     /// Takes the endpoints, in the order of their ranks, from the task's memory what it needs for them.
     ///
     /// # Errors
-    /// [`JobError::Memory`], or too many endpoints.
+    /// The task is [out of memory](crate::OutOfMemory), or there are too many endpoints.
     pub fn new(task: &'static Task, posters: &[Poster]) -> Result<Self, JobError> {
         let few =
             Vec::from_slice(posters).map_err(|_| JobError::Other("a task has at most 8 joint endpoints"))?;

@@ -6,6 +6,7 @@
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
 //! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
 //! | [`idle`] | the share of recent time in which a task's harts were idle |
+//! | [`job_error`] | why a job failed |
 //! | [`segments`] | memory that tasks of a node share |
 //! | [`tree`], [`cpu_map`] | what the device tree says of the machine, and of where its harts are |
 //! | `collective` | the collective network, if the node is on it |
@@ -20,6 +21,7 @@
 
 pub mod cpu_map;
 pub mod idle;
+pub mod job_error;
 pub mod layout;
 pub mod paging;
 pub mod personality;
@@ -46,6 +48,7 @@ pub use {
     drivers::tree::{Arrival, InjectError},
     firmware::{Port, Tree, Unit},
     instructions::Instructions,
+    job_error::JobError,
     joint::{Joint, JointError},
     messaging::*,
     pami::affinity::HartPlace,
@@ -75,6 +78,8 @@ mod joint;
 mod messaging;
 #[cfg(target_os = "none")]
 mod node;
+#[cfg(target_os = "none")]
+mod question;
 #[cfg(target_os = "none")]
 mod report;
 #[cfg(target_os = "none")]

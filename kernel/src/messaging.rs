@@ -1,8 +1,8 @@
 //! What a job sees of PAMI: its types on this kernel's ports, and the task as their node.
 
-use crate::task::{OutOfMemory, SegmentError, SpawnError, Task};
+use crate::job_error::JobError;
+use crate::task::Task;
 use crate::{Port, wakeup};
-use core::fmt;
 use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
@@ -59,95 +59,6 @@ pub use pami::{
     Received, Recipe, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, Rule, SendError, Shared,
     Sharing, Source, Split, SubOperations, TaskList, Update, WORLD, Width, wait_on,
 };
-
-/// Why a job failed.
-#[derive(Clone, Copy, Debug)]
-pub enum JobError {
-    /// A client or context could not be had.
-    Client(ClientError),
-    /// A message could not be sent, or another operation not begun.
-    Send(SendError),
-    /// Memory could not be registered.
-    Register(RegisterError),
-    /// The node that owns a region refused an operation.
-    Region(RegionFault),
-    /// A collective could not be started.
-    Collect(CollectError),
-    /// A geometry could not be created.
-    Geometry(GeometryError),
-    /// A geometry has no such members.
-    Members(MembersError),
-    /// A collective did not end well.
-    Operation(OperationError),
-    /// A node that the job cannot do without is dead.
-    Dead(u32),
-    /// The task's memory is used up.
-    Memory(OutOfMemory),
-    /// A segment could not be had.
-    Segment(SegmentError),
-    /// A thread could not be started.
-    Spawn(SpawnError),
-    /// An argument of the job, and what is wrong with it.
-    Argument(&'static str, &'static str),
-    /// Anything else, in words.
-    Other(&'static str),
-}
-
-impl fmt::Display for JobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client(error) => error.fmt(f),
-            Self::Send(error) => error.fmt(f),
-            Self::Register(error) => error.fmt(f),
-            Self::Region(fault) => fault.fmt(f),
-            Self::Collect(error) => error.fmt(f),
-            Self::Geometry(error) => error.fmt(f),
-            Self::Members(error) => error.fmt(f),
-            Self::Operation(error) => error.fmt(f),
-            Self::Dead(node) => write!(f, "node {node} is dead: the job cannot be done without it"),
-            Self::Memory(error) => error.fmt(f),
-            Self::Segment(error) => error.fmt(f),
-            Self::Spawn(error) => error.fmt(f),
-            Self::Argument(argument, problem) => write!(f, "the argument \"{argument}\" {problem}"),
-            Self::Other(text) => f.write_str(text),
-        }
-    }
-}
-
-macro_rules! from {
-    ($($error:ty => $variant:ident),*) => {$(
-        impl From<$error> for JobError {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )*};
-}
-from!(ClientError => Client, RegisterError => Register, OutOfMemory => Memory, SegmentError => Segment,
-    SpawnError => Spawn);
-from!(GeometryError => Geometry, MembersError => Members);
-
-impl From<CollectError> for JobError {
-    fn from(error: CollectError) -> Self {
-        if let CollectError::Dead(node) = error { Self::Dead(node) } else { Self::Collect(error) }
-    }
-}
-
-impl From<SendError> for JobError {
-    fn from(error: SendError) -> Self {
-        if let SendError::Dead(node) = error { Self::Dead(node) } else { Self::Send(error) }
-    }
-}
-
-impl From<OperationError> for JobError {
-    fn from(error: OperationError) -> Self {
-        match error {
-            OperationError::NodeDead(node) => Self::Dead(node),
-            OperationError::Region(fault) => Self::Region(fault),
-            other => Self::Operation(other),
-        }
-    }
-}
 
 /// What a job's `main` may return; 0 is success.
 pub trait Termination {

@@ -2,14 +2,14 @@
 
 use crate::arena::Arena;
 use crate::harts::{self, Work};
+use crate::job_error::JobError;
 use crate::layout::{Region, largest_free};
-use crate::messaging::JobError;
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
 use crate::tree::{Machine, Slot, TreeError};
 use crate::wakeup::Hardware;
-use crate::{Tree, Unit, arch, clock, collective, console, heap, report, status, wakeup};
+use crate::{Tree, Unit, arch, clock, collective, console, heap, question, report, status, wakeup};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -110,8 +110,10 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usi
         start_tree(&mut cards, personality);
     }
     let places = places(machine, personality);
-    let tasks = make_tasks(personality, &division, unit, rest, places);
+    let answers = question::start(machine);
+    let tasks = make_tasks(personality, &division, unit, rest, places, answers);
     let job = Job { tasks, agent: division.agent, unit, nodes: personality.shape.nodes() };
+    arch::unmask();
     match arch::hart() {
         0 => job.run(),
         booted => hand_over(Box::leak(Box::new(job)), booted),
@@ -249,6 +251,7 @@ fn make_tasks(
     unit: &'static Unit,
     memory: &'static mut [u8],
     places: &'static [HartPlace],
+    answers: bool,
 ) -> &'static [Task] {
     let share = (memory.len() / division.tasks) & !(crate::paging::PAGE - 1);
     let tasks: Vec<Task> = memory
@@ -274,7 +277,8 @@ fn make_tasks(
     let harts = division.application + usize::from(division.agent.is_some());
     let tasks: &'static [Task] = tasks.leak();
     let count = tasks.len();
-    console::status(format_args!("up harts={harts} tasks={count} memory={share}"));
+    let answers = u8::from(answers);
+    console::status(format_args!("up harts={harts} tasks={count} memory={share} answers={answers}"));
     tasks
 }
 

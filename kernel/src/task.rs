@@ -5,6 +5,7 @@ pub use crate::arena::{Arena, OutOfMemory};
 use crate::harts::{self, Thread};
 use crate::personality::{Mode, Personality};
 use crate::segments::{Refused, SEGMENTS, Segments};
+use crate::usage::Arguments;
 use crate::{Instructions, Tree, Unit, arch, clock, collective, node, wakeup};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
@@ -154,7 +155,12 @@ impl Task {
         self.personality.job
     }
 
-    /// The job's arguments.
+    /// The job's arguments, by its description.
+    pub fn arguments(&self) -> Arguments {
+        Arguments::new(self.job(), self.args())
+    }
+
+    /// The job's arguments, word by word.
     pub fn args(&self) -> SplitAsciiWhitespace<'static> {
         self.personality.arguments()
     }

@@ -1,15 +1,15 @@
 //! The wake-up unit: a hart with nothing to do waits for an interrupt and costs the host nothing (SPEC N-8).
 //!
-//! Interrupts stay masked: a pending one ends the wait, and the hart then claims and completes it. An interrupt that
-//! comes between the last look for work and the wait is pending at the wait, so none is lost. No timer runs but for a
-//! deadline. Each hart keeps the share of recent time in which it was idle; a task tells the mean of its harts' to those that
-//! would give it work (SPEC L-2).
+//! Interrupts are not taken, but for the service node's question: a pending one ends the wait, and the hart then claims and
+//! completes it. An interrupt that comes between the last look for work and the wait is pending at the wait, so none is
+//! lost. No timer runs but for a deadline. Each hart keeps the share of recent time in which it was idle; a task tells the
+//! mean of its harts' to those that would give it work (SPEC L-2).
 
 use crate::arch::{self, Claim};
 use crate::idle::Idle;
 use crate::routing::{Reroute, Routing};
 use crate::status::Exit;
-use crate::{collective, report};
+use crate::{collective, question, report};
 use core::sync::atomic::Ordering;
 use drivers::Platform;
 use drivers::virtio::mmio;
@@ -67,7 +67,30 @@ fn claim_all(mut acknowledge: impl FnMut()) {
             }
             acknowledge();
         }
-        arch::complete(claim);
+        complete(claim);
+    }
+}
+
+fn complete(claim: Claim) {
+    match claim {
+        Claim::Line(_) => question::asked(|| arch::complete(claim)),
+        Claim::Adapter(_) | Claim::Wakeup(_) => arch::complete(claim),
+    }
+}
+
+/// This hart takes an interrupt, whatever it was doing.
+pub(crate) fn interrupted() {
+    if let Some(claim) = arch::taken() {
+        complete(claim);
+    }
+}
+
+/// Does `what` while no interrupt is taken and any ends a sleep: the controller's locks are held only so.
+fn masked(what: impl FnOnce()) {
+    let taking = arch::mask();
+    what();
+    if taking {
+        arch::unmask();
     }
 }
 
@@ -89,16 +112,18 @@ impl Platform for Hardware {
             return;
         }
         let hart = arch::hart();
-        reroute(|routing| routing.sleep(hart));
-        if let Some(deadline) = deadline_ns {
-            arch::set_timer(Some(crate::clock::counter_at(deadline)));
-        }
-        sleep(hart);
-        if deadline_ns.is_some() {
-            arch::set_timer(None);
-        }
-        claim_all(acknowledge);
-        reroute(|routing| routing.wake(hart));
+        masked(|| {
+            reroute(|routing| routing.sleep(hart));
+            if let Some(deadline) = deadline_ns {
+                arch::set_timer(Some(crate::clock::counter_at(deadline)));
+            }
+            sleep(hart);
+            if deadline_ns.is_some() {
+                arch::set_timer(None);
+            }
+            claim_all(acknowledge);
+            reroute(|routing| routing.wake(hart));
+        });
         collective::wake_up();
     }
 
@@ -122,11 +147,13 @@ impl Platform for Hardware {
 /// Waits without a port, until another hart interrupts this one; may return early.
 pub fn idle() {
     let hart = arch::hart();
-    reroute(|routing| routing.retire(hart));
-    sleep(hart);
-    // A timer that stays on would be pending again after every claim.
-    arch::set_timer(None);
-    claim_all(|| {});
+    masked(|| {
+        reroute(|routing| routing.retire(hart));
+        sleep(hart);
+        // A timer that stays on would be pending again after every claim.
+        arch::set_timer(None);
+        claim_all(|| {});
+    });
 }
 
 /// As [`idle`], for so many nanoseconds at most.

@@ -64,7 +64,7 @@ impl Endpoint {
 }
 
 /// Some of the job's tasks, in no more memory than their description takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TaskList {
     /// Those from `start` to before `end`.
     Range(Range<u32>),

@@ -38,6 +38,7 @@ pub const STATE_BYTES: usize = size_of::<FenceState>();
 const _: () = assert!(STATE_BYTES <= crate::send::STATE_BYTES);
 
 /// A fence under way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct FenceState {
     targets: Targets,
     /// How many of the targets were asked.
@@ -50,7 +51,7 @@ pub(crate) struct FenceState {
 
 const _: () = assert!(FENCED_AT_ONCE <= u16::BITS as usize);
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Targets {
     One(Endpoint),
     /// This many contexts of each task.
@@ -78,7 +79,74 @@ impl Targets {
     }
 }
 
+/// Whom a fence asks next.
+#[derive(Clone, Copy)]
+pub(crate) enum Next {
+    /// One that was asked already, by its place among those.
+    Again(usize, Endpoint),
+    New(Endpoint),
+    /// Some of those that were asked have to answer first.
+    Later,
+    Nobody,
+}
+
 impl FenceState {
+    /// Asks nobody yet.
+    fn new(targets: Targets) -> Self {
+        Self { targets, asked: 0, owed: Vec::new(), again: 0 }
+    }
+
+    /// Of one endpoint, for tests of the protocol.
+    #[cfg(test)]
+    pub(crate) fn of(target: Endpoint) -> Self {
+        Self::new(Targets::One(target))
+    }
+
+    /// Of the first context of all tasks below this number, for tests of the protocol.
+    #[cfg(test)]
+    pub(crate) fn of_all(tasks: u32) -> Self {
+        Self::new(Targets::Contexts((0..tasks).into(), 1))
+    }
+
+    /// Whom to ask next. `like` is an endpoint of the same client.
+    #[inline]
+    pub(crate) fn next(&self, like: Endpoint) -> Next {
+        if self.again != 0 {
+            let at = self.again.trailing_zeros() as usize;
+            return self.owed.get(at).map_or(Next::Nobody, |&target| Next::Again(at, target));
+        }
+        match self.targets.get(self.asked, like) {
+            None => Next::Nobody,
+            Some(_) if self.owed.is_full() => Next::Later,
+            Some(target) => Next::New(target),
+        }
+    }
+
+    /// The one that was to be asked again was.
+    pub(crate) fn asked_again(&mut self, at: usize) {
+        self.again &= !(1 << at);
+    }
+
+    /// The next target was asked; `None` if it cannot be, and does not have to answer.
+    #[inline]
+    pub(crate) fn asked(&mut self, target: Option<Endpoint>) {
+        if let Some(target) = target {
+            let _ = self.owed.push(target);
+        }
+        self.asked += 1;
+    }
+
+    /// A target has answered. Returns whether it had to.
+    pub(crate) fn answered(&mut self, target: Endpoint) -> bool {
+        let at = self.owed.iter().position(|&owed| owed == target);
+        at.inspect(|&at| self.settle(at)).is_some()
+    }
+
+    /// Whether it does not end before another operation to `target`. The numbers are those in the context's order.
+    pub(crate) fn is_behind(&self, own: u64, other: u64, target: Endpoint) -> bool {
+        other < own && self.targets.contains(target)
+    }
+
     /// Takes those that died off those that have to answer. Returns the first of their nodes.
     pub(crate) fn forget_gone(
         &mut self,
@@ -114,7 +182,7 @@ impl FenceState {
     }
 
     /// Whether every target was asked and has answered.
-    fn all_answered(&self, like: Endpoint) -> bool {
+    pub(crate) fn all_answered(&self, like: Endpoint) -> bool {
         self.owed.is_empty() && self.targets.get(self.asked, like).is_none()
     }
 }
@@ -125,7 +193,7 @@ impl<P: Port> Active<P> {
     /// before the next advance.
     ///
     /// # Errors
-    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or why the target has no path.
+    /// [`SendError::Again`] if [`OPERATIONS`] are under way, or why the target has no path.
     pub fn fence(&mut self, target: Endpoint, done: Done<P>) -> Result<(), SendError> {
         self.fence_on(target, done, Here(None))
     }
@@ -146,7 +214,7 @@ impl<P: Port> Active<P> {
     /// the same, and the completion names it.
     ///
     /// # Errors
-    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, [`SendError::Unreachable`] if the job
+    /// [`SendError::Again`] if [`OPERATIONS`] are under way, [`SendError::Unreachable`] if the job
     /// does not have one of the tasks.
     pub fn fence_tasks(&mut self, tasks: impl Into<TaskList>, done: Done<P>) -> Result<(), SendError> {
         self.fence_tasks_on(tasks.into(), done, Here(None))
@@ -185,7 +253,7 @@ impl<P: Port> Active<P> {
             lease: None,
             local_done: None,
             remote_done: Some(done),
-            action: Action::Fence(FenceState { targets, asked: 0, owed: Vec::new(), again: 0 }),
+            action: Action::Fence(FenceState::new(targets)),
         };
         T::begin_fence(self, room, operation);
         Ok(())
@@ -200,41 +268,33 @@ impl<P: Port> Active<P> {
         let mut some = false;
         let envelope =
             Envelope { kind: Kind::Fence, dispatch: 0, origin, target: origin, message, offset: 0, total: 0 };
-        for at in bits(state.again.into()) {
-            let Some(&target) = state.owed.get(usize::from(at)) else { continue };
-            // Of one that has died the end comes by itself.
-            if let Ok(path) = self.port.locate(target, self.local_paths) {
+        loop {
+            let next = state.next(origin);
+            let target = match next {
+                Next::Nobody => return Queued::All,
+                Next::Later => return Queued::stopped(some),
+                Next::Again(_, target) | Next::New(target) => target,
+            };
+            let located = self.port.locate(target, self.local_paths);
+            // Of one that has died since the end comes by itself.
+            if let Ok(path) = located {
                 let envelope = Envelope { target, ..envelope };
+                // What stands in line before it goes first.
                 if blocked.contains(&path) || self.port.push_copy(path, &envelope, &[], &[]).is_err() {
                     return Queued::stopped(some);
                 }
             }
-            state.again &= !(1 << at);
             some = true;
-        }
-        while let Some(target) = state.targets.get(state.asked, origin) {
-            if state.owed.is_full() {
-                return Queued::stopped(some);
+            if let Next::Again(at, _) = next {
+                state.asked_again(at);
+                continue;
             }
-            match self.port.locate(target, self.local_paths) {
-                Ok(path) => {
-                    let envelope = Envelope { target, ..envelope };
-                    // What stands in line before it goes first.
-                    if blocked.contains(&path) || self.port.push_copy(path, &envelope, &[], &[]).is_err() {
-                        return Queued::stopped(some);
-                    }
-                    let _ = state.owed.push(target);
-                }
-                Err(Unreachable::Gone(node, gone)) => {
-                    operation.result = Err(OperationError::gone(node, gone))
-                }
-                // Nothing was ever sent there.
-                Err(Unreachable::NoSuchEndpoint) => {}
+            if let Err(Unreachable::Gone(node, gone)) = located {
+                operation.result = Err(OperationError::gone(node, gone));
             }
-            some = true;
-            state.asked += 1;
+            // Where there is no such endpoint nothing was ever sent.
+            state.asked(located.ok().map(|_| target));
         }
-        Queued::All
     }
 
     /// A target's answer to fences.
@@ -242,9 +302,7 @@ impl<P: Port> Active<P> {
         for number in bits(named(data).unwrap_or_default()) {
             let owed = self.operations.get(number).and_then(|operation| {
                 let Action::Fence(state) = &mut operation.action else { return None };
-                let at = state.owed.iter().position(|&owed| owed == origin)?;
-                state.settle(at);
-                Some(())
+                state.answered(origin).then_some(())
             });
             self.counters.strays += u64::from(owed.is_none());
         }
@@ -263,15 +321,11 @@ impl<P: Port> Active<P> {
         completed
     }
 
-    fn is_fenced(&mut self, number: u8) -> bool {
-        let like = self.me;
-        let Some(operation) = self.operations.get(number) else { return false };
+    fn is_fenced(&self, number: u8) -> bool {
+        let Some(operation) = self.operations.see(number) else { return false };
         let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return false };
-        if !operation.queued || !state.all_answered(like) {
-            return false;
-        }
-        let targets = state.targets.clone();
-        !self.operations.iter().any(|older| older.order < order && targets.contains(older.target))
+        let answered = operation.queued && state.all_answered(self.me);
+        answered && !self.operations.iter().any(|other| state.is_behind(order, other.order, other.target))
     }
 
     /// An operation to `target` was given up: the fences behind it say so.
@@ -280,8 +334,7 @@ impl<P: Port> Active<P> {
         for number in bits(self.operations.fences) {
             if let Some(operation) = self.operations.get(number)
                 && let Action::Fence(state) = &operation.action
-                && operation.order > order
-                && state.targets.contains(target)
+                && state.is_behind(operation.order, order, target)
             {
                 operation.result = Err(error);
             }

@@ -73,6 +73,12 @@ impl KeptPlace {
     }
 }
 
+/// Lets fences wait behind the last of one origin's kept messages that came before `order`. Returns whether there is one.
+pub(crate) fn hold<'a>(kept: impl Iterator<Item = (u64, &'a mut u64)>, order: u64, fences: u64) -> bool {
+    let last = kept.filter(|&(other, _)| other < order).max_by_key(|&(other, _)| other);
+    last.map(|(_, waiting)| *waiting |= fences).is_some()
+}
+
 /// The kept places of one context.
 pub(crate) struct KeptPlaces {
     places: &'static mut [Option<KeptPlace>],
@@ -97,12 +103,11 @@ impl KeptPlaces {
 
     /// Lets fences of `origin` wait behind the last of its messages that came before `order`. Returns whether there is one.
     pub(crate) fn hold_fences(&mut self, origin: Endpoint, order: u64, fences: u64) -> bool {
-        let older = self.places.iter_mut().flatten().filter_map(|place| {
+        let kept = self.places.iter_mut().flatten().filter_map(|place| {
             let waiting = place.waiting.as_ref()?;
-            (waiting.origin == origin && waiting.order < order).then_some((waiting.order, &mut place.fences))
+            (waiting.origin == origin).then_some((waiting.order, &mut place.fences))
         });
-        let last = older.max_by_key(|(order, _)| *order);
-        last.map(|(_, waiting)| *waiting |= fences).is_some()
+        hold(kept, order, fences)
     }
 
     /// Whether there are places, with room for `len` bytes each.

@@ -6,8 +6,6 @@
 //!
 //! Nothing here knows of fences: a fence looks at the places when it needs to (SPEC F-4).
 
-use crate::acks::named;
-use crate::admission::{goes_again, is_in};
 use crate::balance::ProcessState;
 use crate::context::Active;
 use crate::device::{Completed, Path, Port, REQUESTS};
@@ -193,11 +191,12 @@ impl<P: Port> Operations<P> {
     #[cold]
     #[inline(never)]
     fn any_asks(&self, target: Endpoint) -> bool {
-        bits(self.asking).any(|number| self.target_of(number) == Some(target))
+        bits(self.asking).any(|number| self.see(number).is_some_and(|asking| asking.target == target))
     }
 
-    fn target_of(&self, number: u8) -> Option<Endpoint> {
-        Some(self.places.get(usize::from(number))?.get()?.target)
+    #[inline]
+    pub(crate) fn see(&self, number: u8) -> Option<&Operation<P>> {
+        self.places.get(usize::from(number))?.get()
     }
 
     /// Builds an operation in a free place, where it is compiled: to move it there costs as much as to carry a short put out.
@@ -294,97 +293,6 @@ impl<P: Port> Active<P> {
         }
     }
 
-    /// Has a send ask to be let in, if it may be refused.
-    #[inline]
-    fn ask_if_needed(&mut self, number: u8) {
-        let Self { operations, route, .. } = self;
-        let Some(operation) = operations.get(number) else { return };
-        let Action::Send(state) = &mut operation.action else { return };
-        let target = operation.target;
-        if !state.may_be_refused() && !operations.asks(target) {
-            return;
-        }
-        operations.asking |= 1 << number;
-        if let Some(operation) = operations.get(number) {
-            operation.awaits = true;
-        }
-        // What is quick asks nobody.
-        if route.as_ref().is_some_and(|route| route.target == target) {
-            *route = None;
-        }
-    }
-
-    /// The target has let in what asked, up to the operation at this place.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn let_in(&mut self, number: u8) {
-        let Some(answered) = self.operations.get(number) else { return };
-        let (target, order) = (answered.target, answered.order);
-        for number in bits(self.operations.asking) {
-            let Some(operation) = self.operations.get(number) else { continue };
-            if operation.target != target || !is_in(operation.order, order) {
-                continue;
-            }
-            let freed = match &mut operation.action {
-                Action::Send(state) => state.let_in(),
-                _ => false,
-            };
-            self.operations.asking &= !(1 << number);
-            if freed {
-                self.operations.settling |= 1 << number;
-            }
-        }
-    }
-
-    /// The target keeps messages.
-    pub(crate) fn admissions_arrived(&mut self, origin: Endpoint, data: &[u8]) {
-        for number in bits(named(data).unwrap_or_default()) {
-            match self.awaited(origin, number) {
-                Some(_) => self.let_in(number),
-                None => self.counters.strays += 1,
-            }
-        }
-    }
-
-    /// The target has refused a message: it goes again, and so does what came behind it.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn refused(&mut self, origin: Endpoint, message: u32) {
-        let number = message as usize % REQUESTS;
-        let asks = number < OPERATIONS && self.operations.asking >> number & 1 == 1;
-        let operation = self.operations.get(number as u8).filter(|operation| {
-            asks && operation.target == origin && message_number(operation.order, number) == message
-        });
-        let Some(first) = operation.map(|operation| operation.order) else {
-            self.counters.strays += 1;
-            return;
-        };
-        for number in bits(self.operations.asking | self.operations.fences) {
-            let Some(operation) = self.operations.get(number) else { continue };
-            if !goes_again(operation.order, first) {
-                continue;
-            }
-            let again = match &mut operation.action {
-                Action::Send(state) => operation.target == origin && state.rewind(),
-                Action::Fence(state) => state.ask_again(origin),
-                _ => false,
-            };
-            if again {
-                operation.queued = false;
-                if !self.operations.line.contains(&number) {
-                    // As long as there are operations.
-                    let _ = self.operations.line.push(number);
-                }
-            }
-        }
-        let mut line = core::mem::take(&mut self.operations.line);
-        line.sort_unstable_by_key(|&number| {
-            self.operations.get(number).map_or(0, |operation| operation.order)
-        });
-        self.operations.line = line;
-        self.stir();
-    }
-
     /// Gives an operation that was carried out at once a place, for its callbacks to be called by the next advance.
     #[inline(never)]
     pub(crate) fn begin_settled(&mut self, number: u8, operation: Operation<P>) {
@@ -408,7 +316,7 @@ impl<P: Port> Active<P> {
     #[cold]
     #[inline(never)]
     fn stands_in_line(&self, path: Path) -> bool {
-        let operation = |&number: &u8| self.operations.places.get(usize::from(number))?.get();
+        let operation = |&number: &u8| self.operations.see(number);
         self.operations.line.iter().filter_map(operation).any(|operation| operation.path == Some(path))
     }
 

@@ -66,6 +66,11 @@ pub(crate) struct Reception<P: Port> {
     pub(crate) stage: Stage<P>,
 }
 
+/// Receptions that an origin may begin which has so many of its own, while so many places are free.
+pub(crate) fn share(free: usize, own: usize) -> usize {
+    free.min(MOST_OF_ONE).saturating_sub(own)
+}
+
 /// One place for a reception; its size is what a context's memory is reckoned by.
 pub(crate) type Place<P> = Option<Reception<P>>;
 
@@ -122,8 +127,7 @@ impl<P: Port> Receptions<P> {
 
     /// Receptions that `origin` may begin.
     fn room_for(&self, origin: Endpoint) -> usize {
-        let free = self.places.len() - self.used.count_ones() as usize;
-        free.min(MOST_OF_ONE).saturating_sub(self.own(origin))
+        share(self.places.len() - self.used.count_ones() as usize, self.own(origin))
     }
 
     /// Whether the callback of a message of `origin` is still to be called that came before the arrival with this number.

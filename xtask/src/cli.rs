@@ -15,7 +15,7 @@ use crate::personality::{Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, claims, doctor, helper, jobs, table};
+use crate::{bench, claims, docs, doctor, helper, jobs, table};
 use kernel::usage::Usage;
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
@@ -40,6 +40,8 @@ enum Verb {
     /// Measure what things cost
     #[command(subcommand)]
     Bench(Bench),
+    /// Build the documentation of all crates, each for what it runs on, and check its links
+    Doc,
     /// Tell what this machine has, what it lacks and what would be installed
     Doctor {
         /// Install what is missing
@@ -223,6 +225,7 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
         Verb::Bench(Bench::Instructions { arch, update }) => {
             bench::instructions(arch, update, voice).map(code)
         }
+        Verb::Doc => docs::run(voice).map(code),
         Verb::Doctor { fix } => doctor::doctor(fix, voice).map(code),
     }
 }

@@ -155,6 +155,20 @@ mod tests {
     }
 
     #[test]
+    fn n4_every_chapter_of_the_mpi_suite_can_be_asked_for() {
+        let source = std::fs::read_to_string(folder().join("mpi-suite/main.rs")).expect("a source");
+        let chapters: Vec<_> = source
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("(\"")?.split_once("\", ").map(|(name, _)| name))
+            .collect();
+        assert!(chapters.len() >= 10);
+        let usage = Usage::of("mpi-suite").expect("described");
+        for chapter in chapters {
+            assert!(usage.check(["--chapter", chapter]).is_ok(), "{chapter} is refused");
+        }
+    }
+
+    #[test]
     fn n4_help_and_refusals_say_what_can_be() {
         let help = help("npb-is").expect("a job");
         assert!(help.contains("--class") && help.contains("S, W or A"), "{help}");

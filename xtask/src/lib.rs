@@ -12,15 +12,17 @@
 //! | [`dump`], [`table`] | the end of a run: state of hung nodes, closing table |
 //! | [`fabric`] | the network between nodes |
 //! | [`suite`] | `cargo xtask test` |
+//! | [`docs`] | `cargo xtask doc` |
 //! | [`claims`] | which tests show which requirement |
 //! | [`helper`] | programs that work for this one and end with it |
-//! | [`bench`] | `cargo xtask bench` |
+//! | [`mod@bench`] | `cargo xtask bench` |
 
 pub mod arch;
 pub mod bench;
 pub mod claims;
 pub mod cli;
 pub mod console;
+pub mod docs;
 pub mod doctor;
 pub mod dump;
 pub mod fabric;

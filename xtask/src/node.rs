@@ -1,10 +1,10 @@
 //! One emulated node: QEMU's command line, its process, its end.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -156,6 +156,8 @@ impl std::fmt::Display for Exit {
 /// An emulator's process. Dropping it kills it.
 pub struct Guest {
     child: Child,
+    /// What its console hears.
+    line: Option<ChildStdin>,
     exit: Option<Exit>,
 }
 
@@ -175,13 +177,14 @@ impl Guest {
             .args(arguments(machine, place))
             // A group of its own: the terminal's Ctrl-C is for this tool, which then asks the guests how they are.
             .process_group(0)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
             .spawn()
             .with_context(|| format!("cannot start {}", machine.emulator.display()))?;
         let stdout = child.stdout.take().context("the emulator has no standard output")?;
-        Ok((Self { child, exit: None }, stdout))
+        let line = child.stdin.take();
+        Ok((Self { child, line, exit: None }, stdout))
     }
 
     /// How it ended, once it has.
@@ -212,10 +215,27 @@ impl Guest {
 
     /// Whether its process is there and does not run: it was stopped, or waits for the host's disk.
     pub fn stands_still(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        self.stat(0).is_some_and(|state| "TtD".contains(&state))
+    }
+
+    /// Processor time that it has used.
+    pub fn processor_time(&self) -> Option<Duration> {
+        let ticks = [11, 12].map(|field| self.stat(field)?.parse::<u64>().ok());
+        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        Some(Duration::from_millis((ticks[0]? + ticks[1]?) * 1000 / per_second))
+    }
+
+    /// A field of what the host says of its process, counted from its state.
+    fn stat(&self, field: usize) -> Option<String> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         // The name before the state may hold anything.
-        let state = stat.ok().and_then(|stat| stat.rsplit(')').next()?.trim_start().chars().next());
-        state.is_some_and(|state| "TtD".contains(state))
+        stat.rsplit(')').next()?.split_ascii_whitespace().nth(field).map(str::to_owned)
+    }
+
+    /// Asks its kernel whether it lives. Returns whether the question is on its way. To be asked again only when it has answered:
+    /// so there is always room for the question.
+    pub fn ask(&mut self) -> bool {
+        self.line.as_mut().is_some_and(|line| line.write_all(b"?").is_ok())
     }
 
     fn signal(&mut self, signal: Signal) -> io::Result<()> {

@@ -11,6 +11,7 @@ mod folder;
 mod life;
 mod outcome;
 mod permits;
+mod record;
 mod room;
 mod settings;
 mod watch;
@@ -21,6 +22,7 @@ pub use folder::Folder;
 pub use outcome::{Ending, NodeOutcome, Outcome};
 pub use settings::Run;
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,16 +90,18 @@ impl Run {
             begun,
             deadline: self.deadline,
             silence: self.silence.filter(|_| self.gdb.is_empty()),
+            asks: self.gdb.is_empty() && !self.icount,
             kills: plan.kills,
             go_on: self.go_on,
             joined: None,
+            harmed: None,
             ended: None,
         };
         let ending = watch.watch(consoles)?;
         self.voice.idle();
         let waited = watch.joined.map(|joined| joined.elapsed());
-        let remarks = faults::not_taken(&watch.kills, &links_down, waited.unwrap_or_default());
-        let Watch { mut nodes, joined, ended, .. } = watch;
+        let mut remarks = faults::not_taken(&watch.kills, &links_down, waited.unwrap_or_default());
+        let Watch { mut nodes, joined, harmed, ended, .. } = watch;
         let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome.failure.is_some());
         let dump = failed.then(|| {
             self.voice.busy("asking all nodes for their state");
@@ -107,10 +111,11 @@ impl Run {
         });
         for node in &mut nodes {
             node.tear_down()?;
-            node.flush()?;
+            remarks.extend(node.complete());
         }
-        if let Some(dump) = &dump {
-            folder.write("dump.txt", dump)?;
+        // A full disk costs the file, not the end of the run.
+        if let Some(Err(error)) = dump.as_ref().map(|dump| folder.write("dump.txt", dump)) {
+            remarks.push(format!("{error:#}"));
         }
         let statistics = fabric.stop().context("the fabric failed")?;
         let mut outcome = Outcome {
@@ -120,6 +125,7 @@ impl Run {
             boot_time: joined.map(|joined| joined - begun),
             job_time: joined.zip(ended).map(|(joined, ended)| ended.saturating_duration_since(joined)),
             waited,
+            harmed,
             remarks,
             dump,
             logs: Arc::new(folder),
@@ -234,7 +240,8 @@ impl Run {
             let bootargs = Personality { node: rank, ..personality }.to_string();
             let bootargs = self.bootargs.get(&rank).cloned().unwrap_or(bootargs);
             let control = sockets.join(format!("control-{rank}.sock"));
-            let gdb = self.gdb.contains(&rank).then(|| GDB_PORT.saturating_add(rank as u16));
+            let port = || free_port(GDB_PORT.saturating_add(rank as u16));
+            let gdb = self.gdb.contains(&rank).then(port).transpose().context("no port for a debugger")?;
             let torus = fabric.socket(rank).to_owned();
             let tree = fabric.tree_socket(rank).map(Path::to_owned);
             let place = Place { rank, bootargs, torus, tree, control, gdb };
@@ -267,6 +274,12 @@ impl Run {
         folder.write("commands.txt", &commands)?;
         Ok((nodes, consoles, controls))
     }
+}
+
+/// The wanted port, or another one if that is in use.
+fn free_port(wanted: u16) -> std::io::Result<u16> {
+    let listen = |port| TcpListener::bind(("127.0.0.1", port));
+    listen(wanted).or_else(|_| listen(0))?.local_addr().map(|address| address.port())
 }
 
 /// A debugger of this machine that knows the instruction set. Debian's plain `gdb` knows only the host's own.

@@ -12,7 +12,7 @@ use crate::arch::Arch;
 use crate::doctor::succeeds;
 use crate::helper::Helper;
 use crate::progress::Voice;
-use crate::{doctor, firmware, setup, workspace};
+use crate::{docs, doctor, firmware, setup, workspace};
 
 /// Which part of the suite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +79,7 @@ pub fn run(filter: Option<&str>, scope: Scope, long: bool, voice: &Voice) -> Res
     if scope != Scope::Guests {
         if filter.is_none() {
             suite.checks();
+            suite.docs();
         }
         suite.host_tests();
     }
@@ -116,6 +117,13 @@ impl Suite<'_> {
                 ]);
                 Ok(command)
             });
+        }
+    }
+
+    fn docs(&mut self) {
+        match docs::builds(self.voice) {
+            Ok(builds) => builds.into_iter().for_each(|build| self.stage(&build.name, |_| Ok(build.command))),
+            Err(error) => self.stage("docs", |_| Err(error)),
         }
     }
 

@@ -13,8 +13,7 @@ const TREE_HEAD: [&str; 7] = ["node", "sent", "received", "up", "down", "combine
 
 /// One row per node, then the totals; then the tree's, if it was used; then the faults that were injected, if any were asked for.
 ///
-/// A node's own counters come from its final status, which counts messages inside the node too; bytes and hops
-/// are the fabric's.
+/// A node's own counters come from its final status; bytes and hops are the fabric's. The README explains the columns.
 pub fn render(outcome: &Outcome) -> String {
     let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
     let mut total = [0u64; 6];

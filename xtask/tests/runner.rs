@@ -62,6 +62,22 @@ fn only_failure(outcome: &Outcome) -> &str {
 }
 
 #[test]
+fn x2_a_full_disk_is_told_with_the_files_name_and_costs_nothing_else() {
+    let script = Script::new("say 'S0end status=1'; exit 1");
+    let logs = script.folder.path().join("logs");
+    std::fs::create_dir(&logs).expect("a folder");
+    for file in ["node-0.log", "node-1.raw", "dump.txt"] {
+        std::os::unix::fs::symlink("/dev/full", logs.join(file)).expect("a link");
+    }
+    let outcome = script.run().run().expect("a run, whose end is told");
+    assert!(outcome.dump.is_some() && outcome.nodes.iter().all(|node| node.exit.is_some()));
+    for file in ["node-0.log", "node-1.raw", "dump.txt"] {
+        let told = |remark: &String| remark.contains(file) && remark.contains("No space left");
+        assert!(outcome.remarks.iter().any(told), "{file}: {:?}", outcome.remarks);
+    }
+}
+
+#[test]
 fn n11_a_run_is_good_only_if_every_node_ends_with_status_0() {
     let script = Script::new("say 'S0end status=0 allocations=0 sent=3 received=4'\n");
     let outcome = script.run().run().expect("a run");
@@ -234,6 +250,28 @@ fn r2_a_node_that_stands_still_is_suspected_and_goes_on() {
         "{log}"
     );
     assert!(log.contains("node 1 gives signs of life again"), "{log}");
+}
+
+#[test]
+fn r2_a_node_that_told_its_end_and_takes_its_time_to_leave_has_not_died() {
+    // Each tells where its cable goes, which the test pulls; the process is there for longer than a dead node's may be.
+    let script = Script::new("say 'S0end status=0 allocations=0'; echo \"$*\" > \"$0.$rank\"; sleep 2.5\n");
+    let outcome = std::thread::scope(|scope| {
+        let pull = |rank: u32| {
+            let said = script.path().with_extension(rank.to_string());
+            let path = loop {
+                let words = std::fs::read_to_string(&said).unwrap_or_default();
+                if let Some((_, rest)) = words.split_once("id=torus,server=off,addr.type=unix,addr.path=") {
+                    break rest.split_whitespace().next().unwrap_or_default().to_owned();
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            drop(std::os::unix::net::UnixStream::connect(path).expect("a cable"));
+        };
+        scope.spawn(move || (0..2).for_each(pull));
+        script.run().run().expect("a run")
+    });
+    outcome.expect_success();
 }
 
 #[test]

@@ -30,6 +30,17 @@ pub enum Misplaced {
     Unaligned,
 }
 
+impl core::fmt::Display for Misplaced {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Bounds => "the range reaches beyond the end of the memory",
+            Self::Unaligned => "the word is not aligned to its size",
+        })
+    }
+}
+
+impl core::error::Error for Misplaced {}
+
 /// Size of the word that an [`Update`] changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Width {

@@ -1,9 +1,10 @@
-//! Consoles: PL011 and 16550, output only, polled (SPEC D-10).
+//! Consoles: PL011 and 16550 (SPEC D-10). Output is polled; what comes in interrupts, where that is asked for.
 
-use arm_pl011_uart::{DataBits, LineConfig, PL011Registers, Parity, StopBits, Uart};
+use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
 use safe_mmio::UniqueMmioPointer;
 use uart_16550::backend::MmioBackend;
+use uart_16550::spec::registers::{IER, LSR};
 use uart_16550::{Config, Uart16550};
 
 /// Bits per second, where the line has a clock.
@@ -84,10 +85,46 @@ impl Console {
                 }
             }
             Self::Ns16550(uart) => {
-                while !uart.lsr().contains(uart_16550::spec::registers::LSR::TRANSMITTER_EMPTY) {
+                while !uart.lsr().contains(LSR::TRANSMITTER_EMPTY) {
                     core::hint::spin_loop();
                 }
             }
+        }
+    }
+}
+
+/// The receiving half of a line. It reads what came in and the line's status, and writes which interrupts there are: the sending
+/// half, which somebody else may be using, does none of that but read the status.
+pub struct Receiver(Console);
+
+impl Receiver {
+    /// The receiving half of `console`'s line.
+    pub fn new(console: Console) -> Self {
+        Self(console)
+    }
+
+    /// From now on the line interrupts while there is something to read.
+    pub fn listen(&mut self) {
+        match &mut self.0 {
+            Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI),
+            Console::Ns16550(uart) => uart.enable_interrupts(IER::DATA_READY),
+        }
+    }
+
+    /// It does not interrupt any more, whatever there is to read.
+    pub fn pause(&mut self) {
+        match &mut self.0 {
+            Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::empty()),
+            Console::Ns16550(uart) => uart.disable_interrupts(IER::DATA_READY),
+        }
+    }
+
+    /// Reads all that came in, which takes the interrupt back.
+    pub fn drain(&mut self) {
+        match &mut self.0 {
+            // A byte that came in damaged came in.
+            Console::Pl011(uart) => while !matches!(uart.read_word(), Ok(None)) {},
+            Console::Ns16550(uart) => while uart.try_receive_byte().is_ok() {},
         }
     }
 }

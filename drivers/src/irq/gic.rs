@@ -88,8 +88,20 @@ impl Gic {
         self.inner.distributor().set_trigger(interrupt, trigger).map_err(|_| IrqError::NoInterrupt)
     }
 
-    /// Sends the shared interrupts to the hart with the affinity `mpidr`, or to none. These must be all that ever were sent to
-    /// one: turning one off takes the 31 beside it along, for it reads those that are on and writes them back.
+    /// Sets the priority of the shared interrupt: the lower the number, the more urgent it is. All have 0x80 at first.
+    ///
+    /// # Errors
+    /// [`IrqError::NoInterrupt`]
+    pub fn set_priority(&mut self, interrupt: IntId, priority: u8) -> Result<(), IrqError> {
+        self.inner
+            .distributor()
+            .set_interrupt_priority(interrupt, priority)
+            .map_err(|_| IrqError::NoInterrupt)
+    }
+
+    /// Sends the shared interrupts to the hart with the affinity `mpidr`, or to none; `others` are those that are on and
+    /// that it does not concern: turning an interrupt off takes the 31 beside it along, for that reads those that are on and writes them back,
+    /// so they are turned on again.
     ///
     /// # Errors
     /// [`IrqError::NoInterrupt`]
@@ -97,6 +109,7 @@ impl Gic {
         &mut self,
         interrupts: impl Iterator<Item = IntId> + Clone,
         mpidr: Option<u64>,
+        others: impl Iterator<Item = IntId>,
     ) -> Result<(), IrqError> {
         let distributor = self.inner.distributor();
         let refused = |_| IrqError::NoInterrupt;
@@ -105,6 +118,9 @@ impl Gic {
             distributor.enable_interrupt(interrupt, false).map_err(refused)?;
         }
         distributor.wait_for_pending_write();
+        for other in others {
+            distributor.enable_interrupt(other, true).map_err(refused)?;
+        }
         let Some(mpidr) = mpidr else { return Ok(()) };
         for interrupt in interrupts {
             distributor.set_routing(interrupt, Some(mpidr)).map_err(refused)?;
@@ -117,6 +133,7 @@ impl Gic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::iter::empty;
     use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
     use std::boxed::Box;
     use std::thread;
@@ -210,7 +227,7 @@ mod tests {
         fake.word(ICENABLER + 4).store(0, SeqCst);
         while_busy(
             &fake,
-            || gic.route(interrupts.clone(), Some(0x3)).unwrap(),
+            || gic.route(interrupts.clone(), Some(0x3), empty()).unwrap(),
             || {
                 // Both, before either is on again.
                 assert_eq!(fake.word(ICENABLER + 4).load(SeqCst), 0b11 << 8);
@@ -220,6 +237,11 @@ mod tests {
         );
         assert_eq!(fake.word(IROUTER + 8 * 40).load(SeqCst), 3);
         assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8);
-        while_busy(&fake, || gic.route(interrupts, None).unwrap(), || ());
+        while_busy(&fake, || gic.route(interrupts.clone(), None, empty()).unwrap(), || ());
+        // One beside them that goes elsewhere is on when it is done.
+        let other = IntId::spi(33 - 32);
+        gic.route(interrupts, Some(0x2), core::iter::once(other)).unwrap();
+        assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8 | 1 << 1);
+        assert_eq!(fake.word(IROUTER + 8 * 33).load(SeqCst), 0, "its target is not theirs");
     }
 }

@@ -23,7 +23,7 @@ pub struct Plic {
 // SAFETY: every register access is a single load or store, and the registers of different contexts and interrupts are
 // independent but for the enable words, which only `enable` changes, with exclusive access.
 unsafe impl Send for Plic {}
-// SAFETY: as above; `&self` methods touch only claim registers.
+// SAFETY: as above; `&self` methods touch only claim registers and thresholds, which are a context's own.
 unsafe impl Sync for Plic {}
 
 impl Plic {
@@ -63,11 +63,18 @@ impl Plic {
         for word in 0..(INTERRUPTS as usize / 32) {
             self.write(ENABLE + context as usize * ENABLE_STRIDE + word * 4, 0);
         }
-        self.write(CONTEXT + context as usize * CONTEXT_STRIDE, 0);
+        self.set_threshold(context, 0);
     }
 
-    /// Turns `interrupt` on or off for `context`.
-    pub fn enable(&mut self, context: u32, interrupt: u32, on: bool) {
+    /// Lets only interrupts of a priority above `threshold` reach `context`.
+    pub fn set_threshold(&self, context: u32, threshold: u32) {
+        if context < CONTEXTS {
+            self.write(CONTEXT + context as usize * CONTEXT_STRIDE, threshold);
+        }
+    }
+
+    /// Turns `interrupt`, of this priority, on or off for `context`.
+    pub fn enable(&mut self, context: u32, interrupt: u32, priority: u32, on: bool) {
         if context >= CONTEXTS || interrupt >= INTERRUPTS {
             return;
         }
@@ -76,7 +83,7 @@ impl Plic {
         let word = self.read(offset);
         self.write(offset, if on { word | bit } else { word & !bit });
         // Last: QEMU's PLIC looks for pending interrupts when a priority is written, not when one is enabled.
-        self.write(interrupt as usize * 4, 1);
+        self.write(interrupt as usize * 4, priority);
     }
 
     /// Takes the pending interrupt of the highest priority, if `context` has one.

@@ -3,6 +3,7 @@
 use super::credit::Pool;
 use super::handshake::{Connection, Numbers, Phase, may_call};
 use super::receiver::Receiver;
+use super::round_trip::RoundTrip;
 use super::sender::Sender;
 use super::wire::Link;
 use crate::ranks::Ranks;
@@ -83,7 +84,9 @@ impl Peers {
         pool.join();
         let connection = connection(&mut self.numbers);
         self.count(&connection, 1);
-        let (sender, receiver) = (Sender::new(), Receiver::new());
+        // Those that were here before count as well: they tell how busy the network is.
+        let guess = RoundTrip::guess(self.peers.iter().map(|peer| peer.sender.round_trip()));
+        let (sender, receiver) = (Sender::new(guess), Receiver::new());
         let peer = Peer { rank, dead: false, connection, sender, receiver };
         match self.peers.get_mut(usize::from(index)) {
             Some(place) => *place = peer,

@@ -22,6 +22,18 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
+    /// Of a peer that was not measured: if the others mostly take longer than would be waited for it, then as if it had
+    /// answered once and taken as long as they do.
+    pub(super) fn guess(others: impl Iterator<Item = Self>) -> Self {
+        let (mut sum, mut count) = (0u64, 0);
+        for other in others.filter(|other| other.smoothed > 0) {
+            (sum, count) = (sum + other.smoothed, count + 1);
+        }
+        let mut guess = Self::default();
+        guess.measured(sum.checked_div(count).unwrap_or_default());
+        if guess.timeout(0) > FIRST_NS { guess } else { Self::default() }
+    }
+
     /// Takes a measured time into account.
     pub(super) fn measured(&mut self, ns: u64) {
         let ns = ns.clamp(1, MOST_NS);

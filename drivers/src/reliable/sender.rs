@@ -47,20 +47,25 @@ pub(super) struct Progress {
 }
 
 impl Sender {
-    /// One that has no credit and asks for the connection.
-    pub(super) fn new() -> Self {
+    /// One that has no credit and asks for the connection, of whose peer so much is guessed.
+    pub(super) fn new(round_trip: RoundTrip) -> Self {
         Self {
             oldest: Seq::FIRST,
             unsent: Seq::FIRST,
             next: Seq::FIRST,
             limit: Seq::FIRST,
             window: [NONE; WINDOW as usize],
-            round_trip: RoundTrip::default(),
+            round_trip,
             backoff: 0,
             asks: false,
             rests: false,
             timer: u64::MAX,
         }
+    }
+
+    /// How long the peer takes to answer.
+    pub(super) fn round_trip(&self) -> RoundTrip {
+        self.round_trip
     }
 
     /// The handshake waits for an answer from now on.

@@ -5,7 +5,7 @@
 //! | [`adapter`] | one virtio network card: what goes out, what comes in, class routes |
 //! | `card` | frames on its queues |
 //! | `route` | one class route at this node |
-//! | [`unit`] | the adapter shared by the harts of a node, and their sleep |
+//! | [`mod@unit`] | the adapter shared by the harts of a node, and their sleep |
 //!
 //! # How it is driven
 //! A collective of the tree is a number of contributions or broadcasts on one class route, each of at most

@@ -9,6 +9,7 @@
 //! something in wakes all that sleep. All of that is under the lock.
 
 use super::adapter::{TreeAdapter, TreeCounters, TreeFaults};
+use crate::calls::Calls;
 use crate::unit::Platform;
 use crate::virtio::{Acknowledge, Transport, mmio};
 use pami::combine::{Arrival, ClassRoute, InjectError, Members, Operation, Role, Status};
@@ -17,8 +18,6 @@ use spin::Mutex;
 
 /// Harts of a node.
 const HARTS: usize = 32;
-/// Time between two calls to the network while the node joins.
-const HELLO_NS: u64 = 10_000_000;
 /// Tag of requests whose owner tells the others which route they got.
 const UNTAGGED: u32 = u32::MAX;
 /// Longest sleep of a hart that waits for frames to leave.
@@ -51,13 +50,12 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
 
     /// Tells the network that this node is up, and waits until it answers.
     pub fn join(&self) {
-        let mut next = P::now_ns();
+        let mut calls = Calls::new();
         while !self.with(|adapter| adapter.is_welcome()) {
-            if P::now_ns() >= next {
+            if calls.is_due(P::now_ns()) {
                 self.with(TreeAdapter::hello);
-                next = P::now_ns() + HELLO_NS;
             }
-            P::wait(Some(next), || self.acknowledge());
+            P::wait(Some(calls.next()), || self.acknowledge());
         }
     }
 

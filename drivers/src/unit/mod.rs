@@ -52,6 +52,7 @@ pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
 use crate::adapter::{Adapter, RX_BUFFERS, Watch};
+use crate::calls::Calls;
 use crate::ranks::MOST_NODES;
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
@@ -82,8 +83,6 @@ pub const CLIENTS: usize = 4;
 const LOCAL_MTU: usize = 4096;
 /// Pairs of ports that may talk through shared memory; further ones use the adapter's loop-back.
 const MOST_PAIRS: usize = 256;
-/// Time between two calls to the fabric while the other nodes start.
-const HELLO_NS: u64 = 10_000_000;
 /// Longest sleep of a hart that waits for the FIFOs to drain.
 const DRAIN_NS: u64 = 1_000_000;
 /// Rounds that the agent core polls in vain before it sleeps.
@@ -235,16 +234,15 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             offset: 0,
             total: nodes,
         };
-        let mut next = P::now_ns();
+        let mut calls = Calls::new();
         while !self.joined.load(Ordering::Acquire) {
-            if P::now_ns() >= next {
+            if calls.is_due(P::now_ns()) {
                 self.with_engine(|engine| engine.send_to_fabric(&hello));
-                next = P::now_ns() + HELLO_NS;
             }
             self.join_flag.arm(P::hart());
             self.run_engine();
             if !self.joined.load(Ordering::Acquire) {
-                self.sleep(Some(next));
+                self.sleep(Some(calls.next()));
             }
             self.join_flag.disarm();
         }

@@ -138,25 +138,9 @@ impl Side {
 }
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let (mut count, mut word) = (COUNT, "");
-    let mut args = task.args();
-    while let Some(arg) = args.next() {
-        match arg {
-            "--count" => {
-                let number = args
-                    .next()
-                    .and_then(|word| word.parse().ok())
-                    .filter(|count| (1..=1 << 18).contains(count));
-                count = number.ok_or(JobError::Argument(arg, "wants a number from 1 to 262144"))?;
-            }
-            "--recipe" => {
-                word = args.next().ok_or(JobError::Argument(arg, "wants a part of a recipe's name"))?
-            }
-            _ => {
-                return Err(JobError::Argument(arg, "is unknown: accumulate takes --count N, --recipe WORD"));
-            }
-        }
-    }
+    let arguments = task.arguments();
+    let (count, word) =
+        (arguments.get("--count")?.unwrap_or(COUNT), arguments.word("--recipe").unwrap_or(""));
     if task.tasks() != 2 {
         return Err(JobError::Other(
             "accumulate is for two tasks: --torus 1 --harts 2 --mode vn, or --torus 2",

@@ -79,27 +79,14 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 }
 
 fn arguments(task: &Task) -> Result<(Radix, bool), JobError> {
-    let (mut radix, mut path) = (RADIX, false);
-    let mut words = task.args();
-    while let Some(word) = words.next() {
-        match word {
-            "--path" => path = true,
-            "--radix" => {
-                let list = words.next().unwrap_or("");
-                let wrong = JobError::Argument("--radix", "wants five numbers from 1 on, as in 2,2,2,2,2");
-                let mut numbers =
-                    list.split(',').map(|word| word.parse().ok().filter(|&radix: &u32| radix > 0));
-                for level in &mut radix {
-                    *level = numbers.next().flatten().ok_or(wrong)?;
-                }
-                if numbers.next().is_some() {
-                    return Err(wrong);
-                }
-            }
-            _ => return Err(JobError::Argument(word, "is unknown: affinity takes --radix and --path")),
-        }
-    }
-    Ok((radix, path))
+    let arguments = task.arguments();
+    let radix = match arguments.list::<u32, { LEVELS.len() }>("--radix")? {
+        None => RADIX,
+        Some(list) => list
+            .into_array()
+            .map_err(|_| JobError::Argument("--radix", "wants five numbers from 1 on, as in 2,2,2,2,2"))?,
+    };
+    Ok((radix, arguments.has("--path")))
 }
 
 /// One rank's part of the table, each rank on a hart of its own.

@@ -65,36 +65,15 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 }
 
 fn settings(task: &Task) -> Result<Settings, JobError> {
-    let mut settings = Settings {
-        sends: true,
-        one_sided: true,
-        rendezvous_from: None,
-        local_paths: true,
-        sharing: Sharing::Exclusive,
-    };
-    let mut args = task.args();
-    while let Some(arg) = args.next() {
-        match arg {
-            "--only" => match args.next() {
-                Some("sends") => settings.one_sided = false,
-                Some("one-sided") => settings.sends = false,
-                _ => return Err(JobError::Argument(arg, "wants sends or one-sided")),
-            },
-            "--rendezvous-from" => {
-                let bytes = args.next().and_then(|word| word.parse().ok());
-                settings.rendezvous_from =
-                    Some(bytes.ok_or(JobError::Argument(arg, "wants a number of bytes"))?);
-            }
-            "--loop-back" => settings.local_paths = false,
-            "--shared" => settings.sharing = Sharing::Shared,
-            _ => {
-                let known =
-                    "is unknown: all-pairs takes --only PART, --rendezvous-from N, --loop-back, --shared";
-                return Err(JobError::Argument(arg, known));
-            }
-        }
-    }
-    Ok(settings)
+    let arguments = task.arguments();
+    let only = arguments.word("--only");
+    Ok(Settings {
+        sends: only != Some("one-sided"),
+        one_sided: only != Some("sends"),
+        rendezvous_from: arguments.get("--rendezvous-from")?,
+        local_paths: !arguments.has("--loop-back"),
+        sharing: if arguments.has("--shared") { Sharing::Shared } else { Sharing::Exclusive },
+    })
 }
 
 impl Pairs {

@@ -20,36 +20,17 @@ impl Arguments {
     pub fn parse(task: &'static Task) -> Result<Self, JobError> {
         let collectives = [Collective::Broadcast, Collective::Scatter, Collective::Gather];
         let contexts = task.contexts();
-        let mut arguments = Self {
-            endpoints: ENDPOINTS.into_iter().filter(|&endpoints| endpoints <= contexts).collect(),
-            collectives: collectives.into_iter().collect(),
-            bytes: BYTES,
+        let given = task.arguments();
+        let all = ENDPOINTS.into_iter().filter(|&endpoints| endpoints <= contexts).collect();
+        let endpoints = match given.get::<u8>("--endpoints")? {
+            None => all,
+            Some(one) if one <= contexts => [one].into_iter().collect(),
+            Some(_) => return Err(JobError::Argument("--endpoints", "is more than the root has contexts")),
         };
-        let mut words = task.args();
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or(JobError::Argument(word, "wants a value behind it"))?;
-            let wrong = |problem| JobError::Argument(value, problem);
-            match word {
-                "--endpoints" => {
-                    let endpoints = value.parse().ok().filter(|&number| (1..=contexts).contains(&number));
-                    let endpoints = endpoints.ok_or(wrong("is no number of contexts that the root has"))?;
-                    arguments.endpoints = [endpoints].into_iter().collect();
-                }
-                "--collective" => {
-                    let what = value.parse().ok().filter(|what| collectives.contains(what));
-                    let what = what.ok_or(wrong("is neither broadcast, scatter nor gather"))?;
-                    arguments.collectives = [what].into_iter().collect();
-                }
-                "--bytes" => {
-                    let bytes = value.parse().ok().filter(|&bytes: &usize| bytes > 0 && bytes <= 1 << 22);
-                    arguments.bytes = bytes.ok_or(wrong("is no number of bytes from 1 to 4194304"))?;
-                }
-                _ => {
-                    const KNOWN: &str = "is unknown: endpoints takes --endpoints, --collective, --bytes";
-                    return Err(JobError::Argument(word, KNOWN));
-                }
-            }
-        }
+        let only = given.get::<Collective>("--collective")?;
+        let collectives =
+            collectives.into_iter().filter(|&one| only.is_none_or(|only| only == one)).collect();
+        let arguments = Self { endpoints, collectives, bytes: given.get("--bytes")?.unwrap_or(BYTES) };
         Ok(arguments)
     }
 }

@@ -142,38 +142,14 @@ fn part_words(task: &Task, log2: u32) -> u64 {
 }
 
 fn settings(task: &Task) -> Result<Settings, JobError> {
-    let mut settings = Settings { updates: 20_000, log2: 14, forms: &[Form::Rmw, Form::Am] };
-    let mut args = task.args();
-    while let Some(arg) = args.next() {
-        let value = args.next();
-        let number = |low: u64, high: u64| {
-            let number = value.and_then(|word| word.parse().ok());
-            number.filter(|number| (low..=high).contains(number))
-        };
-        match arg {
-            "--updates" => {
-                let wrong = JobError::Argument(arg, "wants a number of updates from 1 up");
-                settings.updates = number(1, u64::MAX / 2).ok_or(wrong)?;
-            }
-            "--log2" => {
-                let wrong = JobError::Argument(arg, "wants a number from 1 to 28: the table has 2^N words");
-                settings.log2 = number(1, 28).ok_or(wrong)? as u32;
-            }
-            "--form" => {
-                settings.forms = match value {
-                    Some("rmw") => &[Form::Rmw],
-                    Some("am") => &[Form::Am],
-                    Some("both") => &[Form::Rmw, Form::Am],
-                    _ => return Err(JobError::Argument(arg, "wants rmw, am or both")),
-                };
-            }
-            _ => {
-                let known = "is unknown: gups takes --updates N, --log2 N, --form rmw|am|both";
-                return Err(JobError::Argument(arg, known));
-            }
-        }
-    }
-    Ok(settings)
+    let arguments = task.arguments();
+    let forms: &[Form] = match arguments.word("--form") {
+        Some("rmw") => &[Form::Rmw],
+        Some("am") => &[Form::Am],
+        _ => &[Form::Rmw, Form::Am],
+    };
+    let updates = arguments.get("--updates")?.unwrap_or(20_000);
+    Ok(Settings { updates, log2: arguments.get("--log2")?.unwrap_or(14), forms })
 }
 
 impl Gups {

@@ -69,24 +69,9 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 }
 
 fn settings(task: &Task) -> Result<Settings, JobError> {
-    let mut settings = Settings { size: 15, iterations: 100_000 };
-    let mut args = task.args();
-    while let Some(arg) = args.next() {
-        let number = args.next().and_then(|word| word.parse::<u32>().ok());
-        match arg {
-            "--size" => {
-                let size = number.filter(|size| (3..=255).contains(size) && size % 4 == 3);
-                let wrong = JobError::Argument(arg, "wants 3, 7, 11 or so on to 255 points");
-                settings.size = size.ok_or(wrong)? as usize;
-            }
-            "--iterations" => {
-                let wrong = JobError::Argument(arg, "wants a number of steps from 1 up");
-                settings.iterations = number.filter(|&steps| steps > 0).ok_or(wrong)?;
-            }
-            _ => return Err(JobError::Argument(arg, "is unknown: halo3d takes --size N, --iterations N")),
-        }
-    }
-    Ok(settings)
+    let arguments = task.arguments();
+    let iterations = arguments.get("--iterations")?.unwrap_or(100_000);
+    Ok(Settings { size: arguments.get("--size")?.unwrap_or(15), iterations })
 }
 
 /// Solves one grid. Returns the largest error.

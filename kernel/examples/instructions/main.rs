@@ -128,7 +128,7 @@ type Handler = &'static (dyn Fn(&mut Active, &Message) -> Receive + Sync);
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     let count = Count::new(task)?;
-    match task.args().next() {
+    match task.arguments().plain().next() {
         Some("alone") => alone::with_adapter(task, count),
         Some("bare") => alone::without_adapter(task, count),
         Some("pair") => pair::rows(task, count),

@@ -43,7 +43,7 @@ const CHAPTERS: [Chapter; 10] = [
 ];
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let only = chosen(task)?;
+    let only = task.arguments().word("--chapter");
     let settings = Settings { contexts: CONTEXTS.min(task.contexts()), ..Settings::default() };
     let mpi = Mpi::init_thread(task, settings, Threads::Multiple).map_err(|error| fail(task, error))?;
     let suite = Suite::new(task, mpi).map_err(|error| fail(task, error))?;
@@ -55,18 +55,6 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let ended = suite.end();
     mpi.finalize().map_err(|error| fail(task, error))?;
     ended
-}
-
-fn chosen(task: &Task) -> Result<Option<&'static str>, JobError> {
-    let mut args = task.args();
-    match (args.next(), args.next()) {
-        (None, _) => Ok(None),
-        (Some("--chapter"), Some(name)) if CHAPTERS.iter().any(|&(chapter, _)| chapter == name) => {
-            Ok(Some(name))
-        }
-        (Some("--chapter"), _) => Err(JobError::Argument("--chapter", "is not one of the suite's")),
-        (Some(other), _) => Err(JobError::Argument(other, "is unknown: there is only --chapter")),
-    }
 }
 
 fn fail(task: &Task, error: Error) -> JobError {

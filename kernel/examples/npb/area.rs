@@ -23,12 +23,22 @@ impl Area {
     /// Puts values at its start.
     pub fn put<T: IntoBytes + Immutable>(&mut self, task: &Task, values: &[T]) -> Result<(), JobError> {
         self.grow(task, size_of_val(values))?;
-        self.0.write(0, values.as_bytes()).map_err(|_| JobError::Other("values outside their memory"))
+        self.put_at(0, values)
+    }
+
+    /// Puts values where there is room for them, so many bytes from its start.
+    pub fn put_at<T: IntoBytes + Immutable>(&self, at: usize, values: &[T]) -> Result<(), JobError> {
+        self.0.write(at, values.as_bytes()).map_err(|_| JobError::Other("values outside their memory"))
     }
 
     /// Takes values from its start.
     pub fn take<T: IntoBytes + FromBytes>(&self, values: &mut [T]) -> Result<(), JobError> {
-        self.0.read(0, values.as_mut_bytes()).map_err(|_| JobError::Other("values outside their memory"))
+        self.take_at(0, values)
+    }
+
+    /// Takes values from so many bytes behind its start.
+    pub fn take_at<T: IntoBytes + FromBytes>(&self, at: usize, values: &mut [T]) -> Result<(), JobError> {
+        self.0.read(at, values.as_mut_bytes()).map_err(|_| JobError::Other("values outside their memory"))
     }
 
     /// The memory.

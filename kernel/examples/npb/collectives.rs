@@ -15,6 +15,11 @@ use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
 use spin::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+/// Values of a block that travels in one message with those for others, at most.
+const SHORT: u32 = 128;
+
+const TOO_MANY: JobError = JobError::Other("more values came than a task has room for");
+
 /// How what is waited for ended.
 type Ended = Mutex<Option<Result<(), OperationError>>>;
 
@@ -82,18 +87,23 @@ impl Collectives {
         Collect::new(group.id, what, self.done)
     }
 
-    fn sum_of<T>(&mut self, group: &Group, element: Element, values: &mut [T]) -> Result<(), JobError>
+    fn all_reduce<T>(
+        &mut self,
+        group: &Group,
+        (operator, element): (Operator, Element),
+        values: &mut [T],
+    ) -> Result<(), JobError>
     where
         T: IntoBytes + FromBytes + Immutable,
     {
-        let sum =
-            Reducer::new(Operator::Sum, element).map_err(|_| JobError::Other("there is no such sum"))?;
+        let reducer =
+            Reducer::new(operator, element).map_err(|_| JobError::Other("there is no such reduction"))?;
         self.output.put(self.task, values)?;
         self.collect(Collect {
             output: self.output.place(),
             in_place: true,
             blocks: Blocks::equal(values.len()),
-            reducer: Some(sum),
+            reducer: Some(reducer),
             ..self.call(group, Collective::Allreduce)
         })?;
         self.output.take(values)
@@ -113,14 +123,51 @@ impl Collectives {
     {
         self.input.put(self.task, send)?;
         self.output.grow(self.task, size_of_val(received))?;
+        self.collect_equal(group, what, block)?;
+        self.output.take(received)
+    }
+
+    /// A collective of blocks of `block` bytes, from the input to the output.
+    fn collect_equal(&mut self, group: &Group, what: Collective, block: usize) -> Result<(), JobError> {
         self.collect(Collect {
             input: self.input.place(),
             output: self.output.place(),
             blocks: Blocks::equal(block),
             sources: Blocks::equal(block),
             ..self.call(group, what)
-        })?;
-        self.output.take(received)
+        })
+    }
+
+    /// An all-to-all of blocks of up to `longest` values, all made as long as that, each behind its length: equal blocks
+    /// that are short go by few messages, each with blocks for many tasks.
+    fn all_to_all_short(
+        &mut self,
+        group: &Group,
+        longest: u32,
+        send: &[u32],
+        starts: &[usize],
+        received: &mut [u32],
+    ) -> Result<usize, JobError> {
+        let word = size_of::<u32>();
+        let block = word * (1 + longest as usize);
+        self.input.grow(self.task, group.size * block)?;
+        self.output.grow(self.task, group.size * block)?;
+        for (rank, bounds) in starts.windows(2).enumerate() {
+            let values = &send[bounds[0]..bounds[1]];
+            self.input.put_at(rank * block, &[values.len() as u32])?;
+            self.input.put_at(rank * block + word, values)?;
+        }
+        self.collect_equal(group, Collective::Alltoall, block)?;
+        let mut total = 0;
+        for rank in 0..group.size {
+            let mut len = [0u32];
+            self.output.take_at(rank * block, &mut len)?;
+            let end = total + len[0] as usize;
+            let room = received.get_mut(total..end).ok_or(TOO_MANY)?;
+            self.output.take_at(rank * block + word, room)?;
+            total = end;
+        }
+        Ok(total)
     }
 
     /// Blocks of so many words. The list of their bounds stays in the task's memory.
@@ -183,11 +230,11 @@ impl Machine for Collectives {
     }
 
     fn sum(&mut self, group: &Group, values: &mut [f64]) -> Result<(), JobError> {
-        self.sum_of(group, Element::F64, values)
+        self.all_reduce(group, (Operator::Sum, Element::F64), values)
     }
 
     fn sum_indices(&mut self, group: &Group, values: &mut [u32]) -> Result<(), JobError> {
-        self.sum_of(group, Element::U32, values)
+        self.all_reduce(group, (Operator::Sum, Element::U32), values)
     }
 
     fn all_gather(&mut self, group: &Group, mine: &[f64], all: &mut [f64]) -> Result<(), JobError> {
@@ -205,6 +252,12 @@ impl Machine for Collectives {
         starts: &[usize],
         received: &mut [u32],
     ) -> Result<usize, JobError> {
+        let longest = starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let mut longest = [u32::try_from(longest).unwrap_or(u32::MAX)];
+        self.all_reduce(group, (Operator::Max, Element::U32), &mut longest)?;
+        if longest[0] <= SHORT {
+            return self.all_to_all_short(group, longest[0], send, starts, received);
+        }
         // First everybody is told how much comes.
         let mut lens = starts.windows(2).map(|pair| (pair[1] - pair[0]) as u32);
         let going = self.task.memory().fill(group.size, || lens.next().unwrap_or(0))?;
@@ -212,7 +265,7 @@ impl Machine for Collectives {
         self.blockwise(group, Collective::Alltoall, size_of::<u32>(), going, coming)?;
         let total = coming.iter().sum::<u32>() as usize;
         let room = received.get_mut(..total);
-        let room = room.ok_or(JobError::Other("more values came than a task has room for"))?;
+        let room = room.ok_or(TOO_MANY)?;
         self.input.put(self.task, &send[starts[0]..starts[group.size]])?;
         self.output.grow(self.task, size_of_val(room))?;
         self.collect(Collect {

@@ -29,28 +29,13 @@ pub fn arguments<C>(
     classes: &'static [C],
     name: impl Fn(&C) -> &'static str,
 ) -> Result<(&'static C, Over), JobError> {
-    let (mut chosen, mut over) = (classes.first(), Over::Pami);
-    let mut args = task.args();
-    while let Some(arg) = args.next() {
-        match (arg, args.next()) {
-            ("--class", Some(letter)) => {
-                let named = classes.iter().find(|class| name(class).eq_ignore_ascii_case(letter));
-                chosen = Some(named.ok_or(JobError::Argument(letter, "is no class: there are S, W and A"))?);
-            }
-            ("--over", Some("pami")) => over = Over::Pami,
-            ("--over", Some("mpi")) => over = Over::Mpi,
-            ("--over", Some(layer)) => {
-                return Err(JobError::Argument(layer, "is nothing to run over: there are pami and mpi"));
-            }
-            ("--class", None) => return Err(JobError::Argument(arg, "wants a class: S, W or A")),
-            ("--over", None) => return Err(JobError::Argument(arg, "wants what to run over: pami or mpi")),
-            _ => {
-                let problem = "is unknown: the job takes --class S, W or A, and --over pami or mpi";
-                return Err(JobError::Argument(arg, problem));
-            }
-        }
-    }
-    Ok((chosen.ok_or(JobError::Other("the job has no classes"))?, over))
+    let arguments = task.arguments();
+    let chosen = match arguments.word("--class") {
+        None => classes.first(),
+        Some(letter) => classes.iter().find(|class| name(class) == letter),
+    };
+    let over = if arguments.word("--over") == Some("mpi") { Over::Mpi } else { Over::Pami };
+    Ok((chosen.ok_or(JobError::Other("the job has no such class"))?, over))
 }
 
 /// Prints a line, at task 0.

@@ -86,7 +86,7 @@ impl Swap {
     }
 
     fn send(&mut self, context: &mut Context, target: Endpoint, data: &[u8]) -> Result<(), JobError> {
-        self.out.write(0, data).map_err(|_| JobError::Send(SendError::Range))?;
+        self.out.write(0, data).map_err(|_| SendError::Range)?;
         context.retry(|active| {
             let send = Send {
                 target,

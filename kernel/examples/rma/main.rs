@@ -22,19 +22,9 @@ const SPAN: usize = LONGEST + 256;
 const LONGEST: usize = 1 << 20;
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let (mut rounds, mut switch_over) = (None, false);
-    let mut args = task.args();
-    while let Some(arg) = args.next() {
-        match arg {
-            "--switch-over" => switch_over = true,
-            "--rounds" => {
-                let number = args.next().and_then(|word| word.parse().ok()).filter(|&rounds| rounds > 0);
-                rounds = Some(number.ok_or(JobError::Argument(arg, "wants a number from 1 up"))?);
-            }
-            _ => return Err(JobError::Argument(arg, "is unknown: rma takes --rounds N, --switch-over")),
-        }
-    }
-    if switch_over { switch_over::run(task, rounds) } else { table::run(task, rounds) }
+    let arguments = task.arguments();
+    let rounds = arguments.get("--rounds")?;
+    if arguments.has("--switch-over") { switch_over::run(task, rounds) } else { table::run(task, rounds) }
 }
 
 /// Byte `at` of the pattern.

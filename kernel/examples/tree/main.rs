@@ -29,13 +29,11 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         return Ok(());
     }
     let mut network = Network::new(task, kernel::context(&mut client, 0)?)?;
-    let mut args = task.args();
-    let what = args.next();
-    if let Some(what @ ("--allreduce" | "--sum")) = what {
-        let count = args.next().and_then(|word| word.parse().ok());
-        let count = count.ok_or(JobError::Argument(what, "takes a number"))?;
-        let elements = if what == "--sum" { network.payload() / 8 } else { 1 };
-        return allreduce(&mut network, count, elements);
+    let (arguments, most) = (task.arguments(), network.payload() / 8);
+    for (what, elements) in [("--allreduce", 1), ("--sum", most)] {
+        if let Some(count) = arguments.get(what)? {
+            return allreduce(&mut network, count, elements);
+        }
     }
     let combinations = every_operation(&mut network)?;
     long_vector(&mut network)?;

@@ -4,7 +4,7 @@ use crate::layout::Region;
 use crate::node;
 use crate::tree::UartKind;
 use core::ptr::{self, NonNull};
-use drivers::console::Console;
+use drivers::console::{Console, Receiver};
 use drivers::virtio::Transport as _;
 use drivers::virtio::mmio::Transport;
 
@@ -30,6 +30,12 @@ pub(crate) fn console() -> Option<Console> {
         // SAFETY: as above.
         UartKind::Ns16550 { stride } => unsafe { Console::ns16550(base, stride) }.ok(),
     }
+}
+
+/// The receiving half of the console's line. The caller sees to it that only one is used at a time; the other half is none of its
+/// business.
+pub(crate) fn receiver() -> Option<Receiver> {
+    console().map(Receiver::new)
 }
 
 /// The network card in a virtio slot, if there is one. To be asked once for each slot.

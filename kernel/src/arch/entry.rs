@@ -3,7 +3,7 @@
 use crate::task::Task;
 use crate::tree::{TreeError, sound};
 use crate::usage::Usage;
-use crate::{JobError, Termination, node, report};
+use crate::{JobError, Termination, node, report, wakeup};
 use boot::Fault;
 use core::panic::PanicInfo;
 use core::slice;
@@ -25,6 +25,12 @@ extern "C" fn kernel_secondary(number: usize) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn kernel_fault(fault: &Fault) -> ! {
     report::faulted(fault)
+}
+
+// SAFETY: `boot` calls this by name, when this hart takes an interrupt, and has saved what it may change.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_interrupt() {
+    wakeup::interrupted();
 }
 
 #[panic_handler]

@@ -4,8 +4,6 @@ use crate::console::{self, Kind};
 use boot::HARTS;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
-use drivers::console::Console;
-use spin::MutexGuard;
 
 /// A frame up to this long is sent under one short lock; a longer one holds the lock while it is made.
 const FRAME_BYTES: usize = 512;
@@ -20,7 +18,7 @@ struct Frame {
 }
 
 /// The console, while a frame is passed on.
-type Line = Option<MutexGuard<'static, Option<Console>>>;
+type Line = Option<console::Line>;
 
 struct State {
     encoder: defmt::Encoder,

@@ -25,7 +25,7 @@ pub mod provoke;
 mod translation;
 
 pub(crate) use backtrace::Backtrace;
-pub(crate) use devices::{console, network_card};
+pub(crate) use devices::{console, network_card, receiver};
 #[doc(hidden)]
 pub use entry::Entry;
 pub(crate) use entry::job_main;
@@ -35,8 +35,8 @@ pub(crate) use numbers::{hart, set_booted};
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{
-    add_adapter_interrupt, claim, complete, interrupt_hart, route_adapters, start_interrupts,
-    start_interrupts_here,
+    add_adapter_interrupt, claim, complete, interrupt_hart, mask, route_adapters, route_line,
+    start_interrupts, start_interrupts_here, take_line, taken, unmask,
 };
 pub(crate) use this::{
     counter, counter_hz, exit, frame_pointer, io_barrier, park, set_timer, start_hart, wait_for_interrupt,
@@ -53,6 +53,8 @@ pub(crate) enum Claim {
     Wakeup(u32),
     /// A network adapter's.
     Adapter(u32),
+    /// The console line's.
+    Line(u32),
 }
 
 /// What an instruction tried.

@@ -23,6 +23,14 @@ pub fn execute_data() {
     code();
 }
 
+/// Runs in a circle, deaf to interrupts.
+pub fn hang() -> ! {
+    super::mask();
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
 /// Runs an instruction that does not exist.
 pub fn illegal_instruction() -> ! {
     super::this::illegal_instruction()

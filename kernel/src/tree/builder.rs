@@ -231,7 +231,9 @@ impl Builder {
             rate(&clock, "clock-frequency")
         });
         let clock_hz = clock.and_then(|hz| u32::try_from(hz).ok());
-        self.uart = Some(Uart { kind, registers: at.registers()?, clock_hz });
+        let interrupts = at.interrupts(self.parent).ok();
+        let interrupt = interrupts.and_then(|interrupts| interrupts.first().copied());
+        self.uart = Some(Uart { kind, registers: at.registers()?, clock_hz, interrupt });
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! | part | what |
 //! |---|---|
 //! | [`sound`] | whether the tree hangs together |
-//! | [`at`] | a node in its surroundings: addresses through buses, interrupts, status |
+//! | `at` | a node in its surroundings: addresses through buses, interrupts, status |
 //! | here | the nodes that matter |
 
 mod at;
@@ -62,6 +62,8 @@ pub struct Uart {
     pub registers: Region,
     /// Its clock, if the tree tells; never 0.
     pub clock_hz: Option<u32>,
+    /// Its interrupt, if it has one that goes to the controller.
+    pub interrupt: Option<Interrupt>,
 }
 
 /// The interrupt controller.

@@ -45,6 +45,7 @@ fn n3_the_machine_is_what_qemu_virt_says() {
     assert_eq!((machine.harts.len(), machine.slots.len()), (8, 32));
     assert_eq!(machine.uart.unwrap().registers, region(0x0900_0000, 0x1000));
     assert_eq!(machine.uart.unwrap().clock_hz, Some(24_000_000));
+    assert_eq!(machine.uart.unwrap().interrupt, Some(Interrupt { number: 32 + 1, edge: false }));
     assert_eq!(machine.timer_interrupt, Some(16 + 11));
     assert_eq!(machine.slots[0].registers, region(0x0a00_0000, 0x200));
     assert_eq!(machine.slots[0].interrupt, Interrupt { number: 32 + 16, edge: true });

@@ -9,12 +9,19 @@ const fn argument(name: &'static str, value: Value, help: &'static str) -> Argum
     Argument { name, value, help }
 }
 
-const fn job(job: &'static str, arguments: &'static [Argument]) -> Usage {
+/// A job that runs on any shape, by default on eight nodes.
+pub(super) const fn job(job: &'static str, arguments: &'static [Argument]) -> Usage {
     Usage { job, arguments, words: &[], torus: "2x2x2", refuses: |_| None, counts: false }
 }
 
-const fn benchmark(name: &'static str, refuses: fn(&Shape) -> Option<&'static str>) -> Usage {
-    Usage { refuses, ..job(name, NPB) }
+impl Usage {
+    const fn on(self, torus: &'static str) -> Self {
+        Self { torus, ..self }
+    }
+
+    const fn refusing(self, refuses: fn(&Shape) -> Option<&'static str>) -> Self {
+        Self { refuses, ..self }
+    }
 }
 
 const NPB: &[Argument] = &[
@@ -72,21 +79,17 @@ const ROUNDS: Argument = argument("--rounds", Value::Number(1, MANY), "how often
 /// All jobs that are described.
 pub const ALL: &[Usage] = &[
     Usage {
-        torus: "2",
-        refuses: two_tasks,
         counts: true,
         ..job(
             "accumulate",
             &[
                 argument("--count", Value::Number(1, 1 << 18), "elements of a message [default: 8192]"),
-                argument(
-                    "--recipe",
-                    Value::List("parts of recipes' names", |_| true, "names no recipe"),
-                    "only those recipes",
-                ),
+                argument("--recipe", Value::Text("part of a recipe's name"), "only those recipes"),
             ],
         )
-    },
+    }
+    .on("2")
+    .refusing(two_tasks),
     job(
         "affinity",
         &[
@@ -102,7 +105,12 @@ pub const ALL: &[Usage] = &[
         "alive",
         &[
             argument("--seconds", Value::Number(0, 3600), "how long one task computes"),
-            argument("--wait", Value::Word(&["message", "fence", "barrier"]), "what the others wait for"),
+            argument(
+                "--wait",
+                Value::Word(&["message", "fence", "barrier", "recv", "sum", "lock"]),
+                "what the others wait for",
+            ),
+            argument("--all", Value::Flag, "all tasks compute"),
         ],
     ),
     job(
@@ -114,7 +122,7 @@ pub const ALL: &[Usage] = &[
             argument("--shared", Value::Flag, "contexts share their FIFOs"),
         ],
     ),
-    Usage { refuses: at_most_64, ..job("armci", &[]) },
+    job("armci", &[]).refusing(at_most_64),
     job(
         "coll",
         &[
@@ -143,22 +151,17 @@ pub const ALL: &[Usage] = &[
             argument("--floats", Value::Number(1, MANY), "sum floats so many times instead"),
         ],
     ),
-    Usage {
-        refuses: one_task_each,
-        ..job(
-            "endpoints",
-            &[
-                argument("--endpoints", Value::Number(1, 8), "only so many at work"),
-                argument("--collective", Value::Word(&["broadcast", "scatter", "gather"]), "only that one"),
-                argument("--bytes", Value::Number(1, 1 << 22), "bytes of each rank"),
-            ],
-        )
-    },
-    Usage {
-        words: &[
-            Value::List("the name of a fault", |_| true, "names no fault"),
-            Value::List("all, or a hart's number", |_| true, "names no hart"),
+    job(
+        "endpoints",
+        &[
+            argument("--endpoints", Value::Number(1, 8), "only so many at work"),
+            argument("--collective", Value::Word(&["broadcast", "scatter", "gather"]), "only that one"),
+            argument("--bytes", Value::Number(1, 1 << 22), "bytes of each rank"),
         ],
+    )
+    .refusing(one_task_each),
+    Usage {
+        words: &[Value::Text("the name of a fault"), Value::Text("all, or a hart's number")],
         ..job("faults", &[])
     },
     job("fence", &[]),
@@ -211,31 +214,31 @@ pub const ALL: &[Usage] = &[
                 "topologies",
                 "environment",
                 "one-sided",
+                "limits",
                 "threads",
             ]),
             "only that one",
         )],
     ),
-    benchmark("npb-cg", |_| None),
-    benchmark("npb-ep", |_| None),
-    benchmark("npb-ft", powers),
-    benchmark("npb-is", at_most_512),
-    benchmark("npb-mg", powers),
+    job("npb-cg", NPB),
+    job("npb-ep", NPB),
+    job("npb-ft", NPB).refusing(powers),
+    job("npb-is", NPB).refusing(at_most_512),
+    job("npb-mg", NPB).refusing(powers),
     job("ping", &[ROUNDS]),
     job("rma", &[ROUNDS, argument("--switch-over", Value::Flag, "eager beside rendezvous sends")]),
     job("segments", &[]),
+    job("snippets", &[]),
     job("stalled", &[argument("--messages", Value::Number(1, MANY), "how many [default: 1000000]")]),
-    Usage {
-        refuses: on_the_tree,
-        ..job(
-            "tree",
-            &[
-                argument("--allreduce", Value::Number(1, MANY), "only so many of one element"),
-                argument("--sum", Value::Number(1, MANY), "only so many of as many elements as a packet has"),
-            ],
-        )
-    },
-    Usage { torus: "2", refuses: sleepers, ..job("wake", &[]) },
+    job(
+        "tree",
+        &[
+            argument("--allreduce", Value::Number(1, MANY), "only so many of one element"),
+            argument("--sum", Value::Number(1, MANY), "only so many of as many elements as a packet has"),
+        ],
+    )
+    .refusing(on_the_tree),
+    job("wake", &[]).on("2").refusing(sleepers),
 ];
 
 fn is_size_of_grid(word: &str) -> bool {

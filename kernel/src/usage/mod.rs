@@ -1,8 +1,11 @@
 //! What arguments and shapes jobs take (SPEC N-4): one description of each job, by which the host tool helps and refuses
-//! before anything boots, and by which a node refuses before the job starts. A job that is not described takes anything.
+//! before anything boots, by which a node refuses before the job starts, and by which the job reads its
+//! [`Arguments`]. A job that is not described takes anything, and finds it in `Task::args`.
 
+mod arguments;
 mod jobs;
 
+pub use arguments::Arguments;
 pub use jobs::ALL;
 
 use core::fmt;
@@ -16,6 +19,8 @@ pub enum Value {
     Number(u64, u64),
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Any word; the text stands for it in the help.
+    Text(&'static str),
     /// Words between commas of which this is true; the text stands for them in the help.
     List(&'static str, fn(&str) -> bool, &'static str),
 }
@@ -102,6 +107,7 @@ impl Value {
     pub fn takes(&self, word: &str) -> bool {
         match self {
             Self::Flag => false,
+            Self::Text(_) => true,
             Self::Number(from, to) => word.parse().is_ok_and(|number| (*from..=*to).contains(&number)),
             Self::Word(words) => words.iter().any(|known| known.eq_ignore_ascii_case(word)),
             Self::List(_, good, _) => word.split(',').all(good),
@@ -126,6 +132,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => Ok(()),
+            Self::Text(what) => f.write_str(what),
             Self::Number(from, to) if *to >= u64::from(u32::MAX) => write!(f, "a number from {from} up"),
             Self::Number(from, to) => write!(f, "a number from {from} to {to}"),
             Self::Word(words) => {
@@ -156,28 +163,52 @@ impl Usage {
     ///
     /// # Errors
     /// The first word that cannot be.
-    pub fn check<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Result<(), Wrong<'a>> {
-        let mut words = words.into_iter();
-        let mut plain = self.words.iter();
-        while let Some(word) = words.next() {
-            let wrong = |word, problem| Err(Wrong { word, problem });
-            let Some(argument) = self.arguments.iter().find(|argument| argument.name == word) else {
-                match plain.next() {
-                    Some(value) if value.takes(word) => continue,
-                    Some(value) => return Err(value.wrong(word, "")),
-                    None => return wrong(word, Problem::Unknown),
-                }
-            };
-            if matches!(argument.value, Value::Flag) {
-                continue;
-            }
-            match words.next() {
-                None => return wrong(word, Problem::NoValue),
-                Some(value) if argument.value.takes(value) => {}
-                Some(value) => return Err(argument.value.wrong(value, argument.name)),
-            }
-        }
-        Ok(())
+    pub fn check<'a>(&'static self, words: impl IntoIterator<Item = &'a str>) -> Result<(), Wrong<'a>> {
+        self.items(words.into_iter()).try_for_each(|item| item.map(drop))
+    }
+
+    /// What the words are, one argument after the other.
+    fn items<'a, I: Iterator<Item = &'a str>>(&'static self, words: I) -> Items<I> {
+        Items { usage: self, words, plain: self.words.iter() }
+    }
+}
+
+/// What one or two words of a job are.
+#[derive(Clone, Copy)]
+enum Item<'a> {
+    /// An argument, with its value; a flag has none.
+    Named(&'static Argument, &'a str),
+    /// A word without a name before it.
+    Plain(&'a str),
+}
+
+/// The parse: of words, arguments.
+#[derive(Clone)]
+struct Items<I> {
+    usage: &'static Usage,
+    words: I,
+    /// Words without a name that are still taken.
+    plain: core::slice::Iter<'static, Value>,
+}
+
+impl<'a, I: Iterator<Item = &'a str>> Iterator for Items<I> {
+    type Item = Result<Item<'a>, Wrong<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let word = self.words.next()?;
+        Some(match self.usage.arguments.iter().find(|argument| argument.name == word) {
+            None => match self.plain.next() {
+                Some(value) if value.takes(word) => Ok(Item::Plain(word)),
+                Some(value) => Err(value.wrong(word, "")),
+                None => Err(Wrong { word, problem: Problem::Unknown }),
+            },
+            Some(argument) if matches!(argument.value, Value::Flag) => Ok(Item::Named(argument, "")),
+            Some(argument) => match self.words.next() {
+                None => Err(Wrong { word, problem: Problem::NoValue }),
+                Some(value) if argument.value.takes(value) => Ok(Item::Named(argument, value)),
+                Some(value) => Err(argument.value.wrong(value, argument.name)),
+            },
+        })
     }
 }
 

@@ -80,7 +80,7 @@ pub enum Split {
 pub struct Process<P: Port> {
     /// The endpoint whose context does the target's part; it is one of the task that the region belongs to.
     pub target: Endpoint,
-    /// The region; its owner gave [`Rights::UPDATE`].
+    /// The region; its owner gave [`Rights::UPDATE`](crate::Rights::UPDATE).
     pub region: RegionHandle,
     /// Where in the region the first element belongs, in bytes; a multiple of an element's size.
     pub offset: u32,

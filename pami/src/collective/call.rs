@@ -153,7 +153,7 @@ pub enum CallError {
     Blocks,
     /// The collective has no such algorithm.
     Algorithm(Collective, Algorithm),
-    /// The algorithm does not work here; see [`catalogue::Needs`].
+    /// The algorithm does not work here; see [`catalogue::Need`].
     Unmet(catalogue::Unmet),
     /// The radix is below 2, or the chunk is empty.
     Tuning,

@@ -20,7 +20,7 @@
 //!   else touches its span. So an engine may read and write at any time in between, eagerly or by rendezvous.
 //! - Both ends of a message name the same length, and the same tag. Between two ranks, one way, no tag is used
 //!   twice in a collective, so messages match whatever order they come in.
-//! - Operands of a reduction are apart, and in the order of ranks unless the [catalogue](catalogue) says that the
+//! - Operands of a reduction are apart, and in the order of ranks unless the [catalogue] says that the
 //!   algorithm needs an operator that commutes. The order depends on the call alone, never on time (G-9): an
 //!   allreduce gives the same bits at all ranks and in all runs.
 //! - No message is empty but a barrier's. Without data there are no messages.

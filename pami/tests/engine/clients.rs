@@ -1,9 +1,14 @@
 //! Clients, contexts, endpoints and posts.
 
-use crate::machine::{CONTEXTS, machine};
+use crate::machine::{CONTEXTS, MTU, machine, node_among};
 use crate::scene::{Port, advance_all, collector, context, leak, pair};
-use pami::{Active, ClientBuilder, ClientError, Progress, Work, WorkSlot};
+use pami::memory::Footprint;
+use pami::{Active, ClientBuilder, ClientError, Limits, Progress, Work, WorkSlot};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Bytes of a place for what a context knows of an endpoint: half a message and what is owed; and of its collectives.
+const ENDPOINT_CEILING: usize = 240;
+const LANE_CEILING: usize = 32;
 
 #[test]
 fn p4_every_context_reaches_every_context_itself_included() {
@@ -92,12 +97,37 @@ fn p2_several_threads_post_to_a_locked_context_while_another_advances_it() {
 }
 
 #[test]
-fn p13_a_client_tells_its_attributes() {
+fn p13_a_client_tells_its_attributes_and_a_context_its_immediate_size() {
     let nodes = machine(6, false);
-    let client = ClientBuilder::new(nodes[4], "told").contexts(3).create().unwrap();
+    let mut client = ClientBuilder::new(nodes[4], "told").contexts(3).create().unwrap();
+    let context = context(&mut client, 0);
+    assert_eq!(context.immediate_limit(), MTU);
     let attributes = client.attributes();
     assert_eq!((attributes.task, attributes.tasks, attributes.contexts), (4, 6, 3));
     assert_eq!((attributes.clock_hz, attributes.dispatch_ids), (1_000_000_000, 32));
     assert_eq!(attributes.torus.coord(4), Some(attributes.coord));
+    assert_ne!(attributes.torus.coord(0), Some(attributes.coord));
     assert_eq!((client.name(), client.id().0), ("told", 0));
+}
+
+#[test]
+fn r9_of_a_context_only_what_it_knows_of_endpoints_grows_with_tasks_and_contexts() {
+    // A client for `tasks` tasks, with all that collectives take.
+    let of = |tasks: u32, contexts: u8| {
+        let client = ClientBuilder::new(node_among(tasks), "size").contexts(contexts);
+        client.collectives(Limits::default()).create().unwrap().footprint()
+    };
+    let alone = of(1, 1);
+    assert!(alone.origin + alone.ack <= ENDPOINT_CEILING, "{} and {} bytes", alone.origin, alone.ack);
+    for (tasks, contexts) in [(1, 8), (1000, 1), (1000, 8), (1_000_000, 1), (1_000_000, 8)] {
+        let among = of(tasks, contexts);
+        let Footprint { endpoints, collectives, .. } = among;
+        println!("{tasks} tasks x {contexts} contexts: {} bytes", among.bytes());
+        assert_eq!(among, Footprint { endpoints, collectives, ..alone }, "{tasks} tasks x {contexts}");
+        // At most four places for an endpoint: twice as many, and that a power of two.
+        let most = |contexts: u8| 4 * tasks as usize * usize::from(contexts);
+        assert!(endpoints <= most(CONTEXTS), "{endpoints} places, {tasks} tasks");
+        let lanes = collectives - alone.collectives;
+        assert!(lanes <= most(contexts) * LANE_CEILING, "{lanes} bytes, {tasks} tasks x {contexts}");
+    }
 }

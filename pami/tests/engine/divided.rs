@@ -413,3 +413,46 @@ fn g6_what_would_not_flow_to_those_who_wait_is_refused() {
         assert_eq!(stage.contexts[0].collect(collect), Err(CollectError::Form), "{what:?}");
     }
 }
+
+/// Rounds in which something moves until a collective has ended: in each, one packet leaves every injection FIFO, as all do at
+/// once in hardware, and every context is advanced.
+fn rounds(what: Collective, servers: u8, words: usize) -> usize {
+    let mut stage = stage(9, 8, servers.into());
+    let members = members(&stage, &[servers, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let id = stage.create(1, members, None);
+    stage.rest();
+    let case = Case { algorithm: Some(Algorithm::Flat), ..case(id, what, &members, 0, words) };
+    let memories = memories(&case, &members);
+    let (ended, done) = ends();
+    for rank in 0..members.size() {
+        let collect = call(&stage, &members, &case, &memories, rank, done(rank as usize).unwrap());
+        let context = stage.member(&members, rank);
+        stage.contexts[context].collect(collect).unwrap();
+    }
+    let mut rounds = 0;
+    for _ in 0..100_000 {
+        if ended.lock().unwrap().len() == members.size() as usize {
+            break;
+        }
+        stage.contexts.iter_mut().for_each(|context| _ = context.advance());
+        let mut state = stage.world.lock();
+        let steps = state.steps();
+        rounds += usize::from(!steps.is_empty());
+        steps.into_iter().for_each(|step| state.step(step));
+    }
+    finish(&mut stage, &members, &case, ended);
+    check(&case, &memories);
+    rounds
+}
+
+#[test]
+fn g5_endpoints_of_the_root_send_at_once_from_fifos_of_their_own() {
+    for what in [Collective::Broadcast, Collective::Scatter] {
+        let [one, two, four, eight] = [1, 2, 4, 8].map(|servers| rounds(what, servers, 600));
+        println!("{what}: {one} {two} {four} {eight}");
+        // Each has an even share; a few rounds pass before all know of the call, and after the last packet.
+        for (servers, rounds) in [(2, two), (4, four), (8, eight)] {
+            assert!(rounds <= one / servers + 4, "{what}: {rounds} of {one} rounds with {servers} endpoints");
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! Geometries at run time, and collectives that go wrong (SPEC G-1, D-8).
 
-use crate::machine::buffer;
+use crate::machine::{Packet, buffer};
 use crate::scene::ends;
 use crate::stage::{Case, LIMITS, Play, Stage, results};
 use pami::collective::{Algorithm, Area, Blocks, CallError, Collective, Element, Operator, Reducer};
+use pami::device::Arrival;
 use pami::geometry::{Members, MembersError};
 use pami::{
     ClientError, Collect, CollectError, Endpoint, GeometryError, GeometryId, Limits, NewGeometry,
@@ -89,6 +90,53 @@ fn g1_a_destroyed_geometry_leaves_room_for_another() {
             assert_eq!(context.destroy_geometry(id), Ok(()));
             assert!(context.geometry(id).is_none());
         }
+    }
+}
+
+/// A clear that was asked for twice may come when its collective is over everywhere, and the geometry gone. It is of no other.
+#[test]
+fn r1_what_is_late_of_a_destroyed_geometry_is_of_no_other() {
+    const CLEAR: u8 = 2;
+    for seed in 0..8 {
+        let mut stage = Stage::new(2, 1, 1, seed);
+        let members = Members::world(stage.population(), 0..1).unwrap();
+        let broadcast = |geometry| {
+            let case = Case { geometry, size: 2, len: 700, what: Collective::Broadcast, ..Case::default() };
+            (Case { algorithm: Some(Algorithm::Binomial), ..case }, members)
+        };
+        let id = stage.create(1, members, None);
+        let mut play = Play::new(&stage, vec![broadcast(id)]);
+        while play.start_one(&mut stage) {}
+        let mut clears = Vec::new();
+        while !play.is_over() {
+            stage.contexts[1].advance();
+            let receiver = stage.contexts[1].endpoint();
+            let mut world = stage.world.lock();
+            let sent = world.port(receiver).injection.iter().map(|injected| &injected.packet);
+            clears.extend(sent.filter(|packet| packet.envelope().dispatch == CLEAR).map(|packet| {
+                let (header, _) = packet.parts();
+                Packet::new(packet.envelope(), header, &[])
+            }));
+            drop(world);
+            (0..10).for_each(|_| stage.tick());
+        }
+        play.check();
+        assert!(!clears.is_empty());
+        for context in &mut stage.contexts {
+            assert_eq!(context.destroy_geometry(id), Ok(()));
+        }
+        clears.into_iter().for_each(|clear| stage.world.forge(clear));
+        stage.rest();
+        let again = NewGeometry { id, members, domains: None, done: ends().1(0).unwrap() };
+        assert_eq!(stage.contexts[0].create_geometry(again), Err(GeometryError::Used(id)));
+        let id = stage.create(2, members, None);
+        // Its root begins long before the other is there.
+        let mut play = Play::new(&stage, vec![broadcast(id)]);
+        while play.start_one(&mut stage) {
+            stage.rest();
+        }
+        stage.settle("the broadcast", || play.is_over());
+        play.check();
     }
 }
 
@@ -188,6 +236,41 @@ fn r4_one_collective_in_flight_is_enough_for_any_number() {
     for salt in 0..20 {
         let case = Case { what: Collective::Broadcast, salt, ..allreduce(WORLD, 3, 9) };
         Play::new(&stage, vec![(case, members)]).run(&mut stage);
+    }
+}
+
+#[test]
+fn r1_r4_members_that_start_collectives_of_many_geometries_in_any_order_find_room_for_each() {
+    const GEOMETRIES: u32 = 7;
+    for seed in 0..20 {
+        let limits = Limits { in_flight: 1 + seed as usize % 3, ..LIMITS };
+        let mut stage = Stage::with(3, 1, 1, seed, limits);
+        let members = Members::world(stage.population(), 0..1).unwrap();
+        (1..=GEOMETRIES).for_each(|id| _ = stage.create(id, members, None));
+        let (ended, done) = ends();
+        // Each goes through the geometries in an order of its own, for some with barriers in front.
+        let mut orders: Vec<Vec<u32>> = (0..3).map(|_| (0..=GEOMETRIES).collect()).collect();
+        orders[1].reverse();
+        orders[2].rotate_left(1 + stage.random.below(GEOMETRIES as usize));
+        for round in 0..9 {
+            let (mut at, mut patience) = ([0; 3], 200_000);
+            while at.iter().any(|&at| at < orders[0].len()) {
+                patience -= 1;
+                assert!(patience > 0, "there is never room again: {at:?} in round {round} of {seed}");
+                let rank = stage.random.below(3);
+                stage.tick();
+                let Some(&id) = orders[rank].get(at[rank]) else { continue };
+                let case = Case { what: Collective::Broadcast, ..allreduce(GeometryId(id), 3, 9) };
+                let active = &mut stage.contexts[rank];
+                let (collect, _) = case.collect(active, rank as u32, done(0).unwrap()).unwrap();
+                match active.collect(collect) {
+                    Ok(()) => at[rank] += 1,
+                    Err(error) => assert_eq!(error, CollectError::Again),
+                }
+            }
+            let total = 3 * (GEOMETRIES as usize + 1) * (round + 1);
+            stage.settle("collectives", || ended.lock().unwrap().len() == total);
+        }
     }
 }
 
@@ -294,6 +377,47 @@ fn g3_a_member_that_gives_up_ends_the_collective_for_all() {
         stage.rest();
         let members = Members::world(stage.population(), 0..1).unwrap();
         Play::new(&stage, vec![(allreduce(WORLD, 4, 20), members)]).run(&mut stage);
+    }
+}
+
+#[test]
+fn r1_r4_a_member_that_gives_up_far_ahead_of_the_others_ends_each_collective_for_all() {
+    const CALLS: usize = 100;
+    for (seed, early) in [(0, 0), (1, 3), (2, 128)] {
+        let mut stage = Stage::with(3, 1, 1, seed, Limits { early, ..LIMITS });
+        let members = Members::world(stage.population(), 0..1).unwrap();
+        let (ended, done) = ends();
+        let reason = |call: usize| 513 + (call / 40) as u16;
+        let (mut left, mut patience) = ([CALLS; 3], 100_000);
+        // One gives up all of them before anybody else begins the first.
+        for rank in [1, 0, 2] {
+            while left[rank] > 0 {
+                let (call, active) = (CALLS - left[rank], &mut stage.contexts[rank]);
+                let done = done(rank * CALLS + call).unwrap();
+                let started = if rank == 1 {
+                    active.abandon(WORLD, reason(call), done)
+                } else {
+                    let case = Case { what: Collective::Broadcast, ..allreduce(WORLD, 3, 1 + call % 9) };
+                    let (collect, _) = case.collect(active, rank as u32, done).unwrap();
+                    active.collect(collect)
+                };
+                match started {
+                    Ok(()) => left[rank] -= 1,
+                    Err(error) => assert_eq!(error, CollectError::Again),
+                }
+                patience -= 1;
+                assert!(patience > 0, "there is never room again");
+                (0..stage.random.below(20)).for_each(|_| stage.tick());
+            }
+        }
+        stage.settle("abandoned", || ended.lock().unwrap().len() == 3 * CALLS);
+        for (call, result) in results(ended) {
+            // Who begins a broadcast may be done with it before it hears.
+            let error = OperationError::Abandoned { rank: 1, reason: reason(call % CALLS) };
+            assert!(result == Err(error) || call < CALLS && result == Ok(()), "{call}: {result:?}");
+        }
+        stage.rest();
+        Play::new(&stage, vec![(allreduce(WORLD, 3, 20), members)]).run(&mut stage);
     }
 }
 

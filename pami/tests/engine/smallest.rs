@@ -9,8 +9,9 @@ use pami::collective::Collective;
 use pami::dispatch::LATER;
 use pami::geometry::Members;
 use pami::{
-    Active, Client, ClientBuilder, Completion, Done, Factor, Layout, Limits, Message, OnPart, OnReceived,
-    Part, Payload, Process, Receive, Received, Recipe, Region, Rights, Send, Shared, Split,
+    Active, Client, ClientBuilder, Completion, Done, Factor, Fetch, Fetched, Get, Layout, Limits, Message,
+    OnFetched, OnPart, OnReceived, Part, Payload, Process, Put, Receive, Received, Recipe, Region, Rights,
+    Rmw, Send, Shared, Split, Update, Width,
 };
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -56,6 +57,14 @@ struct Run {
     sums: Vec<Shared>,
     /// What processing should have added up to.
     added: Vec<u64>,
+    /// A word of each context for what others put there, and one for what they add up.
+    boards: Vec<Region>,
+    /// A word of each context for what it gets from others.
+    into: Vec<Shared>,
+    fetched: Call<Fetched>,
+    /// From each to each.
+    puts: [[u64; ALL]; ALL],
+    updates: [[u64; ALL]; ALL],
     started: Vec<(usize, usize)>,
     sent: [[u32; ALL]; ALL],
     kept: usize,
@@ -149,10 +158,17 @@ impl Run {
                 free(buffer);
             }
         });
+        let fetched = leak(move |_: &mut Active<Port>, fetched: Fetched| {
+            let mut book = book.lock().unwrap();
+            let operation = fetched.cookie;
+            if !book.open.remove(&operation) || fetched.result.is_err() {
+                book.wrong.push(format!("update {operation} ended twice or with {:?}", fetched.result));
+            }
+        });
         let sizes = (1 + random.below(2), 1 + random.below(2), 1 + random.below(2));
         book.lock().unwrap().kept = sizes.2;
-        // Slots for all that a member starts in whatever order it likes: those are its own limit, and it is told `Again`.
-        let limits = Limits { geometries: 3, in_flight: 8, early: random.below(3), domains: None };
+        let limits =
+            Limits { geometries: 3, in_flight: 1 + random.below(2), early: random.below(3), domains: None };
         let nodes = machine_of(NODES, 1);
         let mut clients: Vec<_> =
             nodes.iter().map(|node| build(node, book, received, sizes, limits)).collect();
@@ -165,14 +181,34 @@ impl Run {
         world.lock().moody = seed + 1;
         let mut regions = Vec::new();
         let mut sums = Vec::new();
+        let (mut boards, mut into) = (Vec::new(), Vec::new());
         for context in &mut contexts {
+            boards.push(context.register(filled(&[0; 16 * ALL]), Rights::all()).ok().unwrap());
+            into.push(filled(&[0; 8 * ALL]).share());
             let region = context.register(filled(&[0; 64]), Rights::all()).ok().unwrap();
             sums.push(region.memory().clone());
             regions.push(region);
         }
         let stage = Stage { clients, contexts, per_task: CONTEXTS.into(), world, random };
         let (started, sent, added, kept) = (Vec::new(), Default::default(), vec![0; ALL], sizes.2);
-        Self { stage, book, done, received, regions, sums, added, started, sent, kept }
+        let (puts, updates) = Default::default();
+        Self {
+            stage,
+            book,
+            done,
+            received,
+            regions,
+            sums,
+            added,
+            boards,
+            into,
+            fetched,
+            puts,
+            updates,
+            started,
+            sent,
+            kept,
+        }
     }
 
     fn open(&mut self, from: usize, to: usize) -> usize {
@@ -192,10 +228,12 @@ impl Run {
 
     fn start(&mut self) {
         let (from, to) = (self.stage.random.below(ALL), self.stage.random.below(ALL));
-        match self.stage.random.below(6) {
+        match self.stage.random.below(8) {
             0..3 => self.send(from, to),
             3 => self.fence(from, to),
             4 => self.process(from, to),
+            5 => self.one_sided(from, to),
+            6 => self.update(from, to),
             _ => _ = self.accept(from, 1),
         }
     }
@@ -231,6 +269,52 @@ impl Run {
         }
         if !sent || !wants {
             self.refused(remote);
+        }
+    }
+
+    /// Puts the next number into the origin's word at the target, or gets it.
+    fn one_sided(&mut self, from: usize, to: usize) {
+        let operation = self.open(from, to);
+        let (target, region) = (self.stage.contexts[to].endpoint(), self.boards[to].handle());
+        let (offset, done) = (8 * from as u32, self.done(operation));
+        let contiguous = || Layout::Contiguous;
+        let begun = if self.stage.random.below(2) == 0 {
+            let number = self.puts[from][to] + 1;
+            let put = Put {
+                target,
+                region,
+                offset,
+                layout: contiguous(),
+                payload: Payload::Buffer(filled(&number.to_ne_bytes()), 0..8),
+                payload_layout: contiguous(),
+                local_done: None,
+                remote_done: done,
+            };
+            let begun = self.stage.contexts[from].put(put).is_ok();
+            self.puts[from][to] += u64::from(begun);
+            begun
+        } else {
+            let (into, at) = (self.into[from].clone(), 8 * to as u32);
+            let into_layout = contiguous();
+            let get =
+                Get { target, region, offset, layout: contiguous(), into, at, into_layout, len: 8, done };
+            self.stage.contexts[from].get(get).is_ok()
+        };
+        if !begun {
+            self.refused(operation);
+        }
+    }
+
+    fn update(&mut self, from: usize, to: usize) {
+        let operation = self.open(from, to);
+        let (target, region) = (self.stage.contexts[to].endpoint(), self.boards[to].handle());
+        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+        let done = Some(OnFetched { call: self.fetched, cookie: operation });
+        let fetch = Fetch { target, region, offset: 8 * (ALL + from) as u32, rmw, done };
+        if self.stage.contexts[from].fetch(fetch).is_ok() {
+            self.updates[from][to] += 1;
+        } else {
+            self.refused(operation);
         }
     }
 
@@ -378,6 +462,17 @@ impl Run {
         for (place, (sum, &expected)) in self.sums.iter().zip(&self.added).enumerate() {
             if words(sum) != [expected; 8] {
                 wrong.push(format!("{place}: {:?} instead of {expected}", words(sum)));
+            }
+        }
+        for (to, board) in self.boards.iter().enumerate() {
+            let (board, puts) = (words(board.memory()), self.puts.map(|puts| puts[to]));
+            let updates = self.updates.map(|updates| updates[to]);
+            if board[..ALL] != puts || board[ALL..] != updates {
+                wrong.push(format!("{to}: {board:?} instead of {puts:?} and {updates:?}"));
+            }
+            let got = words(&self.into[to]);
+            if got.iter().zip(&self.puts[to]).any(|(got, put)| got > put) {
+                wrong.push(format!("{to} got {got:?} of {:?}", self.puts[to]));
             }
         }
         if !play.is_over() {

@@ -98,8 +98,8 @@ fn g1_geometries_take_class_routes_and_give_them_back() {
     let population = stage.population();
     let some = Members::tasks(population, 0..1, &[4, 1, 2], vec![0; 3].leak()).unwrap();
     let even = Members::range(population, 0..1, 0, 3, 2).unwrap();
-    for _ in 0..20 {
-        let ids = [stage.create(3, some, None), stage.create(9, even, None)];
+    for round in 0..20 {
+        let ids = [stage.create(3 + 2 * round, some, None), stage.create(4 + 2 * round, even, None)];
         assert_eq!(tree(&stage, |tree| tree.routes()), 3);
         for (id, members) in ids.into_iter().zip([some, even]) {
             let play = |what| (case(id, what, 3, 40), members);
@@ -232,7 +232,7 @@ fn g3_calls_that_differ_fail_at_all_members_and_a_new_geometry_works() {
     let other = Case { algorithm: Some(Algorithm::Ring), ..case(id, Collective::Allreduce, 4, 9) };
     Play::new(&stage, vec![(other, members)]).run(&mut stage);
     destroy(&mut stage, id, &members);
-    let id = stage.create(1, members, None);
+    let id = stage.create(2, members, None);
     assert!(has_class_route(&stage, 0, id));
     assert!(allreduce(&mut stage, id, &members, |_| Operator::Sum).iter().all(Result::is_ok));
 }

@@ -29,7 +29,7 @@ on_both_architectures! {
         }
     }
 
-    fn a2_a_task_is_on_the_hart_with_its_number_and_place_on_every_node(arch) {
+    fn a1_a_task_is_on_the_hart_with_its_number_and_place_on_every_node(arch) {
         // The firmware of one architecture lets any hart boot; that must not show.
         let run = Run::new("harts").arch(arch).torus("4").topology("2x1x2").mode(Mode::Vn).timeout(DEADLINE);
         let outcome = run.run().unwrap();

@@ -37,6 +37,22 @@ on_both_architectures! {
         assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
     }
 
+    // Many tasks, so that their blocks are short. At full size on a hundred nodes.
+    fn g2_npb_is_sends_short_blocks_of_many_tasks_in_few_packets(arch) {
+        let (tasks, run) = match (tests::long(), arch) {
+            (true, _) => (100, Run::new("npb-is").torus("10x10").harts(1).memory(64)),
+            (false, Arch::Aarch64) => (64, Run::new("npb-is").torus("2x2x2").harts(8).mode(Mode::Vn)),
+            // The schedule is the same; one run of so many harts is enough.
+            (false, Arch::Riscv64) => return,
+        };
+        let outcome = run.arch(arch).timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        assert_eq!(count_lines(&outcome, "verified"), 11, "{}", outcome.explain());
+        let sent = outcome.nodes.iter().filter_map(|node| node.end()?.number::<u64>("sent")).sum::<u64>();
+        // One for each block would be 24 * (tasks - 1) of each task.
+        assert!(sent <= 200 * tasks, "{sent} packets");
+    }
+
     // Its exchanges go from all to all, so places change hands all the time.
     fn r3_npb_is_verifies_on_nodes_that_know_three_others_at_once(arch) {
         let run = Run::new("npb-is").arch(arch).torus("3x3").harts(1).peers(3).timeout(DEADLINE);

@@ -1,11 +1,18 @@
 //! Who computes is alive, who is dead is known to be (SPEC R-2).
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 use tests::{expect_clean, on_both_architectures};
-use xtask::run::Ending;
+use xtask::run::{Ending, NodeOutcome};
 use xtask::{Arch, KillWhen, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A death is known everywhere within the second, on a machine with nothing else to do. The first is a bound that no finding out
+/// by silence meets, which took ten seconds and more, however busy the machine is.
+const AT_ONCE: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(2)];
 
 /// Whether tests run at full size.
 fn long() -> bool {
@@ -30,6 +37,49 @@ fn expect_death(outcome: &Outcome, dead: usize) {
     }
 }
 
+/// A debugger's line to an emulator: packets of the remote protocol, without looking at the answers.
+struct Debugger(TcpStream);
+
+impl Debugger {
+    /// To the one node of the run that waits for one, by the command that the run notes in `logs`.
+    fn attach(logs: &Path) -> Self {
+        loop {
+            let commands = std::fs::read_to_string(logs.join("commands.txt")).unwrap_or_default();
+            let port =
+                commands.split("tcp:127.0.0.1:").nth(1).and_then(|rest| rest.split_whitespace().next());
+            let port = port.and_then(|port| port.parse::<u16>().ok());
+            if let Some(line) = port.and_then(|port| TcpStream::connect(("127.0.0.1", port)).ok()) {
+                return Self(line);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn go_on(&mut self) {
+        // It acknowledges whatever was said.
+        self.0.write_all(b"+$c#63").unwrap();
+    }
+
+    /// Stops the node, and waits until it stands.
+    fn interrupt(&mut self) {
+        self.0.write_all(&[3]).unwrap();
+        let (mut said, mut bytes) = (Vec::new(), [0; 256]);
+        while !said.windows(2).any(|two| two == b"$T") {
+            let length = self.0.read(&mut bytes).unwrap();
+            assert!(length > 0, "the emulator has hung up on its debugger");
+            said.extend_from_slice(&bytes[..length]);
+        }
+    }
+}
+
+/// Node `suspect`, and nobody else, was suspected.
+#[track_caller]
+fn expect_suspect(outcome: &Outcome, suspect: usize) {
+    let suspected = |&(_, node): &(usize, &NodeOutcome)| node.suspicions > 0;
+    let all: Vec<_> = outcome.nodes.iter().enumerate().filter(suspected).map(|(rank, _)| rank).collect();
+    assert_eq!(all, [suspect], "{}", outcome.explain());
+}
+
 /// A run of `job`, in which a node dies when some node has said `words`.
 fn dies(arch: Arch, job: &str, args: &[&str], dead: u32, words: &str) -> Outcome {
     let run = Run::new(job).arch(arch).torus("2x2").harts(1).args(args.iter().copied()).timeout(DEADLINE);
@@ -52,9 +102,15 @@ on_both_architectures! {
         }
     }
 
-    fn r2_the_death_of_a_node_is_named_by_all_whatever_they_wait_for(arch) {
-        for wait in ["message", "fence", "barrier"] {
-            dies(arch, "alive", &["--seconds", "3600", "--wait", wait], 0, "computes for");
+    fn r2_the_death_of_a_node_is_named_by_all_at_once_whatever_they_wait_for(arch) {
+        // A message, an operation, a barrier, an MPI_Recv, a collective, a lock.
+        for wait in ["message", "fence", "barrier", "recv", "sum", "lock"] {
+            let outcome = dies(arch, "alive", &["--seconds", "3600", "--wait", wait], 0, "computes for");
+            let killed = outcome.harmed.unwrap();
+            for (rank, node) in outcome.nodes.iter().enumerate().skip(1) {
+                let took = node.ended.unwrap() - killed;
+                assert!(took < AT_ONCE[usize::from(long())], "{wait}: node {rank} took {took:?}");
+            }
         }
         // Nobody sends anything at all.
         let run = Run::new("idle").arch(arch).torus("2x2").args(["--seconds", "3600"]).timeout(DEADLINE);
@@ -104,6 +160,26 @@ on_both_architectures! {
         assert!(outcome.nodes.iter().all(|node| node.suspicions == 0), "{}", outcome.explain());
     }
 
+    fn r2_a_node_held_in_a_debugger_does_not_end_the_run(arch) {
+        let logs = tempfile::tempdir().unwrap();
+        let (folder, length) = (logs.path().to_owned(), Duration::from_secs(seconds(14, 45)));
+        let run = Run::new("alive").arch(arch).torus("2").harts(1).args(["--seconds", "5"]).timeout(DEADLINE);
+        let run = run.logs(&folder).gdb(1);
+        let debugger = std::thread::spawn(move || {
+            let mut debugger = Debugger::attach(&folder);
+            debugger.go_on();
+            // Wherever it is by then, the other one waits for it.
+            std::thread::sleep(Duration::from_secs(3));
+            debugger.interrupt();
+            std::thread::sleep(length);
+            debugger.go_on();
+            debugger
+        });
+        let outcome = run.run().unwrap();
+        debugger.join().unwrap();
+        expect_clean(&outcome);
+    }
+
     fn r2_a_node_that_was_paused_goes_on_as_if_nothing_was(arch) {
         // Longer than any silence that was ever taken for death, if it is to be that long.
         let length = Duration::from_secs(seconds(3, 45));
@@ -118,5 +194,30 @@ on_both_architectures! {
             let outcome = run.pause_node_at(2, length, KillWhen::After(Duration::from_millis(200))).run().unwrap();
             outcome.expect_success();
         }
+    }
+    fn r2_a_kernel_that_takes_no_interrupts_is_suspected_and_then_dead(arch) {
+        // One hart of two: the other one answers for nobody but itself.
+        let run = Run::new("faults").arch(arch).torus("2").harts(2).args(["hang", "0"]).timeout(DEADLINE);
+        let outcome = run.silence(Duration::from_secs(12)).run().unwrap();
+        expect_suspect(&outcome, 1);
+        expect_death(&outcome, 1);
+        assert!(outcome.failures().any(|failure| failure == "node 1 is dead: it gave no sign of life for 12 s"));
+        assert_eq!(outcome.nodes[0].suspicions, 0, "{}", outcome.explain());
+        assert!(outcome.nodes[0].questions > 0, "it was never asked, and is not suspected for that");
+    }
+
+    fn r2_a_kernel_whose_task_computes_is_not_suspected(arch) {
+        let run = Run::new("alive").arch(arch).torus("2").harts(2).timeout(DEADLINE);
+        let outcome = run.args(["--seconds", "20"]).silence(Duration::from_secs(12)).run().unwrap();
+        expect_clean(&outcome);
+        assert!(outcome.nodes[0].questions > 0, "node 0 was never asked");
+        assert_eq!(outcome.nodes[0].suspicions, 0, "{}", outcome.explain());
+    }
+
+    fn n9_nobody_is_asked_while_all_compute(arch) {
+        let run = Run::new("alive").arch(arch).torus("2").harts(1).timeout(DEADLINE);
+        let outcome = run.args(["--seconds", "10", "--all"]).run().unwrap();
+        expect_clean(&outcome);
+        assert!(outcome.nodes.iter().all(|node| node.questions == 0), "{}", outcome.explain());
     }
 }

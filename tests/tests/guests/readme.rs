@@ -18,11 +18,31 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     text.split(fence.as_str()).skip(1).filter_map(block).collect()
 }
 
+fn job(name: &str) -> String {
+    std::fs::read_to_string(root().join("kernel/examples").join(name)).expect("the job")
+}
+
 #[test]
 fn p12_the_readmes_first_code_is_the_job() {
     let text = readme();
-    let job = std::fs::read_to_string(root().join("kernel/examples/hello.rs")).expect("the job");
-    assert_eq!(blocks(&text, "rust").first(), Some(&job.as_str()));
+    assert_eq!(blocks(&text, "rust").first(), Some(&job("hello.rs").as_str()));
+}
+
+/// What is shown is what is compiled and run, to the letter: `hello` or a function of `snippets`, whose run is among the
+/// README's commands.
+#[test]
+fn x1_every_rust_snippet_is_compiled_and_run_as_it_stands() {
+    let jobs = [job("hello.rs"), job("snippets.rs")];
+    let mut snippets = 0;
+    for file in ["README.md", "pami/modules/mpi/README.md", "pami/modules/armci/README.md"] {
+        let text = std::fs::read_to_string(root().join(file)).expect("a README");
+        for snippet in blocks(&text, "rust") {
+            assert!(jobs.iter().any(|job| job.contains(snippet)), "{file}: in no job:\n{snippet}");
+            snippets += 1;
+        }
+    }
+    assert!(snippets >= 4);
+    assert!(commands(&readme()).iter().any(|command| command.contains("qemu snippets")));
 }
 
 /// The README's commands, but the one that runs this test.
@@ -35,7 +55,9 @@ fn commands(text: &str) -> Vec<&str> {
 
 fn works(command: &str) {
     let mut words = command.split_whitespace();
-    let output = Command::new(words.next().expect("a word")).args(words).current_dir(root()).output();
+    // The images that a user boots, one for each job: not the suite's one of all.
+    let mut process = Command::new(words.next().expect("a word"));
+    let output = process.args(words).current_dir(root()).env_remove(xtask::firmware::ONE_IMAGE).output();
     let output = output.expect("a command that starts");
     let said =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();

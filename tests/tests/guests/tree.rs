@@ -100,6 +100,9 @@ on_both_architectures! {
         let outcome = job(arch, "2").tree(false).run().unwrap();
         assert!(outcome.fabric.tree.is_none());
         assert_eq!(count_lines(&outcome, "leave --no-tree out"), 2, "{}", outcome.explain());
+    }
+
+    fn n4_a_node_told_of_a_tree_without_a_card_for_it_is_refused_by_what_it_lacks(arch) {
         let lone = Run::new("hello").arch(arch).torus("1").harts(1).tree(false).timeout(DEADLINE);
         let outcome = lone.bootargs_override(0, "node=0 torus=1 tree=1 job=hello").run().unwrap();
         expect_report(&outcome, 0, 69, &["second network card"]);

@@ -232,6 +232,7 @@ impl EventLoop {
 fn with_tree(mut statistics: Statistics, tree: Option<&TreeSwitch<UnixStream>>) -> Statistics {
     if let Some(tree) = tree {
         statistics.complaints.extend_from_slice(tree.complaints());
+        statistics.looks += tree.looks();
         statistics.tree = Some(tree.statistics());
     }
     statistics

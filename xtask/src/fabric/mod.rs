@@ -212,6 +212,17 @@ impl FabricHandle {
         self.ask(Command::Statistics).unwrap_or_else(gone)
     }
 
+    /// Packets that each node has sent, and that it was given, on torus and tree together.
+    pub fn traffic(&self) -> Vec<(u64, u64)> {
+        let Statistics { nodes, tree, .. } = self.statistics();
+        let of_tree = tree.map(|tree| tree.nodes).unwrap_or_default();
+        let of_tree = of_tree.iter().map(|node| (node.injected.packets, node.delivered.packets));
+        let of_tree = of_tree.chain(std::iter::repeat((0, 0)));
+        let both = nodes.iter().zip(of_tree);
+        both.map(|(node, (sent, given))| (node.injected.packets + sent, node.delivered.packets + given))
+            .collect()
+    }
+
     /// A text for people on why a run hangs: per node, what its queues and its stream hold.
     pub fn state_dump(&self) -> String {
         self.ask(Command::Dump).unwrap_or_else(|| "the fabric's thread has ended\n".into())

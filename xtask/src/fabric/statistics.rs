@@ -92,8 +92,10 @@ pub struct NodeStatistics {
 pub struct Statistics {
     /// Steps of the torus in which a packet moved.
     pub steps: u64,
-    /// Times the fabric looked at all nodes; at rest, none.
+    /// Times the fabric looked whether there is something to do; at rest, none.
     pub rounds: u64,
+    /// Looks at a node, in all rounds and on both networks: only at those for which something has changed.
+    pub looks: u64,
     /// By rank.
     pub nodes: Vec<NodeStatistics>,
     /// The faults that were asked for, in words that say them again; `None` if none were.

@@ -10,6 +10,7 @@ use super::stream::FrameStream;
 use super::torus::{Packet, Torus};
 use super::{Config, Fate};
 use pami::topology::TorusShape;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -54,6 +55,14 @@ pub struct Switch<S, W: Write> {
     /// The first Go.
     started_at: Option<Duration>,
     rounds: u64,
+    /// Nodes to look at: something has changed for them. Nothing new comes of the others.
+    awake: BTreeSet<u32>,
+    /// Of these, those for which something changed in this round.
+    stirred: BTreeSet<u32>,
+    /// Nodes before which packets are held back.
+    holding: BTreeSet<u32>,
+    /// Looks at a node.
+    looks: u64,
     capture: Option<Capture<W>>,
     /// Why the capture ended early.
     capture_fault: Option<io::Error>,
@@ -87,6 +96,10 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             departed: Vec::new(),
             started_at: None,
             rounds: 0,
+            awake: BTreeSet::new(),
+            stirred: BTreeSet::new(),
+            holding: BTreeSet::new(),
+            looks: 0,
             capture,
             capture_fault: None,
             complaints: Vec::new(),
@@ -94,9 +107,10 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     }
 
     /// Attaches the stream of `node`.
-    pub fn connect(&mut self, node: u32, stream: S) {
-        if let Some(node) = self.nodes.get_mut(node as usize) {
+    pub fn connect(&mut self, rank: u32, stream: S) {
+        if let Some(node) = self.nodes.get_mut(rank as usize) {
             node.stream = Some(FrameStream::new(stream));
+            self.awake.insert(rank);
         }
     }
 
@@ -104,6 +118,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     pub fn ready(&mut self, node: usize, readable: bool, writable: bool) {
         if let Some(stream) = self.nodes.get_mut(node).and_then(|node| node.stream.as_mut()) {
             stream.ready(readable, writable);
+            self.awake.insert(node as u32);
         }
     }
 
@@ -121,6 +136,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     pub fn announce(&mut self, node: u32, fate: Fate) {
         if self.gone.iter().all(|&(other, _)| other != node) {
             self.gone.push((node, fate));
+            self.awake.extend(0..self.shape.nodes());
         }
     }
 
@@ -135,20 +151,21 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     pub fn exchange(&mut self, now: Duration) -> bool {
         self.rounds += 1;
         self.set_links(now);
+        self.awake.extend(&self.holding);
         let mut changed = false;
-        for node in self.nodes.iter_mut().filter_map(|node| node.stream.as_mut()) {
-            changed |= node.fill();
+        for &rank in &self.awake {
+            let Some(stream) = &mut self.nodes[rank as usize].stream else { continue };
+            if stream.fill() {
+                changed = true;
+                self.stirred.insert(rank);
+            }
         }
         // Ends: each turn takes from finite input buffers or moves packets towards finite output buffers.
         loop {
-            let mut moved = false;
-            for rank in 0..self.shape.nodes() {
-                moved |= self.take_in(rank);
-            }
+            let mut moved = self.each_awake(Self::take_in);
             moved |= self.torus.step() > 0;
-            for rank in 0..self.shape.nodes() {
-                moved |= self.give_out(rank, now);
-            }
+            self.awake.append(&mut self.torus.take_stirred());
+            moved |= self.each_awake(|switch, rank| switch.give_out(rank, now));
             changed |= moved;
             if !moved {
                 if self.muster.started() {
@@ -159,14 +176,27 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         }
     }
 
+    /// Does `what` at each node to look at; returns whether anything changed.
+    fn each_awake(&mut self, mut what: impl FnMut(&mut Self, u32) -> bool) -> bool {
+        let mut changed = false;
+        let mut next = 0;
+        // It may wake others.
+        while let Some(&rank) = self.awake.range(next..).next() {
+            next = rank + 1;
+            self.looks += 1;
+            if what(self, rank) {
+                changed = true;
+                self.stirred.insert(rank);
+            }
+        }
+        changed
+    }
+
     /// When a packet that was held back can be given to its node.
     pub fn due(&self) -> Option<Duration> {
         let mishaps = self.mishaps.as_ref()?;
-        (0..)
-            .zip(&self.nodes)
-            .filter(|(_, node)| node.takes())
-            .filter_map(|(rank, _)| mishaps.due(rank))
-            .min()
+        let takes = |&&rank: &&u32| self.nodes[rank as usize].takes();
+        self.holding.iter().filter(takes).filter_map(|&rank| mishaps.due(rank)).min()
     }
 
     /// Takes links down and up as their times come.
@@ -184,16 +214,22 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     /// to `retire`.
     pub fn deliver(&mut self, mut retire: impl FnMut(S)) -> bool {
         let mut changed = false;
-        for (rank, node) in (0..).zip(&mut self.nodes) {
+        for rank in std::mem::take(&mut self.awake) {
+            let node = &mut self.nodes[rank as usize];
             let Some(stream) = &mut node.stream else { continue };
-            changed |= stream.flush();
+            let mut stirred = stream.flush();
             if let Some(why) = stream.ended() {
                 node.left = Some(why);
                 self.departed.push(rank);
                 node.stream.take().map(FrameStream::into_stream).map(&mut retire);
+                stirred = true;
+            }
+            if stirred {
                 changed = true;
+                self.stirred.insert(rank);
             }
         }
+        self.awake = std::mem::take(&mut self.stirred);
         changed
     }
 
@@ -260,7 +296,10 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         match answer {
             Answer::Wait => {}
             Answer::GoAgain => node.go = true,
-            Answer::GoToAll => self.nodes.iter_mut().for_each(|node| node.go = true),
+            Answer::GoToAll => {
+                self.nodes.iter_mut().for_each(|node| node.go = true);
+                self.awake.extend(0..self.shape.nodes());
+            }
             Answer::Refused(why) => {
                 node.dropped.control += 1;
                 self.complain(rank, || why);
@@ -300,6 +339,13 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
                 node.dropped.undelivered += 1;
             }
             given = true;
+        }
+        if let Some(mishaps) = &self.mishaps {
+            if mishaps.held(rank) > 0 {
+                self.holding.insert(rank);
+            } else {
+                self.holding.remove(&rank);
+            }
         }
         given
     }
@@ -377,6 +423,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             faults: self.fault_words.clone(),
             steps: self.torus.steps(),
             rounds: self.rounds,
+            looks: self.looks,
             nodes: self.nodes.iter().enumerate().zip(self.torus.counters()).map(node).collect(),
             complaints: self.complaints.clone(),
             tree: None,

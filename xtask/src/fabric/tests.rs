@@ -120,6 +120,31 @@ fn x4_go_is_given_once_all_nodes_have_said_hello() {
     });
 }
 
+/// Looks at nodes while two neighbours of a torus send each other `FRAMES` frames by turns.
+fn looks_while_two_talk(shape: &str, nodes: u32) -> u64 {
+    const FRAMES: u32 = 200;
+    let (fabric, _folder) = fabric(shape);
+    let mut nodes = started(&fabric, nodes);
+    let before = fabric.statistics().looks;
+    for number in 0..FRAMES {
+        let (origin, target) = (number % 2, 1 - number % 2);
+        nodes[origin as usize].send(&data(target, origin, number, 100));
+        assert_eq!(nodes[target as usize].receive(), data(target, origin, number, 100));
+    }
+    let looks = fabric.statistics().looks - before;
+    assert!(looks >= u64::from(FRAMES), "{looks} looks");
+    looks / u64::from(FRAMES)
+}
+
+#[test]
+fn x4_nodes_that_are_idle_cost_the_fabric_nothing() {
+    with_deadline(|| {
+        let [few, many] = [("2", 2), ("10x10", 100)].map(|(shape, nodes)| looks_while_two_talk(shape, nodes));
+        // How many rounds a frame takes is the scheduler's matter, but not how many nodes there are.
+        assert!(many <= 2 * few + 10, "{many} looks a frame among 100 nodes, {few} among 2");
+    });
+}
+
 #[test]
 fn x4_all_pairs_of_2x2x2_exchange_frames_in_order_and_the_capture_has_them() {
     const EACH: u32 = 40;

@@ -15,7 +15,7 @@
 //!   right ahead. If it stays in the ring it moves; if it leaves, it waits for a higher dimension, which
 //!   moves by induction: the highest only ejects. A line of a mesh has no cycle and needs no bubble.
 //! - *No one starves.* Traffic that stays in a ring could take each place as it comes free. A router
-//!   refused [`PATIENCE`] times queues for its ring's *reservation*; while it holds it, no other router
+//!   refused `PATIENCE` times queues for its ring's *reservation*; while it holds it, no other router
 //!   enters the ring. Packets in the ring still move, leave after at most half a turn, and so two places
 //!   come free, at the latest when the ring is empty.
 //!
@@ -24,7 +24,7 @@
 
 use super::statistics::Traffic;
 use pami::topology::{Direction, MAX_DIMENSIONS, TorusCoord, TorusShape};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::{self, Write as _};
 
 /// Links of a router.
@@ -110,6 +110,10 @@ pub struct Torus {
     room: usize,
     steps: u64,
     moves: Vec<Move>,
+    /// Routers with packets in their inputs.
+    busy: BTreeSet<usize>,
+    /// Nodes that can inject or take something that they could not before the last steps.
+    stirred: BTreeSet<u32>,
 }
 
 impl Torus {
@@ -132,6 +136,8 @@ impl Torus {
             room: room.max(LEAST_ROOM),
             steps: 0,
             moves: Vec::new(),
+            busy: BTreeSet::new(),
+            stirred: BTreeSet::new(),
         }
     }
 
@@ -174,11 +180,11 @@ impl Torus {
     pub fn step(&mut self) -> usize {
         let mut moves = std::mem::take(&mut self.moves);
         moves.clear();
-        for router in 0..self.routers.len() {
-            if self.routers[router].waiting > 0 {
-                self.choose(router, &mut moves);
-            }
+        let busy = std::mem::take(&mut self.busy);
+        for &router in &busy {
+            self.choose(router, &mut moves);
         }
+        self.busy = busy;
         for chosen in &moves {
             self.carry_out(chosen);
         }
@@ -186,6 +192,11 @@ impl Torus {
         self.moves = moves;
         self.steps += u64::from(moved > 0);
         moved
+    }
+
+    /// The nodes for which the steps since the last call made room, or that have something to take of them.
+    pub fn take_stirred(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.stirred)
     }
 
     /// Steps in which something moved.
@@ -286,6 +297,12 @@ impl Torus {
         let from = &mut self.routers[router];
         let Some((packet, _)) = from.inputs[input].pop_front() else { return };
         from.waiting -= 1;
+        if from.waiting == 0 {
+            self.busy.remove(&router);
+        }
+        if input == LOCAL || output == LOCAL {
+            self.stirred.insert(router as u32);
+        }
         from.turn[output] = ((input + 1) % PORTS) as u8;
         if output == LOCAL {
             from.ejection.push_back(packet);
@@ -316,6 +333,7 @@ impl Torus {
         let output = hop.map_or(LOCAL, Direction::index) as u8;
         self.routers[router].inputs[input].push_back((packet, output));
         self.routers[router].waiting += 1;
+        self.busy.insert(router);
     }
 }
 

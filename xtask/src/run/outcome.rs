@@ -1,7 +1,7 @@
 //! How a run went.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Folder;
 use crate::console::Status;
@@ -35,8 +35,12 @@ pub struct NodeOutcome {
     pub suspected: bool,
     /// See [`suspected`](Self::suspected).
     pub suspicions: u32,
+    /// How often it was asked whether it lives.
+    pub questions: u32,
     /// How its emulator ended.
     pub exit: Option<Exit>,
+    /// When its final status was heard.
+    pub ended: Option<Instant>,
     /// What went wrong with it, with its name.
     pub failure: Option<String>,
 }
@@ -73,6 +77,8 @@ pub struct Outcome {
     pub job_time: Option<Duration>,
     /// From when all had joined until the watch ended.
     pub waited: Option<Duration>,
+    /// When a node was first killed or cut off, if one was.
+    pub harmed: Option<Instant>,
     /// What was asked for and did not take place.
     pub remarks: Vec<String>,
     /// The state of all nodes when it failed.

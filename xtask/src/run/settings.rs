@@ -119,7 +119,7 @@ impl Run {
     }
 
     /// How the harts make up a node: sockets x cores x threads, as in `2x2x2`, or sockets x clusters x cores x
-    /// threads; see [`HartTopology`].
+    /// threads; see [`HartTopology`](kernel::personality::HartTopology).
     pub fn topology(mut self, topology: impl Into<String>) -> Self {
         self.topology = Some(topology.into());
         self

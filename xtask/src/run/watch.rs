@@ -44,12 +44,16 @@ pub struct Watch<'a> {
     pub deadline: Option<Duration>,
     /// After how long without a sign of life a node counts as dead, if ever.
     pub silence: Option<Duration>,
+    /// Whether nodes may be asked whether they live.
+    pub asks: bool,
     /// Nodes to kill.
     pub kills: Vec<Kill>,
     /// Whether a node's failure leaves the others until the deadline.
     pub go_on: bool,
     /// When all had joined.
     pub joined: Option<Instant>,
+    /// When a node was first killed or cut off.
+    pub harmed: Option<Instant>,
     /// When the last one told its final status.
     pub ended: Option<Instant>,
 }
@@ -65,7 +69,7 @@ impl Watch<'_> {
             poll.registry().register(console, Token(rank), Interest::READABLE)?;
         }
         let mut failed: Option<Instant> = None;
-        let mut life = Life::new(self.nodes.len(), self.silence);
+        let mut life = Life::new(self.nodes.len(), self.silence, self.asks);
         let mut paused = Vec::new();
         loop {
             let tick = TICKS[usize::from(self.joined.is_some())];
@@ -94,7 +98,7 @@ impl Watch<'_> {
                 }
             }
             // What this tool slept through nobody is to pay for.
-            let absence = life.feel(&mut self.nodes, self.voice)?;
+            let absence = life.feel(&mut self.nodes, self.fabric, self.voice)?;
             self.deadline = self.deadline.map(|deadline| deadline.saturating_add(absence));
             life.look(&mut self.nodes, self.fabric)?;
             self.show();
@@ -144,6 +148,7 @@ impl Watch<'_> {
             }
             if !had_ended && node.outcome.end().is_some() {
                 self.ended = Some(Instant::now());
+                node.outcome.ended = self.ended;
             }
         }
         Ok(())
@@ -165,6 +170,9 @@ impl Watch<'_> {
         });
         for (rank, harm) in due {
             let Some(node) = self.nodes.get_mut(rank as usize) else { continue };
+            if matches!(harm, Harm::Kill | Harm::Cut) {
+                self.harmed.get_or_insert_with(Instant::now);
+            }
             match harm {
                 Harm::Kill => node.guest.kill()?,
                 Harm::Cut => self.fabric.cut(rank),

@@ -1,13 +1,12 @@
 //! One node under watch: what its console says is decoded, kept, written down and judged.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::Folder;
 use super::outcome::NodeOutcome;
+use super::record::Record;
 use crate::console::{Deframer, Frame};
 use crate::log::{self, Decoder, LogLine};
 use crate::node::{Exit, Guest};
@@ -56,32 +55,28 @@ pub struct Watched {
     pub silent: bool,
     /// Whether it was given up, and killed.
     pub lost: bool,
+    /// Bytes that it has said.
+    pub heard: u64,
     deframer: Deframer,
-    log: BufWriter<File>,
-    raw: BufWriter<File>,
-    log_path: std::path::PathBuf,
+    log: Record,
+    raw: Record,
     errors_path: std::path::PathBuf,
 }
 
 impl Watched {
     /// Begins to watch a guest.
     pub fn new(rank: u32, guest: Guest, folder: &Folder) -> Result<Self> {
-        let create = |ending: &str| {
-            let path = folder.node(rank, ending);
-            File::create(&path)
-                .map(BufWriter::new)
-                .with_context(|| format!("cannot write {}", path.display()))
-        };
+        let create = |ending: &str| Record::create(folder.node(rank, ending));
         Ok(Self {
             rank,
             guest,
             outcome: NodeOutcome::default(),
             silent: false,
             lost: false,
+            heard: 0,
             deframer: Deframer::default(),
             log: create("log")?,
             raw: create("raw")?,
-            log_path: folder.node(rank, "log"),
             errors_path: folder.node(rank, "qemu"),
         })
     }
@@ -95,7 +90,8 @@ impl Watched {
         } else {
             self.deframer.feed(bytes, |frame| frames.push(frame));
         }
-        self.raw.write_all(bytes)?;
+        self.heard += bytes.len() as u64;
+        self.raw.bytes(bytes);
         let mut said = Vec::new();
         for frame in frames {
             said.extend(self.take(frame, firmware)?);
@@ -110,25 +106,25 @@ impl Watched {
                     Some(firmware) => firmware.decoder.decode(self.rank, hart, &payload),
                     None => log::undecoded(self.rank, hart, &payload),
                 };
-                writeln!(self.log, "{}", line.plain())?;
+                self.log.line(format_args!("{}", line.plain()));
                 self.outcome.lines.push(line.clone());
                 Some(Said::Line(line))
             }
             Frame::Report { hart, text } => {
                 let text = firmware.map_or(text.clone(), |firmware| firmware.symbols.annotate(&text));
-                writeln!(self.log, "{}.{hart} REPORT {text}", self.rank)?;
+                self.log.line(format_args!("{}.{hart} REPORT {text}", self.rank));
                 // Reports matter most when little else works.
-                self.log.flush()?;
+                self.log.flush();
                 self.outcome.reports.push(text.clone());
                 Some(Said::Report { hart, text })
             }
             Frame::Status(status) => {
-                writeln!(self.log, "{}.{} STATUS {status}", self.rank, status.hart)?;
+                self.log.line(format_args!("{}.{} STATUS {status}", self.rank, status.hart));
                 self.outcome.statuses.push(status);
                 Some(Said::Status)
             }
             Frame::Firmware(text) => {
-                writeln!(self.log, "{}", text.trim_end())?;
+                self.log.line(format_args!("{}", text.trim_end()));
                 None
             }
         })
@@ -139,11 +135,19 @@ impl Watched {
         self.outcome.statuses.iter().any(|status| status.word == "up")
     }
 
-    /// Completes the files.
-    pub fn flush(&mut self) -> Result<()> {
-        self.log.flush()?;
-        self.raw.flush()?;
-        Ok(())
+    /// Whether its job has started, on a kernel that answers the question whether it lives.
+    pub fn answers(&self) -> bool {
+        let mut up = self.outcome.statuses.iter().filter(|status| status.word == "up");
+        up.any(|status| status.number("answers") == Some(1))
+    }
+
+    /// Completes the files. Returns what is not whole, and why.
+    pub fn complete(&mut self) -> impl Iterator<Item = String> {
+        let files = [&mut self.log, &mut self.raw];
+        files.into_iter().filter_map(|file| {
+            file.flush();
+            file.problem()
+        })
     }
 
     /// Looks whether it has ended, and judges it.
@@ -162,7 +166,7 @@ impl Watched {
     /// Says something of it that it cannot say itself, in its log too.
     pub fn note(&mut self, what: &str, voice: &Voice) -> Result<()> {
         let text = format!("node {} {what}", self.rank);
-        writeln!(self.log, "{text}")?;
+        self.log.line(format_args!("{text}"));
         voice.say(&text);
         Ok(())
     }
@@ -187,7 +191,7 @@ impl Watched {
         let node = format!("node {}", self.rank);
         let exit = self.outcome.exit;
         if let Some(first) = self.outcome.reports.first() {
-            return Some(format!("{node} reported: {first}; see {}", self.log_path.display()));
+            return Some(format!("{node} reported: {first}; see {}", self.log.path().display()));
         }
         if let Some(Exit::Signal(signal)) = exit {
             return Some(format!("{node} was killed by signal {signal}"));

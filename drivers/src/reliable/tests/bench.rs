@@ -5,7 +5,6 @@ use super::wire::{Faults, Lossy, Memory, Wire};
 use super::{Virtual, elapse, exempt, now};
 use crate::adapter::{Adapter, IN_FLIGHT, Lent, Outcome, RxBuffer};
 use crate::reliable::{LINK_BYTES, Reliable};
-use std::boxed::Box;
 use std::vec::Vec;
 
 pub const MTU: usize = 160;
@@ -22,8 +21,8 @@ pub struct Node {
     pub link: Reliable<Lossy, Virtual>,
     rank: u32,
     cookies: Vec<u16>,
-    /// By cookie.
-    in_flight: Vec<Option<Box<[u8]>>>,
+    /// By cookie. No boxes, which when moved would claim bytes that are lent.
+    in_flight: Vec<Option<Vec<u8>>>,
     pub orders: std::collections::VecDeque<Order>,
     /// By peer: packets sent, packets received.
     sent: Vec<u32>,
@@ -92,7 +91,7 @@ impl Node {
             moved = true;
             let cookie = self.cookies.pop().unwrap();
             let number = self.sent[to as usize];
-            let bytes: Box<[u8]> = exempt(|| content(self.rank, to, number, len).collect());
+            let bytes: Vec<u8> = exempt(|| content(self.rank, to, number, len).collect());
             // Header, inline and two lent pieces, any of them empty.
             let [header, inline] = [32, 24].map(|most| dice.below(most) as usize);
             let (header, rest) = bytes.split_at(header.min(len));

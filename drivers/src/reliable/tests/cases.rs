@@ -279,3 +279,15 @@ fn d8_silent_peers_leave_cookies_for_the_others() {
     }
     assert!(bench.nodes[0].dead.is_empty());
 }
+
+#[test]
+fn d8_a_new_peer_is_waited_for_as_long_as_the_others_take() {
+    // Each answer takes ten times as long as a peer is waited for of which nothing is known.
+    let mut bench = Bench::new(8, 1, Faults { latency: 100_000_000, ..Faults::NONE });
+    for peer in 1..8 {
+        bench.order(0, peer, 1);
+        bench.run(10_000_000_000);
+    }
+    let again = bench.nodes[0].link.faults().reliability.retransmitted;
+    assert!(again <= 8, "{again} packets were sent again to seven peers, for nothing");
+}

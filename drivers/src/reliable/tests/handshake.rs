@@ -388,3 +388,19 @@ fn r3_all_orders_of_two_nodes_that_call_and_release_each_other() {
     let (releases, numbers) = if long() { (1, 3) } else { (1, 2) };
     check(Instance { packets: std::vec![std::vec![0, 1], std::vec![1, 0]], places: 1, releases, numbers });
 }
+
+/// Node 0 has a place and one packet for each of two others: it gives the first up for the second.
+#[test]
+fn r3_all_orders_of_a_node_whose_one_place_goes_from_one_peer_to_another() {
+    let packets = std::vec![std::vec![0, 1, 1], std::vec![0; 3], std::vec![0; 3]];
+    let (releases, numbers) = if long() { (1, 3) } else { (1, 2) };
+    check(Instance { packets, places: 1, releases, numbers });
+}
+
+/// Two nodes call a third, which has one place: one of them waits for it.
+#[test]
+fn r3_all_orders_of_two_nodes_that_call_a_third_with_one_place() {
+    let packets = std::vec![std::vec![0; 3], std::vec![1, 0, 0], std::vec![1, 0, 0]];
+    let (releases, numbers) = if long() { (1, 3) } else { (1, 2) };
+    check(Instance { packets, places: 1, releases, numbers });
+}

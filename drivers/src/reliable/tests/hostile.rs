@@ -38,7 +38,7 @@ fn frames() -> impl Strategy<Value = (Link, u32, Vec<u8>)> {
 proptest! {
     #[test]
     fn d9_a_lying_peer_breaks_nothing_and_keeps_no_buffer(
-        frames in proptest::collection::vec(frames(), 0..60), orders in 0usize..50
+        frames in proptest::collection::vec(frames(), 0..if cfg!(miri) { 10 } else { 60 }), orders in 0usize..50
     ) {
         let mut bench = Bench::new(2, 0, Faults::NONE);
         bench.order(0, 1, orders);
@@ -63,7 +63,7 @@ proptest! {
 
     #[test]
     fn d9_any_bytes_on_the_wire_are_counted_and_their_buffers_come_back(
-        frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..MTU), 1..100)
+        frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..MTU), 1..if cfg!(miri) { 10 } else { 100 })
     ) {
         let mut bench = Bench::new(2, 0, Faults::NONE);
         let count = frames.len() as u64;

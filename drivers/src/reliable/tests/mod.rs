@@ -4,6 +4,8 @@ mod bench;
 mod cases;
 mod dice;
 mod engine;
+// Tens of thousands of states, of code that has no `unsafe`.
+#[cfg(not(miri))]
 mod handshake;
 mod hostile;
 mod random;

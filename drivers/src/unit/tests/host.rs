@@ -50,7 +50,10 @@ impl<const TEST: usize> Host<TEST> {
     /// The adapter of `node` interrupts.
     pub fn interrupt(node: usize) {
         let board = &BOARDS[TEST];
-        board.signals.lock().unwrap().interrupted[node] = true;
+        // A node beyond has no harts here.
+        if let Some(interrupted) = board.signals.lock().unwrap().interrupted.get_mut(node) {
+            *interrupted = true;
+        }
         board.changed.notify_all();
     }
 }
@@ -113,6 +116,11 @@ impl Net {
         self.0.lock().unwrap()[node].packets.push_back(bytes.to_vec());
     }
 
+    /// Takes the next packet out of a node's inbox.
+    pub fn take(&self, node: usize) -> Option<Vec<u8>> {
+        self.0.lock().unwrap()[node].packets.pop_front()
+    }
+
     pub fn on_the_way(&self, node: usize) -> usize {
         self.0.lock().unwrap()[node].packets.len()
     }
@@ -137,6 +145,7 @@ pub struct FakeAdapter<const TEST: usize> {
     net: Net,
     node: usize,
     mtu: usize,
+    most: usize,
     queued: VecDeque<Queued>,
     buffers: Vec<&'static mut [u8]>,
     sent_armed: bool,
@@ -152,10 +161,16 @@ impl<const TEST: usize> FakeAdapter<TEST> {
             net: net.clone(),
             node,
             mtu,
+            most: usize::MAX,
             queued: VecDeque::new(),
             buffers: buffers.collect(),
             sent_armed: false,
         }
+    }
+
+    /// It lets at most so many nodes have something under way at once.
+    pub fn with_most_peers(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 }
 
@@ -165,6 +180,10 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
 
     fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    fn most_peers(&self) -> usize {
+        self.most
     }
 
     fn has_room(&self) -> bool {

@@ -5,7 +5,7 @@ use crate::unit::WINDOW;
 use pami::packet::Header;
 use zerocopy::IntoBytes;
 
-fn packet(envelope: &Envelope, header: &[u8], data: &[u8]) -> Vec<u8> {
+pub(super) fn packet(envelope: &Envelope, header: &[u8], data: &[u8]) -> Vec<u8> {
     [Header::new(envelope, header.len() as u16, data.len() as u16).as_bytes(), header, data].concat()
 }
 

@@ -1,8 +1,10 @@
 //! Message units of several nodes in one process.
 
+mod askers;
 mod card;
 mod host;
 mod hostile;
+mod joining;
 mod one_sided;
 mod quiet;
 mod regions;

@@ -8,13 +8,21 @@ use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup}
 use arm_gic::{IntId, Trigger};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use drivers::irq::gic::{Gic, IrqError};
 use spin::Mutex;
 
 static GIC: Mutex<Option<Gic>> = Mutex::new(None);
 /// The adapters' interrupts; 0 is none.
 static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
+/// Whether they are routed to a hart. Changes under the controller's lock.
+static ADAPTERS_ON: AtomicBool = AtomicBool::new(false);
+/// The console line's interrupt; 0 is none.
+static LINE: AtomicU32 = AtomicU32::new(0);
+/// Its priority. All others have 0x80, which a mask of 0x80 keeps away: it lets what is more urgent through.
+const URGENT: u8 = 0x40;
+const ONLY_URGENT: u8 = 0x80;
+const ALL: u8 = 0xff;
 /// The software-generated interrupt by which harts wake each other.
 const WAKEUP: IntId = IntId::sgi(0);
 /// Bytes of a redistributor's registers without the frames of a GICv4.
@@ -57,7 +65,7 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
         let gic = gic.as_mut().ok_or("it is not started")?;
         gic.start_hart(id, &[WAKEUP, IntId::ppi(timer)]).map_err(words)?;
     }
-    GicCpuInterface::set_priority_mask(0xff);
+    GicCpuInterface::set_priority_mask(ALL);
     GicCpuInterface::enable_group1(true);
     instruction_barrier();
     Ok(())
@@ -109,8 +117,59 @@ pub(crate) fn route_adapters(hart: Option<usize>) {
     if let Some(gic) = GIC.lock().as_mut() {
         let all = NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed)));
         // `add_adapter_interrupt` has shown that the interrupts are there.
-        let _ = gic.route(all, target);
+        ADAPTERS_ON.store(target.is_some(), Ordering::Relaxed);
+        let _ = gic.route(all, target, shared(LINE.load(Ordering::Relaxed)).into_iter());
     }
+}
+
+/// The console line's interrupt is the one that is taken from now on, by the hart that it is [routed](route_line) to.
+pub(crate) fn take_line(interrupt: Interrupt) -> Result<(), &'static str> {
+    let id = shared(interrupt.number).ok_or("it is no shared interrupt")?;
+    let trigger = if interrupt.edge { Trigger::Edge } else { Trigger::Level };
+    {
+        let mut gic = GIC.lock();
+        let gic = gic.as_mut().ok_or("the controller is not started")?;
+        gic.set_trigger(id, trigger).map_err(words)?;
+        gic.set_priority(id, URGENT).map_err(words)?;
+    }
+    LINE.store(interrupt.number, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Routes the console line's interrupt to `hart`.
+pub(crate) fn route_line(hart: usize) {
+    let target = node::machine().and_then(|machine| machine.harts.get(hart)).map(|hart| hart.id);
+    if let Some(gic) = GIC.lock().as_mut() {
+        let line = shared(LINE.load(Ordering::Relaxed)).into_iter();
+        let others = NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed)));
+        let others = others.filter(|_| ADAPTERS_ON.load(Ordering::Relaxed));
+        // `take_line` has shown that the interrupt is there.
+        let _ = gic.route(line, target, others);
+    }
+}
+
+/// This hart takes no interrupt, and any ends its sleep. Returns whether it took one.
+pub(crate) fn mask() -> bool {
+    let masked: u64;
+    // SAFETY: reads the masks and sets that of interrupts.
+    unsafe { asm!("mrs {}, daif", "msr daifset, #2", out(reg) masked, options(nostack, preserves_flags)) }
+    GicCpuInterface::set_priority_mask(ALL);
+    masked & IRQ_MASKED == 0
+}
+
+/// This hart takes the console line's interrupt, and no other.
+pub(crate) fn unmask() {
+    GicCpuInterface::set_priority_mask(ONLY_URGENT);
+    // SAFETY: clears the mask of interrupts: the vector for them saves all that it changes.
+    unsafe { asm!("isb", "msr daifclr, #2", options(nostack, preserves_flags)) }
+}
+
+/// The bit of DAIF that masks interrupts.
+const IRQ_MASKED: u64 = 1 << 7;
+
+/// The interrupt that this hart is to take.
+pub(crate) fn taken() -> Option<Claim> {
+    claim()
 }
 
 /// Interrupts `hart`.
@@ -135,6 +194,8 @@ pub(crate) fn claim() -> Option<Claim> {
     let number = u32::from(id);
     Some(if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
         Claim::Adapter(number)
+    } else if number == LINE.load(Ordering::Relaxed) {
+        Claim::Line(number)
     } else {
         Claim::Wakeup(number)
     })
@@ -142,7 +203,7 @@ pub(crate) fn claim() -> Option<Claim> {
 
 /// Ends what [`claim`] began.
 pub(crate) fn complete(claim: Claim) {
-    let (Claim::Adapter(number) | Claim::Wakeup(number)) = claim;
+    let (Claim::Adapter(number) | Claim::Line(number) | Claim::Wakeup(number)) = claim;
     let id = match number {
         ..FIRST_PRIVATE => Some(IntId::sgi(number)),
         FIRST_PRIVATE..FIRST_SHARED => Some(IntId::ppi(number - FIRST_PRIVATE)),

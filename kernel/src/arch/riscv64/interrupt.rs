@@ -4,10 +4,10 @@ use crate::arch::{self, ADAPTERS, Claim};
 use crate::node;
 use crate::tree::{Controller, Interrupt, Machine};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use drivers::irq::plic::Plic;
-use riscv::interrupt::Interrupt as Cause;
-use riscv::register::{sie, sip};
+use riscv::interrupt::{Interrupt as Cause, supervisor};
+use riscv::register::{sie, sip, sstatus};
 use spin::{Mutex, Once};
 
 /// The controller and the context that the adapters' interrupts are on for.
@@ -15,6 +15,12 @@ static PLIC: Once<Plic> = Once::new();
 static ROUTED: Mutex<Option<u32>> = Mutex::new(None);
 /// The adapters' interrupts; 0 is none.
 static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
+/// The console line's interrupt, 0 for none, and the hart whose context it is on for.
+static LINE: AtomicU32 = AtomicU32::new(0);
+static LINE_HART: AtomicUsize = AtomicUsize::new(0);
+/// The priorities of adapters' interrupts and of the console line's. A threshold lets what is above it through.
+const PRIORITY: u32 = 1;
+const URGENT: u32 = 2;
 /// Stands for what is not the PLIC's: wake-ups by other harts.
 const SOFTWARE: u32 = 0;
 
@@ -41,7 +47,7 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
     plic.start_context(hart.plic_context.ok_or("a hart has no context at the PLIC")?);
     super::set_timer(None);
     for cause in [Cause::SupervisorSoft, Cause::SupervisorTimer, Cause::SupervisorExternal] {
-        // SAFETY: interrupts stay masked as a whole, so none of these is ever taken.
+        // SAFETY: interrupts are masked as a whole, so none of these is taken; `unmask` turns them off before.
         unsafe { sie::enable(cause) }
     }
     Ok(())
@@ -63,12 +69,84 @@ pub(crate) fn route_adapters(hart: Option<usize>) {
     let target = hart.and_then(|hart| node::machine()?.harts.get(hart)?.plic_context);
     let mut routed = ROUTED.lock();
     if let Some(old) = routed.filter(|&old| Some(old) != target) {
-        numbers().for_each(|number| plic.enable(old, number, false));
+        numbers().for_each(|number| plic.enable(old, number, PRIORITY, false));
     }
     if let Some(new) = target {
-        numbers().for_each(|number| plic.enable(new, number, true));
+        numbers().for_each(|number| plic.enable(new, number, PRIORITY, true));
     }
     *routed = target;
+}
+
+/// The console line's interrupt is the one that is taken from now on, by the hart that it is [routed](route_line) to.
+pub(crate) fn take_line(interrupt: Interrupt) -> Result<(), &'static str> {
+    LINE.store(interrupt.number, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Routes the console line's interrupt to `hart`.
+pub(crate) fn route_line(hart: usize) {
+    let Some(mut plic) = PLIC.get().copied() else { return };
+    let context = |hart: usize| node::machine()?.harts.get(hart)?.plic_context;
+    let line = LINE.load(Ordering::Relaxed);
+    // The lock is that of all the enable words.
+    let _routed = ROUTED.lock();
+    let old = LINE_HART.swap(hart, Ordering::Relaxed);
+    if let Some(old) = context(old) {
+        plic.enable(old, line, URGENT, false);
+    }
+    if let Some(new) = context(hart) {
+        plic.enable(new, line, URGENT, true);
+    }
+}
+
+/// What ends a sleep and is never taken. (An external one is taken, if it is urgent.)
+const NEVER_TAKEN: [Cause; 2] = [Cause::SupervisorSoft, Cause::SupervisorTimer];
+
+/// This hart takes no interrupt, and any ends its sleep. Returns whether it took one.
+pub(crate) fn mask() -> bool {
+    let taken = sstatus::read().sie();
+    supervisor::disable();
+    for cause in NEVER_TAKEN {
+        // SAFETY: interrupts are masked as a whole.
+        unsafe { sie::enable(cause) }
+    }
+    set_threshold(0);
+    taken
+}
+
+/// This hart takes the console line's interrupt, and no other.
+pub(crate) fn unmask() {
+    set_threshold(PRIORITY);
+    for cause in NEVER_TAKEN {
+        sie::disable(cause);
+    }
+    // SAFETY: the vector for interrupts saves all that it changes, and those that nobody serves there are off.
+    unsafe { supervisor::enable() }
+}
+
+fn set_threshold(threshold: u32) {
+    if let Some((plic, context)) = PLIC.get().zip(here()) {
+        plic.set_threshold(context, threshold);
+        // It counts from here on.
+        super::io_barrier();
+    }
+}
+
+/// The interrupt that this hart is to take. What is pending but not taken stays so: it is to end the next sleep.
+pub(crate) fn taken() -> Option<Claim> {
+    let number = PLIC.get()?.claim(here()?)?;
+    super::io_barrier();
+    Some(claim_of(number))
+}
+
+fn claim_of(number: u32) -> Claim {
+    if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
+        Claim::Adapter(number)
+    } else if number == LINE.load(Ordering::Relaxed) {
+        Claim::Line(number)
+    } else {
+        Claim::Wakeup(number)
+    }
 }
 
 /// Interrupts `hart`.
@@ -93,19 +171,13 @@ pub(crate) fn claim() -> Option<Claim> {
     if !pending.sext() {
         return None;
     }
-    let number = PLIC.get()?.claim(here()?)?;
     // The interrupt is claimed before its device is served.
-    super::io_barrier();
-    Some(if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
-        Claim::Adapter(number)
-    } else {
-        Claim::Wakeup(number)
-    })
+    taken()
 }
 
 /// Ends what [`claim`] began.
 pub(crate) fn complete(claim: Claim) {
-    let (Claim::Adapter(number) | Claim::Wakeup(number)) = claim;
+    let (Claim::Adapter(number) | Claim::Line(number) | Claim::Wakeup(number)) = claim;
     if let Some((plic, context)) = PLIC.get().zip(here()).filter(|_| number != SOFTWARE) {
         // The device has taken its line back before it may interrupt again.
         super::io_barrier();

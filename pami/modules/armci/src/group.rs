@@ -80,7 +80,7 @@ impl<N: Node> Library<N> {
     }
 
     /// Makes a group of the tasks `first`, `first + stride` and so on, `count` of them. Collective over these, which name
-    /// the same `number` above 0 for it: no other group has it.
+    /// the same `number` above 0 for it, which no other group has or had.
     ///
     /// # Errors
     /// [`Error::Members`], [`Error::Geometry`], [`Error::Operation`]

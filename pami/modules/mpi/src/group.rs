@@ -1,6 +1,6 @@
 //! Groups: ordered sets of processes (the standard's chapter on groups, contexts, communicators).
 //!
-//! A group is a range of tasks or a list. Lists live in a [`pool`](crate::pool) that the library takes when it is set up:
+//! A group is a range of tasks or a list. Lists live in a pool that the library takes when it is set up:
 //! clones of a group share its list, and the last that is dropped gives it back. So `MPI_Group_free` is `drop`.
 
 use crate::error::{Error, Result};

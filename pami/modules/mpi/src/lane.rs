@@ -7,7 +7,7 @@ use crate::collective::Collectives;
 use crate::communicator::Communicators;
 use crate::error::{Error, Result};
 use crate::library::{Library, fill};
-use crate::message::{Handling, INTERNAL, Messages, Operation, Wanted};
+use crate::message::{Handling, Messages, Wanted};
 use crate::protocols::{Protocols, windows};
 use crate::request::{OWN, Requests, Slot};
 use crate::settings::Settings;
@@ -51,12 +51,6 @@ impl State {
     /// [`Error::Finalized`].
     pub(crate) fn window_protocols(&self) -> Result<&windows::Protocols> {
         self.protocols.as_ref().map(|protocols| &protocols.windows).ok_or(Error::Finalized)
-    }
-
-    /// Whether messages of a communicator are under way from or to here.
-    pub(crate) fn is_under_way(&self, communicator: u32) -> bool {
-        let of = |operation: &Operation| operation.communicator() & !INTERNAL == communicator;
-        self.requests.iter().any(|(_, slot)| slot.operation.as_ref().is_some_and(of))
     }
 
     /// Whether a message waits that is wanted.

@@ -1,7 +1,7 @@
 //! An instance of the library: init, finalize, and what it can be asked (the standard's chapter on environments).
 
 use crate::attribute::Attributes;
-use crate::communicator::{AGREEMENT_BYTES, Ids, SEEKERS};
+use crate::communicator::{AGREEMENT_BYTES, Ids, SEEKERS, SELF};
 use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::group::Lists;
@@ -136,7 +136,7 @@ impl<N: Node> Mpi<N> {
                 threads,
                 declared: Mutex::new(None),
                 client: Mutex::new(None),
-                ids: Mutex::new(Ids::default()),
+                ids: Mutex::new(Ids::from(SELF.0 + 1)),
                 proposals: Mutex::new(proposals),
                 shades: AtomicU32::new(0),
                 lists: Mutex::new(Lists::new(node, &settings)?),

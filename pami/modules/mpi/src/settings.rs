@@ -24,7 +24,7 @@ pub struct Settings {
     pub offers: usize,
     /// Requests that each context can have at a time. At most 32768.
     pub requests: u16,
-    /// Communicators at a time in each context, world and self among them. All contexts together have at most 4096.
+    /// Communicators at a time in each context, world and self among them.
     pub communicators: u16,
     /// Collectives in flight in each context.
     pub collectives: usize,

@@ -4,7 +4,7 @@ use super::early::may_come_late;
 use super::run::before;
 use super::slot::Taken;
 use super::wire::{CALLED, Label, Word};
-use super::{Engine, SHORT_LIMIT};
+use super::{Engine, GeometryId, SHORT_LIMIT};
 use crate::context::Active;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
@@ -127,6 +127,15 @@ impl<P: Port> Active<P> {
             }
             return;
         }
+        let entry = geometry.and_then(|index| engine.geometries[index].as_mut());
+        if let Some(entry) = entry.filter(|_| label.key.part & CALLED == 0) {
+            if entry.members.rank(origin).is_some() {
+                entry.doomed.add(label.key.sequence, error);
+            } else {
+                self.counters.strays += 1;
+            }
+            return;
+        }
         if !engine.keep(origin, Word::Abort, label, 0, &[]) {
             self.counters.strays += 1;
         }
@@ -166,9 +175,12 @@ impl<P: Port> Active<P> {
 }
 
 impl<P: Port> Engine<P> {
-    /// Whether the collective is one that was started here.
+    /// Whether the collective is one that was started here, or of a geometry that was destroyed here.
     fn is_past(&self, label: &Label) -> bool {
         let key = label.key;
+        if self.was_destroyed(GeometryId(key.geometry)) {
+            return true;
+        }
         let started = |slot: &super::Slot<P>| slot.key.is_of(key);
         let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
         key.part & CALLED == 0

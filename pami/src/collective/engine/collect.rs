@@ -6,7 +6,7 @@ use super::network::{Creation, Way};
 use super::parts::{self, Part, Parts};
 use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
 use super::wire::{CALLED, GATE, Key};
-use super::{Collect, CollectError, GeometryId, WINDOW};
+use super::{Collect, CollectError, Engine, GeometryId, WINDOW, limits};
 use crate::collective::catalogue::{ALIGNMENT, Metadata, Need};
 use crate::collective::cost::{self, COSTS};
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError, Tuning};
@@ -121,6 +121,22 @@ fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
         digest.add(call.in_place.into());
     }
     digest.value()
+}
+
+impl<P: Port> Engine<P> {
+    /// Most places that a collective may take.
+    fn limit(&self) -> usize {
+        self.slots.len() - limits::reserved(self.geometries.len(), 0)
+    }
+
+    /// Places that the geometry at this place of the table may take now: others keep theirs.
+    fn room_for(&self, index: usize) -> usize {
+        let flies =
+            |other: usize| self.slots.iter().flatten().any(|slot| usize::from(slot.geometry) == other);
+        let busy = (0..self.geometries.len()).filter(|&other| other != index && flies(other)).count();
+        let free = self.slots.len() - self.used;
+        free.saturating_sub(limits::reserved(self.geometries.len(), busy))
+    }
 }
 
 impl<P: Port> Active<P> {
@@ -278,11 +294,12 @@ impl<P: Port> Active<P> {
             }
         }
         // With a barrier in front, whether this one has one or not.
-        let (parts, limit) = (1 + checked.most, self.collectives.slots.len());
+        let (parts, limit) = (1 + checked.most, self.collectives.limit());
         if parts > limit {
             return Err(CollectError::InFlight { parts, limit });
         }
         let index = usize::from(checked.geometry);
+        let room = self.collectives.room_for(index);
         let Some(entry) = &mut self.collectives.geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
@@ -297,7 +314,7 @@ impl<P: Port> Active<P> {
             // There is a place for it.
             let _ = checked.parts.push(Part::whole(GATE, 0, call));
         }
-        if self.collectives.slots.iter().filter(|slot| slot.is_none()).count() < checked.parts.len() {
+        if room < checked.parts.len() {
             return Err(CollectError::Again);
         }
         let sequence = if called { collect.number } else { entry.number() };
@@ -354,7 +371,32 @@ impl<P: Port> Active<P> {
                 last = number;
             }
         }
+        if !called {
+            self.end_if_doomed(index, sequence);
+        }
         self.stir();
         Ok(last)
+    }
+
+    /// Ends a collective that was given up before it began here.
+    fn end_if_doomed(&mut self, index: usize, sequence: u32) {
+        let Engine { slots, geometries, .. } = &mut self.collectives;
+        let doomed = geometries[index].as_mut().and_then(|entry| entry.doomed.take(sequence));
+        let Some((error, told)) = doomed else { return };
+        let of_it = |slot: &&mut Slot<P>| {
+            usize::from(slot.geometry) == index
+                && slot.key.sequence == sequence
+                && slot.key.part & CALLED == 0
+        };
+        // One of its parts tells for all.
+        let mut told = told;
+        for slot in slots.iter_mut().flatten().filter(of_it) {
+            if told {
+                slot.end(error)
+            } else {
+                slot.fail(error)
+            }
+            told = true;
+        }
     }
 }

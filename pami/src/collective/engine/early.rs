@@ -244,11 +244,12 @@ impl EarlyMessages {
         if word == Word::Clear {
             return None;
         }
-        // A clear is asked for again.
-        let clear = |place: &EarlyPlace| place.as_ref().is_some_and(|early| early.word == Word::Clear);
-        let clear = self.places.iter().position(clear);
-        self.forgot |= clear.is_some();
-        clear
+        // A clear is asked for again, and a request comes again. An abort does not.
+        let comes_again =
+            |early: &Early| early.word == Word::Clear || word == Word::Abort && early.word == Word::Request;
+        let at = self.places.iter().position(|place| place.as_ref().is_some_and(comes_again))?;
+        self.forgot |= self.places[at].as_ref().is_some_and(|early| early.word == Word::Clear);
+        Some(at)
     }
 }
 

@@ -5,6 +5,7 @@
 //! has an entry of fixed size for it, whatever the number of members, if they are a range or a rectangle; lists are the
 //! caller's.
 
+use super::doomed::Doomed;
 use super::network::Way;
 use super::wire::Key;
 use super::{Collect, CollectError, Engine};
@@ -20,7 +21,8 @@ use crate::geometry::{Members, Population};
 use core::cell::Cell;
 use core::fmt;
 
-/// Number of a geometry, the same at all its members. No two that are in use at an endpoint have the same.
+/// Number of a geometry, the same at all its members. A number is used once: what is still under way of a geometry that was
+/// destroyed is told by it from what is of a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct GeometryId(pub u32);
 
@@ -54,6 +56,8 @@ pub enum GeometryError {
     },
     /// The number is that of a geometry in use here.
     Taken(GeometryId),
+    /// The number is that of a geometry which was destroyed here not long ago: messages of that may still come.
+    Used(GeometryId),
     /// This endpoint is not one of the members.
     NotMember,
     /// No geometry here has that number.
@@ -75,6 +79,13 @@ impl fmt::Display for GeometryError {
             Self::Again => f.write_str("too many collectives are in flight: advance, then try again"),
             Self::Full { limit } => write!(f, "the context has {limit} geometries: destroy one"),
             Self::Taken(id) => write!(f, "geometry {} is in use: take another number", id.0),
+            Self::Used(id) => {
+                write!(
+                    f,
+                    "geometry {} was destroyed, and messages of it may still come: take a new number",
+                    id.0
+                )
+            }
             Self::NotMember => f.write_str("this endpoint is not a member: only members create a geometry"),
             Self::Unknown(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
             Self::Busy(id) => write!(f, "collectives of geometry {} are in flight: wait for them", id.0),
@@ -103,6 +114,8 @@ pub(crate) struct Entry {
     pub(super) way: Way,
     /// The class route is not used any more.
     pub(super) forsaken: bool,
+    /// Those of its collectives to come that were given up.
+    pub(super) doomed: Doomed,
 }
 
 impl Entry {
@@ -131,6 +144,7 @@ impl Entry {
             crossings,
             way,
             forsaken: false,
+            doomed: Doomed::default(),
         })
     }
 
@@ -269,6 +283,11 @@ impl<P: Port> Engine<P> {
         }
     }
 
+    /// Whether the geometry is one of the last that were destroyed here.
+    pub(super) fn was_destroyed(&self, id: GeometryId) -> bool {
+        self.destroyed.contains(&id)
+    }
+
     pub(super) fn entry(&self, id: GeometryId) -> Option<(usize, &Entry)> {
         let mut entries = self.geometries.iter().enumerate();
         entries.find_map(|(index, entry)| Some((index, entry.as_ref().filter(|entry| entry.id == id)?)))
@@ -295,6 +314,9 @@ impl<P: Port> Active<P> {
         }
         if id == WORLD || self.collectives.entry(id).is_some() {
             return Err(GeometryError::Taken(id));
+        }
+        if self.collectives.was_destroyed(id) {
+            return Err(GeometryError::Used(id));
         }
         let full = GeometryError::Full { limit: self.collectives.geometries.len() };
         // The first place is the world's.
@@ -324,8 +346,8 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// Forgets a geometry here. Every member does so for itself, after its last collective of the geometry. Its number may
-    /// be used again when all have.
+    /// Forgets a geometry here. Every member does so for itself, after its last collective of the geometry. What comes of it
+    /// later is dropped.
     ///
     /// # Errors
     /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`]; [`GeometryError::Again`] while too many
@@ -345,6 +367,7 @@ impl<P: Port> Active<P> {
         }
         self.stir();
         self.collectives.geometries[index] = None;
+        self.collectives.destroyed.write(id);
         self.collectives.early.forget(|key: Key| key.geometry == id.0);
         Ok(())
     }

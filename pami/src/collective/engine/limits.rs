@@ -6,6 +6,16 @@ use crate::affinity::Domains;
 use crate::device::Port;
 use rings::shared::Shared;
 
+/// Geometries of a context, one and so many others, that always have room for a collective.
+pub const ALWAYS: usize = 15;
+/// Places of such a one: for the collective, and the barrier that may go in front.
+const PLACES: usize = 2;
+
+/// Places that one geometry leaves to others if a table has room for so many, and collectives of `busy` of them are in flight.
+pub(super) fn reserved(geometries: usize, busy: usize) -> usize {
+    PLACES * geometries.saturating_sub(1).min(ALWAYS).saturating_sub(busy)
+}
+
 /// What each context of a client has for collectives. Without it a client has none, and they take no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -13,6 +23,8 @@ pub struct Limits {
     pub geometries: usize,
     /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has: at
     /// most [`SERVERS`](super::SERVERS) and one. There is one place more than that, for the barrier that goes in front of some.
+    /// Besides, [`ALWAYS`] geometries have room for one collective that is not divided, whatever the others have in flight: so
+    /// members that start those of several geometries in different orders do not wait for each other in a circle (SPEC R-1).
     pub in_flight: usize,
     /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each; the same at all
     /// tasks. Each endpoint of the client has its share of them; what goes beyond is asked for first, which takes longer.
@@ -51,7 +63,7 @@ impl Limits {
 
     /// Collectives, and parts of them, that can be in flight.
     pub(crate) fn slots(&self) -> usize {
-        if self.in_flight == 0 { 0 } else { self.in_flight + 1 }
+        if self.in_flight == 0 { 0 } else { self.in_flight + 1 + reserved(self.geometries, 0) }
     }
 
     /// Places for what is known of other endpoints.

@@ -35,8 +35,8 @@
 //! for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared it, and its
 //! origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then asks. A request is
 //! repeated by its origin. So a collective waits for nothing but the begin of the same collective at other members, and never
-//! for another collective; the members of a geometry begin its collectives in one order, and what an application waits for
-//! otherwise comes in.
+//! for another collective; each geometry has room for one ([`Limits::in_flight`]); the members of a geometry begin its collectives in one order, and what an application waits for
+//! otherwise comes in. An abort that comes early is kept in the geometry's own place (`doomed`), which always has room.
 //!
 //! # Errors
 //!
@@ -49,6 +49,7 @@
 mod announce;
 mod arrive;
 mod collect;
+mod doomed;
 mod early;
 pub mod geometry;
 mod limits;
@@ -64,7 +65,7 @@ mod wire;
 
 pub use announce::{Announcement, OnAnnounced};
 pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
-pub use limits::{Limits, Memory};
+pub use limits::{ALWAYS, Limits, Memory};
 pub use parts::SERVERS;
 pub use request::{Collect, CollectError};
 
@@ -76,7 +77,7 @@ pub(crate) use slot::Slot;
 use crate::combine::CLASS_ROUTES;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
-use heapless::Vec;
+use heapless::{HistoryBuf, Vec};
 use rings::shared::Shared;
 
 /// Most bytes of data that a message carries before its receive is there, if a packet has room for them: packets of all
@@ -86,12 +87,17 @@ pub const SHORT_LIMIT: usize = 4096;
 pub const WINDOW: u32 = 8;
 /// A collective that has not moved for so long asks those that are to clear its data what they mean.
 pub const PATIENCE_NS: u64 = 500_000_000;
+/// Geometries that were destroyed of which late messages are known as such.
+const DESTROYED: usize = 64;
 
 /// The collectives of one context.
 pub(crate) struct Engine<P: Port> {
     pub(super) slots: &'static mut [Option<Slot<P>>],
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) early: EarlyMessages,
+    /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one that
+    /// has not.
+    pub(super) destroyed: HistoryBuf<GeometryId, DESTROYED>,
     /// What the members of a new geometry are told.
     pub(super) notes: Option<Shared>,
     /// Class routes of geometries that were destroyed; no more than a node can have.
@@ -114,6 +120,7 @@ impl<P: Port> Engine<P> {
             slots,
             geometries,
             early,
+            destroyed: HistoryBuf::new(),
             notes,
             leaving: Vec::new(),
             used: 0,

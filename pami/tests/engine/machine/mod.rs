@@ -87,6 +87,12 @@ pub fn machine_of(tasks: u32, per_node: u32) -> Vec<&'static TestNode> {
     (0..tasks).map(|task| &*Box::leak(Box::new(node(task)))).collect()
 }
 
+/// A task of a job of `tasks` of which no other is there: for what its own memory takes.
+pub fn node_among(tasks: u32) -> &'static TestNode {
+    let world: &World = Box::leak(Box::new(World::new(1, 1)));
+    Box::leak(Box::new(TestNode { task: 0, tasks, world, names: Mutex::default() }))
+}
+
 pub struct TestPort {
     world: &'static World,
     me: Endpoint,
@@ -106,7 +112,7 @@ impl Wake for NobodySleeps {
 
 impl TestPort {
     fn push_unless_refused(&mut self, path: Path, packet: Packet) -> Result<(), Full> {
-        if self.world.lock().refuses() { Err(Full) } else { self.push(path, packet) }
+        if self.world.lock().holds_back(self.me) { Err(Full) } else { self.push(path, packet) }
     }
 
     fn push(&mut self, path: Path, packet: Packet) -> Result<(), Full> {
@@ -188,7 +194,7 @@ impl Port for TestPort {
     ) -> Result<(), Full> {
         assert!(header.len() + len <= MTU, "pami asked for more than an MTU");
         let mut state = self.world.lock();
-        if state.refuses() || !state.has_room(self.me, path, envelope.target) {
+        if state.holds_back(self.me) || !state.has_room(self.me, path, envelope.target) {
             return Err(Full);
         }
         drop(state);
@@ -208,7 +214,7 @@ impl Port for TestPort {
         assert!(into.is_some() || (envelope.total == 0 && remote == RegionId::NONE));
         let into = into.map(|(memory, at)| (memory.clone(), at));
         let mut state = self.world.lock();
-        if state.refuses() {
+        if state.holds_back(self.me) {
             return Err(Full);
         }
         state.inject(self.me, Injected::get(node, *envelope, remote, into, last))

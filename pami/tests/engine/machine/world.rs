@@ -61,6 +61,8 @@ pub struct State {
     pub stepped: bool,
     /// Refuses packets now and then although there is room, as a unit on another hart that makes room may seem to. 0: never.
     pub moody: u64,
+    /// A task whose packets find no room.
+    pub muted: Option<u32>,
     pub seen: Vec<Seen>,
     /// Times that a unit was driven.
     pub drives: usize,
@@ -87,6 +89,7 @@ impl World {
             ended: BTreeSet::new(),
             stepped: false,
             moody: 0,
+            muted: None,
             seen: Vec::new(),
             drives: 0,
             now: 0,
@@ -193,6 +196,11 @@ impl State {
     }
 
     /// Whether the next packet is refused for no reason.
+    /// Whether a packet of `me` finds no room.
+    pub fn holds_back(&mut self, me: Endpoint) -> bool {
+        self.muted == Some(me.task()) || self.refuses()
+    }
+
     pub fn refuses(&mut self) -> bool {
         self.moody ^= self.moody << 13;
         self.moody ^= self.moody >> 7;

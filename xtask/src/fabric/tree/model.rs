@@ -1,6 +1,6 @@
 //! The routers and links of the tree as a pure, deterministic model: no time, no sockets (SPEC D-3, X-4).
 //!
-//! Each router keeps a [`Lane`] for each class route that runs through it: bounded input queues from its own node and
+//! Each router keeps a `Lane` for each class route that runs through it: bounded input queues from its own node and
 //! from the routers below, a place for what its ALU has put out, and bounded queues for what goes down and for its
 //! node. A [`step`](Tree::step) moves at most one packet over each link in each direction and one to each node; all
 //! moves of a step are chosen from the state at its beginning. Class routes that want the same link take turns. The ALU
@@ -18,6 +18,7 @@ use super::lane::{Input, Lane, OWN, Output, Packet};
 use crate::fabric::statistics::Traffic;
 use pami::combine::tree::CHILDREN;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Role, TreeShape};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -65,6 +66,10 @@ pub struct Tree {
     first_dead: Option<u32>,
     steps: u64,
     moves: Vec<Move>,
+    /// Routers to look at: something has changed in their lanes or behind their links.
+    busy: BTreeSet<u32>,
+    /// Nodes that can inject or take something that they could not before the last steps.
+    stirred: BTreeSet<u32>,
 }
 
 impl Tree {
@@ -80,6 +85,8 @@ impl Tree {
             first_dead: None,
             steps: 0,
             moves: Vec::new(),
+            busy: BTreeSet::new(),
+            stirred: BTreeSet::new(),
         };
         tree.lay(ClassRoute::WORLD, None, 0, &vec![Role::BOTH; nodes as usize]);
         tree
@@ -126,6 +133,7 @@ impl Tree {
         if let Some(lane) = self.lane_mut(node, route) {
             lane.inputs[OWN].push_back(packet);
         }
+        self.touch(node);
         self.run_alu(node, usize::from(route.id));
         Ok(())
     }
@@ -138,6 +146,7 @@ impl Tree {
     /// The next packet for `node` on `route`.
     pub fn eject(&mut self, node: u32, route: ClassRoute) -> Option<Arc<Packet>> {
         let packet = self.lane_mut(node, route)?.ejection.pop_front()?;
+        self.touch(node);
         self.routers[node as usize].counters.ejected.add(packet.frame_bytes());
         Some(packet)
     }
@@ -147,7 +156,9 @@ impl Tree {
         let Some(router) = self.routers.get_mut(node as usize) else { return };
         if !std::mem::replace(&mut router.dead, true) {
             self.deaths += 1;
-            self.run_alus();
+            self.touch_all();
+            let all = self.busy.clone();
+            self.run_alus(&all);
         }
     }
 
@@ -161,16 +172,41 @@ impl Tree {
     pub fn step(&mut self) -> usize {
         let mut moves = std::mem::take(&mut self.moves);
         moves.clear();
-        for router in 0..self.routers.len() {
-            self.choose(router, &mut moves);
+        let mut looked = std::mem::take(&mut self.busy);
+        for &router in &looked {
+            self.choose(router as usize, &mut moves);
         }
         for chosen in &moves {
             self.carry_out(chosen);
+            self.touch(chosen.router as u32);
         }
         let moved = moves.len();
         self.moves = moves;
         self.steps += u64::from(moved > 0);
-        moved + self.run_alus()
+        looked.extend(&self.busy);
+        moved + self.run_alus(&looked)
+    }
+
+    /// Something has changed at a router: it and those that it has links with may have something to do.
+    fn touch(&mut self, rank: u32) {
+        if self.deaths > 0 {
+            // What nobody will contribute any more is seen from afar.
+            return self.touch_all();
+        }
+        let shape = self.shape;
+        self.busy.insert(rank);
+        self.busy.extend(shape.parent(rank));
+        self.busy.extend((0..CHILDREN).filter_map(|side| shape.child(rank, side)));
+    }
+
+    /// Something has changed everywhere.
+    pub(super) fn touch_all(&mut self) {
+        self.busy.extend(0..self.routers.len() as u32);
+    }
+
+    /// The nodes for which the steps since the last call made room, or that have something to take of them.
+    pub fn take_stirred(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.stirred)
     }
 
     /// Steps in which something moved.
@@ -258,15 +294,16 @@ impl Tree {
             Output::Node => {
                 if let Some(packet) = lane.copy_down(output) {
                     lane.ejection.push_back(packet);
+                    self.stirred.insert(rank);
                 }
             }
         }
     }
 
-    /// Runs all ALUs once; returns how many put something out.
-    fn run_alus(&mut self) -> usize {
+    /// Runs the ALUs of these routers once; returns how many put something out.
+    fn run_alus(&mut self, routers: &BTreeSet<u32>) -> usize {
         let mut ran = 0;
-        for rank in 0..self.routers.len() as u32 {
+        for &rank in routers {
             for id in 0..CLASS_ROUTES {
                 ran += usize::from(self.run_alu(rank, id));
             }
@@ -305,6 +342,9 @@ impl Tree {
         } else {
             lane.up = Some(packet);
         }
+        // There may be a place more for what its node, or the routers below, have.
+        self.stirred.insert(rank);
+        self.touch(rank);
         true
     }
 

@@ -69,6 +69,7 @@ impl Tree {
             below.extend(children.filter_map(|side| self.shape.child(rank, side)));
         }
         members.sort_unstable_by_key(|&(rank, _)| rank);
+        self.touch_all();
         Some(Change { route, tag, members })
     }
 
@@ -106,5 +107,6 @@ impl Tree {
             }
             self.routers[rank as usize].lanes[id] = Some(Box::new(lane));
         }
+        self.touch_all();
     }
 }

@@ -11,6 +11,7 @@ use super::routes::Change;
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
 use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Status};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -32,6 +33,11 @@ pub struct TreeSwitch<S> {
     opened: u64,
     refused: u64,
     complaints: Vec<String>,
+    /// As those of the torus' switch.
+    awake: BTreeSet<u32>,
+    stirred: BTreeSet<u32>,
+    holding: BTreeSet<u32>,
+    looks: u64,
 }
 
 impl<S: Read + Write> TreeSwitch<S> {
@@ -45,6 +51,10 @@ impl<S: Read + Write> TreeSwitch<S> {
             opened: 0,
             refused: 0,
             complaints: Vec::new(),
+            awake: BTreeSet::new(),
+            stirred: BTreeSet::new(),
+            holding: BTreeSet::new(),
+            looks: 0,
         }
     }
 
@@ -52,6 +62,7 @@ impl<S: Read + Write> TreeSwitch<S> {
     pub fn connect(&mut self, node: u32, stream: S) {
         if let Some(station) = self.stations.get_mut(node as usize) {
             station.stream = Some(FrameStream::new(stream));
+            self.awake.insert(node);
         }
     }
 
@@ -59,6 +70,7 @@ impl<S: Read + Write> TreeSwitch<S> {
     pub fn ready(&mut self, node: usize, readable: bool, writable: bool) {
         if let Some(stream) = self.stations.get_mut(node).and_then(|station| station.stream.as_mut()) {
             stream.ready(readable, writable);
+            self.awake.insert(node as u32);
         }
     }
 
@@ -72,28 +84,52 @@ impl<S: Read + Write> TreeSwitch<S> {
         self.tree.blame(node);
     }
 
-    /// The first half of a round, as [`Switch::exchange`](super::super::switch::Switch::exchange).
+    /// Looks at a node so far.
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// The first half of a round, as `exchange` of the torus.
     pub fn exchange(&mut self, now: Duration, record: Recorder) -> bool {
+        self.awake.extend(&self.holding);
         let mut changed = false;
-        for stream in self.stations.iter_mut().filter_map(|station| station.stream.as_mut()) {
-            changed |= stream.fill();
+        for &rank in &self.awake {
+            let Some(stream) = &mut self.stations[rank as usize].stream else { continue };
+            if stream.fill() {
+                changed = true;
+                self.stirred.insert(rank);
+            }
         }
         // Ends: each turn takes from finite input buffers or moves packets towards finite output buffers.
         loop {
-            let mut moved = false;
-            for rank in 0..self.stations.len() as u32 {
-                moved |= self.take_in(rank, now, record);
-                moved |= self.inject(rank, now);
-            }
+            let mut moved = self.each_awake(|switch, rank| {
+                let taken = switch.take_in(rank, now, record);
+                switch.inject(rank, now) | taken
+            });
             moved |= self.tree.step() > 0;
-            for rank in 0..self.stations.len() as u32 {
-                moved |= self.give_out(rank, record);
-            }
+            self.awake.append(&mut self.tree.take_stirred());
+            moved |= self.each_awake(|switch, rank| switch.give_out(rank, record));
             changed |= moved;
             if !moved {
                 return changed;
             }
         }
+    }
+
+    /// Does `what` at each node to look at; returns whether anything changed.
+    fn each_awake(&mut self, mut what: impl FnMut(&mut Self, u32) -> bool) -> bool {
+        let mut changed = false;
+        let mut next = 0;
+        // It may wake others.
+        while let Some(&rank) = self.awake.range(next..).next() {
+            next = rank + 1;
+            self.looks += 1;
+            if what(self, rank) {
+                changed = true;
+                self.stirred.insert(rank);
+            }
+        }
+        changed
     }
 
     /// When a packet that was held back can go into the tree.
@@ -103,22 +139,28 @@ impl<S: Read + Write> TreeSwitch<S> {
             let routes = station.ports.iter().flatten().filter(|port| self.tree.has_room(rank, port.route));
             routes.filter_map(|port| port.pending.front()).map(|&(due, _)| due).min()
         };
-        (0..).zip(&self.stations).filter_map(due).min()
+        self.holding.iter().map(|&rank| (rank, &self.stations[rank as usize])).filter_map(due).min()
     }
 
     /// The second half of a round: writes; returns whether anything changed. A stream that has ended is given to
     /// `retire`.
     pub fn deliver(&mut self, mut retire: impl FnMut(S)) -> bool {
         let mut changed = false;
-        for station in &mut self.stations {
+        for rank in std::mem::take(&mut self.awake) {
+            let station = &mut self.stations[rank as usize];
             let Some(stream) = &mut station.stream else { continue };
-            changed |= stream.flush();
+            let mut stirred = stream.flush();
             if let Some(why) = stream.ended() {
                 station.left = Some(why);
                 station.stream.take().map(FrameStream::into_stream).map(&mut retire);
+                stirred = true;
+            }
+            if stirred {
                 changed = true;
+                self.stirred.insert(rank);
             }
         }
+        self.awake = std::mem::take(&mut self.stirred);
         changed
     }
 
@@ -251,6 +293,7 @@ impl<S: Read + Write> TreeSwitch<S> {
                     station.ports[usize::from(route.id)] = Some(Port::new(route));
                     let opened = Envelope::new(Kind::Opened, route, rank);
                     station.notices.push_back(Envelope { argument: tag, role, ..opened });
+                    self.awake.insert(member);
                 }
             }
             Err(status) => {
@@ -273,6 +316,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             station.ports[usize::from(route.id)] = None;
             let closed = Envelope::new(Kind::Closed, route, rank);
             station.notices.push_back(Envelope { argument: tag, role, ..closed });
+            self.awake.insert(member);
         }
     }
 
@@ -289,6 +333,11 @@ impl<S: Read + Write> TreeSwitch<S> {
                 moved |= tree.inject(rank, port.route, packet).is_ok();
             }
             left += port.pending.len();
+        }
+        if left == 0 {
+            self.holding.remove(&rank);
+        } else {
+            self.holding.insert(rank);
         }
         if left == 0 && station.left.is_some() && !std::mem::replace(&mut station.buried, true) {
             tree.bury(rank);

@@ -150,7 +150,6 @@ impl<N: Node> Communicator<N> {
     /// or has no group takes part in the agreement, and all fail (SPEC R-4).
     fn make(&self, group: Result<Group>, combine: impl FnMut(&Shared) -> Result<()>) -> Result<Option<Self>> {
         let (library, parent) = (self.library, self.id.0);
-        library.release_unused();
         while !library.ids.lock().seek(parent) {
             library.rest(self.context().into())?;
         }
@@ -163,21 +162,16 @@ impl<N: Node> Communicator<N> {
                 library.give_back(None);
                 return Err(error);
             }
-            (Err(error), Ok(id)) => {
-                library.ids.lock().release(id);
-                return Err(error);
-            }
-            (Err(error), Err(_)) => return Err(error),
+            (Err(error), _) => return Err(error),
         };
         let Some(rank) = group.rank_of(library.node.task()) else {
             library.give_back(None);
-            library.ids.lock().release(id);
             return Ok(None);
         };
         self.make_geometry(group, GeometryId(id), rank).map(Some)
     }
 
-    /// Agrees on a number; it is in use then.
+    /// Agrees on a number; it is used then.
     fn agree(&self, failed: Option<Class>, mut combine: impl FnMut(&Shared) -> Result<()>) -> Result<u32> {
         let library = self.library;
         // As many as there can be seekers.
@@ -199,7 +193,7 @@ impl<N: Node> Communicator<N> {
                     Agreed::Again => {}
                     Agreed::Id(id) => break Ok(id),
                     Agreed::Full => {
-                        break Err(Error::NoMem { what: "communicators of all contexts", limit: IDS });
+                        break Err(Error::NoMem { what: "numbers of communicators", limit: IDS as usize });
                     }
                     Agreed::Failed(class) => break Err(Error::Elsewhere(class)),
                 },
@@ -241,7 +235,6 @@ impl<N: Node> Communicator<N> {
         };
         let begun = library.retry(lane.into(), begin).inspect_err(|_| {
             library.lanes[usize::from(lane)].state.lock().communicators.give_back();
-            library.ids.lock().release(id.0);
         });
         let (slot, generation, mut request) = begun?;
         let new = Self { library, id, generation, rank, size, lane, slot };
@@ -258,7 +251,7 @@ impl<N: Node> Communicator<N> {
     fn combine(&self, memory: &Shared) -> Result<()> {
         let words = Data::of::<u64>(memory, 0, WORDS)?;
         let all = Data::of::<u64>(memory, size_of::<Proposal>(), WORDS)?;
-        self.allreduce(&words, &all, Op::Band)?;
+        self.allreduce(&words, &all, Op::Max)?;
         Ok(all.copy(&words)?)
     }
 
@@ -292,7 +285,7 @@ impl<N: Node> Communicator<N> {
                     outcome = outcome.and(Err(error));
                 }
             }
-            all.iter_mut().zip(one).for_each(|(all, one)| *all &= one);
+            Ids::combine(&mut all, &one);
         }
         words.write(&all)?;
         (1..group.size()).fold(outcome, |outcome, rank| outcome.and(send(rank)))
@@ -325,8 +318,6 @@ impl<N: Node> Communicator<N> {
             state.messages.forget(self.id.0 | INTERNAL);
             Ok(Some(()))
         })?;
-        self.library.ids.lock().leave(self.id.0);
-        self.library.release_unused();
         Ok(())
     }
 }
@@ -350,11 +341,5 @@ impl<N: Node> Library<N> {
     fn give_back(&self, but: Option<usize>) {
         let others = self.lanes.iter().enumerate().filter(|(number, _)| Some(*number) != but);
         others.for_each(|(_, lane)| lane.state.lock().communicators.give_back());
-    }
-
-    /// Numbers of communicators that were freed, and that no request is of any more, can be used again.
-    fn release_unused(&self) {
-        let is_used = |id| self.lanes.iter().any(|lane| lane.state.lock().is_under_way(id));
-        self.ids.lock().release_left(is_used);
     }
 }

@@ -1,22 +1,25 @@
-//! Numbers of communicators (the standard's context ids): members of a new one agree on a number that none of them
-//! uses.
+//! Numbers of communicators (the standard's context ids): members of a new one agree on a number that none of them has
+//! used.
 //!
-//! Each process brings the numbers that are free at it, and whether it can have a communicator at all; all combine what
-//! they brought, and the lowest number that is left is taken. If one cannot, none makes it, and all hear why. Of several
-//! threads that make communicators at the same time only one has the free numbers, the one with the lowest parent; the
-//! others bring none and try again, so all processes serve the same parent first in the end.
+//! Each process brings the lowest number that it has not seen in use, and whether it can have a communicator at all; the
+//! highest is taken. So no number comes twice at a process, and what is late of a communicator that was freed is of no other.
+//! If one process cannot, none makes it, and all hear why. Of several threads that make communicators at the same time only
+//! one has the numbers, the one with the lowest parent; the others bring none and try again, so all processes serve the same
+//! parent first in the end.
 
 use crate::error::Class;
+use crate::message::INTERNAL;
 use heapless::Vec;
 
-/// Numbers that there are: communicators of all contexts of a process, with those that were freed but whose messages are
-/// under way.
-pub(crate) const IDS: usize = 4096;
-/// Words of a proposal: free numbers, whether they were to be had, what stands against it.
-pub(crate) const WORDS: usize = IDS / 64 + 2;
-const HAD: usize = IDS / 64;
-/// A bit for each error class; those that nobody reports are set.
-const CLASSES: usize = HAD + 1;
+/// Words of a proposal, of each of which the highest counts: the first number, whether it was not to be had, what stands
+/// against it.
+pub(crate) const WORDS: usize = 3;
+const FIRST: usize = 0;
+const NOT_HAD: usize = 1;
+/// A class and one; 0 if nothing does.
+const AGAINST: usize = 2;
+/// Numbers that there are, in all the time of a job.
+pub(crate) const IDS: u32 = INTERNAL;
 /// Threads that make communicators at the same time.
 pub(crate) const SEEKERS: usize = 16;
 
@@ -29,62 +32,24 @@ pub(crate) enum Agreed {
     Id(u32),
     /// Another thread had the numbers somewhere: again.
     Again,
-    /// No number is free at all members.
+    /// All have been used.
     Full,
     /// A member cannot, for a reason of this class.
     Failed(Class),
 }
 
-/// The numbers that are in use here.
+/// The numbers that have not been used.
 pub(crate) struct Ids {
-    used: [u64; IDS / 64],
-    /// Of communicators that were freed while requests of them were under way.
-    leaving: [u64; IDS / 64],
+    next: u32,
     /// Parents of communicators that are being made.
     seekers: Vec<u32, SEEKERS>,
     held: bool,
 }
 
-impl Default for Ids {
-    fn default() -> Self {
-        Self { used: [0; IDS / 64], leaving: [0; IDS / 64], seekers: Vec::new(), held: false }
-    }
-}
-
-fn set(words: &mut [u64], id: u32, to: bool) {
-    if let Some(word) = words.get_mut(id as usize / 64) {
-        let bit = 1 << (id % 64);
-        *word = if to { *word | bit } else { *word & !bit };
-    }
-}
-
 impl Ids {
-    pub(crate) fn take(&mut self, id: u32) {
-        set(&mut self.used, id, true);
-    }
-
-    pub(crate) fn release(&mut self, id: u32) {
-        set(&mut self.used, id, false);
-    }
-
-    /// It is released once nothing of it is under way.
-    pub(crate) fn leave(&mut self, id: u32) {
-        set(&mut self.leaving, id, true);
-    }
-
-    /// Releases those that left of which nothing is under way.
-    pub(crate) fn release_left(&mut self, is_under_way: impl Fn(u32) -> bool) {
-        for at in 0..self.leaving.len() {
-            let mut word = self.leaving[at];
-            while word != 0 {
-                let id = at as u32 * 64 + word.trailing_zeros();
-                word &= word - 1;
-                if !is_under_way(id) {
-                    set(&mut self.leaving, id, false);
-                    self.release(id);
-                }
-            }
-        }
+    /// Those from `next` on.
+    pub(crate) fn from(next: u32) -> Self {
+        Self { next, seekers: Vec::new(), held: false }
     }
 
     /// A child of `parent` is to be made. Returns whether so many can be made at a time.
@@ -101,54 +66,45 @@ impl Ids {
 
     /// What is brought for a child of `parent`, or why there is to be none.
     pub(crate) fn propose(&mut self, parent: u32, failed: Option<Class>) -> Proposal {
-        let mut proposal = failed.map_or([0; WORDS], Self::failed);
-        if failed.is_some() {
-            return proposal;
+        if let Some(class) = failed {
+            return Self::failed(class);
         }
-        proposal[CLASSES] = u64::MAX;
-        if !self.held && self.seekers.iter().all(|&other| other >= parent) {
-            self.held = true;
-            proposal[HAD] = u64::MAX;
-            for (word, used) in proposal.iter_mut().zip(self.used) {
-                *word = !used;
-            }
-        }
-        proposal
+        let had = !self.held && self.seekers.iter().all(|&other| other >= parent);
+        self.held |= had;
+        [self.next.into(), (!had).into(), 0]
     }
 
     /// What is brought by who cannot.
     pub(crate) fn failed(class: Class) -> Proposal {
-        let mut proposal = [0; WORDS];
-        proposal[CLASSES] = !(1 << (class as u32).min(63));
-        proposal
+        [0, 1, 1 + class as u64]
     }
 
-    /// What all proposals together come to. A number that is agreed on is in use from now on.
+    /// What all proposals together come to: the highest of each word.
+    pub(crate) fn combine(all: &mut Proposal, one: &Proposal) {
+        all.iter_mut().zip(one).for_each(|(all, one)| *all = (*all).max(*one));
+    }
+
+    /// What comes of that. A number that is agreed on is used.
     pub(crate) fn agree(&mut self, mine: &Proposal, all: &Proposal) -> Agreed {
-        if mine[HAD] != 0 {
-            self.held = false;
+        self.give_up(mine);
+        if all[AGAINST] != 0 {
+            return Agreed::Failed(Class::of_number((all[AGAINST] - 1) as u32));
         }
-        if all[CLASSES] != u64::MAX {
-            return Agreed::Failed(Class::of_number((!all[CLASSES]).trailing_zeros()));
-        }
-        if all[HAD] == 0 {
+        if all[NOT_HAD] != 0 {
             return Agreed::Again;
         }
-        let words = all[..HAD].iter().zip(0..);
-        let id =
-            words.filter(|(word, _)| **word != 0).map(|(word, at)| at * 64 + word.trailing_zeros()).next();
-        match id {
-            Some(id) => {
-                self.take(id);
+        match u32::try_from(all[FIRST]) {
+            Ok(id) if id < IDS => {
+                self.next = self.next.max(id + 1);
                 Agreed::Id(id)
             }
-            None => Agreed::Full,
+            _ => Agreed::Full,
         }
     }
 
     /// There was no agreement.
     pub(crate) fn give_up(&mut self, mine: &Proposal) {
-        if mine[HAD] != 0 {
+        if mine[NOT_HAD] == 0 {
             self.held = false;
         }
     }
@@ -158,51 +114,50 @@ impl Ids {
 mod tests {
     use super::*;
 
+    /// All make a child of the world.
+    fn agree(ids: &mut [&mut Ids], failed: &[Option<Class>]) -> Vec<Agreed, 4> {
+        let mine: Vec<_, 4> =
+            ids.iter_mut().zip(failed).map(|(ids, failed)| ids.propose(0, *failed)).collect();
+        let all = all(&mine);
+        ids.iter_mut().zip(&mine).map(|(ids, mine)| ids.agree(mine, &all)).collect()
+    }
+
     fn all(proposals: &[Proposal]) -> Proposal {
-        core::array::from_fn(|at| proposals.iter().fold(u64::MAX, |all, proposal| all & proposal[at]))
+        let mut all = proposals[0];
+        proposals.iter().for_each(|one| Ids::combine(&mut all, one));
+        all
     }
 
     #[test]
-    fn the_lowest_number_that_is_free_at_all_is_taken() {
-        let (mut a, mut b) = (Ids::default(), Ids::default());
-        (0..70).for_each(|id| a.take(id));
-        b.take(70);
-        assert!(a.seek(0) && b.seek(0));
-        let mine = [a.propose(0, None), b.propose(0, None)];
-        let both = all(&mine);
-        assert_eq!([a.agree(&mine[0], &both), b.agree(&mine[1], &both)], [Agreed::Id(71); 2]);
-        a.release(3);
-        let mine = [a.propose(0, None), b.propose(0, Some(Class::NoMem))];
-        let none = all(&mine);
-        let failed = Agreed::Failed(Class::NoMem);
-        assert_eq!([a.agree(&mine[0], &none), b.agree(&mine[1], &none)], [failed; 2]);
-        let mine = [a.propose(0, Some(Class::NoMem)), b.propose(0, Some(Class::Group))];
-        let none = all(&mine);
-        assert_eq!([a.agree(&mine[0], &none), b.agree(&mine[1], &none)], [Agreed::Failed(Class::Group); 2]);
-        (0..IDS as u32).for_each(|id| a.take(id));
-        let mine = [a.propose(0, None), b.propose(0, None)];
-        let none = all(&mine);
-        assert_eq!([a.agree(&mine[0], &none), b.agree(&mine[1], &none)], [Agreed::Full; 2]);
+    fn r1_no_number_comes_twice_at_a_process() {
+        let (mut a, mut b, mut c) = (Ids::from(2), Ids::from(2), Ids::from(2));
+        assert_eq!(agree(&mut [&mut a, &mut b], &[None; 2]), [Agreed::Id(2); 2]);
+        assert_eq!(agree(&mut [&mut a, &mut b], &[None; 2]), [Agreed::Id(3); 2]);
+        // One that was in neither.
+        assert_eq!(agree(&mut [&mut c, &mut b], &[None; 2]), [Agreed::Id(4); 2]);
+        assert_eq!(agree(&mut [&mut a, &mut c], &[None; 2]), [Agreed::Id(5); 2]);
+        let last = IDS - 1;
+        assert_eq!(agree(&mut [&mut a, &mut Ids::from(last)], &[None; 2]), [Agreed::Id(last); 2]);
+        assert_eq!(agree(&mut [&mut a, &mut b], &[None; 2]), [Agreed::Full; 2]);
     }
 
     #[test]
-    fn a_number_that_leaves_is_free_once_nothing_of_it_is_under_way() {
-        let mut ids = Ids::default();
-        [5, 70, 4095].into_iter().for_each(|id| {
-            ids.take(id);
-            ids.leave(id);
-        });
-        ids.release_left(|id| id == 70);
-        let is_free = |ids: &Ids, id: u32| ids.used[id as usize / 64] >> (id % 64) & 1 == 0;
-        assert_eq!([5, 70, 4095].map(|id| is_free(&ids, id)), [true, false, true]);
-        ids.take(5);
-        ids.release_left(|_| false);
-        assert_eq!([5, 70, 4095].map(|id| is_free(&ids, id)), [false, true, true]);
+    fn r4_if_one_cannot_all_hear_why_and_the_numbers_are_free_again() {
+        let (mut a, mut b) = (Ids::from(2), Ids::from(2));
+        let failed = [Agreed::Failed(Class::NoMem); 2];
+        assert_eq!(agree(&mut [&mut a, &mut b], &[None, Some(Class::NoMem)]), failed);
+        assert_eq!(agree(&mut [&mut a, &mut b], &[Some(Class::NoMem); 2]), failed);
+        let both = agree(&mut [&mut a, &mut b], &[Some(Class::NoMem), Some(Class::Group)]);
+        assert!(
+            both[0] == both[1] && matches!(both[0], Agreed::Failed(Class::NoMem | Class::Group)),
+            "{both:?}"
+        );
+        assert_eq!(agree(&mut [&mut a, &mut b], &[None; 2]), [Agreed::Id(2); 2]);
     }
 
     #[test]
     fn of_two_that_are_made_at_once_the_one_with_the_lower_parent_is_first_everywhere() {
-        let (mut a, mut b) = (Ids::default(), Ids::default());
+        let (mut a, mut b) = (Ids::from(0), Ids::from(0));
         assert!(a.seek(5) && a.seek(2) && b.seek(5));
         // At b only the higher parent has come so far.
         let five = [a.propose(5, None), b.propose(5, None)];

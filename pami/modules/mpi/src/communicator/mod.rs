@@ -192,10 +192,6 @@ impl<N: Node> Mpi<N> {
     pub(crate) fn first_communicators(&self) -> Result<()> {
         let library = self.library;
         let task = library.node.task();
-        let mut ids = library.ids.lock();
-        ids.take(WORLD.0);
-        ids.take(SELF.0);
-        drop(ids);
         let mut request = library.enter(0, |active, state| {
             let population = active.population();
             state.communicators.reserve()?;

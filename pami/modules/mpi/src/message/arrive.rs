@@ -18,6 +18,7 @@ impl<P: Port> At<'_, P> {
             return Receive::Done;
         }
         let origin = message.origin;
+        let (number, shut) = self.messages.came(origin, offered);
         if let Some(slot) = self.take_posted(&envelope) {
             self.messages.credited(origin, envelope.credit);
             self.matched(slot, origin, envelope);
@@ -37,8 +38,11 @@ impl<P: Port> At<'_, P> {
         let len = if offered { 0 } else { message.total };
         self.messages.credited(origin, envelope.credit);
         // Of what comes with its data senders never have more here than there is room for.
-        let Some(place) = self.messages.unexpected.push(origin, envelope, len) else {
-            self.refuse(origin, envelope.sender.get());
+        let place = if shut { None } else { self.messages.unexpected.push(origin, envelope, len) };
+        let Some(place) = place else {
+            if offered {
+                self.refuse(origin, number);
+            }
             return Receive::Done;
         };
         if offered {
@@ -100,7 +104,7 @@ impl<P: Port> At<'_, P> {
         let (slot, origin) = (control.sender.get(), message.origin);
         match control.kind {
             MATCHED => self.acknowledged(origin, slot),
-            REFUSED => self.refused(origin, slot, control.len.get()),
+            REFUSED => self.refused(origin, control.len.get(), slot),
             CLEAR => self.clear(origin, slot, control.receiver.get(), control.len.get()),
             // Credit, or nothing that is known.
             _ => {}

@@ -15,7 +15,7 @@ impl<P: Port> At<'_, P> {
     /// The receiver of an offered message wants `len` bytes: all, or none if it has no room for them.
     pub(super) fn clear(&mut self, origin: Endpoint, slot: u16, receiver: u16, len: u32) {
         let Some(sending) = self.sending(slot) else { return };
-        if (sending.target, sending.awaits) != (origin, Awaits::Clearance) {
+        if sending.target != origin || !matches!(sending.awaits, Awaits::Clearance(_)) {
             return;
         }
         if len == 0 {
@@ -29,13 +29,19 @@ impl<P: Port> At<'_, P> {
         }
     }
 
-    /// The receiver of an offer has no place for it.
-    pub(super) fn refused(&mut self, origin: Endpoint, slot: u16, limit: u32) {
-        let Some(sending) = self.sending(slot) else { return };
-        if (sending.target, sending.awaits) == (origin, Awaits::Clearance) {
-            let what = "messages offered to a process that has received none of them";
-            let error = Error::NoMem { what, limit: limit as usize };
-            self.requests.complete(slot, Status::failed(error));
+    /// The receiver of so many offers, from this number on, has no place for those of them that it has not cleared.
+    pub(super) fn refused(&mut self, origin: Endpoint, first: u32, count: u16) {
+        let what = "messages offered to a process that has received none of them";
+        let error = Error::NoMem { what, limit: self.messages.unexpected.offers() };
+        for slot in 0..self.requests.len() {
+            let Some(sending) = self.sending(slot).filter(|sending| sending.target == origin) else {
+                continue;
+            };
+            if let Awaits::Clearance(number) = sending.awaits
+                && number.wrapping_sub(first) < count.into()
+            {
+                self.requests.complete(slot, Status::failed(error));
+            }
         }
     }
 

@@ -106,7 +106,10 @@ impl<P: Port> At<'_, P> {
                 let sent = self.send_eager(sending, slot, flags, payload, layout);
                 (sent, Awaits::Copy { matched: !synchronous })
             }
-            How::Offered => (self.offer(sending, slot, flags | OFFERED), Awaits::Clearance),
+            How::Offered => {
+                let number = self.messages.peer(sending.target).map_or(0, |peer| peer.offered);
+                (self.offer(sending, slot, flags | OFFERED), Awaits::Clearance(number))
+            }
         };
         if sent.is_ok() {
             sending.awaits = awaits;
@@ -191,7 +194,11 @@ impl<P: Port> At<'_, P> {
     ) -> Result<(), SendError> {
         match sent {
             Ok(()) if with_data => self.messages.use_share(sending.target, sending.data.bytes()),
-            Ok(()) => {}
+            Ok(()) => {
+                if let Some(peer) = self.messages.peer(sending.target) {
+                    peer.offered = peer.offered.wrapping_add(1);
+                }
+            }
             Err(_) => self.messages.return_credit(sending.target, credit),
         }
         sent

@@ -49,7 +49,7 @@ pub(crate) struct Credit {
 pub(crate) const MATCHED: u8 = 0;
 /// A receive has matched an offered message: the data may come.
 pub(crate) const CLEAR: u8 = 1;
-/// An offer has no place; the length is how many places there are.
+/// Offers have no place: the length is the number of the first, the sender's request how many they are.
 pub(crate) const REFUSED: u8 = 3;
 /// Only credit.
 pub(crate) const CREDIT: u8 = 2;

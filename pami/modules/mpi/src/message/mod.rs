@@ -11,7 +11,8 @@
 //!
 //! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
 //! a receiver than its share of the receiver's memory: beyond that it offers. Of offers the receiver has a number of places
-//! for all senders together; one that finds none is refused, and its send ends with an error that says so. So nothing is lost
+//! for all senders together; one that finds none is refused, and its send ends with an error that says so. What of that waits
+//! for room is one run of offers for each sender. So nothing is lost
 //! without a word, and nothing that waits for a place keeps others from coming (SPEC R-1).
 //!
 //! What finds no room to go out waits with others to the same process only.
@@ -43,7 +44,6 @@ pub(crate) use buffered::{Attached, SPARES};
 pub(crate) use envelope::INTERNAL;
 use envelope::{Credit, Envelope};
 pub(crate) use handling::Handling;
-use heapless::Deque;
 use list::List;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
@@ -61,9 +61,6 @@ pub const PROC_NULL: i32 = -2;
 /// The highest tag (`MPI_TAG_UB`).
 pub const TAG_UB: i32 = i32::MAX;
 
-/// Refusals of offers that wait for room.
-const REFUSED: usize = 1024;
-
 /// When a send is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
@@ -77,16 +74,6 @@ pub(crate) enum Mode {
 pub(crate) enum Operation {
     Send(Sending),
     Receive(Receiving),
-}
-
-impl Operation {
-    /// The number of its communicator.
-    pub(crate) fn communicator(&self) -> u32 {
-        match self {
-            Self::Send(sending) => sending.communicator,
-            Self::Receive(receiving) => receiving.communicator,
-        }
-    }
 }
 
 /// A send.
@@ -112,8 +99,8 @@ pub(crate) enum Awaits {
     Copy { matched: bool },
     /// A matching receive.
     Match,
-    /// The receiver's wish for the data.
-    Clearance,
+    /// The receiver's wish for the data of the offer with this number.
+    Clearance(u32),
     /// Room for the data from a byte on, which go to this request of the receiver.
     Room { receiver: u16, at: u32 },
 }
@@ -152,9 +139,22 @@ struct Peer {
     owing: List,
     /// Sends there that wait for room for their data.
     cleared: List,
+    /// Offers that went there, and that came from there: both sides number them by their order.
+    offered: u32,
+    seen: u32,
+    /// Its offers that found no place and of which it has not heard.
+    refused: Option<Refused>,
     /// The next peer that something waits for, if this one is among those.
     next: u32,
     queued: bool,
+}
+
+/// Offers in sequence. Those among them that a receive has matched are cleared before their sender hears of the others; none
+/// has a place.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    first: u32,
+    last: u32,
 }
 
 /// Places for messages, and chunks of data.
@@ -180,8 +180,6 @@ pub(crate) struct Messages {
     peers: &'static mut [Peer],
     /// Peers that something has to go to, each for itself: one that has no room does not hold up the others.
     queue: Queue,
-    /// Offers that found no place, and whose senders have to be told.
-    refused: Deque<(Endpoint, u16), REFUSED>,
     /// A share of a receiver's memory.
     share: Held,
     /// Counts looks after nodes.
@@ -274,6 +272,14 @@ impl Messages {
         }
     }
 
+    /// A message of a peer has come: the number of an offer, and whether it finds no place as one before it found none.
+    fn came(&mut self, peer: Endpoint, offered: bool) -> (u32, bool) {
+        let Some(peer) = self.peer(peer).filter(|_| offered) else { return (0, false) };
+        let number = peer.seen;
+        peer.seen = number.wrapping_add(1);
+        (number, peer.refused.is_some())
+    }
+
     fn peer(&mut self, peer: Endpoint) -> Option<&mut Peer> {
         self.peers.get_mut(peer.task() as usize)
     }
@@ -294,7 +300,7 @@ impl Messages {
 
     /// Whether something waits to go to anybody.
     fn waits(&self) -> bool {
-        !self.queue.is_empty() || !self.refused.is_empty()
+        !self.queue.is_empty()
     }
 }
 

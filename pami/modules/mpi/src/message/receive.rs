@@ -2,7 +2,7 @@
 
 use super::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, REFUSED, SYNCHRONOUS};
 use super::matching::Wanted;
-use super::{Arrived, At, List, Messages, Peer, Receiving};
+use super::{Arrived, At, List, Messages, Peer, Receiving, Refused};
 use crate::error::Error;
 use crate::protocols;
 use crate::request::NONE;
@@ -190,34 +190,56 @@ impl<P: Port> At<'_, P> {
         self.send_control(to, CREDIT, NONE, NONE, 0) != Err(SendError::Again)
     }
 
-    /// An offer has no place: its sender is told.
-    pub(super) fn refuse(&mut self, origin: Endpoint, sender: u16) {
-        let limit = self.messages.unexpected.offers() as u32;
-        if self.send_control(origin, REFUSED, sender, NONE, limit) == Err(SendError::Again) {
-            // A node that can send nothing for so long is all but gone.
-            let _ = self.messages.refused.push_back((origin, sender));
+    /// The offer with this number has no place: its sender is told, once there is room.
+    pub(super) fn refuse(&mut self, origin: Endpoint, number: u32) {
+        let Some(peer) = self.messages.peer(origin) else { return };
+        let first = peer.refused.map_or(number, |refused| refused.first);
+        peer.refused = Some(Refused { first, last: number });
+        if !self.tell_refused(origin.task() as usize) {
+            let Messages { queue, peers, .. } = &mut *self.messages;
+            queue.push(peers, origin.task());
             self.lane.pending.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells a peer of its offers that found no place, behind the clears of those among them that were matched. Returns
+    /// whether it knows of all.
+    fn tell_refused(&mut self, task: usize) -> bool {
+        let me = self.active.endpoint();
+        let to = Endpoint::from_parts(me.client(), task as u32, me.context());
+        loop {
+            let Some(peer) = self.messages.peers.get(task) else { return true };
+            let Some(Refused { first, last }) = peer.refused else { return true };
+            if !peer.owing.is_empty() {
+                return false;
+            }
+            let all = last.wrapping_sub(first).saturating_add(1);
+            let count = u16::try_from(all).unwrap_or(u16::MAX);
+            // What goes to a dead node is nobody's.
+            if self.send_control(to, REFUSED, count, NONE, first) == Err(SendError::Again) {
+                return false;
+            }
+            if let Some(peer) = self.messages.peers.get_mut(task) {
+                let next = first.wrapping_add(count.into());
+                peer.refused = (all > count.into()).then_some(Refused { first: next, last });
+            }
         }
     }
 
     /// Goes on with what found no room, peer by peer.
     pub(super) fn go_on(&mut self) {
-        for _ in 0..self.messages.refused.len() {
-            if let Some((origin, sender)) = self.messages.refused.pop_front() {
-                self.refuse(origin, sender);
-            }
-        }
         for _ in 0..self.messages.queue.len {
             let Messages { queue, peers, .. } = &mut *self.messages;
             let Some(task) = queue.pop(peers) else { break };
             let at = task as usize;
             self.go_on_telling(at);
+            let told = self.tell_refused(at);
             self.go_on_with_data(at);
             let paid = self.pay(at);
             self.go_on_with_line(at);
             let Messages { queue, peers, .. } = &mut *self.messages;
             let lists = |peer: &Peer| [peer.owing, peer.cleared, peer.line].iter().all(List::is_empty);
-            if !paid || !peers.get(at).is_some_and(lists) {
+            if !told || !paid || !peers.get(at).is_some_and(lists) {
                 queue.push(peers, task);
             }
         }

@@ -226,13 +226,6 @@ impl Requests {
         self.slots.len() as u16
     }
 
-    /// All that are in use, with their slots' numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Slot)> {
-        let slots = (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.phase != Phase::Free);
-        // No further than the last one.
-        slots.take(self.used)
-    }
-
     /// The slot that a request names.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! | put, get | a put or get of the layer below, by its layouts, or one for each run of a type without one | the target's message unit |
 //! | accumulate of sums of `i32`, `i64`, `f32`, `f64` in one piece | [`pami::balance`], split by [`Settings::accumulate`](crate::Settings::accumulate) | origin and target |
 //! | accesses of one value of 4 or 8 bytes whose operator updates of words have | an update of the layer below | the target's message unit |
-//! | all others of the accumulate family | messages of one packet, see [`operate`] | the target, as it advances |
+//! | all others of the accumulate family | messages of one packet, see `operate` | the target, as it advances |
 //!
 //! What the message unit carries out needs no call at the target; what the target does needs it to be in a call of the
 //! library. Locks are words that origins update, so they need none either.

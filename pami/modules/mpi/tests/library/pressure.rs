@@ -1,6 +1,6 @@
 //! What happens when there is little room: nothing is lost, and nothing that is allowed hangs.
 
-use crate::scene::{numbers, room, run, run_with, values};
+use crate::scene::{numbers, room, run, run_in, run_with, values};
 use mpi::{BSEND_OVERHEAD, Class, Data, Datatype, Error, Group, Op, Request, Settings, Status};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -139,6 +139,45 @@ fn r1_offers_that_find_no_place_are_refused_and_others_come() {
                 world.recv(&room(0), 0, 1).unwrap();
                 world.recv(&room(0), 0, 2).unwrap();
                 world.send(&large(9), 0, 0).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn r1_any_number_of_refusals_waits_for_room() {
+    const OFFERS: usize = 3000;
+    run_in(2, 1, Settings { offers: 8, ..Settings::default() }, |mpi, state| {
+        let world = mpi.world();
+        if world.rank() == 0 {
+            // Nothing of this one gets out until all offers have come.
+            let first = room(5000);
+            let mut receive = world.irecv(&first, 1, 5).unwrap();
+            world.barrier().unwrap();
+            state.lock().muted = Some(0);
+            world.recv(&room(0), 1, 1).unwrap();
+            state.lock().muted = None;
+            mpi.wait(&mut receive).unwrap();
+            assert_eq!(values(&first), [8; 5000]);
+            let data = room(5000);
+            for n in 0..8 {
+                world.recv(&data, 1, 0).unwrap();
+                assert_eq!(values(&data), [n; 5000]);
+            }
+        } else {
+            world.barrier().unwrap();
+            let data: Vec<_> = (0..9u32).map(|n| numbers(&[n; 5000])).collect();
+            // One among those that are refused has a receive.
+            let tag = |n: usize| if n == OFFERS / 2 { 5 } else { 0 };
+            let sends = (0..OFFERS).map(|n| world.isend(&data[n.min(8)], 0, tag(n)).unwrap());
+            let mut sends: Vec<Request> = sends.collect();
+            world.send(&room(0), 0, 1).unwrap();
+            let mut statuses = [Status::EMPTY; OFFERS];
+            assert_eq!(mpi.wait_all(&mut sends, &mut statuses), Err(Error::InStatus));
+            for (n, status) in statuses.iter().enumerate() {
+                let well = n < 8 || n == OFFERS / 2;
+                let limit = matches!(status.error, Some(Error::NoMem { limit: 8, .. }));
+                assert_eq!((status.error.is_none(), limit), (well, !well), "{n}");
             }
         }
     });

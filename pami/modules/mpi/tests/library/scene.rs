@@ -1,6 +1,6 @@
 //! Tasks that run the same function, as a job does.
 
-use crate::machine::{TestNode, buffer, machine_of};
+use crate::machine::{TestNode, World, buffer, machine_of};
 use mpi::{Communicator, Data, Mpi, Native, Settings, Threads};
 use std::sync::mpsc;
 use std::thread;
@@ -50,7 +50,7 @@ pub fn run_each(
 ) {
     let task: &'static _ = Box::leak(Box::new(task));
     for tree in [false, true] {
-        run_all((tasks, per_node, tree), settings.clone(), Threads::Single, move |library| {
+        run_all((tasks, per_node, tree), settings.clone(), Threads::Single, move |library, _| {
             task(library);
             library.finalize().unwrap();
         });
@@ -65,14 +65,32 @@ pub fn run_tasks(
     threads: Threads,
     task: impl Fn(Library) + Send + Sync + 'static,
 ) {
-    run_all((tasks, per_node, false), move |_| settings, threads, task);
+    run_all((tasks, per_node, false), move |_| settings, threads, move |library, _| task(library));
+}
+
+/// As [`run_with`], of tasks that may change the world.
+pub fn run_in(
+    tasks: u32,
+    per_node: u32,
+    settings: Settings,
+    task: impl Fn(Library, &World) + Send + Sync + 'static,
+) {
+    run_all(
+        (tasks, per_node, false),
+        move |_| settings,
+        Threads::Single,
+        move |library, world| {
+            task(library, world);
+            library.finalize().unwrap();
+        },
+    );
 }
 
 fn run_all(
     (tasks, per_node, tree): (u32, u32, bool),
     settings: impl Fn(u32) -> Settings + Send + Sync + 'static,
     threads: Threads,
-    task: impl Fn(Library) + Send + Sync + 'static,
+    task: impl Fn(Library, &World) + Send + Sync + 'static,
 ) {
     let settings: &'static _ = Box::leak(Box::new(settings));
     let task: &'static _ = Box::leak(Box::new(task));
@@ -86,7 +104,7 @@ fn run_all(
         thread::spawn(move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let library = Mpi::init_thread(node, settings(node.task), threads).unwrap();
-                task(library);
+                task(library, node.world);
             }));
             let _ = ended.send(outcome.is_ok());
         });

@@ -1,9 +1,12 @@
 //! One task computes for long without a call, and all others want something of it (SPEC R-2).
 //!
 //! Task 0 computes for `--seconds N` (5). Each other task sends it 300 messages, more than there is credit for, and waits
-//! for it by `--wait message`, `fence` or `barrier`. In the end task 0 has them all and answers.
+//! for it by `--wait message`, `fence` or `barrier`. In the end task 0 has them all and answers. With `recv` or `sum` they wait
+//! in the module `mpi`, with `lock` in `armci`. With `--all` all tasks compute.
 #![no_std]
 #![no_main]
+
+mod libraries;
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{Active, Collect, Completion, Context, Done, JobError, Limits, Message, Receive, Task, WORLD};
@@ -21,10 +24,21 @@ enum Wait {
     Message,
     Fence,
     Barrier,
+    /// `MPI_Recv`.
+    Recv,
+    /// `MPI_Allreduce`.
+    Sum,
+    /// A lock that task 0 holds.
+    Lock,
 }
 
 fn main(task: &'static Task) -> Result<(), JobError> {
-    let (seconds, wait) = settings(task)?;
+    let (seconds, wait, all) = settings(task)?;
+    match wait {
+        Wait::Recv | Wait::Sum => return libraries::mpi(task, seconds, wait),
+        Wait::Lock => return libraries::lock(task, seconds),
+        Wait::Message | Wait::Fence | Wait::Barrier => {}
+    }
     let memory = task.memory();
     let count = || memory.place(AtomicU32::new(0)).map(|count| &*count);
     let (work, answers, ended) = (count()?, count()?, count()?);
@@ -50,15 +64,16 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         core::mem::replace(&mut *failed.lock(), Ok(())).map_err(JobError::from)
     };
     if task.number() == 0 {
-        defmt::println!("computes for {=u64} seconds", seconds);
         compute(task, seconds);
-        defmt::println!("has computed");
         context.wait(|_| work.load(Relaxed) == MESSAGES * (task.tasks() - 1));
         for other in 1..task.tasks() {
             let other = client.endpoint(other, 0)?;
             context.retry(|active| active.send_immediate(other, ANSWER, &[], &[]))?;
         }
     } else {
+        if all {
+            compute(task, seconds);
+        }
         let first = client.endpoint(0, 0)?;
         for _ in 0..MESSAGES {
             context.retry(|active| active.send_immediate(first, WORK, &[], &[1; 8]))?;
@@ -82,6 +97,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 
 /// Keeps the hart busy; nothing here has to do with messages.
 fn compute(task: &Task, seconds: u64) {
+    defmt::println!("computes for {=u64} seconds", seconds);
     let until = task.now_ns() + seconds * 1_000_000_000;
     let mut sum = 1u64;
     while task.now_ns() < until {
@@ -89,27 +105,18 @@ fn compute(task: &Task, seconds: u64) {
             sum = core::hint::black_box(sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step));
         }
     }
+    defmt::println!("has computed");
 }
 
-fn settings(task: &'static Task) -> Result<(u64, Wait), JobError> {
-    let (mut seconds, mut wait) = (5, Wait::Message);
-    let mut args = task.args();
-    while let Some(arg) = args.next() {
-        match (arg, args.next()) {
-            ("--seconds", Some(word)) => {
-                let number = word.parse().ok().filter(|&number| number <= 3600);
-                seconds = number.ok_or(JobError::Argument(word, "is no number of seconds up to 3600"))?;
-            }
-            ("--wait", Some("message")) => wait = Wait::Message,
-            ("--wait", Some("fence")) => wait = Wait::Fence,
-            ("--wait", Some("barrier")) => wait = Wait::Barrier,
-            ("--wait", Some(word)) => {
-                return Err(JobError::Argument(word, "is none of message, fence, barrier"));
-            }
-            (word, _) => {
-                return Err(JobError::Argument(word, "is unknown: alive takes --seconds N --wait WHAT"));
-            }
-        }
-    }
-    Ok((seconds, wait))
+fn settings(task: &'static Task) -> Result<(u64, Wait, bool), JobError> {
+    let arguments = task.arguments();
+    let wait = match arguments.word("--wait") {
+        Some("fence") => Wait::Fence,
+        Some("barrier") => Wait::Barrier,
+        Some("recv") => Wait::Recv,
+        Some("sum") => Wait::Sum,
+        Some("lock") => Wait::Lock,
+        _ => Wait::Message,
+    };
+    Ok((arguments.get("--seconds")?.unwrap_or(5), wait, arguments.has("--all")))
 }

@@ -32,6 +32,10 @@
 //! places. What a refused message waits for is thus a reception that ends by itself, or its own handler, and nobody else waits
 //! for either. An origin has at most half of the receptions that are left, so one that does not move leaves places to others.
 
+#[cfg(test)]
+mod orders;
+mod origin;
+
 use crate::device::REQUESTS;
 
 /// Whether a message of an origin is looked at: the target's side.

@@ -2,15 +2,19 @@
 //! processed (SPEC L-3), answers to fences (SPEC F-2), calls to send again what was refused ([`crate::admission`]).
 //!
 //! An answer waits for room in the injection FIFO, and never stops arrivals meanwhile (SPEC R-1): what is in front of it in
-//! the FIFO may wait for a peer that does the same. An origin has at most [`OPERATIONS`] under way, each of which is answered
+//! the FIFO may wait for a peer that does the same. An origin has at most [`OPERATIONS`](crate::send::OPERATIONS) under way, each of which is answered
 //! once. So a bit for each is all that can be owed to one, and it has a record for that. Those of one origin that are owed at
 //! once go in one packet.
 
+mod owed;
+
+pub(crate) use owed::{Owed, bit_of};
+
 use crate::admission::Doorway;
 use crate::context::Active;
-use crate::device::{Path, Port, REQUESTS};
+use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
-use crate::operation::{Blocked, OPERATIONS};
+use crate::operation::Blocked;
 use crate::packet::{Envelope, Kind};
 use crate::reception::{Answer, Stage};
 use crate::region::RegionFault;
@@ -35,20 +39,10 @@ pub(crate) enum Lack {
     Kept(u32),
 }
 
-/// What is owed to one origin. In the sets an operation's bit is its place at the origin.
+/// What is owed to one origin.
 pub(crate) struct Record {
     origin: Endpoint,
-    /// Messages that it wants to hear of.
-    acks: u64,
-    /// Messages that are kept, of which it hears again.
-    admitted: u64,
-    /// Messages that were not processed, and in these bits why.
-    refusals: u64,
-    faults: [u64; FAULT_BITS],
-    /// Fences that no kept message holds up any more.
-    fences: u64,
-    /// Callbacks of arrivals before this are called first.
-    fence_order: u64,
+    owed: Owed,
     door: Doorway,
     lack: Lack,
     /// Rounds until the origin is called.
@@ -63,12 +57,7 @@ impl Record {
     fn new(origin: Endpoint) -> Self {
         Self {
             origin,
-            acks: 0,
-            admitted: 0,
-            refusals: 0,
-            faults: [0; FAULT_BITS],
-            fences: 0,
-            fence_order: 0,
+            owed: Owed::default(),
             door: Doorway::default(),
             lack: Lack::Reception,
             rounds: 0,
@@ -78,20 +67,8 @@ impl Record {
         }
     }
 
-    fn owes_answers(&self) -> bool {
-        (self.acks | self.admitted | self.refusals | self.fences) != 0
-    }
-
     fn owes(&self) -> bool {
-        self.owes_answers() || self.door.is_shut()
-    }
-
-    /// Refusals for one reason.
-    fn refused_for(&self, fault: RegionFault) -> u64 {
-        let planes = self.faults.iter().enumerate();
-        planes.fold(self.refusals, |set, (bit, &plane)| {
-            set & if fault as usize >> bit & 1 == 1 { plane } else { !plane }
-        })
+        self.owed.any() || self.door.is_shut()
     }
 
     fn forget(&mut self) {
@@ -112,12 +89,6 @@ pub(crate) struct Acks {
     freed: bool,
     /// An origin that was to be called for that could not be.
     waits: bool,
-}
-
-/// The bit of the operation that has this message number at its origin; `None` if it is no operation's.
-fn bit_of(message: u32) -> Option<u64> {
-    let place = message as usize % REQUESTS;
-    (place < OPERATIONS).then(|| 1 << place)
 }
 
 impl Acks {
@@ -143,7 +114,7 @@ impl Acks {
 
     /// Whether no answer is owed to anybody.
     pub(crate) fn has_told_all(&self) -> bool {
-        self.is_empty() || !self.records().any(Record::owes_answers)
+        self.is_empty() || !self.records().any(|record| record.owed.any())
     }
 
     /// Whether nothing is refused that has not come again.
@@ -266,11 +237,11 @@ impl<P: Port> Active<P> {
     }
 
     /// As [`owe`](Self::owe), for an operation of the origin.
-    fn owe_for(&mut self, origin: Endpoint, message: u32, note: impl FnOnce(&mut Record, u64)) {
+    fn owe_for(&mut self, origin: Endpoint, message: u32, note: impl FnOnce(&mut Owed, u64)) {
         if let Some(bit) = bit_of(message)
             && let Some(record) = self.owe(origin)
         {
-            note(record, bit);
+            note(&mut record.owed, bit);
         } else {
             self.counters.strays += 1;
         }
@@ -278,33 +249,23 @@ impl<P: Port> Active<P> {
 
     /// Notes that `origin` is to hear of `message`.
     pub(crate) fn owe_ack(&mut self, origin: Endpoint, message: u32) {
-        self.owe_for(origin, message, |record, bit| {
-            record.acks |= bit;
-            // It says as much.
-            record.admitted &= !bit;
-        });
+        self.owe_for(origin, message, Owed::acknowledge);
     }
 
     /// Notes that `origin` is to hear that its `message` is kept.
     pub(crate) fn owe_admission(&mut self, origin: Endpoint, message: u32) {
-        self.owe_for(origin, message, |record, bit| record.admitted |= bit);
+        self.owe_for(origin, message, Owed::admit);
     }
 
     /// Notes that `origin` is to hear that its `message` was not processed.
     pub(crate) fn owe_refusal(&mut self, origin: Endpoint, message: u32, fault: RegionFault) {
-        self.owe_for(origin, message, |record, bit| {
-            record.refusals |= bit;
-            for (plane, set) in record.faults.iter_mut().enumerate() {
-                *set = *set & !bit | if fault as usize >> plane & 1 == 1 { bit } else { 0 };
-            }
-        });
+        self.owe_for(origin, message, |owed, bit| owed.refuse(bit, fault));
     }
 
     /// Notes that fences of `origin` are to be answered once the callbacks of what came before `order` have been called.
     pub(crate) fn owe_fences(&mut self, origin: Endpoint, fences: u64, order: u64) {
         if let Some(record) = self.owe(origin) {
-            record.fences |= fences;
-            record.fence_order = order;
+            record.owed.fence(fences, order);
         } else {
             self.counters.strays += 1;
         }
@@ -352,20 +313,21 @@ impl<P: Port> Active<P> {
         };
         let origin = record.origin;
         let mut told = 0;
-        told += self.tell_set((path, origin), (Kind::Ack, 0), &mut record.acks, blocked);
-        told += self.tell_set((path, origin), (Kind::Admitted, 0), &mut record.admitted, blocked);
-        if record.refusals != 0 {
+        told += self.tell_set((path, origin), (Kind::Ack, 0), &mut record.owed.acks, blocked);
+        told += self.tell_set((path, origin), (Kind::Admitted, 0), &mut record.owed.admitted, blocked);
+        if record.owed.refusals != 0 {
             for fault in RegionFault::ALL {
-                let mut set = record.refused_for(fault);
+                let mut set = record.owed.refused_for(fault);
                 let all = set;
                 told += self.tell_set((path, origin), (Kind::Refused, fault as u8), &mut set, blocked);
-                record.refusals &= !(all & !set);
+                record.owed.refusals &= !(all & !set);
             }
         }
-        if record.fences != 0 && !self.receptions.delivers_older(origin, record.fence_order) {
+        if record.owed.fences != 0 && !self.receptions.delivers_older(origin, record.owed.fence_order) {
             match path {
                 Path::Local(_) => {
-                    told += self.tell_set((path, origin), (Kind::FenceAck, 0), &mut record.fences, blocked);
+                    told +=
+                        self.tell_set((path, origin), (Kind::FenceAck, 0), &mut record.owed.fences, blocked);
                 }
                 Path::Torus(_) => told += self.ask_for_fences(record),
             }
@@ -376,7 +338,7 @@ impl<P: Port> Active<P> {
     /// Begins the second step of fences, if there is a place for it. Returns how many receptions that takes.
     fn ask_for_fences(&mut self, record: &mut Record) -> usize {
         let Some(number) = self.receptions.free_place() else { return 0 };
-        let answer = Answer::Fences(core::mem::take(&mut record.fences));
+        let answer = Answer::Fences(core::mem::take(&mut record.owed.fences));
         let order = self.next_order();
         self.receive_at(number, record.origin, order, Some(answer), Stage::FenceAsks);
         1

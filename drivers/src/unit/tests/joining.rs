@@ -1,0 +1,85 @@
+//! How often a node calls that waits for others to boot, on a clock of the test's own.
+
+use super::card::{CARD_MTU, frame};
+use super::*;
+use crate::TreeUnit;
+use crate::adapter::FABRIC;
+use crate::torus::{ETHERTYPE, TorusAdapter};
+use crate::tree::TreeAdapter;
+use crate::unit::Platform;
+use crate::virtio::fake::FakeCard;
+use core::cell::{Cell, RefCell};
+use pami::combine::packet as combine;
+use pami::packet::Header;
+use zerocopy::IntoBytes;
+
+/// So long the last node takes to boot.
+const LATE_NS: u64 = 30_000_000_000;
+/// Calls of a node in that time: at 0, 10, 30, 70 ms and so on, then every 5 s.
+const CALLS: usize = 20;
+
+std::thread_local! {
+    static NOW: Cell<u64> = const { Cell::new(0) };
+    static CARD: RefCell<Option<(FakeCard, Vec<u8>)>> = const { RefCell::new(None) };
+    static CALLED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A node whose sleeps take no time. When the last node is up, the network sends the frame that the node waits for.
+struct Patient;
+
+impl Platform for Patient {
+    fn hart() -> usize {
+        0
+    }
+
+    fn now_ns() -> u64 {
+        NOW.get()
+    }
+
+    fn wake(_: usize) {}
+
+    fn wait(deadline_ns: Option<u64>, _: impl FnMut()) {
+        NOW.set(deadline_ns.unwrap_or(LATE_NS).max(NOW.get()));
+        CARD.with_borrow(|card| {
+            let Some((card, answer)) = card else { return };
+            while card.transmit().is_some() {
+                CALLED.set(CALLED.get() + 1);
+            }
+            if NOW.get() >= LATE_NS {
+                card.receive(answer).expect("a buffer");
+            }
+        });
+    }
+}
+
+#[test]
+fn n8_a_node_that_waits_for_the_torus_calls_less_and_less_often() {
+    let card = FakeCard::new(CARD_MTU);
+    let adapter = Some(TorusAdapter::<Patient, _>::new(card.clone(), 1).unwrap());
+    let map = TaskMap::new(3, 1, MapOrder::NodesFirst).unwrap();
+    let unit: &MessageUnit<Patient, _> =
+        MessageUnit::start(Setup { adapter, node: 1, map, contexts: 1, harts: 1, agent: None }).unwrap();
+    let go = Envelope { kind: Kind::Go, total: 3, ..envelope(endpoint(0, 0), endpoint(1, 0), 0) };
+    let go = frame(1, FABRIC, ETHERTYPE, Header::new(&go, 0, 0).as_bytes());
+    CARD.set(Some((card, go)));
+    unit.join(3);
+    assert!((2..CALLS).contains(&CALLED.get()), "{} calls", CALLED.get());
+}
+
+#[test]
+fn n8_a_node_that_waits_for_the_tree_calls_less_and_less_often() {
+    let card = FakeCard::new(CARD_MTU);
+    let unit: TreeUnit<Patient, _> = TreeUnit::new(TreeAdapter::new(card.clone(), 1, 3).unwrap());
+    let world = pami::combine::ClassRoute::WORLD;
+    let welcome = pami::combine::Envelope {
+        argument: 3,
+        ..pami::combine::Envelope::new(pami::combine::Kind::Welcome, world, combine::NETWORK)
+    };
+    let header = combine::Header::new(&welcome, 0);
+    let ether_type = combine::ETHER_TYPE.to_be_bytes();
+    let welcome =
+        [&combine::mac(1)[..], &combine::mac(combine::NETWORK), &ether_type, header.as_bytes()].concat();
+    CARD.set(Some((card, welcome)));
+    unit.join();
+    assert!((2..CALLS).contains(&CALLED.get()), "{} calls", CALLED.get());
+}

@@ -1,0 +1,47 @@
+//! The service node's question whether this node lives, and the answer (SPEC R-2).
+//!
+//! It asks by a byte on the console's line, whose interrupt is the only one that a hart takes while it runs: whatever its task
+//! does, it need not call anything. The interrupt goes from hart to hart, each sends it on to the next, and the last one reads
+//! the byte and answers. So an answer says of every hart that it takes interrupts, be it busy or asleep, and a hart that does
+//! not keeps the question until it does again.
+//!
+//! Nobody asks while there is nothing to doubt (`xtask/src/run/life.rs`), so nothing ticks: a loop that nobody asks about takes
+//! the same instructions each time (SPEC N-8, N-9).
+
+use crate::tree::Machine;
+use crate::{arch, console, node};
+
+/// Lets the service node ask. Returns whether it can.
+pub(crate) fn start(machine: &Machine) -> bool {
+    let line = machine.uart.and_then(|uart| uart.interrupt).zip(arch::receiver());
+    let Some((interrupt, mut receiver)) = line else { return false };
+    if arch::take_line(interrupt).is_err() {
+        return false;
+    }
+    // What came in before is no question.
+    receiver.drain();
+    receiver.listen();
+    arch::route_line(0);
+    true
+}
+
+/// This hart has taken the interrupt, and is to `complete` it when the line has taken it back.
+pub(crate) fn asked(complete: impl FnOnce()) {
+    let next = arch::hart() + 1;
+    let is_last = node::machine().is_none_or(|machine| next >= machine.harts.len());
+    // The question is this hart's alone, and so is the receiving half of the line.
+    let Some(mut receiver) = arch::receiver() else { return complete() };
+    if is_last {
+        receiver.drain();
+    } else {
+        receiver.pause();
+    }
+    complete();
+    arch::route_line(if is_last { 0 } else { next });
+    if is_last {
+        console::answer();
+    } else {
+        // The line interrupts anew, as the byte is still there.
+        receiver.listen();
+    }
+}

@@ -1,0 +1,69 @@
+//! The sets of answers that are owed to one origin. An operation's bit is its place at the origin.
+
+use super::FAULT_BITS;
+use crate::device::REQUESTS;
+use crate::operation::OPERATIONS;
+use crate::region::RegionFault;
+
+/// The bit of the operation that has this message number at its origin; `None` if it is no operation's.
+pub(crate) fn bit_of(message: u32) -> Option<u64> {
+    let place = message as usize % REQUESTS;
+    (place < OPERATIONS).then(|| 1 << place)
+}
+
+/// Answers that are owed to one origin.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Owed {
+    /// Messages that it wants to hear of.
+    pub(crate) acks: u64,
+    /// Messages that are kept, of which it hears again.
+    pub(crate) admitted: u64,
+    /// Messages that were not processed, and in these bits why.
+    pub(crate) refusals: u64,
+    faults: [u64; FAULT_BITS],
+    /// Fences that no kept message holds up any more.
+    pub(crate) fences: u64,
+    /// Callbacks of arrivals before this are called first.
+    pub(crate) fence_order: u64,
+}
+
+impl Owed {
+    /// Whether any is.
+    pub(crate) fn any(&self) -> bool {
+        (self.acks | self.admitted | self.refusals | self.fences) != 0
+    }
+
+    /// It has all of a message.
+    pub(crate) fn acknowledge(&mut self, bit: u64) {
+        self.acks |= bit;
+        // It says as much.
+        self.admitted &= !bit;
+    }
+
+    /// It keeps a message.
+    pub(crate) fn admit(&mut self, bit: u64) {
+        self.admitted |= bit;
+    }
+
+    /// It has not processed a message.
+    pub(crate) fn refuse(&mut self, bit: u64, fault: RegionFault) {
+        self.refusals |= bit;
+        for (plane, set) in self.faults.iter_mut().enumerate() {
+            *set = *set & !bit | if fault as usize >> plane & 1 == 1 { bit } else { 0 };
+        }
+    }
+
+    /// Refusals for one reason.
+    pub(crate) fn refused_for(&self, fault: RegionFault) -> u64 {
+        let planes = self.faults.iter().enumerate();
+        planes.fold(self.refusals, |set, (bit, &plane)| {
+            set & if fault as usize >> bit & 1 == 1 { plane } else { !plane }
+        })
+    }
+
+    /// Fences wait for the callbacks of what came before `order`.
+    pub(crate) fn fence(&mut self, fences: u64, order: u64) {
+        self.fences |= fences;
+        self.fence_order = order;
+    }
+}

@@ -1,0 +1,191 @@
+//! All orders of small instances of refusals, and of fences over them (SPEC R-1, F-1): two or three nodes with tables of one
+//! place, over wires that keep the order of a pair and no other, and hold one packet.
+//!
+//! The nodes use the decisions of [`admission`](super), the sets of `acks` and the fences' own states; what moves
+//! between them is packets without data.
+
+mod node;
+mod world;
+
+use crate::endpoint::{ClientId, ContextOffset, Endpoint};
+use crate::operation::OPERATIONS;
+use node::Node;
+use stateright::{Checker, Model, Property};
+use std::vec::Vec;
+use world::World;
+
+/// What a node starts, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Item {
+    /// A message that can always be taken in.
+    Plain(u8),
+    /// An eager one that the target may want later, and does if so.
+    Eager(u8, bool),
+    /// One that the target wants later, whose sender does not ask to hear of it.
+    Quiet(u8),
+    /// A rendezvous, that the target may want later.
+    Rendezvous(u8, bool),
+    Fence(u8),
+    FenceAll,
+}
+use Item::{Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
+
+impl Item {
+    /// Whom it is a message to.
+    fn target(self) -> Option<u8> {
+        match self {
+            Plain(to) | Quiet(to) | Eager(to, _) | Rendezvous(to, _) => Some(to),
+            Fence(_) | FenceAll => None,
+        }
+    }
+
+    fn is_wanted_later(self) -> bool {
+        matches!(self, Quiet(_) | Eager(_, true) | Rendezvous(_, true))
+    }
+}
+
+struct Instance {
+    /// By node.
+    items: Vec<Vec<Item>>,
+    /// Places of each for operations, receptions and kept messages, and for packets in its injection FIFO.
+    operations: usize,
+    receptions: usize,
+    kept: usize,
+    room: usize,
+    /// The nodes are no contexts of one node.
+    far: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Packet {
+    /// Of the item with this number; messages have one besides.
+    Plain(u8),
+    Asked(u8, u32),
+    Rts(u8, u32),
+    Fence(u32),
+    Retry(u32),
+    Acks(u64),
+    Admitted(u64),
+    FenceAcks(u64),
+    Pulled(u32),
+    /// Of the reception with this number: from unit to unit.
+    Get(u8),
+    Got(u8),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Step {
+    Start(u8),
+    /// A context goes on with what is under way; it calls origins again, or their pauses are not over.
+    Progress(u8, bool),
+    /// The application accepts what it keeps.
+    Accept(u8),
+    /// The first packet of an injection FIFO, or of the unit's answers, leaves.
+    Leave(u8),
+    Reply(u8),
+    Arrive(u8, u8),
+}
+
+fn endpoint(node: u8) -> Endpoint {
+    Endpoint::from_parts(ClientId(0), node.into(), ContextOffset(0))
+}
+
+fn node_of(endpoint: Endpoint) -> u8 {
+    endpoint.task() as u8
+}
+
+impl Model for Instance {
+    type State = World;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<World> {
+        assert!(self.operations <= OPERATIONS);
+        let nodes: Vec<_> = self.items.iter().map(|items| Node::new(items.len(), self)).collect();
+        let wires = std::vec![std::vec![None; nodes.len()]; nodes.len()];
+        std::vec![World { nodes, wires, wrong: None }]
+    }
+
+    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+        let nodes = 0..world.nodes.len() as u8;
+        for node in nodes.clone() {
+            steps.extend([Step::Start(node), Step::Progress(node, false), Step::Progress(node, true)]);
+            steps.extend([Step::Accept(node), Step::Leave(node), Step::Reply(node)]);
+            steps.extend(nodes.clone().map(|to| Step::Arrive(node, to)));
+        }
+    }
+
+    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+        let mut next = world.clone();
+        let moved = match step {
+            Step::Start(node) => next.start(self, node),
+            Step::Progress(node, calls) => {
+                next.progress(self, node, calls);
+                next != *world
+            }
+            Step::Accept(node) => next.nodes[usize::from(node)].accept(),
+            Step::Leave(node) => next.leave(node),
+            Step::Reply(node) => next.reply(node),
+            Step::Arrive(from, to) => next.arrive(self, from, to),
+        };
+        moved.then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        std::vec![
+            Property::always(
+                "nothing comes twice or out of order, and no fence ends early",
+                |_, world: &World| world.wrong.is_none()
+            ),
+            Property::always("all ends once everything is accepted", |instance, world: &World| {
+                world.clone().run(instance, true).is_done()
+            }),
+            Property::always(
+                "who sends nothing that is wanted later waits for no application",
+                |instance, world: &World| {
+                    let later = |items: &Vec<Item>| items.iter().any(|item| item.is_wanted_later());
+                    let after = world.clone().run(instance, false);
+                    let mut items = instance.items.iter().enumerate();
+                    items.all(|(node, items)| later(items) || after.has_ended(node))
+                }
+            ),
+            Property::sometimes("something is refused", |_, world: &World| {
+                world.nodes.iter().any(|node| node.doors.iter().any(|door| door.is_shut()))
+            }),
+            Property::sometimes("all ends", |_, world: &World| world.is_done()),
+        ]
+    }
+}
+
+fn check(instance: &[&[Item]], far: bool, room: usize) {
+    let items: Vec<_> = instance.iter().map(|items| items.to_vec()).collect();
+    let operations = items.iter().map(Vec::len).max().unwrap_or(1);
+    let instance = Instance { items, operations, receptions: 1, kept: 1, room, far };
+    let checker = instance.checker().threads(2).spawn_bfs().join();
+    checker.assert_properties();
+    std::eprintln!("{} states, {} of them different", checker.state_count(), checker.unique_state_count());
+}
+
+#[test]
+fn r1_f1_all_orders_of_messages_to_a_node_that_keeps_one() {
+    check(&[&[Eager(1, true), Eager(1, true), Plain(1), Fence(1)], &[]], false, 1);
+    check(&[&[Eager(1, true), Rendezvous(1, true), Fence(1), Plain(1)], &[]], true, 1);
+    check(&[&[Quiet(1), Fence(1), Quiet(1), Fence(1)], &[]], false, 1);
+    check(&[&[Quiet(1), Quiet(1), Fence(1), Fence(1)], &[]], true, 1);
+}
+
+#[test]
+fn r1_f1_all_orders_of_rendezvous_and_fences_of_two_nodes_that_send_each_other() {
+    check(&[&[Rendezvous(1, false), Rendezvous(1, false), Fence(1)], &[Rendezvous(0, false)]], true, 1);
+    check(&[&[Eager(1, true), Fence(1)], &[Eager(0, true), Eager(0, true)]], false, 1);
+}
+
+#[test]
+fn r1_f3_all_orders_of_two_nodes_that_send_to_a_third_which_accepts_late() {
+    check(&[&[Eager(2, true), Eager(2, true)], &[Rendezvous(2, false), Fence(2)], &[]], true, 1);
+    if std::env::var_os("PAMIR_LONG").is_some() {
+        check(&[&[Eager(2, true), FenceAll], &[Eager(2, true)], &[]], false, 1);
+        check(&[&[Rendezvous(2, false), FenceAll], &[Rendezvous(2, false), Plain(2)], &[]], true, 1);
+    } else {
+        check(&[&[Eager(1, true), Eager(1, true), FenceAll], &[]], false, 1);
+    }
+}

@@ -1,0 +1,323 @@
+//! One node of the model: what it has under way, and what it owes.
+
+use super::{Instance, Packet, endpoint, node_of};
+use crate::acks::Owed;
+use crate::admission::{Doorway, goes_again, is_in};
+use crate::device::REQUESTS;
+use crate::endpoint::Endpoint;
+use crate::fence::{FenceState, Next};
+use crate::kept::hold;
+use crate::operation::{bits, message_number};
+use crate::reception::share;
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Action {
+    Message { rendezvous: bool },
+    Fence(FenceState),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Operation {
+    pub(super) item: u8,
+    pub(super) target: Endpoint,
+    pub(super) queued: bool,
+    pub(super) action: Action,
+}
+
+impl Operation {
+    pub(super) fn order(&self) -> u64 {
+        self.item.into()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Stage {
+    /// The get of the data, or of nothing, has to be queued; was.
+    Asks,
+    Asked,
+    /// The callback has to be called.
+    Deliver,
+    Answer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Answer {
+    Pulled(u32),
+    Ack(u32),
+    Fences(u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Reception {
+    pub(super) origin: u8,
+    pub(super) order: u64,
+    /// The origin's item that comes with it.
+    pub(super) item: Option<u8>,
+    pub(super) stage: Stage,
+    pub(super) answer: Answer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Kept {
+    pub(super) origin: u8,
+    pub(super) order: u64,
+    pub(super) item: u8,
+    pub(super) message: u32,
+    pub(super) rendezvous: bool,
+    pub(super) fences: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Node {
+    /// Items that were started; which of them the targets have, data and all; which fences have ended.
+    pub(super) started: u8,
+    pub(super) had: Vec<bool>,
+    pub(super) operations: Vec<Option<Operation>>,
+    pub(super) line: Vec<u8>,
+    pub(super) asking: u64,
+    pub(super) injection: VecDeque<(u8, Packet)>,
+    /// What the message unit answers by itself.
+    pub(super) unit: VecDeque<(u8, Packet)>,
+    /// By origin: what is owed to it, whether it is let in, and which of its items is next.
+    pub(super) owed: Vec<Owed>,
+    pub(super) doors: Vec<Doorway>,
+    pub(super) next: Vec<u8>,
+    pub(super) receptions: Vec<Option<Reception>>,
+    pub(super) kept: Vec<Option<Kept>>,
+    pub(super) arrivals: u64,
+}
+
+impl Node {
+    pub(super) fn new(items: usize, instance: &Instance) -> Self {
+        let nodes = instance.items.len();
+        Self {
+            started: 0,
+            had: std::vec![false; items],
+            operations: std::vec![None; instance.operations],
+            line: Vec::new(),
+            asking: 0,
+            injection: VecDeque::new(),
+            unit: VecDeque::new(),
+            owed: std::vec![Owed::default(); nodes],
+            doors: std::vec![Doorway::default(); nodes],
+            next: std::vec![0; nodes],
+            receptions: std::vec![None; instance.receptions],
+            kept: std::vec![None; instance.kept],
+            arrivals: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, instance: &Instance, to: u8, packet: Packet) -> bool {
+        let room = self.injection.len() < instance.room;
+        if room {
+            self.injection.push_back((to, packet));
+        }
+        room
+    }
+
+    pub(super) fn get(&mut self, number: u8) -> Option<&mut Operation> {
+        self.operations.get_mut(usize::from(number))?.as_mut()
+    }
+
+    pub(super) fn asks(&self, to: u8) -> bool {
+        let target = |number: u8| self.operations[usize::from(number)].as_ref().map(|it| it.target);
+        bits(self.asking).any(|number| target(number) == Some(endpoint(to)))
+    }
+
+    pub(super) fn awaited(&mut self, origin: u8, number: u8) -> bool {
+        self.get(number).is_some_and(|operation| operation.queued && operation.target == endpoint(origin))
+    }
+
+    pub(super) fn arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    pub(super) fn free_reception(&self) -> Option<usize> {
+        self.receptions.iter().position(Option::is_none)
+    }
+
+    pub(super) fn room_for(&self, origin: u8) -> usize {
+        let used = self.receptions.iter().flatten();
+        let own = used.clone().filter(|reception| reception.origin == origin).count();
+        share(self.receptions.len() - used.count(), own)
+    }
+
+    /// The target has let in what asked, up to the operation at this place.
+    pub(super) fn let_in(&mut self, number: u8) {
+        let Some(answered) = self.get(number).cloned() else { return };
+        for number in bits(self.asking) {
+            let Some(operation) = self.get(number) else { continue };
+            if operation.target == answered.target && is_in(operation.order(), answered.order()) {
+                self.asking &= !(1 << number);
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, number: u8) {
+        self.operations[usize::from(number)] = None;
+        self.asking &= !(1 << number);
+    }
+
+    /// A message was refused. Returns whether that makes sense.
+    pub(super) fn refused(&mut self, origin: u8, message: u32) -> bool {
+        let number = (message as usize % REQUESTS) as u8;
+        let asks = self.asking >> number & 1 == 1;
+        let Some(first) = self.get(number).filter(|it| asks && it.target == endpoint(origin)).cloned() else {
+            return false;
+        };
+        for number in 0..self.operations.len() as u8 {
+            let asks = self.asking >> number & 1 == 1;
+            let Some(operation) = self.get(number).filter(|it| goes_again(it.order(), first.order())) else {
+                continue;
+            };
+            let again = match &mut operation.action {
+                Action::Message { .. } => asks && operation.target == endpoint(origin),
+                Action::Fence(state) => state.ask_again(endpoint(origin)),
+            };
+            if again {
+                operation.queued = false;
+                if !self.line.contains(&number) {
+                    self.line.push(number);
+                }
+            }
+        }
+        let order = |&number: &u8| self.operations[usize::from(number)].as_ref().map(Operation::order);
+        let mut line = self.line.clone();
+        line.sort_unstable_by_key(order);
+        self.line = line;
+        true
+    }
+
+    /// Queues what has room. Returns whether that is all of it.
+    pub(super) fn queue(&mut self, instance: &Instance, me: u8, number: u8) -> bool {
+        let Some(mut operation) = self.get(number).cloned() else { return true };
+        let message = message_number(operation.order(), number.into());
+        let queued = match &mut operation.action {
+            Action::Message { rendezvous } => {
+                let (to, item) = (node_of(operation.target), operation.item);
+                let packet =
+                    if *rendezvous { Packet::Rts(item, message) } else { Packet::Asked(item, message) };
+                self.push(instance, to, packet)
+            }
+            Action::Fence(state) => loop {
+                let next = state.next(endpoint(me));
+                let target = match next {
+                    Next::Nobody => break true,
+                    Next::Later => break false,
+                    Next::Again(_, target) | Next::New(target) => target,
+                };
+                if !self.push(instance, node_of(target), Packet::Fence(message)) {
+                    break false;
+                }
+                match next {
+                    Next::Again(at, _) => state.asked_again(at),
+                    _ => state.asked(Some(target)),
+                }
+            },
+        };
+        operation.queued = queued;
+        self.operations[usize::from(number)] = Some(operation);
+        queued
+    }
+
+    pub(super) fn queue_line(&mut self, instance: &Instance, me: u8) {
+        // All go by one injection FIFO: what finds no room stops what is behind it.
+        while let Some(&number) = self.line.first() {
+            if !self.queue(instance, me, number) {
+                return;
+            }
+            self.line.remove(0);
+        }
+    }
+
+    /// Says what is owed, as far as there is room.
+    pub(super) fn answer(&mut self, instance: &Instance, origin: u8, calls: bool) {
+        let from = usize::from(origin);
+        let mut owed = self.owed[from];
+        if owed.acks != 0 && self.push(instance, origin, Packet::Acks(owed.acks)) {
+            owed.acks = 0;
+        }
+        if owed.admitted != 0 && self.push(instance, origin, Packet::Admitted(owed.admitted)) {
+            owed.admitted = 0;
+        }
+        let older = |reception: &Reception| {
+            let delivers = reception.stage == Stage::Deliver && reception.order < owed.fence_order;
+            reception.origin == origin && delivers
+        };
+        if owed.fences != 0 && !self.receptions.iter().flatten().any(older) {
+            if !instance.far {
+                if self.push(instance, origin, Packet::FenceAcks(owed.fences)) {
+                    owed.fences = 0;
+                }
+            } else if let Some(number) = self.free_reception() {
+                let (order, answer) = (self.arrival(), Answer::Fences(owed.fences));
+                owed.fences = 0;
+                let asks = Reception { origin, order, item: None, stage: Stage::Asks, answer };
+                self.receptions[number] = Some(asks);
+            }
+        }
+        self.owed[from] = owed;
+        if calls
+            && let Some(message) = self.doors[from].to_call()
+            && self.push(instance, origin, Packet::Retry(message))
+        {
+            self.doors[from].called();
+        }
+    }
+
+    pub(super) fn queue_receptions(&mut self, instance: &Instance) {
+        for number in 0..self.receptions.len() {
+            let Some(mut reception) = self.receptions[number] else { continue };
+            let origin = reception.origin;
+            match (reception.stage, reception.answer) {
+                (Stage::Asks, _) => {
+                    if self.push(instance, origin, Packet::Get(number as u8)) {
+                        reception.stage = Stage::Asked;
+                    }
+                    self.receptions[number] = Some(reception);
+                }
+                (Stage::Answer, answer) => {
+                    let packet = match answer {
+                        Answer::Pulled(message) => Packet::Pulled(message),
+                        Answer::Fences(set) => Packet::FenceAcks(set),
+                        Answer::Ack(_) => continue,
+                    };
+                    if self.push(instance, origin, packet) {
+                        self.receptions[number] = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes the oldest kept message, if there is a reception for it.
+    pub(super) fn accept(&mut self) -> bool {
+        let Some(number) = self.free_reception() else { return false };
+        let oldest = self.kept.iter_mut().filter(|place| place.is_some());
+        let Some(kept) = oldest.min_by_key(|place| place.map(|kept| kept.order)).and_then(Option::take)
+        else {
+            return false;
+        };
+        let Kept { origin, order, item, message, rendezvous, fences } = kept;
+        let (stage, answer) = if rendezvous {
+            (Stage::Asks, Answer::Pulled(message))
+        } else {
+            (Stage::Deliver, Answer::Ack(message))
+        };
+        self.receptions[number] = Some(Reception { origin, order, item: Some(item), stage, answer });
+        if fences != 0 && !self.hold_fences(origin, order, fences) {
+            let now = self.arrival();
+            self.owed[usize::from(origin)].fence(fences, now);
+        }
+        true
+    }
+
+    pub(super) fn hold_fences(&mut self, origin: u8, order: u64, fences: u64) -> bool {
+        let own = self.kept.iter_mut().flatten().filter(|kept| kept.origin == origin);
+        hold(own.map(|kept| (kept.order, &mut kept.fences)), order, fences)
+    }
+}

@@ -1,0 +1,101 @@
+//! What an origin does about messages that may be refused.
+
+use super::{goes_again, is_in};
+use crate::acks::named;
+use crate::context::Active;
+use crate::device::{Port, REQUESTS};
+use crate::endpoint::Endpoint;
+use crate::operation::{Action, OPERATIONS, bits, message_number};
+
+impl<P: Port> Active<P> {
+    /// Has a send ask to be let in, if it may be refused.
+    #[inline]
+    pub(crate) fn ask_if_needed(&mut self, number: u8) {
+        let Self { operations, route, .. } = self;
+        let Some(operation) = operations.get(number) else { return };
+        let Action::Send(state) = &mut operation.action else { return };
+        let target = operation.target;
+        if !state.may_be_refused() && !operations.asks(target) {
+            return;
+        }
+        operations.asking |= 1 << number;
+        if let Some(operation) = operations.get(number) {
+            operation.awaits = true;
+        }
+        // What is quick asks nobody.
+        if route.as_ref().is_some_and(|route| route.target == target) {
+            *route = None;
+        }
+    }
+
+    /// The target has let in what asked, up to the operation at this place.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn let_in(&mut self, number: u8) {
+        let Some(answered) = self.operations.get(number) else { return };
+        let (target, order) = (answered.target, answered.order);
+        for number in bits(self.operations.asking) {
+            let Some(operation) = self.operations.get(number) else { continue };
+            if operation.target != target || !is_in(operation.order, order) {
+                continue;
+            }
+            let freed = match &mut operation.action {
+                Action::Send(state) => state.let_in(),
+                _ => false,
+            };
+            self.operations.asking &= !(1 << number);
+            if freed {
+                self.operations.settling |= 1 << number;
+            }
+        }
+    }
+
+    /// The target keeps messages.
+    pub(crate) fn admissions_arrived(&mut self, origin: Endpoint, data: &[u8]) {
+        for number in bits(named(data).unwrap_or_default()) {
+            match self.awaited(origin, number) {
+                Some(_) => self.let_in(number),
+                None => self.counters.strays += 1,
+            }
+        }
+    }
+
+    /// The target has refused a message: it goes again, and so does what came behind it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn refused(&mut self, origin: Endpoint, message: u32) {
+        let number = message as usize % REQUESTS;
+        let asks = number < OPERATIONS && self.operations.asking >> number & 1 == 1;
+        let operation = self.operations.get(number as u8).filter(|operation| {
+            asks && operation.target == origin && message_number(operation.order, number) == message
+        });
+        let Some(first) = operation.map(|operation| operation.order) else {
+            self.counters.strays += 1;
+            return;
+        };
+        for number in bits(self.operations.asking | self.operations.fences) {
+            let Some(operation) = self.operations.get(number) else { continue };
+            if !goes_again(operation.order, first) {
+                continue;
+            }
+            let again = match &mut operation.action {
+                Action::Send(state) => operation.target == origin && state.rewind(),
+                Action::Fence(state) => state.ask_again(origin),
+                _ => false,
+            };
+            if again {
+                operation.queued = false;
+                if !self.operations.line.contains(&number) {
+                    // As long as there are operations.
+                    let _ = self.operations.line.push(number);
+                }
+            }
+        }
+        let mut line = core::mem::take(&mut self.operations.line);
+        line.sort_unstable_by_key(|&number| {
+            self.operations.get(number).map_or(0, |operation| operation.order)
+        });
+        self.operations.line = line;
+        self.stir();
+    }
+}

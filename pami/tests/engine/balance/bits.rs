@@ -1,0 +1,97 @@
+//! The result is that of the operation as a whole, to the bit (SPEC L-5).
+
+use super::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn l5_every_split_has_the_unsplit_operations_bits(
+        local in any::<bool>(), element in elements(), scaled in any::<bool>(), foreign in foreigns(), split in splits(),
+        count in 1usize..400, offset in 0usize..4, start in 0usize..9, idle in (0u16..1001, 0u16..1001), seed in any::<u64>()
+    ) {
+        let (recipe, factor) = recipe_of(element, scaled, foreign);
+        let size = element.bytes();
+        let old = numbers(element, foreign == Foreign::Target, count + 8, seed);
+        let new = numbers(element, foreign == Foreign::Message, count, !seed);
+        let mut expected = old.clone();
+        unsplit(&mut expected[offset * size..], &new, factor, element, foreign);
+        // No broken word in the region.
+        let mut memory = old.clone();
+        memory.resize(memory.len().next_multiple_of(8), 0);
+        let mut pair = pair(local);
+        pair.idle(idle.0, idle.1);
+        let region = pair.region(&memory);
+        let message = filled(&[vec![0xee; start], new].concat()).share();
+        let (ends, end) = ends();
+        let process = Process {
+            offset: (offset * size) as u32,
+            range: start..message.len(),
+            local_done: end(1),
+            remote_done: end(2),
+            ..process(pair.target.endpoint(), &region, &message, recipe, split)
+        };
+        prop_assert_eq!(pair.origin.process(process), Ok(()));
+        prop_assert!(ends.lock().unwrap().is_empty());
+        pair.advance();
+        let mut ends = ends.lock().unwrap().clone();
+        ends.sort_by_key(|end| end.0);
+        prop_assert_eq!(ends, [(1, None, Ok(())), (2, None, Ok(()))]);
+        prop_assert_eq!(&bytes_of(region.memory())[..expected.len()], &expected);
+        // The message is the caller's again.
+        prop_assert!(message.reclaim().is_ok());
+    }
+
+    #[test]
+    fn l5_operations_of_one_context_are_added_in_their_order(
+        local in any::<bool>(), list in proptest::collection::vec((splits(), 0usize..40, 1usize..300), 2..8), seed in any::<u64>()
+    ) {
+        let mut pair = pair(local);
+        pair.idle(1000, 500);
+        let old = numbers(Element::F64, false, 400, seed);
+        let mut expected = old.clone();
+        let region = pair.region(&old);
+        let recipe = Recipe::accumulate(factor_of(Element::F64));
+        for (number, (split, at, count)) in list.into_iter().enumerate() {
+            let new = numbers(Element::F64, false, count, seed ^ number as u64);
+            unsplit(&mut expected[8 * at..], &new, Some(factor_of(Element::F64)), Element::F64, Foreign::Neither);
+            let message = filled(&new).share();
+            let process = Process {
+                offset: 8 * at as u32,
+                ..process(pair.target.endpoint(), &region, &message, recipe, split)
+            };
+            prop_assert_eq!(pair.origin.process(process), Ok(()));
+            if seed >> number & 1 == 1 {
+                pair.origin.advance();
+            }
+        }
+        pair.advance();
+        prop_assert_eq!(bytes_of(region.memory()), expected);
+    }
+
+    #[test]
+    fn l3_hostile_chunks_change_nothing_outside_their_region(
+        header in any::<[u8; 24]>(), sane in any::<bool>(), data in proptest::collection::vec(any::<u8>(), 0..64),
+        offset in 0u32..80, total in 0u32..100, kind in 0usize..4
+    ) {
+        let mut pair = pair(true);
+        let before = [7; 64];
+        let bystander = pair.target.register(filled(&before), Rights::READ).map_err(|(error, _)| error).unwrap();
+        let region = pair.region(&before);
+        let mut header = header;
+        if sane {
+            header[..4].copy_from_slice(&region.handle().id().index.get().to_le_bytes());
+            header[4..8].copy_from_slice(&region.handle().id().generation.get().to_le_bytes());
+            let place = u32::from(header[8]) % 80;
+            header[8..12].copy_from_slice(&place.to_le_bytes());
+            header[12] %= 24;
+            (header[13], header[14], header[15]) = (header[13] & 3 | 4, header[14] & 3, 0);
+        }
+        let kind = [Kind::Chunk, Kind::Refused, Kind::AskAdvice, Kind::Advice][kind];
+        let (origin, target) = (pair.origin.endpoint(), pair.target.endpoint());
+        let envelope = Envelope { kind, dispatch: header[0], origin, target, message: 5, offset, total };
+        pair.clients[0].node().world.forge(Packet::new(envelope, &header, &data));
+        pair.advance();
+        prop_assert_eq!(bytes_of(bystander.memory()), before);
+        prop_assert!(bytes_of(region.memory()) == before || sane);
+    }
+}

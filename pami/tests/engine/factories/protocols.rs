@@ -1,0 +1,147 @@
+//! Protocols, their names and handlers; what does not belong together (SPEC M-1, M-4, M-6).
+
+use super::*;
+
+#[test]
+fn m1_a_protocol_has_a_name_of_its_own_until_it_ends() {
+    let nodes = machine(1, true);
+    let mut first = ClientBuilder::new(nodes[0], "first").factories(1).create().unwrap();
+    let mut second = ClientBuilder::new(nodes[0], "second").create().unwrap();
+    let small = first.protocol("small").unwrap();
+    assert_eq!(small.name(), "small");
+    assert_eq!(first.protocol("small"), Err(FactoryError::NameTaken("small")));
+    let others = second.protocol("small").unwrap();
+    let factory = first.register(&small, SEND).unwrap();
+    assert_eq!(factory.protocol(), "small");
+    assert_eq!(first.protocols().collect::<Vec<_>>(), [("small", 1)]);
+    let (error, small) = first.end_protocol(small).err().unwrap();
+    assert_eq!(error, FactoryError::FactoriesAlive(1));
+    let (error, others) = first.end_protocol(others).err().unwrap();
+    assert_eq!(error, FactoryError::ForeignProtocol("small"));
+    assert!(second.end_protocol(others).is_ok());
+    assert!(first.deregister(factory).is_ok());
+    assert!(first.end_protocol(small).is_ok());
+    for number in 0..PROTOCOLS {
+        assert!(first.protocol(format!("protocol {number}").leak()).is_ok());
+    }
+    let exhausted = FactoryError::Exhausted { what: "protocols", limit: PROTOCOLS };
+    assert_eq!(first.protocol("one more"), Err(exhausted));
+    assert!(in_words(exhausted).contains("protocols"));
+}
+
+#[test]
+fn m1_handlers_are_registered_in_protocols_and_get_the_lowest_free_ids() {
+    let (log, handler) = collector();
+    let [mut a, mut b] = factories(false, |client| client.dispatch(0, handler));
+    let mut ids = Vec::new();
+    let mut receive = [&mut a, &mut b].map(|client| {
+        let protocol = client.protocol("p").unwrap();
+        let first = client.register(&protocol, ReceiveFunction { dispatch: None, handler }).unwrap();
+        let third = client.register(&protocol, ReceiveFunction { dispatch: Some(3), handler }).unwrap();
+        let taken = client.register(&protocol, ReceiveFunction { dispatch: Some(3), handler });
+        assert_eq!(taken.err(), Some(FactoryError::DispatchId(3)));
+        ids.push((first.dispatch(), third.dispatch()));
+        (protocol, first)
+    });
+    assert_eq!(ids, [(1, 3), (1, 3)]);
+    let (protocol, first) = &mut receive[0];
+    let send = ImmediateFunction { dispatch: first.dispatch() };
+    let send = a.register(protocol, send).unwrap();
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    assert_eq!(send.execute(&mut origin, target.endpoint(), b"head", b"data"), Ok(()));
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(*log.lock().unwrap(), [(0, b"head".to_vec(), b"data".to_vec())]);
+    let late = a.register(protocol, ReceiveFunction { dispatch: None, handler }).err();
+    assert_eq!(late, Some(FactoryError::ContextsAlive(1)));
+    let [(_, first), _] = receive;
+    let (error, first) = a.deregister(first).err().unwrap();
+    assert_eq!(error, FactoryError::ContextsAlive(1));
+    assert!(a.destroy_context(origin).is_ok());
+    assert!(a.deregister(first).is_ok());
+    assert!(in_words(error).contains('1'));
+}
+
+#[test]
+fn m6_what_belongs_to_another_client_is_refused() {
+    let nodes = machine(1, true);
+    let limits = Limits::default();
+    let create = |name| ClientBuilder::new(nodes[0], name).factories(8).collectives(limits).create().unwrap();
+    let (mut mine, mut other) = (create("mine"), create("other"));
+    let protocol = other.protocol("theirs").unwrap();
+    let foreign = FactoryError::ForeignProtocol("theirs");
+    assert_eq!(mine.register(&protocol, FenceFunction).err(), Some(foreign));
+    let immediate = other.register(&protocol, ImmediateFunction { dispatch: 0 }).unwrap();
+    let send = other.register(&protocol, SEND).unwrap();
+    let puts = other.register(&protocol, PutFunction::default()).unwrap();
+    let fetch = other.register(&protocol, FetchFunction::default()).unwrap();
+    let process = other.register(&protocol, ProcessFunction::default()).unwrap();
+    let memory = buffer(8).share();
+    let fence = other.register(&protocol, FenceFunction).unwrap();
+    let collect = CollectFunction { what: Collective::Barrier, algorithm: None };
+    let collect = other.register(&protocol, collect).unwrap();
+    let mut context = context(&mut mine, 0);
+    let me = context.endpoint();
+    let region = context.register(buffer(8), Rights::all()).ok().unwrap().handle();
+    let wrong = SendError::ForeignFactory;
+    let done = pami::Done { call: &|_: &mut Active<Port>, _| panic!("nothing was begun"), cookie: 0 };
+    // Also when the context has just sent there.
+    for _ in 0..2 {
+        assert_eq!(immediate.execute(&mut context, me, &[], &[1]), Err(wrong));
+        let theirs = Endpoint::from_parts(other.id(), 0, me.context());
+        assert_eq!(immediate.execute(&mut context, theirs, &[], &[1]), Err(wrong));
+        assert_eq!(send.execute(&mut context, outgoing(me, b"x")).err().unwrap().0, wrong);
+        assert_eq!(send.execute_in(own(), &mut context, outgoing(me, b"x")).err().unwrap().0, wrong);
+        assert_eq!(puts.execute(&mut context, put(me, region, b"x")).err().unwrap().0, wrong);
+        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+        let update = || Fetch { target: me, region, offset: 0, rmw, done: None };
+        assert_eq!(fetch.execute(&mut context, update()), Err(wrong));
+        assert_eq!(fetch.execute_in(own(), &mut context, update()), Err(wrong));
+        assert_eq!(process.execute(&mut context, contribution(me, region, &memory)), Err(wrong));
+        assert_eq!(process.execute_in(own(), &mut context, contribution(me, region, &memory)), Err(wrong));
+        assert_eq!(fence.execute(&mut context, me, done), Err(wrong));
+        let barrier = Collect::new(WORLD, Collective::Barrier, done);
+        assert_eq!(collect.execute(&mut context, barrier), Err(CollectError::ForeignFactory));
+        assert_eq!(context.send_immediate(me, 0, &[], &[1]), Ok(()));
+    }
+    let (error, fence) = mine.deregister(fence).err().unwrap();
+    assert_eq!(error, FactoryError::ForeignFactory("theirs"));
+    assert!(other.deregister(fence).is_ok());
+    let (error, _other) = other.destroy().err().unwrap();
+    assert_eq!(error, ClientError::FactoriesAlive(6));
+    for text in [in_words(foreign), in_words(FactoryError::ForeignFactory("theirs"))] {
+        assert!(text.contains("theirs"), "{text}");
+    }
+}
+
+#[test]
+fn m6_a_client_without_collectives_registers_none() {
+    let [mut client, _other] = factories(false, |client| client);
+    let protocol = client.protocol("p").unwrap();
+    let collect = CollectFunction { what: Collective::Barrier, algorithm: None };
+    assert_eq!(client.register(&protocol, collect).err(), Some(FactoryError::NoCollectives));
+}
+
+#[test]
+fn m4_two_clients_with_conflicting_settings_do_not_touch_each_other() {
+    let (log, handler) = collector();
+    let nodes = machine(2, false);
+    let create = |node, name, from| {
+        let client = ClientBuilder::new(node, name).factories(2).rendezvous_from(from);
+        let mut client: Client<TestNode> = client.dispatch(0, handler).create().unwrap();
+        let protocol = client.protocol("send").unwrap();
+        let send = client.register(&protocol, SEND).unwrap();
+        (client, send)
+    };
+    let mut all: Vec<_> =
+        nodes.iter().flat_map(|&node| [create(node, "a", 0), create(node, "b", usize::MAX)]).collect();
+    let mut contexts: Vec<_> = all.iter_mut().map(|(client, _)| context(client, 0)).collect();
+    let world = nodes[0].world;
+    for (client, requests) in [(0, 1), (1, 1), (0, 2), (1, 2)] {
+        let to = contexts[client + 2].endpoint();
+        assert!(all[client].1.execute(&mut contexts[client], outgoing(to, &pattern(900, 2))).is_ok());
+        let [a, b, c, d] = &mut contexts[..] else { unreachable!() };
+        advance_all(&mut [a, b, c, d]);
+        assert_eq!(world.count(Kind::Rts), requests);
+        assert_eq!(log.lock().unwrap().pop().unwrap().2, pattern(900, 2));
+    }
+}
