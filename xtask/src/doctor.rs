@@ -22,11 +22,12 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
             let output = Command::new(path).arg("--version").output().ok()?;
             setup::version(&String::from_utf8_lossy(&output.stdout))
         };
-        let found = workspace::find_on_path(arch.emulator()).map(|path| match version(&path) {
+        let found = setup::find_emulator(arch).map(|path| match version(&path) {
             Some((major, minor)) => format!("{}, version {major}.{minor}", path.display()),
             None => format!("{}, which does not tell its version", path.display()),
         });
-        let remedy = format!("apt-get install {}", arch.emulator_package());
+        let remedy =
+            format!("apt-get install {}, or unpacked under target/pamir/host", arch.emulator_package());
         whole &= row(voice, arch.emulator(), found, &remedy);
     }
     match setup::setpriv() {

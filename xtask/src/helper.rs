@@ -80,6 +80,11 @@ impl Drop for Helper {
     }
 }
 
+/// Whether the user wants everything to end.
+pub fn over() -> bool {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+}
+
 /// Ends all helpers; none can be started after it.
 pub fn end_all() {
     let groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,13 +1,16 @@
 //! What the host needs, and its installation (SPEC X-1). Nothing is installed without saying so first.
 
+mod unpack;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
 use crate::progress::Voice;
-use crate::workspace;
+use crate::{helper, workspace};
 
 /// A way to build firmware for one target.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -160,7 +163,7 @@ pub fn toolchain(arch: Arch, voice: &Voice) -> Result<Toolchain> {
         let mut rustup = Command::new("rustup");
         rustup.args(["target", "add", "--toolchain", &name, arch.target()]);
         match run(&mut rustup) {
-            Ok(()) => {
+            Ok(_) => {
                 return find_toolchain(arch)
                     .context("rustup says that it installed the target, but it is not there");
             }
@@ -179,12 +182,17 @@ pub fn toolchain(arch: Arch, voice: &Voice) -> Result<Toolchain> {
 /// The oldest QEMU that this is known to work with.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// QEMU for `arch`; installed if it is not there.
+/// QEMU for `arch` as it is at hand.
+pub fn find_emulator(arch: Arch) -> Option<PathBuf> {
+    workspace::find_on_path(arch.emulator()).or_else(|| unpack::find(&unpack::home(), arch.emulator()))
+}
+
+/// QEMU for `arch`; installed if it is not there, or unpacked into the target folder where it cannot be installed.
 ///
 /// # Errors
 /// There is none and none can be installed, or it is too old.
 pub fn emulator(arch: Arch, voice: &Voice) -> Result<PathBuf> {
-    let emulator = program(arch.emulator(), arch.emulator_package(), voice)?;
+    let emulator = find_or_install(arch, voice)?;
     let said = output(Command::new(&emulator).arg("--version")).unwrap_or_default();
     let (major, minor) = OLDEST_QEMU;
     match version(&said) {
@@ -199,6 +207,30 @@ pub fn emulator(arch: Arch, voice: &Voice) -> Result<PathBuf> {
         Some(_) => Ok(emulator),
         None => bail!("{} does not say which version of QEMU it is: {said:?}", emulator.display()),
     }
+}
+
+fn find_or_install(arch: Arch, voice: &Voice) -> Result<PathBuf> {
+    // Tests boot side by side.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = find_emulator(arch) {
+        return Ok(found);
+    }
+    let (name, package) = (arch.emulator(), arch.emulator_package());
+    program(name, package, voice).or_else(|obstacle| {
+        if helper::over() {
+            return Err(obstacle);
+        }
+        let Ok(debian) = unpack::Debian::here() else { return Err(obstacle) };
+        voice.say(&format!("{obstacle:#}; so its packages are unpacked for this workspace alone"));
+        debian.unpack(name, package, &unpack::home(), voice).with_context(|| {
+            let (major, minor) = OLDEST_QEMU;
+            format!(
+                "{obstacle:#}; a {name} of version {major}.{minor} or newer on the path does too; unpacking its \
+                 packages without root failed"
+            )
+        })
+    })
 }
 
 /// Major and minor number in what QEMU says of itself.
@@ -229,6 +261,7 @@ pub fn component(subcommand: &str, component: &str, voice: &Voice) -> Result<()>
     voice.say(&format!("{component} is missing; installing it with rustup"));
     run(Command::new("rustup").args(["component", "add", "--toolchain", &name, component]))
         .with_context(|| format!("cargo has no {subcommand}"))
+        .map(drop)
 }
 
 /// The C++ compiler that libFuzzer is built with; installed if it is not there.
@@ -253,7 +286,7 @@ fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {
     let root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
     if !root && !workspace::on_path("sudo") {
         bail!(
-            "installing takes root, and there is no sudo; as root run: apt-get install {}",
+            "installing {} takes root, and there is no sudo; as root run: apt-get install {0}",
             packages.join(" ")
         );
     }
@@ -265,6 +298,18 @@ fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {
     voice.busy("asking apt-get for the packages there are");
     // Old lists often still do, so a failure here is not the end.
     let updated = run(&mut apt(&["update"]));
+    let simulate = ["-s", "install", "--no-install-recommends"].into_iter().chain(packages.iter().copied());
+    // Where it cannot be tried, the installation itself says why.
+    let said = output(Command::new("apt-get").args(simulate)).unwrap_or_default();
+    let in_the_way: Vec<_> = unpack::simulated(&said, "Remv").into_iter().map(|(name, _)| name).collect();
+    if !in_the_way.is_empty() {
+        voice.idle();
+        bail!(
+            "apt-get would remove {} to install {}, which is left to you",
+            in_the_way.join(" "),
+            packages.join(" ")
+        );
+    }
     voice.busy(&format!("installing {}", packages.join(" ")));
     let mut install = vec!["install", "-y", "--no-install-recommends", "--no-remove"];
     install.extend(packages);
@@ -273,11 +318,11 @@ fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {
     if let (Err(error), Err(_)) = (updated, &installed) {
         voice.say(&format!("apt-get update failed too: {error:#}"));
     }
-    installed.with_context(manual)
+    installed.map(drop).with_context(manual)
 }
 
-/// Runs a command quietly; its output is part of the error.
-fn run(command: &mut Command) -> Result<()> {
+/// Runs a command quietly; returns what it said, which is part of the error.
+fn run(command: &mut Command) -> Result<String> {
     let name = format!("{} {}", command.get_program().display(), words(command));
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
     if !output.status.success() {
@@ -288,7 +333,7 @@ fn run(command: &mut Command) -> Result<()> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn words(command: &Command) -> String {
