@@ -1,5 +1,6 @@
 //! One thread, one epoll: waits for readiness and commands, then runs rounds of the switch.
 
+use super::awake::Rounds as _;
 use super::pcap::Capture;
 use super::statistics::Statistics;
 use super::switch::Switch;
@@ -133,8 +134,10 @@ impl EventLoop {
                 let writable = event.is_writable() || event.is_write_closed() || event.is_error();
                 match (source, &mut self.tree) {
                     (Source { stream: false, .. }, _) => self.accept(source)?,
-                    (Source { network: TREE, rank, .. }, Some(tree)) => tree.ready(rank, readable, writable),
-                    (Source { rank, .. }, _) => self.switch.ready(rank, readable, writable),
+                    (Source { network: TREE, rank, .. }, Some(tree)) => {
+                        tree.ready(rank as u32, readable, writable)
+                    }
+                    (Source { rank, .. }, _) => self.switch.ready(rank as u32, readable, writable),
                 }
             }
             while let Ok(command) = self.commands.try_recv() {

@@ -14,6 +14,7 @@
 //! | `muster` | who has joined, and when all have |
 //! | [`faults`], `quantity` | which faults are asked for: words, percentages, times |
 //! | `mishap`, `dice` | what befalls packets, by the seed |
+//! | `awake` | rounds over the nodes for which something has changed |
 //! | `switch` | what arrives, moves and leaves in one round |
 //! | `event_loop` | readiness, commands |
 //! | `listeners` | a Unix socket per node |
@@ -33,6 +34,7 @@
 //!
 //! *Another transport* (vhost-user, say) replaces `stream`, whose interface is small.
 
+mod awake;
 mod dice;
 mod event_loop;
 pub mod faults;

@@ -1,5 +1,6 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the torus.
 
+use super::awake::{Awake, Plug, Rounds};
 use super::faults::LinkDown;
 use super::frame::{self, Addresses, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC};
 use super::mishap::Mishaps;
@@ -10,7 +11,6 @@ use super::stream::FrameStream;
 use super::torus::{Packet, Torus};
 use super::{Config, Fate};
 use pami::topology::TorusShape;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -55,14 +55,7 @@ pub struct Switch<S, W: Write> {
     /// The first Go.
     started_at: Option<Duration>,
     rounds: u64,
-    /// Nodes to look at: something has changed for them. Nothing new comes of the others.
-    awake: BTreeSet<u32>,
-    /// Of these, those for which something changed in this round.
-    stirred: BTreeSet<u32>,
-    /// Nodes before which packets are held back.
-    holding: BTreeSet<u32>,
-    /// Looks at a node.
-    looks: u64,
+    awake: Awake,
     capture: Option<Capture<W>>,
     /// Why the capture ended early.
     capture_fault: Option<io::Error>,
@@ -96,29 +89,10 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             departed: Vec::new(),
             started_at: None,
             rounds: 0,
-            awake: BTreeSet::new(),
-            stirred: BTreeSet::new(),
-            holding: BTreeSet::new(),
-            looks: 0,
+            awake: Awake::default(),
             capture,
             capture_fault: None,
             complaints: Vec::new(),
-        }
-    }
-
-    /// Attaches the stream of `node`.
-    pub fn connect(&mut self, rank: u32, stream: S) {
-        if let Some(node) = self.nodes.get_mut(rank as usize) {
-            node.stream = Some(FrameStream::new(stream));
-            self.awake.insert(rank);
-        }
-    }
-
-    /// Notes what the stream of `node` has become ready for.
-    pub fn ready(&mut self, node: usize, readable: bool, writable: bool) {
-        if let Some(stream) = self.nodes.get_mut(node).and_then(|node| node.stream.as_mut()) {
-            stream.ready(readable, writable);
-            self.awake.insert(node as u32);
         }
     }
 
@@ -136,7 +110,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     pub fn announce(&mut self, node: u32, fate: Fate) {
         if self.gone.iter().all(|&(other, _)| other != node) {
             self.gone.push((node, fate));
-            self.awake.extend(0..self.shape.nodes());
+            self.awake.wake(0..self.shape.nodes());
         }
     }
 
@@ -151,21 +125,13 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
     pub fn exchange(&mut self, now: Duration) -> bool {
         self.rounds += 1;
         self.set_links(now);
-        self.awake.extend(&self.holding);
-        let mut changed = false;
-        for &rank in &self.awake {
-            let Some(stream) = &mut self.nodes[rank as usize].stream else { continue };
-            if stream.fill() {
-                changed = true;
-                self.stirred.insert(rank);
-            }
-        }
+        let mut changed = self.fill();
         // Ends: each turn takes from finite input buffers or moves packets towards finite output buffers.
         loop {
-            let mut moved = self.each_awake(Self::take_in);
+            let mut moved = self.look(Self::take_in);
             moved |= self.torus.step() > 0;
-            self.awake.append(&mut self.torus.take_stirred());
-            moved |= self.each_awake(|switch, rank| switch.give_out(rank, now));
+            self.awake.wake(self.torus.take_stirred());
+            moved |= self.look(|switch, rank| switch.give_out(rank, now));
             changed |= moved;
             if !moved {
                 if self.muster.started() {
@@ -176,27 +142,11 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         }
     }
 
-    /// Does `what` at each node to look at; returns whether anything changed.
-    fn each_awake(&mut self, mut what: impl FnMut(&mut Self, u32) -> bool) -> bool {
-        let mut changed = false;
-        let mut next = 0;
-        // It may wake others.
-        while let Some(&rank) = self.awake.range(next..).next() {
-            next = rank + 1;
-            self.looks += 1;
-            if what(self, rank) {
-                changed = true;
-                self.stirred.insert(rank);
-            }
-        }
-        changed
-    }
-
     /// When a packet that was held back can be given to its node.
     pub fn due(&self) -> Option<Duration> {
         let mishaps = self.mishaps.as_ref()?;
-        let takes = |&&rank: &&u32| self.nodes[rank as usize].takes();
-        self.holding.iter().filter(takes).filter_map(|&rank| mishaps.due(rank)).min()
+        let takes = |&rank: &u32| self.nodes[rank as usize].takes();
+        self.awake.holding().filter(takes).filter_map(|rank| mishaps.due(rank)).min()
     }
 
     /// Takes links down and up as their times come.
@@ -208,29 +158,6 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         for down in self.links_down.iter().filter(|down| down.covers(now - started)) {
             self.torus.set_down(down.node, down.direction, true);
         }
-    }
-
-    /// The second half of a round: writes; returns whether anything changed. A stream that has ended is given
-    /// to `retire`.
-    pub fn deliver(&mut self, mut retire: impl FnMut(S)) -> bool {
-        let mut changed = false;
-        for rank in std::mem::take(&mut self.awake) {
-            let node = &mut self.nodes[rank as usize];
-            let Some(stream) = &mut node.stream else { continue };
-            let mut stirred = stream.flush();
-            if let Some(why) = stream.ended() {
-                node.left = Some(why);
-                self.departed.push(rank);
-                node.stream.take().map(FrameStream::into_stream).map(&mut retire);
-                stirred = true;
-            }
-            if stirred {
-                changed = true;
-                self.stirred.insert(rank);
-            }
-        }
-        self.awake = std::mem::take(&mut self.stirred);
-        changed
     }
 
     /// Takes frames of one node in while the torus has room for them.
@@ -298,7 +225,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             Answer::GoAgain => node.go = true,
             Answer::GoToAll => {
                 self.nodes.iter_mut().for_each(|node| node.go = true);
-                self.awake.extend(0..self.shape.nodes());
+                self.awake.wake(0..self.shape.nodes());
             }
             Answer::Refused(why) => {
                 node.dropped.control += 1;
@@ -341,11 +268,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             given = true;
         }
         if let Some(mishaps) = &self.mishaps {
-            if mishaps.held(rank) > 0 {
-                self.holding.insert(rank);
-            } else {
-                self.holding.remove(&rank);
-            }
+            self.awake.hold(rank, mishaps.held(rank) > 0);
         }
         given
     }
@@ -423,7 +346,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             faults: self.fault_words.clone(),
             steps: self.torus.steps(),
             rounds: self.rounds,
-            looks: self.looks,
+            looks: self.awake.looks(),
             nodes: self.nodes.iter().enumerate().zip(self.torus.counters()).map(node).collect(),
             complaints: self.complaints.clone(),
             tree: None,
@@ -464,5 +387,20 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
         self.flush_capture();
         let statistics = self.statistics();
         self.capture_fault.map_or(Ok(statistics), Err)
+    }
+}
+
+impl<S: Read + Write, W: Write> Rounds<S> for Switch<S, W> {
+    fn awake(&mut self) -> &mut Awake {
+        &mut self.awake
+    }
+
+    fn plug(&mut self, rank: u32) -> Option<Plug<'_, S>> {
+        let node = self.nodes.get_mut(rank as usize)?;
+        Some(Plug { stream: &mut node.stream, left: &mut node.left })
+    }
+
+    fn departed(&mut self, rank: u32) {
+        self.departed.push(rank);
     }
 }

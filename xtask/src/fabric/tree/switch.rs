@@ -1,5 +1,6 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the tree.
 
+use super::super::awake::{Awake, Plug, Rounds};
 use super::super::dice::Dice;
 use super::super::faults::Faults;
 use super::super::stream::FrameStream;
@@ -11,7 +12,6 @@ use super::routes::Change;
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
 use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Status};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -33,11 +33,7 @@ pub struct TreeSwitch<S> {
     opened: u64,
     refused: u64,
     complaints: Vec<String>,
-    /// As those of the torus' switch.
-    awake: BTreeSet<u32>,
-    stirred: BTreeSet<u32>,
-    holding: BTreeSet<u32>,
-    looks: u64,
+    awake: Awake,
 }
 
 impl<S: Read + Write> TreeSwitch<S> {
@@ -51,26 +47,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             opened: 0,
             refused: 0,
             complaints: Vec::new(),
-            awake: BTreeSet::new(),
-            stirred: BTreeSet::new(),
-            holding: BTreeSet::new(),
-            looks: 0,
-        }
-    }
-
-    /// Attaches the stream of `node`.
-    pub fn connect(&mut self, node: u32, stream: S) {
-        if let Some(station) = self.stations.get_mut(node as usize) {
-            station.stream = Some(FrameStream::new(stream));
-            self.awake.insert(node);
-        }
-    }
-
-    /// Notes what the stream of `node` has become ready for.
-    pub fn ready(&mut self, node: usize, readable: bool, writable: bool) {
-        if let Some(stream) = self.stations.get_mut(node).and_then(|station| station.stream.as_mut()) {
-            stream.ready(readable, writable);
-            self.awake.insert(node as u32);
+            awake: Awake::default(),
         }
     }
 
@@ -86,50 +63,26 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// Looks at a node so far.
     pub fn looks(&self) -> u64 {
-        self.looks
+        self.awake.looks()
     }
 
     /// The first half of a round, as `exchange` of the torus.
     pub fn exchange(&mut self, now: Duration, record: Recorder) -> bool {
-        self.awake.extend(&self.holding);
-        let mut changed = false;
-        for &rank in &self.awake {
-            let Some(stream) = &mut self.stations[rank as usize].stream else { continue };
-            if stream.fill() {
-                changed = true;
-                self.stirred.insert(rank);
-            }
-        }
+        let mut changed = self.fill();
         // Ends: each turn takes from finite input buffers or moves packets towards finite output buffers.
         loop {
-            let mut moved = self.each_awake(|switch, rank| {
+            let mut moved = self.look(|switch, rank| {
                 let taken = switch.take_in(rank, now, record);
                 switch.inject(rank, now) | taken
             });
             moved |= self.tree.step() > 0;
-            self.awake.append(&mut self.tree.take_stirred());
-            moved |= self.each_awake(|switch, rank| switch.give_out(rank, record));
+            self.awake.wake(self.tree.take_stirred());
+            moved |= self.look(|switch, rank| switch.give_out(rank, record));
             changed |= moved;
             if !moved {
                 return changed;
             }
         }
-    }
-
-    /// Does `what` at each node to look at; returns whether anything changed.
-    fn each_awake(&mut self, mut what: impl FnMut(&mut Self, u32) -> bool) -> bool {
-        let mut changed = false;
-        let mut next = 0;
-        // It may wake others.
-        while let Some(&rank) = self.awake.range(next..).next() {
-            next = rank + 1;
-            self.looks += 1;
-            if what(self, rank) {
-                changed = true;
-                self.stirred.insert(rank);
-            }
-        }
-        changed
     }
 
     /// When a packet that was held back can go into the tree.
@@ -139,29 +92,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             let routes = station.ports.iter().flatten().filter(|port| self.tree.has_room(rank, port.route));
             routes.filter_map(|port| port.pending.front()).map(|&(due, _)| due).min()
         };
-        self.holding.iter().map(|&rank| (rank, &self.stations[rank as usize])).filter_map(due).min()
-    }
-
-    /// The second half of a round: writes; returns whether anything changed. A stream that has ended is given to
-    /// `retire`.
-    pub fn deliver(&mut self, mut retire: impl FnMut(S)) -> bool {
-        let mut changed = false;
-        for rank in std::mem::take(&mut self.awake) {
-            let station = &mut self.stations[rank as usize];
-            let Some(stream) = &mut station.stream else { continue };
-            let mut stirred = stream.flush();
-            if let Some(why) = stream.ended() {
-                station.left = Some(why);
-                station.stream.take().map(FrameStream::into_stream).map(&mut retire);
-                stirred = true;
-            }
-            if stirred {
-                changed = true;
-                self.stirred.insert(rank);
-            }
-        }
-        self.awake = std::mem::take(&mut self.stirred);
-        changed
+        self.awake.holding().map(|rank| (rank, &self.stations[rank as usize])).filter_map(due).min()
     }
 
     /// Takes all whole frames of one node in. None has to wait: what has no credit is dropped.
@@ -293,7 +224,7 @@ impl<S: Read + Write> TreeSwitch<S> {
                     station.ports[usize::from(route.id)] = Some(Port::new(route));
                     let opened = Envelope::new(Kind::Opened, route, rank);
                     station.notices.push_back(Envelope { argument: tag, role, ..opened });
-                    self.awake.insert(member);
+                    self.awake.wake([member]);
                 }
             }
             Err(status) => {
@@ -316,7 +247,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             station.ports[usize::from(route.id)] = None;
             let closed = Envelope::new(Kind::Closed, route, rank);
             station.notices.push_back(Envelope { argument: tag, role, ..closed });
-            self.awake.insert(member);
+            self.awake.wake([member]);
         }
     }
 
@@ -334,11 +265,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             }
             left += port.pending.len();
         }
-        if left == 0 {
-            self.holding.remove(&rank);
-        } else {
-            self.holding.insert(rank);
-        }
+        self.awake.hold(rank, left > 0);
         if left == 0 && station.left.is_some() && !std::mem::replace(&mut station.buried, true) {
             tree.bury(rank);
             moved = true;
@@ -469,6 +396,17 @@ impl<S: Read + Write> TreeSwitch<S> {
             };
         }
         text
+    }
+}
+
+impl<S: Read + Write> Rounds<S> for TreeSwitch<S> {
+    fn awake(&mut self) -> &mut Awake {
+        &mut self.awake
+    }
+
+    fn plug(&mut self, rank: u32) -> Option<Plug<'_, S>> {
+        let station = self.stations.get_mut(rank as usize)?;
+        Some(Plug { stream: &mut station.stream, left: &mut station.left })
     }
 }
 

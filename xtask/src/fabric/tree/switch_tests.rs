@@ -94,7 +94,7 @@ impl Bench {
     fn run(&mut self) {
         loop {
             for node in 0..self.wires.len() {
-                self.switch.ready(node, true, true);
+                self.switch.ready(node as u32, true, true);
             }
             let changed = self.switch.exchange(self.now, &mut |_| {});
             if !(self.switch.deliver(drop) | changed) {
