@@ -1,5 +1,6 @@
 //! The engine over an in-process machine: every claim that needs no hardware.
 
+mod abandoned;
 mod acks;
 mod affinity;
 mod balance;

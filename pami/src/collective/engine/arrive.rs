@@ -116,7 +116,7 @@ impl<P: Port> Active<P> {
                 found |= named;
             }
         }
-        if found || engine.is_past(&label) || engine.has_abort(&label) {
+        if found || engine.is_past(&label) {
             let past = !found && engine.is_past(&label);
             if let (true, OperationError::Abandoned { .. }, Some(geometry)) = (past, error, geometry) {
                 engine.forsake_route(geometry, label.key.sequence, error);
@@ -127,17 +127,11 @@ impl<P: Port> Active<P> {
             }
             return;
         }
-        let entry = geometry.and_then(|index| engine.geometries[index].as_mut());
-        if let Some(entry) = entry.filter(|_| label.key.part & CALLED == 0) {
-            if entry.members.rank(origin).is_some() {
-                entry.doomed.add(label.key.sequence, error);
-            } else {
-                self.counters.strays += 1;
-            }
-            return;
-        }
-        if !engine.keep(origin, Word::Abort, label, 0, &[]) {
-            self.counters.strays += 1;
+        let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
+        match geometry.and_then(|index| engine.geometries[index].as_mut()) {
+            Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
+            Some(_) => self.counters.strays += 1,
+            None => engine.unmade.add(label.key.geometry, sequence, called, error),
         }
     }
 
@@ -186,11 +180,6 @@ impl<P: Port> Engine<P> {
         key.part & CALLED == 0
             && entry.is_some_and(|entry| before(key.sequence, entry.next))
             && !self.slots.iter().flatten().any(started)
-    }
-
-    fn has_abort(&self, label: &Label) -> bool {
-        let mut kept = self.early.iter();
-        kept.any(|early| early.word == Word::Abort && early.label.key.is_of(label.key))
     }
 
     /// Keeps a message for later. Returns whether there is a place.

@@ -371,27 +371,26 @@ impl<P: Port> Active<P> {
                 last = number;
             }
         }
-        if !called {
-            self.end_if_doomed(index, sequence);
-        }
+        self.end_if_doomed(index, sequence, called);
         self.stir();
         Ok(last)
     }
 
     /// Ends a collective that was given up before it began here.
-    fn end_if_doomed(&mut self, index: usize, sequence: u32) {
+    fn end_if_doomed(&mut self, index: usize, sequence: u32, called: bool) {
         let Engine { slots, geometries, .. } = &mut self.collectives;
-        let doomed = geometries[index].as_mut().and_then(|entry| entry.doomed.take(sequence));
+        let doomed = geometries[index].as_mut().and_then(|entry| entry.doomed.take(sequence, called));
         let Some((error, told)) = doomed else { return };
         let of_it = |slot: &&mut Slot<P>| {
             usize::from(slot.geometry) == index
                 && slot.key.sequence == sequence
-                && slot.key.part & CALLED == 0
+                && (slot.key.part & CALLED != 0) == called
         };
         // One of its parts tells for all.
         let mut told = told;
         for slot in slots.iter_mut().flatten().filter(of_it) {
-            if told {
+            // Who does not agree on the members did not tell all of them.
+            if told && !slot.creates {
                 slot.end(error)
             } else {
                 slot.fail(error)

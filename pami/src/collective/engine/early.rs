@@ -13,7 +13,7 @@ use heapless::Vec;
 /// One in so many places is for other than short messages, unless there are too few.
 const OTHERS: usize = 2;
 
-/// A short message, a clear, a request or an abort.
+/// A short message, a clear or a request.
 pub(crate) struct Early {
     pub(super) origin: Endpoint,
     pub(super) word: Word,
@@ -182,12 +182,9 @@ impl EarlyMessages {
         found
     }
 
-    /// Takes out what says that a collective cannot end well: an abort, or a message of one who called something else.
+    /// Takes out what says that a collective cannot end well: a message of one who called something else.
     pub(super) fn take_objection(&mut self, key: Key, digest: u32) -> Option<Early> {
-        let wanted = |early: &Early| {
-            let differs = early.label.key == key && early.label.digest != digest;
-            early.label.key.is_of(key) && (early.word == Word::Abort || differs)
-        };
+        let wanted = |early: &Early| early.label.key == key && early.label.digest != digest;
         let found = self.places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()?;
         if found.word == Word::Short {
             self.took(found.origin);
@@ -244,11 +241,10 @@ impl EarlyMessages {
         if word == Word::Clear {
             return None;
         }
-        // A clear is asked for again, and a request comes again. An abort does not.
-        let comes_again =
-            |early: &Early| early.word == Word::Clear || word == Word::Abort && early.word == Word::Request;
-        let at = self.places.iter().position(|place| place.as_ref().is_some_and(comes_again))?;
-        self.forgot |= self.places[at].as_ref().is_some_and(|early| early.word == Word::Clear);
+        // A clear is asked for again.
+        let clear = |early: &Early| early.word == Word::Clear;
+        let at = self.places.iter().position(|place| place.as_ref().is_some_and(clear))?;
+        self.forgot = true;
         Some(at)
     }
 }

@@ -324,14 +324,17 @@ impl<P: Port> Active<P> {
         let index = (1..self.collectives.geometries.len()).find(free).ok_or(full)?;
         let domains = domains_of(&members, domains, self.affinities);
         let entry = Entry::new(id, members, self.me, domains, self.terrain);
-        let entry = entry.ok_or(GeometryError::NotMember)?;
+        let mut entry = entry.ok_or(GeometryError::NotMember)?;
+        entry.doomed = self.collectives.unmade.take(id.0);
         let digest = entry.digest();
         let algorithm = Some((entry.barrier(), Tuning { radix: 2, chunk: 1 }));
         self.collectives.geometries[index] = Some(entry);
         self.mark_dead(index);
         let barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
         if let Err(error) = self.start(barrier, Some(digest)) {
-            self.collectives.geometries[index] = None;
+            if let Some(entry) = self.collectives.geometries[index].take() {
+                self.collectives.unmade.put_back(id.0, entry.doomed);
+            }
             return Err(match error {
                 CollectError::Dead(node) => GeometryError::Dead(node),
                 CollectError::InFlight { .. } => GeometryError::NotSetUp,

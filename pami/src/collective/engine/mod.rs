@@ -36,7 +36,8 @@
 //! origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then asks. A request is
 //! repeated by its origin. So a collective waits for nothing but the begin of the same collective at other members, and never
 //! for another collective; each geometry has room for one ([`Limits::in_flight`]); the members of a geometry begin its collectives in one order, and what an application waits for
-//! otherwise comes in. An abort that comes early is kept in the geometry's own place (`doomed`), which always has room.
+//! otherwise comes in. An abort that comes before its collective, or before its geometry, is kept in a place of its own
+//! (`doomed`), which always has room.
 //!
 //! # Errors
 //!
@@ -77,6 +78,7 @@ pub(crate) use slot::Slot;
 use crate::combine::CLASS_ROUTES;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
+use doomed::Unmade;
 use heapless::{HistoryBuf, Vec};
 use rings::shared::Shared;
 
@@ -95,6 +97,8 @@ pub(crate) struct Engine<P: Port> {
     pub(super) slots: &'static mut [Option<Slot<P>>],
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) early: EarlyMessages,
+    /// What was given up of geometries that are not made here yet.
+    unmade: Unmade,
     /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one that
     /// has not.
     pub(super) destroyed: HistoryBuf<GeometryId, DESTROYED>,
@@ -120,6 +124,7 @@ impl<P: Port> Engine<P> {
             slots,
             geometries,
             early,
+            unmade: Unmade::default(),
             destroyed: HistoryBuf::new(),
             notes,
             leaving: Vec::new(),

@@ -160,9 +160,6 @@ impl<P: Port> Slot<P> {
     /// Its turn has come.
     fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
         match early.take_objection(self.key, self.digest) {
-            Some(Early { word: Word::Abort, label, .. }) => {
-                self.end(label.reason().unwrap_or(OperationError::Abandoned { rank: entry.rank, reason: 0 }));
-            }
             Some(Early { origin, label, .. }) => _ = self.differs(entry, origin, &label),
             None => self.begin_run(),
         }
