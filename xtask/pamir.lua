@@ -15,10 +15,11 @@ local kinds = {
 local HEADER = 32
 
 local f = {
-  version = ProtoField.uint8("pamir.version", "Version"),
-  kind = ProtoField.uint8("pamir.kind", "Kind", base.DEC, kinds),
-  client = ProtoField.uint8("pamir.client", "Client"),
+  version = ProtoField.uint8("pamir.version", "Version", base.DEC, nil, 0xe0),
+  kind = ProtoField.uint8("pamir.kind", "Kind", base.DEC, kinds, 0x1f),
   dispatch = ProtoField.uint8("pamir.dispatch", "Dispatch"),
+  client = ProtoField.uint16("pamir.client", "Client's place", base.DEC, nil, 0x0003),
+  generation = ProtoField.uint16("pamir.generation", "Client's generation", base.DEC, nil, 0xfffc),
   origin_task = ProtoField.uint32("pamir.origin_task", "Origin task"),
   target_task = ProtoField.uint32("pamir.target_task", "Target task"),
   origin_context = ProtoField.uint8("pamir.origin_context", "Origin context"),
@@ -39,9 +40,10 @@ function pamir.dissector(buffer, pinfo, tree)
   pinfo.cols.protocol = "PAMIR"
   local t = tree:add(pamir, buffer())
   t:add(f.version, buffer(0, 1))
-  t:add(f.kind, buffer(1, 1))
-  t:add(f.client, buffer(2, 1))
-  t:add(f.dispatch, buffer(3, 1))
+  t:add(f.kind, buffer(0, 1))
+  t:add(f.dispatch, buffer(1, 1))
+  t:add_le(f.client, buffer(2, 2))
+  t:add_le(f.generation, buffer(2, 2))
   t:add_le(f.origin_task, buffer(4, 4))
   t:add_le(f.target_task, buffer(8, 4))
   t:add(f.origin_context, buffer(12, 1))
@@ -62,7 +64,7 @@ function pamir.dissector(buffer, pinfo, tree)
     end
   end
 
-  local kind = kinds[buffer(1, 1):uint()] or "unknown kind"
+  local kind = kinds[buffer(0, 1):uint() % 32] or "unknown kind"
   pinfo.cols.info = string.format("%s task %u.%u -> %u.%u, message %u, %u + %u bytes", kind,
     buffer(4, 4):le_uint(), buffer(12, 1):uint(), buffer(8, 4):le_uint(), buffer(13, 1):uint(),
     buffer(16, 4):le_uint(), header_len, math.max(payload_len - header_len, 0))

@@ -34,4 +34,4 @@ pub mod virtio;
 pub type Torus<P, T = virtio::mmio::Transport> = reliable::Reliable<torus::TorusAdapter<P, T, false>, P>;
 
 pub use tree::TreeUnit;
-pub use unit::{CLIENTS, MessageUnit, NodePort, OpenError, Platform, Setup, Sharing, StartError, Statistics};
+pub use unit::{MessageUnit, NodePort, OpenError, Platform, Setup, Sharing, StartError, Statistics};

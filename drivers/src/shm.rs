@@ -9,12 +9,14 @@
 //! The fabric wakes nobody: whoever pushes tells the sleeper (SPEC N-8).
 //!
 //! **Closing.** Dropping a [`ShmPort`] closes the port, but its rings stay. What is in them is delivered when the
-//! port is opened again, as packets that reach a port before its first opening are. So a port's number stands for
-//! the same endpoint for ever.
+//! port is opened again, as packets that reach a port before its first opening are, to the client that it is for: the
+//! first thing that a client puts into a ring is a gate with its [generation](pami::endpoint::ClientId::generation).
+//! Behind that of a later client a port finds nothing, and what is in front of its own is dropped: it was for a client
+//! that has ended.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::cell::OnceCell;
+use core::cell::{Cell, OnceCell};
 use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use pami::device;
 use pami::endpoint::Endpoint;
@@ -42,7 +44,7 @@ pub enum OpenError {
 /// Why a packet was not queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushError {
-    /// The ring is full until the receiver takes something.
+    /// The ring is full until the receiver takes something, or drops what was for the client before.
     Full,
     /// More bytes to copy than the rings' copy size.
     TooLong,
@@ -65,8 +67,8 @@ struct Inbound {
     ends: &'static Ends,
 }
 
-/// Who has the two ends of a pair's ring, as bits of endpoints, and the sender's port. Written once, before anything is
-/// taken from the ring.
+/// Who has the two ends of a pair's ring, as bits of endpoints, and the sender's port. Written for each client of the
+/// receiver's before anything is taken from the ring.
 #[derive(Default)]
 struct Ends {
     origin: AtomicU64,
@@ -74,7 +76,34 @@ struct Ends {
     port: AtomicU16,
 }
 
+impl Inbound {
+    /// Drops what is in front of the gate of this generation, and passes that. Returns whether it was there.
+    fn reach(&mut self, generation: u32) -> bool {
+        loop {
+            match self.receiver.gate() {
+                Some(later) if later > generation => return false,
+                Some(gate) => {
+                    self.receiver.pass();
+                    if gate == generation {
+                        return true;
+                    }
+                }
+                None if self.receiver.pull().is_none() => return false,
+                None => {}
+            }
+        }
+    }
+}
+
 impl Ends {
+    /// What is taken out from now on is for `me`, from the same client.
+    fn receive(&self, me: Endpoint) {
+        let origin = self.origin();
+        let origin = Endpoint::from_parts(me.client(), origin.task(), origin.context());
+        self.origin.store(origin.to_bits(), Ordering::Relaxed);
+        self.target.store(me.to_bits(), Ordering::Relaxed);
+    }
+
     #[inline]
     fn origin(&self) -> Endpoint {
         Endpoint::from_bits(self.origin.load(Ordering::Relaxed))
@@ -83,8 +112,11 @@ impl Ends {
 
 /// What a port owns while it is open, and leaves to its next opening.
 struct Share {
-    /// The rings out, by the target's port.
+    /// The generation of its client.
+    generation: u32,
+    /// The rings out, by the target's port, and those in which this client has said nothing.
     out: Box<[OnceCell<Box<Sender>>]>,
+    idle: Box<[Cell<Option<Box<Sender>>>]>,
     /// The ring in whose turn it is, and the number of its message that ends the turn.
     current: Option<Box<Inbound>>,
     until: usize,
@@ -93,6 +125,9 @@ struct Share {
     waiting: Vec<Box<Inbound>>,
     /// Which of them is the next.
     next: usize,
+    /// Rings in whose senders have not come to this client, as far as was looked. As much room.
+    #[expect(clippy::vec_box, reason = "as above")]
+    gated: Vec<Box<Inbound>>,
     /// Announcements heeded.
     heeded: usize,
 }
@@ -118,7 +153,7 @@ pub struct Shm {
 impl Shm {
     /// Shared memory for `ports` ports of which up to `pairs` ordered pairs talk, a port with itself being one.
     /// `copy_bytes` is the most that one [`ShmPort::push_copy`] takes. Takes about
-    /// `pairs * (4096 + 4 * copy_bytes) + 24 * ports * ports` bytes of heap, and nothing later.
+    /// `pairs * (4096 + 4 * copy_bytes) + 40 * ports * ports` bytes of heap, and nothing later.
     ///
     /// # Errors
     /// [`BadStorage::CopyBytes`] when `copy_bytes` is over 65535.
@@ -135,11 +170,14 @@ impl Shm {
         };
         let station = |_| Station {
             closed: Mutex::new(Some(Share {
+                generation: 0,
                 out: (0..ports).map(|_| OnceCell::new()).collect(),
+                idle: (0..ports).map(|_| Cell::new(None)).collect(),
                 current: None,
                 until: 0,
                 waiting: Vec::with_capacity(ports),
                 next: 0,
+                gated: Vec::with_capacity(ports),
                 heeded: 0,
             })),
             announced: Mutex::new(Vec::with_capacity(ports)),
@@ -151,14 +189,16 @@ impl Shm {
         })
     }
 
-    /// Opens the port with number `port`, which belongs to the endpoint `me` now and at every opening.
+    /// Opens the port with number `port`, which belongs to the endpoint `me` now and, but for its client's generation, at
+    /// every opening.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(&'static self, port: u16, me: Endpoint) -> Result<ShmPort, OpenError> {
         let station = self.stations.get(usize::from(port)).ok_or(OpenError::NoSuchPort)?;
-        let share = station.closed.lock().take();
-        Ok(ShmPort { shm: self, station, me, share: share.ok_or(OpenError::InUse)?, port })
+        let mut share = station.closed.lock().take().ok_or(OpenError::InUse)?;
+        share.serve(me.client().generation().into());
+        Ok(ShmPort { shm: self, station, me, share, port })
     }
 
     /// Pairs that may still begin to talk.
@@ -170,7 +210,34 @@ impl Shm {
 impl Share {
     /// What is left in a port that closes; allocates nothing.
     fn nothing() -> Self {
-        Self { out: Box::new([]), current: None, until: 0, waiting: Vec::new(), next: 0, heeded: 0 }
+        Self {
+            generation: 0,
+            out: Box::new([]),
+            idle: Box::new([]),
+            current: None,
+            until: 0,
+            waiting: Vec::new(),
+            next: 0,
+            gated: Vec::new(),
+            heeded: 0,
+        }
+    }
+
+    /// The client is now of this generation. If it is another, all its pairs begin anew.
+    fn serve(&mut self, generation: u32) {
+        if self.generation == generation {
+            return;
+        }
+        (self.generation, self.next) = (generation, 0);
+        // Not what it is: the first pull looks for gates.
+        self.heeded = self.heeded.wrapping_sub(1);
+        self.gated.extend(self.current.take());
+        self.gated.append(&mut self.waiting);
+        for (out, idle) in self.out.iter_mut().zip(&self.idle) {
+            if let Some(sender) = out.take() {
+                idle.set(Some(sender));
+            }
+        }
     }
 }
 
@@ -189,10 +256,11 @@ impl ShmPort {
         self.port
     }
 
-    /// Makes sure that there is a ring from here to `target`, whose port need not be open.
+    /// Makes sure that there is a ring from here to `target`, whose port need not be open, for this client.
     ///
     /// # Errors
-    /// [`PushError::Unreachable`] when there is no such port, or the pool of rings is used up.
+    /// [`PushError::Unreachable`] when there is no such port, or the pool of rings is used up; [`PushError::Full`] when
+    /// there is a ring, full of what the client before has said.
     #[inline]
     pub fn connect(&self, target: u16) -> Result<(), PushError> {
         let out = self.share.out.get(usize::from(target)).ok_or(PushError::Unreachable)?;
@@ -204,15 +272,29 @@ impl ShmPort {
 
     #[cold]
     fn claim(&self, target: u16, out: &OnceCell<Box<Sender>>) -> Result<(), PushError> {
+        let idle = self.share.idle.get(usize::from(target)).ok_or(PushError::Unreachable)?;
         let station = self.shm.stations.get(usize::from(target)).ok_or(PushError::Unreachable)?;
-        let (sender, inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
-        inbound.ends.origin.store(self.me.to_bits(), Ordering::Relaxed);
-        inbound.ends.port.store(self.port, Ordering::Relaxed);
-        let mut announced = station.announced.lock();
-        announced.push(inbound);
+        let mut sender = match idle.take() {
+            Some(sender) => sender,
+            None => {
+                let (sender, inbound) = self.shm.spares.lock().pop().ok_or(PushError::Unreachable)?;
+                inbound.ends.origin.store(self.me.to_bits(), Ordering::Relaxed);
+                inbound.ends.port.store(self.port, Ordering::Relaxed);
+                station.announced.lock().push(inbound);
+                sender
+            }
+        };
+        let gated = sender.gate(self.share.generation);
+        // Even if there is no room: what fills the ring is to be dropped.
         station.announcements.fetch_add(1, Ordering::Release);
-        // Cannot be set: the cell was empty, and this port alone fills it.
-        out.set(sender).map_err(|_| PushError::Unreachable)
+        match gated {
+            // Cannot be set: the cell was empty, and this port alone fills it.
+            Ok(()) => out.set(sender).map_err(|_| PushError::Unreachable),
+            Err(full) => {
+                idle.set(Some(sender));
+                Err(full.into())
+            }
+        }
     }
 
     #[inline]
@@ -298,16 +380,16 @@ impl ShmPort {
     }
 
     /// The next packet for this port, in order for each origin; the origins take turns. Dropping the arrival
-    /// gives its memory back to the ring.
+    /// gives its memory back to the ring. `dropped` hears of ports whose packets for earlier clients were dropped.
     #[inline]
-    pub fn pull(&mut self) -> Option<Arrival> {
+    pub fn pull(&mut self, dropped: impl FnMut(u16)) -> Option<Arrival> {
         if let Some(current) = &mut self.share.current
             && self.share.until.wrapping_sub(current.receiver.received()).cast_signed() > 0
             && let Some(line) = current.receiver.pull()
         {
             return Some(Arrival { line, ends: current.ends });
         }
-        self.pull_next()
+        self.pull_next(dropped)
     }
 
     /// The next packet in the ring whose turn it is, even if its turn is over: the next [`pull`](Self::pull) sees that.
@@ -320,9 +402,9 @@ impl ShmPort {
 
     /// The next packet, when the ring whose turn it was has none or its turn is over.
     #[inline(never)]
-    fn pull_next(&mut self) -> Option<Arrival> {
+    fn pull_next(&mut self, dropped: impl FnMut(u16)) -> Option<Arrival> {
         if self.station.announcements.load(Ordering::Acquire) != self.share.heeded {
-            self.heed();
+            self.heed(dropped);
         }
         let share = &mut self.share;
         // One more than wait: the first may only be passed because its turn is over.
@@ -340,17 +422,30 @@ impl ShmPort {
         None
     }
 
-    /// Takes note of new rings.
+    /// Takes note of new rings, and of rings whose senders have come to this client.
     #[cold]
-    fn heed(&mut self) {
-        let mut announced = self.station.announced.lock();
-        for inbound in announced.iter() {
-            inbound.ends.target.store(self.me.to_bits(), Ordering::Relaxed);
-        }
-        self.share.waiting.append(&mut announced);
-        self.share.heeded = self.station.announcements.load(Ordering::Relaxed);
-        if self.share.current.is_none() {
-            self.share.current = self.share.waiting.pop();
+    fn heed(&mut self, mut dropped: impl FnMut(u16)) {
+        let (me, share) = (self.me, &mut self.share);
+        // Before the looks: what is announced behind them is looked for again.
+        share.heeded = self.station.announcements.load(Ordering::Acquire);
+        share.gated.append(&mut self.station.announced.lock());
+        let mut at = 0;
+        while let Some(inbound) = share.gated.get_mut(at) {
+            let before = inbound.receiver.received();
+            let open = inbound.reach(share.generation);
+            if inbound.receiver.received().wrapping_sub(before) > usize::from(open) {
+                dropped(inbound.ends.port.load(Ordering::Relaxed));
+            }
+            if !open {
+                at += 1;
+                continue;
+            }
+            let inbound = share.gated.swap_remove(at);
+            inbound.ends.receive(me);
+            match &share.current {
+                Some(_) => share.waiting.push(inbound),
+                None => share.current = Some(inbound),
+            }
         }
     }
 }

@@ -12,6 +12,8 @@ mod affinity;
 mod alive;
 #[path = "all-pairs/main.rs"]
 mod all_pairs;
+#[path = "anew.rs"]
+mod anew;
 #[path = "armci/main.rs"]
 mod armci;
 #[path = "coll/main.rs"]

@@ -78,7 +78,7 @@ fn throw(task: &'static Task, context: &mut kernel::Context, target: Endpoint, r
             bytes[(choice >> 16) as usize % 32] = noise;
         }
         2 => {
-            let (client, context) = (ClientId((choice >> 16) as u8), ContextOffset((choice >> 24) as u8));
+            let (client, context) = (ClientId((choice >> 8) as u16), ContextOffset((choice >> 24) as u8));
             let impossible = Endpoint::from_parts(client, (choice >> 32) as u32, context);
             bytes[..32].copy_from_slice(header(impossible, random, len - 32).as_bytes());
         }

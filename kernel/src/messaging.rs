@@ -114,21 +114,15 @@ impl Node for Task {
     }
 
     fn claim_client(&self, name: &'static str) -> Result<ClientId, ClientError> {
-        let mut names = self.client_names().lock();
-        if names.contains(&Some(name)) {
-            return Err(ClientError::NameTaken);
-        }
-        let limit = names.len();
-        let free = names.iter().position(Option::is_none);
-        let free = free.ok_or(ClientError::Exhausted { what: "clients", limit })?;
-        names[free] = Some(name);
-        Ok(ClientId(free as u8))
+        self.clients().lock().claim(name)
     }
 
     fn release_client(&self, id: ClientId) {
-        if let Some(name) = self.client_names().lock().get_mut(usize::from(id.0)) {
-            *name = None;
+        // Before another can have the place.
+        if let Some(next) = id.next() {
+            self.unit().renew(next, self.local());
         }
+        self.clients().lock().release(id);
     }
 
     fn open(&self, id: ClientId, context: ContextOffset, sharing: Sharing) -> Result<Port, ClientError> {
@@ -136,7 +130,7 @@ impl Node for Task {
             Sharing::Exclusive => drivers::Sharing::Exclusive,
             Sharing::Shared => drivers::Sharing::Shared,
         };
-        let port = self.unit().open(id.0, self.local(), context.0, sharing);
+        let port = self.unit().open(id, self.local(), context.0, sharing);
         port.map(|port| port.on_tree(self.tree())).map_err(|_| ClientError::ContextTaken)
     }
 

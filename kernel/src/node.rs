@@ -269,7 +269,7 @@ fn make_tasks(
                 places,
                 memory: Arena::new(memory),
                 unit,
-                client_names: Mutex::new([None; drivers::CLIENTS]),
+                clients: Mutex::default(),
             })
         })
         .collect();

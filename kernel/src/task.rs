@@ -10,13 +10,11 @@ use crate::{Instructions, Tree, Unit, arch, clock, collective, node, wakeup};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::affinity::{Affinities, HartPlace};
+use pami::client::Clients;
 use pami::mapping::TaskMap;
 use pami::topology::{TorusCoord, TorusShape};
 use pami::{Buffer, Shared};
 use spin::Mutex;
-
-/// Most clients that one task has at a time (SPEC P-1).
-pub const CLIENTS: usize = 4;
 
 /// What the tasks of this node share.
 static SHARED: Mutex<Segments<Shared>> = Mutex::new(Segments::new());
@@ -33,7 +31,7 @@ pub struct Task {
     pub(crate) places: &'static [HartPlace],
     pub(crate) memory: Arena,
     pub(crate) unit: &'static Unit,
-    pub(crate) client_names: Mutex<[Option<&'static str>; CLIENTS]>,
+    pub(crate) clients: Mutex<Clients>,
 }
 
 /// Why a thread was not started.
@@ -210,9 +208,9 @@ impl Task {
         collective::tree()
     }
 
-    /// The names of its clients, by number.
-    pub(crate) fn client_names(&self) -> &Mutex<[Option<&'static str>; CLIENTS]> {
-        &self.client_names
+    /// The clients that it has.
+    pub(crate) fn clients(&self) -> &Mutex<Clients> {
+        &self.clients
     }
 
     /// Has this node's tasks go on when another node dies (SPEC R-2). Without this the first death that the node hears of ends

@@ -7,7 +7,7 @@ use crate::collective::engine::{Engine, Limits, geometry};
 use crate::context::{Active, Context, Setup};
 use crate::device::Port;
 use crate::dispatch::{DISPATCH_IDS, Handler, LATER_IDS, LaterHandler};
-use crate::endpoint::{ClientId, ContextOffset, Endpoint, TaskList};
+use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
 use crate::factory::registry::Registry;
 use crate::geometry::Population;
 use crate::kept::KeptPlaces;
@@ -82,6 +82,61 @@ pub trait Node: Sync + 'static {
     /// Memory for a context, or `None` if there is not enough.
     fn memory<T: core::marker::Send>(&self, len: usize, value: impl FnMut() -> T)
     -> Option<&'static mut [T]>;
+}
+
+/// Which clients a task has, for its [`Node`]; `PLACES` at once.
+pub struct Clients<const PLACES: usize = CLIENTS>([Tenancy; PLACES]);
+
+/// A client's place.
+struct Tenancy {
+    /// Of the client that has it.
+    name: Option<&'static str>,
+    /// That client's number, or the next one's if there may be one.
+    id: Option<ClientId>,
+}
+
+impl<const PLACES: usize> Clients<PLACES> {
+    /// None yet.
+    pub fn new() -> Self {
+        const { assert!(PLACES <= CLIENTS) };
+        Self(core::array::from_fn(|place| Tenancy { name: None, id: Some(ClientId::new(place as u8, 0)) }))
+    }
+
+    /// Gives the first free place to a client: see [`Node::claim_client`].
+    ///
+    /// # Errors
+    /// [`ClientError::NameTaken`] or [`ClientError::Exhausted`].
+    pub fn claim(&mut self, name: &'static str) -> Result<ClientId, ClientError> {
+        if self.0.iter().any(|place| place.name == Some(name)) {
+            return Err(ClientError::NameTaken);
+        }
+        let worn = self.0.iter().any(|place| place.name.is_none());
+        for place in &mut self.0 {
+            if let Tenancy { name: free @ None, id: Some(id) } = place {
+                *free = Some(name);
+                return Ok(*id);
+            }
+        }
+        let (what, limit) = if worn {
+            ("clients one after the other in a place", GENERATIONS.into())
+        } else {
+            ("clients", PLACES)
+        };
+        Err(ClientError::Exhausted { what, limit })
+    }
+
+    /// Frees the place of a client: see [`Node::release_client`].
+    pub fn release(&mut self, id: ClientId) {
+        if let Some(place) = self.0.iter_mut().find(|place| place.id == Some(id)) {
+            *place = Tenancy { name: None, id: id.next() };
+        }
+    }
+}
+
+impl<const PLACES: usize> Default for Clients<PLACES> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Why a client or a context could not be had.
@@ -283,8 +338,8 @@ impl<N: Node> Client<N> {
         let affinities = self.node.affinities();
         let affinity = (self.collectives.domains, affinities);
         collectives.make_world(me, self.population(), &self.tasks, affinity, terrain);
-        // The class route of all nodes is there once, for one client.
-        let whole = self.id.0 == 0 && self.tasks.len() == self.node.tasks() as usize;
+        // The class route of all nodes is there once, for the clients of one place.
+        let whole = self.id.place() == 0 && self.tasks.len() == self.node.tasks() as usize;
         collectives.join_tree(port.network(), whole);
         let setup = Setup {
             me,

@@ -3,9 +3,45 @@
 use core::fmt;
 use core::ops::Range;
 
-/// Number of a client, the same at every task: clients are numbered in the order of their creation.
+/// Clients that a task can have at once (SPEC P-1).
+pub const CLIENTS: usize = 4;
+/// Clients that a task can have one after the other in one place.
+pub const GENERATIONS: u16 = u16::MAX / CLIENTS as u16;
+
+/// Number of a client, the same at every task: its place among those that a task can have at once, the first that is free
+/// when it is created, and its generation, how many the place had before. No number is used twice, so what is late of a
+/// client that has ended, or early for one that is not created yet, is never taken for another's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub struct ClientId(pub u8);
+pub struct ClientId(
+    /// The place, and the generation times [`CLIENTS`].
+    pub u16,
+);
+
+impl ClientId {
+    /// The client with this place, below [`CLIENTS`], and this generation, below [`GENERATIONS`].
+    #[inline]
+    pub const fn new(place: u8, generation: u16) -> Self {
+        Self(generation * CLIENTS as u16 + place as u16)
+    }
+
+    /// Its place among the clients that a task has at once, from 0.
+    #[inline]
+    pub const fn place(self) -> u8 {
+        (self.0 % CLIENTS as u16) as u8
+    }
+
+    /// How many clients had the place before.
+    #[inline]
+    pub const fn generation(self) -> u16 {
+        self.0 / CLIENTS as u16
+    }
+
+    /// The client that has the place after this one, if there may be one: see [`GENERATIONS`].
+    pub fn next(self) -> Option<Self> {
+        let generation = self.generation() + 1;
+        (generation < GENERATIONS).then(|| Self::new(self.place(), generation))
+    }
+}
 
 /// Place of a context among those of its client, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -14,14 +50,15 @@ pub struct ContextOffset(pub u8);
 /// The address of a message: a context of a task, within a client. Eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// Bits 0 to 32 the task, 32 to 40 the context, 40 to 48 the client: one word, compared as one.
+    /// Bits 0 to 32 the task, 32 to 40 the context, 40 to 56 the client: one word, compared as one.
     parts: u64,
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (client, task, context) = (self.client().0, self.task(), self.context().0);
-        write!(f, "Endpoint {{ client: {client}, task: {task}, context: {context} }}")
+        let (client, task, context) = (self.client(), self.task(), self.context().0);
+        let (place, generation) = (client.place(), client.generation());
+        write!(f, "Endpoint {{ client: {place}.{generation}, task: {task}, context: {context} }}")
     }
 }
 
@@ -47,7 +84,7 @@ impl Endpoint {
     /// The client it belongs to.
     #[inline]
     pub fn client(self) -> ClientId {
-        ClientId((self.parts >> 40) as u8)
+        ClientId((self.parts >> 40) as u16)
     }
 
     /// The task it belongs to.

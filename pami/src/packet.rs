@@ -3,10 +3,9 @@
 //!
 //! | bytes | field | unit |
 //! |---|---|---|
-//! | 0 | version | [`VERSION`] |
-//! | 1 | kind | [`Kind`] |
-//! | 2 | client | number of the client at every task |
-//! | 3 | dispatch | id of the handler |
+//! | 0 | kind, version | bits 0 to 5 [`Kind`], 5 to 8 [`VERSION`] |
+//! | 1 | dispatch | id of the handler |
+//! | 2..4 | client | [number of the client](ClientId) at every task |
 //! | 4..8, 8..12 | origin task, target task | |
 //! | 12, 13 | origin context, target context | offset in the client |
 //! | 14..16 | header length | bytes of the message's header at the front of the payload |
@@ -20,8 +19,8 @@ use crate::endpoint::{ClientId, ContextOffset, Endpoint};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of the layout; a packet with another one is dropped.
-pub const VERSION: u8 = 1;
+/// Version of the layout, below 8; a packet with another one is dropped.
+pub const VERSION: u8 = 2;
 /// Bytes of the header on the wire.
 pub const HEADER_BYTES: usize = 32;
 
@@ -191,14 +190,22 @@ pub enum Malformed {
     Range,
 }
 
+/// Bits of a kind in the first byte, the version's behind them.
+const KIND_BITS: u32 = 5;
+const KINDS: u8 = (1 << KIND_BITS) - 1;
+
+/// The first byte.
+const fn what(kind: Kind) -> u8 {
+    kind as u8 | VERSION << KIND_BITS
+}
+
 /// The header as it lies on the wire.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct Header {
-    version: u8,
-    kind: u8,
-    client: u8,
+    what: u8,
     dispatch: u8,
+    client: U16,
     origin_task: U32,
     target_task: U32,
     origin_context: u8,
@@ -244,7 +251,7 @@ impl Front {
     pub fn header(&self, dispatch: u8, header_len: u16, data_len: u16) -> Header {
         let [first, second] = self.words;
         let words: [U64; 4] = [
-            (first | u64::from(dispatch) << 24).into(),
+            (first | u64::from(dispatch) << 8).into(),
             (second | u64::from(header_len) << 48).into(),
             0.into(),
             (u64::from(data_len) | u64::from(header_len + data_len) << 32).into(),
@@ -257,10 +264,9 @@ impl Header {
     /// The wire form of `envelope` in front of `header_len` and `data_len` bytes, which together fit in a `u16`.
     pub fn new(envelope: &Envelope, header_len: u16, data_len: u16) -> Self {
         Self {
-            version: VERSION,
-            kind: envelope.kind as u8,
-            client: envelope.origin.client().0,
+            what: what(envelope.kind),
             dispatch: envelope.dispatch,
+            client: envelope.origin.client().0.into(),
             origin_task: envelope.origin.task().into(),
             target_task: envelope.target.task().into(),
             origin_context: envelope.origin.context().0,
@@ -277,13 +283,13 @@ impl Header {
     /// What the packet is for; `None` if the byte stands for nothing.
     #[inline]
     pub fn kind(&self) -> Option<Kind> {
-        Kind::from_byte(self.kind)
+        Kind::from_byte(self.what & KINDS)
     }
 
     /// What the packet says of itself; `None` if its kind is none.
     #[inline]
     pub fn envelope(&self) -> Option<Envelope> {
-        let client = ClientId(self.client);
+        let client = self.client();
         let endpoint = |task: U32, context| Endpoint::from_parts(client, task.get(), ContextOffset(context));
         Some(Envelope {
             kind: self.kind()?,
@@ -306,7 +312,7 @@ impl Header {
     #[inline]
     pub fn is_whole(&self) -> bool {
         let data_len = self.payload_len.get().wrapping_sub(self.header_len.get());
-        self.kind == Kind::First as u8 && self.offset.get() == 0 && self.total.get() == u32::from(data_len)
+        self.what == what(Kind::First) && self.offset.get() == 0 && self.total.get() == u32::from(data_len)
     }
 
     /// Id of the handler at the target.
@@ -315,11 +321,16 @@ impl Header {
         self.dispatch
     }
 
+    /// The client of origin and target.
+    #[inline]
+    fn client(&self) -> ClientId {
+        ClientId(self.client.get())
+    }
+
     /// Who sent the message.
     #[inline]
     pub fn origin(&self) -> Endpoint {
-        let (client, context) = (ClientId(self.client), ContextOffset(self.origin_context));
-        Endpoint::from_parts(client, self.origin_task.get(), context)
+        Endpoint::from_parts(self.client(), self.origin_task.get(), ContextOffset(self.origin_context))
     }
 
     /// Bytes behind this header that belong to the packet.
@@ -336,7 +347,7 @@ impl<'a> Packet<'a> {
     /// What makes the bytes no packet.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (wire, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Short)?;
-        if wire.version != VERSION {
+        if wire.what & !KINDS != VERSION << KIND_BITS {
             return Err(Malformed::Version);
         }
         let envelope = wire.envelope().ok_or(Malformed::Kind)?;
@@ -363,7 +374,7 @@ mod tests {
     fn envelopes() -> impl Strategy<Value = Envelope> {
         let kinds = prop_oneof![Just(Kind::First), Just(Kind::Next), Just(Kind::FirstAcked), Just(Kind::Ack)];
         let endpoints = || (any::<u32>(), any::<u8>());
-        (kinds, any::<u8>(), any::<u8>(), endpoints(), endpoints(), any::<u32>(), 0u32..1 << 20).prop_map(
+        (kinds, any::<u8>(), any::<u16>(), endpoints(), endpoints(), any::<u32>(), 0u32..1 << 20).prop_map(
             |(kind, dispatch, client, (task, context), (task2, context2), message, offset)| Envelope {
                 kind,
                 dispatch,

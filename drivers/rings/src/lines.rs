@@ -12,6 +12,7 @@
 //! | copied | where header and data lie, in a copy slot of the ring, and number of bytes of data |
 //! | lent | 16 bytes for the header; a [`RawSource`] whose bytes the receiver reads where they are |
 //! | lent, long header | the same, with the place of the header in a copy slot instead of the header |
+//! | gate | none: no message, but where the receiver finds nothing more until it [passes](Receiver::pass) |
 //!
 //! There is no shared head or tail and no atomic read-modify-write (but the count of a lent source): the sender
 //! knows that a line is free because its mark is clear, the receiver that one is there because it has the number that
@@ -43,6 +44,9 @@ const INLINE: u8 = 1;
 const COPIED: u8 = 2;
 const LENT: u8 = 3;
 const LENT_LONG: u8 = 4;
+const GATE: u8 = 5;
+/// A gate's mark has the number of a line so many further on, which no pull looks for there.
+const BEHIND: usize = 1 << 31;
 
 /// What a mark says but for the line's number: form, bytes of inline data, bytes of header.
 #[inline]
@@ -310,6 +314,21 @@ impl Sender {
         line.payload.with_mut(|payload| unsafe { (*payload).lent.source = source });
         self.lent = Some(self.tail);
         self.publish(line, tag, mark);
+        Ok(())
+    }
+
+    /// Puts a gate behind what was queued, with a word for the receiver, which has to [pass](Receiver::pass) it to find what
+    /// is queued after it.
+    ///
+    /// # Errors
+    /// [`Refused::Full`]; there is no gate then.
+    pub fn gate(&mut self, word: u32) -> Result<(), Refused> {
+        let tail = self.tail;
+        let line = self.free_line()?;
+        // SAFETY: a line whose mark is clear is the sender's.
+        line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
+        self.fill(line, tail.wrapping_add(BEHIND), mark(GATE, 0, 0));
+        self.tail = tail.wrapping_add(1);
         Ok(())
     }
 

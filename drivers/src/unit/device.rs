@@ -3,6 +3,7 @@
 use super::platform::Platform;
 use super::port::{NodeArrival, NodePort, NodeRoute, NodeWaker};
 use crate::adapter::Adapter;
+use crate::shm::PushError;
 use crate::tree::TreeUnit;
 use core::sync::atomic::Ordering;
 use pami::context::Work;
@@ -23,10 +24,10 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     #[inline]
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
         let place = self.unit.map.place(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
-        let port = self.unit.port_number(target.client().0, place.local, target.context().0);
+        let port = self.unit.port_number(target.client(), place.local, target.context().0);
         let port = port.filter(|_| target.client() == self.me.client()).ok_or(Unreachable::NoSuchEndpoint)?;
         // Once a pair has a ring it keeps it, and without one it never gets one: a pair has one path for ever.
-        if local && place.node == self.unit.node && self.shm.connect(port).is_ok() {
+        if local && place.node == self.unit.node && self.shm.connect(port) != Err(PushError::Unreachable) {
             return Ok(Path::Local(port));
         }
         if let Some(gone) = self.unit.gone(place.node) {
@@ -274,7 +275,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
                 self.local_first = false;
                 let sender = arrival.port();
                 drop(arrival);
-                self.tell_sender(sender);
+                self.unit.tell_sender(sender);
             }
         }
     }

@@ -9,13 +9,14 @@ use super::MessageUnit;
 use super::asks::Asks;
 use super::bits::PortSet;
 use super::descriptor::Body;
-use super::fifo::Lane;
+use super::fifo::{Arrived, Lane};
 use super::platform::Platform;
 use super::slots::{CopySlots, Slot};
 use super::target::Target;
-use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent};
+use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS};
 use crate::ranks::Ranks;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use pami::packet::{Envelope, Header};
 
 /// A packet that the adapter is sending, and whose memory it reads.
@@ -25,6 +26,13 @@ pub(super) struct Flight {
     /// Who waits for lent memory to be free.
     pub(super) lender: Option<u16>,
     pub(super) body: Body,
+}
+
+/// A packet that came before its client.
+pub(super) struct Early {
+    pub(super) port: u16,
+    pub(super) generation: u16,
+    pub(super) arrived: Arrived,
 }
 
 /// What the token guards.
@@ -43,6 +51,8 @@ pub(crate) struct Engine<A> {
     pub(super) pending: PortSet,
     pub(super) turn: u16,
     pub(super) to_wake: PortSet,
+    /// Has room for all receive buffers.
+    pub(super) early: Vec<Early>,
     /// Nodes that were asked for something.
     pub(super) asked: Ranks,
     pub(super) asks: Asks,
@@ -79,6 +89,7 @@ impl<A: Adapter> Engine<A> {
             pending: PortSet::EMPTY,
             turn: 0,
             to_wake: PortSet::EMPTY,
+            early: Vec::with_capacity(RX_BUFFERS),
             answers_first: false,
         }
     }

@@ -89,6 +89,8 @@ pub(crate) struct Lane {
     pub(crate) arrived: Producer<Arrived>,
     pub(crate) returned: Consumer<RxBuffer>,
     pub(crate) completed: Producer<Completed>,
+    /// Of the client that the port is of, or will be.
+    pub(crate) generation: u16,
     pub(crate) record: &'static FifoRecord,
 }
 
@@ -111,7 +113,15 @@ pub(crate) fn fifos(
     (
         Injector { descriptors, free, slots, record },
         Reception { arrived, returned, completed: ended },
-        Lane { descriptors: taken, freed, arrived: delivered, returned: recycled, completed, record },
+        Lane {
+            descriptors: taken,
+            freed,
+            arrived: delivered,
+            returned: recycled,
+            completed,
+            generation: 0,
+            record,
+        },
     )
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Every context has a port. Its FIFOs exist from the start, whether or not it is open, so what arrives for a
-//! context that is still to be created waits. FIFOs have one writer and one reader and need no lock; the engine is
+//! context that is still to be created waits, until the clients before its own [have ended](MessageUnit::renew). FIFOs have one writer and one reader and need no lock; the engine is
 //! run by whichever hart drives a port and gets the token, or by an agent core that does nothing else.
 //!
 //! **Nothing new costs next to nothing.** Whoever has something for a port rings its bell: the engine that put a packet
@@ -66,7 +66,7 @@ use dead::Dead;
 use engine::Engine;
 use fifo::Station;
 use pami::device::{Gone, REQUESTS};
-use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint};
 use pami::mapping::{Place, TaskMap};
 use pami::packet::{Envelope, Kind};
 use regions::Regions;
@@ -77,8 +77,6 @@ use spin::Mutex;
 use statistics::Counters;
 use target::{ANSWER_SLOTS, Target};
 
-/// Clients that a task can have at once.
-pub const CLIENTS: usize = 4;
 /// Largest packet payload of a node without an adapter, in bytes.
 const LOCAL_MTU: usize = 4096;
 /// Pairs of ports that may talk through shared memory; further ones use the adapter's loop-back.
@@ -200,13 +198,13 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         RX_BUFFERS * (mtu + 128) + reliable::HEAP_BYTES + ports * fifos + shm + one_sided + (128 << 10)
     }
 
-    /// Opens the port of context `context` of client `client` of the node's task `local_task`.
+    /// Opens the port of context `context` of `client` of the node's task `local_task`.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(
         &'static self,
-        client: u8,
+        client: ClientId,
         local_task: u32,
         context: u8,
         sharing: Sharing,
@@ -214,8 +212,22 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let port = self.port_number(client, local_task, context).ok_or(OpenError::NoSuchPort)?;
         let task =
             self.map.task(Place { node: self.node, local: local_task }).ok_or(OpenError::NoSuchPort)?;
-        let me = Endpoint::from_parts(ClientId(client), task, ContextOffset(context));
+        let me = Endpoint::from_parts(client, task, ContextOffset(context));
         NodePort::open(self, port, port - u16::from(context), me, sharing)
+    }
+
+    /// The client before `client` in its place has ended in the node's task `local_task`: drops what arrived for it, and has
+    /// the ports, which are closed, wait for `client` (SPEC P-1).
+    pub fn renew(&self, client: ClientId, local_task: u32) {
+        for context in 0..self.contexts {
+            let Some(port) = self.port_number(client, local_task, context) else { return };
+            let reception = &self.stations[usize::from(port)].reception;
+            self.with_engine(|engine| {
+                if let Some(reception) = reception.lock().as_mut() {
+                    engine.renew(port, client.generation(), reception);
+                }
+            });
+        }
     }
 
     /// Tells the fabric that this node is up and waits until all `nodes` are. A node without an adapter waits for
@@ -347,9 +359,10 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
 
     /// Number of a port, if there is such a one.
     #[inline]
-    pub(crate) fn port_number(&self, client: u8, local_task: u32, context: u8) -> Option<u16> {
+    pub(crate) fn port_number(&self, client: ClientId, local_task: u32, context: u8) -> Option<u16> {
         let tasks = self.map.tasks_per_node();
-        if usize::from(client) >= CLIENTS || local_task >= tasks || context >= self.contexts {
+        let client = client.place();
+        if local_task >= tasks || context >= self.contexts {
             return None;
         }
         Some(

@@ -10,7 +10,7 @@ use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
 use crate::tree::TreeUnit;
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
@@ -237,11 +237,16 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     /// What became of a packet for port `target` of this node.
     #[inline]
     pub(super) fn pushed_locally(&mut self, target: u16, result: Result<(), PushError>) -> Result<(), Full> {
-        let Ok(()) = result else {
+        let target = self.unit.stations.get(usize::from(target));
+        if result.is_err() {
             self.station.listens.store(true, Ordering::Relaxed);
+            // Room may be made only by dropping what was for the client before, which is nobody else's news.
+            if let Some(hart) = target.and_then(|target| target.bell.ring()) {
+                P::wake(hart);
+            }
             return Err(Full);
-        };
-        if let Some(target) = self.unit.stations.get(usize::from(target)) {
+        }
+        if let Some(target) = target {
             self.ring_locally(&target.bell);
         }
         Ok(())
@@ -264,7 +269,8 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 
     #[inline]
     pub(super) fn pull_local(&mut self) -> Option<NodeArrival> {
-        self.shm.pull().map(NodeArrival::Local)
+        let unit = self.unit;
+        self.shm.pull(|sender| unit.tell_sender(sender)).map(NodeArrival::Local)
     }
 
     /// Gives a receive buffer back to the engine.
@@ -331,19 +337,6 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
                 self.rest = 0;
                 false
             }
-        }
-    }
-
-    /// Tells a sender in this node that a packet of its was released, if it cares.
-    #[inline]
-    pub(super) fn tell_sender(&self, port: u16) {
-        let Some(station) = self.unit.stations.get(usize::from(port)) else { return };
-        // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
-        fence(Ordering::SeqCst);
-        if station.listens.load(Ordering::Relaxed)
-            && let Some(hart) = station.bell.ring()
-        {
-            P::wake(hart);
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::MessageUnit;
 use super::asks::Taken;
 use super::bits::PortSet;
-use super::engine::Engine;
-use super::fifo::Arrived;
+use super::engine::{Early, Engine};
+use super::fifo::{Arrived, Reception};
 use super::platform::Platform;
 use super::target::Unserved;
 use crate::adapter::{Adapter, FABRIC, RxBuffer};
@@ -58,8 +58,7 @@ impl<A: Adapter> Engine<A> {
             counters.unknown_origin.add(1);
             return Err(buffer);
         };
-        let Some(port) =
-            unit.port_number(envelope.target.client().0, place.local, envelope.target.context().0)
+        let Some(port) = unit.port_number(envelope.target.client(), place.local, envelope.target.context().0)
         else {
             counters.no_fifo.add(1);
             return Err(buffer);
@@ -79,6 +78,11 @@ impl<A: Adapter> Engine<A> {
         }
         let (header_len, data_len) = (packet.header.len() as u16, packet.data.len() as u16);
         let lane = &mut self.lanes[usize::from(port)];
+        let generation = envelope.target.client().generation();
+        if generation != lane.generation {
+            let bytes = u64::from(header_len) + u64::from(data_len);
+            return self.set_aside(unit, Early { port, generation, arrived: Arrived { buffer } }, bytes);
+        }
         if let Err(Arrived { buffer }) = lane.arrived.push(Arrived { buffer }) {
             counters.overflow.add(1);
             return Err(buffer);
@@ -88,6 +92,42 @@ impl<A: Adapter> Engine<A> {
         counters.received_bytes.add(u64::from(header_len) + u64::from(data_len));
         wake.insert(port);
         Ok(())
+    }
+
+    /// Keeps a packet for a client that is to come; one for a client that has ended is not taken.
+    #[cold]
+    fn set_aside<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        early: Early,
+        bytes: u64,
+    ) -> Result<(), RxBuffer> {
+        let late = early.generation < self.lanes[usize::from(early.port)].generation;
+        if late || self.early.len() == self.early.capacity() {
+            unit.counters.no_fifo.add(1);
+            return Err(early.arrived.buffer);
+        }
+        self.early.push(early);
+        unit.counters.received_packets.add(1);
+        unit.counters.received_bytes.add(bytes);
+        Ok(())
+    }
+
+    /// Has port `port`, which is closed, wait for the client of this generation: takes back what nobody took, and delivers
+    /// what came early.
+    pub(super) fn renew(&mut self, port: u16, generation: u16, reception: &mut Reception) {
+        let lane = &mut self.lanes[usize::from(port)];
+        lane.generation = generation;
+        while reception.completed.pop().is_some() {}
+        while let Some(arrived) = reception.arrived.pop() {
+            count(&lane.record.consumed);
+            self.adapter.recycle(arrived.buffer);
+        }
+        for early in self.early.extract_if(.., |early| (early.port, early.generation) == (port, generation)) {
+            count(&lane.record.delivered);
+            // There is room: the ring is as long as there are buffers.
+            let _ = lane.arrived.push(early.arrived);
+        }
     }
 
     /// Does what the network itself says; nobody else's word is taken.

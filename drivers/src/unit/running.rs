@@ -216,6 +216,19 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         }
     }
 
+    /// Tells port `sender` of this node that a packet of its was released, if it cares.
+    #[inline]
+    pub(super) fn tell_sender(&self, sender: u16) {
+        let Some(station) = self.stations.get(usize::from(sender)) else { return };
+        // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
+        fence(Ordering::SeqCst);
+        if station.listens.load(Ordering::Relaxed)
+            && let Some(hart) = station.bell.ring()
+        {
+            P::wake(hart);
+        }
+    }
+
     /// The fabric says that all nodes are up.
     pub(super) fn note_go(&self) {
         self.joined.store(true, Ordering::Release);

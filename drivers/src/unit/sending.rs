@@ -235,7 +235,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     fn port_of(&self, header: &Header) -> Option<u16> {
         let origin = header.envelope()?.origin;
         let place = self.map.place(origin.task())?;
-        self.port_number(origin.client().0, place.local, origin.context().0)
+        self.port_number(origin.client(), place.local, origin.context().0)
     }
 
     /// Splits a request from injection FIFO `injection` into what goes over the wire and what is kept of it.

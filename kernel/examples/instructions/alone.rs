@@ -9,6 +9,7 @@ use kernel::{
     Task, Work, WorkSlot,
 };
 use pami::device::Port as _;
+use pami::endpoint::ClientId;
 
 /// Turns of the loop whose count is to be the same always.
 const TURNS: u32 = 20_000;
@@ -19,7 +20,7 @@ const REST_PACES: u64 = 4;
 /// Most that a packet is waited for.
 const MOST_PACES: u64 = 16;
 /// The client whose port only runs the engine; the job's clients have lower numbers.
-const ENGINE_CLIENT: u8 = 3;
+const ENGINE_CLIENT: ClientId = ClientId(3);
 /// Bytes of an eager message.
 pub static EAGER: [u8; 512] = [0xaa; 512];
 

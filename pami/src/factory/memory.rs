@@ -5,7 +5,7 @@ use crate::collective::{Algorithm, Collective, Tuning};
 use crate::endpoint::ClientId;
 
 /// Numbers of clients are lower.
-pub(crate) const NOBODY: ClientId = ClientId(u8::MAX);
+pub(crate) const NOBODY: ClientId = ClientId(u16::MAX);
 
 /// What a factory knows: all that can be settled when it is registered is.
 #[derive(Clone, Copy)]

@@ -2,6 +2,8 @@
 
 use crate::machine::{CONTEXTS, MTU, machine, node_among};
 use crate::scene::{Port, advance_all, collector, context, leak, pair};
+use pami::client::Clients;
+use pami::endpoint::{ClientId, GENERATIONS};
 use pami::memory::Footprint;
 use pami::{Active, ClientBuilder, ClientError, Limits, Progress, Work, WorkSlot};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -130,4 +132,24 @@ fn r9_of_a_context_only_what_it_knows_of_endpoints_grows_with_tasks_and_contexts
         let lanes = collectives - alone.collectives;
         assert!(lanes <= most(contexts) * LANE_CEILING, "{lanes} bytes, {tasks} tasks x {contexts}");
     }
+}
+
+#[test]
+fn p1_a_place_has_so_many_clients_one_after_the_other_and_no_number_twice() {
+    let mut clients = Clients::<2>::new();
+    assert_eq!(clients.claim("kept"), Ok(ClientId::new(0, 0)));
+    for generation in 0..GENERATIONS {
+        let id = clients.claim("one");
+        assert_eq!(id, Ok(ClientId::new(1, generation)));
+        assert_eq!(clients.claim("one"), Err(ClientError::NameTaken));
+        assert_eq!(clients.claim("two"), Err(ClientError::Exhausted { what: "clients", limit: 2 }));
+        clients.release(id.unwrap());
+        // Again, or an older one: nothing.
+        clients.release(id.unwrap());
+    }
+    let worn =
+        ClientError::Exhausted { what: "clients one after the other in a place", limit: GENERATIONS.into() };
+    assert_eq!(clients.claim("one"), Err(worn));
+    clients.release(ClientId::new(0, 0));
+    assert_eq!(clients.claim("one"), Ok(ClientId::new(0, 1)));
 }

@@ -8,7 +8,7 @@ use mlua::Lua;
 use pami::combine::packet as tree;
 use pami::combine::route::ClassRoute;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
-use pami::packet::{Envelope, Header, Kind};
+use pami::packet::{Envelope, Header, Kind, VERSION};
 use zerocopy::IntoBytes as _;
 
 /// The columns and the fields of a frame.
@@ -44,7 +44,7 @@ fn on_the_torus(ether_type: u16, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 fn envelope(kind: Kind) -> Envelope {
-    let endpoint = |task, context| Endpoint::from_parts(ClientId(1), task, ContextOffset(context));
+    let endpoint = |task, context| Endpoint::from_parts(ClientId::new(1, 300), task, ContextOffset(context));
     Envelope {
         kind,
         dispatch: 7,
@@ -73,6 +73,8 @@ fn x4_wireshark_names_every_kind_of_torus_packet() {
         let field = |name: &str| shown.fields[name];
         let numbers = ["dispatch", "offset", "total", "header"].map(|name| field(&format!("pamir.{name}")));
         assert_eq!(numbers, [7, 64, 128, 4]);
+        let who = ["version", "kind", "client", "generation"].map(|name| field(&format!("pamir.{name}")));
+        assert_eq!(who, [VERSION.into(), kind as u64, 1, 300]);
     }
 }
 

@@ -14,7 +14,9 @@ function Proto(name) return { proto = name } end
 
 ProtoField = setmetatable({}, {
   __index = function(_, kind)
-    return function(abbreviation) return { abbreviation = abbreviation, kind = kind } end
+    return function(abbreviation, _, _, _, mask)
+      return { abbreviation = abbreviation, kind = kind, mask = mask }
+    end
   end
 })
 
@@ -46,10 +48,18 @@ Field = {
   end
 }
 
+-- The bits of a mask, moved down to the first.
+local function masked(value, mask)
+  while mask and mask & 1 == 0 do mask, value = mask >> 1, value >> 1 end
+  return mask and value & mask or value
+end
+
 local function leaf(noted)
   local function add(number)
     return function(_, field, part)
-      if field.abbreviation and field.kind ~= "bytes" then noted[field.abbreviation] = part[number](part) end
+      if field.abbreviation and field.kind ~= "bytes" then
+        noted[field.abbreviation] = masked(part[number](part), field.mask)
+      end
       if field.kind == "bytes" then noted[field.abbreviation] = part:len() end
       return leaf(noted)
     end

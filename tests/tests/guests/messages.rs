@@ -89,6 +89,16 @@ on_both_architectures! {
         assert_eq!(count_lines(&outcome, "1000000 messages came, 0 out of order"), 1, "{}", outcome.explain());
     }
 
+    fn p1_r1_clients_one_after_the_other_in_one_place_hear_only_what_is_for_them(arch) {
+        for (shape, mode) in [("1", Mode::Vn), ("3", Mode::Smp), ("2", Mode::Vn)] {
+            let run = Run::new("anew").arch(arch).torus(shape).harts(2).mode(mode);
+            let outcome = run.timeout(DEADLINE).run().unwrap();
+            expect_clean(&outcome);
+            let tasks = shape.parse::<usize>().unwrap() * if mode == Mode::Vn { 2 } else { 1 };
+            assert_eq!(count_lines(&outcome, "heard 20 words, 0 of another client"), tasks, "{}", outcome.explain());
+        }
+    }
+
     fn d9_garbage_from_a_hostile_node_is_counted_and_dropped(arch) {
         let outcome = Run::new("hostile").arch(arch).torus("2x2").timeout(DEADLINE).run().unwrap();
         outcome.expect_success();

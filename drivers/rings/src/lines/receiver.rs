@@ -1,6 +1,6 @@
 //! The receiving end of a ring of lines.
 
-use super::{COPIED, FREE, INLINE, LENT, Line, Storage, Tag, number};
+use super::{BEHIND, COPIED, FREE, GATE, INLINE, LENT, Line, Storage, Tag, number};
 use crate::buffer::Source;
 use crate::sync::Ordering;
 use core::ptr::NonNull;
@@ -29,6 +29,23 @@ impl Receiver {
         }
         self.head = head.wrapping_add(1);
         Some(Arrival { line, mark })
+    }
+
+    /// The word of the gate that is next, if one is.
+    pub fn gate(&self) -> Option<u32> {
+        let line = self.storage.line(self.head);
+        let mark = line.mark.load(Ordering::Acquire);
+        let next = mark as u8 == GATE && number(mark) == self.head.wrapping_add(BEHIND) as u32;
+        // SAFETY: the mark says that the sender wrote the tag, which it leaves as it is until the mark is cleared.
+        next.then(|| line.tag.with(|tag| unsafe { (*tag)[0] }))
+    }
+
+    /// Passes the gate that is next, if one is.
+    pub fn pass(&mut self) {
+        if self.gate().is_some() {
+            self.storage.line(self.head).mark.store(FREE, Ordering::Release);
+            self.head = self.head.wrapping_add(1);
+        }
     }
 
     /// Whether a pull would find a message now.

@@ -171,3 +171,31 @@ fn d4_storage_that_makes_no_ring_is_refused() {
     assert_eq!(ring(&mut [], &mut [], 0).err(), Some(BadStorage::Lines));
     assert_eq!(ring(vec![Line::new()].leak(), &mut [], 65536).err(), Some(BadStorage::CopyBytes));
 }
+
+#[test]
+fn p9_a_gate_holds_back_what_is_behind_it_at_any_number_of_lines() {
+    for index in [0, 1, (1 << 31) - 1, u32::MAX as usize - 1, usize::MAX - 1] {
+        let (mut sender, mut receiver) = make(4, 0, index);
+        sender.push_copy(&[1; 4], &[], &[]).unwrap();
+        sender.gate(5).unwrap();
+        sender.gate(6).unwrap();
+        sender.push_copy(&[2; 4], &[], &[]).unwrap();
+        assert_eq!(sender.gate(7), Err(Refused::Full));
+        assert_eq!(receiver.gate(), None);
+        assert_eq!(receiver.pull().unwrap().tag(), [1; 4]);
+        for gate in [5, 6] {
+            assert!(receiver.pull().is_none() && !receiver.is_ready());
+            assert_eq!(receiver.gate(), Some(gate));
+            receiver.pass();
+        }
+        // Not at a message.
+        receiver.pass();
+        assert_eq!(receiver.pull().unwrap().tag(), [2; 4]);
+        // A lap later nothing of it is left.
+        for lap in 0..9 {
+            assert!(receiver.gate().is_none() && receiver.pull().is_none());
+            sender.push_copy(&[lap; 4], &[], &[]).unwrap();
+            assert_eq!(receiver.pull().unwrap().tag(), [lap; 4]);
+        }
+    }
+}

@@ -147,3 +147,39 @@ fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
         assert_eq!(received, sent);
     });
 }
+
+#[test]
+fn p9_nothing_behind_a_gate_is_found_before_it_is_passed() {
+    explore(4, || {
+        let lines = [(); 2].map(|()| Line::new());
+        let (mut sender, mut receiver) = lines::ring(Box::leak(Box::new(lines)), &mut [], 0).unwrap();
+        let steps = Steps::new();
+        let senders = steps.clone();
+        let sending = thread::spawn(move || {
+            sender.push_copy(&[1; 4], &[], &[]).unwrap();
+            senders.step();
+            sender.gate(7).unwrap();
+            senders.step();
+            while sender.push_copy(&[2; 4], &[], &[]).is_err() {
+                senders.step();
+                thread::yield_now();
+            }
+        });
+        let mut seen = Vec::new();
+        while seen.last() != Some(&2) {
+            steps.step();
+            if let Some(gate) = receiver.gate() {
+                assert_eq!(seen, [1]);
+                assert!(receiver.pull().is_none() && !receiver.is_ready());
+                receiver.pass();
+                seen.push(gate);
+            }
+            match receiver.pull() {
+                Some(arrival) => seen.push(arrival.tag()[0]),
+                None => thread::yield_now(),
+            }
+        }
+        assert_eq!(seen, [1, 7, 2]);
+        sending.join().unwrap();
+    });
+}

@@ -83,7 +83,7 @@ struct Talker<A: crate::adapter::Adapter> {
 
 impl<A: crate::adapter::Adapter> Talker<A> {
     fn new(unit: &'static MessageUnit<Hart, A>, node: u32, context: u8) -> Self {
-        let port = unit.open(0, 0, context, Sharing::Exclusive).unwrap();
+        let port = unit.open(ClientId(0), 0, context, Sharing::Exclusive).unwrap();
         Self { port, me: endpoint(node, context), peer: endpoint(1 - node, context), sent: 0, received: 0 }
     }
 

@@ -25,7 +25,7 @@ pub(super) fn frame(to: u32, from: u32, ethertype: u16, packet: &[u8]) -> Vec<u8
 fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again() {
     let card = FakeCard::new(CARD_MTU);
     let unit = unit::<18>(&card, 1, 2);
-    let mut port = unit.open(0, 0, 0, Sharing::Exclusive).unwrap();
+    let mut port = unit.open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
     let good = envelope(endpoint(0, 0), endpoint(1, 0), 1);
     let header = Header::new(&good, 0, 0);
     let packet = header.as_bytes();
@@ -52,7 +52,7 @@ fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again
 fn d9_used_entries_that_cannot_be_are_counted_by_the_unit() {
     let card = FakeCard::new(CARD_MTU);
     let unit = unit::<19>(&card, 0, 2);
-    let mut port = unit.open(0, 0, 0, Sharing::Exclusive).unwrap();
+    let mut port = unit.open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
     for id in [256, u32::MAX, 7, 7] {
         card.card().queues[0].as_mut().unwrap().put(id, 100_000);
     }
@@ -88,7 +88,7 @@ fn d1_devices_that_cannot_be_used_are_refused_by_name() {
 fn r7_only_the_network_says_go() {
     let card = FakeCard::new(CARD_MTU);
     let unit = unit::<38>(&card, 1, 3);
-    let mut port = unit.open(0, 0, 0, Sharing::Exclusive).unwrap();
+    let mut port = unit.open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
     let go = Envelope { kind: Kind::Go, total: 3, ..envelope(endpoint(0, 0), endpoint(1, 0), 0) };
     let go = Header::new(&go, 0, 0);
     let mut says_go = |source| {

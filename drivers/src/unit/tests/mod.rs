@@ -2,6 +2,7 @@
 
 mod askers;
 mod card;
+mod generations;
 mod host;
 mod hostile;
 mod joining;
@@ -58,7 +59,7 @@ fn pattern(message: u32, len: usize) -> Vec<u8> {
 }
 
 fn open<const TEST: usize>(unit: &'static Unit<TEST>, context: u8) -> TestPort<TEST> {
-    unit.open(0, 0, context, Sharing::Exclusive).unwrap()
+    unit.open(ClientId(0), 0, context, Sharing::Exclusive).unwrap()
 }
 
 /// Drives until `port` has an arrival.

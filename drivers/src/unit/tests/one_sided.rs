@@ -336,7 +336,8 @@ fn p7_no_more_requests_are_under_way_than_a_node_takes() {
 fn p3_ports_that_share_an_injection_fifo_get_their_own_answers() {
     let net = Net::new(2);
     let units = units::<0>(&net, 2, 1, None);
-    let mut ports: Vec<_> = (0..2).map(|c| units[0].open(0, 0, c, Sharing::Shared).unwrap()).collect();
+    let mut ports: Vec<_> =
+        (0..2).map(|c| units[0].open(ClientId(0), 0, c, Sharing::Shared).unwrap()).collect();
     let mut b = open(units[1], 1);
     let (region, _) = region(&mut b, &[0; 8]);
     for round in 0..50 {

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 fn p8_local_operations_are_checked_as_those_of_other_nodes() {
     let net = Net::new(1);
     let unit = units::<0>(&net, 1, 2, None)[0];
-    let (mut a, mut b) = (open(unit, 0), unit.open(0, 1, 0, Sharing::Exclusive).unwrap());
+    let (mut a, mut b) = (open(unit, 0), unit.open(ClientId(0), 1, 0, Sharing::Exclusive).unwrap());
     let owner = endpoint(1, 1);
     let memory = shared(&pattern(1, 100));
     let register = |b: &mut TestPort<0>, rights| b.register(Memory::Shared(memory.clone()), rights).unwrap();

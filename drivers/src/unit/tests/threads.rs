@@ -60,7 +60,7 @@ fn ping_pong<const TEST: usize>(
             scope.spawn(move || {
                 Host::<TEST>::be(harts[side]);
                 let (me, peer) = (ends[side], ends[1 - side]);
-                let mut port = units[side].open(0, 0, me.context().0, Sharing::Exclusive).unwrap();
+                let mut port = units[side].open(ClientId(0), 0, me.context().0, Sharing::Exclusive).unwrap();
                 let path = port.locate(peer, local).unwrap();
                 for round in 0..ROUNDS {
                     let data = pattern(round, round as usize % MTU);

@@ -70,7 +70,7 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
                 Host::<17>::be(8 * node);
                 units[node].join(2);
                 let (me, peer) = (endpoint(node as u32, 0), endpoint(1 - node as u32, 0));
-                let mut port = units[node].open(0, 0, 0, Sharing::Exclusive).unwrap();
+                let mut port = units[node].open(ClientId(0), 0, 0, Sharing::Exclusive).unwrap();
                 assert_eq!(port.mtu(), usize::from(CARD_MTU) - 32);
                 let path = port.locate(peer, true).unwrap();
                 // Both send all the time, and sleep whenever there is nothing to do.

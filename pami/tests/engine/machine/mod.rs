@@ -10,7 +10,7 @@ mod unit;
 mod world;
 
 pub use network::TestNetwork;
-use pami::client::{ClientError, Node, Sharing};
+use pami::client::{ClientError, Clients, Node, Sharing};
 use pami::context::Work;
 use pami::device::{Arrival, Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable, Wake};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
@@ -72,7 +72,7 @@ pub struct TestNode {
     pub task: u32,
     pub tasks: u32,
     pub world: &'static World,
-    names: Mutex<[Option<&'static str>; CLIENTS]>,
+    clients: Mutex<Clients<CLIENTS>>,
 }
 
 /// Tasks, each on a node of its own unless `local` makes all share one.
@@ -83,14 +83,14 @@ pub fn machine(tasks: u32, local: bool) -> Vec<&'static TestNode> {
 /// Tasks, so many on each node, numbered over the tasks of a node first.
 pub fn machine_of(tasks: u32, per_node: u32) -> Vec<&'static TestNode> {
     let world: &World = Box::leak(Box::new(World::new(tasks, per_node)));
-    let node = |task| TestNode { task, tasks, world, names: Mutex::default() };
+    let node = |task| TestNode { task, tasks, world, clients: Mutex::default() };
     (0..tasks).map(|task| &*Box::leak(Box::new(node(task)))).collect()
 }
 
 /// A task of a job of `tasks` of which no other is there: for what its own memory takes.
 pub fn node_among(tasks: u32) -> &'static TestNode {
     let world: &World = Box::leak(Box::new(World::new(1, 1)));
-    Box::leak(Box::new(TestNode { task: 0, tasks, world, names: Mutex::default() }))
+    Box::leak(Box::new(TestNode { task: 0, tasks, world, clients: Mutex::default() }))
 }
 
 pub struct TestPort {
@@ -398,18 +398,11 @@ impl Node for TestNode {
     }
 
     fn claim_client(&self, name: &'static str) -> Result<ClientId, ClientError> {
-        let mut names = self.names.lock().unwrap();
-        if names.contains(&Some(name)) {
-            return Err(ClientError::NameTaken);
-        }
-        let free = names.iter().position(Option::is_none);
-        let free = free.ok_or(ClientError::Exhausted { what: "clients", limit: CLIENTS })?;
-        names[free] = Some(name);
-        Ok(ClientId(free as u8))
+        self.clients.lock().unwrap().claim(name)
     }
 
     fn release_client(&self, id: ClientId) {
-        self.names.lock().unwrap()[usize::from(id.0)] = None;
+        self.clients.lock().unwrap().release(id);
     }
 
     fn open(&self, id: ClientId, context: ContextOffset, _: Sharing) -> Result<TestPort, ClientError> {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 /// Requests of a node to another that may be under way.
 const WINDOW: usize = 16;
 
-type Key = (u8, u32, u8);
+type Key = (u16, u32, u8);
 
 fn key(endpoint: Endpoint) -> Key {
     (endpoint.client().0, endpoint.task(), endpoint.context().0)

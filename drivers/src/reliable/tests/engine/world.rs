@@ -118,7 +118,7 @@ impl World {
                 let (node, context) = (actor / CONTEXTS, (actor % CONTEXTS) as u8);
                 // The contexts of the last node share an injection FIFO.
                 let sharing = if node + 1 == NODES { Sharing::Shared } else { Sharing::Exclusive };
-                let port = units[node].open(0, 0, context, sharing).unwrap();
+                let port = units[node].open(ClientId(0), 0, context, sharing).unwrap();
                 Actor::new(port, endpoint(actor), ACTORS, NODES)
             })
             .collect();

@@ -55,7 +55,7 @@ impl Node for TestNode {
             Sharing::Exclusive => Fifos::Exclusive,
             Sharing::Shared => Fifos::Shared,
         };
-        self.unit.open(id.0, 0, context.0, fifos).map_err(|error| match error {
+        self.unit.open(id, 0, context.0, fifos).map_err(|error| match error {
             OpenError::InUse => ClientError::ContextTaken,
             _ => ClientError::Exhausted { what: "ports", limit: usize::from(self.contexts) },
         })
