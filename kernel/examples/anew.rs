@@ -1,12 +1,14 @@
 //! Clients one after the other in one place: what a task says as the next is never heard by the one before (SPEC P-1).
 //!
 //! In each round each task sends a word to the next task and waits for that of the task before. Half of the tasks then make
-//! the next round's client at once, and the others stay in this one for a while, with ears open.
+//! the next round's client at once, and the others stay in this one for a while, with ears open. Then MPI begins and ends as
+//! often, with a sum over all.
 #![no_std]
 #![no_main]
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use kernel::{Active, JobError, Message, Receive, Task};
+use kernel::{Active, JobError, Message, Receive, Shared, Task};
+use mpi::{Data, IN_PLACE, Mpi, Op};
 
 kernel::entry!(main);
 
@@ -44,5 +46,21 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     }
     let strange = strange.load(Relaxed);
     defmt::println!("task {=u32} heard {=u32} words, {=u32} of another client", own, ROUNDS, strange);
-    if strange > 0 { Err(JobError::Other("a client heard what was for another")) } else { Ok(()) }
+    if strange > 0 {
+        return Err(JobError::Other("a client heard what was for another"));
+    }
+    let memory: Shared = task.memory().buffer(8)?.share();
+    let data = Data::all::<u64>(&memory);
+    for now in 0..u64::from(ROUNDS) {
+        let mpi = Mpi::init(task)?;
+        let mut sum = [now];
+        data.write(&sum)?;
+        mpi.world().allreduce(IN_PLACE, &data, Op::Sum)?;
+        data.read(&mut sum)?;
+        mpi.finalize()?;
+        if sum[0] != now * u64::from(tasks) {
+            return Err(JobError::Other("a sum is not that of its round"));
+        }
+    }
+    Ok(())
 }
