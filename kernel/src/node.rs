@@ -51,6 +51,7 @@ pub(crate) fn lose(node: u32) {
         // The message unit's token may be this hart's: its counters are left out.
         status::end_job(1, "");
     }
+    defmt::info!("node {=u32} is gone; the job lives on", node);
 }
 
 /// The machine, once the tree was read.
@@ -96,6 +97,7 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usi
         Err(error) => report::refused(Exit::Personality, error),
     };
     report::set_node(personality.node);
+    arch::set_log_level(personality.log);
     let division = match personality.divide(machine.harts.len()) {
         Ok(division) => division,
         Err(error) => report::refused(Exit::Personality, error),
@@ -167,6 +169,7 @@ fn start_harts(machine: &'static Machine) {
                 format_args!("hart {hart} did not come up in {START_SECONDS} seconds"),
             );
         }
+        defmt::debug!("hart {=usize} is up", hart);
     }
 }
 
@@ -202,6 +205,7 @@ impl Cards {
             report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
         wakeup::add_card(interrupt);
+        defmt::debug!("network card at {=u64:#x}", slot.registers.start as u64);
         Some(adapter)
     }
 }
@@ -277,6 +281,14 @@ fn make_tasks(
     let harts = division.application + usize::from(division.agent.is_some());
     let tasks: &'static [Task] = tasks.leak();
     let count = tasks.len();
+    defmt::info!(
+        "node {=u32} of {}: {=usize} harts, {=usize} tasks with {=usize} MiB each",
+        personality.node,
+        defmt::Display2Format(&personality.shape),
+        harts,
+        count,
+        share >> 20
+    );
     let answers = u8::from(answers);
     console::status(format_args!("up harts={harts} tasks={count} memory={share} answers={answers}"));
     tasks
@@ -307,6 +319,7 @@ impl Job {
         let &Self { tasks, agent, unit, nodes } = self;
         let given = agent.map_or(Ok(()), |agent| harts::give(agent, Work::Agent(unit)));
         unit.join(nodes);
+        defmt::info!("all {=u32} nodes are there; the job starts", nodes);
         heap::seal();
         let others = || tasks.iter().enumerate().skip(1);
         let given =
@@ -320,6 +333,7 @@ impl Job {
         for (hart, _) in others() {
             harts::join(hart);
         }
+        defmt::info!("the tasks of this node have ended; its network is drained");
         if let Some(tree) = collective::tree() {
             tree.drain();
         }

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::arch::Arch;
-use crate::personality::{Map, Mode};
+use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
@@ -135,8 +136,8 @@ struct Qemu {
     /// for ever. What comes the other way crosses another link, here 1:-x.
     #[arg(long, value_name = "NODE:LINK@FROM..UNTIL")]
     link_down: Vec<String>,
-    /// Log level compiled into the firmware
-    #[arg(long, value_enum, default_value = "info")]
+    /// Least grave log lines that nodes send; `debug` tells how they boot, join and end
+    #[arg(long, value_name = "LEVEL", default_value_t, value_parser = level())]
     log: Level,
     /// Let this node wait for a debugger (may be given several times)
     #[arg(long, value_name = "NODE")]
@@ -155,14 +156,9 @@ struct Qemu {
     arguments: Vec<String>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Level {
-    Off,
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
+fn level() -> impl TypedValueParser<Value = Level> {
+    PossibleValuesParser::new(Level::ALL.map(Level::name))
+        .try_map(|name| name.parse::<Level>().map_err(|_| "no level"))
 }
 
 #[derive(Args)]
@@ -303,8 +299,6 @@ fn list(voice: &Voice) -> Result<bool> {
 
 impl Qemu {
     fn into_run(self) -> Run {
-        let level =
-            self.log.to_possible_value().map_or("info".to_owned(), |level| level.get_name().to_owned());
         let usage = Usage::of(&self.job);
         let mut run = Run::new(self.job)
             .arch(self.arch)
@@ -314,7 +308,7 @@ impl Qemu {
             .contexts(self.contexts)
             .agent_core(self.agent_core)
             .tree(!self.no_tree)
-            .log(level)
+            .log(self.log)
             .args(self.arguments)
             .refuse_early();
         let torus = self.torus.or_else(|| Some(usage?.torus.to_owned()));

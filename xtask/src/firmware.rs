@@ -21,8 +21,6 @@ pub struct Request {
     pub arch: Arch,
     /// The job.
     pub job: String,
-    /// The log level that is compiled in.
-    pub log: String,
 }
 
 /// The image of all jobs but the one of the bench.
@@ -52,7 +50,7 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
     let path = match known {
         Some(path) => path,
         None => {
-            let mut images = compile(&[request.arch], &request.log, &[image], &what, voice)?.into_iter();
+            let mut images = compile(&[request.arch], &[image], &what, voice)?.into_iter();
             let (_, path) = images.next().with_context(|| format!("building {what} gave no image"))?;
             path
         }
@@ -64,8 +62,8 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
 }
 
 /// Builds all jobs for all architectures, side by side: the images that [`ONE_IMAGE`] asks for.
-pub fn build_all(log: &str, voice: &Voice) -> Result<()> {
-    let images = compile(&Arch::ALL, log, &[EVERY, instructions::JOB], "all jobs", voice)?;
+pub fn build_all(voice: &Voice) -> Result<()> {
+    let images = compile(&Arch::ALL, &[EVERY, instructions::JOB], "all jobs", voice)?;
     if images.len() < 2 * Arch::ALL.len() {
         bail!("building all jobs gave {} images", images.len());
     }
@@ -73,13 +71,7 @@ pub fn build_all(log: &str, voice: &Voice) -> Result<()> {
 }
 
 /// Names and paths of the images of some examples, for each architecture.
-fn compile(
-    archs: &[Arch],
-    log: &str,
-    examples: &[&str],
-    what: &str,
-    voice: &Voice,
-) -> Result<Vec<(String, PathBuf)>> {
+fn compile(archs: &[Arch], examples: &[&str], what: &str, voice: &Voice) -> Result<Vec<(String, PathBuf)>> {
     let (&first, others) = archs.split_first().context("nothing to build for")?;
     let toolchain = setup::toolchain(first, voice)?;
     voice.busy(&format!("building {what}"));
@@ -96,7 +88,8 @@ fn compile(
     // Messages on the standard output name the images; errors go to the standard error as they would by hand.
     command.args(["--message-format", "json-render-diagnostics", "--color"]);
     command.arg(if console::colors_enabled_stderr() && !voice.is_quiet() { "always" } else { "never" });
-    command.env("DEFMT_LOG", log);
+    // Which lines a node sends is chosen at its boot.
+    command.env("DEFMT_LOG", "trace");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut helper = Helper::start(&mut command).context("cannot start cargo")?;
     let (Some(stdout), Some(mut stderr)) = (helper.stdout(), helper.stderr()) else {

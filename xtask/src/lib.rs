@@ -42,5 +42,5 @@ pub mod table;
 pub mod workspace;
 
 pub use arch::Arch;
-pub use personality::{Map, Mode};
+pub use personality::{Level, Map, Mode};
 pub use run::{KillWhen, Outcome, Run};

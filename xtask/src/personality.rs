@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use pami::mapping::MapOrder;
 
-pub use kernel::personality::{HartTopology, Personality};
+pub use kernel::personality::{HartTopology, Level, Personality};
 
 /// How a node's harts are divided among tasks (SPEC N-6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]

@@ -191,7 +191,7 @@ impl Run {
         };
         let image = match &self.image {
             Image::Job => {
-                let request = Request { arch: self.arch, job: self.job.clone(), log: self.log.clone() };
+                let request = Request { arch: self.arch, job: self.job.clone() };
                 Some(firmware::build(&request, &self.voice)?)
             }
             Image::File(file) => Some(file.clone()),
@@ -230,6 +230,7 @@ impl Run {
             topology: topology.filter(|_| !self.arch.tree_tells_topology()),
             life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
             peers: self.peers,
+            log: self.log,
             job: &self.job,
             arguments: &arguments,
             ..Personality::new(0, shape)

@@ -199,7 +199,7 @@ impl Suite<'_> {
         // What is missing is installed here, once, before tests run side by side.
         let emulators =
             Arch::ALL.into_iter().try_for_each(|arch| setup::emulator(arch, self.voice).map(drop));
-        let built = emulators.and_then(|()| firmware::build_all("info", self.voice));
+        let built = emulators.and_then(|()| firmware::build_all(self.voice));
         let verdict = match built {
             Ok(()) => Verdict::Passed,
             Err(error) => Verdict::Failed(format!("{error:#}")),

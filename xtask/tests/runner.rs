@@ -338,6 +338,8 @@ fn n4_what_a_job_cannot_take_is_refused_before_anything_boots() {
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(says) && !said.contains("building"), "{words:?}: {said}");
     }
+    let (code, said) = refusal(&["hello", "--log", "loud"]);
+    assert!(code == Some(2) && said.contains("'loud'") && said.contains("warn, info, debug"), "{said}");
     let (code, said) = refusal(&["gups", "--", "--help"]);
     assert!(code == Some(0) && said.contains("--updates") && said.contains("rmw, am or both"), "{said}");
 }

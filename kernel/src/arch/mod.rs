@@ -31,6 +31,7 @@ pub use entry::Entry;
 pub(crate) use entry::job_main;
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 pub(crate) use last_words::last_words;
+pub(crate) use logger::set_level as set_log_level;
 pub(crate) use numbers::{hart, set_booted};
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};

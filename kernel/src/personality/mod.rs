@@ -14,13 +14,16 @@
 //! | `topology` | the node's harts, as a [`HartTopology`] | the device tree's |
 //! | `life` | a number of this run's own, by which frames of others are told apart (SPEC R-3) | 0 |
 //! | `peers` | most nodes at once that this one keeps connections to, 2 or more | as many as its memory is laid out for |
+//! | `log` | [`Level`] of the least grave log lines that are sent | `warn` |
 //! | `job` | the job's name | empty |
 //!
 //! The host tool writes what [`Personality`] displays and the node parses it, so both are this code.
 
+mod level;
 mod refusal;
 mod topology;
 
+pub use level::Level;
 pub use refusal::{BadPersonality, Reason};
 pub use topology::{HartTopology, TopologyError};
 
@@ -88,6 +91,8 @@ pub struct Personality<'a> {
     pub life: u32,
     /// Most nodes at once that the node keeps connections to, if that is to be less than it could.
     pub peers: Option<u32>,
+    /// The least grave log lines that the node sends.
+    pub log: Level,
     /// The job's name; may be empty.
     pub job: &'a str,
     /// The job's arguments, separated by blanks.
@@ -109,6 +114,7 @@ impl<'a> Personality<'a> {
             topology: None,
             life: 0,
             peers: None,
+            log: Level::default(),
             job: "",
             arguments: "",
         }
@@ -122,7 +128,7 @@ impl<'a> Personality<'a> {
         let (words, arguments) = split_arguments(text);
         let (mut node, mut shape, mut mode, mut map) = (None, None, None, None);
         let (mut agent, mut contexts, mut tree, mut topology, mut job) = (None, None, None, None, None);
-        let (mut life, mut peers) = (None, None);
+        let (mut life, mut peers, mut log) = (None, None, None);
         for word in words.split_ascii_whitespace() {
             let bad = |reason| BadPersonality { word, reason };
             let (key, value) = word.split_once('=').ok_or(bad(Reason::Unknown))?;
@@ -139,6 +145,7 @@ impl<'a> Personality<'a> {
                 }
                 "life" => life.replace(number(value).ok_or(bad(Reason::Life))?).is_none(),
                 "peers" => peers.replace(peer_count(value).ok_or(bad(Reason::Peers))?).is_none(),
+                "log" => log.replace(value.parse().map_err(bad)?).is_none(),
                 "job" => job.replace(value).is_none(),
                 _ => return Err(bad(Reason::Unknown)),
             };
@@ -161,6 +168,7 @@ impl<'a> Personality<'a> {
             topology,
             life: life.unwrap_or(defaults.life),
             peers,
+            log: log.unwrap_or(defaults.log),
             job: job.unwrap_or(defaults.job),
             arguments,
             ..defaults
@@ -216,8 +224,21 @@ impl Division {
 
 impl fmt::Display for Personality<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, shape, mode, map, agent, contexts, tree, topology, life, peers, job, arguments } =
-            self;
+        let Self {
+            node,
+            shape,
+            mode,
+            map,
+            agent,
+            contexts,
+            tree,
+            topology,
+            life,
+            peers,
+            log,
+            job,
+            arguments,
+        } = self;
         let agent = u8::from(*agent);
         write!(f, "node={node} torus={shape} mode={mode} map={map} agent={agent} contexts={contexts}")?;
         if *tree {
@@ -231,6 +252,9 @@ impl fmt::Display for Personality<'_> {
         }
         if let Some(peers) = peers {
             write!(f, " peers={peers}")?;
+        }
+        if *log != Level::default() {
+            write!(f, " log={log}")?;
         }
         if !job.is_empty() {
             write!(f, " job={job}")?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
-use xtask::{Map, Mode, Run};
+use xtask::{Level, Map, Mode, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -73,8 +73,26 @@ on_both_architectures! {
         }
     }
 
+    fn n12_the_level_of_a_run_tells_which_lines_are_sent(arch) {
+        // A job that fails; its image is the same each time.
+        let levels = |run: Run| {
+            let outcome = run.arch(arch).torus("2").args(["--nonsense"]).timeout(DEADLINE).run().unwrap();
+            assert_eq!(outcome.nodes.iter().map(|node| node.status()).collect::<Vec<_>>(), [Some(1), Some(1)]);
+            let lines = outcome.nodes.iter().flat_map(|node| &node.lines);
+            lines.map(|line| line.level).collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        };
+        let job = || Run::new("hello");
+        assert_eq!(levels(job()), ["error"]);
+        assert_eq!(levels(job().log(Level::Off)), [""; 0]);
+        assert_eq!(levels(job().log(Level::Info)), ["error", "info"]);
+        assert_eq!(levels(job().log(Level::Debug)), ["debug", "error", "info"]);
+        // A line without a level is the job's own word.
+        let outcome = job().arch(arch).torus("2").log(Level::Off).timeout(DEADLINE).run().unwrap();
+        assert_eq!(count_lines(&outcome, "all 2 tasks said hello"), 1);
+    }
+
     fn n12_log_lines_carry_node_hart_and_time(arch) {
-        let run = Run::new("harts").arch(arch).torus("2").harts(2).log("info").timeout(DEADLINE);
+        let run = Run::new("harts").arch(arch).torus("2").harts(2).timeout(DEADLINE);
         let outcome = run.run().unwrap();
         expect_clean(&outcome);
         // Seconds since the node's start.

@@ -52,7 +52,7 @@ const GUESTS: [(&str, u8, bool); 3] = [("alone", 1, true), ("pair", 2, true), ("
 /// # Errors
 /// If a guest fails, with its last words.
 pub fn measure(arch: Arch, voice: &Voice) -> Result<Vec<Count>> {
-    let image = firmware::build(&Request { arch, job: JOB.into(), log: "info".into() }, voice)?;
+    let image = firmware::build(&Request { arch, job: JOB.into() }, voice)?;
     let mut counts: Vec<Count> = Vec::new();
     for (rows, harts, adapter) in GUESTS {
         voice.busy(&format!("counting on {arch}: {rows}"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::faults::{Harm, Kill, KillWhen};
 use crate::arch::Arch;
-use crate::personality::{Map, Mode};
+use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 
 /// Where the firmware comes from.
@@ -41,7 +41,7 @@ pub struct Run {
     pub(super) deadline: Option<Duration>,
     pub(super) silence: Option<Duration>,
     pub(super) pcap: Option<PathBuf>,
-    pub(super) log: String,
+    pub(super) log: Level,
     pub(super) gdb: Vec<u32>,
     pub(super) logs: Option<PathBuf>,
     pub(super) options: Vec<String>,
@@ -80,7 +80,7 @@ impl Run {
             deadline: Some(Duration::from_secs(120)),
             silence: Some(Duration::from_secs(60)),
             pcap: None,
-            log: "info".into(),
+            log: Level::default(),
             gdb: Vec::new(),
             logs: None,
             options: Vec::new(),
@@ -198,9 +198,9 @@ impl Run {
         self
     }
 
-    /// The log level that is compiled into the firmware.
-    pub fn log(mut self, level: impl Into<String>) -> Self {
-        self.log = level.into();
+    /// The least grave log lines that nodes send.
+    pub fn log(mut self, level: Level) -> Self {
+        self.log = level;
         self
     }
 
