@@ -253,7 +253,7 @@ impl<P: Port> Active<P> {
 
     #[inline(never)]
     fn find_path(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        if target.client() != self.me.client() {
+        if !target.is_fellow(self.me) {
             return Err(SendError::ForeignClient);
         }
         // Before the look: a death behind it makes the route useless.

@@ -50,7 +50,7 @@ pub struct ContextOffset(pub u8);
 /// The address of a message: a context of a task, within a client. Eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// Bits 0 to 32 the task, 32 to 40 the context, 40 to 56 the client: one word, compared as one.
+    /// Bits 0 to 32 the task, 32 to 40 the context, 48 to 64 the client: one word, compared as one.
     parts: u64,
 }
 
@@ -66,7 +66,7 @@ impl Endpoint {
     /// The endpoint with these parts, unchecked: a device makes it from a packet. Jobs ask their client.
     #[inline]
     pub fn from_parts(client: ClientId, task: u32, context: ContextOffset) -> Self {
-        Self { parts: u64::from(task) | u64::from(context.0) << 32 | u64::from(client.0) << 40 }
+        Self { parts: u64::from(task) | u64::from(context.0) << 32 | u64::from(client.0) << 48 }
     }
 
     /// One word that says all: for devices to keep.
@@ -84,7 +84,13 @@ impl Endpoint {
     /// The client it belongs to.
     #[inline]
     pub fn client(self) -> ClientId {
-        ClientId((self.parts >> 40) as u16)
+        ClientId((self.parts >> 48) as u16)
+    }
+
+    /// Whether both belong to one client.
+    #[inline]
+    pub fn is_fellow(self, other: Self) -> bool {
+        (self.parts ^ other.parts) >> 48 == 0
     }
 
     /// The task it belongs to.

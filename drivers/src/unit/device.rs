@@ -25,7 +25,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
         let place = self.unit.map.place(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
         let port = self.unit.port_number(target.client(), place.local, target.context().0);
-        let port = port.filter(|_| target.client() == self.me.client()).ok_or(Unreachable::NoSuchEndpoint)?;
+        let port = port.filter(|_| target.is_fellow(self.me)).ok_or(Unreachable::NoSuchEndpoint)?;
         // Once a pair has a ring it keeps it, and without one it never gets one: a pair has one path for ever.
         if local && place.node == self.unit.node && self.shm.connect(port) != Err(PushError::Unreachable) {
             return Ok(Path::Local(port));

@@ -192,7 +192,7 @@ impl Settings {
         if self.client != active.me.client() {
             return Err(SendError::ForeignFactory);
         }
-        if target.client() != active.me.client() {
+        if !target.is_fellow(active.me) {
             return Err(SendError::ForeignClient);
         }
         active.port.locate(target, self.local_paths).map_err(|error| match error {
