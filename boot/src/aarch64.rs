@@ -1,8 +1,9 @@
 //! AArch64: entered at EL1, EL2 or EL3, with the MMU off, x0 = device tree or 0.
 //!
 //! The kernel thread runs at EL1 with SP_EL0; SP_EL1 is the emergency stack, so a fault gets a good stack whatever
-//! became of the thread's; the one interrupt that is taken is served on it. TPIDR_EL1 holds the hart's number. The kernel is told at which level the first hart was
-//! entered: at EL3 no firmware is there that could start other harts, but there is a console to say so on.
+//! became of the thread's; the one interrupt that is taken is served on it. TPIDR_EL1 holds the hart's number. The
+//! kernel is told at which level the first hart was entered: at EL3 no firmware is there that could start other harts,
+//! but there is a console to say so on.
 //!
 //! What the Arm Architecture Reference Manual wants, which no emulator misses:
 //!
@@ -14,13 +15,13 @@
 //! | writes to system registers | `isb` before what relies on them, `dsb` before `isb` behind maintenance | D24 "Synchronization requirements for AArch64 System registers" |
 //! | SCTLR_EL1, MDCR_EL2, CPTR_EL2 ... | are not known after reset: written before the level below them runs | D24, "This register is UNKNOWN on a Warm reset" |
 //!
-//! Mapped at boot are the pages of the image, each part with its rights, and those of the device tree, read-only: a core
-//! may read ahead from all that is mapped as normal memory.
+//! Mapped at boot are the pages of the image, each part with its rights, and those of the device tree, read-only: a
+//! core may read ahead from all that is mapped as normal memory.
 
 use crate::stacks::{EMERGENCY_TOP, STACK_TOP, STRIDE};
 
-/// Tables of the translation at boot: a root; two for the image, and one for each 2 MiB of it (`linker.ld` has the most);
-/// two for the tree, and two for its at most 2 MiB.
+/// Tables of the translation at boot: a root; two for the image, and one for each 2 MiB of it (`linker.ld` has the
+/// most); two for the tree, and two for its at most 2 MiB.
 const BOOT_TABLES: usize = 1 + 2 + 9 + 2 + 2;
 
 core::arch::global_asm!(
@@ -343,8 +344,8 @@ fault:
     b       kernel_fault
     .ltorg
 
-    // The one interrupt that is taken, on the emergency stack. All that compiled code may change is saved, both halves of
-    // the vector registers too, and there is a way back.
+    // The one interrupt that is taken, on the emergency stack. All that compiled code may change is saved, both halves
+    // of the vector registers too, and there is a way back.
 interrupt:
     sub     sp, sp, #(24 * 8 + 32 * 16 + 16)
     stp     x0, x1, [sp]

@@ -99,9 +99,9 @@ impl Gic {
             .map_err(|_| IrqError::NoInterrupt)
     }
 
-    /// Sends the shared interrupts to the hart with the affinity `mpidr`, or to none; `others` are those that are on and
-    /// that it does not concern: turning an interrupt off takes the 31 beside it along, for that reads those that are on and writes them back,
-    /// so they are turned on again.
+    /// Sends the shared interrupts to the hart with the affinity `mpidr`, or to none; `others` are those that are on
+    /// and that it does not concern: turning an interrupt off takes the 31 beside it along, for that reads those that
+    /// are on and writes them back, so they are turned on again.
     ///
     /// # Errors
     /// [`IrqError::NoInterrupt`]
@@ -170,13 +170,14 @@ mod tests {
 
         fn gic(&self) -> Gic {
             let base = NonNull::from(self.words).cast::<u8>();
-            // SAFETY: as large as the registers, never freed, and used by others only as atomics; accesses to it have no
-            // effects but their own.
+            // SAFETY: as large as the registers, never freed, and used by others only as atomics; accesses to it have
+            // no effects but their own.
             unsafe { Gic::new(base, base.byte_add(0x1_0000), 1) }
         }
     }
 
-    /// Runs `what` on a controller that is busy with what it was told before, and returns what `look` sees while it waits.
+    /// Runs `what` on a controller that is busy with what it was told before, and returns what `look` sees while it
+    /// waits.
     fn while_busy<T>(fake: &Fake, what: impl FnOnce() + Send, look: impl FnOnce() -> T) -> T {
         let ended = AtomicBool::new(false);
         thread::scope(|scope| {

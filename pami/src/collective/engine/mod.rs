@@ -5,8 +5,8 @@
 //!
 //! # Messages
 //!
-//! Every message is one packet of kind [`Collective`](crate::packet::Kind::Collective); see `wire`. It names the geometry, the
-//! number of the collective in it and the tag, so it finds its receive whatever order things come in.
+//! Every message is one packet of kind [`Collective`](crate::packet::Kind::Collective); see `wire`. It names the
+//! geometry, the number of the collective in it and the tag, so it finds its receive whatever order things come in.
 //!
 //! | message | when | what the target does |
 //! |---|---|---|
@@ -18,26 +18,28 @@
 //! | answer | a short message was cleared | puts it in place |
 //! | credit | short messages were taken | may send more unasked |
 //!
-//! So a short message takes one packet and half a round trip. Of long data the target speaks first, since it knows as well
-//! as the origin what comes: the data goes half a round trip after both are there, or at once if the target was earlier by
-//! that much. It never waits anywhere but in the memory that it is of. What is kept early is short messages and clears, in
-//! [`Limits::early`] places. Members cannot run far ahead of each other: a collective begins when all but [`WINDOW`] before it
-//! in its geometry are done here, and after [`WINDOW`] collectives in a row that some member may leave before another has
-//! begun, such as broadcasts, the next begins with a barrier, which goes by affinity domains and is counted as the collectives
-//! are (SPEC A-6). A member thus gets at most the messages of twice as many collectives early.
+//! So a short message takes one packet and half a round trip. Of long data the target speaks first, since it knows as
+//! well as the origin what comes: the data goes half a round trip after both are there, or at once if the target was
+//! earlier by that much. It never waits anywhere but in the memory that it is of. What is kept early is short messages
+//! and clears, in [`Limits::early`] places. Members cannot run far ahead of each other: a collective begins when all
+//! but [`WINDOW`] before it in its geometry are done here, and after [`WINDOW`] collectives in a row that some member
+//! may leave before another has begun, such as broadcasts, the next begins with a barrier, which goes by affinity
+//! domains and is counted as the collectives are (SPEC A-6). A member thus gets at most the messages of twice as many
+//! collectives early.
 //!
-//! Reductions that need more scratch memory than every member has go in runs ([`Collect::scratch_limit`]). In runs every
-//! message is cleared first, however short.
+//! Reductions that need more scratch memory than every member has go in runs ([`Collect::scratch_limit`]). In runs
+//! every message is cleared first, however short.
 //!
 //! # No circle of waits (SPEC R-1)
 //!
-//! What comes early never waits in front of the FIFO. A short message goes unasked only with *credit*: its target has a place
-//! for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared it, and its
-//! origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then asks. A request is
-//! repeated by its origin. So a collective waits for nothing but the begin of the same collective at other members, and never
-//! for another collective; each geometry has room for one ([`Limits::in_flight`]); the members of a geometry begin its collectives in one order, and what an application waits for
-//! otherwise comes in. An abort that comes before its collective, or before its geometry, is kept in a place of its own
-//! (`doomed`), which always has room.
+//! What comes early never waits in front of the FIFO. A short message goes unasked only with *credit*: its target has a
+//! place for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared
+//! it, and its origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then
+//! asks. A request is repeated by its origin. So a collective waits for nothing but the begin of the same collective at
+//! other members, and never for another collective; each geometry has room for one ([`Limits::in_flight`]); the members
+//! of a geometry begin its collectives in one order, and what an application waits for otherwise comes in. An abort
+//! that comes before its collective, or before its geometry, is kept in a place of its own (`doomed`), which always has
+//! room.
 //!
 //! # Errors
 //!
@@ -99,8 +101,8 @@ pub(crate) struct Engine<P: Port> {
     pub(super) early: EarlyMessages,
     /// What was given up of geometries that are not made here yet.
     unmade: Unmade,
-    /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one that
-    /// has not.
+    /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one
+    /// that has not.
     pub(super) destroyed: HistoryBuf<GeometryId, DESTROYED>,
     /// What the members of a new geometry are told.
     pub(super) notes: Option<Shared>,
