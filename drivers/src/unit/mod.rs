@@ -314,6 +314,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             served: counters.served.get(),
             refused: counters.refused.get(),
             placed: counters.placed.get(),
+            late: counters.late.get(),
             reliability: faults.reliability,
             dropped: Dropped {
                 overflow: counters.overflow.get(),

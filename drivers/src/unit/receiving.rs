@@ -104,7 +104,8 @@ impl<A: Adapter> Engine<A> {
     ) -> Result<(), RxBuffer> {
         let late = early.generation < self.lanes[usize::from(early.port)].generation;
         if late || self.early.len() == self.early.capacity() {
-            unit.counters.no_fifo.add(1);
+            let counters = &unit.counters;
+            if late { &counters.late } else { &counters.overflow }.add(1);
             return Err(early.arrived.buffer);
         }
         self.early.push(early);

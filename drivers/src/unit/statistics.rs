@@ -85,6 +85,8 @@ pub struct Statistics {
     pub refused: u64,
     /// Packets of answers that the unit took in itself.
     pub placed: u64,
+    /// Packets for clients that had ended: the last answers to what is over, or messages that came too late.
+    pub late: u64,
     /// Packets thrown away.
     pub dropped: Dropped,
     /// What the network did that was mended, and what that took.
@@ -119,6 +121,7 @@ pub(crate) struct Counters {
     pub(crate) unexpected: Counter,
     pub(crate) wrong_node: Counter,
     pub(crate) unknown_origin: Counter,
+    pub(crate) late: Counter,
     pub(crate) no_fifo: Counter,
     pub(crate) unasked: Counter,
     pub(crate) beyond: Counter,
