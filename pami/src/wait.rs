@@ -36,8 +36,8 @@ impl Patience {
     }
 }
 
-/// Longest sleep of [`Context::retry`] between two attempts.
-const RETRY_NS: u64 = 1_000_000;
+/// Longest sleep of [`Context::retry`] between its first two attempts; it doubles until the other, while there is no room.
+const RETRY_NS: [u64; 2] = [1_000_000, 128_000_000];
 
 impl<P: Port> Active<P> {
     /// Has waits poll so many rounds at most before they sleep; with 0 they sleep as soon as there is nothing to do, and
@@ -57,11 +57,13 @@ impl<P: Port> Context<P> {
         mut attempt: impl FnMut(&mut Active<P>) -> Result<T, SendError>,
     ) -> Result<T, SendError> {
         let mut outcome = attempt(&mut self.active);
+        let [mut pause, most] = RETRY_NS;
         while matches!(outcome, Err(SendError::Again)) {
-            self.wait_for(RETRY_NS, |active| {
+            self.wait_for(pause, |active| {
                 outcome = attempt(active);
                 !matches!(outcome, Err(SendError::Again))
             });
+            pause = (pause * 2).min(most);
         }
         outcome
     }

@@ -3,6 +3,8 @@
 
 pub mod capture;
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 use xtask::{Arch, Mode, Outcome, Run};
 
@@ -101,20 +103,47 @@ pub fn expect_success_on_a_bad_wire(outcome: &Outcome, faults: &str) {
     }
 }
 
-/// The processor time that each emulator whose command line has `words` in it has taken so far, in clock ticks.
-pub fn emulators(words: &str) -> Vec<u64> {
+/// The processor time, in hundredths of a second, that each emulator of a run has taken so far, by node: of the run whose
+/// job's arguments `args` are no other's.
+fn processor_times(args: &str) -> BTreeMap<u32, u64> {
     let time = |process: std::fs::DirEntry| {
-        let words_of = std::fs::read(process.path().join("cmdline")).ok()?;
-        let words_of = String::from_utf8_lossy(&words_of).replace('\0', " ").replace(['=', ','], " ");
-        let named = words_of.contains("qemu-system-") && words_of.contains(&words.replace(['=', ','], " "));
-        let stat = std::fs::read_to_string(process.path().join("stat")).ok().filter(|_| named)?;
+        let words = String::from_utf8(std::fs::read(process.path().join("cmdline")).ok()?).ok()?;
+        let words = words.replace('\0', " ");
+        let named = words.contains("qemu-system-") && words.contains(&format!(" -- {args} "));
+        let node = words.split_once("node=").filter(|_| named)?.1.split(' ').next()?.parse().ok()?;
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
         // User and system time are the 14th and 15th field; the second is a name in parentheses.
         let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
         let (user, system) = (fields.next()?.parse::<u64>().ok()?, fields.next()?.parse::<u64>().ok()?);
-        Some(user + system)
+        Some((node, user + system))
     };
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.filter_map(time).collect()
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(time).collect()
+}
+
+/// Runs `run`, whose job's arguments `args` are no other run's, and looks every two seconds at the processor time that the
+/// emulators of the nodes `waiting` took together. Returns the least of these, in hundredths of a second: what it takes them
+/// to wait, if all of them wait for two such seconds.
+///
+/// # Panics
+/// If the run cannot be made, or ends sooner than anything could be seen.
+pub fn processor_time(run: Run, args: &[&str], waiting: Range<u32>) -> (Outcome, u64) {
+    let args = args.join(" ");
+    let run = run.args(args.split(' '));
+    let running = std::thread::spawn(move || run.run().unwrap());
+    let (mut least, mut before) = (None::<u64>, None::<u64>);
+    while !running.is_finished() {
+        std::thread::sleep(Duration::from_secs(2));
+        let times = processor_times(&args);
+        let each: Option<Vec<u64>> = waiting.clone().map(|node| times.get(&node).copied()).collect();
+        let now = each.map(|each| each.iter().sum());
+        if let Some(took) = now.zip(before).map(|(now, before)| now - before) {
+            least = Some(least.map_or(took, |least| least.min(took)));
+        }
+        before = now;
+    }
+    let outcome = running.join().unwrap();
+    let least = least.unwrap_or_else(|| panic!("no two seconds to look at: {}", outcome.explain()));
+    (outcome, least)
 }
 
 /// The number of log lines, over all nodes, that contain `text`.

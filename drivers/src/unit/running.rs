@@ -199,8 +199,20 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let Some(deadline) = deadline else { return };
         let sleeping = self.sleeping.load(Ordering::Relaxed);
         if sleeping != 0 && deadline < self.watched.load(Ordering::Relaxed) {
+            self.have_watched(deadline, sleeping);
+        }
+    }
+
+    /// Wakes the agent, or one of the harts that sleep, for `deadline`. The caller itself looks before it sleeps: woken by
+    /// itself it would never.
+    #[cold]
+    fn have_watched(&self, deadline: u64, sleeping: u32) {
+        let caller = P::hart();
+        let others = sleeping & !(1 << (caller % 32));
+        let other = self.agent.or((others != 0).then(|| others.trailing_zeros() as usize));
+        if let Some(other) = other.filter(|&other| other != caller) {
             self.watched.store(deadline, Ordering::Relaxed);
-            P::wake(self.agent.unwrap_or(sleeping.trailing_zeros() as usize));
+            P::wake(other);
         }
     }
 

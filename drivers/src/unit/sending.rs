@@ -101,9 +101,11 @@ impl<A: Adapter> Engine<A> {
         // Those whose next packet is for a node that takes none now leave this set, not the other.
         let mut ready = self.pending;
         while let Some(port) = ready.next(self.turn) {
+            let (mut went, mut room) = (false, true);
             for _ in 0..SEND_BURST {
-                if !self.has_room() {
-                    return moved;
+                room = self.has_room();
+                if !room {
+                    break;
                 }
                 let Some(next) = self.lanes[usize::from(port)].descriptors.peek() else { break };
                 let node = next.body.node();
@@ -116,7 +118,7 @@ impl<A: Adapter> Engine<A> {
                 else {
                     break;
                 };
-                moved = true;
+                went = true;
                 let (body, ask) = if asks { unit.ask(port, &header, body) } else { (body, None) };
                 if let Some(refused) = self.transmit(Some(port), Some(port), &header, body) {
                     unit.counters.failed_packets.add(1);
@@ -135,8 +137,13 @@ impl<A: Adapter> Engine<A> {
                 unit.counters.sent_packets.add(1);
                 unit.counters.sent_bytes.add(header.payload_len() as u64);
             }
-            if starved {
+            moved |= went;
+            // Only what left its FIFO made room there.
+            if starved && went {
                 wake.insert(port);
+            }
+            if !room {
+                break;
             }
             if self.lanes[usize::from(port)].descriptors.is_empty() {
                 self.pending.remove(port);

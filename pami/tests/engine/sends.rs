@@ -368,3 +368,20 @@ fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
     }
     assert!(clients[0].destroy_context(target).is_ok());
 }
+
+#[test]
+fn r2_who_finds_no_room_for_long_tries_again_less_and_less_often() {
+    let mut client = clients(1, true, |client| client).remove(0);
+    let mut context = context(&mut client, 0);
+    context.set_polls(0);
+    // Nothing comes that would end a sleep; there is room after ten seconds.
+    let mut tries = 0;
+    let sent = context.retry(|active| {
+        tries += 1;
+        if active.now_ns() < 10_000_000_000 { Err(SendError::Again) } else { Ok(()) }
+    });
+    assert_eq!(sent, Ok(()));
+    assert!(tries < 400, "{tries} tries");
+    // It was not overslept by more than the longest pause.
+    assert!(context.now_ns() < 10_150_000_000, "{} ns", context.now_ns());
+}

@@ -125,24 +125,10 @@ on_both_architectures! {
 
     fn n8_nodes_that_all_wait_take_no_processor_time(arch) {
         // No other test has these arguments.
-        let seconds = if arch == Arch::Aarch64 { "21" } else { "22" };
-        let run = Run::new("idle").arch(arch).torus("2x2").harts(2).args(["--seconds", seconds]).timeout(DEADLINE);
-        let running = std::thread::spawn(move || run.run().unwrap());
-        // The processor time of the four emulators together, in clock ticks of a hundredth of a second, once all are there.
-        let ticks = || -> Option<u64> {
-            let all = tests::emulators(&format!("--seconds {seconds}"));
-            (all.len() == 4).then(|| all.iter().sum())
-        };
-        let (mut least, mut before) = (u64::MAX, None);
-        while !running.is_finished() {
-            std::thread::sleep(Duration::from_secs(2));
-            let now = ticks();
-            if let (Some(before), Some(now)) = (before, now) {
-                least = least.min(now - before);
-            }
-            before = now;
-        }
-        expect_clean(&running.join().unwrap());
+        let args = ["--seconds", if arch == Arch::Aarch64 { "21" } else { "22" }];
+        let run = Run::new("idle").arch(arch).torus("2x2").harts(2).timeout(DEADLINE);
+        let (outcome, least) = tests::processor_time(run, &args, 0..4);
+        expect_clean(&outcome);
         // Eight harts that poll take all of two processors, or 400 ticks.
         assert!(least <= 20, "in two seconds in which all wait four emulators take {least} hundredths at least");
     }

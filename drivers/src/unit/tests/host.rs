@@ -56,6 +56,11 @@ impl<const TEST: usize> Host<TEST> {
         }
         board.changed.notify_all();
     }
+
+    /// Whether hart `hart` was woken since it last waited, or since this was last asked.
+    pub fn take_woken(hart: usize) -> bool {
+        core::mem::take(&mut BOARDS[TEST].signals.lock().unwrap().woken[hart])
+    }
 }
 
 impl<const TEST: usize> Platform for Host<TEST> {
@@ -146,6 +151,7 @@ pub struct FakeAdapter<const TEST: usize> {
     node: usize,
     mtu: usize,
     most: usize,
+    deadline: Option<u64>,
     queued: VecDeque<Queued>,
     buffers: Vec<&'static mut [u8]>,
     sent_armed: bool,
@@ -162,6 +168,7 @@ impl<const TEST: usize> FakeAdapter<TEST> {
             node,
             mtu,
             most: usize::MAX,
+            deadline: None,
             queued: VecDeque::new(),
             buffers: buffers.collect(),
             sent_armed: false,
@@ -171,6 +178,11 @@ impl<const TEST: usize> FakeAdapter<TEST> {
     /// It lets at most so many nodes have something under way at once.
     pub fn with_most_peers(self, most: usize) -> Self {
         Self { most, ..self }
+    }
+
+    /// It wants to be looked after again then, whatever happens.
+    pub fn with_deadline(self, deadline: u64) -> Self {
+        Self { deadline: Some(deadline), ..self }
     }
 }
 
@@ -188,6 +200,10 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
 
     fn has_room(&self) -> bool {
         self.queued.len() < 32
+    }
+
+    fn has_room_for(&mut self, node: u32) -> bool {
+        self.queued.iter().filter(|queued| queued.node == node as usize).count() < 24
     }
 
     unsafe fn transmit(
@@ -255,6 +271,10 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
             .front()
             .is_some_and(|queued| net.get(queued.node).is_none_or(|inbox| inbox.packets.len() < LINK));
         can_send || (!net[self.node].packets.is_empty() && !self.buffers.is_empty())
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.deadline
     }
 
     fn interrupt(&self) -> NoInterrupt {

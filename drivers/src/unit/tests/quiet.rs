@@ -1,6 +1,8 @@
 //! What a port hears of without looking everywhere (SPEC N-8).
 
 use super::*;
+use crate::unit::Platform;
+use core::sync::atomic::Ordering;
 use pami::context::{Active, Progress, Work, WorkSlot};
 use std::boxed::Box;
 
@@ -80,4 +82,57 @@ fn n8_a_port_sleeps_though_work_waits_for_room_but_not_though_work_was_just_post
     port.posted().pop();
     assert!(port.posted().peek().is_none());
     assert!(port.pull().is_none() && port.is_quiet());
+}
+
+#[test]
+fn r2_a_port_that_waits_for_room_is_woken_when_there_is_some_and_not_before() {
+    let net = Net::new(2);
+    let units = units::<26>(&net, 2, 1, None);
+    // Two contexts of one node: one fills all there is on the way to a node that computes, the other runs the engine.
+    let (mut full, mut other, mut receiver) = (open(units[0], 0), open(units[0], 1), open(units[1], 0));
+    let envelope = envelope(endpoint(0, 0), endpoint(1, 0), 0);
+    let mut push = || full.push_copy(torus(1), &envelope, &[], b"short");
+    while push().is_ok() || other.drive() {}
+    Host::<26>::be(3);
+    assert!(full.arm());
+    for _ in 0..100 {
+        other.look();
+        other.drive();
+        assert!(!Host::<26>::take_woken(3), "woken, with as little room as before");
+    }
+    let arrival = next(&mut receiver, || ());
+    receiver.release(arrival);
+    while !other.drive() {
+        other.look();
+    }
+    assert!(Host::<26>::take_woken(3), "there is room, and it was not woken");
+}
+
+#[test]
+fn r2_an_agent_does_not_end_its_own_sleep_for_a_deadline_that_it_knows() {
+    const AGENT: usize = 7;
+    let net = Net::new(1);
+    let map = TaskMap::new(1, 1, MapOrder::TasksFirst).unwrap();
+    let adapter = FakeAdapter::new(&net, 0, MTU).with_deadline(u64::MAX - 1);
+    let setup = Setup { adapter: Some(adapter), node: 0, map, contexts: 1, harts: 8, agent: Some(AGENT) };
+    let unit: &'static Unit<27> = MessageUnit::start(setup).unwrap();
+    unit.note_go();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Host::<27>::be(0);
+            unit.sleep(None);
+        });
+        while unit.sleeping.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        Host::<27>::be(AGENT);
+        unit.run_engine();
+        let itself = Host::<27>::take_woken(AGENT);
+        // Another hart that ran the engine has the agent look: it may sleep past the deadline.
+        Host::<27>::be(1);
+        unit.run_engine();
+        let by_another = Host::<27>::take_woken(AGENT);
+        Host::<27>::wake(0);
+        assert!(!itself && by_another, "the agent was woken by itself: {itself}, by another: {by_another}");
+    });
 }
