@@ -298,6 +298,20 @@ hart_stacks:
     mov     x29, xzr
     ret
 
+    // The general registers that compiled code need not keep, to or from their places on the stack.
+    .macro  generals do
+    \do     x0, x1, [sp]
+    \do     x2, x3, [sp, #16]
+    \do     x4, x5, [sp, #32]
+    \do     x6, x7, [sp, #48]
+    \do     x8, x9, [sp, #64]
+    \do     x10, x11, [sp, #80]
+    \do     x12, x13, [sp, #96]
+    \do     x14, x15, [sp, #112]
+    \do     x16, x17, [sp, #128]
+    \do     x18, x30, [sp, #144]
+    .endm
+
     // All vector registers to or from x0 and up.
     .macro  vectors_each do
     \do     q0, q1, [x0]
@@ -348,16 +362,7 @@ fault:
     // of the vector registers too, and there is a way back.
 interrupt:
     sub     sp, sp, #(24 * 8 + 32 * 16 + 16)
-    stp     x0, x1, [sp]
-    stp     x2, x3, [sp, #16]
-    stp     x4, x5, [sp, #32]
-    stp     x6, x7, [sp, #48]
-    stp     x8, x9, [sp, #64]
-    stp     x10, x11, [sp, #80]
-    stp     x12, x13, [sp, #96]
-    stp     x14, x15, [sp, #112]
-    stp     x16, x17, [sp, #128]
-    stp     x18, x30, [sp, #144]
+    generals stp
     mrs     x0, elr_el1
     mrs     x1, spsr_el1
     stp     x0, x1, [sp, #160]
@@ -375,16 +380,7 @@ interrupt:
     ldp     x0, x1, [sp, #160]
     msr     elr_el1, x0
     msr     spsr_el1, x1
-    ldp     x18, x30, [sp, #144]
-    ldp     x16, x17, [sp, #128]
-    ldp     x14, x15, [sp, #112]
-    ldp     x12, x13, [sp, #96]
-    ldp     x10, x11, [sp, #80]
-    ldp     x8, x9, [sp, #64]
-    ldp     x6, x7, [sp, #48]
-    ldp     x4, x5, [sp, #32]
-    ldp     x2, x3, [sp, #16]
-    ldp     x0, x1, [sp]
+    generals ldp
     add     sp, sp, #(24 * 8 + 32 * 16 + 16)
     eret
 

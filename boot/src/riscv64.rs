@@ -81,6 +81,25 @@ hart_stacks:
     li      s0, 0
     ret
 
+    // The general registers that compiled code need not keep, but t0, to or from their places on the stack.
+    .macro  generals do
+    \do      ra, 0(sp)
+    \do      t1, 8(sp)
+    \do      t2, 16(sp)
+    \do      t3, 24(sp)
+    \do      t4, 32(sp)
+    \do      t5, 40(sp)
+    \do      t6, 48(sp)
+    \do      a0, 56(sp)
+    \do      a1, 64(sp)
+    \do      a2, 72(sp)
+    \do      a3, 80(sp)
+    \do      a4, 88(sp)
+    \do      a5, 96(sp)
+    \do      a6, 104(sp)
+    \do      a7, 112(sp)
+    .endm
+
     // The floating-point registers that compiled code need not keep, to or from their places on the stack.
     .macro  floats do
     \do     ft0, 128(sp)
@@ -139,21 +158,7 @@ interrupt:
     addi    t0, sp, 64
     csrw    sscratch, t0
     addi    sp, sp, -(36 * 8)
-    sd      ra, 0(sp)
-    sd      t1, 8(sp)
-    sd      t2, 16(sp)
-    sd      t3, 24(sp)
-    sd      t4, 32(sp)
-    sd      t5, 40(sp)
-    sd      t6, 48(sp)
-    sd      a0, 56(sp)
-    sd      a1, 64(sp)
-    sd      a2, 72(sp)
-    sd      a3, 80(sp)
-    sd      a4, 88(sp)
-    sd      a5, 96(sp)
-    sd      a6, 104(sp)
-    sd      a7, 112(sp)
+    generals sd
     frcsr   t0
     sd      t0, 120(sp)
     floats  fsd
@@ -161,21 +166,7 @@ interrupt:
     floats  fld
     ld      t0, 120(sp)
     fscsr   t0
-    ld      a7, 112(sp)
-    ld      a6, 104(sp)
-    ld      a5, 96(sp)
-    ld      a4, 88(sp)
-    ld      a3, 80(sp)
-    ld      a2, 72(sp)
-    ld      a1, 64(sp)
-    ld      a0, 56(sp)
-    ld      t6, 48(sp)
-    ld      t5, 40(sp)
-    ld      t4, 32(sp)
-    ld      t3, 24(sp)
-    ld      t2, 16(sp)
-    ld      t1, 8(sp)
-    ld      ra, 0(sp)
+    generals ld
     addi    sp, sp, 36 * 8
     ld      t0, 56(sp)
     ld      sp, 48(sp)
