@@ -55,8 +55,6 @@ impl<P: Port> Active<P> {
                 self.abandon_reception(number, error);
             }
         }
-        let port = &self.port;
-        self.acks.forget_dead(|endpoint| gone_home(port, endpoint).is_some());
         self.end_collectives_of_dead();
     }
 

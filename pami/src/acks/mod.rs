@@ -209,15 +209,6 @@ impl Acks {
     pub(crate) fn most_sleep_ns(&self) -> Option<u64> {
         (!self.has_let_all_in()).then_some(PAUSE_NS)
     }
-
-    /// Forgets what is owed to origins that are `dead`.
-    pub(crate) fn forget_dead(&mut self, is_dead: impl Fn(Endpoint) -> bool) {
-        for record in
-            self.places.iter_mut().flatten().filter(|record| record.listed && is_dead(record.origin))
-        {
-            record.forget();
-        }
-    }
 }
 
 impl<P: Port> Active<P> {

@@ -3,7 +3,7 @@
 use crate::machine::{Step, World, pattern};
 use crate::scene::{Port, advance_all, clients, context, ends, leak, message, send};
 use pami::send::OPERATIONS;
-use pami::{Active, Client, Context, Message, Receive, Send};
+use pami::{Active, Client, ClientError, Context, Message, Receive, Send};
 
 const ORIGINS: usize = 7;
 
@@ -44,4 +44,21 @@ fn p5_no_acknowledgement_that_can_be_owed_keeps_a_context_from_taking_messages_i
     let mut ends: Vec<_> = ends.lock().unwrap().iter().map(|end| end.0).collect();
     ends.sort_unstable();
     assert!(ends.into_iter().eq(OPERATIONS..OPERATIONS + all));
+}
+
+#[test]
+fn p3_p5_a_context_that_owes_an_answer_is_not_destroyed_before_that_went() {
+    let (mut clients, mut contexts, world) = stage();
+    world.free_running();
+    let mut target = contexts.remove(0);
+    let (ends, done) = ends();
+    send(&mut contexts[0], Send { remote_done: done(1), ..message(target.endpoint(), pattern(9, 1)) });
+    world.lock().muted = Some(0);
+    advance_all(&mut [&mut contexts[0], &mut target]);
+    let (error, mut target) = clients[0].destroy_context(target).err().expect("an answer is owed");
+    assert_eq!(error, ClientError::SendsUnderWay);
+    world.lock().muted = None;
+    advance_all(&mut [&mut contexts[0], &mut target]);
+    assert_eq!(ends.lock().unwrap().len(), 1);
+    assert!(clients[0].destroy_context(target).is_ok());
 }

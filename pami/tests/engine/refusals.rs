@@ -1,7 +1,7 @@
 //! What arrives for one never stops what arrives for another (SPEC R-1): every table is filled by one origin, and what others
 //! send arrives all the same.
 
-use crate::machine::{MTU, Packet, Step, World, buffer, pattern};
+use crate::machine::{MTU, Packet, Step, TestNode, World, buffer, pattern};
 use crate::scene::{
     Port, advance_all, always_later, clients, collector, context, deferred, ends, leak, message, send,
 };
@@ -12,7 +12,7 @@ use pami::geometry::Members;
 use pami::packet::{Envelope, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, ClientBuilder, Collect, Context, GeometryId, Limits, Message, OnReceived, Receive, Received, Send,
+    Active, Client, ClientBuilder, ClientError, Collect, Context, GeometryId, Limits, Message, OnReceived, Receive, Received, Send,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -285,4 +285,111 @@ fn r1_however_many_answers_are_owed_others_messages_come_in() {
     while target.advance() > 0 {}
     assert_eq!(target.counters().received as usize, origins.len() * OPERATIONS + 1);
     assert_eq!(log.lock().unwrap().len(), 1);
+}
+
+/// A context that keeps one message of `origin` and has refused the next.
+fn refusing() -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>, &'static World) {
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let mut clients = clients(2, false, build);
+    let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
+    let (to, world) = (target.endpoint(), clients[0].node().world);
+    (0..2).for_each(|number| send(&mut origin, deferred(to, pattern(10, number))));
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(target.kept().count(), 1);
+    (clients, origin, target, world)
+}
+
+fn discard_kept(target: &mut Context<Port>) {
+    let id = target.kept().next().expect("one is kept").id;
+    assert_eq!(target.discard(id), Ok(()));
+}
+
+#[test]
+fn r1_a_context_that_refused_a_message_is_not_destroyed_before_that_came() {
+    let (mut clients, mut origin, mut target, _) = refusing();
+    discard_kept(&mut target);
+    while target.kept().count() == 0 {
+        let (error, same) = clients[1].destroy_context(target).err().expect("a message is to come");
+        assert_eq!(error, ClientError::ReceivesUnderWay);
+        target = same;
+        // One step of either at a time, so that every moment on the way is tried.
+        target.advance();
+        origin.advance();
+    }
+    discard_kept(&mut target);
+    advance_all(&mut [&mut origin, &mut target]);
+    assert!(clients[1].destroy_context(target).is_ok());
+}
+
+#[test]
+fn r1_who_was_refused_is_called_after_a_pause_that_grows_that_sleep_ends_and_that_success_resets() {
+    let (_clients, mut origin, mut target, world) = refusing();
+    let calls = || world.count(Kind::Retry);
+    let rounds_to_call = |target: &mut Context<Port>, origin: &mut Context<Port>| {
+        let (before, mut rounds) = (calls(), 0);
+        while calls() == before {
+            target.advance();
+            rounds += 1;
+        }
+        // It comes, in vain or not.
+        advance_all(&mut [origin]);
+        target.advance();
+        rounds
+    };
+    let pauses: Vec<_> = (0..9).map(|_| rounds_to_call(&mut target, &mut origin)).collect();
+    assert!(pauses.is_sorted() && pauses[8] > 3000 && pauses[8] < 5000, "{pauses:?}");
+    // Nobody polls that long: it sleeps, a little at a time.
+    for _ in 0..3 {
+        let (before, start) = (calls(), target.now_ns());
+        assert!(target.wait_for(40_000_000, |_| calls() > before));
+        assert!(target.now_ns() - start < 5_000_000);
+        advance_all(&mut [&mut origin]);
+        target.advance();
+    }
+    discard_kept(&mut target);
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(target.kept().count(), 1);
+    send(&mut origin, deferred(target.endpoint(), pattern(10, 2)));
+    advance_all(&mut [&mut origin]);
+    assert!(rounds_to_call(&mut target, &mut origin) < 50);
+}
+
+#[test]
+fn r1_what_is_behind_a_message_that_is_known_to_be_kept_does_not_ask() {
+    let (log, handler) = collector();
+    let build = |client: ClientBuilder<_>| client.dispatch(0, handler).dispatch_later(LATER, always_later());
+    let mut clients = clients(2, false, build);
+    let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
+    let (to, world) = (target.endpoint(), clients[0].node().world);
+    send(&mut origin, deferred(to, pattern(10, 0)));
+    let (_, done) = ends();
+    send(&mut origin, Send { remote_done: done(0), ..deferred(to, pattern(10, 1)) });
+    advance_all(&mut [&mut origin, &mut target]);
+    let kinds = || [Kind::Asked, Kind::AskedAcked, Kind::First].map(|kind| world.count(kind));
+    assert_eq!((kinds(), target.kept().count()), ([1, 1, 0], 2));
+    // Nobody has accepted them yet.
+    assert_eq!(origin.send_immediate(to, 0, &[], b"does not ask"), Ok(()));
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!((kinds(), log.lock().unwrap().len()), ([1, 1, 1], 1));
+}
+
+#[test]
+fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the_call() {
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let mut clients = clients(4, false, build);
+    let [mut target, mut first, mut second, mut third] =
+        [0, 1, 2, 3].map(|task| context(&mut clients[task], 0));
+    let (to, world) = (target.endpoint(), clients[0].node().world);
+    for origin in [&mut first, &mut second, &mut third] {
+        send(origin, deferred(to, pattern(10, 0)));
+        advance_all(&mut [origin, &mut target]);
+    }
+    assert_eq!((target.kept().count(), world.count(Kind::Retry)), (1, 0));
+    world.lock().muted = Some(0);
+    discard_kept(&mut target);
+    (0..3).for_each(|_| _ = target.advance());
+    assert_eq!(world.count(Kind::Retry), 0);
+    world.lock().muted = None;
+    (0..3).for_each(|_| _ = target.advance());
+    assert_eq!(world.count(Kind::Retry), 1, "not both, and not only after a pause");
 }
