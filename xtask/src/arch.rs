@@ -64,6 +64,15 @@ impl Arch {
 }
 
 impl Arch {
+    /// Whether `image` is an ELF file for this machine.
+    pub fn runs(self, image: &[u8]) -> bool {
+        let machine: u16 = match self {
+            Self::Aarch64 => 183,
+            Self::Riscv64 => 243,
+        };
+        image.starts_with(b"\x7fELF") && image.get(18..20) == Some(&machine.to_le_bytes())
+    }
+
     /// Whether the board's device tree says how many sockets, clusters, cores and threads it was given. Riscv64's
     /// `virt` has one cluster of cores always (QEMU 7.2 makes clusters of NUMA nodes only).
     pub fn tree_tells_topology(self) -> bool {

@@ -105,7 +105,7 @@ struct Qemu {
     #[arg(long)]
     no_tree: bool,
     /// Stop the job after this many seconds, counted from the nodes' start [default: 120, none with --gdb]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// A node that gives no sign of life counts as dead after this many seconds; 0 for never, as with --gdb
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]

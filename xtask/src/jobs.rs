@@ -92,6 +92,7 @@ pub fn help(name: &str) -> Result<String> {
 pub fn explain(usage: &Usage, wrong: Wrong<'_>) -> String {
     let (job, word) = (usage.job, wrong.word);
     let names = || usage.arguments.iter().map(|argument| argument.name).collect::<Vec<_>>().join(", ");
+    let words = || usage.words.iter().map(ToString::to_string).collect::<Vec<_>>().join(", then ");
     let of = |name: &str| usage.arguments.iter().find(|argument| argument.name == name);
     match wrong.problem {
         Problem::Unknown if usage.arguments.is_empty() => {
@@ -102,10 +103,8 @@ pub fn explain(usage: &Usage, wrong: Wrong<'_>) -> String {
             let value = of(word).map(|argument| argument.value.to_string()).unwrap_or_default();
             format!("{word} wants {value} behind it")
         }
-        Problem::Value("", _) => {
-            let wanted: Vec<_> = usage.words.iter().map(ToString::to_string).collect();
-            format!("{word:?} is nothing that {job} knows: it takes {}", wanted.join(", then "))
-        }
+        Problem::Value("", _) => format!("{word:?} is nothing that {job} knows: it takes {}", words()),
+        Problem::NoWord => format!("{job} wants a word more, as in `{job} -- WORD`: {}", words()),
         Problem::Value(name, _) => {
             let value = of(name).map(|argument| argument.value.to_string()).unwrap_or_default();
             format!("{word:?} cannot be: {name} wants {value}")

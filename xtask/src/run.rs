@@ -194,7 +194,13 @@ impl Run {
                 let request = Request { arch: self.arch, job: self.job.clone() };
                 Some(firmware::build(&request, &self.voice)?)
             }
-            Image::File(file) => Some(file.clone()),
+            Image::File(file) => {
+                let image = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+                if !self.arch.runs(&image) {
+                    bail!("{} is no image for {}: is --arch right?", file.display(), self.arch);
+                }
+                Some(file.clone())
+            }
             Image::None => None,
         };
         Ok(Machine {

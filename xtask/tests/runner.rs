@@ -327,10 +327,13 @@ fn refusal(words: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn n4_what_a_job_cannot_take_is_refused_before_anything_boots() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["hello", "--", "--nonsense"], "hello takes no arguments"),
         (&["npb-is", "--", "--class", "C"], "--class wants S, W or A"),
         (&["npb-ft", "--torus", "6"], "power of two; 6 makes 6 tasks"),
+        (&["halo3d", "--", "--size", "3,7"], "--size wants one of 3, 7, 11"),
+        (&["affinity", "--", "--radix", "2,2"], "--radix wants five numbers from 1 up"),
+        (&["faults"], "faults wants a word more"),
         (&["accumulate", "--torus", "2x2"], "is for two tasks"),
     ];
     for (words, says) in cases {
@@ -338,6 +341,15 @@ fn n4_what_a_job_cannot_take_is_refused_before_anything_boots() {
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(says) && !said.contains("building"), "{words:?}: {said}");
     }
+    let (code, said) = refusal(&["hello", "--timeout", "0"]);
+    assert!(code == Some(2) && said.contains("0 is not in 1.."), "{said}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = folder.path().join("image");
+    // The head of an ELF file for riscv64.
+    std::fs::write(&image, b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xf3\0").expect("a file");
+    let run = Run::new("hello").torus("1").stand_in("/bin/false").image(&image);
+    let said = format!("{:#}", run.run().expect_err("refused"));
+    assert!(said.contains("is no image for aarch64"), "{said}");
     let (code, said) = refusal(&["hello", "--log", "loud"]);
     assert!(code == Some(2) && said.contains("'loud'") && said.contains("warn, info, debug"), "{said}");
     let (code, said) = refusal(&["gups", "--", "--help"]);

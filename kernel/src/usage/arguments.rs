@@ -93,11 +93,11 @@ mod tests {
         assert_eq!(gups.get::<u64>("--updates"), Ok(Some(8)), "the last counts");
         assert_eq!(gups.word("--form"), Some("am"), "as the description spells it");
         assert_eq!(gups.get::<u32>("--log2"), Ok(None));
-        let affinity = of("affinity", "--radix 2,3,4 --path");
+        let affinity = of("affinity", "--radix 2,3,4,5,6 --path");
         assert!(affinity.has("--path") && !affinity.has("--radius"));
-        assert_eq!(affinity.list::<u32, 4>("--radix").map(|list| list.map(|list| list.len())), Ok(Some(3)));
-        let many = affinity.list::<u32, 2>("--radix");
-        assert_eq!(many, Err(JobError::Argument("4", "is one too many")));
+        assert_eq!(affinity.list::<u32, 5>("--radix").map(|list| list.map(|list| list.len())), Ok(Some(5)));
+        let many = affinity.list::<u32, 4>("--radix");
+        assert_eq!(many, Err(JobError::Argument("6", "is one too many")));
         assert!(of("faults", "panic all").plain().eq(["panic", "all"]));
         assert_eq!(of("unheard-of", "--rounds 3").word("--rounds"), None);
     }

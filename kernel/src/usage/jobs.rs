@@ -70,8 +70,9 @@ fn is_algorithm(word: &str) -> bool {
     word == "chosen" || word.parse::<Algorithm>().is_ok()
 }
 
-fn is_radix(word: &str) -> bool {
-    word.parse().is_ok_and(|radix: u32| radix > 0)
+fn are_radixes(word: &str) -> bool {
+    let is_radix = |word: &str| word.parse().is_ok_and(|radix: u32| radix > 0);
+    word.split(',').count() == 5 && word.split(',').all(is_radix)
 }
 
 const ROUNDS: Argument = argument("--rounds", Value::Number(1, MANY), "how often each thing is done");
@@ -96,7 +97,7 @@ pub const ALL: &[Usage] = &[
             argument("--path", Value::Flag, "tell the way of each message"),
             argument(
                 "--radix",
-                Value::List("five numbers from 1 up", is_radix, "is no number from 1 up"),
+                Value::Such("five numbers from 1 up, as in 2,2,2,2,2", are_radixes),
                 "children at each level",
             ),
         ],
@@ -182,7 +183,7 @@ pub const ALL: &[Usage] = &[
         &[
             argument(
                 "--size",
-                Value::List("one of 3, 7, 11 or so on to 255", is_size_of_grid, "is no such size"),
+                Value::Such("one of 3, 7, 11 and so on to 255", is_size_of_grid),
                 "points of an edge [default: 15]",
             ),
             argument("--iterations", Value::Number(1, MANY), "most steps"),

@@ -21,6 +21,8 @@ pub enum Value {
     Word(&'static [&'static str]),
     /// Any word; the text stands for it in the help.
     Text(&'static str),
+    /// A word of which this is true; the text stands for it in the help.
+    Such(&'static str, fn(&str) -> bool),
     /// Words between commas of which this is true; the text stands for them in the help.
     List(&'static str, fn(&str) -> bool, &'static str),
 }
@@ -84,6 +86,8 @@ pub enum Problem {
     Unknown,
     /// It wants a value behind it.
     NoValue,
+    /// There is no word, and the job needs one.
+    NoWord,
     /// No value for the argument of this name, or for a word without one, and in words why.
     Value(&'static str, &'static str),
 }
@@ -97,6 +101,7 @@ impl Problem {
         match self {
             Self::Unknown => "is no argument of this job",
             Self::NoValue => "wants a value behind it",
+            Self::NoWord => "is one word too few: this job wants to be told what to do",
             Self::Value(_, why) => why,
         }
     }
@@ -110,6 +115,7 @@ impl Value {
             Self::Text(_) => true,
             Self::Number(from, to) => word.parse().is_ok_and(|number| (*from..=*to).contains(&number)),
             Self::Word(words) => words.iter().any(|known| known.eq_ignore_ascii_case(word)),
+            Self::Such(_, good) => good(word),
             Self::List(_, good, _) => word.split(',').all(good),
         }
     }
@@ -132,7 +138,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => Ok(()),
-            Self::Text(what) => f.write_str(what),
+            Self::Text(what) | Self::Such(what, _) => f.write_str(what),
             Self::Number(from, to) if *to >= u64::from(u32::MAX) => write!(f, "a number from {from} up"),
             Self::Number(from, to) => write!(f, "a number from {from} to {to}"),
             Self::Word(words) => {
@@ -164,7 +170,11 @@ impl Usage {
     /// # Errors
     /// The first word that cannot be.
     pub fn check<'a>(&'static self, words: impl IntoIterator<Item = &'a str>) -> Result<(), Wrong<'a>> {
-        self.items(words.into_iter()).try_for_each(|item| item.map(drop))
+        let mut needs_word = !self.words.is_empty();
+        for item in self.items(words.into_iter()) {
+            needs_word &= !matches!(item?, Item::Plain(_));
+        }
+        if needs_word { Err(Wrong { word: "", problem: Problem::NoWord }) } else { Ok(()) }
     }
 
     /// What the words are, one argument after the other.
@@ -235,6 +245,19 @@ mod tests {
             Err(("7", Problem::Value("--sizes", "is no multiple of 8")))
         );
         assert_eq!(check("faults", &["panic", "all"]), Ok(()));
+        assert_eq!(check("faults", &[]), Err(("", Problem::NoWord)));
+        let size = |size| check("halo3d", &["--size", size]);
+        assert_eq!([size("7"), size("15"), size("255")], [Ok(()); 3]);
+        for wrong in ["3,7", "6", "259", "-1", ""] {
+            assert_eq!(size(wrong), Err((wrong, Problem::Value("--size", NO_VALUE))));
+        }
+        assert_eq!(check("affinity", &["--radix", "2,2,2,2,2"]), Ok(()));
+        for wrong in ["2,2", "2,2,2,2,2,2", "2,2,2,2,0", "2"] {
+            assert_eq!(
+                check("affinity", &["--radix", wrong]),
+                Err((wrong, Problem::Value("--radix", NO_VALUE)))
+            );
+        }
         assert_eq!(check("instructions", &["nothing"]), Err(("nothing", Problem::Value("", NO_VALUE))));
     }
 

@@ -12,7 +12,8 @@ use pami::geometry::Members;
 use pami::packet::{Envelope, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, Client, ClientBuilder, ClientError, Collect, Context, GeometryId, Limits, Message, OnReceived, Receive, Received, Send,
+    Active, Client, ClientBuilder, ClientError, Collect, Context, GeometryId, Limits, Message, OnReceived,
+    Receive, Received, Send,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
