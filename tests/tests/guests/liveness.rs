@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
-use tests::{expect_clean, on_both_architectures, processor_time};
+use tests::{expect_clean, long, on_both_architectures, processor_time};
 use xtask::run::{Ending, NodeOutcome};
 use xtask::{Arch, KillWhen, Outcome, Run};
 
@@ -14,14 +14,15 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// by silence meets, which took ten seconds and more, however busy the machine is.
 const AT_ONCE: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(2)];
 
-/// Whether tests run at full size.
-fn long() -> bool {
-    std::env::var_os("PAMIR_LONG").is_some()
-}
-
 /// So many seconds, or more where tests run at full size.
 fn seconds(short: u64, full: u64) -> u64 {
     if long() { full } else { short }
+}
+
+/// How long nodes, or this tool, stand still, in seconds; at full size also longer than any silence that was ever taken for
+/// death.
+fn pauses(short: u64) -> Vec<u64> {
+    if long() { vec![5, 20, 45] } else { vec![short] }
 }
 
 /// All nodes but `dead` ended with its name, and nobody else's.
@@ -152,15 +153,17 @@ on_both_architectures! {
     }
 
     fn r2_a_tool_that_stood_still_blames_nobody(arch) {
-        let run = Run::new("alive").arch(arch).torus("2").harts(1).args(["--seconds", "3"]).timeout(DEADLINE);
-        // This process is the tool.
-        let (tool, length) = (std::process::id(), seconds(4, 45));
-        let words = format!("sleep 2; kill -STOP {tool}; sleep {length}; kill -CONT {tool}");
-        let mut shell = std::process::Command::new("sh").args(["-c", &words]).spawn().unwrap();
-        let outcome = run.silence(Duration::from_secs(2)).run().unwrap();
-        assert!(shell.wait().unwrap().success());
-        expect_clean(&outcome);
-        assert!(outcome.nodes.iter().all(|node| node.suspicions == 0), "{}", outcome.explain());
+        for length in pauses(4) {
+            let run = Run::new("alive").arch(arch).torus("2").harts(1).args(["--seconds", "3"]).timeout(DEADLINE);
+            // This process is the tool.
+            let tool = std::process::id();
+            let words = format!("sleep 2; kill -STOP {tool}; sleep {length}; kill -CONT {tool}");
+            let mut shell = std::process::Command::new("sh").args(["-c", &words]).spawn().unwrap();
+            let outcome = run.silence(Duration::from_secs(2)).run().unwrap();
+            assert!(shell.wait().unwrap().success());
+            expect_clean(&outcome);
+            assert!(outcome.nodes.iter().all(|node| node.suspicions == 0), "{length} s: {}", outcome.explain());
+        }
     }
 
     fn r2_a_node_held_in_a_debugger_does_not_end_the_run(arch) {
@@ -184,20 +187,27 @@ on_both_architectures! {
     }
 
     fn r2_a_node_that_was_paused_goes_on_as_if_nothing_was(arch) {
-        // Longer than any silence that was ever taken for death, if it is to be that long.
-        let length = Duration::from_secs(seconds(3, 45));
         let jobs: [(&str, &[&str]); 2] = [
             ("coll", &["--collective", "allreduce", "--algorithm", "tree-network,ring", "--sizes", "8", "--rounds", "3000"]),
             ("halo3d", &[]),
         ];
         let more: &[(&str, &[&str])] = &[("npb-ft", &[]), ("npb-is", &[]), ("armci", &[]), ("mpi-suite", &[])];
-        let jobs = jobs.iter().chain(if long() { more } else { &[] });
-        for &(job, args) in jobs {
-            let run = Run::new(job).arch(arch).torus("2x2").harts(1).args(args.iter().copied()).timeout(2 * DEADLINE);
-            let outcome = run.pause_node_at(2, length, KillWhen::After(Duration::from_millis(200))).run().unwrap();
-            outcome.expect_success();
+        for length in pauses(3) {
+            for &(job, args) in jobs.iter().chain(if long() { more } else { &[] }) {
+                let run = Run::new(job).arch(arch).torus("2x2").harts(1).args(args.iter().copied());
+                let run = run.timeout(2 * DEADLINE);
+                let when = KillWhen::After(Duration::from_millis(200));
+                let outcome = run.pause_node_at(2, Duration::from_secs(length), when).run().unwrap();
+                outcome.expect_success();
+                // By name, within 15 s; nobody is after 5.
+                if length >= 20 {
+                    expect_suspect(&outcome, 2);
+                }
+                assert!(!outcome.lines().any(|line| line.text.contains("is dead")), "{job}: {}", outcome.explain());
+            }
         }
     }
+
     fn r2_a_kernel_that_takes_no_interrupts_is_suspected_and_then_dead(arch) {
         // One hart of two: the other one answers for nobody but itself.
         let run = Run::new("faults").arch(arch).torus("2").harts(2).args(["hang", "0"]).timeout(DEADLINE);
