@@ -123,6 +123,7 @@ pub const ALL: &[Usage] = &[
             argument("--shared", Value::Flag, "contexts share their FIFOs"),
         ],
     ),
+    job("anew", &[]),
     job("armci", &[]).refusing(at_most_64),
     job(
         "coll",
