@@ -394,3 +394,34 @@ fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the
     (0..3).for_each(|_| _ = target.advance());
     assert_eq!(world.count(Kind::Retry), 1, "not both, and not only after a pause");
 }
+
+#[test]
+fn r1_short_messages_behind_one_that_was_refused_do_not_overtake_it_by_the_quick_way() {
+    let (log, handler) = collector();
+    let build =
+        |client: ClientBuilder<_>| client.kept(1).dispatch(0, handler).dispatch_later(LATER, always_later());
+    let mut clients = clients(2, false, build);
+    let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
+    let to = target.endpoint();
+    // The way is known, and quick.
+    assert_eq!(origin.send_immediate(to, 0, &[], b"first"), Ok(()));
+    send(&mut origin, deferred(to, pattern(10, 0)));
+    advance_all(&mut [&mut origin, &mut target]);
+    // The next is refused when the others are on their way.
+    send(&mut origin, deferred(to, pattern(10, 1)));
+    let (_, done) = ends();
+    for short in [b"second", b"third ", b"fourth"] {
+        // What does not ask finds the way again.
+        assert_eq!(origin.fence(to, done(0).unwrap()), Ok(()));
+        advance_all(&mut [&mut origin]);
+        assert_eq!(origin.send_immediate(to, 0, &[], short), Ok(()));
+        advance_all(&mut [&mut origin]);
+    }
+    advance_all(&mut [&mut origin, &mut target]);
+    let came = || log.lock().unwrap().iter().map(|it| it.2.clone()).collect::<Vec<_>>();
+    assert_eq!(came(), [b"first"]);
+    discard_kept(&mut target);
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(target.kept().count(), 1);
+    assert_eq!(came(), [b"first".as_slice(), b"second", b"third ", b"fourth"]);
+}
