@@ -4,11 +4,13 @@
 //! The nodes use the decisions of [`admission`](super), the sets of `acks` and the fences' own states; what moves
 //! between them is packets without data.
 
+mod faults;
 mod node;
 mod world;
 
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
 use crate::operation::OPERATIONS;
+use faults::Fault;
 use node::Node;
 use stateright::{Checker, Model, Property};
 use std::vec::Vec;
@@ -54,6 +56,14 @@ struct Instance {
     room: usize,
     /// The nodes are no contexts of one node.
     far: bool,
+    /// What they do wrong.
+    fault: Option<Fault>,
+}
+
+impl Instance {
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,6 +74,8 @@ enum Packet {
     Rts(u8, u32),
     Fence(u32),
     Retry(u32),
+    /// The same once more, of a node that calls twice.
+    RetryAgain(u32),
     Acks(u64),
     Admitted(u64),
     FenceAcks(u64),
@@ -132,22 +144,14 @@ impl Model for Instance {
 
     fn properties(&self) -> Vec<Property<Self>> {
         std::vec![
-            Property::always(
-                "nothing comes twice or out of order, and no fence ends early",
-                |_, world: &World| world.wrong.is_none()
-            ),
-            Property::always("all ends once everything is accepted", |instance, world: &World| {
-                world.clone().run(instance, true).is_done()
+            Property::always(EXACT, |_, world: &World| world.wrong.is_none()),
+            Property::always(ENDS, |instance, world: &World| { world.clone().run(instance, true).is_done() }),
+            Property::always(INDEPENDENT, |instance, world: &World| {
+                let later = |items: &Vec<Item>| items.iter().any(|item| item.is_wanted_later());
+                let after = world.clone().run(instance, false);
+                let mut items = instance.items.iter().enumerate();
+                items.all(|(node, items)| later(items) || after.has_ended(node))
             }),
-            Property::always(
-                "who sends nothing that is wanted later waits for no application",
-                |instance, world: &World| {
-                    let later = |items: &Vec<Item>| items.iter().any(|item| item.is_wanted_later());
-                    let after = world.clone().run(instance, false);
-                    let mut items = instance.items.iter().enumerate();
-                    items.all(|(node, items)| later(items) || after.has_ended(node))
-                }
-            ),
             Property::sometimes("something is refused", |_, world: &World| {
                 world.nodes.iter().any(|node| node.doors.iter().any(|door| door.is_shut()))
             }),
@@ -156,11 +160,18 @@ impl Model for Instance {
     }
 }
 
-fn check(instance: &[&[Item]], far: bool, room: usize) {
-    let items: Vec<_> = instance.iter().map(|items| items.to_vec()).collect();
+const EXACT: &str = "nothing comes twice or out of order, and no fence ends early";
+const ENDS: &str = "all ends once everything is accepted";
+const INDEPENDENT: &str = "who sends nothing that is wanted later waits for no application";
+
+fn instance(items: &[&[Item]], far: bool, room: usize, fault: Option<Fault>) -> Instance {
+    let items: Vec<_> = items.iter().map(|items| items.to_vec()).collect();
     let operations = items.iter().map(Vec::len).max().unwrap_or(1);
-    let instance = Instance { items, operations, receptions: 1, kept: 1, room, far };
-    let checker = instance.checker().threads(2).spawn_bfs().join();
+    Instance { items, operations, receptions: 1, kept: 1, room, far, fault }
+}
+
+fn check(items: &[&[Item]], far: bool, room: usize) {
+    let checker = instance(items, far, room, None).checker().threads(2).spawn_bfs().join();
     checker.assert_properties();
     std::eprintln!("{} states, {} of them different", checker.state_count(), checker.unique_state_count());
 }

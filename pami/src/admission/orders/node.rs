@@ -1,6 +1,7 @@
 //! One node of the model: what it has under way, and what it owes.
 
-use super::{Instance, Packet, endpoint, node_of};
+use super::faults::Fault;
+use super::{Instance, Item, Packet, endpoint, node_of};
 use crate::acks::Owed;
 use crate::admission::{Doorway, goes_again, is_in};
 use crate::device::REQUESTS;
@@ -156,13 +157,33 @@ impl Node {
         }
     }
 
+    /// What is wrong with a message that its target says to have, and has not; a quiet one's may keep it.
+    pub(super) fn ends_early(&mut self, instance: &Instance, me: u8, number: u8) -> Option<&'static str> {
+        let item = usize::from(self.get(number)?.item);
+        let quiet = matches!(instance.items[usize::from(me)][item], Item::Quiet(_));
+        (!quiet && !self.had[item]).then_some("a message ended before it was delivered")
+    }
+
     pub(super) fn end(&mut self, number: u8) {
         self.operations[usize::from(number)] = None;
         self.asking &= !(1 << number);
     }
 
+    /// What lets the messages of an origin in.
+    pub(super) fn door(&mut self, instance: &Instance, origin: u8) -> &mut Doorway {
+        let at = if instance.has(Fault::OneDoor) { 0 } else { origin };
+        &mut self.doors[usize::from(at)]
+    }
+
+    /// There is no place for a message.
+    pub(super) fn refuse(&mut self, instance: &Instance, origin: u8, message: u32) {
+        if !instance.has(Fault::Forgets) {
+            self.door(instance, origin).refuse(message);
+        }
+    }
+
     /// A message was refused. Returns whether that makes sense.
-    pub(super) fn refused(&mut self, origin: u8, message: u32) -> bool {
+    pub(super) fn refused(&mut self, instance: &Instance, origin: u8, message: u32) -> bool {
         let number = (message as usize % REQUESTS) as u8;
         let asks = self.asking >> number & 1 == 1;
         let Some(first) = self.get(number).filter(|it| asks && it.target == endpoint(origin)).cloned() else {
@@ -174,6 +195,7 @@ impl Node {
                 continue;
             };
             let again = match &mut operation.action {
+                Action::Message { .. } if instance.has(Fault::Alone) => operation.item == first.item,
                 Action::Message { .. } => asks && operation.target == endpoint(origin),
                 Action::Fence(state) => state.ask_again(endpoint(origin)),
             };

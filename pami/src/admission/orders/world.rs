@@ -1,6 +1,7 @@
 //! All nodes and the wires between them.
 
 use super::Item::{Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
+use super::faults::Fault;
 use super::node::{Action, Answer, Kept, Node, Operation, Reception, Stage};
 use super::{Instance, Packet, endpoint, node_of};
 use crate::acks::bit_of;
@@ -20,7 +21,7 @@ pub(super) struct World {
 
 fn is_quiet(instance: &Instance, origin: u8, item: Option<u8>) -> bool {
     let items = &instance.items[usize::from(origin)];
-    item.is_some_and(|item| matches!(items[usize::from(item)], Quiet(_)))
+    instance.has(Fault::AcksKept) || item.is_some_and(|item| matches!(items[usize::from(item)], Quiet(_)))
 }
 
 impl World {
@@ -122,6 +123,10 @@ impl World {
     }
 
     pub(super) fn arrive(&mut self, instance: &Instance, from: u8, me: u8) -> bool {
+        let full = self.nodes[usize::from(me)].kept.iter().all(Option::is_some);
+        if full && instance.has(Fault::Blocks) {
+            return false;
+        }
         let Some(packet) = self.wires[usize::from(from)][usize::from(me)].take() else { return false };
         let node = &mut self.nodes[usize::from(me)];
         let origin = usize::from(from);
@@ -131,21 +136,28 @@ impl World {
                 self.had(from, Some(item));
             }
             Packet::Asked(item, message) | Packet::Rts(item, message) => {
-                if node.doors[origin].opens_for(message) {
+                let overtakes = instance.has(Fault::Overtakes);
+                if node.door(instance, from).opens_for(message) || overtakes {
                     self.ask(instance, (from, me), item, message, matches!(packet, Packet::Rts(..)));
                 }
             }
             Packet::Fence(message) => {
-                if let Some(bit) = bit_of(message).filter(|_| !node.doors[origin].hides(message)) {
+                let passes = instance.has(Fault::FencePasses);
+                if let Some(bit) = bit_of(message).filter(|_| passes || !node.doors[origin].hides(message)) {
                     let order = node.arrival();
-                    if !node.hold_fences(from, order, bit) {
+                    let hurries = instance.has(Fault::FenceHurries);
+                    if hurries || !node.hold_fences(from, order, bit) {
                         node.owed[origin].fence(bit, order);
                     }
                 }
             }
-            Packet::Retry(message) => {
-                if !node.refused(from, message) {
+            Packet::Retry(_) if instance.has(Fault::Unheard) => {}
+            Packet::Retry(message) | Packet::RetryAgain(message) => {
+                if !node.refused(instance, from, message) {
                     self.wrong = Some("what was never refused is asked for again");
+                }
+                if instance.has(Fault::CallsTwice) && matches!(packet, Packet::Retry(_)) {
+                    self.wires[origin][usize::from(me)] = Some(Packet::RetryAgain(message));
                 }
             }
             Packet::Acks(set) => {
@@ -154,6 +166,7 @@ impl World {
                         self.wrong = Some("what nobody waits for is acknowledged");
                         return true;
                     }
+                    self.wrong = self.wrong.or(node.ends_early(instance, me, number));
                     node.let_in(number);
                     node.end(number);
                 }
@@ -179,6 +192,7 @@ impl World {
             Packet::Pulled(message) => {
                 let number = (message as usize % REQUESTS) as u8;
                 if node.awaited(from, number) {
+                    self.wrong = self.wrong.or(node.ends_early(instance, me, number));
                     node.let_in(number);
                     node.end(number);
                 } else {
@@ -211,12 +225,15 @@ impl World {
         let node = &mut self.nodes[usize::from(me)];
         let place = node.receptions.iter().position(Option::is_none);
         if rendezvous && (place.is_none() || node.room_for(origin) == 0) {
-            return node.doors[usize::from(origin)].refuse(message);
+            return node.refuse(instance, origin, message);
         }
         let Some(bit) = bit_of(message) else { return };
         if instance.items[usize::from(origin)][usize::from(item)].is_wanted_later() {
             let Some(free) = node.kept.iter().position(Option::is_none) else {
-                return node.doors[usize::from(origin)].refuse(message);
+                if instance.has(Fault::SaysTooSoon) {
+                    node.owed[usize::from(origin)].admit(bit);
+                }
+                return node.refuse(instance, origin, message);
             };
             let order = node.arrival();
             node.kept[free] = Some(Kept { origin, order, item, message, rendezvous, fences: 0 });
