@@ -327,7 +327,7 @@ impl Sender {
         let line = self.free_line()?;
         // SAFETY: a line whose mark is clear is the sender's.
         line.tag.with_mut(|tag| unsafe { (*tag)[0] = word });
-        self.fill(line, tail.wrapping_add(BEHIND), mark(GATE, 0, 0));
+        line.mark.store(mark(GATE, 0, 0) | (tail.wrapping_add(BEHIND) as u64) << 32, Ordering::Release);
         self.tail = tail.wrapping_add(1);
         Ok(())
     }

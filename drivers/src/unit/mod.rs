@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Every context has a port. Its FIFOs exist from the start, whether or not it is open, so what arrives for a
-//! context that is still to be created waits, until the clients before its own [have ended](MessageUnit::renew). FIFOs have one writer and one reader and need no lock; the engine is
-//! run by whichever hart drives a port and gets the token, or by an agent core that does nothing else.
+//! context that is still to be created waits, until the clients before its own [have ended](MessageUnit::renew). FIFOs have
+//! one writer and one reader and need no lock; the engine is run by whichever hart drives a port and gets the token, or by an
+//! agent core that does nothing else.
 //!
 //! **Nothing new costs next to nothing.** Whoever has something for a port rings its bell: the engine that put a packet
 //! into its FIFO, a port of the node that filled a line. The engine runs when the device has received something, or a

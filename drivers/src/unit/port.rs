@@ -3,7 +3,7 @@
 use super::bits::Doorbell;
 use super::fifo::{Arrived, Injector, Reception, Station};
 use super::platform::Platform;
-use super::running::Ran;
+use super::running::{Ran, ring};
 use super::{MessageUnit, OpenError, Sharing};
 use crate::Torus;
 use crate::adapter::{Adapter, RxBuffer};
@@ -121,9 +121,7 @@ impl<P> Copy for NodeWaker<P> {}
 impl<P: Platform> Wake for NodeWaker<P> {
     #[inline]
     fn wake(&self) {
-        if let Some(hart) = self.bell.ring() {
-            P::wake(hart);
-        }
+        ring::<P>(self.bell);
     }
 }
 
@@ -240,16 +238,14 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
         let target = self.unit.stations.get(usize::from(target));
         if result.is_err() {
             self.station.listens.store(true, Ordering::Relaxed);
+        }
+        match (target, result) {
+            (Some(target), Ok(())) => self.ring_locally(&target.bell),
             // Room may be made only by dropping what was for the client before, which is nobody else's news.
-            if let Some(hart) = target.and_then(|target| target.bell.ring()) {
-                P::wake(hart);
-            }
-            return Err(Full);
+            (Some(target), Err(_)) => ring::<P>(&target.bell),
+            (None, _) => {}
         }
-        if let Some(target) = target {
-            self.ring_locally(&target.bell);
-        }
-        Ok(())
+        result.map_err(|_| Full)
     }
 
     /// Lets a port of this node know that there is a packet for it.
@@ -257,9 +253,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     pub(super) fn ring_locally(&self, bell: &Bell) {
         let sent = &self.station.local_packets;
         sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        if let Some(hart) = bell.ring() {
-            P::wake(hart);
-        }
+        ring::<P>(bell);
     }
 
     #[inline]

@@ -7,7 +7,16 @@ use crate::adapter::{Adapter, Watch};
 use crate::virtio::Acknowledge;
 use core::sync::atomic::{Ordering, fence};
 use pami::device::Gone;
+use rings::bell::Bell;
 use spin::MutexGuard;
+
+/// Rings a port's bell, and wakes its sleeper.
+#[inline]
+pub(super) fn ring<P: Platform>(bell: &Bell) {
+    if let Some(hart) = bell.ring() {
+        P::wake(hart);
+    }
+}
 
 /// What came of running the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,9 +231,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let Some(station) = self.stations.get(first) else { return };
         let group = if station.shared.load(Ordering::Relaxed) { usize::from(self.contexts) } else { 1 };
         for station in self.stations.iter().skip(first).take(group) {
-            if let Some(hart) = station.bell.ring() {
-                P::wake(hart);
-            }
+            ring::<P>(&station.bell);
         }
     }
 
@@ -234,10 +241,8 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let Some(station) = self.stations.get(usize::from(sender)) else { return };
         // Against a sender that was refused just before: it says that it listens, passes a fence and tries again.
         fence(Ordering::SeqCst);
-        if station.listens.load(Ordering::Relaxed)
-            && let Some(hart) = station.bell.ring()
-        {
-            P::wake(hart);
+        if station.listens.load(Ordering::Relaxed) {
+            ring::<P>(&station.bell);
         }
     }
 

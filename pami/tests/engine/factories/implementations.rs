@@ -71,18 +71,7 @@ fn m5_one_sided_factories_go_through_memory_or_the_network_as_each_says() {
         let update = Fetch { target: to, region: handle, offset: 8, rmw, done: on_fetched(0) };
         assert_eq!(fetch.execute(&mut origin, update), Ok(()));
         let into = buffer(8).share();
-        let layout = Layout::Contiguous;
-        let read = Get {
-            target: to,
-            region: handle,
-            offset: 8,
-            layout,
-            into: into.clone(),
-            at: 0,
-            into_layout: layout,
-            len: 8,
-            done: done(1),
-        };
+        let read = Get { done: done(1), ..get(to, handle, 8, &into) };
         assert_eq!(gets.execute(&mut origin, read), Ok(()));
         advance_all(&mut [&mut origin, &mut target]);
         let after = [Kind::Rmw, Kind::Get].map(|kind| world.count(kind));

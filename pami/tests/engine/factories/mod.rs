@@ -50,6 +50,12 @@ fn put(target: Endpoint, region: RegionHandle, bytes: &[u8]) -> Put<Port> {
     }
 }
 
+/// Of eight bytes.
+fn get(target: Endpoint, region: RegionHandle, offset: u32, into: &Shared) -> Get<Port> {
+    let layout = Layout::Contiguous;
+    Get { target, region, offset, layout, into: into.clone(), at: 0, into_layout: layout, len: 8, done: None }
+}
+
 fn own() -> &'static ObjectMemory<Port> {
     leak(ObjectMemory::new())
 }

@@ -26,18 +26,7 @@ fn m2_every_function_is_carried_out_by_an_object_that_calls_back_and_is_free_the
         let put = Put { remote_done: done(2), ..put(to, handle, &7u64.to_ne_bytes()) };
         let rmw = Rmw { width: Width::Eight, update: Update::Add(5) };
         let update = Fetch { target: to, region: handle, offset: 0, rmw, done: on_fetched(4) };
-        let layout = Layout::Contiguous;
-        let read = Get {
-            target: to,
-            region: handle,
-            offset: 0,
-            layout,
-            into: into.clone(),
-            at: 0,
-            into_layout: layout,
-            len: 8,
-            done: done(3),
-        };
+        let read = Get { done: done(3), ..get(to, handle, 0, &into) };
         let fenced = [done(5).unwrap(), done(6).unwrap()];
         let active: &mut Active<Port> = &mut origin;
         if with_memory {

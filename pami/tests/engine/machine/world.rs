@@ -195,12 +195,12 @@ impl State {
         (self.dead.len() + self.ended.len()) as u32
     }
 
-    /// Whether the next packet is refused for no reason.
     /// Whether a packet of `me` finds no room.
     pub fn holds_back(&mut self, me: Endpoint) -> bool {
         self.muted == Some(me.task()) || self.refuses()
     }
 
+    /// Whether the next packet is refused for no reason.
     pub fn refuses(&mut self) -> bool {
         self.moody ^= self.moody << 13;
         self.moody ^= self.moody >> 7;
