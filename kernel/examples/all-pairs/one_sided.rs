@@ -8,7 +8,7 @@
 //! | data | the pattern of the region's endpoint |
 //! | slots | zeros, and what was put |
 
-use super::meeting::patiently;
+use super::meeting::wait_among_living;
 use super::pattern::{GUARD, LARGEST, Like, SHAPES, Shape, byte, clear, difference, shapes};
 use super::{EACH, Pairs, endpoint_number};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -339,16 +339,14 @@ impl<'a> OneSided<'a> {
         context: usize,
         mut attempt: impl FnMut(&mut Active) -> Result<(), SendError>,
     ) -> Result<(), JobError> {
-        let Pairs { task, client, contexts, .. } = &mut *self.pairs;
-        patiently(task, client, contexts, |contexts| match attempt(&mut contexts[context]) {
+        wait_among_living(&mut self.pairs.contexts, |contexts| match attempt(&mut contexts[context]) {
             Err(SendError::Again) => Ok(false),
             outcome => Ok(outcome.map(|()| true)?),
         })
     }
 
     fn wait(&mut self, until: impl Fn() -> bool) -> Result<(), JobError> {
-        let Pairs { task, client, contexts, .. } = &mut *self.pairs;
-        patiently(task, client, contexts, |_| Ok(until()))
+        wait_among_living(&mut self.pairs.contexts, |_| Ok(until()))
     }
 }
 

@@ -22,7 +22,7 @@ use kernel::{
     Active, Client, Context, Done, Endpoint, Fetch, Fetched, JobError, Message, OnFetched, Receive, Region,
     RegionHandle, Rights, Rmw, SendError, Shared, Task, Update, Width,
 };
-use meeting::{Meeting, patiently};
+use meeting::{Meeting, wait_among_living};
 use random::Stream;
 use spin::Once;
 use zerocopy::FromBytes;
@@ -317,7 +317,7 @@ impl Gups {
 
     fn wait(&mut self, mut until: impl FnMut(&mut Active) -> Result<bool, JobError>) -> Result<(), JobError> {
         let lost = &self.state.lost;
-        patiently(self.task, &self.client, slice::from_mut(&mut self.context), |contexts| {
+        wait_among_living(slice::from_mut(&mut self.context), |contexts| {
             match lost.load(Relaxed).checked_sub(1) {
                 Some(node) => Err(JobError::Dead(node)),
                 None => until(&mut contexts[0]),

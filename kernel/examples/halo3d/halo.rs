@@ -5,7 +5,7 @@
 
 use super::field::Field;
 use super::grid::{Blocks, FACES};
-use super::meeting::{Meeting, patiently};
+use super::meeting::{Meeting, wait_among_living};
 use core::slice;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
@@ -29,7 +29,6 @@ struct State {
 
 /// One task's end of the exchange.
 pub struct Halo {
-    task: &'static Task,
     client: Client,
     context: Context,
     meeting: Meeting,
@@ -87,21 +86,7 @@ impl Halo {
             context.register(memory.buffer(2 * FACES * slot)?, Rights::WRITE).map_err(|(error, _)| error)?;
         let out = memory.buffer(2 * FACES * slot)?.share();
         let handles = meeting.handles(&client, slice::from_mut(&mut context), region.handle())?;
-        Ok(Self {
-            task,
-            client,
-            context,
-            meeting,
-            state,
-            list,
-            handles,
-            region,
-            out,
-            slot,
-            done,
-            fenced,
-            steps: 0,
-        })
+        Ok(Self { client, context, meeting, state, list, handles, region, out, slot, done, fenced, steps: 0 })
     }
 
     /// Where a face of this step lies.
@@ -196,11 +181,9 @@ impl Halo {
 
     fn wait(&mut self, mut until: impl FnMut(&mut Active) -> bool) -> Result<(), JobError> {
         let failed = &self.state.failed;
-        patiently(self.task, &self.client, slice::from_mut(&mut self.context), |contexts| {
-            match *failed.lock() {
-                Some(error) => Err(error.into()),
-                None => Ok(until(&mut contexts[0])),
-            }
+        wait_among_living(slice::from_mut(&mut self.context), |contexts| match *failed.lock() {
+            Some(error) => Err(error.into()),
+            None => Ok(until(&mut contexts[0])),
         })
     }
 }

@@ -1,8 +1,8 @@
 //! All tasks of a job meet: each brings two words, and each has everybody's when all have come.
 //!
 //! That is a barrier, a sum and the way that handles of regions become known. A task can be one meeting ahead of
-//! another at most, so each task has two places, which take turns. While a task waits it asks the others now and then
-//! whether they are there: a node that dies is found out by those that ask, and then the wait ends with its name.
+//! another at most, so each task has two places, which take turns. The death of a node ends the wait with its name: the
+//! network tells, nobody has to ask (SPEC R-2).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
@@ -11,11 +11,8 @@ use kernel::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Dispatch ids of the meetings; a job's own are below.
+/// Dispatch id of the meetings; a job's own are below.
 const BRING: u8 = 30;
-const ASK: u8 = 31;
-/// How long a task waits before it asks whether the others are there.
-const PATIENCE_NS: u64 = 500_000_000;
 
 /// What a task brings to a meeting.
 pub type Words = [u64; 2];
@@ -49,8 +46,7 @@ impl Meeting {
             }
             Receive::Done
         })?;
-        let ask = memory.place(|_: &mut Active, _: &Message| Receive::Done)?;
-        Ok((Self { task, places, held: 0 }, builder.dispatch(BRING, bring).dispatch(ASK, ask)))
+        Ok((Self { task, places, held: 0 }, builder.dispatch(BRING, bring)))
     }
 
     /// Brings `words` and waits for those of all others. Returns them by task.
@@ -69,14 +65,14 @@ impl Meeting {
             // Everyone starts with the task behind it, so that no task is everybody's first.
             let target = client.endpoint((me + step) % tasks, 0)?;
             let (header, data) = (held.to_le_bytes(), words);
-            patiently(self.task, client, contexts, |contexts| {
+            wait_among_living(contexts, |contexts| {
                 match contexts[0].send_immediate(target, BRING, &header, data.as_bytes()) {
                     Err(SendError::Again) => Ok(false),
                     outcome => Ok(outcome.map(|()| true)?),
                 }
             })?;
         }
-        patiently(self.task, client, contexts, |_| {
+        wait_among_living(contexts, |_| {
             Ok(places.iter().all(|place| place[parity].meeting.load(Relaxed) == held))
         })?;
         Ok(places.iter().map(move |place| place[parity].words.each_ref().map(|word| word.load(Relaxed))))
@@ -104,31 +100,22 @@ fn put(place: &Place, words: Words, meeting: u32) {
     place.meeting.store(meeting, Relaxed);
 }
 
-/// Advances `contexts` until `until` says so; by the first, asks everybody every now and then whether they are there.
+/// Advances `contexts` until `until` says so.
 ///
 /// # Errors
-/// What `until` finds wrong, or [`JobError::Dead`] with a node that is.
-pub fn patiently(
-    task: &'static Task,
-    client: &Client,
+/// What `until` finds wrong, or [`JobError::Dead`] with the first node that died.
+pub fn wait_among_living(
     contexts: &mut [Context],
     mut until: impl FnMut(&mut [Context]) -> Result<bool, JobError>,
 ) -> Result<(), JobError> {
-    loop {
-        let mut outcome = Ok(false);
-        wait_on(contexts, PATIENCE_NS, |contexts| {
-            outcome = match contexts[0].dead_node() {
-                Some(node) => Err(JobError::Dead(node)),
-                None => until(contexts),
-            };
-            !matches!(outcome, Ok(false))
-        });
-        if outcome? {
-            return Ok(());
-        }
-        for other in (0..task.tasks()).filter(|&other| other != task.number()) {
-            // One question under way is enough; a dead node is named by the next look.
-            let _ = contexts[0].send_immediate(client.endpoint(other, 0)?, ASK, &[], &[]);
-        }
-    }
+    let mut outcome = Ok(false);
+    // A death ends sleeps as well.
+    wait_on(contexts, u64::MAX, |contexts| {
+        outcome = match contexts[0].dead_node() {
+            Some(node) => Err(JobError::Dead(node)),
+            None => until(contexts),
+        };
+        !matches!(outcome, Ok(false))
+    });
+    outcome.map(drop)
 }

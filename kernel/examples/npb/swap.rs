@@ -11,13 +11,10 @@ use kernel::{
 use spin::Mutex;
 
 const DATA: u8 = kernel::LATER;
-const ASK: u8 = 2;
 /// Messages that are kept: two of each neighbour in a box of tasks, and some.
 const KEPT: usize = 16;
 /// Most bytes of a message: what a kept place has room for.
 const CHUNK: usize = 16 << 10;
-/// How long a task waits before it asks whether the partner is there: a dead node is found out by those that ask.
-const PATIENCE_NS: u64 = 500_000_000;
 
 /// What handlers and callbacks share with the task.
 struct State {
@@ -56,11 +53,10 @@ impl Swap {
             let wanted = state.wanted.lock().take_if(|(origin, _)| *origin == message.origin);
             wanted.map(|(_, room)| Receive::Into(room, then))
         })?;
-        let ask = memory.place(|_: &mut Active, _: &Message| Receive::Done)?;
         let room = Some(memory.buffer(CHUNK)?);
         let out = memory.buffer(CHUNK)?.share();
         let swap = Self { state, then, done: Done { call: sent, cookie: 0 }, room, out };
-        Ok((swap, builder.dispatch_later(DATA, data).dispatch(ASK, ask).kept(KEPT)))
+        Ok((swap, builder.dispatch_later(DATA, data).kept(KEPT)))
     }
 
     /// Sends `send` to a partner that calls this with this task, and takes in what it sends.
@@ -77,7 +73,7 @@ impl Swap {
             let (out, back) = (part(send.len()), part(received.len()));
             self.send(context, partner, &send[out])?;
             self.receive(context, partner)?;
-            self.wait(context, partner, &mut received[back])?;
+            self.wait(context, &mut received[back])?;
             start += CHUNK;
             if start >= send.len().max(received.len()) {
                 return Ok(());
@@ -120,17 +116,13 @@ impl Swap {
     }
 
     /// Waits until both messages are through.
-    fn wait(&mut self, context: &mut Context, partner: Endpoint, into: &mut [u8]) -> Result<(), JobError> {
+    fn wait(&mut self, context: &mut Context, into: &mut [u8]) -> Result<(), JobError> {
         let State { received, sent, .. } = self.state;
         let mut dead = None;
-        let mut over = |active: &mut Active| {
+        context.wait(|active| {
             dead = active.dead_node();
             dead.is_some() || received.lock().is_some() && sent.lock().is_some()
-        };
-        while !context.wait_for(PATIENCE_NS, &mut over) {
-            // One question under way is enough.
-            let _ = context.send_immediate(partner, ASK, &[], &[]);
-        }
+        });
         if let Some(node) = dead {
             return Err(JobError::Dead(node));
         }

@@ -3,7 +3,7 @@
 //!
 //! Two clients: of the second nothing stays in the node. Each has two contexts and one region in every task.
 
-use super::meeting::{Meeting, patiently};
+use super::meeting::{Meeting, wait_among_living};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, JobError, Message, Receive, Region,
@@ -173,16 +173,14 @@ impl Ways {
             Err(SendError::Again) => {}
             outcome => return Ok(outcome?),
         }
-        patiently(self.task, &self.clients[0], &mut self.contexts, |contexts| {
-            match attempt(&mut contexts[context]) {
-                Err(SendError::Again) => Ok(false),
-                outcome => Ok(outcome.map(|()| true)?),
-            }
+        wait_among_living(&mut self.contexts, |contexts| match attempt(&mut contexts[context]) {
+            Err(SendError::Again) => Ok(false),
+            outcome => Ok(outcome.map(|()| true)?),
         })
     }
 
     /// Advances all contexts until `until` holds.
     pub fn wait(&mut self, until: impl Fn() -> bool) -> Result<(), JobError> {
-        patiently(self.task, &self.clients[0], &mut self.contexts, |_| Ok(until()))
+        wait_among_living(&mut self.contexts, |_| Ok(until()))
     }
 }

@@ -76,7 +76,7 @@ impl<P: Port> At<'_, P> {
 }
 
 impl<P: Port> Lane<P> {
-    /// Ends what waits for nodes that died, and has the network look after those that something waits for.
+    /// Ends what waits for nodes that died, and notes for whom the rest waits: a dump tells.
     pub(crate) fn look_after(&self, active: &mut pami::Active<P>, handling: &super::Handling<P>) {
         let mut state = self.state.lock();
         if let Ok(mut at) = At::new(active, &mut state, self, handling) {
