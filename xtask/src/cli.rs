@@ -36,7 +36,7 @@ enum Verb {
     Qemu(Box<Qemu>),
     /// List the jobs that nodes can run
     Jobs,
-    /// Run all checks and tests, or those whose name contains FILTER
+    /// Run all checks and tests, the stages that FILTER names, or the tests whose name contains it
     Test(Test),
     /// Measure what things cost
     #[command(subcommand)]
@@ -163,7 +163,7 @@ fn level() -> impl TypedValueParser<Value = Level> {
 
 #[derive(Args)]
 struct Test {
-    /// Only tests whose name contains this; the checks are left out
+    /// A stage (`Miri: drivers`), the first word of several (`clippy`), or a part of the names of tests
     filter: Option<String>,
     /// Only what runs without guests
     #[arg(long, conflicts_with = "guests_only")]

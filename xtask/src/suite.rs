@@ -33,6 +33,14 @@ const DEADLINES: [Duration; 2] = [Duration::from_secs(40 * 60), Duration::from_s
 const LONG_TIMES: u32 = 8;
 /// The stage that boots guests.
 const GUESTS: &str = "integration tests";
+/// All stages by name, or by the part before the colon.
+const STAGES: [&str; 9] =
+    ["format", "clippy", "docs", "unit tests", "documentation tests", "loom", "Miri", "fuzz", GUESTS];
+/// What runs under Miri: the stage, its package, and which of the package's tests, usually and at full size; none named is all.
+const MIRI: [(&str, &str, &[&str], &[&str]); 2] = [
+    ("Miri: rings", "rings", &[], &[]),
+    ("Miri: drivers", "drivers", &["unit::", "reliable::"], &["unit::tests", "reliable::tests"]),
+];
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: u32 = 10;
 /// Instrumentation that tells libFuzzer which code an input reached.
@@ -66,16 +74,20 @@ type Counted = (Verdict, u64, u64);
 
 struct Suite<'a> {
     voice: &'a Voice,
+    /// The stages to run, if not all.
+    only: Option<&'a str>,
+    /// What names of tests have to contain.
     filter: Option<&'a str>,
     long: bool,
     stages: Vec<Stage>,
 }
 
-/// Runs the suite; with a filter only the tests whose name contains it, of which there must be one. `long` tests run at
-/// full size. True if nothing failed.
+/// Runs the suite; with a filter that names stages (`Miri: drivers`, `clippy`) only these, with another only the tests whose
+/// name contains it, of which there must be one. `long` tests run at full size. True if nothing failed.
 pub fn run(filter: Option<&str>, scope: Scope, long: bool, voice: &Voice) -> Result<bool> {
     let long = long || std::env::var_os(LONG).is_some();
-    let mut suite = Suite { voice, filter, long, stages: Vec::new() };
+    let (only, filter) = if filter.is_some_and(names_stages) { (filter, None) } else { (None, filter) };
+    let mut suite = Suite { voice, only, filter, long, stages: Vec::new() };
     if scope != Scope::Guests {
         if filter.is_none() {
             suite.checks();
@@ -89,7 +101,17 @@ pub fn run(filter: Option<&str>, scope: Scope, long: bool, voice: &Voice) -> Res
     Ok(suite.close())
 }
 
+/// Whether `name` names a stage, or is the first word of some stages' names.
+fn names_stages(name: &str) -> bool {
+    STAGES.contains(&name.split(':').next().unwrap_or(name))
+}
+
 impl Suite<'_> {
+    /// Whether stage `name` is one of those that run.
+    fn runs(&self, name: &str) -> bool {
+        self.only.is_none_or(|only| name == only || name.split(':').next() == Some(only))
+    }
+
     fn checks(&mut self) {
         self.stage("format", |voice| {
             setup::component("fmt", "rustfmt", voice)?;
@@ -121,6 +143,9 @@ impl Suite<'_> {
     }
 
     fn docs(&mut self) {
+        if self.only.is_some_and(|only| !only.starts_with("docs")) {
+            return;
+        }
         match docs::builds(self.voice) {
             Ok(builds) => builds.into_iter().for_each(|build| self.stage(&build.name, |_| Ok(build.command))),
             Err(error) => self.stage("docs", |_| Err(error)),
@@ -134,10 +159,13 @@ impl Suite<'_> {
         let command = cargo(["test", "--doc", "--workspace", "--exclude", "tests", "--no-fail-fast"]);
         self.tests("documentation tests", command);
         let mut side_by_side = vec![self.loom()];
-        side_by_side.extend(self.miri());
-        if self.filter.is_none() {
+        if MIRI.iter().any(|(name, ..)| self.runs(name)) {
+            side_by_side.extend(self.miri());
+        }
+        if self.filter.is_none() && self.only.is_none_or(|only| only.starts_with("fuzz")) {
             side_by_side.extend(self.fuzz());
         }
+        side_by_side.retain(|task| self.runs(&task.name));
         self.together(side_by_side);
     }
 
@@ -147,19 +175,29 @@ impl Suite<'_> {
         Task { name: "loom: rings".to_owned(), command: Ok(self.filtered(command)) }
     }
 
-    fn miri(&mut self) -> Option<Task> {
-        let name = "Miri: rings".to_owned();
+    fn miri(&mut self) -> Vec<Task> {
         if !succeeds(&mut nightly(["miri", "--version"])) {
             doctor::miri(self.voice);
         }
         if !succeeds(&mut nightly(["miri", "--version"])) {
-            self.skip(&name, "no nightly toolchain with Miri");
-            return None;
+            MIRI.iter().for_each(|(name, ..)| self.skip(name, "no nightly toolchain with Miri"));
+            return Vec::new();
         }
-        let mut command = nightly(["miri", "test", "--package", "rings", "--lib", "--tests"]);
-        // Buffers are lent for ever: tests leak their memory as jobs do.
-        command.env("MIRIFLAGS", "-Zmiri-ignore-leaks").env("CARGO_TARGET_DIR", own_target("miri"));
-        Some(Task { name, command: Ok(self.filtered(command)) })
+        let task = |&(name, package, short, long): &(&str, &str, &[&str], &[&str])| {
+            let mut command = nightly(["miri", "test", "--package", package, "--lib", "--tests"]);
+            // Buffers are lent for ever: tests leak their memory as jobs do.
+            command.env("MIRIFLAGS", "-Zmiri-ignore-leaks -Zmiri-isolation-error=hide");
+            command.env("CARGO_TARGET_DIR", own_target("miri"));
+            let command = match self.filter {
+                Some(_) => self.filtered(command),
+                None => {
+                    command.arg("--").args(if self.long { long } else { short });
+                    command
+                }
+            };
+            Task { name: name.to_owned(), command: Ok(command) }
+        };
+        MIRI.iter().filter(|(name, ..)| self.runs(name)).map(task).collect()
     }
 
     fn fuzz(&mut self) -> Vec<Task> {
@@ -194,6 +232,9 @@ impl Suite<'_> {
     }
 
     fn guest_tests(&mut self) {
+        if !self.runs(GUESTS) {
+            return;
+        }
         let start = Instant::now();
         self.announce("all jobs");
         // What is missing is installed here, once, before tests run side by side.
@@ -213,6 +254,9 @@ impl Suite<'_> {
 
     /// One stage. What it says of cargo's tests is counted.
     fn stage(&mut self, name: &str, command: impl FnOnce(&Voice) -> Result<Command>) {
+        if !self.runs(name) {
+            return;
+        }
         self.announce(name);
         let start = Instant::now();
         let deadline = self.deadline(name);
@@ -317,7 +361,13 @@ impl Suite<'_> {
         if let Some(filter) = self.filter
             && passed + failed == 0
         {
-            self.voice.print(&format!("no test's name contains {filter:?}"));
+            self.voice.print(&format!("no test's name contains {filter:?}, and no stage has it"));
+            return false;
+        }
+        if let Some(only) = self.only
+            && self.stages.is_empty()
+        {
+            self.voice.print(&format!("no stage has the name {only:?}"));
             return false;
         }
         let skipped = |stage: &Stage| match &stage.verdict {
@@ -451,17 +501,32 @@ mod tests {
             failed: 0,
         };
         let good = |filter, passed| {
-            Suite { voice: &voice, filter, long: false, stages: vec![stage(passed)] }.close()
+            Suite { voice: &voice, only: None, filter, long: false, stages: vec![stage(passed)] }.close()
         };
         assert!(!good(Some("NOSUCH"), 0));
         assert!(good(Some("n8_"), 1) && good(None, 0));
     }
 
     #[test]
+    fn r6_a_filter_may_name_stages_and_then_no_other_runs() {
+        let voice = Voice::quiet();
+        let suite = |only| Suite { voice: &voice, only, filter: None, long: false, stages: Vec::new() };
+        for (name, runs) in
+            [("Miri: drivers", [true, false, false]), ("Miri", [true, true, false]), ("loom", [false; 3])]
+        {
+            assert!(names_stages(name));
+            let suite = suite(Some(name));
+            assert_eq!(["Miri: drivers", "Miri: rings", "unit tests"].map(|stage| suite.runs(stage)), runs);
+        }
+        assert!(suite(None).runs("unit tests") && !suite(Some("clippy: moon")).close());
+        assert!(!names_stages("n8_") && !names_stages("unit::tests"));
+    }
+
+    #[test]
     fn r6_long_tests_are_told_so_and_have_more_time() {
         let voice = Voice::quiet();
         let told = |long| {
-            let suite = Suite { voice: &voice, filter: None, long, stages: Vec::new() };
+            let suite = Suite { voice: &voice, only: None, filter: None, long, stages: Vec::new() };
             let command = suite.filtered(Command::new("true"));
             (command.get_envs().any(|(name, _)| name == LONG), suite.deadline(GUESTS))
         };
