@@ -109,6 +109,9 @@ pub fn explain(usage: &Usage, wrong: Wrong<'_>) -> String {
             let value = of(name).map(|argument| argument.value.to_string()).unwrap_or_default();
             format!("{word:?} cannot be: {name} wants {value}")
         }
+        Problem::Range(name, from, to) => {
+            format!("{word:?} cannot be: {name} wants a number from {from} to {to} on this machine")
+        }
     }
 }
 
@@ -122,6 +125,9 @@ fn near(name: &str, jobs: &[Job]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::usage::Shape;
+
+    const EIGHT: Shape = Shape { nodes: 8, harts: 2, tasks: 8, contexts: 4, tree: true };
 
     #[test]
     fn x2_the_one_image_has_every_job_but_that_of_the_bench() {
@@ -163,7 +169,7 @@ mod tests {
         assert!(chapters.len() >= 10);
         let usage = Usage::of("mpi-suite").expect("described");
         for chapter in chapters {
-            assert!(usage.check(["--chapter", chapter]).is_ok(), "{chapter} is refused");
+            assert!(usage.check(["--chapter", chapter], &EIGHT).is_ok(), "{chapter} is refused");
         }
     }
 
@@ -172,8 +178,12 @@ mod tests {
         let help = help("npb-is").expect("a job");
         assert!(help.contains("--class") && help.contains("S, W or A"), "{help}");
         let usage = Usage::of("npb-is").expect("described");
-        let wrong = usage.check(["--class", "C"]).expect_err("no such class");
+        let wrong = usage.check(["--class", "C"], &EIGHT).expect_err("no such class");
         assert_eq!(explain(usage, wrong), "\"C\" cannot be: --class wants S, W or A");
+        let usage = Usage::of("coll").expect("described");
+        let wrong = usage.check(["--root", "8"], &EIGHT).expect_err("no such rank");
+        let said = "\"8\" cannot be: --root wants a number from 0 to 7 on this machine";
+        assert_eq!(explain(usage, wrong), said);
     }
 
     #[test]

@@ -171,14 +171,15 @@ impl Run {
     fn check_job(&self, shape: TorusShape, harts: u8) -> Result<()> {
         jobs::check(&self.job)?;
         let Some(usage) = Usage::of(&self.job) else { return Ok(()) };
-        if let Err(wrong) = usage.check(self.arguments.iter().map(String::as_str)) {
-            bail!("{}", jobs::explain(usage, wrong));
-        }
         let harts = u32::from(harts) - u32::from(self.agent);
         let nodes = shape.nodes();
         let tasks = if self.mode == crate::Mode::Vn { nodes * harts } else { nodes };
         let (contexts, tree) = (u32::from(self.contexts), self.tree && self.adapter);
-        match (usage.refuses)(&usage::Shape { nodes, harts, tasks, contexts, tree }) {
+        let machine = usage::Shape { nodes, harts, tasks, contexts, tree };
+        if let Err(wrong) = usage.check(self.arguments.iter().map(String::as_str), &machine) {
+            bail!("{}", jobs::explain(usage, wrong));
+        }
+        match (usage.refuses)(&machine) {
             Some(problem) => bail!("{} {problem}; {shape} makes {tasks} tasks", self.job),
             None => Ok(()),
         }

@@ -41,9 +41,6 @@ impl Arguments {
             arguments.collectives = [Collective::Allreduce].into_iter().collect();
             arguments.sizes = [floats::BYTES].into_iter().collect();
         }
-        if let Some(word) = given.word("--root").filter(|_| arguments.root >= task.tasks()) {
-            return Err(JobError::Argument(word, "is no rank: take one below the tasks"));
-        }
         Ok(arguments)
     }
 }

@@ -19,13 +19,10 @@ pub struct Arguments {
 impl Arguments {
     pub fn parse(task: &'static Task) -> Result<Self, JobError> {
         let collectives = [Collective::Broadcast, Collective::Scatter, Collective::Gather];
-        let contexts = task.contexts();
         let given = task.arguments();
-        let all = ENDPOINTS.into_iter().filter(|&endpoints| endpoints <= contexts).collect();
         let endpoints = match given.get::<u8>("--endpoints")? {
-            None => all,
-            Some(one) if one <= contexts => [one].into_iter().collect(),
-            Some(_) => return Err(JobError::Argument("--endpoints", "is more than the root has contexts")),
+            Some(one) => [one].into_iter().collect(),
+            None => ENDPOINTS.into_iter().filter(|&endpoints| endpoints <= task.contexts()).collect(),
         };
         let only = given.get::<Collective>("--collective")?;
         let collectives =

@@ -2,7 +2,7 @@
 
 use crate::task::Task;
 use crate::tree::{TreeError, sound};
-use crate::usage::Usage;
+use crate::usage::{Shape, Usage};
 use crate::{JobError, Termination, node, report, wakeup};
 use boot::Fault;
 use core::panic::PanicInfo;
@@ -99,8 +99,16 @@ pub(crate) fn job_main(task: &'static Task) -> i32 {
         defmt::error!("the image has {=usize} jobs, none of them is {=str}", jobs.len(), name);
         return 1;
     };
+    let nodes = task.shape().nodes();
+    let shape = Shape {
+        nodes,
+        harts: task.harts() as u32 * (task.tasks() / nodes),
+        tasks: task.tasks(),
+        contexts: task.contexts().into(),
+        tree: task.tree().is_some(),
+    };
     if let Some(usage) = Usage::of(name)
-        && let Err(wrong) = usage.check(task.args())
+        && let Err(wrong) = usage.check(task.args(), &shape)
     {
         let error = JobError::Argument(wrong.word, wrong.problem.text());
         return Termination::status(Err(error), task);

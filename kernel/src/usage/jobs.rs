@@ -1,6 +1,7 @@
 //! The jobs of this repository.
 
 use super::{Argument, Shape, Usage, Value};
+use core::ops::RangeInclusive;
 use pami::collective::{Algorithm, Collective};
 
 const MANY: u64 = u32::MAX as u64;
@@ -56,6 +57,14 @@ fn sleepers(shape: &Shape) -> Option<&'static str> {
 
 fn on_the_tree(shape: &Shape) -> Option<&'static str> {
     (!shape.tree).then_some("needs the tree network: leave --no-tree out")
+}
+
+fn ranks(shape: &Shape) -> RangeInclusive<u64> {
+    0..=u64::from(shape.tasks) - 1
+}
+
+fn endpoints(shape: &Shape) -> RangeInclusive<u64> {
+    1..=u64::from(shape.contexts.min(8))
 }
 
 fn is_size(word: &str) -> bool {
@@ -149,14 +158,18 @@ pub const ALL: &[Usage] = &[
                 "bytes of each rank",
             ),
             ROUNDS,
-            argument("--root", Value::Number(0, MANY), "the root's rank [default: 0]"),
+            argument("--root", Value::Within("a task's number", ranks), "the root's rank [default: 0]"),
             argument("--floats", Value::Number(1, MANY), "sum floats so many times instead"),
         ],
     ),
     job(
         "endpoints",
         &[
-            argument("--endpoints", Value::Number(1, 8), "only so many at work"),
+            argument(
+                "--endpoints",
+                Value::Within("a number from 1 to a task's contexts, 8 at most", endpoints),
+                "only so many at work",
+            ),
             argument("--collective", Value::Word(&["broadcast", "scatter", "gather"]), "only that one"),
             argument("--bytes", Value::Number(1, 1 << 22), "bytes of each rank"),
         ],

@@ -9,6 +9,7 @@ pub use arguments::Arguments;
 pub use jobs::ALL;
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 /// What an argument's value may be.
 #[derive(Clone, Copy)]
@@ -17,6 +18,8 @@ pub enum Value {
     Flag,
     /// A number in these bounds, both allowed.
     Number(u64, u64),
+    /// A number in bounds that the machine sets; the text says of what.
+    Within(&'static str, fn(&Shape) -> RangeInclusive<u64>),
     /// One of these words.
     Word(&'static [&'static str]),
     /// Any word; the text stands for it in the help.
@@ -90,6 +93,8 @@ pub enum Problem {
     NoWord,
     /// No value for the argument of this name, or for a word without one, and in words why.
     Value(&'static str, &'static str),
+    /// No value for the argument of this name on this machine: it wants a number in these bounds, both allowed.
+    Range(&'static str, u64, u64),
 }
 
 /// Of a value that is no list.
@@ -103,17 +108,19 @@ impl Problem {
             Self::NoValue => "wants a value behind it",
             Self::NoWord => "is one word too few: this job wants to be told what to do",
             Self::Value(_, why) => why,
+            Self::Range(..) => "is more than this machine has",
         }
     }
 }
 
 impl Value {
-    /// Whether `word` is such a value.
+    /// Whether `word` is such a value, on some machine at least.
     pub fn takes(&self, word: &str) -> bool {
         match self {
             Self::Flag => false,
             Self::Text(_) => true,
             Self::Number(from, to) => word.parse().is_ok_and(|number| (*from..=*to).contains(&number)),
+            Self::Within(..) => word.parse::<u64>().is_ok(),
             Self::Word(words) => words.iter().any(|known| known.eq_ignore_ascii_case(word)),
             Self::Such(_, good) => good(word),
             Self::List(_, good, _) => word.split(',').all(good),
@@ -138,7 +145,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => Ok(()),
-            Self::Text(what) | Self::Such(what, _) => f.write_str(what),
+            Self::Text(what) | Self::Such(what, _) | Self::Within(what, _) => f.write_str(what),
             Self::Number(from, to) if *to >= u64::from(u32::MAX) => write!(f, "a number from {from} up"),
             Self::Number(from, to) => write!(f, "a number from {from} to {to}"),
             Self::Word(words) => {
@@ -165,14 +172,28 @@ impl Usage {
         ALL.iter().find(|usage| usage.job == job)
     }
 
-    /// Looks at a job's arguments.
+    /// Looks at the arguments of a job that is to run on `shape`.
     ///
     /// # Errors
     /// The first word that cannot be.
-    pub fn check<'a>(&'static self, words: impl IntoIterator<Item = &'a str>) -> Result<(), Wrong<'a>> {
+    pub fn check<'a>(
+        &'static self,
+        words: impl IntoIterator<Item = &'a str>,
+        shape: &Shape,
+    ) -> Result<(), Wrong<'a>> {
         let mut needs_word = !self.words.is_empty();
         for item in self.items(words.into_iter()) {
-            needs_word &= !matches!(item?, Item::Plain(_));
+            match item? {
+                Item::Plain(_) => needs_word = false,
+                Item::Named(&Argument { name, value: Value::Within(_, bounds), .. }, word) => {
+                    let bounds = bounds(shape);
+                    if !word.parse().is_ok_and(|number| bounds.contains(&number)) {
+                        let problem = Problem::Range(name, *bounds.start(), *bounds.end());
+                        return Err(Wrong { word, problem });
+                    }
+                }
+                Item::Named(..) => {}
+            }
         }
         if needs_word { Err(Wrong { word: "", problem: Problem::NoWord }) } else { Ok(()) }
     }
@@ -228,7 +249,8 @@ mod tests {
 
     fn check<'a>(job: &str, words: &[&'a str]) -> Result<(), (&'a str, Problem)> {
         let usage = Usage::of(job).expect("a job that is described");
-        usage.check(words.iter().copied()).map_err(|wrong| (wrong.word, wrong.problem))
+        let shape = Shape { nodes: 8, harts: 2, tasks: 8, contexts: 4, tree: true };
+        usage.check(words.iter().copied(), &shape).map_err(|wrong| (wrong.word, wrong.problem))
     }
 
     #[test]
@@ -256,6 +278,17 @@ mod tests {
             assert_eq!(
                 check("affinity", &["--radix", wrong]),
                 Err((wrong, Problem::Value("--radix", NO_VALUE)))
+            );
+        }
+        let beyond = |name, from, to| Problem::Range(name, from, to);
+        assert_eq!(check("coll", &["--root", "7"]), Ok(()));
+        assert_eq!(check("coll", &["--root", "8"]), Err(("8", beyond("--root", 0, 7))));
+        assert_eq!(check("coll", &["--root", "-1"]), Err(("-1", Problem::Value("--root", NO_VALUE))));
+        assert_eq!(check("endpoints", &["--endpoints", "4"]), Ok(()));
+        for wrong in ["0", "5"] {
+            assert_eq!(
+                check("endpoints", &["--endpoints", wrong]),
+                Err((wrong, beyond("--endpoints", 1, 4)))
             );
         }
         assert_eq!(check("instructions", &["nothing"]), Err(("nothing", Problem::Value("", NO_VALUE))));
