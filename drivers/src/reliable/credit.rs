@@ -102,6 +102,18 @@ mod tests {
         assert_eq!(Pool::new(256, 2).share(), WINDOW);
     }
 
+    #[test]
+    fn d8_peers_in_use_share_alike_and_leave_their_shares_to_others() {
+        let mut pool = Pool::new(256, 8);
+        let mut shares = |change: fn(&mut Pool)| {
+            change(&mut pool);
+            pool.share()
+        };
+        let joining = [0; 8].map(|_| shares(Pool::join));
+        assert_eq!(joining, [64, 64, 64, 56, 44, 37, 32, 28]);
+        assert_eq!([0; 8].map(|_| shares(Pool::leave)), [32, 37, 44, 56, 64, 64, 64, 64]);
+    }
+
     /// Every step looks at all peers.
     const MOST: usize = if cfg!(miri) { 30 } else { 300 };
     const STEPS: usize = if cfg!(miri) { 20 } else { 400 };

@@ -168,3 +168,39 @@ impl Flights {
         Some((cookie, outcome))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d8_a_packet_goes_back_when_its_end_is_known_and_the_device_has_done_with_it() {
+        let mut flights = Flights::new();
+        let all = flights.free();
+        assert!(!flights.keep(0, &[0; HEAD_BYTES], &[0], [Lent::NONE; 2]));
+        assert!(!flights.keep(IN_FLIGHT as u16, &[], &[], [Lent::NONE; 2]));
+        assert!(flights.keep(0, &[1; HEAD_BYTES - 1], &[2], [Lent::NONE; 2]));
+        assert!(flights.keep(1, &[], &[], [Lent::NONE; 2]));
+        assert_eq!((flights.get(0).unwrap().len(), flights.free()), (HEAD_BYTES, all - 2));
+        let state = |flights: &Flights| (flights.is_waiting(), flights.has_done());
+        // The device has them, and nobody knows whether they came.
+        (0..2).for_each(|cookie| flights.sent(cookie, 5));
+        assert_eq!(state(&flights), (false, false));
+        // One is acknowledged before the device gave it back, the other after.
+        flights.resolve(0, Outcome::Sent);
+        assert_eq!(state(&flights), (true, false));
+        flights.returned(1);
+        assert_eq!(state(&flights), (true, false));
+        flights.returned(0);
+        assert_eq!((state(&flights), flights.take_done()), ((false, true), Some((0, Outcome::Sent))));
+        flights.resolve(1, Outcome::Failed);
+        assert_eq!((state(&flights), flights.take_done()), ((false, true), Some((1, Outcome::Failed))));
+        assert_eq!((state(&flights), flights.take_done(), flights.free()), ((false, false), None, all));
+        // What needs no care goes back when the device has done with it.
+        flights.pass(2);
+        assert_eq!((state(&flights), flights.free()), ((true, false), all - 1));
+        flights.returned(2);
+        assert_eq!((state(&flights), flights.take_done()), ((false, true), Some((2, Outcome::Sent))));
+        assert_eq!(flights.free(), all);
+    }
+}

@@ -202,13 +202,12 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         }
     }
 
-    /// Puts an idle peer out of use.
+    /// Puts an idle peer out of use; nothing of it is to be delivered.
     fn vacate(&mut self, index: u16) {
         self.peers.remove(index, &mut self.pool);
         for set in [&mut self.owing, &mut self.sendable, &mut self.starving, &mut self.parting] {
             set.remove(index);
         }
-        self.draining = self.draining.filter(|&draining| draining != index);
         // What waits for a place is looked at in the next round.
         self.news = true;
     }

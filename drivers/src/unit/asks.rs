@@ -192,3 +192,74 @@ fn note(faults: &mut Faults, port: u16, message: u32, what: Option<RegionFault>)
         *place = what;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+
+    const PORT: u16 = 3;
+    const MESSAGE: u32 = 7;
+
+    fn take(asks: &mut Asks, (kind, dispatch): (Kind, u8), data: &[u8]) -> Taken {
+        let origin = Endpoint::from_parts(ClientId(0), 1, ContextOffset(0));
+        let envelope =
+            Envelope { kind, dispatch, origin, target: origin, message: MESSAGE, offset: 0, total: 0 };
+        asks.take(1, PORT, &envelope, data, &Counters::default())
+    }
+
+    fn asked(awaited: Awaited) -> Asks {
+        let mut asks = Asks::new(2, 4);
+        assert!(asks.add(1, Ask { port: PORT, message: MESSAGE, awaited }));
+        asks
+    }
+
+    fn ended(result: Result<u64, RegionFault>) -> Taken {
+        Taken::Ended(Completed { message: MESSAGE, result })
+    }
+
+    #[test]
+    fn d9_an_answer_has_what_was_asked_for_and_nothing_else() {
+        let (fault, word) = (RegionFault::Rights, 9u64.to_le_bytes());
+        let refused = (Kind::Reply, fault as u8);
+        for (awaited, wrong, right, result) in [
+            (|| Awaited::End, &word[..], &[][..], Ok(0)),
+            (|| Awaited::Word, &[], &word[..], Ok(9)),
+            (|| Awaited::Word, &word[..7], &word[..], Ok(9)),
+        ] as [(fn() -> Awaited, _, _, _); 3]
+        {
+            let mut asks = asked(awaited());
+            assert!(!asks.is_idle(1) && asks.is_idle(0));
+            assert_eq!(take(&mut asks, (Kind::Reply, 0), wrong), Taken::Unasked);
+            // What is refused brings no data.
+            assert_eq!(take(&mut asks, refused, &word), Taken::Unasked);
+            assert_eq!(take(&mut asks, (Kind::Reply, u8::MAX), &[]), Taken::Unasked);
+            assert_eq!(take(&mut asks, (Kind::Reply, 0), right), ended(result));
+            assert!(asks.is_idle(1));
+            assert_eq!(take(&mut asks, (Kind::Reply, 0), right), Taken::Unasked);
+            assert_eq!(take(&mut asked(awaited()), refused, &[]), ended(Err(fault)));
+        }
+    }
+
+    #[test]
+    fn d5_a_fault_of_one_packet_is_that_of_its_message_and_of_no_later_one() {
+        let last = |last| Awaited::Data { into: None, at: 0, left: 0, last };
+        let refused = (Kind::GetLast, RegionFault::Rights as u8);
+        let mut asks = asked(last(false));
+        assert_eq!(take(&mut asks, refused, &[]), Taken::Placed);
+        assert!(asks.add(1, Ask { port: PORT, message: MESSAGE, awaited: last(true) }));
+        assert_eq!(take(&mut asks, (Kind::GetLast, 0), &[]), ended(Err(RegionFault::Rights)));
+        // Of one that ended otherwise nothing is left for the next with its number.
+        let forget = |asks: &mut Asks| {
+            asks.forget(&Ask { port: PORT, message: MESSAGE, awaited: Awaited::End });
+        };
+        for end in [forget, |asks| asks.purge(1)] as [fn(&mut Asks); 2] {
+            let mut asks = asked(last(false));
+            assert_eq!(take(&mut asks, refused, &[]), Taken::Placed);
+            assert!(asks.add(1, Ask { port: PORT, message: MESSAGE, awaited: last(true) }));
+            end(&mut asks);
+            let _ = asks.add(1, Ask { port: PORT, message: MESSAGE, awaited: last(true) });
+            assert_eq!(take(&mut asks, (Kind::GetLast, 0), &[]), ended(Ok(0)));
+        }
+    }
+}

@@ -123,6 +123,24 @@ impl PortSet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn d4_a_doorbell_is_its_own_ports_alone() {
+        let bells = Doorbells::new();
+        for port in 0..MOST_PORTS as u16 {
+            assert!(!bells.contains(port) && bells.is_empty());
+            bells.ring(port);
+            let rung: Vec<_> = (0..MOST_PORTS as u16).filter(|&at| bells.contains(at)).collect();
+            assert_eq!(rung, [port]);
+            let neighbour = port ^ 1;
+            bells.ring(neighbour);
+            bells.clear(port);
+            let mut taken = PortSet::EMPTY;
+            bells.take(&mut taken);
+            assert_eq!((taken.pop(), taken.pop(), bells.is_empty()), (Some(neighbour), None, true));
+        }
+    }
 
     proptest! {
         #[test]
@@ -133,7 +151,7 @@ mod tests {
             ports.iter().for_each(|&port| set.insert(port));
             let expected = ports.range(from..).next().or(ports.first()).copied();
             prop_assert_eq!(set.next(from), expected);
-            let mut taken = std::vec::Vec::new();
+            let mut taken = Vec::new();
             while let Some(port) = set.pop() {
                 taken.push(port);
             }

@@ -396,3 +396,28 @@ impl<P: Port> Active<P> {
 pub(crate) fn named(data: &[u8]) -> Option<u64> {
     data.try_into().ok().map(u64::from_le_bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{ClientId, ContextOffset};
+    use std::boxed::Box;
+
+    #[test]
+    fn r1_n8_a_context_that_owes_sleeps_as_long_as_it_likes_and_one_that_has_refused_does_not() {
+        let origin = Endpoint::from_parts(ClientId(0), 1, ContextOffset(0));
+        let mut acks = Acks::new(Box::leak(Box::new([const { None }; 4])));
+        let told = |acks: &Acks| (acks.has_told_all(), acks.has_let_all_in(), acks.most_sleep_ns());
+        assert_eq!(told(&acks), (true, true, None));
+        let at = acks.find(origin).unwrap();
+        acks.places[at] = Some(Record::new(origin));
+        acks.list(at);
+        let record = acks.get(origin).unwrap();
+        record.owed.acknowledge(1);
+        assert_eq!(told(&acks), (false, true, None));
+        let record = acks.get(origin).unwrap();
+        record.owed.acks = 0;
+        record.door.refuse(0);
+        assert_eq!(told(&acks), (true, false, Some(PAUSE_NS)));
+    }
+}

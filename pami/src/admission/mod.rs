@@ -102,3 +102,23 @@ pub(crate) fn goes_again(order: u64, refused: u64) -> bool {
 pub(crate) fn is_in(order: u64, answered: u64) -> bool {
     order <= answered
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::message_number;
+
+    #[test]
+    fn r1_f1_a_refused_message_hides_the_fences_behind_it_and_no_other_though_numbers_wrap() {
+        // Places say nothing of the order.
+        for (refused, place) in [(7, 3), (u64::from(u32::MAX) / REQUESTS as u64, 3)] {
+            let mut door = Doorway::default();
+            assert!(!door.hides(message_number(refused + 1, 1)));
+            door.refuse(message_number(refused, place));
+            for fence_place in [0, place, REQUESTS - 1] {
+                assert!(!door.hides(message_number(refused - 1, fence_place)));
+                assert!(door.hides(message_number(refused + 1, fence_place)));
+            }
+        }
+    }
+}

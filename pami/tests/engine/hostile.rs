@@ -1,7 +1,11 @@
 //! Packets that no honest peer sends (SPEC D-9).
 
-use crate::machine::{Packet, TestNode, World, buffer, pattern};
-use crate::scene::{LaterHandler, Port, advance_all, context, ends, leak, message, pair, send};
+use crate::machine::{CONTEXTS, Packet, TestNode, World, buffer, pattern};
+use crate::scene::{
+    LaterHandler, Port, advance_all, always_later, clients, context, deferred, ends, leak, message, pair,
+    send,
+};
+use pami::device::{Arrival, REQUESTS};
 use pami::dispatch::LATER;
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::packet::{Envelope, Kind};
@@ -150,4 +154,63 @@ fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
     assert_eq!(target.counters().strays, 1);
     let (error, _) = b.destroy_context(target).err().expect("half a message is there");
     assert_eq!(error, ClientError::ReceivesUnderWay);
+}
+
+#[test]
+fn d9_r1_a_forged_call_to_send_again_is_a_stray_and_sends_nothing() {
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let mut clients = clients(3, false, build);
+    let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
+    let (from, to, world) = (origin.endpoint(), target.endpoint(), clients[0].node().world);
+    let (_, done) = ends();
+    send(&mut origin, Send { remote_done: done(0), ..deferred(to, pattern(10, 0)) });
+    send(&mut origin, deferred(to, pattern(10, 1)));
+    advance_all(&mut [&mut origin]);
+    let numbers: Vec<_> =
+        world.lock().port(to).reception.iter().map(|packet| packet.envelope().message).collect();
+    let [kept, refused] = numbers[..] else { panic!("{numbers:?}") };
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!(target.kept().count(), 1);
+    let sent = world.lock().seen.len();
+    let other = clients[2].endpoint(2, 0).unwrap();
+    for (by, message) in [(to, kept), (to, refused.wrapping_add(REQUESTS as u32)), (other, refused)] {
+        let envelope = Envelope {
+            kind: Kind::Retry,
+            dispatch: 0,
+            origin: by,
+            target: from,
+            message,
+            offset: 0,
+            total: 0,
+        };
+        world.forge(Packet::new(envelope, &[], &[]));
+        advance_all(&mut [&mut origin]);
+    }
+    assert_eq!((origin.counters().strays, world.lock().seen.len()), (3, sent));
+}
+
+#[test]
+fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let [mut a, mut b] = pair(false, build);
+    let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    // One is kept and wants to be acknowledged, another is refused, and a third's fence is behind nothing.
+    for (number, kind) in [Kind::Asked, Kind::Asked, Kind::Fence].into_iter().enumerate() {
+        let origin = Endpoint::from_parts(b.id(), 0, ContextOffset(CONTEXTS + number as u8));
+        let envelope = Envelope {
+            kind,
+            dispatch: LATER,
+            origin,
+            target: target.endpoint(),
+            message: REQUESTS as u32,
+            offset: 0,
+            total: 0,
+        };
+        a.node().world.forge(Packet::new(envelope, &[], &[]));
+        target.advance();
+        assert_eq!(target.counters().strays, number as u64 + 1, "{kind:?}");
+    }
+    let id = target.kept().next().expect("one is kept").id;
+    assert_eq!(target.discard(id), Ok(()));
+    assert!(b.destroy_context(target).is_ok());
 }

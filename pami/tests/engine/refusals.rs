@@ -289,9 +289,9 @@ fn r1_however_many_answers_are_owed_others_messages_come_in() {
 }
 
 /// A context that keeps one message of `origin` and has refused the next.
-fn refusing() -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>, &'static World) {
+fn refusing(local: bool) -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>, &'static World) {
     let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
-    let mut clients = clients(2, false, build);
+    let mut clients = clients(2, local, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (to, world) = (target.endpoint(), clients[0].node().world);
     (0..2).for_each(|number| send(&mut origin, deferred(to, pattern(10, number))));
@@ -307,7 +307,7 @@ fn discard_kept(target: &mut Context<Port>) {
 
 #[test]
 fn r1_a_context_that_refused_a_message_is_not_destroyed_before_that_came() {
-    let (mut clients, mut origin, mut target, _) = refusing();
+    let (mut clients, mut origin, mut target, _) = refusing(false);
     discard_kept(&mut target);
     while target.kept().count() == 0 {
         let (error, same) = clients[1].destroy_context(target).err().expect("a message is to come");
@@ -324,7 +324,7 @@ fn r1_a_context_that_refused_a_message_is_not_destroyed_before_that_came() {
 
 #[test]
 fn r1_who_was_refused_is_called_after_a_pause_that_grows_that_sleep_ends_and_that_success_resets() {
-    let (_clients, mut origin, mut target, world) = refusing();
+    let (_clients, mut origin, mut target, world) = refusing(false);
     let calls = || world.count(Kind::Retry);
     let rounds_to_call = |target: &mut Context<Port>, origin: &mut Context<Port>| {
         let (before, mut rounds) = (calls(), 0);
@@ -424,4 +424,20 @@ fn r1_short_messages_behind_one_that_was_refused_do_not_overtake_it_by_the_quick
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!(target.kept().count(), 1);
     assert_eq!(came(), [b"first".as_slice(), b"second", b"third ", b"fourth"]);
+}
+
+#[test]
+fn r1_f1_a_fence_behind_a_message_that_was_refused_waits_until_that_is_accepted() {
+    for local in [false, true] {
+        let (_clients, mut origin, mut target, _) = refusing(local);
+        let (ended, done) = ends();
+        assert_eq!(origin.fence(target.endpoint(), done(0).unwrap()), Ok(()));
+        advance_all(&mut [&mut origin, &mut target]);
+        for _ in 0..2 {
+            assert_eq!((target.kept().count(), ended.lock().unwrap().len()), (1, 0));
+            discard_kept(&mut target);
+            advance_all(&mut [&mut origin, &mut target]);
+        }
+        assert_eq!(ended.lock().unwrap().len(), 1);
+    }
 }

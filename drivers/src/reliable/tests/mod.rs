@@ -8,6 +8,7 @@ mod engine;
 #[cfg(not(miri))]
 mod handshake;
 mod hostile;
+mod parts;
 mod random;
 mod recycling;
 mod seeds;

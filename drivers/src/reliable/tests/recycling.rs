@@ -4,7 +4,7 @@ use super::bench::Bench;
 use super::dice::Dice;
 use super::wire::Faults;
 use super::{elapse, now, seeds};
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, FABRIC};
 use crate::reliable::{Flags, Link, Seq};
 use std::vec::Vec;
 
@@ -228,4 +228,44 @@ fn r3_a_stranger_who_lies_keeps_no_place_from_others() {
         bench.order(0, to, 10);
     }
     bench.run(10 * SECOND);
+}
+
+#[test]
+fn r3_a_node_that_answers_an_old_call_and_has_packets_calls_itself_at_once() {
+    let mut bench = Bench::with_peers(2, 2, 4, Faults::NONE);
+    bench.wire.network().inject(1, 0, call(900).seal(1, 0, []).to_vec());
+    bench.order(0, 1, 3);
+    let start = now();
+    bench.run(SECOND);
+    assert!(now() - start < 10_000_000, "after a timeout");
+}
+
+#[test]
+fn d9_frames_of_no_node_and_of_the_network_that_are_no_notices_are_counted_and_dropped() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    let frames = [(FABRIC, std::vec![0; 64]), (FABRIC, Vec::new()), (2, call(1).seal(2, 0, []).to_vec())];
+    for (count, (source, frame)) in frames.into_iter().enumerate() {
+        bench.wire.network().inject(source, 0, frame);
+        (0..5).for_each(|_| _ = bench.round(|_| true));
+        assert_eq!(bench.nodes[0].link.faults().reliability.corrupt, count as u64 + 1);
+    }
+    assert_eq!(bench.nodes[0].link.peers.len(), 0);
+    bench.order(1, 0, 3);
+    bench.run(SECOND);
+}
+
+/// A call that the node which sends it remembers nothing of.
+fn call(number: u32) -> Link {
+    Link {
+        life: 0,
+        connection: 0,
+        own: number,
+        attempt: 0,
+        sequence: Seq::FIRST,
+        acknowledged: Seq::FIRST,
+        held: 0,
+        credit: 0,
+        length: 0,
+        flags: Flags::CONNECT,
+    }
 }
