@@ -358,3 +358,32 @@ impl<P: Port> Active<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::ClientId;
+
+    #[test]
+    fn f2_r1_who_is_to_be_asked_again_stays_so_when_others_answer() {
+        let target = |task| Endpoint::from_parts(ClientId(0), task, ContextOffset(0));
+        for answers in 0..4 {
+            for again in 0..16u32 {
+                let mut fence = FenceState::of_all(4);
+                (0..4).for_each(|task| fence.asked(Some(target(task))));
+                let is_again = |task: u32| again >> task & 1 == 1;
+                (0..4).filter(|&task| is_again(task)).for_each(|task| assert!(fence.ask_again(target(task))));
+                assert!(fence.answered(target(answers)) && !fence.answered(target(answers)));
+                assert!(!fence.ask_again(target(answers)));
+                let mut asked = 0;
+                while let Next::Again(at, target) = fence.next(target(0)) {
+                    asked |= 1 << target.task();
+                    fence.asked_again(at);
+                }
+                assert_eq!(asked, again & !(1 << answers), "{again:04b} without {answers}");
+                (0..4).filter(|&task| task != answers).for_each(|task| assert!(fence.answered(target(task))));
+                assert!(fence.all_answered(target(0)) && fence.again == 0);
+            }
+        }
+    }
+}

@@ -100,12 +100,29 @@ pub(super) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balance::recipe::Element;
     use proptest::prelude::*;
 
     #[test]
     fn l3_headers_keep_elements_aligned() {
         assert_eq!((size_of::<ChunkHeader>(), size_of::<LentChunk>()), (24, 16));
         assert!(CHUNK_BYTES.is_multiple_of(8));
+    }
+
+    #[test]
+    fn d9_l3_an_instruction_asks_for_what_its_recipe_has_and_no_less_than_its_chunk_does() {
+        let region = RegionId::read_from_bytes(&[0; size_of::<RegionId>()]).unwrap();
+        let (recipe, add) = (Recipe::sum(Element::I32), SubOperations::ADD);
+        let sane = Instruction { region, offset: 8, recipe, left: add, wanted: add, last: true, lent: false };
+        assert_eq!(Instruction::decode(sane.encode().as_bytes()), Some(sane));
+        for (left, wanted) in [
+            (add, SubOperations::empty()),
+            (add, add | SubOperations::SCALE),
+            (add | SubOperations::SCALE, add | SubOperations::SCALE),
+        ] {
+            let wrong = Instruction { left, wanted, ..sane };
+            assert_eq!(Instruction::decode(wrong.encode().as_bytes()), None, "{left:?} of {wanted:?}");
+        }
     }
 
     proptest! {

@@ -159,7 +159,9 @@ fn d8_a_new_operation_to_a_dead_node_is_refused_with_its_name() {
     let to = dying.endpoint();
     // The path is known from before.
     assert_eq!(origin.send_immediate(to, 0, &[], &[]), Ok(()));
+    assert_eq!((origin.dead_node(), origin.death_of(to)), (None, None));
     world.kill(1);
+    assert_eq!([to, other.endpoint()].map(|whom| origin.death_of(whom)), [Some(1), None]);
     assert_eq!(origin.send_immediate(to, 0, &[], &[]), Err(SendError::Dead(1)));
     let (error, payload) = origin.send(buffered(to, 10, |_| None, 0)).err().unwrap();
     assert_eq!(error, SendError::Dead(1));
@@ -335,9 +337,15 @@ fn r2_for_whom_a_context_waits_is_noted_and_nobody_wakes_to_look_after_them() {
         world.lock().awaited.clear();
         // Each sleep notes it once.
         assert!(!context.wait_for(10 * SECOND + SECOND / 2, |_| false));
-        std::mem::take(&mut world.lock().awaited)
+        let mut awaited = std::mem::take(&mut world.lock().awaited);
+        assert!(awaited.pop().is_none_or(|last| last.is_none()), "the wait is over");
+        awaited.into_iter().flatten().collect::<Vec<_>>()
     };
     assert_eq!(watched(&mut origin), [0; 0], "nobody is waited for");
+    // Somebody may say whom it waits for.
+    origin.watch(to);
+    let noted = world.lock().awaited.pop();
+    assert_eq!((noted, watched(&mut origin)), (Some(Some(1)), vec![]));
     world.stepped();
     let get = |origin: &mut Context<Port>| {
         let (layout, into_layout) = (Layout::Contiguous, Layout::Contiguous);
@@ -414,4 +422,27 @@ fn r2_a_node_whose_job_ended_is_no_dead_one_and_what_wants_something_of_it_ends(
     world.kill(0);
     assert_eq!(other.dead_node(), Some(2));
     let _ = other.advance();
+}
+
+#[test]
+fn d8_who_dies_before_it_is_asked_for_its_data_keeps_nobody_else_from_being_asked() {
+    for dead_first in [false, true] {
+        let Scene { world, mut origin, mut dying, mut other, got, .. } = scene();
+        world.lock().muted = Some(0);
+        let mut senders = [&mut dying, &mut other];
+        if !dead_first {
+            senders.reverse();
+        }
+        for sender in senders {
+            send(sender, message(origin.endpoint(), pattern(SWITCH, 0)));
+            advance_all(&mut [sender, &mut origin]);
+        }
+        world.kill(1);
+        advance_all(&mut [&mut origin]);
+        world.lock().muted = None;
+        advance_all(&mut [&mut origin, &mut other]);
+        let mut got = got.lock().unwrap().clone();
+        got.sort_unstable_by_key(|one| one.0);
+        assert_eq!(got, [(1, 0, SWITCH, DEAD), (2, SWITCH, SWITCH, Ok(()))]);
+    }
 }

@@ -5,6 +5,7 @@ use crate::scene::{
     Port, advance_all, always_later, clients, collector, context, deferred, ends, leak, message, send,
 };
 use pami::dispatch::LATER;
+use pami::fence::FENCED_AT_ONCE;
 use pami::memory::Footprint;
 use pami::packet::Kind;
 use pami::{
@@ -365,4 +366,24 @@ fn f4_a_send_after_fences_does_what_it_did_before_them() {
         clients[0].node().world.lock().seen.clone()
     };
     assert_eq!(trace(0), trace(10));
+}
+
+#[test]
+fn f5_a_fence_over_more_targets_than_are_asked_at_once_waits_for_the_last_of_them() {
+    let tasks = FENCED_AT_ONCE + 4;
+    let build = |client: ClientBuilder<_>| client.contexts(1).dispatch_later(LATER, always_later());
+    let mut clients = clients(tasks as u32, false, build);
+    let mut contexts: Vec<_> = clients.iter_mut().map(|client| context(client, 0)).collect();
+    let last = contexts[tasks - 1].endpoint();
+    send(&mut contexts[0], deferred(last, pattern(10, 0)));
+    let (ended, done) = ends();
+    assert_eq!(contexts[0].fence_tasks(0..tasks as u32, done(0).unwrap()), Ok(()));
+    // However long the others take.
+    advance_all(&mut [&mut contexts[0]]);
+    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
+    assert_eq!((contexts[tasks - 1].kept().count(), ended.lock().unwrap().len()), (1, 0));
+    let id = contexts[tasks - 1].kept().next().unwrap().id;
+    assert_eq!(contexts[tasks - 1].discard(id), Ok(()));
+    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
+    assert_eq!(ended.lock().unwrap().len(), 1);
 }

@@ -9,6 +9,7 @@ use pami::device::{Arrival, REQUESTS};
 use pami::dispatch::LATER;
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::packet::{Envelope, Kind};
+use pami::send::{HEADER_LIMIT, OPERATIONS};
 use pami::{
     Active, ClientBuilder, ClientError, Context, Endpoint, Layout, Message, OnPart, OnReceived, Part,
     Receive, Received, Send,
@@ -157,12 +158,12 @@ fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
 }
 
 #[test]
-fn d9_r1_a_forged_call_to_send_again_is_a_stray_and_sends_nothing() {
+fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() {
     let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
     let mut clients = clients(3, false, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (from, to, world) = (origin.endpoint(), target.endpoint(), clients[0].node().world);
-    let (_, done) = ends();
+    let (ended, done) = ends();
     send(&mut origin, Send { remote_done: done(0), ..deferred(to, pattern(10, 0)) });
     send(&mut origin, deferred(to, pattern(10, 1)));
     advance_all(&mut [&mut origin]);
@@ -173,20 +174,23 @@ fn d9_r1_a_forged_call_to_send_again_is_a_stray_and_sends_nothing() {
     assert_eq!(target.kept().count(), 1);
     let sent = world.lock().seen.len();
     let other = clients[2].endpoint(2, 0).unwrap();
-    for (by, message) in [(to, kept), (to, refused.wrapping_add(REQUESTS as u32)), (other, refused)] {
-        let envelope = Envelope {
-            kind: Kind::Retry,
-            dispatch: 0,
-            origin: by,
-            target: from,
-            message,
-            offset: 0,
-            total: 0,
-        };
-        world.forge(Packet::new(envelope, &[], &[]));
+    let set = (1u64 << (kept as usize % REQUESTS)).to_le_bytes();
+    let forged: [(_, _, _, &[u8]); 6] = [
+        (Kind::Retry, to, kept, &[]),
+        (Kind::Retry, to, refused.wrapping_add(REQUESTS as u32), &[]),
+        (Kind::Retry, other, refused, &[]),
+        // Nor is another's answer one, or one to a rendezvous that it is not.
+        (Kind::Ack, other, 0, &set),
+        (Kind::Admitted, other, 0, &set),
+        (Kind::Pulled, to, kept, &[]),
+    ];
+    for (count, (kind, by, message, data)) in forged.into_iter().enumerate() {
+        let envelope = Envelope { kind, dispatch: 0, origin: by, target: from, message, offset: 0, total: 0 };
+        world.forge(Packet::new(envelope, &[], data));
         advance_all(&mut [&mut origin]);
+        assert_eq!(origin.counters().strays, count as u64 + 1, "{kind:?}");
     }
-    assert_eq!((origin.counters().strays, world.lock().seen.len()), (3, sent));
+    assert_eq!((world.lock().seen.len(), ended.lock().unwrap().len()), (sent, 0));
 }
 
 #[test]
@@ -210,6 +214,17 @@ fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
         target.advance();
         assert_eq!(target.counters().strays, number as u64 + 1, "{kind:?}");
     }
+    // An endpoint that does has so many operations, and so much of a header.
+    let (strays, origin) = (target.counters().strays, a.endpoint(0, 0).unwrap());
+    for (kind, message, header) in
+        [(Kind::Fence, OPERATIONS as u32, 0), (Kind::Asked, REQUESTS as u32, HEADER_LIMIT + 1)]
+    {
+        let (dispatch, target) = (LATER, target.endpoint());
+        let envelope = Envelope { kind, dispatch, origin, target, message, offset: 0, total: 0 };
+        a.node().world.forge(Packet::new(envelope, &vec![0; header], &[]));
+    }
+    while target.advance() > 0 {}
+    assert_eq!(target.counters().strays, strays + 2);
     let id = target.kept().next().expect("one is kept").id;
     assert_eq!(target.discard(id), Ok(()));
     assert!(b.destroy_context(target).is_ok());

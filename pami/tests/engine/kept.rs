@@ -1,11 +1,14 @@
 //! Messages that nobody wants yet (SPEC P-6).
 
 use crate::machine::{MTU, buffer, pattern};
-use crate::scene::{LaterHandler, Port, advance_all, context, deferred, ends, leak, pair, send};
+use crate::scene::{
+    LaterHandler, Port, advance_all, always_later, context, deferred, ends, leak, pair, send,
+};
 use pami::dispatch::LATER;
 use pami::packet::Kind;
 use pami::{
-    Active, ClientError, Completion, Done, KeptId, Message, OnReceived, Receive, Received, Send, SendError,
+    Active, ClientBuilder, ClientError, Completion, Done, KeptId, Message, OnReceived, Receive, Received,
+    Send, SendError,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -243,4 +246,20 @@ fn f1_a_fence_waits_for_the_callback_of_a_message_that_another_callback_accepted
         }
         assert_eq!(*log.lock().unwrap(), ["first", "second", "fenced"]);
     }
+}
+
+#[test]
+fn p6_p3_a_message_as_long_as_a_place_is_kept_and_its_context_not_destroyed() {
+    let build = |client: ClientBuilder<_>| {
+        client.rendezvous_from(SWITCH).kept(1).dispatch_later(LATER, always_later())
+    };
+    let [mut a, mut b] = pair(true, build);
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    send(&mut origin, deferred(target.endpoint(), pattern(SWITCH, 0)));
+    advance_all(&mut [&mut origin, &mut target]);
+    let id = target.kept().next().expect("one is kept").id;
+    let (error, mut target) = b.destroy_context(target).err().expect("one is kept");
+    assert_eq!((error, target.discard(id)), (ClientError::ReceivesUnderWay, Ok(())));
+    advance_all(&mut [&mut origin, &mut target]);
+    assert!(b.destroy_context(target).is_ok());
 }

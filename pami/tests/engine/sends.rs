@@ -1,13 +1,15 @@
 //! Immediate and eager sends: content, order, back-pressure and completions.
 
-use crate::machine::{CONTEXTS, MTU, Packet, QUEUE, buffer, filled, pattern};
-use crate::scene::{Port, advance_all, clients, collector, context, leak, message, pair};
+use crate::machine::{CONTEXTS, MTU, Packet, QUEUE, buffer, filled, machine_of, pattern};
+use crate::scene::{Port, advance_all, always_later, clients, collector, context, leak, message, pair, send};
 use crate::shapes::{gathered, layouts, reach, scattered};
+use pami::dispatch::LATER;
 use pami::endpoint::ContextOffset;
 use pami::packet::{Envelope, Kind};
+use pami::send::HEADER_LIMIT;
 use pami::{
-    Active, Completion, Context, Done, Endpoint, Layout, Message, OnPart, OnReceived, Part, Payload,
-    Progress, Receive, Received, Send, SendError, Work, WorkSlot,
+    Active, ClientBuilder, Completion, Context, Done, Endpoint, Layout, Message, OnPart, OnReceived, Part,
+    Payload, Progress, Receive, Received, Send, SendError, Work, WorkSlot,
 };
 use proptest::prelude::*;
 use std::sync::Mutex;
@@ -221,12 +223,25 @@ fn p11_sends_go_on_when_the_receiver_does_and_stay_in_order() {
 
 #[test]
 fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
-    let [mut a, _b] = pair(false, |client| client);
-    let mut origin = context(&mut a, 0);
+    let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
+    let build = |client: ClientBuilder<_>| client.dispatch(0, whole).dispatch_later(LATER, always_later());
+    let [mut a, mut b] = pair(false, build);
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let to = a.endpoint(1, 0).unwrap();
     let long = vec![0; origin.immediate_limit() + 1];
     assert_eq!(origin.send_immediate(to, 0, &[], &long), Err(SendError::TooLong));
     assert_eq!(origin.send_immediate(to, 40, &[], &[]), Err(SendError::DispatchId));
+    let (error, _) = origin.send(Send { dispatch: 40, ..message(to, vec![0]) }).err().unwrap();
+    assert_eq!(error, SendError::DispatchId);
+    // What may be wanted later has to lie here as long.
+    let (header, one_more) = ([0; HEADER_LIMIT], [0; HEADER_LIMIT + 1]);
+    assert_eq!(origin.send_immediate(to, LATER, &header, &[0]), Err(SendError::TooLong));
+    for dispatch in [0, LATER] {
+        assert_eq!(origin.send_immediate(to, dispatch, &one_more, &[]), Err(SendError::TooLong));
+        assert_eq!(origin.send_immediate(to, dispatch, &header, &[]), Ok(()));
+    }
+    advance_all(&mut [&mut origin, &mut target]);
+    assert_eq!((target.kept().count(), target.counters().received), (1, 2));
     let foreign =
         pami::Endpoint::from_parts(pami::endpoint::ClientId(1), 1, pami::endpoint::ContextOffset(0));
     assert_eq!(origin.send_immediate(foreign, 0, &[], &[]), Err(SendError::ForeignClient));
@@ -384,4 +399,34 @@ fn r2_who_finds_no_room_for_long_tries_again_less_and_less_often() {
     assert!(tries < 400, "{tries} tries");
     // It was not overslept by more than the longest pause.
     assert!(context.now_ns() < 10_150_000_000, "{} ns", context.now_ns());
+}
+
+#[test]
+fn r1_p11_what_waits_for_room_on_one_path_keeps_nothing_from_another() {
+    let (log, handler) = collector();
+    let build = |node| ClientBuilder::new(node, "paths").contexts(1).dispatch(0, handler).create().unwrap();
+    let mut clients: Vec<_> = machine_of(3, 2).into_iter().map(build).collect();
+    let [mut origin, mut near, far] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
+    clients[0].node().world.stepped();
+    while origin.send_immediate(far.endpoint(), 0, &[], &[1]) == Ok(()) {}
+    send(&mut origin, message(far.endpoint(), pattern(10, 0)));
+    assert_eq!(origin.send_immediate(near.endpoint(), 0, &[], b"past it"), Ok(()));
+    near.advance();
+    assert_eq!(log.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn p10_memory_that_is_shared_is_gathered_from_where_the_range_begins() {
+    let layout = Layout::Strided { block: 5, stride: 9 };
+    for local in [false, true] {
+        let (log, handler) = collector();
+        let [mut a, mut b] = pair(local, |client| client.dispatch(0, handler));
+        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        let data = pattern(300, 4);
+        let payload = Payload::Shared(filled(&data).share(), 30..data.len());
+        let bytes = message(target.endpoint(), Vec::new());
+        assert!(origin.send(Send { payload, layout, ..bytes }).is_ok());
+        advance_all(&mut [&mut origin, &mut target]);
+        assert_eq!(log.lock().unwrap()[0].2, gathered(&layout, &data[30..]));
+    }
 }

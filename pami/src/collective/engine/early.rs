@@ -253,3 +253,111 @@ impl EarlyMessages {
 pub(super) fn may_come_late(word: Word) -> bool {
     matches!(word, wire::Word::Clear | wire::Word::Request)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{ClientId, ContextOffset};
+    use std::boxed::Box;
+
+    const KEY: Key = Key { geometry: 1, sequence: 2, part: 0 };
+
+    fn peer(task: u32) -> Endpoint {
+        Endpoint::from_parts(ClientId(0), task, ContextOffset(0))
+    }
+
+    /// Sixteen places for two peers: each may send four short messages, and is told of two at once.
+    fn messages() -> EarlyMessages {
+        let places = Box::leak(Box::new([const { None }; 16]));
+        EarlyMessages::new(places, Box::leak(Box::new([None; 4])), 2)
+    }
+
+    fn keep(early: &mut EarlyMessages, word: Word, tag: u32) -> bool {
+        early.keep(peer(1), word, Label { key: KEY, tag, digest: 5, notice: None }, 0, &[])
+    }
+
+    #[test]
+    fn r1_every_member_has_credit_for_the_places_that_are_sure_to_be_there() {
+        assert_eq!(
+            [(16, 2), (15, 2), (2, 2), (1, 2)].map(|(places, peers)| credit(places, peers)),
+            [4, 4, 1, 0]
+        );
+        let mut early = messages();
+        assert!(!early.is_strict() && EarlyMessages::new(&mut [], &mut [], 2).is_strict());
+        for _ in 0..4 {
+            assert!(early.has_credit(peer(1)));
+            early.use_credit(peer(1));
+        }
+        assert!(!early.has_credit(peer(1)) && early.has_credit(peer(0)));
+        early.regain(peer(1), 1);
+        assert!(early.has_credit(peer(1)));
+        early.use_credit(peer(1));
+        assert!(!early.has_credit(peer(1)));
+    }
+
+    #[test]
+    fn r1_credit_goes_back_when_it_is_worth_it_and_until_it_could_be_told() {
+        let mut early = messages();
+        early.took(peer(0));
+        early.took(peer(1));
+        assert!(!early.owes());
+        early.took(peer(1));
+        assert!(early.owes());
+        early.took(peer(0));
+        assert_eq!((early.give_back(|whom, _| whom == peer(0)), early.owes()), (1, true));
+        let mut told = std::vec::Vec::new();
+        for count in [1, 0] {
+            let heard = early.give_back(|whom, owed| {
+                told.push((whom, owed));
+                true
+            });
+            assert_eq!((heard, early.owes()), (count, false));
+        }
+        assert_eq!(told, [(peer(1), 2)]);
+    }
+
+    #[test]
+    fn r1_what_can_be_asked_again_leaves_the_places_that_are_due_to_short_messages() {
+        for word in [Word::Request, Word::Clear] {
+            let mut early = messages();
+            assert!((0..8).all(|tag| keep(&mut early, word, tag)));
+            // The same again needs no place.
+            assert!(keep(&mut early, word, 0) && early.iter().count() == 8);
+            assert!(!keep(&mut early, word, 8));
+            assert_eq!(early.has_forgotten(), word == Word::Clear);
+            // A request takes the place of a clear, which can be asked for.
+            assert_eq!(keep(&mut early, Word::Request, 9), word == Word::Clear);
+            assert_eq!((early.iter().count(), early.has_forgotten()), (8, word == Word::Clear));
+            assert!((0..8).all(|_| keep(&mut early, Word::Short, 0)) && !keep(&mut early, Word::Short, 0));
+        }
+    }
+
+    #[test]
+    fn r1_a_short_message_is_owed_however_it_goes_and_nothing_else_is() {
+        let from = (peer(1), 0);
+        let takes: [fn(&mut EarlyMessages) -> bool; 3] = [
+            |early| early.take(KEY, (peer(1), 0), false).is_some(),
+            |early| early.take_objection(KEY, 6).is_some(),
+            |early| {
+                let before = early.iter().count();
+                early.forget(|key| key == KEY);
+                early.iter().count() < before
+            },
+        ];
+        for take in takes {
+            for word in [Word::Short, Word::Request] {
+                let mut early = messages();
+                for _ in 0..2 {
+                    assert!(keep(&mut early, word, 0) && early.take(KEY, from, true).is_none());
+                    assert!(early.take_objection(KEY, 5).is_none());
+                    early.forget(|key| key != KEY);
+                    assert!(take(&mut early) && early.iter().count() == 0);
+                }
+                assert_eq!(early.owes(), word == Word::Short);
+            }
+        }
+        let mut early = messages();
+        assert!(keep(&mut early, Word::Clear, 0) && early.take(KEY, from, false).is_none());
+        assert!(early.take(KEY, from, true).is_some() && !early.owes());
+    }
+}

@@ -181,9 +181,12 @@ fn l4_rules_say_who_does_how_many_chunks_of_which_messages() {
         Rule { element: None, from_bytes: 4096, origin: SubOperations::all(), chunks: 250 },
     ]);
     // Chunks of 488 bytes: as much as a packet has room for.
-    for (element, bytes, placed) in
-        [(Element::I32, 64, 64), (Element::I64, 4088, 0), (Element::F32, 40 * 488, 10 * 488)]
-    {
+    for (element, bytes, placed) in [
+        (Element::I32, 64, 64),
+        (Element::I64, 4088, 0),
+        (Element::I64, 4096, 2 * 488),
+        (Element::F32, 40 * 488, 10 * 488),
+    ] {
         let mut pair = pair(true);
         let region = pair.region(&vec![0; bytes]);
         let message = filled(&vec![0; bytes]).share();
@@ -194,4 +197,21 @@ fn l4_rules_say_who_does_how_many_chunks_of_which_messages() {
         assert_eq!(pair.origin.counters().placed_bytes, placed, "{element:?}");
         assert_eq!(pair.target.counters().processed_bytes, bytes as u64 - placed);
     }
+}
+
+#[test]
+fn l2_a_target_needs_nothing_that_the_origin_does_to_every_chunk() {
+    let recipe = Recipe::accumulate(Factor::I32(3)).converted(Foreign::Message);
+    let rules: &[Rule] =
+        leak([Rule { element: None, from_bytes: 0, origin: SubOperations::SWAP, chunks: 1000 }]);
+    let mut pair =
+        pair_with(false, |client| client.sub_operations(SubOperations::ADD | SubOperations::SCALE));
+    let region = pair.region(&[0; 40]);
+    let message = filled(&2i32.to_be_bytes().repeat(10)).share();
+    let (ends, end) = ends();
+    let process = process(pair.target.endpoint(), &region, &message, recipe, Split::Rules(rules));
+    assert_eq!(pair.origin.process(Process { remote_done: end(0), ..process }), Ok(()));
+    pair.advance();
+    assert_eq!(*ends.lock().unwrap(), [(0, None, Ok(()))]);
+    assert_eq!(bytes_of(region.memory()), 6i32.to_ne_bytes().repeat(10));
 }

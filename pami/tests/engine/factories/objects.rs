@@ -255,3 +255,39 @@ fn d8_objects_that_wait_for_a_place_hear_of_a_death() {
     assert_eq!(*ended, (0..=80).map(|cookie| (cookie, None, dead)).collect::<Vec<_>>());
     assert!(a.destroy_context(origin).is_ok());
 }
+
+#[test]
+fn m3_objects_that_wait_for_a_place_do_what_takes_no_packet_when_they_get_one() {
+    for local in [false, true] {
+        let [mut a, mut b] = factories(local, |client| client);
+        let protocol = a.protocol("all").unwrap();
+        let puts = a.register(&protocol, PutFunction::default()).unwrap();
+        let gets = a.register(&protocol, GetFunction::default()).unwrap();
+        let fetch = a.register(&protocol, FetchFunction::default()).unwrap();
+        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        let (to, region) =
+            (target.endpoint(), target.register(filled(&[0; 64]), Rights::all()).ok().unwrap());
+        let ((ends, done), (fetched, on_fetched)) = (ends(), fetches());
+        for _ in 0..OPERATIONS {
+            assert_eq!(origin.fence(to, done(0).unwrap()), Ok(()));
+        }
+        let (into, handle) = (buffer(8).share(), region.handle());
+        let active: &mut Active<Port> = &mut origin;
+        let put = Put { remote_done: done(1), ..put(to, handle, &7u64.to_ne_bytes()) };
+        assert!(puts.execute_in(own(), active, put).is_ok());
+        let rmw = Rmw { width: Width::Eight, update: Update::Add(5) };
+        let update = Fetch { target: to, region: handle, offset: 0, rmw, done: on_fetched(2) };
+        assert_eq!(fetch.execute_in(own(), active, update), Ok(()));
+        let read = Get { done: done(3), ..get(to, handle, 0, &into) };
+        assert_eq!(gets.execute_in(own(), active, Get { len: 0, ..read }), Ok(()));
+        let read = Get { done: done(4), ..get(to, handle, 0, &into) };
+        assert_eq!(gets.execute_in(own(), active, read), Ok(()));
+        advance_all(&mut [&mut origin, &mut target]);
+        let mut ended: Vec<_> = ends.lock().unwrap().iter().map(|end| end.0).filter(|&end| end > 0).collect();
+        ended.sort_unstable();
+        assert_eq!((ended, fetched.lock().unwrap().len()), (vec![1, 3, 4], 1));
+        let mut word = [0; 8];
+        into.read(0, &mut word).unwrap();
+        assert_eq!(u64::from_ne_bytes(word), 12, "in the order in which they were started");
+    }
+}

@@ -299,7 +299,7 @@ impl Port for TestPort {
     }
 
     fn note_awaited(&mut self, node: Option<u32>) {
-        self.world.lock().awaited.extend(node);
+        self.world.lock().awaited.push(node);
     }
 
     fn node_of(&self, task: u32) -> Option<u32> {

@@ -68,8 +68,8 @@ pub struct State {
     pub drives: usize,
     /// The time, which only passes while somebody sleeps.
     pub now: u64,
-    /// Nodes that contexts had looked after, in that order.
-    pub awaited: Vec<u32>,
+    /// Nodes that contexts had looked after, in that order; none when a wait was over.
+    pub awaited: Vec<Option<u32>>,
     /// A node whose injected packets arrive, and which dies, between a look at a FIFO that finds it empty and the next.
     pub last_words: Option<u32>,
     /// The collective network, if the nodes are on it.
