@@ -16,7 +16,7 @@ use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, claims, docs, doctor, helper, jobs, table};
+use crate::{bench, claims, docs, doctor, firmware, helper, jobs, table};
 use kernel::usage::Usage;
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
@@ -38,6 +38,9 @@ enum Verb {
     Jobs,
     /// Run all checks and tests, the stages that FILTER names, or the tests whose name contains it
     Test(Test),
+    /// Install and build what the tests boot: the emulators, and all jobs in one image for each architecture
+    #[command(hide = true)]
+    Images,
     /// Measure what things cost
     #[command(subcommand)]
     Bench(Bench),
@@ -218,6 +221,7 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
             };
             suite::run(test.filter.as_deref(), scope, test.long, voice).map(code)
         }
+        Verb::Images => firmware::build_all(voice).map(|()| 0),
         Verb::Bench(Bench::Instructions { arch, update }) => {
             bench::instructions(arch, update, voice).map(code)
         }

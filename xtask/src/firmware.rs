@@ -61,8 +61,9 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Builds all jobs for all architectures, side by side: the images that [`ONE_IMAGE`] asks for.
+/// Builds all jobs for all architectures, side by side: the images that [`ONE_IMAGE`] asks for; installs what boots them.
 pub fn build_all(voice: &Voice) -> Result<()> {
+    Arch::ALL.into_iter().try_for_each(|arch| setup::emulator(arch, voice).map(drop))?;
     let images = compile(&Arch::ALL, &[EVERY, instructions::JOB], "all jobs", voice)?;
     if images.len() < 2 * Arch::ALL.len() {
         bail!("building all jobs gave {} images", images.len());
