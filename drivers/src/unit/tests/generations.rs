@@ -2,6 +2,7 @@
 
 use super::*;
 use pami::device::Full;
+use pami::endpoint::CLIENTS;
 
 /// What `origin` says to task 1, as client `client`.
 fn word(client: ClientId, message: u32) -> Envelope {
@@ -131,4 +132,19 @@ fn p1_p9_clients_of_one_node_hear_their_own_only_and_late_lines_hold_nobody_up()
     say(third, 9).unwrap();
     b.look();
     assert_eq!(hear(&mut b), Some((third, third, 9)));
+}
+
+#[test]
+fn p1_n4_every_context_of_every_task_and_client_of_a_node_has_a_port_of_its_own() {
+    let (net, tasks) = (Net::new(1), 3);
+    let unit = units::<60>(&net, 1, tasks, None)[0];
+    let mut numbers = Vec::new();
+    for client in 0..CLIENTS as u8 {
+        for (task, context) in (0..tasks).flat_map(|task| [(task, 0), (task, 1)]) {
+            numbers.push(unit.port_number(ClientId::new(client, 0), task, context).unwrap());
+        }
+    }
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(0..numbers.len() as u16), "{numbers:?}");
+    assert_eq!([(tasks, 0), (0, 2)].map(|(task, of)| unit.port_number(ClientId(0), task, of)), [None; 2]);
 }
