@@ -101,6 +101,8 @@ pub(super) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usiz
 mod tests {
     use super::*;
     use crate::balance::recipe::Element;
+    use crate::endpoint::{ClientId, ContextOffset, Endpoint};
+    use crate::packet::Kind;
     use proptest::prelude::*;
 
     #[test]
@@ -122,6 +124,31 @@ mod tests {
         ] {
             let wrong = Instruction { left, wanted, ..sane };
             assert_eq!(Instruction::decode(wrong.encode().as_bytes()), None, "{left:?} of {wanted:?}");
+        }
+    }
+
+    #[test]
+    fn d9_l3_a_chunk_is_whole_elements_inside_its_message() {
+        let region = RegionId::read_from_bytes(&[0; size_of::<RegionId>()]).unwrap();
+        let (recipe, left) = (Recipe::sum(Element::I32), SubOperations::ADD);
+        let instruction =
+            Instruction { region, offset: 0, recipe, left, wanted: left, last: true, lent: false };
+        let origin = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
+        let is_piece = |offset, len| {
+            let envelope = Envelope {
+                kind: Kind::Chunk,
+                dispatch: 0,
+                origin,
+                target: origin,
+                message: 0,
+                offset,
+                total: 40,
+            };
+            super::is_piece(&envelope, &instruction, len)
+        };
+        assert!(is_piece(0, 40) && is_piece(36, 4));
+        for (offset, len) in [(0, 0), (2, 4), (4, 6), (36, 8), (40, 4), (u32::MAX - 3, 4)] {
+            assert!(!is_piece(offset, len), "{len} bytes from {offset} on");
         }
     }
 

@@ -1,7 +1,9 @@
 //! Immediate and eager sends: content, order, back-pressure and completions.
 
 use crate::machine::{CONTEXTS, MTU, Packet, QUEUE, buffer, filled, machine_of, pattern};
-use crate::scene::{Port, advance_all, always_later, clients, collector, context, leak, message, pair, send};
+use crate::scene::{
+    Port, advance_all, always_later, clients, collector, context, ends, leak, message, pair, send,
+};
 use crate::shapes::{gathered, layouts, reach, scattered};
 use pami::dispatch::LATER;
 use pami::endpoint::ContextOffset;
@@ -428,5 +430,20 @@ fn p10_memory_that_is_shared_is_gathered_from_where_the_range_begins() {
         assert!(origin.send(Send { payload, layout, ..bytes }).is_ok());
         advance_all(&mut [&mut origin, &mut target]);
         assert_eq!(log.lock().unwrap()[0].2, gathered(&layout, &data[30..]));
+    }
+}
+
+#[test]
+fn p5_a_message_that_nobody_handles_is_counted_and_acknowledged() {
+    for len in [0, 10, 3 * MTU] {
+        let [mut a, mut b] = pair(false, |client| client);
+        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        let (ended, done) = ends();
+        let bytes = message(target.endpoint(), pattern(len, 0));
+        send(&mut origin, Send { remote_done: done(0), ..bytes });
+        advance_all(&mut [&mut origin, &mut target]);
+        assert_eq!((target.counters().unknown_dispatch, target.counters().strays), (1, 0));
+        assert_eq!(ended.lock().unwrap().len(), 1);
+        assert!(b.destroy_context(target).is_ok());
     }
 }
