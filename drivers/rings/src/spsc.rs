@@ -69,7 +69,7 @@ impl<T: Send> Ring<T> {
         self.ends.compare_exchange(0, 2, Ordering::Acquire, Ordering::Relaxed).ok()?;
         let (tail, head) = (self.tail(), self.head());
         let limit = head.wrapping_add(self.capacity());
-        Some((Producer { ring: self, tail, limit }, Consumer { ring: self, head, tail }))
+        Some((Producer { ring: self, tail, limit, kept: 0 }, Consumer { ring: self, head, tail }))
     }
 
     /// Most elements the ring holds.
@@ -112,21 +112,25 @@ pub struct Producer<T: Send + 'static> {
     tail: usize,
     /// The tail at which the ring was full when last looked at: never ahead of the real one.
     limit: usize,
+    /// Entries that are kept back.
+    kept: usize,
 }
 
 /// The entry at the tail of a ring that is not full.
 pub struct Vacant<'a, T: Send + 'static>(&'a mut Producer<T>);
 
 impl<T: Send> Vacant<'_, T> {
-    /// Appends `element`.
+    /// Appends `element`. Returns the number of elements pushed since the start, modulo 2^64.
     #[inline]
-    pub fn fill(self, element: T) {
+    pub fn fill(self, element: T) -> usize {
         let Producer { ring, tail, .. } = self.0;
         // SAFETY: the entry at the tail of a ring that is not full is the producer's, which is borrowed mutably since it
         // was seen not to be.
         ring.entry(*tail).with_mut(|entry| unsafe { (*entry).write(element) });
-        *tail = tail.wrapping_add(1);
-        ring.tail.0.store(*tail, Ordering::Release);
+        let pushed = tail.wrapping_add(1);
+        *tail = pushed;
+        ring.tail.0.store(pushed, Ordering::Release);
+        pushed
     }
 }
 
@@ -161,6 +165,18 @@ impl<T: Send> Producer<T> {
         if self.is_full() { None } else { Some(Vacant(self)) }
     }
 
+    /// Keeps `entries` of the ring back: it is full without them, but for [`vacant_of_all`](Self::vacant_of_all).
+    pub fn keep_back(&mut self, entries: usize) {
+        self.kept = entries.min(self.ring.capacity());
+        self.has_more_room();
+    }
+
+    /// As [`vacant`](Self::vacant), among all entries, those that are kept back too.
+    #[inline]
+    pub fn vacant_of_all(&mut self) -> Option<Vacant<'_, T>> {
+        if self.tail == self.limit && !self.takes_from_kept() { None } else { Some(Vacant(self)) }
+    }
+
     /// Whether a push would fail now.
     #[inline]
     pub fn is_full(&mut self) -> bool {
@@ -171,7 +187,18 @@ impl<T: Send> Producer<T> {
     #[cold]
     #[inline(never)]
     fn has_more_room(&mut self) -> bool {
-        self.limit = self.ring.head().wrapping_add(self.ring.capacity());
+        let used = self.tail.wrapping_sub(self.ring.head());
+        self.limit = self.tail.wrapping_add((self.ring.capacity() - self.kept).saturating_sub(used));
+        self.tail != self.limit
+    }
+
+    /// The same, and lets one more push in where only entries that are kept back are free.
+    #[cold]
+    #[inline(never)]
+    fn takes_from_kept(&mut self) -> bool {
+        if !self.has_more_room() && self.tail.wrapping_sub(self.ring.head()) < self.ring.capacity() {
+            self.limit = self.tail.wrapping_add(1);
+        }
         self.tail != self.limit
     }
 
@@ -205,6 +232,19 @@ impl<T: Send> Consumer<T> {
         self.ring.entry(self.head).with_mut(|entry| Some(unsafe { (*entry).assume_init_mut() }))
     }
 
+    /// The element `at` places behind the oldest; it stays in the ring.
+    pub fn get(&mut self, at: usize) -> Option<&T> {
+        if self.tail.wrapping_sub(self.head) <= at {
+            self.tail = self.ring.tail();
+        }
+        if self.tail.wrapping_sub(self.head) <= at {
+            return None;
+        }
+        let index = self.head.wrapping_add(at);
+        // SAFETY: as in `peek`: this entry too lies before the tail.
+        self.ring.entry(index).with(|entry| Some(unsafe { (*entry).assume_init_ref() }))
+    }
+
     /// Takes the oldest element.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
@@ -217,6 +257,11 @@ impl<T: Send> Consumer<T> {
         self.head = self.head.wrapping_add(1);
         self.ring.head.0.store(self.head, Ordering::Release);
         Some(element)
+    }
+
+    /// Elements popped since the start, modulo 2^64.
+    pub fn popped(&self) -> usize {
+        self.head
     }
 
     /// Whether a pop would find nothing now.

@@ -4,6 +4,9 @@
 //! for the oldest request to the node that it comes from, or for none. It is checked against that one alone: whose it
 //! is, how it is numbered, of what kind it is, where its data goes and how much there is. What does not fit is not
 //! placed.
+//!
+//! A node that does not answer is asked [`WINDOW`] times and no more; what else is for it is [parked](super::parked),
+//! and keeps nothing back that is for others (SPEC R-1).
 
 use super::statistics::Counters;
 use alloc::boxed::Box;

@@ -63,11 +63,6 @@ impl Dead {
         Some(self.first.load(Ordering::Relaxed)).filter(|&node| node != NONE)
     }
 
-    /// What counts those that are gone.
-    pub(crate) fn counter(&self) -> &AtomicU32 {
-        &self.count
-    }
-
     #[inline]
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)

@@ -63,12 +63,9 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     ) -> Result<(), Full> {
         match *route {
             NodeRoute::Torus(node, ref front, deaths) => {
-                if self.deaths.load(Ordering::Relaxed) != deaths {
-                    return Err(Full);
-                }
                 // A FIFO that is shared has a lock to be taken first: the longer way does.
                 let own = self.injector.as_mut().ok_or(Full)?;
-                own.push_whole(node, front, dispatch, header, data)?;
+                own.push_whole((node, deaths), front, dispatch, header, data)?;
                 self.injected();
                 Ok(())
             }

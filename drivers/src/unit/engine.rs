@@ -136,7 +136,7 @@ impl<A: Adapter> Engine<A> {
         self.adapter.settle();
         self.free == IN_FLIGHT
             && self.target.owed.is_empty()
-            && self.lanes.iter_mut().all(|lane| lane.descriptors.is_empty())
+            && self.lanes.iter_mut().all(|lane| lane.descriptors.is_empty() && lane.parked.is_empty())
             && now >= self.adapter.linger_until()
     }
 

@@ -1,7 +1,8 @@
 //! A port's FIFOs and what else others reach of it.
 
 use super::descriptor::{Body, Descriptor, INLINE_BYTES};
-use super::slots::{CopySlots, Slot};
+use super::parked::{Closed, Parked};
+use super::slots::{CopySlots, Slot, Stock};
 use crate::adapter::RxBuffer;
 use crate::state::FifoRecord;
 use alloc::boxed::Box;
@@ -21,6 +22,8 @@ use zerocopy::FromBytes;
 
 /// Descriptors of an injection FIFO.
 pub const INJECTION_ENTRIES: usize = 64;
+/// Those of them of which a node gets one at a time, when the others are in use.
+pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
 /// Packets of a port that may lie in copy slots at once.
 pub const COPY_SLOTS: usize = 16;
 
@@ -67,11 +70,14 @@ impl device::Arrival for Arrived {
     }
 }
 
-/// The end of an injection FIFO that packets are put into.
+/// The end of an injection FIFO that packets are put into. Most of it is for whoever comes; of the last
+/// [`KEPT_ENTRIES`] a node gets one, so that what a node does not take keeps nothing of others out (SPEC R-1).
 pub(crate) struct Injector {
     descriptors: Producer<Descriptor>,
-    free: Consumer<Slot>,
-    slots: CopySlots,
+    /// Whom the last entries are for, by number of the packet.
+    beyond: Box<[u32; INJECTION_ENTRIES]>,
+    closed: &'static Closed,
+    copies: Copies,
     record: &'static FifoRecord,
 }
 
@@ -85,6 +91,9 @@ pub(crate) struct Reception {
 /// The engine's ends.
 pub(crate) struct Lane {
     pub(crate) descriptors: Consumer<Descriptor>,
+    /// Number of the first packet of the FIFO that may be for another node than the first.
+    alike: usize,
+    pub(crate) parked: Parked,
     pub(crate) freed: Producer<Slot>,
     pub(crate) arrived: Producer<Arrived>,
     pub(crate) returned: Consumer<RxBuffer>,
@@ -94,6 +103,31 @@ pub(crate) struct Lane {
     pub(crate) record: &'static FifoRecord,
 }
 
+impl Lane {
+    /// Parks the first packet of the FIFO, which is for `node`, if something for others is behind it or parked. Returns
+    /// whether it was.
+    #[cold]
+    pub(crate) fn park(&mut self, node: u32) -> bool {
+        let parks = self.parked.has_room(node) && (!self.parked.is_empty() || self.holds_for_others(node));
+        if parks {
+            self.parked.park(node, &mut self.descriptors);
+        }
+        parks
+    }
+
+    /// Whether the FIFO, whose first packet is for `node`, holds some for other nodes.
+    fn holds_for_others(&mut self, node: u32) -> bool {
+        let first = self.descriptors.popped();
+        let alike = self.alike.wrapping_sub(first);
+        let mut alike = if alike <= INJECTION_ENTRIES { alike } else { 0 };
+        while self.descriptors.get(alike).is_some_and(|packet| packet.body.node() == node) {
+            alike += 1;
+        }
+        self.alike = first.wrapping_add(alike);
+        self.descriptors.get(alike).is_some()
+    }
+}
+
 /// Both ends of a port's FIFOs; reception FIFOs hold `buffers` packets. Allocates.
 pub(crate) fn fifos(
     slots: CopySlots,
@@ -101,20 +135,25 @@ pub(crate) fn fifos(
     buffers: usize,
     record: &'static FifoRecord,
 ) -> (Injector, Reception, Lane) {
-    let (descriptors, taken) = ring(INJECTION_ENTRIES);
-    let (mut freed, free) = ring(COPY_SLOTS);
+    let (mut descriptors, taken) = ring(INJECTION_ENTRIES);
+    descriptors.keep_back(KEPT_ENTRIES);
+    let (mut freed, unused) = ring(COPY_SLOTS);
     let (delivered, arrived) = ring(buffers);
     let (returned, recycled) = ring(buffers);
     let (completed, ended) = ring(REQUESTS);
+    let (parked, closed) = Parked::new();
     for slot in own.take(COPY_SLOTS) {
         // There is room: the ring is as long as there are slots.
         let _ = freed.push(slot);
     }
+    let copies = Copies { freed: unused, stock: Stock::new(), slots };
     (
-        Injector { descriptors, free, slots, record },
+        Injector { descriptors, beyond: Box::new([0; INJECTION_ENTRIES]), closed, copies, record },
         Reception { arrived, returned, completed: ended },
         Lane {
             descriptors: taken,
+            alike: 0,
+            parked,
             freed,
             arrived: delivered,
             returned: recycled,
@@ -135,36 +174,36 @@ fn ring<T: Send>(entries: usize) -> (Producer<T>, Consumer<T>) {
 
 impl Injector {
     /// Queues a message of one packet for `node`, if it fits in a descriptor. A longer one is refused as if there were no
-    /// room.
+    /// room; so is any while packets are parked, or if not `gone` nodes are gone.
     #[inline(always)]
     pub(crate) fn push_whole(
         &mut self,
-        node: u32,
+        (node, gone): (u32, u32),
         front: &Front,
         dispatch: u8,
         header: &[u8],
         data: &[u8],
     ) -> Result<(), Full> {
         let end = header.len() + data.len();
-        if end > INLINE_BYTES {
+        if end > INLINE_BYTES || !self.closed.is_open(gone) {
             return Err(Full);
         }
         let vacant = self.descriptors.vacant().ok_or(Full)?;
         let mut bytes = [0; INLINE_BYTES];
         bytes[..header.len()].copy_from_slice(header);
         bytes[header.len()..end].copy_from_slice(data);
-        vacant.fill(Descriptor {
+        let injected = vacant.fill(Descriptor {
             header: front.header(dispatch, header.len() as u16, data.len() as u16),
             body: Body::Inline { node, len: end as u8, bytes },
         });
-        self.count();
+        self.count(injected);
         Ok(())
     }
 
     /// Lets the host know how many packets were put in.
     #[inline]
-    fn count(&self) {
-        self.record.injected.store(self.descriptors.pushed() as u32, Ordering::Relaxed);
+    fn count(&self, injected: usize) {
+        self.record.injected.store(injected as u32, Ordering::Relaxed);
     }
 
     /// Queues a packet for `node`, copying `header` and `data`.
@@ -189,7 +228,7 @@ impl Injector {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
-        if self.descriptors.is_full() {
+        if !self.admits(node) {
             return Err(Full);
         }
         let end = header.len() + len;
@@ -199,9 +238,10 @@ impl Injector {
             fill(&mut bytes[header.len()..end]);
             Body::Inline { node, len: end as u8, bytes }
         } else {
-            Body::Copied { node, slot: self.fill(header, len, fill)? }
+            Body::Copied { node, slot: self.copies.fill(node, header, len, fill)? }
         };
-        self.push(Header::new(envelope, header.len() as u16, len as u16), body)
+        let header = Header::new(envelope, header.len() as u16, len as u16);
+        self.push(Descriptor { header, body })
     }
 
     /// Queues a request for bytes of a region of `node`, to be placed at `into.1`; without memory for them they keep
@@ -215,7 +255,7 @@ impl Injector {
         into: Option<(&Shared, u32)>,
         last: bool,
     ) -> Result<(), Full> {
-        if self.descriptors.is_full() {
+        if !self.admits(node) {
             return Err(Full);
         }
         let at = into.map_or(envelope.offset, |(_, at)| at);
@@ -225,7 +265,7 @@ impl Injector {
             size_of::<RegionId>() as u16,
             size_of::<u32>() as u16,
         );
-        self.push(header, Body::Get { node, region, into, at, last })
+        self.push(Descriptor { header, body: Body::Get { node, region, into, at, last } })
     }
 
     /// Queues a packet for `node` whose data stays where it is.
@@ -240,33 +280,83 @@ impl Injector {
         if header.len() + data.len() <= INLINE_BYTES {
             return self.push_copy(node, envelope, header, data.as_slice());
         }
-        if self.descriptors.is_full() {
+        if !self.admits(node) {
             return Err(Full);
         }
-        let slot = if header.is_empty() { None } else { Some(self.fill(header, 0, |_| ())?) };
-        let wire = Header::new(envelope, header.len() as u16, data.len() as u16);
-        self.push(wire, Body::Lent { node, header: slot, data: data.clone() })
+        let slot = if header.is_empty() { None } else { Some(self.copies.fill(node, header, 0, |_| ())?) };
+        let header = Header::new(envelope, header.len() as u16, data.len() as u16);
+        self.push(Descriptor { header, body: Body::Lent { node, header: slot, data: data.clone() } })
     }
 
-    /// A copy slot that begins with `header` and `len` bytes that `fill` writes. More than a slot holds is refused;
-    /// nobody asks for it.
-    fn fill(&mut self, header: &[u8], len: usize, fill: impl FnOnce(&mut [u8])) -> Result<Slot, Full> {
+    /// Whether there is a place for a packet to `node`.
+    #[inline]
+    fn admits(&mut self, node: u32) -> bool {
+        if self.closed.has_some() && !self.closed.allows(node, self.descriptors.ring().len()) {
+            return false;
+        }
+        !self.descriptors.is_full() || self.admits_beyond(node)
+    }
+
+    /// Whether there is one among the last.
+    #[cold]
+    #[inline(never)]
+    fn admits_beyond(&mut self, node: u32) -> bool {
+        let (next, queued) = (self.descriptors.pushed(), self.descriptors.ring().len());
+        let place = |number: usize| number % INJECTION_ENTRIES;
+        let kept = queued.saturating_sub(INJECTION_ENTRIES - KEPT_ENTRIES);
+        let mut taken = (1..=kept).map(|back| next.wrapping_sub(back));
+        let admits = queued < INJECTION_ENTRIES && !taken.any(|number| self.beyond[place(number)] == node);
+        if admits {
+            self.beyond[place(next)] = node;
+        }
+        admits
+    }
+
+    /// Whether a packet for some node would be refused now.
+    pub(crate) fn refuses_some(&mut self) -> bool {
+        self.closed.has_some() || self.descriptors.is_full()
+    }
+
+    /// Queues a packet that was admitted.
+    #[inline(always)]
+    fn push(&mut self, descriptor: Descriptor) -> Result<(), Full> {
+        let injected = self.descriptors.vacant_of_all().ok_or(Full)?.fill(descriptor);
+        self.count(injected);
+        Ok(())
+    }
+}
+
+/// The copy slots of an injection FIFO, and where they come back.
+struct Copies {
+    freed: Consumer<Slot>,
+    stock: Stock<COPY_SLOTS>,
+    slots: CopySlots,
+}
+
+impl Copies {
+    /// A copy slot for `node` that begins with `header` and `len` bytes that `fill` writes. More than a slot holds is
+    /// refused; nobody asks for it.
+    fn fill(
+        &mut self,
+        node: u32,
+        header: &[u8],
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Slot, Full> {
         let end = header.len() + len;
         if end > self.slots.bytes_len() {
             return Err(Full);
         }
-        let mut slot = self.free.pop().ok_or(Full)?;
+        if self.stock.is_low() {
+            while let Some(slot) = self.freed.pop() {
+                self.stock.give_back(slot);
+            }
+        }
+        let mut slot = self.stock.take(node).ok_or(Full)?;
         let bytes = self.slots.bytes_mut(&mut slot);
         bytes[..header.len()].copy_from_slice(header);
         fill(&mut bytes[header.len()..end]);
         Ok(slot)
-    }
-
-    #[inline]
-    fn push(&mut self, header: Header, body: Body) -> Result<(), Full> {
-        self.descriptors.push(Descriptor { header, body }).map_err(|_| Full)?;
-        self.count();
-        Ok(())
     }
 }
 

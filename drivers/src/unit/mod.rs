@@ -29,6 +29,7 @@ mod descriptor;
 mod device;
 mod engine;
 mod fifo;
+mod parked;
 mod platform;
 mod port;
 mod receiving;
@@ -189,8 +190,11 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// About how many bytes of heap a node needs for its message unit and its torus adapter.
     pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
         let ports = CLIENTS * tasks_per_node * contexts;
-        let fifos =
-            (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64 + COPY_SLOTS * (mtu + 64) + 4096 + 32 * REQUESTS;
+        let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64
+            + parked::HEAP_BYTES
+            + COPY_SLOTS * (mtu + 64)
+            + 4096
+            + 32 * REQUESTS;
         let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
         let one_sided = regions::HEAP_BYTES
             + ANSWER_SLOTS * (mtu + 64)

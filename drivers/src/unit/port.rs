@@ -10,7 +10,7 @@ use crate::adapter::{Adapter, RxBuffer};
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
 use crate::tree::TreeUnit;
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
@@ -37,8 +37,6 @@ pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
     doorbell: Doorbell,
     /// Whether an agent runs the engine.
     agent: bool,
-    /// Counts the nodes that were declared dead.
-    pub(super) deaths: &'static AtomicU32,
     /// The injection FIFO, if it is exclusive.
     pub(super) injector: Option<Injector>,
     /// `None` without an adapter, and once the port is closed.
@@ -151,7 +149,6 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             injection_bell: unit.doorbells.of(injection),
             doorbell: unit.doorbells.of(number),
             agent: unit.agent.is_some(),
-            deaths: unit.dead.counter(),
             injector,
             reception: station.reception.lock().take(),
             shm,
@@ -182,7 +179,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     ) -> Result<(), Full> {
         let pushed = match &mut self.injector {
             Some(own) => push(own),
-            None => self.inject_shared(push),
+            None => self.with_shared(push).unwrap_or(Err(Full)),
         };
         match pushed {
             Ok(()) => self.injected(),
@@ -197,16 +194,28 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     pub(super) fn injected(&mut self) {
         self.ring(self.injection_bell);
         if self.starved {
+            self.note_some_room();
+        }
+    }
+
+    /// There was room for a packet; others may wait on, as their nodes take none.
+    #[cold]
+    #[inline(never)]
+    fn note_some_room(&mut self) {
+        let refuses_some = match &mut self.injector {
+            Some(own) => own.refuses_some(),
+            None => self.with_shared(Injector::refuses_some) == Some(true),
+        };
+        if !refuses_some {
             self.note_starved(false);
         }
     }
 
-    /// With the lock.
+    /// Does `what` with the injection FIFO that is shared, under its lock.
     #[cold]
     #[inline(never)]
-    fn inject_shared(&self, push: impl FnOnce(&mut Injector) -> Result<(), Full>) -> Result<(), Full> {
-        let station = self.unit.stations.get(usize::from(self.injection)).ok_or(Full)?;
-        station.injection.lock().injector.as_mut().map_or(Err(Full), push)
+    fn with_shared<R>(&self, what: impl FnOnce(&mut Injector) -> R) -> Option<R> {
+        self.unit.stations.get(usize::from(self.injection))?.injection.lock().injector.as_mut().map(what)
     }
 
     /// Lets the engine know of new descriptors or returned buffers.

@@ -150,6 +150,7 @@ impl<A: Adapter> Engine<A> {
         if node != unit.node {
             self.bury(node);
             unit.note_gone(node, gone);
+            self.lanes.iter().for_each(|lane| lane.parked.note_gone(unit.deaths()));
         }
     }
 

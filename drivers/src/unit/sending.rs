@@ -90,7 +90,8 @@ impl<A: Adapter> Engine<A> {
         moved | (!self.answers_first && self.send_answers(unit, wake))
     }
 
-    /// Gives the adapter what it takes of the ports' packets, the ports taking turns.
+    /// Gives the adapter what it takes of the ports' packets, the ports taking turns. What a node does not take is
+    /// parked.
     fn send_pending<P: Platform>(
         &mut self,
         unit: &MessageUnit<P, A>,
@@ -98,66 +99,126 @@ impl<A: Adapter> Engine<A> {
         wake: &mut PortSet,
     ) -> bool {
         let mut moved = false;
-        // Those whose next packet is for a node that takes none now leave this set, not the other.
+        // Those that have had what they can have now leave this set, not the other.
         let mut ready = self.pending;
         while let Some(port) = ready.next(self.turn) {
-            let (mut went, mut room) = (false, true);
-            for _ in 0..SEND_BURST {
+            let mut left = SEND_BURST;
+            if !self.lanes[usize::from(port)].parked.is_empty() {
+                self.send_parked(unit, port, &mut left, starved, wake);
+            }
+            let (mut went, mut room) = (left < SEND_BURST, true);
+            while left > 0 {
                 room = self.has_room();
                 if !room {
                     break;
                 }
-                let Some(next) = self.lanes[usize::from(port)].descriptors.peek() else { break };
-                let node = next.body.node();
-                let asks = next.header.kind().is_some_and(Kind::is_request);
-                if !self.adapter.has_room_for(node) || (asks && !self.may_ask(node)) {
-                    ready.remove(port);
-                    break;
-                }
-                let Some(Descriptor { header, body }) = self.lanes[usize::from(port)].descriptors.pop()
-                else {
-                    break;
-                };
-                went = true;
-                let (body, ask) = if asks { unit.ask(port, &header, body) } else { (body, None) };
-                if let Some(refused) = self.transmit(Some(port), Some(port), &header, body) {
-                    unit.counters.failed_packets.add(1);
-                    self.retire(refused, starved, wake);
-                    if let Some(ask) = ask {
-                        self.asks.forget(&ask);
-                        // It may wait for the memory that the request held.
-                        wake.insert(ask.port);
+                let lane = &mut self.lanes[usize::from(port)];
+                let Some(next) = lane.descriptors.peek() else { break };
+                let (node, kind) = (next.body.node(), next.header.kind());
+                // Nothing overtakes what is parked for its node.
+                let waits =
+                    (!lane.parked.is_empty() && lane.parked.has(node)) || !self.may_send(unit, node, kind);
+                let lane = &mut self.lanes[usize::from(port)];
+                if waits {
+                    if !lane.park(node) {
+                        break;
                     }
-                    continue;
+                } else {
+                    let Some(Descriptor { header, body }) = lane.descriptors.pop() else { break };
+                    self.send_one(unit, port, (&header, body), starved, wake);
+                    left -= 1;
                 }
-                if let (Some(ask), Some(index)) = (ask, self.asked.find(node)) {
-                    // There is room: `may_ask` looked.
-                    self.asks.add(index, ask);
-                }
-                unit.counters.sent_packets.add(1);
-                unit.counters.sent_bytes.add(header.payload_len() as u64);
+                went = true;
             }
             moved |= went;
-            // Only what left its FIFO made room there.
+            // Only what left its FIFO, or its list, made room there.
             if starved && went {
                 wake.insert(port);
             }
             if !room {
                 break;
             }
-            if self.lanes[usize::from(port)].descriptors.is_empty() {
-                self.pending.remove(port);
+            if left > 0 {
                 ready.remove(port);
+                let lane = &mut self.lanes[usize::from(port)];
+                if lane.descriptors.is_empty() && lane.parked.is_empty() {
+                    self.pending.remove(port);
+                }
             }
             self.turn = port + 1;
         }
         moved
     }
 
-    /// Whether node `node` may be asked once more.
+    /// Gives the adapter at most `left` of a port's parked packets, and takes them off that.
+    #[cold]
+    fn send_parked<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        port: u16,
+        left: &mut usize,
+        starved: bool,
+        wake: &mut PortSet,
+    ) {
+        let mut at = 0;
+        while *left > 0
+            && self.has_room()
+            && let Some(first) = self.lanes[usize::from(port)].parked.first(at)
+        {
+            let (node, kind) = (first.body.node(), first.header.kind());
+            if !self.may_send(unit, node, kind) {
+                at += 1;
+                continue;
+            }
+            let lane = &mut self.lanes[usize::from(port)];
+            let Some(Descriptor { header, body }) = lane.parked.take(at) else { return };
+            self.send_one(unit, port, (&header, body), starved, wake);
+            *left -= 1;
+        }
+    }
+
+    /// Gives the adapter a port's packet; its node takes it.
+    // A descriptor is not worth moving twice.
+    #[inline(always)]
+    fn send_one<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        port: u16,
+        (header, body): (&Header, Body),
+        starved: bool,
+        wake: &mut PortSet,
+    ) {
+        let node = body.node();
+        let asks = header.kind().is_some_and(Kind::is_request);
+        let (body, ask) = if asks { unit.ask(port, header, body) } else { (body, None) };
+        if let Some(refused) = self.transmit(Some(port), Some(port), header, body) {
+            unit.counters.failed_packets.add(1);
+            self.retire(refused, starved, wake);
+            if let Some(ask) = ask {
+                self.asks.forget(&ask);
+                // It may wait for the memory that the request held.
+                wake.insert(ask.port);
+            }
+            return;
+        }
+        if let (Some(ask), Some(index)) = (ask, self.asked.find(node)) {
+            // There is room: `may_ask` looked.
+            self.asks.add(index, ask);
+        }
+        unit.counters.sent_packets.add(1);
+        unit.counters.sent_bytes.add(header.payload_len() as u64);
+    }
+
+    /// Whether node `node` takes a packet of this kind now.
     #[inline]
-    fn may_ask(&mut self, node: u32) -> bool {
-        self.asked(node).is_some_and(|index| self.asks.has_room(index))
+    fn may_send<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, kind: Option<Kind>) -> bool {
+        self.adapter.has_room_for(node)
+            && (!kind.is_some_and(Kind::is_request)
+                || match self.asked(node) {
+                    Some(index) => self.asks.has_room(index),
+                    // What is for a node that is gone is refused and waits for none that lives.
+                    None => unit.gone(node).is_some(),
+                })
     }
 
     /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
@@ -177,8 +238,7 @@ impl<A: Adapter> Engine<A> {
                 let (header, body) = match self.target.next(node, rank, &unit.regions, self.slots, unit.mtu) {
                     Next::Packet(header, body) => (header, body),
                     // A slot comes back when the adapter has sent what lies in it.
-                    Next::NoSlot => return moved,
-                    Next::Nothing => {
+                    Next::NoSlot | Next::Nothing => {
                         ready.remove(node);
                         break;
                     }

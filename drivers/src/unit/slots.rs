@@ -1,11 +1,17 @@
 //! The node's slab of copy slots: room for the payload of one packet each.
+//!
+//! A packet keeps its slot until its node has it, and a node that is stopped takes nothing. So half of the slots that a
+//! port or the answers have are for whoever comes, and of the others a node gets one at a time (SPEC R-1).
 
 use alloc::boxed::Box;
 use alloc::vec;
 use core::num::NonZeroU16;
 use core::ptr::NonNull;
+use heapless::Vec;
 
 const LINE: usize = 64;
+/// No node: no rank is as high.
+const NOBODY: u32 = u32::MAX;
 
 /// The right to use one slot of a slab, alone.
 #[derive(Debug)]
@@ -62,5 +68,43 @@ impl CopySlots {
     pub(crate) fn bytes<'a>(&self, slot: &'a Slot) -> &'a [u8] {
         // SAFETY: as in `bytes_mut`.
         unsafe { core::slice::from_raw_parts(self.pointer(slot).as_ptr(), self.bytes) }
+    }
+}
+
+/// At most `N` slots in a row, those of them that are free, and the nodes that packets in the others are for.
+pub(crate) struct Stock<const N: usize> {
+    free: Vec<Slot, N>,
+    holders: [u32; N],
+}
+
+impl<const N: usize> Stock<N> {
+    /// Nothing yet.
+    pub(crate) fn new() -> Self {
+        Self { free: Vec::new(), holders: [NOBODY; N] }
+    }
+
+    /// Whether a node gets one slot only.
+    #[inline]
+    pub(crate) fn is_low(&self) -> bool {
+        self.free.len() <= N / 2
+    }
+
+    /// A slot for a packet to node `node`.
+    #[inline]
+    pub(crate) fn take(&mut self, node: u32) -> Option<Slot> {
+        if self.is_low() && self.holders.contains(&node) {
+            return None;
+        }
+        let slot = self.free.pop()?;
+        self.holders[usize::from(slot.0.get()) % N] = node;
+        Some(slot)
+    }
+
+    /// Takes a slot in that nobody needs.
+    #[inline]
+    pub(crate) fn give_back(&mut self, slot: Slot) {
+        self.holders[usize::from(slot.0.get()) % N] = NOBODY;
+        // There is room for all.
+        let _ = self.free.push(slot);
     }
 }

@@ -8,10 +8,9 @@
 use super::asks::WINDOW;
 use super::descriptor::{Body, INLINE_BYTES};
 use super::regions::Regions;
-use super::slots::{CopySlots, Slot};
+use super::slots::{CopySlots, Slot, Stock};
 use crate::ranks::NodeSet;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use heapless::Deque;
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
@@ -95,7 +94,7 @@ struct Peer {
 /// The next packet of a node's answers.
 pub(crate) enum Next {
     Packet(Header, Body),
-    /// There is one, and no copy slot for it.
+    /// There is one, and no copy slot for it now.
     NoSlot,
     Nothing,
 }
@@ -106,23 +105,20 @@ pub(crate) struct Target {
     /// Nodes that are owed something, and whose turn it is.
     pub(crate) owed: NodeSet,
     pub(crate) turn: u16,
-    slots: Vec<Slot>,
+    slots: Stock<ANSWER_SLOTS>,
 }
 
 impl Target {
     /// For `nodes` nodes in use. Allocates.
-    pub(crate) fn new(nodes: usize, slots: impl Iterator<Item = Slot>) -> Self {
-        Self {
-            peers: (0..nodes).map(|_| Peer::default()).collect(),
-            owed: NodeSet::EMPTY,
-            turn: 0,
-            slots: slots.take(ANSWER_SLOTS).collect(),
-        }
+    pub(crate) fn new(nodes: usize, own: impl Iterator<Item = Slot>) -> Self {
+        let mut slots = Stock::new();
+        own.take(ANSWER_SLOTS).for_each(|slot| slots.give_back(slot));
+        Self { peers: (0..nodes).map(|_| Peer::default()).collect(), owed: NodeSet::EMPTY, turn: 0, slots }
     }
 
     /// About how many bytes of heap it takes.
     pub(crate) const fn heap_bytes(nodes: usize) -> usize {
-        nodes * size_of::<Peer>() + ANSWER_SLOTS * size_of::<Slot>()
+        nodes * size_of::<Peer>()
     }
 
     /// Carries a request out. Returns why it was refused, if it was.
@@ -246,8 +242,7 @@ impl Target {
 
     /// Takes a copy slot back.
     pub(crate) fn give_back(&mut self, slot: Slot) {
-        // There is room: the slots were all here.
-        self.slots.push(slot);
+        self.slots.give_back(slot);
     }
 
     /// Nobody wants a node's answers any more.
@@ -298,7 +293,7 @@ fn part(
     offset: usize,
     len: usize,
     rank: u32,
-    slots: &mut Vec<Slot>,
+    slots: &mut Stock<ANSWER_SLOTS>,
     memory: CopySlots,
 ) -> Result<Option<Body>, RegionFault> {
     match bytes {
@@ -316,13 +311,13 @@ fn part(
             Ok(Some(Body::Inline { node: rank, len: len as u8, bytes }))
         }
         Memory::Shared(shared) => {
-            let Some(mut slot) = slots.pop() else { return Ok(None) };
+            let Some(mut slot) = slots.take(rank) else { return Ok(None) };
             let read = memory
                 .bytes_mut(&mut slot)
                 .get_mut(..len)
                 .map_or(Err(RegionFault::Bounds), |into| Ok(shared.read(offset, into)?));
             if let Err(fault) = read {
-                slots.push(slot);
+                slots.give_back(slot);
                 return Err(fault);
             }
             Ok(Some(Body::Copied { node: rank, slot }))

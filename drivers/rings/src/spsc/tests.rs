@@ -36,6 +36,48 @@ fn d4_a_ring_of_any_size_wraps_at_any_index() {
 }
 
 #[test]
+fn d4_r1_entries_that_are_kept_back_are_for_those_who_ask_for_all() {
+    const CAPACITY: usize = 8;
+    for (kept, start) in
+        [0, 3, 8, 20].into_iter().flat_map(|kept| [0, usize::MAX - 2].map(|start| (kept, start)))
+    {
+        let (mut producer, mut consumer) = make(CAPACITY, start).split().unwrap();
+        producer.keep_back(kept);
+        let most = CAPACITY.saturating_sub(kept);
+        let mut model = VecDeque::new();
+        for step in 0..if cfg!(miri) { 100u32 } else { 2000 } {
+            let number = step.wrapping_mul(2_654_435_761) >> 29;
+            // Fills and empties by turns.
+            let fills = step / 20 % 2;
+            match number {
+                0 | 1 => {
+                    let pushed = producer.push(step);
+                    assert_eq!(pushed, if model.len() < most { Ok(()) } else { Err(step) });
+                    model.extend(pushed.is_ok().then_some(step));
+                }
+                2 => assert_eq!(producer.is_full(), model.len() >= most),
+                3 => assert_eq!(producer.room(), most.saturating_sub(model.len())),
+                4.. if number % 2 == fills => {
+                    let vacant = producer.vacant_of_all();
+                    assert_eq!(vacant.is_some(), model.len() < CAPACITY);
+                    model.extend(vacant.map(|vacant| {
+                        vacant.fill(step);
+                        step
+                    }));
+                }
+                _ => {
+                    assert_eq!(consumer.pop(), model.pop_front());
+                }
+            }
+            for at in 0..=CAPACITY {
+                assert_eq!(consumer.get(at), model.get(at));
+            }
+            assert_eq!(consumer.popped().wrapping_add(model.len()), producer.pushed());
+        }
+    }
+}
+
+#[test]
 fn d4_two_threads_keep_the_order() {
     let (mut producer, mut consumer) = make(4, usize::MAX - 7).split().unwrap();
     let count = if cfg!(miri) { 50 } else { 200_000 };

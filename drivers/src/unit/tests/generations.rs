@@ -1,6 +1,7 @@
 //! Clients that have a place one after the other: what is for one is never another's.
 
 use super::*;
+use crate::unit::COPY_SLOTS;
 use pami::device::Full;
 use pami::endpoint::CLIENTS;
 
@@ -60,7 +61,7 @@ fn p1_r1_what_is_late_of_a_client_that_ended_is_dropped_and_its_buffers_come_bac
     let [first, second] = [0, 1].map(|generation| ClientId::new(1, generation));
     let mut a = units[0].open(first, 0, 0, Sharing::Exclusive).unwrap();
     for round in 0..100 {
-        for _ in 0..10 {
+        for _ in 0..COPY_SLOTS / 2 {
             a.push_copy(torus(1), &word(first, round), &[], &[1; 40]).unwrap();
         }
         settle(&units);
@@ -77,7 +78,7 @@ fn p1_r1_what_is_late_of_a_client_that_ended_is_dropped_and_its_buffers_come_bac
     settle(&units);
     assert_eq!(b.pull().map(|arrival| arrival.envelope().message), Some(7));
     let received = units[1].statistics();
-    assert_eq!((received.late, received.dropped.total()), (890, 0));
+    assert_eq!((received.late, received.dropped.total()), (89 * COPY_SLOTS as u64 / 2, 0));
 }
 
 #[test]

@@ -102,6 +102,8 @@ impl<const TEST: usize> Platform for Host<TEST> {
 struct Inbox {
     packets: VecDeque<Vec<u8>>,
     armed: bool,
+    /// The node takes nothing in: its senders keep a window of packets each, and send others theirs.
+    stopped: bool,
 }
 
 /// A network of a few nodes; each holds at most `LINK` packets on the way, then the senders wait.
@@ -110,6 +112,8 @@ pub struct Net(Arc<Mutex<Vec<Inbox>>>);
 
 /// Packets on their way to one node.
 const LINK: usize = 16;
+/// Packets that a sender keeps for a node that is stopped.
+pub const STOPPED: usize = 4;
 
 impl Net {
     pub fn new(nodes: usize) -> Self {
@@ -124,6 +128,11 @@ impl Net {
     /// Takes the next packet out of a node's inbox.
     pub fn take(&self, node: usize) -> Option<Vec<u8>> {
         self.0.lock().unwrap()[node].packets.pop_front()
+    }
+
+    /// Stops a node, or lets it go on.
+    pub fn stop(&self, node: usize, stopped: bool) {
+        self.0.lock().unwrap()[node].stopped = stopped;
     }
 
     pub fn on_the_way(&self, node: usize) -> usize {
@@ -152,6 +161,7 @@ pub struct FakeAdapter<const TEST: usize> {
     mtu: usize,
     most: usize,
     deadline: Option<u64>,
+    gone: Vec<u32>,
     queued: VecDeque<Queued>,
     buffers: Vec<&'static mut [u8]>,
     sent_armed: bool,
@@ -169,6 +179,7 @@ impl<const TEST: usize> FakeAdapter<TEST> {
             mtu,
             most: usize::MAX,
             deadline: None,
+            gone: Vec::new(),
             queued: VecDeque::new(),
             buffers: buffers.collect(),
             sent_armed: false,
@@ -199,11 +210,16 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
     }
 
     fn has_room(&self) -> bool {
-        self.queued.len() < 32
+        let net = self.net.0.lock().unwrap();
+        let stopped = |queued: &&Queued| net.get(queued.node).is_some_and(|inbox| inbox.stopped);
+        self.queued.len() - self.queued.iter().filter(stopped).count() < 32
     }
 
     fn has_room_for(&mut self, node: u32) -> bool {
-        self.queued.iter().filter(|queued| queued.node == node as usize).count() < 24
+        let stopped = self.net.0.lock().unwrap().get(node as usize).is_some_and(|inbox| inbox.stopped);
+        let most = if stopped { STOPPED } else { 24 };
+        self.gone.contains(&node)
+            || self.queued.iter().filter(|queued| queued.node == node as usize).count() < most
     }
 
     unsafe fn transmit(
@@ -215,13 +231,22 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
         cookie: u16,
     ) -> bool {
         assert!(self.queued.iter().all(|queued| queued.cookie != cookie), "cookie {cookie} twice");
+        if self.gone.contains(&node) {
+            return false;
+        }
         let head = [header, inline].concat();
         self.queued.push_back(Queued { node: node as usize, head, lent, cookie });
         true
     }
 
     fn reclaim(&mut self) -> Option<(u16, Outcome)> {
+        if let Some(at) = self.queued.iter().position(|queued| self.gone.contains(&(queued.node as u32))) {
+            return self.queued.remove(at).map(|queued| (queued.cookie, Outcome::Failed));
+        }
         let mut net = self.net.0.lock().unwrap();
+        let going = |queued: &Queued| net.get(queued.node).is_none_or(|inbox| !inbox.stopped);
+        let at = self.queued.iter().position(going)?;
+        self.queued.make_contiguous()[..=at].rotate_right(1);
         let queued = self.queued.front()?;
         let Some(inbox) = net.get_mut(queued.node) else {
             return self.queued.pop_front().map(|queued| (queued.cookie, Outcome::Sent));
@@ -254,6 +279,10 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
             Host::<TEST>::interrupt(node);
         }
         Some(RxBuffer::new(memory, 0, packet.len() as u16))
+    }
+
+    fn bury(&mut self, node: u32) {
+        self.gone.push(node);
     }
 
     fn recycle(&mut self, buffer: RxBuffer) {

@@ -10,6 +10,7 @@ mod one_sided;
 mod quiet;
 mod regions;
 mod stepped;
+mod stopped;
 mod threads;
 mod wires;
 
