@@ -122,10 +122,15 @@ on_both_architectures! {
     }
 
     fn r2_a_node_whose_link_closes_is_named_by_all(arch) {
-        let run = Run::new("idle").arch(arch).torus("2x2").args(["--seconds", "3600"]).timeout(DEADLINE);
-        let outcome = run.cut("node=2@300ms").run().unwrap();
-        expect_death(&outcome, 2);
-        assert!(outcome.failures().any(|failure| failure == "node 2 is dead: its connection to the torus has ended"));
+        // Nobody sends anything, or some wait: for an answer, for what another node brings, for a message.
+        for (job, wait) in [("idle", None), ("alive", Some("fence")), ("alive", Some("barrier")), ("alive", Some("recv"))] {
+            let wait = wait.into_iter().flat_map(|wait| ["--wait", wait]);
+            let run = Run::new(job).arch(arch).torus("2x2").args(["--seconds", "3600"].into_iter().chain(wait));
+            let outcome = run.timeout(DEADLINE).cut("node=2@300ms").run().unwrap();
+            expect_death(&outcome, 2);
+            let closed = "node 2 is dead: its connection to the torus has ended";
+            assert!(outcome.failures().any(|failure| failure == closed), "{job}: {}", outcome.explain());
+        }
     }
 
     fn r2_a_node_that_merely_ended_before_is_not_blamed(arch) {
@@ -141,9 +146,11 @@ on_both_architectures! {
     }
 
     fn r2_whoever_only_receives_names_a_node_that_dies(arch) {
-        for (job, shape) in [("ping", "2"), ("accumulate", "2"), ("endpoints", "2x2"), ("mpi-suite", "2x2")] {
+        let jobs = [("ping", "2"), ("accumulate", "2"), ("endpoints", "2x2"), ("mpi-suite", "2x2"), ("hello", "2x2")];
+        for (job, shape) in jobs {
             let run = Run::new(job).arch(arch).torus(shape).harts(2).timeout(DEADLINE);
-            let outcome = run.kill("node=1@200ms").run().unwrap();
+            let when = if job == "hello" { "node=1@20ms" } else { "node=1@200ms" };
+            let outcome = run.kill(when).run().unwrap();
             assert_eq!(outcome.ending, Ending::Finished, "{job}: {}", outcome.explain());
             let blamed = |other: usize| outcome.lines().any(|line| line.text.contains(&format!("node {other} is dead")));
             assert!(blamed(1), "{job}: {}", outcome.explain());
@@ -187,13 +194,15 @@ on_both_architectures! {
     }
 
     fn r2_a_node_that_was_paused_goes_on_as_if_nothing_was(arch) {
-        let jobs: [(&str, &[&str]); 2] = [
-            ("coll", &["--collective", "allreduce", "--algorithm", "tree-network,ring", "--sizes", "8", "--rounds", "3000"]),
-            ("halo3d", &[]),
+        let allreduces: &[&str] =
+            &["--collective", "allreduce", "--algorithm", "tree-network,ring", "--sizes", "8", "--rounds", "3000"];
+        let jobs = ["coll", "halo3d"];
+        let more = [
+            "npb-ft", "npb-is", "npb-cg", "npb-ep", "npb-mg", "armci", "mpi-suite", "gups", "modules", "endpoints", "all-pairs",
         ];
-        let more: &[(&str, &[&str])] = &[("npb-ft", &[]), ("npb-is", &[]), ("armci", &[]), ("mpi-suite", &[])];
         for length in pauses(3) {
-            for &(job, args) in jobs.iter().chain(if long() { more } else { &[] }) {
+            for job in jobs.into_iter().chain(more.into_iter().filter(|_| long())) {
+                let args = if job == "coll" { allreduces } else { &[] };
                 let run = Run::new(job).arch(arch).torus("2x2").harts(1).args(args.iter().copied());
                 let run = run.timeout(2 * DEADLINE);
                 let when = KillWhen::After(Duration::from_millis(200));
