@@ -1,4 +1,6 @@
-//! Clients one after the other in one place: what a task says as the next is never heard by the one before (SPEC P-1).
+//! Clients one after the other in one place: what a task says as the next is never heard by the one before.
+//!
+//! SPEC P-1.
 //!
 //! In each round each task sends a word to the next task and waits for that of the task before. Half of the tasks then make
 //! the next round's client at once, and the others stay in this one for a while, with ears open. Then MPI begins and ends

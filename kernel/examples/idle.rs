@@ -1,4 +1,4 @@
-//! Every hart of every task waits for a message that only a timer replaces (`--seconds N`).
+//! Every hart of every task waits for a message that only a timer replaces.
 #![no_std]
 #![no_main]
 

@@ -135,8 +135,8 @@ struct Qemu {
     pause: Vec<String>,
     /// Lose all packets on a link for a while, as in 0:+x@1s..3s (may be given several times)
     ///
-    /// Those that leave node 0 in direction +x, from 1 s to 3 s after all have joined; without a second time,
-    /// for ever. What comes the other way crosses another link, here 1:-x.
+    /// Those that leave node 0 in direction +x, from 1 s to 3 s after all have joined; for ever with 0:+x@1s..
+    /// What comes the other way crosses another link, here 1:-x.
     #[arg(long, value_name = "NODE:LINK@FROM..UNTIL")]
     link_down: Vec<String>,
     /// Least grave log lines that nodes send; `debug` tells how they boot, join and end

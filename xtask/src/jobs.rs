@@ -187,6 +187,37 @@ mod tests {
     }
 
     #[test]
+    fn n4_help_lists_every_word_that_a_job_knows() {
+        let source = |path: &str| std::fs::read_to_string(folder().join(path)).expect("a source");
+        let between = |text: &str, head: &str, tail: &str| -> Vec<String> {
+            let words = text.split(head).skip(1).filter_map(|rest| rest.split_once('"'));
+            words.filter(|(_, rest)| rest.starts_with(tail)).map(|(word, _)| word.to_owned()).collect()
+        };
+        let faults = between(&source("faults.rs"), "        \"", " =>");
+        let recipes = between(&source("accumulate/cases.rs"), "name: \"", ",");
+        let collectives = pami::collective::Collective::ALL.map(|it| it.name().to_owned()).to_vec();
+        let algorithms = pami::collective::Algorithm::ALL.map(|it| it.name().to_owned()).to_vec();
+        let of = [("faults", faults), ("accumulate", recipes), ("coll", collectives), ("coll", algorithms)];
+        for (job, words) in of {
+            let help = help(job).expect("a job");
+            assert!(words.len() >= 7, "{job}: {words:?}");
+            for word in words {
+                let known = help.split([' ', ',', '\n']).any(|known| known == word);
+                assert!(known, "{job} knows {word}, of which its help says nothing: {help}");
+            }
+        }
+    }
+
+    #[test]
+    fn x1_jobs_are_listed_by_whole_sentences_without_ids_or_arguments() {
+        for Job { name, summary } in list().expect("a list") {
+            assert!(summary.ends_with('.') && !summary.contains("SPEC"), "{name}: {summary}");
+            let refers = summary.contains("cargo xtask") || !summary.contains("`--");
+            assert!(refers, "{name}: {summary}");
+        }
+    }
+
+    #[test]
     fn x1_a_mistyped_job_is_answered_with_the_near_names() {
         let jobs: Vec<_> = ["hello", "npb-is", "ping"]
             .map(|name| Job { name: name.to_owned(), summary: String::new() })

@@ -116,7 +116,7 @@ fn n11_an_emulator_that_goes_before_the_job_ends_is_named_with_its_complaint() {
     assert_eq!(outcome.ending, Ending::NodeFailed);
     let failure = only_failure(&outcome);
     assert!(
-        failure.starts_with("node 1 was gone before its job ended") && failure.ends_with(": no such device"),
+        failure.starts_with("node 1 was gone before the job ended") && failure.ends_with(": no such device"),
         "{failure}"
     );
     assert_eq!(outcome.nodes[0].exit, Some(Exit::TornDown));
@@ -298,6 +298,10 @@ fn x1_a_job_that_fails_the_same_way_on_all_nodes_says_it_once() {
     let script = Script::new("say 'S0end status=1'; exit 1\n");
     let outcome = script.run().torus("4").run().expect("a run");
     assert_eq!(outcome.grouped(), ["nodes 0 to 3 ended with status 1"]);
+    let script = Script::new("echo 'no such device' >&2; exit 1\n");
+    let outcome = script.run().torus("4").run().expect("a run");
+    let said = "nodes 0 to 3 were gone before the job ended; the emulator's code was 1: no such device";
+    assert_eq!(outcome.grouped(), [said]);
 }
 
 #[test]

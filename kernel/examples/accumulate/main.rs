@@ -1,4 +1,6 @@
-//! Balanced processing: what a message costs its origin and its target, by who of them does what (SPEC L-1 to L-5, seed 004).
+//! Balanced processing: what a message costs its origin and its target, by who of them does what.
+//!
+//! SPEC L-1 to L-5, seed 004.
 //!
 //! Task 0 is the origin, task 1 the target. Each row processes one message into a region of task 1: with a target or an origin
 //! that was busy all of the last 10 ms, or with both idle; by the target alone, by a rule set, by advice. The result is compared

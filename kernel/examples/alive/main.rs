@@ -1,4 +1,6 @@
-//! One task computes for long without a call, and all others want something of it (SPEC R-2).
+//! One task computes for long without a call, and all others want something of it.
+//!
+//! SPEC R-2.
 //!
 //! Task 0 computes for `--seconds N` (5). Each other task sends it 300 messages, more than there is credit for, and waits
 //! for it by `--wait message`, `fence` or `barrier`. In the end task 0 has them all and answers. With `recv` or `sum` they wait

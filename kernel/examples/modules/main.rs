@@ -1,5 +1,6 @@
-//! Two messaging libraries in one program, MPI and ARMCI, with conflicting settings and traffic at the same time
-//! (SPEC M-4).
+//! Two messaging libraries in one program, MPI and ARMCI, with conflicting settings and traffic at the same time.
+//!
+//! SPEC M-4.
 //!
 //! ```text
 //! --first mpi|armci   which is initialised first; it is the one that goes on when the other is gone (mpi)

@@ -1,5 +1,4 @@
-//! NAS Parallel Benchmark CG: smallest eigenvalue of a sparse matrix, with the official verification
-//! (`--class S|W|A`, `--over pami|mpi`).
+//! NAS Parallel Benchmark CG: smallest eigenvalue of a sparse matrix, with the official verification.
 //!
 //! Any number of tasks share the matrix, as a grid that is as square as their number allows.
 //! One hart of each task works: its work between two collectives is too short to share.

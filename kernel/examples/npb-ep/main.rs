@@ -1,4 +1,4 @@
-//! NAS Parallel Benchmark EP: tallies Gaussian deviates, with the official verification (`--class S|W|A`, `--over pami|mpi`).
+//! NAS Parallel Benchmark EP: tallies Gaussian deviates, with the official verification.
 //!
 //! Any number of tasks share the pairs of random numbers evenly, each task's harts its share; one sum over all tasks
 //! brings the tallies together.

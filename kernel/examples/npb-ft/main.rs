@@ -1,5 +1,4 @@
-//! NAS Parallel Benchmark FT: the heat equation by 3-D Fourier transforms, with the official verification
-//! (`--class S|W|A`, `--over pami|mpi`).
+//! NAS Parallel Benchmark FT: the heat equation by 3-D Fourier transforms, with the official verification.
 //!
 //! The tasks, a power of two, share the array as pencils; transposes run in rows and in columns of tasks.
 //! One hart of each task works: its work between two collectives is too short to share.

@@ -1,4 +1,4 @@
-//! NAS Parallel Benchmark IS: ranks integer keys, with the official verification (`--class S|W|A`, `--over pami|mpi`).
+//! NAS Parallel Benchmark IS: ranks integer keys, with the official verification.
 //!
 //! Any number of tasks, at most 512, share the keys. One hart of each task works: its work between two collectives is
 //! too short to share.

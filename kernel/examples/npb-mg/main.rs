@@ -1,4 +1,4 @@
-//! NAS Parallel Benchmark MG: V-cycles of a multigrid solver, with the official verification (`--class S|W|A`, `--over pami|mpi`).
+//! NAS Parallel Benchmark MG: V-cycles of a multigrid solver, with the official verification.
 //!
 //! The tasks, a power of two, share the grid as a box of blocks.
 //! One hart of each task works: its work between two collectives is too short to share.

@@ -1,4 +1,4 @@
-//! Latency and bandwidth of puts, gets and updates for each path and size; `--switch-over`: eager beside rendezvous sends.
+//! Latency and bandwidth of puts, gets and updates for each path and size, or of eager beside rendezvous sends.
 //!
 //! Task 0 measures, everyone else answers. Times are of the host that emulates the nodes: compare the rows and columns of one
 //! run, not runs. All data is checked, outside of what is timed. `--rounds N` sets the operations per row.

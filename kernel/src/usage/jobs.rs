@@ -79,6 +79,25 @@ fn is_algorithm(word: &str) -> bool {
     word == "chosen" || word.parse::<Algorithm>().is_ok()
 }
 
+/// Names of what `accumulate` measures.
+pub const RECIPES: [&str; 7] = [
+    "accumulate-f64",
+    "accumulate-f32",
+    "accumulate-i64",
+    "accumulate-i32",
+    "sum-f64",
+    "combine-swap-f64",
+    "combine-swap-to-foreign-f64",
+];
+
+fn is_in_a_recipe(word: &str) -> bool {
+    RECIPES.iter().any(|recipe| recipe.contains(word))
+}
+
+fn are_harts(word: &str) -> bool {
+    word == "all" || word.parse().is_ok_and(|hart: u32| hart < 8)
+}
+
 fn are_radixes(word: &str) -> bool {
     let is_radix = |word: &str| word.parse().is_ok_and(|radix: u32| radix > 0);
     word.split(',').count() == 5 && word.split(',').all(is_radix)
@@ -94,7 +113,15 @@ pub const ALL: &[Usage] = &[
             "accumulate",
             &[
                 argument("--count", Value::Number(1, 1 << 18), "elements of a message [default: 8192]"),
-                argument("--recipe", Value::Text("part of a recipe's name"), "only those recipes"),
+                argument(
+                    "--recipe",
+                    Value::Such(
+                        "a part of accumulate-f64, accumulate-f32, accumulate-i64, accumulate-i32, sum-f64, \
+                         combine-swap-f64 or combine-swap-to-foreign-f64",
+                        is_in_a_recipe,
+                    ),
+                    "only the recipes that have it in their names",
+                ),
             ],
         )
     }
@@ -140,13 +167,20 @@ pub const ALL: &[Usage] = &[
             argument("--list", Value::Flag, "print the algorithms and what is chosen, and measure nothing"),
             argument(
                 "--collective",
-                Value::List("names of collectives", is_collective, "names no collective: see --list"),
+                Value::List(
+                    "any of barrier, broadcast, reduce, allreduce, reduce-scatter, gather, scatter, allgather, \
+                     alltoall, scan and exscan",
+                    is_collective,
+                    "names no collective: see --list",
+                ),
                 "only those",
             ),
             argument(
                 "--algorithm",
                 Value::List(
-                    "names that --list prints, or chosen",
+                    "any of chosen, dissemination, binomial, n-ary, flat, pipeline, rectangle, scatter-allgather, \
+                     recursive-doubling, rabenseifner, recursive-halving, ring, bruck, pairwise, gather-broadcast, \
+                     affinity and tree-network",
                     is_algorithm,
                     "names no algorithm: see --list",
                 ),
@@ -176,7 +210,13 @@ pub const ALL: &[Usage] = &[
     )
     .refusing(one_task_each),
     Usage {
-        words: &[Value::Text("the name of a fault"), Value::Text("all, or a hart's number")],
+        words: &[
+            Value::Word(&[
+                "panic", "callback", "log", "overflow", "null", "readonly", "execute", "illegal", "oom",
+                "allocate", "status", "hang",
+            ]),
+            Value::Such("all, or a hart's number, 0 to 7", are_harts),
+        ],
         ..job("faults", &[])
     },
     job("fence", &[]),

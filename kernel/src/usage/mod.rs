@@ -22,8 +22,6 @@ pub enum Value {
     Within(&'static str, fn(&Shape) -> RangeInclusive<u64>),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Any word; the text stands for it in the help.
-    Text(&'static str),
     /// A word of which this is true; the text stands for it in the help.
     Such(&'static str, fn(&str) -> bool),
     /// Words between commas of which this is true; the text stands for them in the help.
@@ -118,7 +116,6 @@ impl Value {
     pub fn takes(&self, word: &str) -> bool {
         match self {
             Self::Flag => false,
-            Self::Text(_) => true,
             Self::Number(from, to) => word.parse().is_ok_and(|number| (*from..=*to).contains(&number)),
             Self::Within(..) => word.parse::<u64>().is_ok(),
             Self::Word(words) => words.iter().any(|known| known.eq_ignore_ascii_case(word)),
@@ -145,7 +142,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => Ok(()),
-            Self::Text(what) | Self::Such(what, _) | Self::Within(what, _) => f.write_str(what),
+            Self::Such(what, _) | Self::Within(what, _) => f.write_str(what),
             Self::Number(from, to) if *to >= u64::from(u32::MAX) => write!(f, "a number from {from} up"),
             Self::Number(from, to) => write!(f, "a number from {from} to {to}"),
             Self::Word(words) => {
@@ -268,6 +265,13 @@ mod tests {
         );
         assert_eq!(check("faults", &["panic", "all"]), Ok(()));
         assert_eq!(check("faults", &[]), Err(("", Problem::NoWord)));
+        for wrong in [&["blah"][..], &["panic", "8"], &["panic", "some"]] {
+            let word = wrong[wrong.len() - 1];
+            assert_eq!(check("faults", wrong), Err((word, Problem::Value("", NO_VALUE))));
+        }
+        assert_eq!(check("accumulate", &["--recipe", "f64"]), Ok(()));
+        let nosuch = Err(("nosuch", Problem::Value("--recipe", NO_VALUE)));
+        assert_eq!(check("accumulate", &["--recipe", "nosuch"]), nosuch);
         let size = |size| check("halo3d", &["--size", size]);
         assert_eq!([size("7"), size("15"), size("255")], [Ok(()); 3]);
         for wrong in ["3,7", "6", "259", "-1", ""] {

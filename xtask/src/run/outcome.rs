@@ -117,7 +117,7 @@ impl Outcome {
         }
         let words = |(what, ranks, whole): &(String, Vec<usize>, &str)| match ranks.as_slice() {
             [_] => (*whole).to_owned(),
-            ranks => format!("nodes {} {what}", self::ranks(ranks)),
+            ranks => format!("nodes {} {}", self::ranks(ranks), plural(what)),
         };
         groups.iter().map(words).collect()
     }
@@ -188,6 +188,15 @@ impl Outcome {
         text.push_str(self.dump.as_deref().unwrap_or_default());
         text.push_str(&format!("logs: {}\n", self.logs.path().display()));
         text
+    }
+}
+
+/// What was said of one node, of several.
+fn plural(what: &str) -> String {
+    match what.split_once(' ') {
+        Some(("is", rest)) => format!("are {rest}"),
+        Some(("was", rest)) => format!("were {rest}"),
+        _ => what.to_owned(),
     }
 }
 

@@ -201,12 +201,12 @@ impl Watched {
             | (None, None)
             | (_, Some(Exit::TornDown | Exit::Signal(_))) => None,
             (Some(0), Some(Exit::Code(code))) => Some(format!(
-                "{node} ended its job with status 0, but its emulator with code {code}{}",
+                "{node} ended its job with status 0, but the emulator with code {code}{}",
                 self.complaint()
             )),
             (Some(status), _) => Some(format!("{node} ended with status {status}")),
             (None, Some(Exit::Code(code))) => Some(format!(
-                "{node} was gone before its job ended; its emulator's code was {code}{}",
+                "{node} was gone before the job ended; the emulator's code was {code}{}",
                 self.complaint()
             )),
         }
