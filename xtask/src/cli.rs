@@ -89,9 +89,9 @@ struct Qemu {
     /// How they make up a node: sockets x cores x threads, as in 2x2x2, or sockets x clusters x cores x threads
     #[arg(long, value_name = "SHAPE")]
     topology: Option<String>,
-    /// One task per node (smp) or one per hart (vn)
-    #[arg(long, value_enum, default_value = "smp")]
-    mode: Mode,
+    /// One task per node (smp) or one per hart (vn) [default: smp, or what the job needs]
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
     /// Number tasks over the nodes first (xyzt) or over a node's harts first (txyz)
     #[arg(long, value_enum, default_value = "xyzt")]
     map: Map,
@@ -304,9 +304,11 @@ fn list(voice: &Voice) -> Result<bool> {
 impl Qemu {
     fn into_run(self) -> Run {
         let usage = Usage::of(&self.job);
+        let alone = usage.filter(|usage| usage.alone && self.torus.is_none() && self.mode.is_none());
+        let mode = if alone.is_some() { Mode::Vn } else { Mode::default() };
         let mut run = Run::new(self.job)
             .arch(self.arch)
-            .mode(self.mode)
+            .mode(self.mode.unwrap_or(mode))
             .map(self.map)
             .memory(self.memory)
             .contexts(self.contexts)
@@ -315,7 +317,7 @@ impl Qemu {
             .log(self.log)
             .args(self.arguments)
             .refuse_early();
-        let torus = self.torus.or_else(|| Some(usage?.torus.to_owned()));
+        let torus = self.torus.or_else(|| Some(alone.map_or(usage?.torus, |_| "1").to_owned()));
         run = torus.into_iter().fold(run, Run::torus);
         run = run.icount(usage.is_some_and(|usage| usage.counts));
         run = self.harts.into_iter().fold(run, Run::harts);
@@ -336,5 +338,26 @@ impl Qemu {
         run = self.pause.into_iter().fold(run, Run::pause);
         run = self.link_down.into_iter().fold(run, Run::link_down);
         self.logs.into_iter().fold(run, Run::logs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_l4_accumulate_runs_where_the_origin_can_add_unless_told_otherwise() {
+        let run = |words: &[&str]| {
+            let words = ["cargo xtask", "qemu", "accumulate"].iter().chain(words);
+            let Verb::Qemu(qemu) = Cli::try_parse_from(words).expect("words").verb else { panic!("no run") };
+            format!("{:?}", qemu.into_run())
+        };
+        let has = |run: String, torus: &str, mode: &str| {
+            let all = [format!("torus: \"{torus}\""), format!("mode: {mode}"), "icount: true".into()];
+            assert!(all.iter().all(|words| run.contains(words)), "{run}");
+        };
+        has(run(&[]), "1", "Vn");
+        has(run(&["--torus", "2"]), "2", "Smp");
+        has(run(&["--mode", "smp"]), "2", "Smp");
     }
 }

@@ -12,7 +12,7 @@ const fn argument(name: &'static str, value: Value, help: &'static str) -> Argum
 
 /// A job that runs on any shape, by default on eight nodes.
 pub(super) const fn job(job: &'static str, arguments: &'static [Argument]) -> Usage {
-    Usage { job, arguments, words: &[], torus: "2x2x2", refuses: |_| None, counts: false }
+    Usage { job, arguments, words: &[], torus: "2x2x2", alone: false, refuses: |_| None, counts: false }
 }
 
 impl Usage {
@@ -109,6 +109,8 @@ const ROUNDS: Argument = argument("--rounds", Value::Number(1, MANY), "how often
 pub const ALL: &[Usage] = &[
     Usage {
         counts: true,
+        // Only within a node can the origin add.
+        alone: true,
         ..job(
             "accumulate",
             &[

@@ -65,6 +65,8 @@ pub struct Usage {
     pub words: &'static [Value],
     /// The shape of the torus it runs on if none is said.
     pub torus: &'static str,
+    /// If neither torus nor mode is said, it runs on a single node in virtual-node mode instead.
+    pub alone: bool,
     /// What is wrong with a shape for it.
     pub refuses: fn(&Shape) -> Option<&'static str>,
     /// It counts instructions, which takes nodes that do.
