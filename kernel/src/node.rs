@@ -142,10 +142,16 @@ fn split_memory(
     let wanted = HEAP_BYTES + unit + unit / 4 + tree;
     let memory = arch::memory::all(free).unwrap_or_default();
     if memory.len() < 2 * wanted {
-        let have = machine.memory.bytes >> 20;
+        let have = machine.memory.bytes;
+        // The firmware may align the device tree, at the memory's end, to 2 MiB.
+        let enough = have - memory.len() + 2 * wanted + (2 << 20);
         report::refused(
             Exit::Machine,
-            format_args!("{have} MiB of memory are too few: the kernel takes {} of them", (wanted >> 20) + 1),
+            format_args!(
+                "{} MiB of memory are too few: {} are enough (see --memory)",
+                have >> 20,
+                enough.div_ceil(1 << 20)
+            ),
         );
     }
     memory.split_at_mut(wanted)

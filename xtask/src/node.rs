@@ -218,6 +218,11 @@ impl Guest {
         self.stat(0).is_some_and(|state| "TtD".contains(&state))
     }
 
+    /// Whether its process was stopped on the host.
+    pub fn is_stopped(&self) -> bool {
+        self.stat(0).is_some_and(|state| "Tt".contains(&state))
+    }
+
     /// Processor time that it has used.
     pub fn processor_time(&self) -> Option<Duration> {
         let ticks = [11, 12].map(|field| self.stat(field)?.parse::<u64>().ok());

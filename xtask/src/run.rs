@@ -60,7 +60,7 @@ impl Run {
         if self.refuse_early && matches!(self.image, Image::Job) {
             self.check_job(shape, harts)?;
         }
-        room::check(shape.nodes())?;
+        room::check(shape.nodes(), self.memory)?;
         let plan = Plan::new(&self, shape)?;
         let machine = self.machine(harts, topology)?;
         let firmware = machine.image.as_deref().map(Firmware::load).transpose()?;
@@ -350,10 +350,17 @@ fn dump_all(
     let mut text = String::new();
     for (node, control) in nodes.iter_mut().zip(controls) {
         voice.update(format!("asking node {} for its state", node.rank));
-        let alive = if node.outcome.suspected { "no sign of life" } else { "alive" };
+        let stopped = node.guest.is_stopped();
+        let alive = match (node.outcome.suspected, stopped) {
+            (true, _) => "no sign of life",
+            (false, true) => "stopped on the host",
+            (false, false) => "alive",
+        };
         let exit = node.outcome.exit.map_or(alive.to_owned(), |exit| format!("gone, exit {exit}"));
         text.push_str(&format!("node {} ({exit})\n", node.rank));
-        if node.outcome.exit.is_none() {
+        if node.outcome.exit.is_none() && stopped {
+            text.push_str("  no more is known: its emulator is stopped\n");
+        } else if node.outcome.exit.is_none() {
             let scratch = folder.node(node.rank, "memory");
             text.push_str(&dump::node(control, &scratch, firmware.map(|firmware| &firmware.symbols)));
         }

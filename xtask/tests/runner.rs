@@ -290,6 +290,7 @@ fn r2_a_node_that_stands_still_for_too_long_counts_as_dead() {
     let outcome = run.timeout(Duration::from_secs(13)).run().expect("a run");
     assert_eq!((outcome.ending, outcome.nodes[1].suspicions), (Ending::Deadline, 1));
     assert!(outcome.dump.as_ref().is_some_and(|dump| dump.contains("node 1 (no sign of life)")));
+    assert!(outcome.dump.is_some_and(|dump| dump.contains("its emulator is stopped")));
     assert!(!script.lives());
 }
 
@@ -302,6 +303,9 @@ fn x1_a_job_that_fails_the_same_way_on_all_nodes_says_it_once() {
     let outcome = script.run().torus("4").run().expect("a run");
     let said = "nodes 0 to 3 were gone before the job ended; the emulator's code was 1: no such device";
     assert_eq!(outcome.grouped(), [said]);
+    let script = Script::new("say \"R0node $rank, hart $rank cannot start: no memory\"; exit 1\n");
+    let outcome = script.run().torus("4").run().expect("a run");
+    assert_eq!(outcome.grouped(), ["nodes 0 to 3 reported: cannot start: no memory"]);
 }
 
 #[test]

@@ -37,6 +37,19 @@ on_both_architectures! {
         }
     }
 
+    fn x1_a_node_with_too_little_memory_says_how_much_is_enough(arch) {
+        let run = |memory| {
+            let run = Run::new("hello").arch(arch).torus("2").harts(8).mode(Mode::Vn).contexts(8).memory(memory);
+            run.timeout(DEADLINE).run().unwrap()
+        };
+        let refused = run(40).grouped();
+        let enough = refused[0].split_once("too few: ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        let enough: u32 = enough.unwrap_or_else(|| panic!("{refused:?}"));
+        assert!(refused.len() == 1 && refused[0].starts_with("nodes 0, 1 reported: cannot start"), "{refused:?}");
+        expect_clean(&run(enough));
+        assert!(!run(enough - 4).success());
+    }
+
     fn n6_virtual_node_mode_gives_each_hart_a_task_and_its_part_of_the_memory(arch) {
         let arena = |mode| {
             let run = Run::new("hello").arch(arch).torus("1").harts(4).mode(mode).timeout(DEADLINE);

@@ -109,7 +109,7 @@ impl Outcome {
             let name = format!("node {rank} ");
             // The nodes' own logs have other names.
             let what = failure.strip_prefix(&name).unwrap_or(failure);
-            let what = what.split("; see ").next().unwrap_or(what).to_owned();
+            let what = placeless(what.split("; see ").next().unwrap_or(what), rank);
             match groups.iter_mut().find(|(known, ..)| *known == what) {
                 Some((_, ranks, _)) => ranks.push(rank),
                 None => groups.push((what, vec![rank], failure)),
@@ -188,6 +188,15 @@ impl Outcome {
         text.push_str(self.dump.as_deref().unwrap_or_default());
         text.push_str(&format!("logs: {}\n", self.logs.path().display()));
         text
+    }
+}
+
+/// Without the node, and the hart that speaks for it, which a node's report names.
+fn placeless(what: &str, rank: usize) -> String {
+    let node = format!("node {rank}, ");
+    match what.strip_prefix(&format!("reported: {node}hart ")).and_then(|rest| rest.split_once(' ')) {
+        Some((_, rest)) => format!("reported: {rest}"),
+        None => what.replace(&node, ""),
     }
 }
 
