@@ -26,9 +26,7 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
             Some((major, minor)) => format!("{}, version {major}.{minor}", path.display()),
             None => format!("{}, which does not tell its version", path.display()),
         });
-        let remedy =
-            format!("apt-get install {}, or unpacked under target/pamir/host", arch.emulator_package());
-        whole &= row(voice, arch.emulator(), found, &remedy);
+        whole &= row(voice, arch.emulator(), found, &setup::emulator_remedy(arch));
     }
     match setup::setpriv() {
         Some(path) => _ = row(voice, "setpriv", Some(path.display().to_string()), ""),
@@ -44,9 +42,8 @@ pub fn doctor(fix: bool, voice: &Voice) -> Result<bool> {
     optional(voice, "Miri", miri, "rustup component add --toolchain nightly miri rust-src");
     optional(voice, "C++ for libFuzzer", workspace::on_path("c++"), "apt-get install g++");
     if !whole {
-        voice.print(
-            "What is missing is installed when it is first needed, or now by `cargo xtask doctor --fix`.",
-        );
+        voice
+            .print("What can be installed is when it is first needed, or now by `cargo xtask doctor --fix`.");
     }
     Ok(whole)
 }
@@ -85,8 +82,7 @@ pub fn succeeds(command: &mut Command) -> bool {
 fn row(voice: &Voice, what: &str, found: Option<String>, remedy: &str) -> bool {
     match &found {
         Some(found) => voice.print(&format!("{} {what}: {found}", console::style("ok     ").green())),
-        None => voice
-            .print(&format!("{} {what}: would be installed by: {remedy}", console::style("missing").red())),
+        None => voice.print(&format!("{} {what}: {remedy}", console::style("missing").red())),
     }
     found.is_some()
 }

@@ -1,6 +1,6 @@
 //! QEMU's control protocol: a line of JSON each way over a Unix socket.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -23,16 +23,20 @@ impl Control {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut control = Self { reader: BufReader::new(stream) };
-        control.receive().context("no greeting")?;
+        control.receive()?;
         control.ask("qmp_capabilities", json!({}))?;
         Ok(control)
     }
 
     fn receive(&mut self) -> Result<Value> {
         let mut line = String::new();
-        if self.reader.read_line(&mut line).context("no answer")? == 0 {
-            bail!("the emulator hung up");
-        }
+        match self.reader.read_line(&mut line) {
+            Ok(0) => bail!("the emulator hung up"),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                bail!("the emulator gave no answer for {} s", PATIENCE.as_secs())
+            }
+            read => read.context("no answer")?,
+        };
         serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
     }
 
@@ -70,5 +74,19 @@ impl Control {
         let bytes = std::fs::read(scratch).with_context(|| format!("cannot read {file}"))?;
         std::fs::remove_file(scratch).with_context(|| format!("cannot remove {file}"))?;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x2_an_emulator_that_does_not_answer_is_said_to_give_no_answer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("control");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a listener");
+        let error = Control::connect(&socket).err().expect("nobody answers");
+        assert_eq!(format!("{error:#}"), "the emulator gave no answer for 2 s");
     }
 }

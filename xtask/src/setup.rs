@@ -123,9 +123,25 @@ fn rustup_toolchain() -> Option<String> {
 /// How a missing toolchain would be had.
 pub fn toolchain_remedy(arch: Arch) -> String {
     match rustup_toolchain() {
-        Some(name) => format!("rustup target add --toolchain {name} {}", arch.target()),
-        None => format!("apt-get install {}", DEBIAN_TOOLCHAIN.join(" ")),
+        Some(name) => {
+            format!("would be installed by: rustup target add --toolchain {name} {}", arch.target())
+        }
+        None => remedy(&DEBIAN_TOOLCHAIN.join(" "), "", workspace::on_path("apt-get")),
     }
+}
+
+/// How a missing emulator would be had.
+pub fn emulator_remedy(arch: Arch) -> String {
+    let unpacked = ", or unpacked under target/pamir/host";
+    remedy(arch.emulator_package(), unpacked, workspace::on_path("apt-get"))
+}
+
+fn remedy(packages: &str, or: &str, apt: bool) -> String {
+    if apt { format!("would be installed by: apt-get install {packages}{or}") } else { by_hand(packages) }
+}
+
+fn by_hand(packages: &str) -> String {
+    format!("install by hand what Debian has in {packages}")
 }
 
 const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-22"];
@@ -279,7 +295,7 @@ fn program(name: &str, package: &str, voice: &Voice) -> Result<PathBuf> {
 }
 
 fn apt_install(packages: &[&str], voice: &Voice) -> Result<()> {
-    let manual = || format!("install by hand what gives: {}", packages.join(" "));
+    let manual = || by_hand(&packages.join(" "));
     if !workspace::on_path("apt-get") {
         bail!("there is no apt-get on this machine; {}", manual());
     }
@@ -358,6 +374,12 @@ mod tests {
         let command = toolchain.cargo("build", Arch::Riscv64);
         let removed: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).collect();
         assert!(removed.iter().any(|(name, _)| *name == "RUSTFLAGS"), "{removed:?}");
+    }
+
+    #[test]
+    fn x1_nothing_is_said_to_be_installed_by_what_is_not_there() {
+        assert_eq!(remedy("a b", ", or c", true), "would be installed by: apt-get install a b, or c");
+        assert_eq!(remedy("a b", ", or c", false), "install by hand what Debian has in a b");
     }
 
     #[test]

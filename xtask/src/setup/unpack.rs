@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::run;
 use crate::progress::Voice;
@@ -100,6 +100,9 @@ impl Debian {
         // A source that fails may be another one's.
         let said = said.map_err(|error| updated.err().unwrap_or(error))?;
         let missing = simulated(&said, "Inst");
+        if missing.is_empty() {
+            bail!("apt-get takes {package} for installed, but there is no {program} on the path");
+        }
         let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
         voice.say(&format!("fetching and unpacking into {}: {}", place.display(), names.join(" ")));
         voice.busy(&format!("fetching {} packages", names.len()));
@@ -172,6 +175,16 @@ mod tests {
         );
         let left: Vec<_> = std::fs::read_dir(&home).expect("a folder").flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn x1_a_package_without_its_program_is_no_package_to_fetch() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let debian = debian(folder.path(), "nothing");
+        std::fs::write(&debian.apt_get, "#!/bin/sh\n").expect("a script");
+        let unpacked = debian.unpack("emulator", "libfdt1", folder.path(), &Voice::quiet());
+        let error = format!("{:#}", unpacked.expect_err("nothing to unpack"));
+        assert!(error.contains("takes libfdt1 for installed"), "{error}");
     }
 
     #[test]
