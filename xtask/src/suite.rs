@@ -240,11 +240,7 @@ impl Suite<'_> {
             return;
         }
         // Before tests run side by side, so that they find all there is to build and to install.
-        self.stage(JOBS, |_| {
-            let mut command = Command::new(std::env::current_exe().context("this program's own path")?);
-            command.arg("images");
-            Ok(command)
-        });
+        self.stage(JOBS, |_| Ok(cargo(["xtask", "images"])));
         let mut command = cargo(["test", "--package", "tests", "--no-fail-fast"]);
         command.env(firmware::ONE_IMAGE, "1");
         self.tests(GUESTS, command);

@@ -261,7 +261,7 @@ fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again
     let faults = tree.faults();
     assert_eq!((faults.runts, faults.foreign, faults.stray), (rounds, 2 * rounds, rounds));
     assert_eq!((faults.malformed, faults.no_route, faults.overrun), (3 * rounds, rounds, rounds));
-    assert_eq!((faults.total(), tree.front(WORLD)), (2700, None));
+    assert_eq!((faults.total(), tree.front(WORLD)), (9 * rounds, None));
     // Beyond credit: nobody has taken any.
     for sequence in 0..20 {
         deliver(&card, result(sequence, 0), &[]);

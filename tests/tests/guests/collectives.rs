@@ -162,7 +162,7 @@ on_both_architectures! {
             (["--algorithm", "ring,rinq"], "\"rinq\" names no algorithm"),
             (["--collective", "brodcast"], "\"brodcast\" names no collective"),
             (["--sizes", "8,12"], "\"12\" is no multiple of 8"),
-            (["--root", "4"], "\"4\" is no rank"),
+            (["--root", "4"], "\"4\" is more than this machine has"),
         ] {
             let run = Run::new("coll").arch(arch).torus("2").harts(1).timeout(DEADLINE);
             let outcome = run.args(args).run().unwrap();
