@@ -216,7 +216,6 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         self.owing.remove(index);
         self.sendable.remove(index);
         self.starving.remove(index);
-        self.draining = self.draining.filter(|&draining| draining != index);
         self.news = true;
         self.vacate_dead(index);
     }

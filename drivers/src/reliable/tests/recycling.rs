@@ -4,7 +4,8 @@ use super::bench::Bench;
 use super::dice::Dice;
 use super::wire::Faults;
 use super::{elapse, now, seeds};
-use crate::adapter::{Adapter, FABRIC};
+use crate::adapter::{Adapter, FABRIC, Lent};
+use crate::reliable::handshake::Number;
 use crate::reliable::{Flags, Link, Seq};
 use std::vec::Vec;
 
@@ -252,6 +253,89 @@ fn d9_frames_of_no_node_and_of_the_network_that_are_no_notices_are_counted_and_d
     assert_eq!(bench.nodes[0].link.peers.len(), 0);
     bench.order(1, 0, 3);
     bench.run(SECOND);
+}
+
+/// A node of six whose two places nodes 1 and 2 have, which are idle.
+fn full() -> Bench {
+    let mut bench = Bench::with_peers(6, 2, 1, Faults::NONE);
+    bench.order(0, 1, 1);
+    bench.order(0, 2, 1);
+    bench.run(SECOND);
+    assert_eq!(bench.nodes[0].link.peers.free(), 0);
+    bench
+}
+
+/// Node `source` calls node 0, which takes the call in and does nothing else.
+fn calls(bench: &mut Bench, source: u32, number: u32) {
+    bench.wire.network().inject(source, 0, call(number).seal(source, 0, []).to_vec());
+    assert!(bench.nodes[0].link.receive().is_none());
+}
+
+#[test]
+fn r3_a_caller_that_waits_is_remembered_once_by_its_last_number() {
+    let mut bench = full();
+    for (source, number) in [(3, 1), (4, 2), (3, 7), (4, 8)] {
+        calls(&mut bench, source, number);
+    }
+    assert!(bench.nodes[0].link.callers.iter().copied().eq([(3, Number::new(7)), (4, Number::new(8))]));
+}
+
+#[test]
+fn r2_r3_a_caller_that_died_while_it_waited_gets_no_place_and_the_next_one_does() {
+    let mut bench = full();
+    calls(&mut bench, 3, 1);
+    calls(&mut bench, 4, 2);
+    let link = &mut bench.nodes[0].link;
+    (1..=3).for_each(|node| link.bury(node));
+    link.let_callers_in();
+    assert_eq!([3, 4].map(|node| link.peers.find(node).is_some()), [false, true]);
+}
+
+#[test]
+fn r2_r3_the_place_of_a_node_that_died_is_free_when_its_buffers_are_back() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    bench.nodes[0].stalled = true;
+    bench.order(1, 0, 3);
+    bench.run(SECOND);
+    bench.nodes[0].bury(1);
+    for left in (0..3).rev() {
+        let node = &mut bench.nodes[0];
+        assert!(node.link.peers.find(1).is_some());
+        node.link.recycle(node.kept.remove(0));
+        assert_eq!(node.link.peers.find(1).is_some(), left > 0, "{left} buffers");
+    }
+}
+
+#[test]
+fn r3_a_packet_for_a_node_that_is_not_there_waits_for_no_place_and_is_refused() {
+    let mut bench = full();
+    let link = &mut bench.nodes[0].link;
+    assert_eq!([3, 6].map(|node| link.has_room_for(node)), [false, true]);
+    for node in [1, 2] {
+        link.bury(node);
+    }
+    assert!(!link.queue(6, &[], b"word", [Lent::NONE; 2], 0));
+    assert_eq!(link.peers.len(), 0);
+}
+
+#[test]
+fn r3_a_node_calls_itself_without_a_handshake() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    let link = &mut bench.nodes[0].link;
+    assert!(link.queue(0, &[], b"word", [Lent::NONE; 2], 0));
+    let index = link.peers.find(0).unwrap();
+    assert!(link.peers.get(index).unwrap().connection.is_open());
+}
+
+#[test]
+fn d8_every_cookie_of_acknowledgements_comes_back() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    // All but the first are in use.
+    bench.nodes[1].link.spares = 1;
+    bench.order(0, 1, 100);
+    bench.run(SECOND);
+    bench.round(|_| true);
+    assert_eq!(bench.nodes[1].link.spares, 1);
 }
 
 /// A call that the node which sends it remembers nothing of.
