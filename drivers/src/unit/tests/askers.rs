@@ -5,6 +5,7 @@ use super::one_sided::add;
 use super::*;
 use crate::ranks::MOST_NODES;
 use crate::unit::StartError;
+use pami::device::Gone;
 use pami::packet::{ENDS, Packet};
 use zerocopy::IntoBytes;
 
@@ -110,6 +111,23 @@ fn r3_a_put_that_was_refused_in_part_is_remembered_until_its_end() {
     drive(&mut port);
     assert_eq!(answer(&net, 1), Some(RegionFault::Bounds as u8));
     // Now nothing keeps the place.
+    for node in [2, 3] {
+        asks(&net, node, region);
+    }
+    drive(&mut port);
+    assert_eq!([2, 3].map(|node| answer(&net, node)), [Some(0); 2]);
+}
+
+#[test]
+fn r2_r3_a_node_that_died_in_the_middle_of_a_put_keeps_no_place() {
+    let net = Net::new(4);
+    let mut port = open(unit(&net, 4, 2).unwrap(), 0);
+    let (region, _) = region(&mut port, &[0; 64]);
+    // Its end, which is to be answered with the fault, never comes.
+    let put = Envelope { dispatch: ENDS, offset: 60, total: 16, ..from(1, Kind::Put) };
+    net.inject(0, &packet(&put, region.as_bytes(), &[1; 8]));
+    drive(&mut port);
+    port.unit.announce(1, Gone::Died);
     for node in [2, 3] {
         asks(&net, node, region);
     }

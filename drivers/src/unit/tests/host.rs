@@ -161,6 +161,7 @@ pub struct FakeAdapter<const TEST: usize> {
     mtu: usize,
     most: usize,
     deadline: Option<u64>,
+    linger: u64,
     gone: Vec<u32>,
     queued: VecDeque<Queued>,
     buffers: Vec<&'static mut [u8]>,
@@ -179,6 +180,7 @@ impl<const TEST: usize> FakeAdapter<TEST> {
             mtu,
             most: usize::MAX,
             deadline: None,
+            linger: 0,
             gone: Vec::new(),
             queued: VecDeque::new(),
             buffers: buffers.collect(),
@@ -194,6 +196,11 @@ impl<const TEST: usize> FakeAdapter<TEST> {
     /// It wants to be looked after again then, whatever happens.
     pub fn with_deadline(self, deadline: u64) -> Self {
         Self { deadline: Some(deadline), ..self }
+    }
+
+    /// Until then peers may have to hear of it.
+    pub fn with_linger(self, linger: u64) -> Self {
+        Self { linger, ..self }
     }
 }
 
@@ -304,6 +311,10 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
 
     fn deadline(&self) -> Option<u64> {
         self.deadline
+    }
+
+    fn linger_until(&self) -> u64 {
+        self.linger
     }
 
     fn interrupt(&self) -> NoInterrupt {

@@ -145,10 +145,13 @@ fn d9_an_answer_is_for_the_oldest_request_and_in_its_bounds_or_for_none() {
     for (envelope, len) in &wrong {
         net.inject(0, &packet(envelope, &[], &std::vec![9; *len]));
     }
+    // Right but for a header, which no answer has.
+    net.inject(0, &packet(&get(Kind::GetLast, 8), b"head", &[9; 20]));
+    let dropped = wrong.len() as u64 + 1;
     for _ in 0..10 {
         port.drive();
     }
-    assert_eq!(units[0].statistics().dropped.unasked, wrong.len() as u64);
+    assert_eq!(units[0].statistics().dropped.unasked, dropped);
     assert_eq!(bytes(&into), [0; 64]);
     assert!(port.completed().is_none() && other.completed().is_none() && other.pull().is_none());
     // The right one still counts.
@@ -157,7 +160,7 @@ fn d9_an_answer_is_for_the_oldest_request_and_in_its_bounds_or_for_none() {
     net.inject(0, &packet(&get(Kind::GetLast, 20), &[], &[3; 8]));
     assert_eq!(ended(&mut port, || ()), Completed { message: 7, result: Ok(0) });
     assert_eq!(bytes(&into), [&[0; 8][..], &[1; 12], &[2; 8], &[0; 36]].concat());
-    assert_eq!(units[0].statistics().dropped.unasked, wrong.len() as u64 + 1);
+    assert_eq!(units[0].statistics().dropped.unasked, dropped + 1);
 }
 
 #[test]

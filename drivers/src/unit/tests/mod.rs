@@ -2,6 +2,7 @@
 
 mod askers;
 mod card;
+mod edges;
 mod generations;
 mod host;
 mod hostile;
