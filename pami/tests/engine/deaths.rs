@@ -308,6 +308,27 @@ fn d8_a_fence_whose_target_dies_before_an_older_get_is_done_names_it() {
 }
 
 #[test]
+fn d8_a_message_without_payload_in_line_to_a_dead_node_ends_with_its_name() {
+    let Scene { world, mut origin, dying, .. } = scene();
+    let (ends, done) = ends();
+    let to = dying.endpoint();
+    world.stepped();
+    // More than the FIFO holds, so that the other is in line.
+    send(&mut origin, buffered(to, 3 * MTU, done, 0));
+    for cookie in 1..20 {
+        send(&mut origin, Send { local_done: done(cookie), ..message(to, Vec::new()) });
+    }
+    origin.advance();
+    let sent: Vec<_> = ends.lock().unwrap().drain(..).collect();
+    assert!(sent.len() < 19 && sent.iter().all(|end| end.2.is_ok()), "{sent:?}");
+    world.kill(1);
+    advance_all(&mut [&mut origin]);
+    let ended = sorted(ends);
+    let dead = |end: &&(usize, Option<usize>, Result<(), OperationError>)| end.0 > 0 && end.2 == DEAD;
+    assert_eq!(ended.iter().filter(dead).count() + sent.len(), 19, "{ended:?}");
+}
+
+#[test]
 fn d8_a_message_whose_rest_is_in_the_fifo_when_its_sender_dies_is_received_whole() {
     let Scene { world, mut origin, mut dying, got, .. } = scene();
     world.stepped();

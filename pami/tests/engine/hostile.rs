@@ -130,6 +130,18 @@ fn d9_a_first_packet_may_have_no_second() {
 }
 
 #[test]
+fn d9_a_first_packet_that_begins_in_the_middle_is_a_stray() {
+    let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything().0));
+    let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let (origin, to) = (a.endpoint(0, 0).unwrap(), target.endpoint());
+    let envelope =
+        Envelope { kind: Kind::First, dispatch: 1, origin, target: to, message: 1, offset: 8, total: 20 };
+    a.node().world.forge(Packet::new(envelope, &[], &[0; 12]));
+    target.advance();
+    assert_eq!((target.counters().received, target.counters().strays), (0, 1));
+}
+
+#[test]
 fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
     let part =
         leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));

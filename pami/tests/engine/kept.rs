@@ -1,11 +1,11 @@
 //! Messages that nobody wants yet (SPEC P-6).
 
-use crate::machine::{MTU, buffer, pattern};
+use crate::machine::{MTU, Packet, buffer, pattern};
 use crate::scene::{
     LaterHandler, Port, advance_all, always_later, context, deferred, ends, leak, pair, send,
 };
 use pami::dispatch::LATER;
-use pami::packet::Kind;
+use pami::packet::{Envelope, Kind};
 use pami::{
     Active, ClientBuilder, ClientError, Completion, Done, KeptId, Message, OnReceived, Receive, Received,
     Send, SendError,
@@ -246,6 +246,35 @@ fn f1_a_fence_waits_for_the_callback_of_a_message_that_another_callback_accepted
         }
         assert_eq!(*log.lock().unwrap(), ["first", "second", "fenced"]);
     }
+}
+
+#[test]
+fn d9_p6_a_kept_message_whose_sender_stops_in_the_middle_is_as_long_as_what_came() {
+    let done = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
+    let [mut a, mut b] = pair(false, |client| client.dispatch(1, done).dispatch_later(LATER, always_later()));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let (from, to) = (origin.endpoint(), target.endpoint());
+    let envelope = Envelope {
+        kind: Kind::Asked,
+        dispatch: LATER,
+        origin: from,
+        target: to,
+        message: 0,
+        offset: 0,
+        total: 100,
+    };
+    a.node().world.forge(Packet::new(envelope, &[], &pattern(40, 3)));
+    target.advance();
+    assert_eq!(target.kept().next().map(|kept| kept.total), Some(100));
+    // It begins another instead.
+    assert_eq!(origin.send_immediate(to, 1, &[], &[1]), Ok(()));
+    advance_all(&mut [&mut origin, &mut target]);
+    let (id, total) = target.kept().map(|kept| (kept.id, kept.total)).next().unwrap();
+    assert_eq!(total, 40);
+    let (got, then) = receiver();
+    assert!(target.accept(id, buffer(40), then(0)).is_ok());
+    target.advance();
+    assert_eq!(*got.lock().unwrap(), [(0, pattern(40, 3))]);
 }
 
 #[test]

@@ -64,6 +64,26 @@ fn r1_rendezvous_of_an_origin_that_does_not_move_leave_room_for_others() {
 }
 
 #[test]
+fn r1_an_origin_gets_no_more_places_than_it_leaves() {
+    let (_, handler) = collector();
+    let build = |client: ClientBuilder<_>| client.rendezvous_from(SWITCH).receptions(8).dispatch(0, handler);
+    let mut clients = clients(2, false, build);
+    let mut origins = [0, 1].map(|offset| context(&mut clients[0], offset));
+    let mut target = context(&mut clients[1], 0);
+    let world = clients[0].node().world;
+    world.stepped();
+    world.lock().unit(0).limit = Some(2 * OPERATIONS);
+    // Node 0 answers no get. The first origin gets half of all, the other half of the rest.
+    for (origin, taken) in origins.iter_mut().zip([4, 6]) {
+        for number in 0..8 {
+            send(origin, message(target.endpoint(), pattern(SWITCH, number)));
+        }
+        move_all_but_answers_of(0, world, &mut [origin, &mut target]);
+        assert_eq!(target.counters().received, taken);
+    }
+}
+
+#[test]
 fn r1_a_rendezvous_that_finds_no_reception_comes_again_and_what_is_behind_it_stays_behind() {
     for local_behind in [false, true] {
         let (log, handler) = collector();

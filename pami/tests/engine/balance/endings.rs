@@ -1,6 +1,7 @@
 //! How operations end, and what comes before and behind them (SPEC F-1, L-1, L-3, D-8).
 
 use super::*;
+use pami::device::Arrival;
 
 #[test]
 fn l1_an_answer_never_comes_before_the_origin_has_done_its_part() {
@@ -202,4 +203,29 @@ fn l1_no_addition_is_lost_between_an_origin_in_place_and_the_target() {
     });
     let expected = (2 * ROUNDS as i32).to_ne_bytes().repeat(count);
     assert_eq!(bytes_of(region.memory()), expected);
+}
+
+#[test]
+fn d9_l3_a_chunk_that_is_not_what_it_says_or_belongs_between_two_elements_adds_nothing() {
+    let mut pair = pair(false);
+    let before: Vec<u8> = (0..64).collect();
+    let region = pair.region(&before);
+    let message = filled(&1i64.to_ne_bytes()).share();
+    let (to, recipe) = (pair.target.endpoint(), Recipe::sum(Element::I64));
+    assert_eq!(pair.origin.process(process(to, &region, &message, recipe, Split::TargetOnly)), Ok(()));
+    while pair.origin.advance() > 0 {}
+    let world = pair.clients[0].node().world;
+    let chunk = world.lock().port(to).reception.pop_front().expect("the origin sent it");
+    let [mut between, mut lent] = [chunk.header().to_vec(), chunk.header().to_vec()];
+    between[8] += 4;
+    // It says that its elements are lent, and has them with it.
+    lent[14] |= 2;
+    for (header, strays) in [(between, 0), (lent, 1)] {
+        world.forge(Packet::new(chunk.envelope(), &header, chunk.data()));
+        pair.target.advance();
+        assert_eq!((bytes_of(region.memory()), pair.target.counters().strays), (before.clone(), strays));
+    }
+    world.forge(chunk);
+    pair.advance();
+    assert_ne!(bytes_of(region.memory()), before, "as it was it is taken");
 }
