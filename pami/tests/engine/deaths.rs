@@ -347,6 +347,43 @@ fn d8_a_message_whose_rest_is_in_the_fifo_when_its_sender_dies_is_received_whole
 }
 
 #[test]
+fn d8_a_reception_of_a_dead_node_ends_when_its_memory_is_back_though_another_goes_on_meanwhile() {
+    let got: &'static Got = leak(Mutex::default());
+    let call = leak(move |_: &mut Active<Port>, received: Received| {
+        got.lock().unwrap().push((received.origin.task(), received.len, received.total, received.result));
+    });
+    let part = leak(|_: &mut Active<Port>, _: &Part<'_>| ());
+    let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| match message.origin.task() {
+        1 => Receive::Into(buffer(message.total), OnReceived { call, cookie: 0 }),
+        _ => Receive::Packets(OnPart { call: part, cookie: 0 }),
+    });
+    let Scene { world, mut origin, mut dying, mut other, .. } = scene_with(handler, got);
+    let to = origin.endpoint();
+    // The first is pulled in more than one piece.
+    for (from, len) in [(&mut other, 40 << 10), (&mut dying, SWITCH)] {
+        send(from, message(to, pattern(len, 0)));
+        while from.advance() > 0 {}
+    }
+    world.stepped();
+    while origin.advance() > 0 {}
+    let step = |wanted: fn(&Step) -> bool| {
+        let mut state = world.lock();
+        let step = state.steps().into_iter().find(wanted);
+        step.inspect(|&step| state.step(step)).is_some()
+    };
+    assert!(step(|step| matches!(step, Step::Send(key) if key.1 == 0)), "the get of a piece");
+    assert_eq!(world.lock().port(to).injection.len(), 1, "the other get lends memory");
+    world.kill(1);
+    while origin.advance() > 0 {}
+    while step(|step| matches!(step, Step::Answer(2, 0))) {}
+    while origin.advance() > 0 {}
+    assert_eq!(*got.lock().unwrap(), []);
+    world.free_running();
+    advance_all(&mut [&mut origin, &mut other]);
+    assert_eq!(*got.lock().unwrap(), [(1, 0, SWITCH, DEAD)]);
+}
+
+#[test]
 fn r2_for_whom_a_context_waits_is_noted_and_nobody_wakes_to_look_after_them() {
     const SECOND: u64 = 1_000_000_000;
     let Scene { world, mut origin, mut dying, mut other, .. } = scene();

@@ -69,6 +69,27 @@ fn l2_rules_that_leave_a_target_what_it_does_not_have_in_some_chunks_end_with_it
 }
 
 #[test]
+fn l2_a_rule_that_leaves_a_target_no_more_than_it_has_in_any_chunk_is_carried_out() {
+    let recipe = Recipe::accumulate(Factor::I32(3)).converted(Foreign::Message);
+    let rules: &[Rule] =
+        leak([Rule { element: None, from_bytes: 0, origin: SubOperations::SWAP, chunks: 1000 }]);
+    for local in [false, true] {
+        let mut pair =
+            pair_with(local, |client| client.sub_operations(SubOperations::ADD | SubOperations::SCALE));
+        let region = pair.region(&[0; 64]);
+        let message = filled(&1i32.swap_bytes().to_ne_bytes().repeat(16)).share();
+        let (ends, end) = ends();
+        let to = pair.target.endpoint();
+        let process =
+            Process { remote_done: end(0), ..process(to, &region, &message, recipe, Split::Rules(rules)) };
+        assert_eq!(pair.origin.process(process), Ok(()));
+        pair.advance();
+        assert_eq!(*ends.lock().unwrap(), [(0, None, Ok(()))], "{local}");
+        assert_eq!(bytes_of(region.memory()), 3i32.to_ne_bytes().repeat(16));
+    }
+}
+
+#[test]
 fn l2_polls_that_find_nothing_are_idle_time_and_what_was_found_is_not() {
     const ROUND_NS: u64 = 100;
     let mut pair = pair(false);
