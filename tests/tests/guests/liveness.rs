@@ -127,7 +127,7 @@ on_both_architectures! {
             let dead = if wait.is_some() { 0 } else { 2 };
             let wait = wait.into_iter().flat_map(|wait| ["--wait", wait]);
             let run = Run::new(job).arch(arch).torus("2x2").args(["--seconds", "3600"].into_iter().chain(wait));
-            let outcome = run.timeout(DEADLINE).cut(&format!("node={dead}@300ms")).run().unwrap();
+            let outcome = run.timeout(DEADLINE).cut(format!("node={dead}@300ms")).run().unwrap();
             expect_death(&outcome, dead);
             let closed = format!("node {dead} is dead: its connection to the torus has ended");
             assert!(outcome.failures().any(|failure| failure == closed), "{job}: {}", outcome.explain());
