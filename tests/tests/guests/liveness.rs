@@ -135,15 +135,20 @@ on_both_architectures! {
     }
 
     fn r2_a_node_that_merely_ended_before_is_not_blamed(arch) {
-        // Tasks 1 and 2 return at once; task 0 waits for task 3, which dies.
-        let run = Run::new("stalled").arch(arch).torus("2x2").harts(1).args(["--messages", "20000"]).timeout(DEADLINE);
-        let run = run.kill_node_at(3, KillWhen::Line("posted".into())).go_on();
-        let outcome = run.run().unwrap();
-        assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
-        assert_eq!([1, 2].map(|node: usize| outcome.nodes[node].status()), [Some(0); 2], "{}", outcome.explain());
-        assert!(outcome.nodes[0].said("node 3 is dead"), "{}", outcome.explain());
-        assert!(!outcome.nodes[0].said("node 1 is dead") && !outcome.nodes[0].said("node 2 is dead"));
-        assert!(outcome.nodes[0].status().is_some_and(|status| status != 0));
+        // Tasks 1 and 2 return at once; task 0 waits for task 3, which dies. On a busy machine their nodes may be late to end,
+        // and then name it too: that run is none of those that this is about.
+        let had_ended = |outcome: &Outcome| {
+            assert_eq!(outcome.ending, Ending::Finished, "{}", outcome.explain());
+            assert!(outcome.nodes[0].said("node 3 is dead"), "{}", outcome.explain());
+            assert!(!outcome.lines().any(|line| ["node 1 is dead", "node 2 is dead"].iter().any(|it| line.text.contains(it))));
+            assert!(outcome.nodes[0].status().is_some_and(|status| status != 0));
+            [1, 2].iter().all(|&node: &usize| outcome.nodes[node].status() == Some(0))
+        };
+        let mut runs = (0..20).map(|_| {
+            let run = Run::new("stalled").arch(arch).torus("2x2").harts(1).args(["--messages", "100000"]).timeout(DEADLINE);
+            run.kill_node_at(3, KillWhen::Line("posted".into())).go_on().run().unwrap()
+        });
+        assert!(runs.any(|outcome| had_ended(&outcome)), "tasks 1 and 2 never ended well");
     }
 
     fn r2_whoever_only_receives_names_a_node_that_dies(arch) {
