@@ -9,8 +9,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Tag of exchanges.
 const EXCHANGE: i32 = 1;
-/// Scratch memory for collectives: that of class W's largest all-to-all on two tasks.
-const SCRATCH: usize = 8 << 20;
 
 /// One process of the benchmark.
 pub struct Processes {
@@ -32,8 +30,7 @@ fn failed(error: impl core::fmt::Display) -> JobError {
 impl Processes {
     /// Initialises MPI.
     pub fn new(task: &'static Task) -> Result<Self, JobError> {
-        let settings = Settings { collective_scratch: SCRATCH, ..Settings::default() };
-        let mpi = Mpi::init_thread(task, settings, Threads::Funneled).map_err(failed)?;
+        let mpi = Mpi::init_thread(task, Settings::default(), Threads::Funneled).map_err(failed)?;
         let (memory, tasks) = (task.memory(), task.tasks() as usize);
         Ok(Self {
             task,

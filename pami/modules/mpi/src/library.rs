@@ -14,7 +14,7 @@ use crate::window::{self, Ends};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapless::Vec;
 use pami::client::{Client, ClientError, Node};
-use pami::{ClientBuilder, Limits, Shared};
+use pami::{ClientBuilder, Shared};
 use spin::{Mutex, Once};
 
 /// Levels of support for threads, in the standard's order.
@@ -148,18 +148,11 @@ impl<N: Node> Mpi<N> {
                 types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
-        let limits = Limits {
-            // The first place of each context is the world's.
-            geometries: usize::from(settings.communicators) + 1,
-            in_flight: settings.collectives,
-            early: settings.early,
-            domains: None,
-        };
         let builder = ClientBuilder::new(node, settings.name)
             .contexts(settings.contexts)
             .sharing(settings.sharing)
             .kept(0)
-            .collectives(limits);
+            .collectives(settings.limits());
         let mut client = builder.factories(factories(lanes.len())).create()?;
         let handling = Handling::new(library)?;
         library.handling.call_once(|| handling);

@@ -1,6 +1,6 @@
 //! What a library instance is set up with, and what of it can be changed later (SPEC M-4).
 
-use pami::{Sharing, Split};
+use pami::{Limits, Sharing, Split};
 
 /// Settings of one instance. No other instance, and no other library, sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,8 +33,12 @@ pub struct Settings {
     /// Collectives that were called and are not complete, in each context. Those over
     /// [`collectives`](Self::collectives) wait.
     pub collective_requests: usize,
-    /// Bytes of scratch memory for collectives in each context, the same in every task. Half of it is for algorithms, which
-    /// make do with it; what does not lie in one piece is packed into the other half, or more if there is.
+    /// Bytes of scratch memory that each collective in flight has for its algorithm, the same in every task. Algorithms that
+    /// need more are not chosen, and reductions go in runs that need no more.
+    pub collective_work: usize,
+    /// Bytes that one reduction at a time has in their place if its vector is longer than those, the same in every task.
+    pub collective_large: usize,
+    /// Bytes of scratch memory in each context that data of collectives which does not lie in one piece is packed into.
     pub collective_scratch: usize,
     /// Lists of counts and displacements that each context keeps for collectives of the v forms, one for each buffer.
     pub collective_lists: usize,
@@ -77,6 +81,8 @@ impl Default for Settings {
             collectives: 16,
             early: 128,
             collective_requests: 64,
+            collective_work: 8 << 10,
+            collective_large: 128 << 10,
             collective_scratch: 256 << 10,
             collective_lists: 8,
             types: 1024,
@@ -90,6 +96,19 @@ impl Default for Settings {
             window_memory: 64 << 10,
             accumulate: Split::Advice,
             sleeps: true,
+        }
+    }
+}
+
+impl Settings {
+    /// What PAMI has for the collectives of each context.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            // The first place of each context is the world's.
+            geometries: usize::from(self.communicators) + 1,
+            in_flight: self.collectives,
+            early: self.early,
+            domains: None,
         }
     }
 }

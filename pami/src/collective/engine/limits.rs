@@ -61,8 +61,8 @@ impl Limits {
             + self.note_bytes()
     }
 
-    /// Collectives, and parts of them, that can be in flight.
-    pub(crate) fn slots(&self) -> usize {
+    /// Collectives, and parts of them, that are in flight at most: [`in_flight`](Self::in_flight) and what it says of others.
+    pub fn slots(&self) -> usize {
         if self.in_flight == 0 { 0 } else { self.in_flight + 1 + reserved(self.geometries, 0) }
     }
 

@@ -1,13 +1,15 @@
-//! Scratch memory of a context, handed out in ranges.
+//! Scratch memory of a context: of data in ranges, of algorithms in places of one size.
 
 use crate::error::{Error, Result};
+use crate::library::{fill, shared};
 use core::ops::Range;
 use pami::Shared;
+use pami::client::Node;
 
 /// Ranges begin at multiples of it, as the adapters' ALU and caches like it.
 const ALIGN: usize = 64;
 
-/// The memory.
+/// The memory for data.
 #[derive(Default)]
 pub(super) struct Arena(Option<Shared>);
 
@@ -46,17 +48,55 @@ impl Arena {
     }
 }
 
-/// The sum of lengths, each rounded up so that the next begins aligned.
-pub(super) fn together(lens: [usize; 3]) -> Option<(usize, [usize; 3])> {
-    let mut starts = [0; 3];
-    let mut total = 0usize;
-    for (start, len) in starts.iter_mut().zip(lens) {
-        *start = total;
-        total = total.checked_add(len.checked_next_multiple_of(ALIGN)?)?;
+/// The sum of two lengths, and where the second begins if that is aligned.
+pub(super) fn together([first, second]: [usize; 2]) -> Option<(usize, usize)> {
+    if second == 0 {
+        // A short memory is used whole.
+        return Some((first, first));
     }
-    // The last one's end need not be aligned, and a short memory is used whole.
-    let end = starts.iter().zip(lens).map(|(start, len)| start + len).max().unwrap_or(0);
-    Some((end, starts))
+    let start = first.checked_next_multiple_of(ALIGN)?;
+    Some((start.checked_add(second)?, start))
+}
+
+/// Memory of algorithms, in places of one length.
+#[derive(Default)]
+pub(super) struct Places {
+    memory: Option<Shared>,
+    len: usize,
+    used: &'static mut [bool],
+}
+
+impl Places {
+    /// So many of so many bytes each, rounded up.
+    pub fn new<N: Node>(node: &N, number: usize, len: usize) -> Result<Self> {
+        let len = len.max(1).next_multiple_of(ALIGN);
+        let bytes = number.checked_mul(len).ok_or(Error::Count(len))?;
+        Ok(Self { memory: Some(shared(node, bytes)?), len, used: fill(node, number, || false)? })
+    }
+
+    /// Bytes of each.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes a free one.
+    pub fn take(&mut self) -> Option<usize> {
+        let free = self.used.iter().position(|used| !used)?;
+        self.used[free] = true;
+        Some(free)
+    }
+
+    /// Where one lies.
+    pub fn place(&self, place: usize) -> Option<(Shared, usize)> {
+        Some((self.memory.clone()?, place * self.len))
+    }
+
+    /// Gives one back.
+    pub fn release(&mut self, place: Option<usize>) {
+        if let Some(place) = place {
+            self.used[place] = false;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +117,8 @@ mod tests {
         assert_eq!(find(65, &[[0, 64], [128, 192]]), Ok(Some(192)));
         assert_eq!(find(limit - 64, &[[0, 64], [128, 192]]), Ok(None));
         assert_eq!(find(0, &[[0, limit]]), Ok(Some(0)));
-        assert_eq!(together([1, 0, 65]), Some((129, [0, 64, 64])));
-        assert_eq!(together([usize::MAX, 1, 1]), None);
+        assert_eq!(together([1, 65]), Some((129, 64)));
+        assert_eq!(together([65, 0]), Some((65, 65)));
+        assert_eq!(together([usize::MAX, 1]), None);
     }
 }

@@ -1,6 +1,13 @@
 //! Collectives from their call to their end: started in order, as room allows.
+//!
+//! # No circle of waits (SPEC R-1)
+//!
+//! Processes may start collectives of several communicators in different orders. So none waits for scratch memory of an
+//! algorithm that another one has: each that PAMI can have in flight has a place of its own. A reduction of a longer vector
+//! runs better with more. There is one large place; before such a reduction all say whether they hold theirs for it, in a
+//! collective of one word, and those that do keep it if all do, and give it up otherwise. Nobody waits for it.
 
-use super::arena::{Arena, together};
+use super::arena::{Arena, Places, together};
 use super::lists::Lists;
 use super::side::Side;
 use crate::error::{Class, Error, Result};
@@ -13,7 +20,8 @@ use crate::settings::Settings;
 use crate::status::Status;
 use core::ops::Range;
 use pami::client::Node;
-use pami::collective::{self, Collective};
+use pami::collective::operator::{Element, Operator};
+use pami::collective::{self, Collective, Reducer};
 use pami::device::Port;
 use pami::{Active, Collect, CollectError, GeometryId};
 
@@ -57,6 +65,9 @@ impl Plan {
     }
 }
 
+/// Bytes for the answer to whether there is a large place, in front of what its reduction takes.
+const ANSWER: usize = 8;
+
 /// A collective that was called.
 struct Flight {
     plan: Plan,
@@ -67,10 +78,13 @@ struct Flight {
     cookie: usize,
     /// Counts the calls of the context.
     number: u64,
-    started: bool,
+    stage: Stage,
     /// Calls that could not be, one behind the other: their class, and how many.
     refused: Option<(Class, u32)>,
-    /// Its scratch memory: all of it, and where the two sides begin.
+    /// Its place for the algorithm, and the large one.
+    work: Option<usize>,
+    large: Option<usize>,
+    /// Its scratch memory for data: all of it, and where the two sides begin.
     held: Range<usize>,
     places: [usize; 2],
 }
@@ -85,16 +99,40 @@ impl Flight {
             request: NONE,
             cookie: NOBODYS,
             number,
-            started: false,
+            stage: Stage::Called,
             refused: Some((class, 1)),
+            work: None,
+            large: None,
             held: 0..0,
             places: [0; 2],
         }
+    }
+
+    /// Bytes of the vectors that it reduces; the same at all processes.
+    fn reduced(&self, lists: &Lists) -> usize {
+        let Some(combiner) = &self.plan.combiner else { return 0 };
+        let elements = match (self.plan.what, self.plan.blocks) {
+            (Collective::ReduceScatter, Sizes::Equal(block)) => block.saturating_mul(self.size as usize),
+            (_, Sizes::Equal(elements) | Sizes::Own(elements, _)) => elements,
+            (_, Sizes::Listed(list)) => lists.total(list, self.size),
+        };
+        elements.saturating_mul(combiner.element_len())
     }
 }
 
 /// By which the layer below knows calls that could not be.
 const NOBODYS: usize = usize::MAX;
+
+/// How far a collective is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Called,
+    /// All are being asked for the large place.
+    Asks,
+    /// All have answered; those that still have it may use it.
+    Answered,
+    Started,
+}
 
 /// What became of an attempt to start.
 enum Start {
@@ -113,10 +151,10 @@ pub(crate) struct Collectives {
     /// Calls that were not refused.
     under_way: usize,
     limit: usize,
-    /// Bytes of scratch memory that every process has left for the layer below, whatever its data takes.
-    scratch_limit: usize,
     /// The applications' operators of these.
     users: &'static [UserPlace],
+    works: Places,
+    larges: Places,
     arena: Arena,
     pub(super) lists: Lists,
     calls: u64,
@@ -132,9 +170,10 @@ impl Collectives {
         Ok(Self {
             flights: fill(node, 2 * settings.collective_requests + 1, || None)?,
             under_way: 0,
-            scratch_limit: settings.collective_scratch / 2,
             limit: settings.collective_requests,
             users: fill(node, 2 * settings.collective_requests + 1, UserPlace::new)?,
+            works: Places::new(node, settings.limits().slots(), settings.collective_work)?,
+            larges: Places::new(node, 1, settings.collective_large)?,
             arena: Arena::new(shared(node, settings.collective_scratch)?),
             lists: Lists::new(node, settings.collective_lists)?,
             calls: 0,
@@ -142,14 +181,35 @@ impl Collectives {
         })
     }
 
-    /// Whether collectives were called that have not started.
+    /// Whether collectives were called that may start as soon as there is room.
     pub(crate) fn are_waiting(&self) -> bool {
-        self.waiting > 0
+        self.next(0).is_some()
     }
 
-    /// Whether some of this geometry were: what starts now would overtake them.
+    /// Whether some of this geometry were called and have not started: what starts now would overtake them.
     pub(crate) fn has_waiting(&self, geometry: GeometryId) -> bool {
-        self.waiting > 0 && self.flights.iter().flatten().any(|it| !it.started && it.geometry == geometry)
+        self.first(geometry).is_some()
+    }
+
+    /// The number of the first that has not started, of those of a geometry.
+    fn first(&self, geometry: GeometryId) -> Option<u64> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let flights = self.flights.iter().flatten();
+        let waits = flights.filter(|it| it.stage != Stage::Started && it.geometry == geometry);
+        waits.map(|flight| flight.number).min()
+    }
+
+    /// The number of the next one behind this that may start: only the first of each geometry may.
+    fn next(&self, after: u64) -> Option<u64> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let starts = |flight: &&Flight| matches!(flight.stage, Stage::Called | Stage::Answered);
+        let candidates = self.flights.iter().flatten().filter(starts).filter(|flight| flight.number > after);
+        let first = |flight: &&Flight| self.first(flight.geometry) == Some(flight.number);
+        candidates.filter(first).map(|flight| flight.number).min()
     }
 
     /// Gives back what a plan has of the pool.
@@ -192,8 +252,10 @@ impl Collectives {
             request,
             cookie,
             number: self.calls,
-            started: false,
+            stage: Stage::Called,
             refused: None,
+            work: None,
+            large: None,
             held: 0..0,
             places: [0; 2],
         };
@@ -220,7 +282,7 @@ impl Collectives {
         class: Class,
         means: Means<'_, P>,
     ) -> bool {
-        let waits = |flight: &&mut Flight| !flight.started && flight.geometry == geometry;
+        let waits = |flight: &&mut Flight| flight.stage != Stage::Started && flight.geometry == geometry;
         let last = self.flights.iter_mut().flatten().filter(waits).max_by_key(|flight| flight.number);
         let behind = last.is_some();
         if let Some(Flight { refused: Some((before, times)), .. }) = last
@@ -241,11 +303,13 @@ impl Collectives {
 
     fn remove(&mut self, index: usize) -> Option<Flight> {
         let flight = self.flights[index].take()?;
-        self.waiting -= usize::from(!flight.started);
+        self.waiting -= usize::from(flight.stage != Stage::Started);
         self.under_way -= usize::from(flight.refused.is_none());
         if let (Some(Combiner::User(_)), Some(place)) = (&flight.plan.combiner, self.users.get(index)) {
             place.clear();
         }
+        self.works.release(flight.work);
+        self.larges.release(flight.large);
         self.drop_plan(&flight.plan);
         Some(flight)
     }
@@ -272,6 +336,7 @@ impl Collectives {
             return Ok(Start::Refused);
         }
         let Some(flight) = &self.flights[index] else { return Ok(Start::Started) };
+        let (has_large, work_len) = (flight.large.is_some(), self.works.len());
         let plan = &flight.plan;
         let reducer = match &plan.combiner {
             None => None,
@@ -285,21 +350,30 @@ impl Collectives {
             known_blocks: plan.known_blocks,
             reducer,
             in_place: plan.in_place,
-            scratch_limit: self.scratch_limit,
+            scratch_limit: if has_large { self.larges.len() } else { work_len },
             ..Collect::new(flight.geometry, plan.what, means.0.ended(flight.cookie))
         };
-        let work = match active.scratch_len(&collect) {
-            Err(CollectError::Again) => return Ok(Start::Again),
-            len => len?,
-        };
+        if !has_large {
+            // What needs the large place is refused, whoever has that.
+            match active.scratch_len(&collect) {
+                Err(CollectError::Again) => return Ok(Start::Again),
+                len => len?,
+            };
+            if flight.stage == Stage::Called
+                && self.larges.len() > work_len
+                && flight.reduced(&self.lists) > work_len
+            {
+                return self.ask(active, index, means);
+            }
+        }
         let scratch = |side: &Option<Side>| side.as_ref().map_or(0, Side::scratch);
-        let lens = [scratch(&plan.send), scratch(&plan.receive), work];
-        let (len, starts) = together(lens).ok_or(Error::Count(usize::MAX))?;
+        let (len, second) =
+            together([scratch(&plan.send), scratch(&plan.receive)]).ok_or(Error::Count(usize::MAX))?;
         let used = self.flights.iter().flatten().map(|flight| flight.held.clone());
         let used = used.filter(|range| !range.is_empty());
         let Some(base) = self.arena.find(len, used)? else { return Ok(Start::Again) };
         let memory = self.arena.memory().ok_or(Error::Finalized)?;
-        let [send, receive, scratch] = starts.map(|start| base + start);
+        let [send, receive] = [base, base + second];
         let sides = [(&plan.send, send, &mut collect.input), (&plan.receive, receive, &mut collect.output)];
         for (side, at, area) in sides {
             if let Some(side) = side {
@@ -307,18 +381,70 @@ impl Collectives {
                 *area = Some(side.place(memory, at));
             }
         }
-        collect.scratch = Some((memory.clone(), scratch));
-        match means.1.collect(active, collect) {
+        let work = if has_large { None } else { self.works.take() };
+        collect.scratch = match (flight.large, work) {
+            (Some(large), _) => self.larges.place(large),
+            (None, Some(work)) => self.works.place(work),
+            (None, None) => return Ok(Start::Again),
+        };
+        let started = means.1.collect(active, collect);
+        if started.is_err() {
+            self.works.release(work);
+        }
+        match started {
             Err(CollectError::Again) => return Ok(Start::Again),
             started => started?,
         }
         if let Some(flight) = &mut self.flights[index] {
-            flight.started = true;
+            flight.stage = Stage::Started;
+            flight.work = work;
             flight.held = base..base + len;
             flight.places = [send, receive];
             self.waiting -= 1;
         }
         Ok(Start::Started)
+    }
+
+    /// Asks all processes whether they have the large place, which this one has if it is free.
+    fn ask<P: Port>(&mut self, active: &mut Active<P>, index: usize, means: Means<'_, P>) -> Result<Start> {
+        let Some(flight) = &mut self.flights[index] else { return Ok(Start::Started) };
+        let Some(work) = self.works.take() else { return Ok(Start::Again) };
+        let large = self.larges.take();
+        let (memory, at) = self.works.place(work).ok_or(Error::Finalized)?;
+        memory.write(at, &u32::from(large.is_some()).to_ne_bytes()).map_err(|_| Error::Finalized)?;
+        let collect = Collect {
+            output: Some((memory.clone(), at)),
+            in_place: true,
+            blocks: collective::Blocks::equal(1),
+            reducer: Some(Reducer::new(Operator::Min, Element::U32).map_err(|_| Error::Op)?),
+            scratch: Some((memory, at + ANSWER)),
+            scratch_limit: self.works.len() - ANSWER,
+            ..Collect::new(flight.geometry, Collective::Allreduce, means.0.ended(flight.cookie))
+        };
+        let asked = means.1.collect(active, collect);
+        if asked.is_ok() {
+            (flight.stage, flight.work, flight.large) = (Stage::Asks, Some(work), large);
+        } else {
+            self.works.release(Some(work));
+            self.larges.release(large);
+        }
+        match asked {
+            Err(CollectError::Again) => Ok(Start::Again),
+            asked => Ok(asked.map(|()| Start::Started)?),
+        }
+    }
+
+    /// All have answered whether they have the large place.
+    fn answered(&mut self, index: usize) {
+        let Some(flight) = &mut self.flights[index] else { return };
+        let answer = flight.work.and_then(|work| self.works.place(work));
+        let mut word = [0; 4];
+        let have = answer.is_some_and(|(memory, at)| memory.read(at, &mut word).is_ok()) && word != [0; 4];
+        self.works.release(flight.work.take());
+        if !have {
+            self.larges.release(flight.large.take());
+        }
+        flight.stage = Stage::Answered;
     }
 
     /// Starts what waits and has room now, in the order of calls within each communicator. Those that cannot be started at
@@ -330,17 +456,7 @@ impl Collectives {
         means: Means<'_, P>,
     ) {
         let mut after = 0;
-        while self.waiting > 0 {
-            let waits = |flight: &&Flight| !flight.started && flight.number > after;
-            // Only the first of each communicator may start.
-            let first = |flight: &&Flight| {
-                let earlier = |other: &Flight| {
-                    !other.started && other.geometry == flight.geometry && other.number < flight.number
-                };
-                !self.flights.iter().flatten().any(earlier)
-            };
-            let candidates = self.flights.iter().flatten().filter(waits).filter(first);
-            let Some(number) = candidates.map(|flight| flight.number).min() else { return };
+        while let Some(number) = self.next(after) {
             after = number;
             let place = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.number == number);
             let Some(index) = self.flights.iter().position(place) else { return };
@@ -360,10 +476,16 @@ impl Collectives {
         requests.complete(request, Status::failed(error));
     }
 
-    /// The collective with this request is over: its result goes where it belongs. Returns its status.
-    pub(crate) fn end(&mut self, request: u16, status: Status) -> Status {
+    /// What was started for this request is over. If it was the collective, its result goes where it belongs, and its status
+    /// is returned.
+    pub(crate) fn end(&mut self, request: u16, status: Status) -> Option<Status> {
         let is_it = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.request == request);
-        let Some(index) = self.flights.iter().position(is_it) else { return status };
+        let Some(index) = self.flights.iter().position(is_it) else { return Some(status) };
+        let asks = self.flights[index].as_ref().is_some_and(|flight| flight.stage == Stage::Asks);
+        if asks && status.error.is_none() {
+            self.answered(index);
+            return None;
+        }
         let mut outcome = Ok(());
         if let (Some(flight), Some(memory), None) = (&self.flights[index], self.arena.memory(), status.error)
             && let Some(side) = &flight.plan.receive
@@ -371,6 +493,6 @@ impl Collectives {
             outcome = side.unpack(&self.lists, memory, flight.places[1]);
         }
         self.remove(index);
-        outcome.map_or_else(Status::failed, |()| status)
+        Some(outcome.map_or_else(Status::failed, |()| status))
     }
 }

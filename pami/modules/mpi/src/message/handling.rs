@@ -43,7 +43,10 @@ impl<P: Port> Handling<P> {
             let Some(lane) = library.lanes.get(usize::from(active.endpoint().context().0)) else { return };
             let State { requests, collectives, .. } = &mut *lane.state.lock();
             if let Some(slot) = requests.of_cookie(completion.cookie) {
-                requests.complete(slot, collectives.end(slot, Status { error, ..Status::EMPTY }));
+                match collectives.end(slot, Status { error, ..Status::EMPTY }) {
+                    Some(status) => requests.complete(slot, status),
+                    None => lane.collecting.store(true, Ordering::Relaxed),
+                }
             }
         })?;
         let copied = place(node, move |active: &mut Active<P>, completion: Completion| {

@@ -22,7 +22,7 @@ pub(crate) enum Combiner {
 }
 
 impl Combiner {
-    pub(super) fn element_len(&self) -> usize {
+    pub(crate) fn element_len(&self) -> usize {
         match self {
             Self::Known(reducer) => reducer.element_len(),
             Self::User(user) => user.element_len(),

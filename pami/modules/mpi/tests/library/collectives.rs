@@ -6,7 +6,13 @@ use mpi::{Basic, Blocks, Class, Data, Datatype, Error, IN_PLACE, Op, Request, Se
 use pami::collective::Order;
 
 fn tight() -> Settings {
-    Settings { collectives: 2, collective_requests: 40, collective_scratch: 2048, ..Settings::default() }
+    Settings {
+        collectives: 2,
+        collective_requests: 40,
+        collective_work: 1024,
+        collective_scratch: 2048,
+        ..Settings::default()
+    }
 }
 
 /// A vector of `count` words with a gap behind each.

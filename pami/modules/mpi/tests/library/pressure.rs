@@ -1,8 +1,9 @@
 //! What happens when there is little room: nothing is lost, and nothing that is allowed hangs.
 
 use crate::scene::{numbers, room, run, run_in, run_with, values};
-use mpi::{BSEND_OVERHEAD, Class, Data, Datatype, Error, Group, Op, Request, Settings, Status};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use mpi::{BSEND_OVERHEAD, Class, Data, Datatype, Error, Group, IN_PLACE, Op, Request, Settings, Status};
+use pami::collective::Order;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 fn tight() -> Settings {
@@ -366,4 +367,48 @@ fn a_barrier_lets_nobody_through_before_all_have_come() {
         }
         twin.free().unwrap();
     });
+}
+
+#[test]
+fn r1_reductions_of_many_communicators_in_any_order_find_scratch_memory() {
+    let settings = Settings { collective_large: 16 << 10, ..Settings::default() };
+    run_with(3, 1, settings, |mpi| {
+        let world = mpi.world();
+        let comms: Vec<_> = (0..3).map(|_| world.dup().unwrap()).collect();
+        let (me, len) = (world.rank() as usize, 16 << 10);
+        for round in 0..20 {
+            let data: Vec<_> = (0..3).map(|_| numbers(&vec![1u32; len])).collect();
+            let order = (0..3).map(|step| (me * round + step) % 3);
+            let start = |at: usize| comms[at].iallreduce(IN_PLACE, &data[at], Op::Sum).unwrap();
+            let mut requests: Vec<_> = order.map(start).collect();
+            for request in &mut requests {
+                mpi.wait(request).unwrap();
+            }
+            assert!(data.iter().all(|data| values(data) == vec![3; len]), "round {round}");
+        }
+    });
+}
+
+/// How often the operator was called.
+static COMBINED: AtomicUsize = AtomicUsize::new(0);
+
+fn combine(into: &mut [u8], from: &[u8], _: Order, _: &Datatype) {
+    COMBINED.fetch_add(1, SeqCst);
+    into.copy_from_slice(from);
+}
+
+#[test]
+fn a_long_reduction_has_the_large_place_if_that_is_free_and_goes_in_short_runs_else() {
+    let calls = |collective_large| {
+        let settings = Settings { collective_work: 64, collective_large, ..Settings::default() };
+        COMBINED.store(0, SeqCst);
+        run_with(2, 1, settings, |mpi| {
+            let data = numbers(&[0u64; 2048]);
+            mpi.world().allreduce(IN_PLACE, &data, Op::create(combine, true)).unwrap();
+        });
+        COMBINED.load(SeqCst)
+    };
+    // 8 numbers at a time, or 128.
+    let [runs, whole] = [calls(0), calls(32 << 10)];
+    assert!(whole > 0 && runs >= 8 * whole, "{runs} and {whole} calls");
 }
