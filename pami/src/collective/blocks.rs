@@ -18,11 +18,6 @@ impl Partition {
         Self { total, parts: parts.max(1) }
     }
 
-    /// Number of things.
-    pub fn total(&self) -> usize {
-        self.total
-    }
-
     /// Number of parts.
     pub fn parts(&self) -> u32 {
         self.parts

@@ -42,11 +42,6 @@ impl Division {
         (root < tasks && servers > 0).then_some(Self { tasks: partition, root })
     }
 
-    /// Number of groups, and of endpoints of the root.
-    pub fn servers(&self) -> u32 {
-        self.tasks.parts()
-    }
-
     /// The tasks that a server serves.
     pub fn segment(&self, server: u32) -> Range<u32> {
         let Range { start, end } = self.tasks.range(server);

@@ -94,8 +94,8 @@ impl Reduction {
         }
         let operand = self.operand.chunk(round, self.chunk);
         let partial = match self.result {
-            Some(result) if self.heir != Some(call.rank) => result.chunk(round, self.chunk),
-            _ => Span::new(Area::Scratch, 0, operand.len),
+            Some(result) => result.chunk(round, self.chunk),
+            None => Span::new(Area::Scratch, 0, operand.len),
         };
         let arrival = Span::new(Area::Scratch, self.chunk.min(self.operand.len), operand.len);
         if place < children {

@@ -25,7 +25,6 @@ impl Store {
         let len = blocks.start(ranks.end) - blocks.start(start);
         match self {
             Self::Whole(area) => Span::new(area, blocks.start(start), len),
-            Self::Subtree(_) if len == 0 => Span::new(Area::Scratch, 0, 0),
             Self::Subtree(base) => {
                 Span::new(Area::Scratch, base + blocks.round_start(call.rank, start, call.size), len)
             }

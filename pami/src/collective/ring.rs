@@ -27,10 +27,10 @@ pub(super) fn scratch(call: &Call) -> usize {
 pub(super) fn reduce_scatter(call: &Call, operand: Area, own: Span, at: usize, out: &mut Round) -> bool {
     let round = at as u32;
     if round + 1 >= call.size {
-        if call.size == 1 && at == 0 {
+        if call.size == 1 {
             out.copy(own, call.block(operand, 0));
         }
-        return call.size == 1 && at == 0;
+        return false;
     }
     let slot = |round: usize, len| Span::new(Area::Scratch, round % 2 * call.blocks.longest(), len);
     let (leaving, arriving) = (call.behind(round + 1), call.behind(round + 2));

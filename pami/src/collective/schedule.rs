@@ -218,7 +218,7 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
         (C::Scan, _, 0) => Some(Phase::Copy { into: output, from: operand }),
         (C::Scan, _, 1) => Some(Phase::Scan { first: 0 }),
         (C::Exscan, _, 0) => Some(Phase::Shift),
-        (C::Exscan, _, 1) if call.size > 1 => Some(Phase::Scan { first: 1 }),
+        (C::Exscan, _, 1) => Some(Phase::Scan { first: 1 }),
         _ => None,
     }
 }
