@@ -259,3 +259,57 @@ impl<'a> Call<'a> {
         if distance <= self.rank { self.rank - distance } else { self.size - distance + self.rank }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::catalogue::Need;
+
+    #[test]
+    fn g2_a_call_without_a_schedule_is_refused_for_what_is_wrong_with_it() {
+        use {Algorithm as A, Collective as C};
+        let few = Blocks::listed(&[0, 1, 2]).unwrap();
+        let good = Call {
+            collective: C::Alltoall,
+            algorithm: A::Pairwise,
+            size: 3,
+            rank: 2,
+            root: 0,
+            blocks: Blocks::equal(1),
+            sources: Blocks::equal(1),
+            in_place: false,
+            commutative: true,
+            tuning: Tuning { radix: 2, chunk: 1 },
+            grid: None,
+            domains: None,
+        };
+        let most = TAG_LIMIT as u32;
+        let unlike = Blocks::listed(&[0, 1, 2, 4]).unwrap();
+        let algorithm = |collective, algorithm| Call { collective, algorithm, ..good };
+        let vectors = Call { blocks: few, sources: few, ..algorithm(C::Broadcast, A::Flat) };
+        for (call, expected) in [
+            (good, Ok(())),
+            (Call { size: most, rank: most - 1, root: most - 1, ..good }, Ok(())),
+            (Call { size: most + 1, ..good }, Err(CallError::Size(most + 1))),
+            (Call { size: 0, ..good }, Err(CallError::Size(0))),
+            (Call { rank: 3, ..good }, Err(CallError::Rank(3))),
+            (Call { root: 3, ..good }, Err(CallError::Root(3))),
+            (Call { blocks: few, ..good }, Err(CallError::Blocks)),
+            (Call { sources: few, ..good }, Err(CallError::Blocks)),
+            // A vector is the first block.
+            (vectors, Ok(())),
+            (Call { tuning: Tuning { radix: 1, chunk: 1 }, ..good }, Err(CallError::Tuning)),
+            (Call { tuning: Tuning { radix: 2, chunk: 0 }, ..good }, Err(CallError::Tuning)),
+            (Call { grid: Grid::new(2, [1; 5], [false; 5]), ..good }, Err(CallError::Shape)),
+            (Call { grid: Grid::new(3, [1; 5], [false; 5]), ..good }, Ok(())),
+            (algorithm(C::Scan, A::Ring), Err(CallError::Algorithm(C::Scan, A::Ring))),
+            (algorithm(C::Alltoall, A::Bruck), Ok(())),
+            (
+                Call { sources: unlike, ..algorithm(C::Alltoall, A::Bruck) },
+                Err(CallError::Unmet(Need::EqualBlocks)),
+            ),
+        ] {
+            assert_eq!(call.check(), expected, "{call:?}");
+        }
+    }
+}

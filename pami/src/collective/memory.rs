@@ -125,3 +125,46 @@ impl<'a> Call<'a> {
         Self { blocks, sources, ..*self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::catalogue::{CATALOGUE, entry};
+    use {Algorithm as A, Collective as C};
+
+    fn demand(collective: Collective, algorithm: Algorithm) -> Demand {
+        Demand { collective, algorithm, size: 8, per_node: 1, chunk: 4, in_place: false, moves: false }
+    }
+
+    #[test]
+    fn r4_no_memory_is_asked_for_where_nothing_is_kept() {
+        for (collective, algorithm, alone, together) in [
+            // Operands meet in the network; within a node they meet in memory.
+            (C::Allreduce, A::TreeNetwork, 0, 20),
+            (C::Reduce, A::TreeNetwork, 10, 20),
+            // Only in place are blocks in each other's way.
+            (C::Alltoall, A::Pairwise, 0, 0),
+        ] {
+            assert!(entry(collective, algorithm).is_some());
+            let demand = |per_node| Demand { per_node, ..demand(collective, algorithm) };
+            assert_eq!([1, 2].map(|per_node| demand(per_node).of(10)), [alone, together], "{collective:?}");
+        }
+    }
+
+    #[test]
+    fn r4_a_run_is_as_long_as_memory_allows() {
+        const LEN: usize = 13;
+        for entry in CATALOGUE {
+            let demand = Demand { in_place: true, ..demand(entry.collective, entry.algorithm) };
+            for room in 0..=demand.of(LEN) {
+                let fits = |len: &usize| demand.of(*len) <= room;
+                let expected = match demand.runs() {
+                    _ if fits(&LEN) => Some(usize::MAX),
+                    true => (1..LEN).rev().find(fits),
+                    false => None,
+                };
+                assert_eq!(demand.run(LEN, room), expected, "{demand:?} in {room}");
+            }
+        }
+    }
+}

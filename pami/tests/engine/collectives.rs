@@ -2,12 +2,14 @@
 
 use crate::scene::{Port, ends};
 use crate::stage::{Case, LIMITS, Play, Stage, domains};
-use pami::collective::{Algorithm, Collective};
+use pami::collective::catalogue::Need;
+use pami::collective::{Algorithm, Blocks, Collective, SelectionError};
 use pami::geometry::{Members, Rectangle};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::topology::TorusShape;
-use pami::{Active, Collect, Completion, Done, GeometryId, Limits, WORLD};
+use pami::{Active, Collect, CollectError, Completion, Done, GeometryId, Limits, WORLD};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 pub const COLLECTIVES: [Collective; 11] = [
     Collective::Barrier,
@@ -290,5 +292,34 @@ fn r4_reductions_of_any_size_go_with_the_scratch_memory_that_all_ranks_have() {
             let runs = with_little_scratch(size, limit.max(16));
             assert!(runs > 2 * IN_RUNS.len(), "{runs} runs");
         }
+    }
+}
+
+/// Where blocks arrive elsewhere than they leave from, a run in place would overwrite what the next one is to send.
+#[test]
+fn r4_an_alltoall_in_place_whose_blocks_move_goes_whole_or_not_at_all() {
+    let blocks = |end: usize| {
+        let bounds: &[AtomicUsize] = Box::leak(Box::new([0, 64, end].map(AtomicUsize::new)));
+        Blocks::pooled(bounds).unwrap()
+    };
+    let stage = Stage::new(2, 1, 1, 1);
+    let needs = |known_blocks, sources| {
+        let (_, done) = ends();
+        let collect = Collect {
+            in_place: true,
+            known_blocks,
+            blocks: blocks(128),
+            sources,
+            scratch_limit: 64,
+            ..Collect::new(WORLD, Collective::Alltoall, done(0).unwrap())
+        };
+        stage.contexts[0].scratch_len(&collect)
+    };
+    let unmet = SelectionError::Unmet(Algorithm::Pairwise, Need::Scratch);
+    assert_eq!(needs(true, blocks(96)), Err(CollectError::Selection(unmet)));
+    // Who does not know all blocks cannot know that others lack the memory either.
+    assert_eq!(needs(false, blocks(96)), Ok(128));
+    for known in [false, true] {
+        assert_eq!(needs(known, blocks(128)), Ok(64), "in runs");
     }
 }

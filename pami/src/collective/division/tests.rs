@@ -66,6 +66,8 @@ fn g4_every_task_has_one_server_and_servers_have_even_shares() {
             }
             assert_eq!(group.task(group.root()), Some(root));
             assert_eq!(group.task(group.size()), None);
+            let members = (0..tasks).filter(|&task| group.rank(task).is_some());
+            assert_eq!(members.count(), group.size() as usize);
         }
         assert!(served.iter().all(|&times| times == 1));
     });
@@ -193,6 +195,10 @@ fn g5_distant_servers_are_staged_what_they_serve() {
 fn g6_who_is_not_instructed_is_called_by_a_message() {
     let mut allowed = 0;
     for form in [Form::RootOnly, Form::OthersOnly] {
+        assert_eq!(
+            [true, false].map(|root| form.instructs(root)),
+            [form == Form::RootOnly, form == Form::OthersOnly]
+        );
         for entry in catalogue::CATALOGUE {
             // With nobody to call it, a lone rank waits for ever.
             for (size, commutative) in (2..=17).flat_map(|size| [(size, false), (size, true)]) {

@@ -7,6 +7,9 @@ use std::vec::Vec;
 /// Makes a condition false.
 type TakeAway = fn(&mut Metadata);
 
+/// Makes what a shape of a geometry or a call has true.
+type Holds = fn(&mut Query);
+
 /// A query of which only what is always so holds.
 fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
     let metadata = Metadata {
@@ -123,24 +126,54 @@ fn g2_blocks_that_only_the_root_knows_go_flat() {
 
 #[test]
 fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
-    let chosen = |collective, bytes| plain(collective, 64, bytes).choose(None).unwrap().algorithm;
-    assert!(matches!(chosen(Collective::Broadcast, 8), Algorithm::Binomial | Algorithm::Nary));
-    assert!(matches!(
-        chosen(Collective::Broadcast, 1 << 24),
-        Algorithm::ScatterAllgather | Algorithm::Pipeline
-    ));
-    assert_eq!(chosen(Collective::Allreduce, 8), Algorithm::RecursiveDoubling);
-    assert_eq!(chosen(Collective::Allreduce, 1 << 24), Algorithm::Rabenseifner);
-    // Bruck's rotation is the price of sizes that are no power of two.
-    assert_eq!(chosen(Collective::Allgather, 8), Algorithm::RecursiveDoubling);
-    let odd = plain(Collective::Allgather, 63, 8).choose(None).unwrap();
-    assert_eq!(odd.algorithm, Algorithm::Bruck);
-    assert_eq!(chosen(Collective::Allgather, 1 << 20), Algorithm::Ring);
-    let mut query = plain(Collective::Alltoall, 64, 8);
-    query.metadata.equal_blocks = true;
-    assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Bruck);
-    query.bytes = 1 << 20;
-    assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Pairwise);
+    use {Algorithm as A, Collective as C};
+    let plain_one: Holds = |_| ();
+    let commutes: Holds = |query| query.metadata.commutative = true;
+    let equal: Holds = |query| (query.metadata.equal_blocks, query.metadata.known_blocks) = (true, true);
+    let rectangle: Holds = |query| query.metadata.rectangle = true;
+    let routed: Holds = |query| (query.metadata.class_route, query.metadata.aligned) = (true, true);
+    let shared: Holds = |query| {
+        query.terrain.per_node = 8;
+        query.metadata =
+            Metadata { class_route: false, ..rich(query.collective, query.metadata.size, 0).metadata };
+    };
+    for (collective, size, bytes, holds, expected) in [
+        (C::Barrier, 64, 0, plain_one, A::Dissemination),
+        (C::Barrier, 64, 0, shared, A::Affinity),
+        (C::Barrier, 64, 0, routed, A::TreeNetwork),
+        (C::Broadcast, 64, 8, plain_one, A::Nary),
+        (C::Broadcast, 64, 1 << 24, plain_one, A::ScatterAllgather),
+        (C::Broadcast, 64, 1 << 14, rectangle, A::Rectangle),
+        (C::Broadcast, 64, 1 << 20, routed, A::TreeNetwork),
+        (C::Broadcast, 64, 1 << 17, shared, A::Rectangle),
+        (C::Broadcast, 64, 1 << 24, shared, A::ScatterAllgather),
+        (C::Reduce, 64, 8, commutes, A::Nary),
+        (C::Reduce, 1024, 1 << 17, commutes, A::Rabenseifner),
+        (C::Reduce, 64, 1 << 24, commutes, A::Ring),
+        (C::Reduce, 64, 1 << 24, plain_one, A::Pipeline),
+        (C::Allreduce, 64, 8, plain_one, A::RecursiveDoubling),
+        (C::Allreduce, 63, 8, plain_one, A::RecursiveDoubling),
+        (C::Allreduce, 64, 1 << 24, plain_one, A::Rabenseifner),
+        (C::Allreduce, 64, 1 << 24, commutes, A::Ring),
+        (C::Allreduce, 64, 1 << 17, shared, A::Ring),
+        (C::ReduceScatter, 64, 8, commutes, A::RecursiveHalving),
+        (C::ReduceScatter, 64, 1 << 20, commutes, A::Ring),
+        (C::Gather, 64, 8, equal, A::Binomial),
+        // The root's own link is what takes long, so forwarding saves nothing.
+        (C::Gather, 16, 1 << 20, equal, A::Flat),
+        (C::Allgather, 64, 8, plain_one, A::RecursiveDoubling),
+        // Bruck's rotation is the price of sizes that are no power of two.
+        (C::Allgather, 63, 8, plain_one, A::Bruck),
+        (C::Allgather, 64, 1 << 20, plain_one, A::Ring),
+        (C::Allgather, 64, 1 << 20, shared, A::Ring),
+        (C::Alltoall, 64, 8, equal, A::Bruck),
+        (C::Alltoall, 64, 1 << 20, equal, A::Pairwise),
+    ] {
+        let mut query = plain(collective, size, bytes);
+        holds(&mut query);
+        let chosen = query.choose(None).unwrap().algorithm;
+        assert_eq!(chosen, expected, "{collective}, {bytes} bytes among {size}");
+    }
 }
 
 #[test]
@@ -166,6 +199,60 @@ fn g2_the_tree_network_combines_small_vectors() {
 }
 
 #[test]
+fn g2_a_dearer_machine_costs_more() {
+    let dearer: [fn(&mut Costs, &mut Terrain); 13] = [
+        |costs, _| costs.overhead *= 2,
+        |costs, _| costs.latency *= 2,
+        |costs, _| costs.byte *= 2,
+        |costs, _| costs.reduce *= 2,
+        |costs, _| costs.hop *= 2,
+        |costs, _| costs.local_latency *= 2,
+        |costs, _| costs.local_byte *= 2,
+        |costs, _| costs.copy *= 2,
+        |costs, _| costs.tree_stage *= 2,
+        |costs, _| costs.tree_byte *= 2,
+        |costs, _| costs.unasked = 0,
+        |_, terrain| terrain.hops *= 2,
+        |_, terrain| terrain.diameter *= 2,
+    ];
+    for entry in CATALOGUE {
+        for (size, bytes) in [(7, 1000), (64, 8), (64, 1 << 20), (1000, 1 << 14)] {
+            let bytes = if entry.collective == Collective::Barrier { 0 } else { bytes };
+            let mut query = rich(entry.collective, size, bytes);
+            query.terrain.per_node = 2;
+            let cost = query.candidate(entry).cost;
+            for (what, dearer) in dearer.iter().enumerate() {
+                let (mut costs, mut terrain) = (COSTS, query.terrain);
+                dearer(&mut costs, &mut terrain);
+                let other = Query { costs: &costs, terrain, ..query }.candidate(entry).cost;
+                // Of the first four everything takes some that sends, of bytes if it sends any over links.
+                let counts = match what {
+                    0 | 1 => true,
+                    2 => bytes > 0 && entry.algorithm != Algorithm::TreeNetwork,
+                    3 => entry.collective.reduces(),
+                    _ => false,
+                };
+                let least = cost + u128::from(counts);
+                assert!(
+                    other >= least,
+                    "{entry:?} among {size}, {bytes} bytes, figure {what}: {cost}, {other}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn g2_runs_cost_what_each_of_them_costs() {
+    let cost = |elements: usize| {
+        let query = Query { scratch: 4 * 8, ..plain(Collective::Scan, 8, elements * 8) };
+        query.candidates().next().unwrap().cost
+    };
+    assert_eq!(cost(8), 2 * cost(4));
+    assert_eq!(cost(10), 2 * cost(4) + cost(2));
+}
+
+#[test]
 fn g2_a_forced_algorithm_is_taken_or_refused() {
     let query = plain(Collective::Allgather, 6, 64);
     assert_eq!(query.choose(Some(Algorithm::Ring)).unwrap().algorithm, Algorithm::Ring);
@@ -184,6 +271,18 @@ fn a5_ranks_that_share_a_node_use_their_domains() {
         query.metadata.class_route = false;
         query.terrain.per_node = 8;
         assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Affinity);
+    }
+}
+
+#[test]
+fn a5_short_vectors_of_ranks_that_share_a_node_are_kept_to_their_domains_and_no_others() {
+    for (per_node, bytes, kept) in
+        [(2, AFFINITY_LIMIT, true), (2, AFFINITY_LIMIT + 1, false), (1, AFFINITY_LIMIT, false)]
+    {
+        let mut query = rich(Collective::Allreduce, 64, bytes);
+        query.terrain.per_node = per_node;
+        let expected = if kept { 2 } else { query.candidates().count() };
+        assert_eq!(query.permitted().count(), expected, "{bytes} bytes, {per_node} on a node");
     }
 }
 
