@@ -116,7 +116,7 @@ pub fn estimate(
             let signals = u128::from(radix.max(2)) - 1;
             rounds(terrain.size, radix) * (far + (signals - 1) * 2 * overhead)
         }
-        (C::Allgather, A::Affinity | A::GatherBroadcast) => {
+        (C::Allgather, A::Affinity) | (_, A::GatherBroadcast) => {
             2 * log * far + rest(total) * byte + log * total * byte
         }
         (_, A::Affinity) => {
@@ -156,7 +156,7 @@ pub fn estimate(
                 + folds
                 + bytes * wide(costs.copy)
         }
-        (C::ReduceScatter, A::RecursiveHalving) => {
+        (_, A::RecursiveHalving) => {
             let fold = far + clear(total) + total * shared;
             let folds = if terrain.size.is_power_of_two() { 0 } else { fold };
             log * far + clears(total) + rest(total) * (shared + alu) + folds + total * wide(costs.copy)
@@ -174,9 +174,6 @@ pub fn estimate(
         (_, A::Pairwise) => others * (far + clear(bytes)) + rest(total) * (shared + alu),
         (C::Scan | C::Exscan, _) => (log + 1) * (far + clear(bytes) + bytes * (shared + alu)),
         (_, A::RecursiveDoubling) => log * far + clears(total) + rest(total) * shared,
-        (_, A::RecursiveHalving | A::GatherBroadcast) => {
-            log * far + clears(total) + rest(total) * (shared + alu)
-        }
     }
 }
 
