@@ -226,3 +226,20 @@ impl Round {
         self.push(Step::Spread { span, source });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What every simulated schedule is judged by.
+    #[test]
+    fn g3_spans_overlap_where_they_have_an_element_in_common() {
+        let spans = |area| (0..4).flat_map(move |offset| (0..3).map(move |len| Span::new(area, offset, len)));
+        for one in spans(Area::Output) {
+            for other in spans(Area::Output).chain(spans(Area::Scratch)) {
+                let common = (one.offset..one.end()).any(|at| (other.offset..other.end()).contains(&at));
+                assert_eq!(one.overlaps(other), common && one.area == other.area, "{one:?}, {other:?}");
+            }
+        }
+    }
+}
