@@ -2,12 +2,12 @@
 
 use crate::collectives::COLLECTIVES;
 use crate::machine::Tree;
-use crate::scene::ends;
+use crate::scene::{Port, ends};
 use crate::stage::{Case, LIMITS, Play, Stage, domains, results, shared, words};
 use pami::collective::catalogue::Need;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, SelectionError};
 use pami::geometry::Members;
-use pami::{Collect, CollectError, GeometryId, Limits, OperationError, WORLD};
+use pami::{ClientError, Collect, CollectError, Done, GeometryId, Limits, OperationError, WORLD};
 
 const OVER_TREE: [Collective; 4] =
     [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce];
@@ -343,4 +343,126 @@ fn r4_a_member_that_gives_up_leaves_the_class_route_to_nobody() {
             Play::new(&stage, vec![(case, members)]).run(&mut stage);
         }
     }
+}
+
+/// Each rank calls these, with the algorithm that it chooses unless one is named.
+fn start(
+    stage: &mut Stage,
+    rank: u32,
+    call: Case,
+    cookie: usize,
+    done: impl Fn(usize) -> Option<Done<Port>>,
+) {
+    let done = done(cookie * 10 + rank as usize).unwrap();
+    let (collect, _) = call.collect(&stage.contexts[rank as usize], rank, done).unwrap();
+    stage.contexts[rank as usize].collect(collect).unwrap();
+}
+
+#[test]
+fn r4_what_is_behind_a_given_up_collective_on_its_class_route_ends_and_all_else_goes_on() {
+    let given_up = Err(OperationError::Abandoned { rank: 1, reason: 7 });
+    for seed in 0..4 {
+        let (mut stage, members) = stage(3, 1, seed);
+        let id = stage.create(1, members, None);
+        let any = |id, algorithm| Case { algorithm, ..case(id, Collective::Allreduce, 3, 5) };
+        let (tree, ring) = (any(WORLD, None), any(WORLD, Some(Algorithm::Ring)));
+        let other = any(id, None);
+        let (ended, done) = ends();
+        for rank in [0, 2] {
+            for (cookie, call) in [tree, tree, tree, ring, other, other, other].into_iter().enumerate() {
+                start(&mut stage, rank, call, cookie, done);
+            }
+        }
+        stage.rest();
+        start(&mut stage, 1, tree, 0, done);
+        stage.contexts[1].abandon(WORLD, 7, done(11).unwrap()).unwrap();
+        for (cookie, call) in [(2, tree), (3, ring)] {
+            start(&mut stage, 1, call, cookie, done);
+        }
+        stage.settle("the world's", || ended.lock().unwrap().len() == 12);
+        (4..7).for_each(|cookie| start(&mut stage, 1, other, cookie, done));
+        stage.settle("the other's", || ended.lock().unwrap().len() == 21);
+        for (cookie, result) in results(ended) {
+            assert_eq!(result, if matches!(cookie / 10, 1 | 2) { given_up } else { Ok(()) }, "{cookie}");
+        }
+    }
+}
+
+#[test]
+fn r4_who_was_done_with_what_is_given_up_leaves_the_class_route_too() {
+    for seed in 0..4 {
+        let (mut stage, members) = stage(3, 1, seed);
+        let (ended, done) = ends();
+        for rank in [0, 2] {
+            start(&mut stage, rank, case(WORLD, Collective::Broadcast, 3, 5), 0, done);
+        }
+        stage.settle("a broadcast", || ended.lock().unwrap().len() == 2);
+        stage.contexts[1].abandon(WORLD, 7, done(1).unwrap()).unwrap();
+        stage.rest();
+        assert_eq!([0, 1, 2].map(|context| has_class_route(&stage, context, WORLD)), [false; 3]);
+        let any = Case { algorithm: None, ..case(WORLD, Collective::Allreduce, 3, 5) };
+        Play::new(&stage, vec![(any, members)]).run(&mut stage);
+    }
+}
+
+#[test]
+fn g3_a_call_that_differs_inside_a_node_ends_the_use_of_the_class_route_at_all() {
+    for odd in [1, 3] {
+        let (mut stage, members) = stage(2, 2, odd);
+        let id = stage.create(1, members, Some(domains(2, 2)));
+        assert_eq!(tree(&stage, |tree| tree.routes()), 2);
+        let other = |rank| if u64::from(rank) == odd { Operator::Max } else { Operator::Sum };
+        let ends = allreduce(&mut stage, id, &members, other);
+        assert!(ends.iter().all(|end| matches!(end, Err(OperationError::Mismatch(_)))), "{ends:?}");
+        stage.rest();
+        // What would go there ends as well, and nobody waits for it.
+        let ends = allreduce(&mut stage, id, &members, |_| Operator::Sum);
+        assert!(ends.iter().all(|end| matches!(end, Err(OperationError::Mismatch(_)))), "{ends:?}");
+        stage.rest();
+        destroy(&mut stage, id, &members);
+        let world = stage.world;
+        stage.settle("leaving", || world.lock().tree.as_mut().unwrap().routes() == 1);
+    }
+}
+
+#[test]
+fn g7_roots_that_differ_are_found_though_all_packets_are_alike() {
+    for (what, seed) in [(Collective::Reduce, 1), (Collective::Broadcast, 2), (Collective::Broadcast, 3)] {
+        let (mut stage, _) = stage(3, 1, seed);
+        let (ended, done) = ends();
+        for rank in 0..3 {
+            let call = Case { root: u32::from(rank == 1), ..case(WORLD, what, 3, 5) };
+            start(&mut stage, rank, call, 0, done);
+        }
+        stage.settle("calls that differ", || ended.lock().unwrap().len() == 3);
+        assert!(results(ended).iter().any(|end| end.1 == Err(OperationError::Differs)), "{ended:?}");
+    }
+}
+
+#[test]
+fn g7_a_single_node_takes_no_class_route() {
+    for nodes in [1, 2] {
+        let (mut stage, _) = stage(nodes, 2, 1);
+        assert_eq!(has_class_route(&stage, 0, WORLD), nodes == 2);
+        let members = Members::range(stage.population(), 0..1, 0, 2, 1).unwrap();
+        let id = stage.create(1, members, Some(domains(1, 2)));
+        assert!(!has_class_route(&stage, 0, id));
+        assert_eq!(tree(&stage, |tree| tree.routes()), 1);
+    }
+}
+
+#[test]
+fn g1_a_context_goes_when_it_has_told_that_it_leaves_a_class_route() {
+    let (mut stage, members) = stage(2, 1, 2);
+    let id = stage.create(1, members, None);
+    stage.contexts[0].destroy_geometry(id).unwrap();
+    let context = stage.contexts.remove(0);
+    let Err((error, context)) = stage.clients[0].destroy_context(context) else {
+        panic!("it has told nobody")
+    };
+    assert_eq!(error, ClientError::SendsUnderWay);
+    stage.contexts.insert(0, context);
+    stage.rest();
+    let context = stage.contexts.remove(0);
+    assert!(stage.clients[0].destroy_context(context).is_ok(), "nobody waits for it");
 }

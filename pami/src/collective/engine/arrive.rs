@@ -116,18 +116,13 @@ impl<P: Port> Active<P> {
                 found |= named;
             }
         }
+        let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
         if found || engine.is_past(&label) {
-            let past = !found && engine.is_past(&label);
-            if let (true, OperationError::Abandoned { .. }, Some(geometry)) = (past, error, geometry) {
-                engine.forsake_route(geometry, label.key.sequence, error);
-            }
-            if !found {
-                // Who ended well may have been cleared for what it did not send so.
-                engine.early.forget(|key| key.is_of(label.key));
+            if let (OperationError::Abandoned { .. }, Some(geometry), false) = (error, geometry, called) {
+                engine.forsake_route(geometry, sequence, error);
             }
             return;
         }
-        let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
         match geometry.and_then(|index| engine.geometries[index].as_mut()) {
             Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
             Some(_) => self.counters.strays += 1,

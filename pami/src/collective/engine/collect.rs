@@ -397,5 +397,8 @@ impl<P: Port> Active<P> {
             }
             told = true;
         }
+        if matches!(error, OperationError::Abandoned { .. }) && !called {
+            self.collectives.forsake_route(index, sequence, error);
+        }
     }
 }

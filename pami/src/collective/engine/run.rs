@@ -123,10 +123,10 @@ impl<P: Port> Active<P> {
             // There is a place for every class route.
             let _ = self.collectives.give_up(Leaving::Unwanted);
         }
-        if let Err(error @ OperationError::Abandoned { .. }) = result {
-            self.collectives.forsake_route(geometry.into(), key.sequence, error);
-        } else if let (Err(error), Some(_), Some(entry)) =
+        // Of one that was given up those before it go on.
+        if let (Err(error), Some(_), Some(entry)) =
             (result, ticket, &mut self.collectives.geometries[usize::from(geometry)])
+            && !matches!(error, OperationError::Abandoned { .. })
         {
             entry.spoil(error);
         }
