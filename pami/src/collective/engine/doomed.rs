@@ -271,6 +271,11 @@ mod tests {
                 (1..40).collect::<std::vec::Vec<u32>>(), 0..40)
         ) {
             let mut unmade = Unmade::default();
+            // Of geometries that were not made, after all, nothing stays.
+            for geometry in 50..70 {
+                let tried = unmade.take(geometry);
+                unmade.put_back(geometry, tried);
+            }
             for &(geometry, sequence) in &said {
                 unmade.add(geometry, sequence, false, given_up(geometry as u16));
             }

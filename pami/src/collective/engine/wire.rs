@@ -227,3 +227,22 @@ impl<P: Port> Wire<'_, P> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r4_runs_of_a_part_are_told_apart_from_each_other_and_from_other_parts() {
+        // All there are, so that they count round.
+        for first in [5, RUN - 1, CALLED | 9, !0] {
+            let mut key = Key { geometry: 1, sequence: 2, part: first };
+            for run in 1..=CALLED / RUN {
+                key = key.next_run();
+                let part = (first & CALLED) | (first.wrapping_add(run * RUN) & !CALLED);
+                assert_eq!(key, Key { part, ..key }, "run {run} of {first:#x}");
+            }
+            assert_eq!(key.part, first);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Endpoints that share work: those on other nodes than the root's memory, what they need, what they hear (SPEC G-4, G-5).
+
+use crate::divided::{call, case, members, memories, perform, stage, with_neighbours};
+use crate::scene::{Port, ends, leak};
+use crate::stage::{Case, LIMITS, Stage};
+use pami::collective::Collective;
+use pami::endpoint::ContextOffset;
+use pami::geometry::Members;
+use pami::{Active, Collect, CollectError, Completion, Done, Endpoint, Limits};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// As [`with_neighbours`], but the root is the last task.
+fn with_neighbours_of_the_last(stage: &Stage) -> Members<'static> {
+    let own = stage.contexts[0].endpoint();
+    let at = |task, context| Endpoint::from_parts(own.client(), task, ContextOffset(context));
+    let list = vec![at(1, 0), at(2, 0), at(3, 0), at(4, 0), at(0, 0), at(1, 1), at(2, 1)].leak();
+    let index = vec![0; list.len()].leak();
+    Members::grouped(stage.population(), list, vec![0, 1, 2, 3, 4].leak(), index).unwrap()
+}
+
+#[test]
+fn g5_neighbours_of_any_root_serve_the_segments_of_their_own() {
+    let mut stage = stage(5, 2, 13);
+    let members = with_neighbours_of_the_last(&stage);
+    let id = stage.create(1, members, None);
+    for what in [Collective::Broadcast, Collective::Scatter, Collective::Gather] {
+        for (len, in_place) in [(1, false), (100, true)] {
+            let case = Case { in_place, ..case(id, what, &members, 4, len) };
+            perform(&mut stage, &members, &case);
+        }
+    }
+}
+
+#[test]
+fn g5_r4_memory_to_stage_in_is_enough_at_all_endpoints_or_at_none() {
+    let mut stage = stage(5, 2, 14);
+    let members = with_neighbours(&stage);
+    let id = stage.create(1, members, None);
+    // Each of the root's three has a third, for 800 bytes of each task that it serves: of all at once, or of two.
+    for (what, least) in [(Collective::Broadcast, 2400), (Collective::Gather, 4800)] {
+        for scratch_limit in [least, least - 1] {
+            let case = Case { scratch_limit, ..case(id, what, &members, 0, 100) };
+            let memories = memories(&case, &members);
+            for rank in 0..members.size() {
+                let (_, done) = ends();
+                let memory = memories[members.task_of(rank).unwrap() as usize].clone();
+                let collect = Collect { divided: true, ..case.call(memory, done(0).unwrap()) };
+                let needed = stage.contexts[stage.member(&members, rank)].scratch_len(&collect);
+                let fits = needed.as_ref().is_ok_and(|&len| len <= scratch_limit);
+                assert_eq!(fits, scratch_limit == least, "{what:?}, rank {rank}: {needed:?}");
+                assert!(fits || matches!(needed, Err(CollectError::Selection(_))), "{needed:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn g4_what_endpoints_cannot_share_is_refused() {
+    let mut stage = stage(5, 8, 15);
+    let members = with_neighbours(&stage);
+    let staged = stage.create(1, members, None);
+    let own = stage.contexts[0].endpoint();
+    let at = |task, context| Endpoint::from_parts(own.client(), task, ContextOffset(context));
+    let mut list: Vec<_> = (0..8).map(|context| at(0, context)).collect();
+    list.extend([at(1, 0), at(2, 0)]);
+    let index = vec![0; list.len()].leak();
+    let nine = Members::grouped(stage.population(), list.leak(), vec![0, 9].leak(), index).unwrap();
+    let crowd = stage.create(2, nine, None);
+    for (id, members, what) in [
+        (staged, members, Collective::Reduce),
+        (staged, members, Collective::Allreduce),
+        (staged, members, Collective::Allgather),
+        (staged, members, Collective::Alltoall),
+        (crowd, nine, Collective::Broadcast),
+        (crowd, nine, Collective::Gather),
+    ] {
+        let (_, done) = ends();
+        let case = case(id, what, &members, 0, 4);
+        let collect = Collect { divided: true, ..case.call(case.memory(0), done(0).unwrap()) };
+        assert_eq!(stage.contexts[0].collect(collect), Err(CollectError::NotDivisible(what)));
+    }
+}
+
+#[test]
+fn r4_where_all_tasks_have_as_many_endpoints_each_takes_one_place() {
+    let mut stage = Stage::with(3, 1, 4, 1, Limits { in_flight: 1, early: 256, ..LIMITS });
+    let members = Members::world(stage.population(), 0..4).unwrap();
+    let id = stage.create(1, members, None);
+    let case = case(id, Collective::Allreduce, &members, 0, 40);
+    (0..10).for_each(|_| perform(&mut stage, &members, &case));
+}
+
+#[test]
+fn g4_an_endpoint_hears_of_the_end_when_its_tasks_data_is_there() {
+    for seed in 0..6 {
+        let mut stage = stage(4, 3, seed);
+        let members = members(&stage, &[3, 2, 3, 1]);
+        let id = stage.create(1, members, None);
+        for (what, len) in
+            [(Collective::Broadcast, 3), (Collective::Broadcast, 300), (Collective::Allgather, 30)]
+        {
+            let case = case(id, what, &members, 0, len);
+            let memories: &'static [_] = memories(&case, &members).leak();
+            let count: &'static AtomicUsize = leak(AtomicUsize::new(0));
+            let call_back = leak(move |_: &mut Active<Port>, completion: Completion| {
+                let task = completion.cookie;
+                if task > 0 {
+                    case.check(task as u32, memories[task][1].as_ref());
+                }
+                count.fetch_add(1, Relaxed);
+            });
+            for rank in 0..members.size() {
+                let cookie = members.task_of(rank).unwrap() as usize;
+                let collect = call(&stage, &members, &case, memories, rank, Done { call: call_back, cookie });
+                let context = stage.member(&members, rank);
+                stage.contexts[context].collect(collect).unwrap();
+            }
+            stage.settle(&format!("{case:?}"), || count.load(Relaxed) == members.size() as usize);
+        }
+    }
+}
