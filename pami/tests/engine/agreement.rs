@@ -143,7 +143,7 @@ fn g3_blocks_of_an_alltoall_arrive_where_those_that_are_received_lie() {
             }
         }
     }
-    // In place blocks that do not stay where they are need memory for all at once; others go in runs.
+    // In place blocks that do not stay where they are need memory for all at once; other blocks need none.
     for in_place in [false, true] {
         let (any, _) = uneven_alltoall(0, in_place, None, done(0).unwrap());
         let needed = stage.contexts[0].scratch_len(&Collect { scratch_limit: 16, ..any });

@@ -4,6 +4,7 @@ use crate::machine::Packet;
 use crate::scene::ends;
 use crate::stage::{Case, LIMITS, Play, Stage, results, shared, words};
 use pami::collective::{Algorithm, Blocks, Collective};
+use pami::device::Arrival;
 use pami::endpoint::ContextOffset;
 use pami::geometry::Members;
 use pami::packet::{Envelope, Kind};
@@ -95,10 +96,17 @@ fn d9_data_beyond_its_message_is_a_stray_and_is_written_nowhere() {
         stage.contexts[rank].advance();
     }
     let peer = stage.contexts[1].endpoint();
-    for tag in 0..8 {
-        forge(&mut stage, peer, DATA, [0, 0, 0, tag, 0], &[9; 8 * LEN + 8]);
-    }
-    assert_eq!(stage.contexts[0].counters().strays, 8);
+    let first = stage.world.lock().steps()[0];
+    stage.world.lock().step(first);
+    // It is as what was cleared.
+    let label = {
+        let mut state = stage.world.lock();
+        let clear = state.port(peer).reception.front().expect("a clear");
+        let word = |at: usize| u32::from_le_bytes(clear.parts().0[4 * at..4 * at + 4].try_into().unwrap());
+        [0, 1, 2, 3, 4].map(word)
+    };
+    forge(&mut stage, peer, DATA, label, &[9; 8 * LEN + 8]);
+    assert_eq!(stage.contexts[0].counters().strays, 1);
     stage.settle("the broadcast", || ended.lock().unwrap().len() == 2);
     assert!(results(ended).iter().all(|end| end.1.is_ok()));
     assert_eq!((&words(&output)[..LEN], words(&output)[LEN]), (&sent[..], 7));

@@ -466,3 +466,34 @@ fn g1_a_context_goes_when_it_has_told_that_it_leaves_a_class_route() {
     let context = stage.contexts.remove(0);
     assert!(stage.clients[0].destroy_context(context).is_ok(), "nobody waits for it");
 }
+
+#[test]
+fn n8_a_context_says_that_nothing_moves_when_nothing_can_and_not_before() {
+    for per_node in [1, 2] {
+        let (mut stage, members) = stage(3, per_node, 1);
+        let id = stage.create(1, members, (per_node > 1).then(|| domains(3, per_node)));
+        stage.rest();
+        stage.world.free_running();
+        tree(&stage, |tree| tree.stepped = false);
+        let quieten = |stage: &mut Stage| {
+            let rounds = (0..10_000).take_while(|_| {
+                stage.contexts.iter_mut().map(|context| context.advance()).sum::<usize>() > 0
+            });
+            assert!(rounds.count() < 10_000, "it is never quiet");
+        };
+        let (ended, done) = ends();
+        let over_tree = OVER_TREE.map(|what| case(id, what, members.size(), 130));
+        let ring = Some(Algorithm::Ring);
+        let other = Case { algorithm: ring, ..case(id, Collective::Allreduce, members.size(), 20_000) };
+        let in_runs = Case { scratch_limit: 1000, ..other };
+        for (cookie, call) in over_tree.into_iter().chain([other, in_runs]).enumerate() {
+            (0..members.size()).for_each(|rank| start(&mut stage, rank, call, cookie, done));
+            quieten(&mut stage);
+            assert_eq!(ended.lock().unwrap().len(), (cookie + 1) * members.size() as usize, "{call:?}");
+        }
+        assert!(results(ended).iter().all(|end| end.1.is_ok()));
+        destroy(&mut stage, id, &members);
+        quieten(&mut stage);
+        assert_eq!(tree(&stage, |tree| tree.routes()), 1);
+    }
+}
