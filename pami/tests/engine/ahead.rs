@@ -259,6 +259,9 @@ fn r1_credit_for_short_messages_comes_back_so_that_none_has_to_ask() {
         }
         stage.settle("a broadcast", || ended.lock().unwrap().len() == 2 * call);
     }
+    let counters = [0, 1].map(|rank: usize| stage.contexts[rank].counters());
+    let counted = counters.map(|counters| (counters.collective_sent, counters.collective_received));
+    assert_eq!(counted, [(CALLS as u64, 0), (0, CALLS as u64)], "packets with data");
     let seen = &stage.world.lock().seen;
     let empty =
         |from| seen.iter().filter(|seen| (seen.0, seen.1, seen.3) == (Kind::Collective, from, 0)).count();

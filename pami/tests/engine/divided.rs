@@ -343,7 +343,10 @@ fn instructed(stage: &mut Stage, members: &Members, case: &Case, form: Form, num
     check(case, &memories);
     for (context, state) in called {
         assert_eq!(state.lock().unwrap().announced.len(), 1, "{case:?}");
-        assert_eq!(state.lock().unwrap().announced[0].form, form);
+        let announced = state.lock().unwrap().announced[0];
+        assert_eq!(announced.form, form);
+        let plain = if case.what == Collective::Broadcast { Algorithm::Binomial } else { Algorithm::Flat };
+        assert!(!divided || announced.algorithm.0 == plain, "{:?}", announced.algorithm);
         stage.contexts[context].on_announced(None);
     }
 }

@@ -417,6 +417,7 @@ impl Node for TestNode {
     }
 
     fn memory<T: Send>(&self, len: usize, mut value: impl FnMut() -> T) -> Option<&'static mut [T]> {
+        self.world.lock().taken += len * size_of::<T>();
         Some(Box::leak((0..len).map(|_| value()).collect()))
     }
 }

@@ -74,6 +74,8 @@ pub struct State {
     pub last_words: Option<u32>,
     /// The collective network, if the nodes are on it.
     pub tree: Option<Tree>,
+    /// Bytes of memory that nodes have handed out.
+    pub taken: usize,
 }
 
 impl World {
@@ -96,6 +98,7 @@ impl World {
             awaited: Vec::new(),
             last_words: None,
             tree: None,
+            taken: 0,
         };
         Self { per_node, tasks, state: Mutex::new(state) }
     }
