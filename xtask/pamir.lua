@@ -151,6 +151,8 @@ local l = {
   release = ProtoField.bool("pamir_link.release", "Release", 8, nil, 8),
   released = ProtoField.bool("pamir_link.released", "Released", 8, nil, 16),
   keep = ProtoField.bool("pamir_link.keep", "Keep", 8, nil, 32),
+  refused = ProtoField.bool("pamir_link.refused", "Refused", 8, nil, 64),
+  word = ProtoField.bool("pamir_link.word", "Word", 8, nil, 128),
 }
 link.fields = l
 
@@ -159,12 +161,13 @@ function link.dissector(buffer, pinfo, tree)
   pinfo.cols.protocol = "PAMIR"
   local t = tree:add(link, buffer(0, LINK))
   local flags = buffer(31, 1):uint()
+  local handshake = math.floor(flags / 4) % 16
   t:add_le(l.checksum, buffer(0, 4))
   t:add_le(l.life, buffer(4, 4))
   t:add_le(l.connection, buffer(8, 4))
   t:add_le(l.sequence, buffer(12, 4))
   t:add_le(l.acknowledged, buffer(16, 4))
-  if flags >= 4 then
+  if handshake > 0 then
     t:add_le(l.own, buffer(20, 4))
     t:add_le(l.attempt, buffer(24, 4))
   else
@@ -172,14 +175,15 @@ function link.dissector(buffer, pinfo, tree)
   end
   t:add_le(l.length, buffer(28, 2))
   t:add(l.credit, buffer(30, 1))
-  for _, flag in ipairs({ l.packet, l.probe, l.connect, l.release, l.released, l.keep }) do
+  for _, flag in ipairs({ l.packet, l.probe, l.connect, l.release, l.released, l.keep, l.refused, l.word }) do
     t:add(flag, buffer(31, 1))
   end
   local says = string.format("connection %u seq %u ack %u credit %u", buffer(8, 4):le_uint(),
     buffer(12, 4):le_uint(), buffer(16, 4):le_uint(), buffer(30, 1):uint())
-  if flags % 2 == 0 then
-    local kind = flags >= 32 and "Keep" or flags >= 16 and "Released" or flags >= 8 and "Release"
-      or flags >= 4 and "Connect" or flags >= 2 and "Probe" or "Acknowledgement"
+  if flags % 2 == 0 or flags >= 128 then
+    local kind = flags >= 128 and (flags % 2 == 1 and "Void" or "Ready")
+      or handshake >= 8 and "Keep" or handshake >= 4 and "Released" or handshake >= 2 and "Release"
+      or handshake >= 1 and "Connect" or flags >= 64 and "Not ready" or flags >= 2 and "Probe" or "Acknowledgement"
     pinfo.cols.info = kind .. ", " .. says
     return LINK
   end

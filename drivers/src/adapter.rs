@@ -132,6 +132,8 @@ pub struct Reliability {
     pub stalls: u64,
     /// Peers that are gone.
     pub dead_peers: u64,
+    /// Times that a peer's receiver was not ready for a packet.
+    pub refused: u64,
     /// Frames of another job, of an earlier life, or of an earlier connection.
     pub stale: u64,
     /// Calls of nodes that had to wait for a place.
@@ -180,6 +182,18 @@ pub trait Adapter: Send + 'static {
         true
     }
 
+    /// Whether packets wait for contexts that are not ready.
+    #[inline]
+    fn has_aside(&self) -> bool {
+        false
+    }
+
+    /// Whether such are for the context of node `node` with these [bits](pami::endpoint::Endpoint::to_bits): then none may
+    /// follow.
+    fn holds_aside(&self, _node: u32, _target: u64) -> bool {
+        false
+    }
+
     /// Queues the packet `header`, `inline`, `lent` for node `node` ([`FABRIC`]: for the network itself). The first
     /// two are copied and are together at most [`FRONT_BYTES`]. Returns whether it was queued; if so, `cookie`
     /// comes back from [`reclaim`](Self::reclaim) once nobody needs the bytes any more. If not, there was no room,
@@ -202,6 +216,24 @@ pub trait Adapter: Send + 'static {
 
     /// The next packet that came in.
     fn receive(&mut self) -> Option<RxBuffer>;
+
+    /// How many packets the receiver of the last one may be given without taking any, this one among them: fewer if buffers run
+    /// out.
+    #[inline]
+    fn patience(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Has the packet that was received last sent again, when its context is [`ready`](Self::ready).
+    ///
+    /// # Errors
+    /// The packet, if the network cannot do that.
+    fn refuse(&mut self, buffer: RxBuffer) -> Result<(), RxBuffer> {
+        Err(buffer)
+    }
+
+    /// The context with these [bits](pami::endpoint::Endpoint::to_bits) may be ready.
+    fn ready(&mut self, _target: u64) {}
 
     /// Takes a receive buffer back.
     fn recycle(&mut self, buffer: RxBuffer);

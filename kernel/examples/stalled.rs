@@ -1,8 +1,8 @@
 //! A million messages posted to a receiver that does not advance; none is refused or lost, and all stay in order.
 //!
 //! Task 0 posts `--messages N` (a million) sends to the last task, each in a slot of its own, before it advances
-//! once. A message of another client tells the receiver that this is done; it still lets its context lie for three
-//! seconds, then counts. (Orders go ahead of the flood: both share the receiving node's buffers.)
+//! once. When nothing moves any more, a message of another client tells the receiver so: what is for a context that takes
+//! nothing holds up nothing to others of its node. It still lets its context lie for three seconds, then counts.
 #![no_std]
 #![no_main]
 
@@ -15,6 +15,8 @@ const NUMBERED: u8 = 0;
 const BEGIN: u8 = 1;
 const FINISHED: u8 = 2;
 const STALL_NS: u64 = 3_000_000_000;
+/// By then what can arrive has.
+const SETTLE_NS: u64 = 300_000_000;
 
 struct Seen {
     next: AtomicU32,
@@ -78,13 +80,12 @@ fn main(task: &'static Task) -> Result<(), JobError> {
             return Err(JobError::Other("a fresh slot was refused"));
         }
     }
-    let receiver = control.endpoint(last, 0)?;
-    orders.retry(|active| active.send_immediate(receiver, BEGIN, &[], &[]))?;
     // Until nothing moves any more: the network and the receiver's node are full.
     let mut idle = 0;
     while idle < 1000 && numbers.counters().sent < u64::from(messages) {
         idle = if numbers.advance() == 0 { idle + 1 } else { 0 };
     }
+    numbers.wait_for(SETTLE_NS, |_| false);
     let stalled = numbers.counters().sent;
     defmt::println!(
         "{=u32} posted; {=u64} left this context before the receiver stalled it",
@@ -94,6 +95,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     if stalled >= u64::from(messages) {
         return Err(JobError::Other("nothing stalled: post more messages"));
     }
+    let receiver = control.endpoint(last, 0)?;
+    orders.retry(|active| active.send_immediate(receiver, BEGIN, &[], &[]))?;
     let mut contexts = [numbers, orders];
     kernel::wait_on(&mut contexts, u64::MAX, |_| seen.finished.load(Relaxed) == 1);
     Ok(())

@@ -370,7 +370,11 @@ impl fmt::Display for Counters {
         let (acks, stalls, dead) = (wire.acks, wire.stalls, wire.dead_peers);
         write!(f, "resent={resent} doubled={doubled} corrupt={corrupt} disordered={} ", wire.out_of_order)?;
         write!(f, "acks={acks} stalls={stalls} dead={dead} failed={} ", all.failed_packets)?;
-        write!(f, "stale={} waits={} released={} ", wire.stale, wire.waits, wire.released)?;
+        write!(
+            f,
+            "stale={} waits={} released={} refused={} ",
+            wire.stale, wire.waits, wire.released, wire.refused
+        )?;
         let Some(tree) = collective::tree() else { return Ok(()) };
         let (counters, faults) = tree.statistics();
         let (sent, received, dropped) = (counters.sent, counters.received, faults.total());

@@ -150,6 +150,11 @@ impl Kind {
         matches!(self, Self::First | Self::FirstAcked | Self::Asked | Self::AskedAcked)
     }
 
+    /// Whether it is for the target's message unit, whatever its application does (SPEC D-5).
+    pub fn is_one_sided(self) -> bool {
+        matches!(self, Self::Put | Self::PutLast | Self::Get | Self::Rmw)
+    }
+
     /// Whether the target's message unit answers it without the target's application (SPEC D-5).
     pub fn is_request(self) -> bool {
         matches!(self, Self::PutLast | Self::Get | Self::Rmw)
@@ -331,6 +336,12 @@ impl Header {
     #[inline]
     pub fn origin(&self) -> Endpoint {
         Endpoint::from_parts(self.client(), self.origin_task.get(), ContextOffset(self.origin_context))
+    }
+
+    /// Who the message is for.
+    #[inline]
+    pub fn target(&self) -> Endpoint {
+        Endpoint::from_parts(self.client(), self.target_task.get(), ContextOffset(self.target_context))
     }
 
     /// Bytes behind this header that belong to the packet.

@@ -11,11 +11,16 @@
 //! At most half of the buffers are guaranteed, so there are no more peers at once than that is. What is left is shared
 //! evenly among the peers in use. A promise is never taken back while the peer is in use; while a peer has none because
 //! of others, these get no more than their guarantee.
+//!
+//! Of its share a peer gets the last quarter only if it asks, or has packets `aside`.
 
 /// Most packets from one node to another that may be on the way or held.
 pub(super) const WINDOW: u32 = 64;
 /// Most packets that a node may send before it heard of its peer.
 const MOST_GUARANTEED: u32 = 16;
+
+/// Of a peer's buffers one in so many is spared for packets to contexts that take theirs, see `aside`.
+const SPARED: u32 = 4;
 
 /// Of `buffers` buffers, those that are promised.
 fn total(buffers: usize) -> u32 {
@@ -72,11 +77,24 @@ impl Pool {
         self.share
     }
 
-    /// Packets more that a peer may be allowed, of which `promised` can still come and `lent` were not given back.
-    pub(super) fn grant(&self, promised: u32, lent: u32) -> u32 {
+    /// The same, all of them or without those that are spared.
+    pub(super) fn most(&self, all: bool) -> u32 {
+        self.share - if all { 0 } else { self.share / SPARED }
+    }
+
+    /// Packets more that a peer may be allowed, of which `promised` can still come and `lent` were not given back; of `all`
+    /// its buffers, or without those that are spared.
+    pub(super) fn grant(&self, promised: u32, lent: u32, all: bool) -> u32 {
         let used = promised + lent;
         let spare = self.guarantee.saturating_sub(used) + self.total.saturating_sub(self.committed);
-        spare.min(self.share.saturating_sub(used)).min(WINDOW.saturating_sub(promised))
+        let window = self.patience(lent).min(WINDOW).saturating_sub(promised);
+        spare.min(self.most(all).saturating_sub(used)).min(window)
+    }
+
+    /// Of the buffers that are spared, how many a context may get without taking any, if `lent` of the peer's are not back:
+    /// half of those that are left, for other contexts to have some. `u32::MAX` before there is need.
+    pub(super) fn patience(&self, lent: u32) -> u32 {
+        if lent > self.most(false) { (self.share.saturating_sub(lent) / 2).max(1) } else { u32::MAX }
     }
 
     /// `before` buffers counted for a peer, now `after` do.
@@ -142,7 +160,7 @@ mod tests {
                 });
                 match step {
                     0 => {
-                        let more = pool.grant(*promised, *lent);
+                        let more = pool.grant(*promised, *lent, true);
                         pool.change(*promised + *lent, *promised + *lent + more);
                         *promised += more;
                     }
@@ -159,7 +177,7 @@ mod tests {
                 prop_assert!((pool.total as usize) < buffers || buffers < 8);
                 // Whoever holds nothing can send at least one packet.
                 for peer in peers.iter().flatten().filter(|peer| **peer == (0, 0)) {
-                    prop_assert!(pool.grant(peer.0, peer.1) >= 1);
+                    prop_assert!(pool.grant(peer.0, peer.1, false) >= 1);
                 }
             }
         }

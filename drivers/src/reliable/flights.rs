@@ -14,6 +14,8 @@ pub(super) struct Flight {
     pub(super) sends: u8,
     /// A gap in what arrived says that it was lost.
     pub(super) lost: bool,
+    /// The peer has it, but not all before it.
+    pub(super) arrived: bool,
     in_device: bool,
     outcome: Option<Outcome>,
 }
@@ -29,6 +31,7 @@ impl Flight {
         first_sent: 0,
         sends: 0,
         lost: false,
+        arrived: false,
         in_device: false,
         outcome: None,
     };
@@ -113,6 +116,13 @@ impl Flights {
             flight.sends = flight.sends.saturating_add(1);
             flight.lost = false;
             flight.in_device = true;
+        }
+    }
+
+    /// The packet is to be sent once more, as if it never had been.
+    pub(super) fn put_aside(&mut self, cookie: u16) {
+        if let Some(flight) = self.get(cookie) {
+            (flight.sends, flight.lost, flight.arrived) = (0, false, false);
         }
     }
 

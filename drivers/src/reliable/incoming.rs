@@ -1,13 +1,20 @@
 //! What arrives.
 
+use super::aside::{PutOff, target_of};
 use super::handshake::Number;
 use super::peers::Peer;
 use super::receiver::Verdict;
 use super::sender::Bogus;
+use super::sequence::Seq;
 use super::wire::{Flags, LINK_BYTES, Link};
 use super::{Clock, Reliable};
 use crate::adapter::{Adapter, RxBuffer};
 use pami::packet::Packet;
+
+/// The word behind a link header.
+fn word_of(buffer: &RxBuffer) -> Option<u64> {
+    Some(u64::from_le_bytes(*buffer.packet().get(LINK_BYTES..)?.first_chunk()?))
+}
 
 /// Whether a packet is of those that only the network itself sends.
 pub(super) fn is_control(packet: &[u8]) -> bool {
@@ -17,12 +24,39 @@ pub(super) fn is_control(packet: &[u8]) -> bool {
 impl<A: Adapter, C: Clock> Reliable<A, C> {
     /// The next packet whose turn has come.
     pub(super) fn deliver(&mut self) -> Option<RxBuffer> {
-        let receiver = &mut self.peers.get(self.draining?)?.receiver;
-        let buffer = receiver.deliver();
-        if !receiver.is_ready() {
+        let peer = self.peers.get(self.draining?)?;
+        let before = peer.used();
+        let buffer = peer.receiver.deliver();
+        if !peer.receiver.is_ready() {
             self.draining = None;
         }
+        // A void has taken a promise with it.
+        let after = peer.used();
+        if after != before {
+            self.pool.change(before, after);
+        }
+        self.patience = self.pool.patience(peer.receiver.lent);
         buffer
+    }
+
+    /// The packet that was delivered last is not taken.
+    #[cold]
+    pub(super) fn turn_down(&mut self, buffer: RxBuffer) {
+        let (source, target) = (buffer.source(), target_of(buffer.packet()));
+        self.inner.recycle(buffer);
+        let Some(index) = self.peers.find(source) else { return };
+        if let Some(peer) = self.peers.get(index) {
+            peer.receiver.refuse();
+        }
+        // One too many tries again by itself.
+        if let Some(target) = target
+            && self.put_off.len() < self.put_off.capacity()
+            && !self.put_off.iter().any(|put_off| (put_off.rank, put_off.target) == (source, target))
+        {
+            self.put_off.push(PutOff { rank: source, target, ready: false });
+        }
+        self.draining = None;
+        self.owing.insert(index);
     }
 
     /// Takes a frame of another node in.
@@ -78,17 +112,29 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             }
         }
         if self.outstanding == 0 && !unsettled && !self.short {
-            self.timer = u64::MAX;
+            self.timer = self.retry_at;
         }
         if link.flags.contains(Flags::PROBE) {
-            peer.receiver.urgent = true;
+            (peer.receiver.urgent, peer.receiver.asks) = (true, true);
             self.owing.insert(index);
         }
+        if link.flags.contains(Flags::REFUSED) {
+            self.put_aside(index, link.acknowledged);
+        }
+        let word = if link.flags.contains(Flags::WORD) { word_of(&buffer) } else { None };
         if !link.flags.contains(Flags::PACKET) {
+            if let Some(target) = word {
+                self.try_again(index, Some(target));
+            }
             return Some(buffer);
         }
         self.last_packet = Some(now);
         self.owing.insert(index);
+        if let Some(behind) = word {
+            self.take_voids(index, link.sequence, behind);
+            return Some(buffer);
+        }
+        let peer = self.peers.get(index)?;
         let packet = buffer.trimmed(LINK_BYTES as u16, link.length);
         match peer.receiver.accept(link.sequence, packet) {
             Verdict::Kept { in_order: true } => {
@@ -113,6 +159,20 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         }
     }
 
+    /// Takes a void in.
+    #[cold]
+    fn take_voids(&mut self, index: u16, seq: Seq, behind: u64) {
+        let Some(peer) = self.peers.get(index) else { return };
+        let inner = &mut self.inner;
+        if !peer.receiver.accept_voids(seq, behind, |packet| inner.recycle(packet)) {
+            self.counters.beyond_credit += 1;
+        }
+        peer.receiver.urgent = true;
+        if peer.receiver.is_ready() {
+            self.draining = Some(index);
+        }
+    }
+
     /// The message unit gave a buffer of a peer back: there may be credit for it, and for those that have none.
     pub(super) fn credit_back(&mut self, source: u32) {
         let Some(index) = self.peers.find(source) else { return };
@@ -121,9 +181,10 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         peer.receiver.lent = peer.receiver.lent.saturating_sub(1);
         self.pool.change(before, peer.used());
         if !peer.dead {
+            let all = peer.receiver.gets_all();
             let worth = (self.pool.share() / 4).max(1);
             let (promised, lent) = (peer.receiver.promised(), peer.receiver.lent);
-            if promised < worth && self.pool.grant(promised, lent) >= worth {
+            if promised < worth && self.pool.grant(promised, lent, all) >= worth {
                 peer.receiver.urgent = true;
                 self.owing.insert(index);
             }
@@ -142,10 +203,11 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let mut starving = self.starving;
         while let Some(index) = starving.pop() {
             let Some(peer) = self.peers.get(index) else { continue };
-            if peer.used() >= self.pool.share() {
+            let all = peer.receiver.gets_all();
+            if peer.used() >= self.pool.most(all) {
                 // It has what it may have; what it gives back will be its own again.
                 self.starving.remove(index);
-            } else if self.pool.grant(peer.receiver.promised(), peer.receiver.lent) > 0 {
+            } else if self.pool.grant(peer.receiver.promised(), peer.receiver.lent, all) > 0 {
                 peer.receiver.owe(now);
                 self.owing.insert(index);
             }

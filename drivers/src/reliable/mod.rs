@@ -24,12 +24,14 @@
 //!   computes acknowledges nothing: its peers send the oldest packet again now and then.
 //! - *Credit.* A peer sends what it was allowed to and no more, see [`credit`](self). Without credit it asks, less
 //!   and less often; who got no credit is told when there is some.
+//! - *Not ready.* What a context does not take holds up nothing to others, see `aside`.
 //! - *Silence* means nothing (SPEC R-2): a node that computes acknowledges nothing, however long, and is sent the oldest
 //!   packet again now and then. That a node is gone says the network ([`Adapter::bury`]): its packets come back as
 //!   [`Outcome::Failed`], further ones are refused, and what it sent last is dropped.
 //!
 //! Frames of the network itself go through as they are.
 
+mod aside;
 mod credit;
 mod flights;
 mod handshake;
@@ -54,6 +56,8 @@ use crate::adapter::{
 };
 use crate::unit::Platform;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use aside::{Aside, PutOff};
 use credit::Pool;
 use flights::Flights;
 use handshake::Number;
@@ -119,6 +123,17 @@ pub struct Reliable<A, C> {
     starving: PeerSet,
     /// The peer whose packets' turn has come.
     draining: Option<u16>,
+    /// How many packets the receiver of the last one may be given without taking any.
+    patience: u32,
+    /// Packets whose receivers were not ready, in order.
+    aside: Vec<Aside>,
+    /// Peers that have such, and for which of this node's contexts.
+    put_off: Vec<PutOff>,
+    /// Some of those are to hear that the context is ready.
+    ready: bool,
+    /// When they are tried again, and how long after the last time.
+    retry_at: u64,
+    retry_ns: u64,
     /// Packets that peers have not acknowledged.
     outstanding: u32,
     /// Peers that have not acknowledged all.
@@ -170,6 +185,12 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             sendable: PeerSet::EMPTY,
             starving: PeerSet::EMPTY,
             draining: None,
+            patience: u32::MAX,
+            aside: Vec::with_capacity(IN_FLIGHT),
+            put_off: Vec::with_capacity(IN_FLIGHT),
+            ready: false,
+            retry_at: u64::MAX,
+            retry_ns: 0,
             outstanding: 0,
             busy: 0,
             timer: u64::MAX,
@@ -208,6 +229,11 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let outstanding = peer.sender.give_up(&mut self.flights);
         self.outstanding -= outstanding;
         self.busy -= u32::from(outstanding > 0);
+        let rank = peer.rank;
+        self.put_off.retain(|put_off| put_off.rank != rank);
+        for aside in self.aside.extract_if(.., |aside| aside.rank() == rank) {
+            self.flights.resolve(aside.cookie(), Outcome::Failed);
+        }
         while let Some(buffer) = peer.receiver.give_up() {
             self.inner.recycle(buffer);
         }
@@ -301,6 +327,33 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
         }
     }
 
+    #[inline]
+    fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    #[cold]
+    fn holds_aside(&self, node: u32, target: u64) -> bool {
+        self.aside.iter().any(|aside| (aside.rank(), aside.target()) == (node, target))
+    }
+
+    #[inline]
+    fn patience(&self) -> u32 {
+        self.patience
+    }
+
+    fn refuse(&mut self, buffer: RxBuffer) -> Result<(), RxBuffer> {
+        if buffer.source() == FABRIC {
+            return Err(buffer);
+        }
+        self.turn_down(buffer);
+        Ok(())
+    }
+
+    fn ready(&mut self, target: u64) {
+        self.note_ready(target);
+    }
+
     fn recycle(&mut self, buffer: RxBuffer) {
         let source = buffer.source();
         self.inner.recycle(buffer);
@@ -312,6 +365,9 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
     fn flush(&mut self) {
         self.send_ready();
         self.tell_owing(false);
+        if self.ready {
+            self.tell_ready();
+        }
         if self.caught_up && self.timer != u64::MAX && self.now() >= self.timer {
             self.expire();
         }

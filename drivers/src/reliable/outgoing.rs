@@ -2,6 +2,7 @@
 
 use super::flights::Flight;
 use super::places::link_of;
+use super::sender::Content;
 use super::sequence::Seq;
 use super::wire::{Flags, Link};
 use super::{Clock, Reliable};
@@ -34,29 +35,40 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         }
         let known = self.peers.find(node);
         let Some(index) = known.or_else(|| self.call(node)) else { return false };
-        let now = self.now();
         let Some(peer) = self.peers.get(index) else { return false };
         if peer.dead || !peer.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
             return false;
         }
+        let stalls = self.send_new(index, cookie);
+        self.counters.stalls += u64::from(stalls && known.is_some());
+        true
+    }
+
+    /// Gives a packet that is kept, for which the peer's window has room, the next number, and sends it if there is credit.
+    /// Whether there is none.
+    pub(super) fn send_new(&mut self, index: u16, cookie: u16) -> bool {
+        let now = self.now();
+        let Some(peer) = self.peers.get(index) else { return false };
         self.busy += u32::from(peer.sender.outstanding() == 0);
         peer.sender.queue(cookie);
         self.outstanding += 1;
-        if peer.sender.sendable().is_none() {
-            self.counters.stalls += u64::from(known.is_some());
-        }
+        let stalls = peer.sender.sendable().is_none();
         self.send_next(index);
         if let Some(peer) = self.peers.get(index) {
             self.timer = self.timer.min(peer.sender.start_timer(now));
         }
-        true
+        stalls
     }
 
     /// Sends a peer's next packet, if it has credit. Whether it did.
     fn send_next(&mut self, index: u16) -> bool {
         let Some(peer) = self.peers.get(index) else { return false };
-        let Some((seq, cookie)) = peer.sender.sendable() else { return false };
-        if !self.send(index, seq, cookie) {
+        let Some((seq, content)) = peer.sender.sendable() else { return false };
+        let sent = match content {
+            Content::Packet(cookie) => self.send(index, seq, cookie),
+            Content::Void => self.send_void(index, seq),
+        };
+        if !sent {
             self.sendable.insert(index);
             return false;
         }
@@ -86,6 +98,34 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let taken = unsafe { self.inner.transmit(rank, &header, flight.head(), lent, cookie) };
         if taken {
             self.flights.sent(cookie, now);
+            self.told(index, &link);
+        }
+        taken
+    }
+
+    /// Sends a void.
+    #[cold]
+    fn send_void(&mut self, index: u16, seq: Seq) -> bool {
+        let Some(peer) = self.peers.get(index) else { return false };
+        let behind = peer.sender.voids_behind(seq);
+        self.send_word(index, Flags::PACKET | Flags::WORD, Some(seq), behind)
+    }
+
+    /// Sends a peer a frame with a word that is no packet.
+    #[cold]
+    pub(super) fn send_word(&mut self, index: u16, flags: Flags, seq: Option<Seq>, word: u64) -> bool {
+        let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else {
+            self.blocked = true;
+            return false;
+        };
+        let Some(link) = self.link(index, flags, seq) else { return false };
+        let Some(rank) = self.peers.get(index).map(|peer| peer.rank) else { return false };
+        let (link, word) = (Link { length: size_of::<u64>() as u16, ..link }, word.to_le_bytes());
+        let header = link.seal(self.node, rank, [&word[..]]);
+        // SAFETY: nothing is lent, and the cookie is this layer's own and free.
+        let taken = unsafe { self.inner.transmit(rank, &header, &word, [Lent::NONE; 2], self.spare[spare]) };
+        if taken {
+            self.spares = spare;
             self.told(index, &link);
         }
         taken
@@ -125,7 +165,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let peer = self.peers.get(index)?;
         if !peer.dead {
             let before = peer.used();
-            let mut more = self.pool.grant(peer.receiver.promised(), peer.receiver.lent);
+            let mut more =
+                self.pool.grant(peer.receiver.promised(), peer.receiver.lent, peer.receiver.gets_all());
             if !self.starving.is_empty() && self.starving.next(index) != Some(index) {
                 // Others come first, but for what is guaranteed.
                 more = more.min(self.pool.guarantee().saturating_sub(before));
@@ -134,6 +175,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             self.pool.change(before, before + more);
         }
         let (acknowledged, held, credit) = peer.receiver.says();
+        let flags = if peer.receiver.has_refused() { flags | Flags::REFUSED } else { flags };
         let sequence = packet.unwrap_or(peer.sender.next());
         let link = link_of(self.life, peer.connection.says());
         Some(Link { sequence, acknowledged, held, credit, flags: link.flags | flags, ..link })
@@ -144,7 +186,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         self.owing.remove(index);
         let Some(peer) = self.peers.get(index) else { return };
         peer.receiver.told();
-        if link.credit == 0 && !peer.dead && peer.used() < self.pool.share() {
+        if link.credit == 0 && !peer.dead && peer.used() < self.pool.most(peer.receiver.gets_all()) {
             self.starving.insert(index);
         } else {
             self.starving.remove(index);
@@ -155,7 +197,18 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     pub(super) fn send_ready(&mut self) {
         let mut sendable = core::mem::replace(&mut self.sendable, super::PeerSet::EMPTY);
         while let Some(index) = sendable.pop() {
-            if !self.send_again(index, |flight| flight.lost, u32::MAX) {
+            let due = self.peers.get(index).and_then(|peer| {
+                let due = core::mem::take(&mut peer.sender.void_due);
+                peer.sender.on_the_way(0).filter(|&(_, content)| due && content == Content::Void)
+            });
+            if let Some((seq, _)) = due
+                && !self.send_void(index, seq)
+            {
+                if let Some(peer) = self.peers.get(index) {
+                    peer.sender.void_due = true;
+                }
+                self.sendable.insert(index);
+            } else if !self.send_again(index, |flight| flight.lost, u32::MAX) {
                 self.sendable.insert(index);
             } else {
                 while self.send_next(index) {}
@@ -169,11 +222,11 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let mut count = 0;
         while count < most {
             let Some(peer) = self.peers.get(index) else { break };
-            let Some((seq, cookie)) = peer.sender.on_the_way(step) else { break };
+            let Some((seq, content)) = peer.sender.on_the_way(step) else { break };
             step += 1;
-            let Some(cookie) = cookie else { continue };
+            let Content::Packet(cookie) = content else { continue };
             let Some(flight) = self.flights.get(cookie) else { continue };
-            if !which(flight) || flight.in_device() {
+            if flight.arrived || !which(flight) || flight.in_device() {
                 // What the device has not sent yet is not lost.
                 flight.lost = false;
                 continue;
@@ -206,7 +259,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     #[cold]
     pub(super) fn expire(&mut self) {
         let now = self.now();
-        self.timer = u64::MAX;
+        self.try_all_again();
+        self.timer = self.retry_at;
         for index in 0..self.peers.indices() {
             if self.peers.in_use(index).is_none() {
                 continue;
@@ -224,6 +278,9 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
                     self.counters.probes += 1;
                     self.tell(index, Flags::PROBE);
                 } else {
+                    if let Some((seq, Content::Void)) = peer.sender.on_the_way(0) {
+                        self.send_void(index, seq);
+                    }
                     self.send_again(index, |_| true, burst);
                 }
             }

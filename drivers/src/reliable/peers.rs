@@ -29,7 +29,7 @@ impl Peer {
 
     /// Whether nothing is on the way to or from the peer, as far as this node can tell, and it waits for nothing.
     pub(super) fn is_idle(&self) -> bool {
-        self.sender.outstanding() == 0 && self.receiver.is_idle()
+        self.sender.outstanding() == 0 && self.sender.aside == 0 && self.receiver.is_idle()
     }
 
     /// Whether it may be asked for release.

@@ -37,6 +37,12 @@ pub(super) struct Receiver {
     owed_since: u64,
     /// The peer should hear at once.
     pub(super) urgent: bool,
+    /// Packet `expected` was not taken: it will be void.
+    refused: bool,
+    /// The peer has packets aside that were not.
+    pub(super) put_off: bool,
+    /// It asks for credit.
+    pub(super) asks: bool,
 }
 
 impl Receiver {
@@ -50,12 +56,15 @@ impl Receiver {
             owed: 0,
             owed_since: 0,
             urgent: false,
+            refused: false,
+            put_off: false,
+            asks: false,
         }
     }
 
     /// Whether all that came was delivered and given back.
     pub(super) fn is_idle(&self) -> bool {
-        self.present == 0 && self.lent == 0
+        self.present == 0 && self.lent == 0 && !self.refused
     }
 
     /// Packets that the peer may send and that were not given to the message unit.
@@ -85,7 +94,7 @@ impl Receiver {
         if ahead >= self.promised().min(WINDOW) {
             return Verdict::Beyond(buffer);
         }
-        if self.present & 1 << ahead != 0 {
+        if self.present & 1 << ahead != 0 || (self.refused && ahead == 0) {
             return Verdict::Duplicate(buffer);
         }
         self.held[(seq.number() % WINDOW) as usize] = Some(buffer);
@@ -100,16 +109,58 @@ impl Receiver {
         self.present & 1 != 0
     }
 
-    /// The next packet in order, for the message unit.
+    /// The next packet in order, for the message unit, behind the voids in front of it.
     pub(super) fn deliver(&mut self) -> Option<RxBuffer> {
-        if !self.is_ready() {
-            return None;
+        while self.is_ready() {
+            let buffer = self.held[(self.expected.number() % WINDOW) as usize].take();
+            self.present >>= 1;
+            self.expected = self.expected.plus(1);
+            self.refused = false;
+            if buffer.is_some() {
+                self.lent += 1;
+                return buffer;
+            }
         }
-        let buffer = self.held[(self.expected.number() % WINDOW) as usize].take();
-        self.present >>= 1;
-        self.expected = self.expected.plus(1);
-        self.lent += 1;
-        buffer
+        None
+    }
+
+    /// The packet that was delivered last is not taken: it comes as a void, and may come again later by another number.
+    pub(super) fn refuse(&mut self) {
+        self.expected = self.expected.minus_one();
+        self.present <<= 1;
+        self.lent -= 1;
+        (self.refused, self.put_off, self.urgent) = (true, true, true);
+    }
+
+    /// Takes in that packet `seq` is void, and with bit `i` of `behind` the one `i + 1` behind it. Those that came as packets
+    /// are given to `drop`. False if there is no leave for them.
+    pub(super) fn accept_voids(&mut self, seq: Seq, behind: u64, mut drop: impl FnMut(RxBuffer)) -> bool {
+        let voids = u128::from(behind) << 1 | 1;
+        for at in (0..128 - voids.leading_zeros()).filter(|at| voids >> at & 1 != 0) {
+            let seq = seq.plus(at);
+            if seq.is_before(self.expected) {
+                continue;
+            }
+            let ahead = seq.since(self.expected);
+            if ahead >= self.promised().min(WINDOW) {
+                return false;
+            }
+            self.present |= 1 << ahead;
+            if let Some(packet) = self.held[(seq.number() % WINDOW) as usize].take() {
+                drop(packet);
+            }
+        }
+        true
+    }
+
+    /// Whether it may have the buffers that are spared.
+    pub(super) fn gets_all(&self) -> bool {
+        self.asks || self.put_off || self.refused
+    }
+
+    /// Whether what the peer hears is that packet `expected` was not taken.
+    pub(super) fn has_refused(&self) -> bool {
+        self.refused && self.present & 1 == 0
     }
 
     /// One packet more to tell the peer of.
@@ -128,7 +179,7 @@ impl Receiver {
 
     /// The peer was told.
     pub(super) fn told(&mut self) {
-        (self.owed, self.urgent) = (0, false);
+        (self.owed, self.urgent, self.asks) = (0, false, false);
     }
 
     /// A packet that was held and will never be delivered, and no more come.

@@ -9,8 +9,19 @@ use crate::adapter::Outcome;
 
 /// No packet, in a window.
 const NONE: u16 = u16::MAX;
+/// A void: what had the number is aside.
+const VOID: u16 = u16::MAX - 1;
 /// Later packets that must have arrived for a gap to mean a loss rather than another order on the way.
 const REORDERED: u32 = 3;
+
+/// What has a number in a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    /// The packet with this cookie.
+    Packet(u16),
+    /// Nothing.
+    Void,
+}
 
 /// An acknowledgement of packets that were never sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +33,12 @@ pub(super) struct Sender {
     unsent: Seq,
     next: Seq,
     limit: Seq,
-    /// Cookies by number modulo [`WINDOW`]; none for those that arrived.
+    /// Cookies by number modulo [`WINDOW`].
     window: [u16; WINDOW as usize],
+    /// Packets of the peer's that are aside.
+    pub(super) aside: u32,
+    /// The first on the way is a void, and the peer is to hear so.
+    pub(super) void_due: bool,
     round_trip: RoundTrip,
     /// Timeouts since the peer last took something.
     backoff: u32,
@@ -55,6 +70,8 @@ impl Sender {
             next: Seq::FIRST,
             limit: Seq::FIRST,
             window: [NONE; WINDOW as usize],
+            aside: 0,
+            void_due: false,
             round_trip,
             backoff: 0,
             asks: false,
@@ -97,7 +114,7 @@ impl Sender {
     /// are spare.
     pub(super) fn has_room(&self, spare: u32) -> bool {
         let outstanding = self.outstanding();
-        self.unsent == self.next && (outstanding == 0 || outstanding < WINDOW.min(spare))
+        self.unsent == self.next && ((outstanding == 0 && self.aside == 0) || outstanding < WINDOW.min(spare))
     }
 
     /// Whether packets wait for nothing but credit.
@@ -116,10 +133,17 @@ impl Sender {
         self.next = seq.plus(1);
     }
 
+    fn content(&mut self, seq: Seq) -> Content {
+        match *self.slot(seq) {
+            VOID => Content::Void,
+            cookie => Content::Packet(cookie),
+        }
+    }
+
     /// The next packet that may be sent and was not.
-    pub(super) fn sendable(&mut self) -> Option<(Seq, u16)> {
+    pub(super) fn sendable(&mut self) -> Option<(Seq, Content)> {
         let seq = self.unsent;
-        (seq != self.next && seq.is_before(self.limit)).then(|| (seq, *self.slot(seq)))
+        (seq != self.next && seq.is_before(self.limit)).then(|| (seq, self.content(seq)))
     }
 
     /// The packet from [`sendable`](Self::sendable) was sent.
@@ -127,11 +151,43 @@ impl Sender {
         self.unsent = self.unsent.plus(1);
     }
 
-    /// The `step`-th of the packets on the way and its cookie, if it has not arrived. `None` beyond the last.
-    pub(super) fn on_the_way(&mut self, step: u32) -> Option<(Seq, Option<u16>)> {
+    /// The `step`-th of the packets on the way. `None` beyond the last.
+    pub(super) fn on_the_way(&mut self, step: u32) -> Option<(Seq, Content)> {
         let seq = self.oldest.plus(step);
-        let cookie = *self.slot(seq);
-        (step < self.unsent.since(self.oldest)).then_some((seq, (cookie != NONE).then_some(cookie)))
+        (step < self.unsent.since(self.oldest)).then(|| (seq, self.content(seq)))
+    }
+
+    /// Which of the packets on the way behind void `seq` are voids too: bit `i` means the one `i + 1` behind it.
+    pub(super) fn voids_behind(&mut self, seq: Seq) -> u64 {
+        let behind = if seq.is_before(self.unsent) { self.unsent.since(seq) } else { 0 };
+        (1..behind.min(WINDOW))
+            .filter(|&at| *self.slot(seq.plus(at)) == VOID)
+            .fold(0, |bits, at| bits | 1 << (at - 1))
+    }
+
+    /// The receiver of packet `seq` is not ready. What `is_for_it` picks of the window is given to `put_aside`, in order, and
+    /// leaves voids.
+    pub(super) fn refused(
+        &mut self,
+        seq: Seq,
+        mut is_for_it: impl FnMut(u16) -> bool,
+        mut put_aside: impl FnMut(u16),
+    ) {
+        if seq != self.oldest || self.oldest == self.unsent {
+            return;
+        }
+        // It may not have heard yet.
+        self.void_due = true;
+        if *self.slot(seq) == VOID {
+            return;
+        }
+        for at in 0..self.next.since(seq) {
+            let slot = self.slot(seq.plus(at));
+            if *slot != VOID && is_for_it(*slot) {
+                put_aside(core::mem::replace(slot, VOID));
+                self.aside += 1;
+            }
+        }
     }
 
     /// Starts the timer, unless it runs. Returns when it ends.
@@ -197,18 +253,21 @@ impl Sender {
         }
         let mut measured = None;
         for _ in 0..taken {
-            self.take(self.oldest, flights, now, &mut progress, &mut measured);
-            self.oldest = self.oldest.plus(1);
+            let seq = self.oldest;
+            self.note_arrived(seq, flights, now, &mut progress, &mut measured);
+            flights.resolve(core::mem::replace(self.slot(seq), NONE), Outcome::Sent);
+            self.oldest = seq.plus(1);
         }
         let mut later = link.held.count_ones();
         for step in 0..on_the_way - taken {
             let seq = self.oldest.plus(step);
             if step > 0 && link.held & 1 << (step - 1) != 0 {
                 later -= 1;
-                self.take(seq, flights, now, &mut progress, &mut measured);
+                self.note_arrived(seq, flights, now, &mut progress, &mut measured);
             } else if later >= REORDERED
                 && let Some(flight) = flights.get(*self.slot(seq))
                 && flight.sends == 1
+                && !flight.arrived
             {
                 flight.lost = true;
                 progress.to_send = true;
@@ -223,7 +282,7 @@ impl Sender {
             progress.room = true;
             progress.to_send |= self.sendable().is_some();
         }
-        if progress.arrived > 0 || (progress.room && self.oldest == self.unsent) {
+        if taken > 0 || progress.arrived > 0 || (progress.room && self.oldest == self.unsent) {
             self.backoff = 0;
             self.restart_timer(now);
         }
@@ -231,8 +290,8 @@ impl Sender {
         Ok(progress)
     }
 
-    /// Packet `seq` arrived.
-    fn take(
+    /// Packet `seq` arrived. Until all before it have, it may still have to be sent anew.
+    fn note_arrived(
         &mut self,
         seq: Seq,
         flights: &mut Flights,
@@ -240,11 +299,10 @@ impl Sender {
         progress: &mut Progress,
         measured: &mut Option<u64>,
     ) {
-        let cookie = core::mem::replace(self.slot(seq), NONE);
-        let Some(flight) = flights.get(cookie) else { return };
+        let Some(flight) = flights.get(*self.slot(seq)).filter(|flight| !flight.arrived) else { return };
         let ns = now.saturating_sub(flight.first_sent);
         *measured = Some(if flight.sends == 1 { ns } else { self.round_trip.at_most(ns) });
-        flights.resolve(cookie, Outcome::Sent);
+        (flight.arrived, flight.lost) = (true, false);
         progress.arrived += 1;
     }
 
@@ -259,6 +317,7 @@ impl Sender {
         }
         self.unsent = self.next;
         (self.asks, self.rests, self.timer) = (false, false, u64::MAX);
+        (self.aside, self.void_due) = (0, false);
         outstanding
     }
 }

@@ -24,6 +24,12 @@ impl Seq {
         Self(self.0.wrapping_add(count))
     }
 
+    /// The number before this.
+    #[inline]
+    pub const fn minus_one(self) -> Self {
+        Self(self.0.wrapping_sub(1))
+    }
+
     /// Packets from `earlier` to this one; over 2^31 if `earlier` is in truth the later one.
     #[inline]
     pub const fn since(self, earlier: Self) -> u32 {

@@ -8,7 +8,7 @@
 //! | 12..16 | sequence | the packet's number, or that of the next one if there is none |
 //! | 16..20 | acknowledged | all earlier packets of the other direction have arrived |
 //! | 20..28 | held | bit `i`: so has the packet `i + 1` after that one |
-//! | 28..30 | length | bytes of the packet behind this header; what a network adds behind them is ignored |
+//! | 28..30 | length | bytes of packet or word behind this header; what a network adds behind them is ignored |
 //! | 30 | credit | packets from the one acknowledged on that the other side may send |
 //! | 31 | flags | [`Flags`] |
 //!
@@ -45,6 +45,11 @@ bitflags! {
         const RELEASED = 16;
         /// Not now: the connection goes on, or a call has to wait.
         const KEEP = 32;
+        /// The packet `acknowledged` has come, and its receiver is not ready: see `aside`.
+        const REFUSED = 64;
+        /// A word follows. With `PACKET` the packet is a *void*, and bit `i` says that the one `i + 1` behind it is one too;
+        /// else the context with these [bits](pami::endpoint::Endpoint::to_bits), which was not ready, is.
+        const WORD = 128;
     }
 }
 
@@ -176,7 +181,7 @@ mod tests {
     use std::vec::Vec;
 
     fn links() -> impl Strategy<Value = Link> {
-        (any::<[u32; 4]>(), any::<u64>(), any::<u8>(), 0u8..64).prop_map(
+        (any::<[u32; 4]>(), any::<u64>(), any::<u8>(), any::<u8>()).prop_map(
             |([life, connection, sequence, acknowledged], held, credit, flags)| {
                 let flags = Flags::from_bits_truncate(flags);
                 let (own, attempt, held) =

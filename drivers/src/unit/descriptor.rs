@@ -1,5 +1,6 @@
 //! What lies in an injection FIFO: one descriptor of 64 bytes per packet (SPEC D-4).
 
+use super::parked::Line;
 use super::slots::Slot;
 use pami::packet::Header;
 use pami::region::RegionId;
@@ -17,6 +18,14 @@ pub(crate) struct Descriptor {
 }
 
 const _: () = assert!(size_of::<Descriptor>() == 64);
+
+impl Descriptor {
+    /// What it waits with.
+    #[inline]
+    pub(crate) fn line(&self) -> Line {
+        Line::of(self.header.kind(), self.header.target(), self.body.node())
+    }
+}
 
 /// Where a packet goes and where its payload is.
 pub(crate) enum Body {

@@ -2,8 +2,8 @@
 //! or to memory and back if they ask for that. Whoever holds the token runs it (SPEC D-7).
 //!
 //! Nothing that arrives is dropped for want of room: a reception FIFO holds as many packets as there are receive
-//! buffers. When stalled contexts keep all of them, the adapter has none to receive into, the network holds its
-//! packets, and the senders stall (SPEC P-11).
+//! buffers. What is for contexts that do not take theirs is refused when those run out, and its senders stall
+//! (SPEC P-11, R-1).
 
 use super::MessageUnit;
 use super::asks::Asks;
@@ -179,6 +179,12 @@ impl<A: Adapter> Engine<A> {
             let Some(lane) = self.lanes.get_mut(usize::from(port)) else { continue };
             while let Some(buffer) = lane.returned.pop() {
                 self.adapter.recycle(buffer);
+            }
+            if let Some(target) = lane.refused
+                && lane.arrived.ring().is_empty()
+            {
+                lane.refused = None;
+                self.adapter.ready(target.to_bits());
             }
             if !lane.descriptors.is_empty() {
                 self.pending.insert(port);

@@ -1,7 +1,7 @@
 //! A port's FIFOs and what else others reach of it.
 
 use super::descriptor::{Body, Descriptor, INLINE_BYTES};
-use super::parked::{Closed, Parked};
+use super::parked::{Closed, Line, Parked};
 use super::slots::{CopySlots, Slot, Stock};
 use crate::adapter::RxBuffer;
 use crate::state::FifoRecord;
@@ -22,7 +22,7 @@ use zerocopy::FromBytes;
 
 /// Descriptors of an injection FIFO.
 pub const INJECTION_ENTRIES: usize = 64;
-/// Those of them of which a node gets one at a time, when the others are in use.
+/// Those of them of which a line gets one at a time, when the others are in use.
 pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
 /// Packets of a port that may lie in copy slots at once.
 pub const COPY_SLOTS: usize = 16;
@@ -71,11 +71,11 @@ impl device::Arrival for Arrived {
 }
 
 /// The end of an injection FIFO that packets are put into. Most of it is for whoever comes; of the last
-/// [`KEPT_ENTRIES`] a node gets one, so that what a node does not take keeps nothing of others out (SPEC R-1).
+/// [`KEPT_ENTRIES`] a line gets one, so that what a context does not take keeps nothing of others out (SPEC R-1).
 pub(crate) struct Injector {
     descriptors: Producer<Descriptor>,
     /// Whom the last entries are for, by number of the packet.
-    beyond: Box<[u32; INJECTION_ENTRIES]>,
+    beyond: Box<[u64; INJECTION_ENTRIES]>,
     closed: &'static Closed,
     copies: Copies,
     record: &'static FifoRecord,
@@ -91,7 +91,7 @@ pub(crate) struct Reception {
 /// The engine's ends.
 pub(crate) struct Lane {
     pub(crate) descriptors: Consumer<Descriptor>,
-    /// Number of the first packet of the FIFO that may be for another node than the first.
+    /// Number of the first packet of the FIFO that may be of another line than the first.
     alike: usize,
     pub(crate) parked: Parked,
     pub(crate) freed: Producer<Slot>,
@@ -100,27 +100,32 @@ pub(crate) struct Lane {
     pub(crate) completed: Producer<Completed>,
     /// Of the client that the port is of, or will be.
     pub(crate) generation: u16,
+    /// What was refused since the port last took all it had was for this context.
+    pub(crate) refused: Option<Endpoint>,
+    /// How many packets the port had taken when it was last given one while buffers ran out, and how many it was given since.
+    pub(crate) taken: usize,
+    pub(crate) given: u32,
     pub(crate) record: &'static FifoRecord,
 }
 
 impl Lane {
-    /// Parks the first packet of the FIFO, which is for `node`, if something for others is behind it or parked. Returns
+    /// Parks the first packet of the FIFO, which is of this line, if something for others is behind it or parked. Returns
     /// whether it was.
     #[cold]
-    pub(crate) fn park(&mut self, node: u32) -> bool {
-        let parks = self.parked.has_room(node) && (!self.parked.is_empty() || self.holds_for_others(node));
+    pub(crate) fn park(&mut self, line: Line) -> bool {
+        let parks = self.parked.has_room(line) && (!self.parked.is_empty() || self.holds_others(line));
         if parks {
-            self.parked.park(node, &mut self.descriptors);
+            self.parked.park(line, &mut self.descriptors);
         }
         parks
     }
 
-    /// Whether the FIFO, whose first packet is for `node`, holds some for other nodes.
-    fn holds_for_others(&mut self, node: u32) -> bool {
+    /// Whether the FIFO, whose first packet is of this line, holds some of others.
+    fn holds_others(&mut self, line: Line) -> bool {
         let first = self.descriptors.popped();
         let alike = self.alike.wrapping_sub(first);
         let mut alike = if alike <= INJECTION_ENTRIES { alike } else { 0 };
-        while self.descriptors.get(alike).is_some_and(|packet| packet.body.node() == node) {
+        while self.descriptors.get(alike).is_some_and(|packet| packet.line() == line) {
             alike += 1;
         }
         self.alike = first.wrapping_add(alike);
@@ -159,6 +164,9 @@ pub(crate) fn fifos(
             returned: recycled,
             completed,
             generation: 0,
+            refused: None,
+            taken: 0,
+            given: 0,
             record,
         },
     )
@@ -228,7 +236,7 @@ impl Injector {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
-        if !self.admits(node) {
+        if !self.admits(envelope.kind, envelope.target, node) {
             return Err(Full);
         }
         let end = header.len() + len;
@@ -238,7 +246,8 @@ impl Injector {
             fill(&mut bytes[header.len()..end]);
             Body::Inline { node, len: end as u8, bytes }
         } else {
-            Body::Copied { node, slot: self.copies.fill(node, header, len, fill)? }
+            let line = Line::of(Some(envelope.kind), envelope.target, node);
+            Body::Copied { node, slot: self.copies.fill(line, header, len, fill)? }
         };
         let header = Header::new(envelope, header.len() as u16, len as u16);
         self.push(Descriptor { header, body })
@@ -255,7 +264,7 @@ impl Injector {
         into: Option<(&Shared, u32)>,
         last: bool,
     ) -> Result<(), Full> {
-        if !self.admits(node) {
+        if !self.admits(Kind::Get, envelope.target, node) {
             return Err(Full);
         }
         let at = into.map_or(envelope.offset, |(_, at)| at);
@@ -280,39 +289,45 @@ impl Injector {
         if header.len() + data.len() <= INLINE_BYTES {
             return self.push_copy(node, envelope, header, data.as_slice());
         }
-        if !self.admits(node) {
+        if !self.admits(envelope.kind, envelope.target, node) {
             return Err(Full);
         }
-        let slot = if header.is_empty() { None } else { Some(self.copies.fill(node, header, 0, |_| ())?) };
+        let line = Line::of(Some(envelope.kind), envelope.target, node);
+        let slot = if header.is_empty() { None } else { Some(self.copies.fill(line, header, 0, |_| ())?) };
         let header = Header::new(envelope, header.len() as u16, data.len() as u16);
         self.push(Descriptor { header, body: Body::Lent { node, header: slot, data: data.clone() } })
     }
 
-    /// Whether there is a place for a packet to `node`.
+    /// Whether there is a place for a packet of this kind to a context of node `node`.
     #[inline]
-    fn admits(&mut self, node: u32) -> bool {
-        if self.closed.has_some() && !self.closed.allows(node, self.descriptors.ring().len()) {
-            return false;
-        }
-        !self.descriptors.is_full() || self.admits_beyond(node)
+    fn admits(&mut self, kind: Kind, target: Endpoint, node: u32) -> bool {
+        let closes = self.closed.has_some() || self.descriptors.is_full();
+        !closes || self.admits_one(Line::of(Some(kind), target, node))
     }
 
-    /// Whether there is one among the last.
+    /// Whether there is one although packets are parked, or only the last places are free.
     #[cold]
     #[inline(never)]
-    fn admits_beyond(&mut self, node: u32) -> bool {
+    fn admits_one(&mut self, line: Line) -> bool {
         let (next, queued) = (self.descriptors.pushed(), self.descriptors.ring().len());
+        if self.closed.has_some() && !self.closed.allows(line, queued) {
+            return false;
+        }
+        if !self.descriptors.is_full() {
+            return true;
+        }
         let place = |number: usize| number % INJECTION_ENTRIES;
         let kept = queued.saturating_sub(INJECTION_ENTRIES - KEPT_ENTRIES);
         let mut taken = (1..=kept).map(|back| next.wrapping_sub(back));
-        let admits = queued < INJECTION_ENTRIES && !taken.any(|number| self.beyond[place(number)] == node);
+        let admits =
+            queued < INJECTION_ENTRIES && !taken.any(|number| self.beyond[place(number)] == line.name());
         if admits {
-            self.beyond[place(next)] = node;
+            self.beyond[place(next)] = line.name();
         }
         admits
     }
 
-    /// Whether a packet for some node would be refused now.
+    /// Whether a packet of some line would be refused now.
     pub(crate) fn refuses_some(&mut self) -> bool {
         self.closed.has_some() || self.descriptors.is_full()
     }
@@ -334,11 +349,11 @@ struct Copies {
 }
 
 impl Copies {
-    /// A copy slot for `node` that begins with `header` and `len` bytes that `fill` writes. More than a slot holds is
-    /// refused; nobody asks for it.
+    /// A copy slot for a packet of this line that begins with `header` and `len` bytes that `fill` writes. More than a slot
+    /// holds is refused; nobody asks for it.
     fn fill(
         &mut self,
-        node: u32,
+        line: Line,
         header: &[u8],
         len: usize,
         fill: impl FnOnce(&mut [u8]),
@@ -352,7 +367,7 @@ impl Copies {
                 self.stock.give_back(slot);
             }
         }
-        let mut slot = self.stock.take(node).ok_or(Full)?;
+        let mut slot = self.stock.take(line.name()).ok_or(Full)?;
         let bytes = self.slots.bytes_mut(&mut slot);
         bytes[..header.len()].copy_from_slice(header);
         fill(&mut bytes[header.len()..end]);

@@ -1,26 +1,31 @@
-//! Packets of an injection FIFO whose node takes none now, out of the way of those behind them (SPEC R-1).
+//! Packets of an injection FIFO whose target takes none now, out of the way of those behind them (SPEC R-1).
 //!
-//! A node that is stopped, or that does not answer, has room for a window of packets and of requests and for no more.
-//! What an injection FIFO holds beyond that stays where it is while it is all for that node: of a FIFO's last entries a
-//! node gets one, so others still get in. Once something for others is behind it, it is parked, in order, in a list for
-//! each such node, and the FIFO goes on. The port pushes nothing more for a node that has a list: its operations to
-//! that node wait, those to others go on. What it pushed before it could know is bounded: the more is parked, the fewer
-//! packets it may be ahead of the engine ([`ahead`]), and at last one, so that each further node adds one packet to what
-//! is parked, and [`LISTS`] nodes can be without room at once; what is for one more stays in the FIFO.
+//! A node that is stopped, or that does not answer, has room for a window of packets and of requests and for no more; a context
+//! that nobody advances has no more than that either. What an injection FIFO holds beyond that stays where it is while it is all
+//! for that context: of a FIFO's last entries a context gets one, so others still get in. Once something for others is behind it,
+//! it is parked, in order, in a list for each such context, and the FIFO goes on. The port pushes nothing more for a context that
+//! has a list: its operations to that wait, those to others go on. What it pushed before it could know is bounded: the more is
+//! parked, the fewer packets it may be ahead of the engine ([`ahead`]), and at last one, so that each further context adds one
+//! packet to what is parked, and [`LISTS`] contexts can be without room at once; what is for one more stays in the FIFO.
 //!
-//! No circle of waits can form: a list waits for its own node, a port for the engine to take what is in the FIFO, and
+//! One-sided operations have lists of their own, one for each node, as no context of that needs to be advanced for them. They
+//! overtake messages, as no message is promised to be there before an operation; messages wait for those before them.
+//!
+//! No circle of waits can form: a list waits for its own context, a port for the engine to take what is in the FIFO, and
 //! the engine waits for no list. A node that is gone takes everything, to refuse it.
 
 use super::descriptor::Descriptor;
 use super::fifo::INJECTION_ENTRIES;
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapless::Vec;
+use pami::endpoint::Endpoint;
+use pami::packet::Kind;
 use rings::spsc::Consumer;
 
 /// Packets of one FIFO that can be parked.
 pub(crate) const PLACES: usize = 2 * INJECTION_ENTRIES;
-/// Nodes for which packets of one FIFO can be parked.
+/// Contexts for which packets of one FIFO can be parked.
 pub(crate) const LISTS: usize = INJECTION_ENTRIES;
 /// What the parked packets of one FIFO take, and what the port sees of them.
 pub(crate) const HEAP_BYTES: usize = PLACES * size_of::<Option<Descriptor>>() + size_of::<Closed>();
@@ -32,6 +37,36 @@ fn ahead(parked: u32) -> usize {
     ((PLACES - INJECTION_ENTRIES).saturating_sub(parked as usize) / 2).max(1)
 }
 
+/// In a line's name: of one-sided operations. No endpoint's bits have it.
+const ONE_SIDED: u64 = 1 << 63;
+
+/// What waits together: messages for one context, or one-sided operations for one node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line {
+    name: u64,
+    /// The line that it waits for as well: the one-sided operations for the same node.
+    ahead: u64,
+}
+
+impl Line {
+    /// Of a packet of this kind to a context of node `node`.
+    #[inline]
+    pub(crate) fn of(kind: Option<Kind>, target: Endpoint, node: u32) -> Self {
+        let ahead = ONE_SIDED | u64::from(node);
+        let one_sided = kind.is_some_and(Kind::is_one_sided);
+        Self { name: if one_sided { ahead } else { target.to_bits() }, ahead }
+    }
+
+    pub(crate) fn name(self) -> u64 {
+        self.name
+    }
+
+    /// Whether it waits for what is in the line of this name.
+    fn is_behind(self, name: u64) -> bool {
+        name == self.name || name == self.ahead
+    }
+}
+
 /// What a port sees of what is parked. The engine alone changes it.
 pub(crate) struct Closed {
     /// How many nodes are gone; with [`SOME`] while packets are parked. What was made for another number is out of
@@ -39,8 +74,8 @@ pub(crate) struct Closed {
     gate: AtomicU32,
     parked: AtomicU32,
     lists: AtomicU32,
-    /// The nodes that have lists: so many as there are lists.
-    nodes: [AtomicU32; LISTS],
+    /// The [names](Line) of the lists: so many as there are lists.
+    lines: [AtomicU64; LISTS],
 }
 
 impl Closed {
@@ -56,19 +91,19 @@ impl Closed {
         self.gate.load(Ordering::Relaxed) >= SOME
     }
 
-    /// Whether a packet for `node` may be pushed into a FIFO that holds `queued`, as something is parked.
+    /// Whether a packet of this line may be pushed into a FIFO that holds `queued`, as something is parked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn allows(&self, node: u32, queued: usize) -> bool {
+    pub(crate) fn allows(&self, line: Line, queued: usize) -> bool {
         let lists = self.lists.load(Ordering::Relaxed) as usize;
         queued < ahead(self.parked.load(Ordering::Relaxed))
-            && !self.nodes.iter().take(lists).any(|closed| closed.load(Ordering::Relaxed) == node)
+            && !self.lines.iter().take(lists).any(|closed| line.is_behind(closed.load(Ordering::Relaxed)))
     }
 }
 
-/// The packets for one node, chained.
+/// The packets of one line, chained.
 struct List {
-    node: u32,
+    line: Line,
     first: u8,
     last: u8,
 }
@@ -90,7 +125,7 @@ impl Parked {
             gate: AtomicU32::new(0),
             parked: AtomicU32::new(0),
             lists: AtomicU32::new(0),
-            nodes: [const { AtomicU32::new(0) }; LISTS],
+            lines: [const { AtomicU64::new(0) }; LISTS],
         }));
         let places = (0..PLACES).map(|_| None).collect();
         let next = core::array::from_fn(|place| place as u8 + 1);
@@ -109,34 +144,43 @@ impl Parked {
         self.lists.is_empty()
     }
 
-    /// Whether packets for `node` are parked.
+    /// Whether a packet of this line has to wait for some that are parked.
     #[inline]
-    pub(crate) fn has(&self, node: u32) -> bool {
-        self.lists.iter().any(|list| list.node == node)
+    pub(crate) fn has_before(&self, line: Line) -> bool {
+        self.lists.iter().any(|list| line.is_behind(list.line.name))
     }
 
-    /// Whether one more packet for `node` can be parked.
-    pub(crate) fn has_room(&self, node: u32) -> bool {
-        usize::from(self.free) < PLACES && (!self.lists.is_full() || self.has(node))
+    /// Whether one more packet of this line can be parked.
+    pub(crate) fn has_room(&self, line: Line) -> bool {
+        usize::from(self.free) < PLACES
+            && (!self.lists.is_full() || self.lists.iter().any(|list| list.line == line))
     }
 
-    /// Parks the next packet of the FIFO, which is for `node`; there is room. The port sees the list before it sees the
+    /// Parks the next packet of the FIFO, which is of this line; there is room. The port sees the list before it sees the
     /// FIFO shorter.
-    pub(crate) fn park(&mut self, node: u32, fifo: &mut Consumer<Descriptor>) {
+    pub(crate) fn park(&mut self, line: Line, fifo: &mut Consumer<Descriptor>) {
         let number = self.free;
         let Some(place) = self.places.get_mut(usize::from(number)) else { return };
         self.free = self.next[usize::from(number)];
-        match self.lists.iter_mut().find(|list| list.node == node) {
+        match self.lists.iter_mut().find(|list| list.line == line) {
             Some(list) => {
                 self.next[usize::from(list.last)] = number;
                 list.last = number;
             }
             None => {
-                let _ = self.lists.push(List { node, first: number, last: number });
+                let _ = self.lists.push(List { line, first: number, last: number });
             }
         }
         publish(self.closed, &self.lists, 1);
         *place = fifo.pop();
+    }
+
+    /// Whether list `at` waits for no other.
+    pub(crate) fn may_go(&self, at: usize) -> bool {
+        let line = self.lists.get(at).map(|list| list.line);
+        line.is_some_and(|line| {
+            line.name == line.ahead || !self.lists.iter().any(|list| list.line.name == line.ahead)
+        })
     }
 
     /// The first packet of list `at`.
@@ -162,9 +206,9 @@ impl Parked {
 
 /// Lets the port see what is parked: one packet more, or with `u32::MAX` one less.
 fn publish(closed: &Closed, list: &[List], change: u32) {
-    let Closed { gate, parked, lists, nodes } = closed;
-    for (seen, list) in nodes.iter().zip(list) {
-        seen.store(list.node, Ordering::Relaxed);
+    let Closed { gate, parked, lists, lines } = closed;
+    for (seen, list) in lines.iter().zip(list) {
+        seen.store(list.line.name, Ordering::Relaxed);
     }
     lists.store(list.len() as u32, Ordering::Relaxed);
     parked.store(parked.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);

@@ -77,6 +77,10 @@ impl<A: Adapter> Engine<A> {
             _ => {}
         }
         let (header_len, data_len) = (packet.header.len() as u16, packet.data.len() as u16);
+        let patience = self.adapter.patience();
+        let buffer =
+            if patience < u32::MAX { self.refuse(port, &envelope, patience, buffer) } else { Some(buffer) };
+        let Some(buffer) = buffer else { return Ok(()) };
         let lane = &mut self.lanes[usize::from(port)];
         let generation = envelope.target.client().generation();
         if generation != lane.generation {
@@ -92,6 +96,35 @@ impl<A: Adapter> Engine<A> {
         counters.received_bytes.add(u64::from(header_len) + u64::from(data_len));
         wake.insert(port);
         Ok(())
+    }
+
+    /// Has a packet for port `port` sent again later, if that was given so many while buffers run out and has taken none.
+    /// Returns the packet otherwise.
+    #[cold]
+    fn refuse(
+        &mut self,
+        port: u16,
+        envelope: &Envelope,
+        patience: u32,
+        buffer: RxBuffer,
+    ) -> Option<RxBuffer> {
+        let lane = &mut self.lanes[usize::from(port)];
+        let generation = envelope.target.client().generation();
+        let taken = lane.arrived.ring().head();
+        if generation == lane.generation && (taken != lane.taken || lane.arrived.ring().is_empty()) {
+            (lane.taken, lane.given) = (taken, 0);
+        }
+        // An answer comes once, and its port has room for it.
+        let answers = matches!(envelope.kind, Kind::Reply | Kind::GetData | Kind::GetLast);
+        if lane.given < patience || answers {
+            lane.given += 1;
+            return Some(buffer);
+        }
+        let refused = self.adapter.refuse(buffer);
+        if refused.is_ok() {
+            lane.refused = Some(envelope.target);
+        }
+        refused.err()
     }
 
     /// Keeps a packet for a client that is to come; one for a client that has ended is not taken.
@@ -128,6 +161,9 @@ impl<A: Adapter> Engine<A> {
             count(&lane.record.delivered);
             // There is room: the ring is as long as there are buffers.
             let _ = lane.arrived.push(early.arrived);
+        }
+        if let Some(target) = lane.refused.take() {
+            self.adapter.ready(target.to_bits());
         }
     }
 

@@ -115,12 +115,13 @@ impl<A: Adapter> Engine<A> {
                 let lane = &mut self.lanes[usize::from(port)];
                 let Some(next) = lane.descriptors.peek() else { break };
                 let (node, kind) = (next.body.node(), next.header.kind());
-                // Nothing overtakes what is parked for its node.
-                let waits =
-                    (!lane.parked.is_empty() && lane.parked.has(node)) || !self.may_send(unit, node, kind);
+                // Nothing overtakes what is parked or aside.
+                let some = !lane.parked.is_empty() || self.adapter.has_aside();
+                let waits = (some && self.has_before(port)) || !self.may_send(unit, node, kind);
                 let lane = &mut self.lanes[usize::from(port)];
                 if waits {
-                    if !lane.park(node) {
+                    let Some(line) = lane.descriptors.peek().map(|next| next.line()) else { break };
+                    if !lane.park(line) {
                         break;
                     }
                 } else {
@@ -165,8 +166,10 @@ impl<A: Adapter> Engine<A> {
             && self.has_room()
             && let Some(first) = self.lanes[usize::from(port)].parked.first(at)
         {
-            let (node, kind) = (first.body.node(), first.header.kind());
-            if !self.may_send(unit, node, kind) {
+            let (node, kind, line) = (first.body.node(), first.header.kind(), first.line());
+            let behind = !self.lanes[usize::from(port)].parked.may_go(at)
+                || self.adapter.holds_aside(node, line.name());
+            if behind || !self.may_send(unit, node, kind) {
                 at += 1;
                 continue;
             }
@@ -207,6 +210,16 @@ impl<A: Adapter> Engine<A> {
         }
         unit.counters.sent_packets.add(1);
         unit.counters.sent_bytes.add(header.payload_len() as u64);
+    }
+
+    /// Whether the next packet of a port's FIFO has to wait for some that are parked or aside.
+    #[cold]
+    fn has_before(&mut self, port: u16) -> bool {
+        let lane = &mut self.lanes[usize::from(port)];
+        let Some((line, node)) = lane.descriptors.peek().map(|next| (next.line(), next.body.node())) else {
+            return false;
+        };
+        lane.parked.has_before(line) || self.adapter.holds_aside(node, line.name())
     }
 
     /// Whether node `node` takes a packet of this kind now.

@@ -1,7 +1,8 @@
 //! The node's slab of copy slots: room for the payload of one packet each.
 //!
-//! A packet keeps its slot until its node has it, and a node that is stopped takes nothing. So half of the slots that a
-//! port or the answers have are for whoever comes, and of the others a node gets one at a time (SPEC R-1).
+//! A packet keeps its slot until its node has it, and a node that is stopped, or a context that nobody advances, takes nothing.
+//! So half of the slots that a port or the answers have are for whoever comes, and of the others a context, or of answers a
+//! node, gets one at a time (SPEC R-1).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,8 +11,8 @@ use core::ptr::NonNull;
 use heapless::Vec;
 
 const LINE: usize = 64;
-/// No node: no rank is as high.
-const NOBODY: u32 = u32::MAX;
+/// Nobody: no rank and no context is as high.
+const NOBODY: u64 = u64::MAX;
 
 /// The right to use one slot of a slab, alone.
 #[derive(Debug)]
@@ -71,10 +72,10 @@ impl CopySlots {
     }
 }
 
-/// At most `N` slots in a row, those of them that are free, and the nodes that packets in the others are for.
+/// At most `N` slots in a row, those of them that are free, and whom packets in the others are for.
 pub(crate) struct Stock<const N: usize> {
     free: Vec<Slot, N>,
-    holders: [u32; N],
+    holders: [u64; N],
 }
 
 impl<const N: usize> Stock<N> {
@@ -83,20 +84,20 @@ impl<const N: usize> Stock<N> {
         Self { free: Vec::new(), holders: [NOBODY; N] }
     }
 
-    /// Whether a node gets one slot only.
+    /// Whether each gets one slot only.
     #[inline]
     pub(crate) fn is_low(&self) -> bool {
         self.free.len() <= N / 2
     }
 
-    /// A slot for a packet to node `node`.
+    /// A slot for a packet to `target`.
     #[inline]
-    pub(crate) fn take(&mut self, node: u32) -> Option<Slot> {
-        if self.is_low() && self.holders.contains(&node) {
+    pub(crate) fn take(&mut self, target: u64) -> Option<Slot> {
+        if self.is_low() && self.holders.contains(&target) {
             return None;
         }
         let slot = self.free.pop()?;
-        self.holders[usize::from(slot.0.get()) % N] = node;
+        self.holders[usize::from(slot.0.get()) % N] = target;
         Some(slot)
     }
 

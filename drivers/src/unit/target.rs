@@ -311,7 +311,7 @@ fn part(
             Ok(Some(Body::Inline { node: rank, len: len as u8, bytes }))
         }
         Memory::Shared(shared) => {
-            let Some(mut slot) = slots.take(rank) else { return Ok(None) };
+            let Some(mut slot) = slots.take(rank.into()) else { return Ok(None) };
             let read = memory
                 .bytes_mut(&mut slot)
                 .get_mut(..len)

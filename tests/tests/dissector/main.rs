@@ -123,4 +123,13 @@ fn x4_wireshark_reads_link_headers() {
     let alone = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&alone]));
     assert!(alone.info.starts_with("Release, connection 12 "), "{}", alone.info);
     assert_eq!((alone.fields["pamir_link.own"], alone.fields["pamir_link.attempt"]), (4, 8));
+    let with_word = Flags::PACKET | Flags::WORD;
+    for (flags, name) in [(with_word, "Void"), (Flags::WORD, "Ready"), (Flags::REFUSED, "Not ready")] {
+        let word = [1; 8];
+        let word = if flags.contains(Flags::WORD) { &word[..] } else { &[] };
+        let sealed = Link { length: word.len() as u16, flags, ..link }.seal(1, 2, [word]);
+        let shown = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed, word]));
+        assert!(shown.info.starts_with(&format!("{name}, connection 12 ")), "{}", shown.info);
+        assert_eq!(shown.fields["pamir_link.held"], 5);
+    }
 }

@@ -156,6 +156,119 @@ fn d8_message_units_over_bad_wires_deliver_each_contexts_packets_in_order() {
     }
 }
 
+/// Messages of one context for another: how many there are, and how many were sent and came.
+struct Flow {
+    from: usize,
+    to: usize,
+    total: u32,
+    sent: u32,
+    received: u32,
+}
+
+/// The contexts of two nodes, and what they send each other.
+struct Stage {
+    ports: Vec<NodePort<Hart, Adapter>>,
+    flows: Vec<Flow>,
+    rounds: u32,
+}
+
+impl Stage {
+    fn new(units: [&'static Unit; 2], flows: &[(usize, usize, u32)]) -> Self {
+        let open = |port: u8| {
+            units[usize::from(port / 2)].open(ClientId(0), 0, port % 2, Sharing::Exclusive).unwrap()
+        };
+        let flow = |&(from, to, total)| Flow { from, to, total, sent: 0, received: 0 };
+        Self { ports: (0..4).map(open).collect(), flows: flows.iter().map(flow).collect(), rounds: 0 }
+    }
+
+    /// A round in which contexts take what they have if they are `ready`.
+    fn step(&mut self, ready: impl Fn(usize) -> bool) {
+        let of = |port: usize| endpoint(port as u32 / 2, port as u8 % 2);
+        let mut moved = false;
+        for (number, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.sent < flow.total) {
+            let header = [number as u32, flow.sent];
+            let (envelope, data) = (
+                envelope(of(flow.from), of(flow.to), flow.sent),
+                pattern(flow.sent, flow.sent as usize % 200),
+            );
+            let path = Path::Torus(flow.to as u32 / 2);
+            let pushed = if flow.sent % 3 == 2 {
+                let lent: &'static [u8] = data.leak();
+                self.ports[flow.from].push_lend(path, &envelope, header.as_bytes(), &Source::from(lent))
+            } else {
+                self.ports[flow.from].push_copy(path, &envelope, header.as_bytes(), &data)
+            };
+            flow.sent += u32::from(pushed.is_ok());
+            moved |= pushed.is_ok();
+        }
+        for (at, port) in self.ports.iter_mut().enumerate() {
+            moved |= port.drive();
+            while let Some(arrival) = Some(&mut *port).filter(|_| ready(at)).and_then(NodePort::pull) {
+                let header: &[u8; 8] = arrival.header().try_into().unwrap();
+                let [number, message]: [u32; 2] = zerocopy::transmute!(*header);
+                let flow = &mut self.flows[number as usize];
+                assert_eq!((flow.to, message), (at, flow.received), "of {}", flow.from);
+                assert_eq!(arrival.data(), pattern(message, message as usize % 200));
+                flow.received += 1;
+                port.release(arrival);
+                moved = true;
+            }
+        }
+        elapse(if moved { 5_000 } else { 200_000 });
+        self.rounds += 1;
+        let state = || {
+            self.flows
+                .iter()
+                .map(|flow| [flow.from as u32, flow.to as u32, flow.sent, flow.received])
+                .collect::<Vec<_>>()
+        };
+        assert!(self.rounds < 400_000, "it hangs: from, to, sent, received {:?}", state());
+    }
+
+    fn all_came(&self, which: impl Fn(&Flow) -> bool) -> bool {
+        self.flows.iter().filter(|flow| which(flow)).all(|flow| flow.received == flow.total)
+    }
+}
+
+#[test]
+fn r1_p11_what_is_for_a_context_that_takes_nothing_holds_up_nothing_to_others_of_its_node() {
+    for seed in 0..if cfg!(miri) { 1 } else { 12 } {
+        let mut dice = Dice::new(seed);
+        let bad = seed % 4 != 0;
+        let mut per_mille = |most| if bad { dice.below(most) } else { 0 };
+        let (drop, corrupt, duplicate) = (per_mille(150), per_mille(50), per_mille(100));
+        let (reorder, jitter) = (per_mille(200), per_mille(200_000));
+        let (_wire, units) =
+            units(seed, Faults { drop, corrupt, duplicate, reorder, latency: 10_000, jitter });
+        // Of one context for both of the other node, of its neighbour, to the own node, and back.
+        let total = if cfg!(miri) { 60 } else { 150 };
+        let flows = [
+            (0, 2, total),
+            (0, 3, total),
+            (1, 3, total),
+            (1, 2, total),
+            (2, 0, total),
+            (3, 2, total),
+            (3, 1, total),
+        ];
+        let mut stage = Stage::new(units, &flows);
+        // Context 2 has its turn late, then now and then, and all is there.
+        while !stage.all_came(|flow| flow.to != 2) {
+            stage.step(|port| port != 2);
+        }
+        assert!(!stage.all_came(|flow| flow.to == 2));
+        while !stage.all_came(|_| true) {
+            let turn = (stage.rounds / 50).is_multiple_of(3);
+            stage.step(|port| port != 2 || turn);
+        }
+        let statistics = units.map(|unit| unit.statistics());
+        assert!(statistics[0].reliability.refused > 0, "seed {seed}: {:?}", statistics[0].reliability);
+        for one in statistics {
+            assert_eq!((one.failed_packets, one.dropped.total()), (0, 0));
+        }
+    }
+}
+
 #[test]
 fn d8_a_unit_drains_although_a_peer_is_dead_and_says_which() {
     let (wire, [unit, _]) = units(1, Faults::NONE);

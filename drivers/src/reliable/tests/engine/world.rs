@@ -132,6 +132,8 @@ impl World {
         let mut dice = Dice::new(seed);
         self.wire.turn(seed, faults(&mut dice));
         let mut orders = 5 + dice.below(150);
+        // It takes nothing for long, if there is one.
+        let lazy = dice.below(3 * ACTORS as u64) as usize;
         let end = now() + LIMIT_NS;
         while orders > 0 || !self.is_idle() {
             assert!(now() < end, "not done in time");
@@ -139,7 +141,8 @@ impl World {
                 orders -= 1;
                 self.order(&mut dice);
             }
-            let moved = self.round(&mut dice);
+            let moved = self.round(lazy, &mut dice);
+
             if moved || dice.per_mille(500) {
                 elapse(1_000 + dice.below(20_000));
             } else {
@@ -153,15 +156,16 @@ impl World {
         self.mended - before
     }
 
-    fn round(&mut self, dice: &mut Dice) -> bool {
+    fn round(&mut self, lazy: usize, dice: &mut Dice) -> bool {
         let mut moved = false;
         let start = dice.below(ACTORS as u64) as usize;
         for step in 0..ACTORS {
-            let actor = &mut self.actors[(start + step) % ACTORS];
+            let at = (start + step) % ACTORS;
+            let actor = &mut self.actors[at];
             if dice.per_mille(700) {
                 moved |= actor.port.drive();
             }
-            if dice.per_mille(700) {
+            if dice.per_mille(if at == lazy { 2 } else { 700 }) {
                 moved |= actor.step(&mut self.tickets);
             }
         }
