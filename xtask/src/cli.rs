@@ -16,7 +16,7 @@ use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, claims, docs, doctor, firmware, helper, jobs, table};
+use crate::{bench, claims, docs, doctor, firmware, helper, jobs, node, table};
 use kernel::usage::Usage;
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
@@ -252,8 +252,8 @@ fn listen(voice: &Voice, runs_guests: bool) -> Result<Arc<AtomicBool>> {
             helper::end_all();
             if !runs_guests || flag.swap(true, Ordering::Relaxed) {
                 voice.idle();
+                node::end_all();
                 voice.say("interrupted");
-                // Guests die with this process.
                 std::process::exit(130);
             }
         }

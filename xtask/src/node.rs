@@ -5,11 +5,12 @@ use std::io::{self, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::arch::Arch;
 use crate::personality::HartTopology;
@@ -153,6 +154,16 @@ impl std::fmt::Display for Exit {
     }
 }
 
+/// Emulators at work, each the leader of its process group; `None` once [`end_all`] was called.
+static GUESTS: Mutex<Option<Vec<Pid>>> = Mutex::new(Some(Vec::new()));
+
+/// Ends all guests of this process at once, and lets no more start.
+pub fn end_all() {
+    let guests = GUESTS.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // It may have ended by itself.
+    guests.iter().flatten().for_each(|&guest| _ = kill_process_group(guest, Signal::KILL));
+}
+
 /// An emulator's process. Dropping it kills it.
 pub struct Guest {
     child: Child,
@@ -173,6 +184,8 @@ impl Guest {
             }
             None => Command::new(&machine.emulator),
         };
+        let mut guests = GUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let guests = guests.as_mut().context("interrupted")?;
         let mut child = command
             .args(arguments(machine, place))
             // A group of its own: the terminal's Ctrl-C is for this tool, which then asks the guests how they are.
@@ -182,6 +195,7 @@ impl Guest {
             .stderr(errors)
             .spawn()
             .with_context(|| format!("cannot start {}", machine.emulator.display()))?;
+        guests.push(Pid::from_child(&child));
         let stdout = child.stdout.take().context("the emulator has no standard output")?;
         let line = child.stdin.take();
         Ok((Self { child, line, exit: None }, stdout))
@@ -192,10 +206,18 @@ impl Guest {
         if self.exit.is_none()
             && let Some(status) = self.child.try_wait()?
         {
+            self.forget();
             let signal = status.signal().map(Exit::Signal);
             self.exit = Some(signal.unwrap_or(Exit::Code(status.code().unwrap_or(-1))));
         }
         Ok(self.exit)
+    }
+
+    /// It was waited for: its number may be another's.
+    fn forget(&self) {
+        if let Some(guests) = GUESTS.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            guests.retain(|&guest| guest != Pid::from_child(&self.child));
+        }
     }
 
     /// Kills it from outside, as an accident would; how it ended is seen by [`exit`](Self::exit).
@@ -258,6 +280,7 @@ impl Guest {
         }
         self.child.kill()?;
         self.child.wait()?;
+        self.forget();
         self.exit = Some(Exit::TornDown);
         Ok(Exit::TornDown)
     }
