@@ -5,6 +5,7 @@ use crate::scene::{room, run, run_with, values};
 use mpi::{Assert, Datatype, LockType, Op, Settings, Target};
 use pami::Split;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 #[test]
 fn every_operator_does_to_windows_what_it_does_in_a_plain_loop() {
@@ -261,4 +262,37 @@ fn words_at_the_broken_end_of_memory_are_combined_too() {
         assert_eq!((contents::<u32>(&memory), read::<u32>(&old)), (vec![1, 2, 5], vec![13]));
         win.free().unwrap();
     });
+}
+
+#[test]
+fn r8_any_number_of_sums_of_a_window_are_under_way_at_once() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    const SUMS: usize = 30;
+    for per_node in [1, 2] {
+        for split in [Split::TargetOnly, Split::Rules(&[]), Split::Advice] {
+            BEGUN.store(false, SeqCst);
+            let settings = Settings { accumulate: split, ..Settings::default() };
+            run_with(2, per_node, settings, |mpi| {
+                let world = mpi.world();
+                let (win, memory) = window::<f64>(&world, 200 * SUMS);
+                win.fence(NONE).unwrap();
+                if world.rank() == 0 {
+                    let values = data(&[0.5f64; 200]);
+                    for sum in 0..SUMS {
+                        let there = Target::new(1, 200 * sum, 200, Datatype::of::<f64>());
+                        win.accumulate(&values, &there, Op::Sum).unwrap();
+                    }
+                    BEGUN.store(true, SeqCst);
+                }
+                // The target takes no part until all have begun.
+                while !BEGUN.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+                win.fence(Assert::NOSUCCEED).unwrap();
+                let wanted = if world.rank() == 1 { 0.5 } else { 0.0 };
+                assert_eq!(contents::<f64>(&memory), vec![wanted; 200 * SUMS]);
+                win.free().unwrap();
+            });
+        }
+    }
 }
