@@ -1,11 +1,13 @@
-//! What a second Ctrl-C does to guests: a program of its own, as it ends all that there are.
+//! What Ctrl-C does to what works for this tool: a program of its own, as it ends all that there is.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use xtask::Run;
+use xtask::helper::{self, Helper};
 
 /// Processes of this program; one that waits keeps its name.
 fn living(path: &Path) -> usize {
@@ -38,4 +40,27 @@ fn x1_a_second_interrupt_ends_all_guests_at_once_and_lets_none_start() {
     let Err(error) = run().run() else { panic!("it ran") };
     assert!(format!("{error:#}").contains("interrupted"), "{error:#}");
     assert_eq!(living(&guest), 0);
+}
+
+#[test]
+fn x1_an_interrupt_ends_a_build_with_all_that_it_started_and_lets_none_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let build = folder.path().join("build");
+    let script = "#!/bin/bash\n(exec -a \"$0\" sleep 60) &\nexec -a \"$0\" sleep 60\n";
+    std::fs::write(&build, script).expect("a script");
+    std::fs::set_permissions(&build, Permissions::from_mode(0o755)).expect("a program");
+    let mut helper = Helper::start(&mut Command::new(&build)).expect("a build");
+    let start = Instant::now();
+    while living(&build) < 2 {
+        assert!(start.elapsed() < Duration::from_secs(30), "{} of 2 processes run", living(&build));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    helper::end_all();
+    assert!(!helper.wait().expect("its end").success() && helper::over());
+    while living(&build) > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "{} processes run on", living(&build));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let again = Helper::start(&mut Command::new(&build)).err().expect("an error");
+    assert_eq!(again.kind(), std::io::ErrorKind::Interrupted);
 }

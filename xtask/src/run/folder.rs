@@ -34,9 +34,13 @@ impl Folder {
             std::fs::create_dir_all(at).with_context(|| format!("cannot make {}", at.display()))?;
             return Ok(Self { path: std::path::absolute(at)?, passing: false });
         }
-        let parent = workspace::target().join("pamir");
-        std::fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
-        let taken = std::fs::read_dir(&parent)?
+        Self::create_in(&workspace::target().join("pamir"))
+    }
+
+    /// Makes the next one in `parent`, and removes the oldest of too many.
+    fn create_in(parent: &Path) -> Result<Self> {
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        let taken = std::fs::read_dir(parent)?
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("run-")?.parse::<u32>().ok());
         let mut taken: Vec<_> = taken.collect();
@@ -85,5 +89,29 @@ impl Drop for Folder {
             // What cannot be removed is in nobody's way.
             let _ = std::fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn x1_a_run_has_the_next_number_and_the_oldest_of_too_many_go() {
+        let parent = tempfile::tempdir().unwrap();
+        for number in (3..3 + MOST_RUNS + 5).chain([2000]) {
+            std::fs::create_dir(parent.path().join(format!("run-{number}"))).unwrap();
+        }
+        std::fs::create_dir(parent.path().join("run-away")).unwrap();
+        let folder = Folder::create_in(parent.path()).unwrap();
+        assert_eq!(folder.path(), parent.path().join("run-2001"));
+        let mut left: Vec<u32> = std::fs::read_dir(parent.path())
+            .unwrap()
+            .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix("run-")?.parse().ok())
+            .collect();
+        left.sort_unstable();
+        let wanted: Vec<u32> = (9..3 + MOST_RUNS as u32 + 5).chain([2000, 2001]).collect();
+        assert_eq!(left, wanted);
+        assert!(parent.path().join("run-away").exists());
     }
 }
