@@ -183,9 +183,11 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
 
     /// A peer was told all there is to tell.
     fn told(&mut self, index: u16, link: &Link) {
-        self.owing.remove(index);
         let Some(peer) = self.peers.get(index) else { return };
-        peer.receiver.told();
+        if !peer.receiver.is_ready() {
+            self.owing.remove(index);
+            peer.receiver.told();
+        }
         if link.credit == 0 && !peer.dead && peer.used() < self.pool.most(peer.receiver.gets_all()) {
             self.starving.insert(index);
         } else {

@@ -77,11 +77,11 @@ impl Receiver {
         self.limit = self.limit.plus(count);
     }
 
-    /// The first packet that has not arrived, which of those behind it have, and how many from it on may come.
+    /// The first packet that was not taken, which of those behind it have arrived, and how many from it on may come. While it
+    /// has arrived itself, and may still be refused, nothing is said of those behind it: it would seem lost.
     pub(super) fn says(&self) -> (Seq, u64, u8) {
-        let run = self.present.trailing_ones();
-        let held = self.present.checked_shr(run + 1).unwrap_or(0);
-        (self.expected.plus(run), held, (self.promised() - run) as u8)
+        let held = if self.is_ready() { 0 } else { self.present >> 1 };
+        (self.expected, held, self.promised() as u8)
     }
 
     /// Takes a packet in.

@@ -143,16 +143,28 @@ fn d8_a_receiver_keeps_what_was_promised_and_says_what_is_missing() {
     // One beyond the promise, one in order, one twice, and two behind a gap.
     assert_eq!([4, 0, 0].map(|seq| take(&mut receiver, seq)), [None, Some(true), None]);
     assert!(!receiver.urgent && !receiver.is_idle());
-    assert_eq!(receiver.says(), (Seq::FIRST.plus(1), 0, 3));
     assert_eq!([2, 3].map(|seq| take(&mut receiver, seq)), [Some(false); 2]);
     assert!(receiver.urgent, "there is a gap");
-    assert_eq!(receiver.says(), (Seq::FIRST.plus(1), 0b11, 3));
+    // What may still be refused is not acknowledged.
+    assert_eq!(receiver.says(), (Seq::FIRST, 0, 4));
     // What the message unit has is not done with.
     assert!(receiver.deliver().is_some() && receiver.deliver().is_none());
+    assert_eq!(receiver.says(), (Seq::FIRST.plus(1), 0b11, 3));
     assert!(!receiver.is_idle());
+    // It is refused: neither it nor what is behind it is taken until it is void.
+    receiver.refuse();
+    assert_eq!((receiver.says(), receiver.has_refused()), ((Seq::FIRST, 0b110, 4), true));
+    assert_eq!([0, 1].map(|seq| take(&mut receiver, seq)), [None, Some(false)]);
+    assert!(receiver.deliver().is_none());
+    let mut dropped = 0;
+    assert!(receiver.accept_voids(Seq::FIRST, 0b1, |_| dropped += 1));
+    assert_eq!((dropped, receiver.has_refused()), (1, false), "the one behind it was there");
+    assert!(receiver.deliver().is_some() && receiver.lent == 1);
+    assert_eq!((receiver.says().0, receiver.lent), (Seq::FIRST.plus(3), 1));
+    assert!(!receiver.accept_voids(Seq::FIRST.plus(4), 0, |_| ()), "no leave");
     receiver.lent = 0;
-    assert!(!receiver.is_idle(), "two are held");
-    assert!(receiver.give_up().is_some() && receiver.give_up().is_some() && receiver.give_up().is_none());
+    assert!(!receiver.is_idle(), "one is held");
+    assert!(receiver.give_up().is_some() && receiver.give_up().is_none());
     assert!(receiver.is_idle());
     assert_eq!((receiver.promised(), take(&mut receiver, 1)), (0, None));
 }

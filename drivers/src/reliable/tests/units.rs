@@ -167,18 +167,19 @@ struct Flow {
 
 /// The contexts of two nodes, and what they send each other.
 struct Stage {
+    wire: Wire,
     ports: Vec<NodePort<Hart, Adapter>>,
     flows: Vec<Flow>,
     rounds: u32,
 }
 
 impl Stage {
-    fn new(units: [&'static Unit; 2], flows: &[(usize, usize, u32)]) -> Self {
+    fn new((wire, units): (Wire, [&'static Unit; 2]), flows: &[(usize, usize, u32)]) -> Self {
         let open = |port: u8| {
             units[usize::from(port / 2)].open(ClientId(0), 0, port % 2, Sharing::Exclusive).unwrap()
         };
         let flow = |&(from, to, total)| Flow { from, to, total, sent: 0, received: 0 };
-        Self { ports: (0..4).map(open).collect(), flows: flows.iter().map(flow).collect(), rounds: 0 }
+        Self { wire, ports: (0..4).map(open).collect(), flows: flows.iter().map(flow).collect(), rounds: 0 }
     }
 
     /// A round in which contexts take what they have if they are `ready`.
@@ -214,14 +215,30 @@ impl Stage {
                 moved = true;
             }
         }
-        elapse(if moved { 5_000 } else { 200_000 });
-        self.rounds += 1;
         let state = || {
-            self.flows
-                .iter()
-                .map(|flow| [flow.from as u32, flow.to as u32, flow.sent, flow.received])
-                .collect::<Vec<_>>()
+            let flows =
+                self.flows.iter().map(|flow| [flow.from as u32, flow.to as u32, flow.sent, flow.received]);
+            flows.collect::<Vec<_>>()
         };
+        let next = self.wire.network().next_arrival();
+        if moved {
+            elapse(5_000);
+        } else if let Some(next) = next.filter(|&next| next > now()) {
+            elapse(next - now());
+        } else {
+            // Nothing is under way: somebody knows when to look again.
+            let wakes = self.ports.iter_mut().map(|port| {
+                SLEPT_UNTIL.set(Some(0));
+                port.arm();
+                port.sleep(None);
+                port.disarm();
+                SLEPT_UNTIL.get().is_some()
+            });
+            let wakes = wakes.fold(false, |some, wakes| some | wakes);
+            let waits = (0..4).any(|port| !ready(port)) || self.all_came(|_| true);
+            assert!(wakes || waits, "all sleep for ever: {:?}", state());
+        }
+        self.rounds += 1;
         assert!(self.rounds < 400_000, "it hangs: from, to, sent, received {:?}", state());
     }
 
@@ -238,7 +255,7 @@ fn r1_p11_what_is_for_a_context_that_takes_nothing_holds_up_nothing_to_others_of
         let mut per_mille = |most| if bad { dice.below(most) } else { 0 };
         let (drop, corrupt, duplicate) = (per_mille(150), per_mille(50), per_mille(100));
         let (reorder, jitter) = (per_mille(200), per_mille(200_000));
-        let (_wire, units) =
+        let (wire, units) =
             units(seed, Faults { drop, corrupt, duplicate, reorder, latency: 10_000, jitter });
         // Of one context for both of the other node, of its neighbour, to the own node, and back.
         let total = if cfg!(miri) { 60 } else { 150 };
@@ -251,7 +268,7 @@ fn r1_p11_what_is_for_a_context_that_takes_nothing_holds_up_nothing_to_others_of
             (3, 2, total),
             (3, 1, total),
         ];
-        let mut stage = Stage::new(units, &flows);
+        let mut stage = Stage::new((wire, units), &flows);
         // Context 2 has its turn late, then now and then, and all is there.
         while !stage.all_came(|flow| flow.to != 2) {
             stage.step(|port| port != 2);
