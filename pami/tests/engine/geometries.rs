@@ -75,7 +75,8 @@ fn g1_wrong_geometries_are_refused_where_they_are_made() {
     let list = |list: &[Endpoint]| Members::endpoints(population, list.to_vec().leak(), index()).err();
     assert_eq!(list(&[own, foreign]), Some(MembersError::ForeignClient(1)));
     assert_eq!(list(&[own, own]), Some(MembersError::Duplicate(1)));
-    let mut bare = Stage::with(1, 1, 1, 1, Limits { geometries: 0, in_flight: 0, early: 0, domains: None });
+    let mut bare =
+        Stage::with(1, 1, 1, 1, Limits { geometries: 0, in_flight: 0, always: 0, early: 0, domains: None });
     assert_eq!(bare.contexts[0].create_geometry(new(1, two)), Err(GeometryError::NotSetUp));
 }
 
@@ -241,17 +242,18 @@ fn r4_one_collective_in_flight_is_enough_for_any_number() {
 
 #[test]
 fn r1_r4_members_that_start_collectives_of_many_geometries_in_any_order_find_room_for_each() {
-    const GEOMETRIES: u32 = 7;
     for seed in 0..20 {
-        let limits = Limits { in_flight: 1 + seed as usize % 3, ..LIMITS };
-        let mut stage = Stage::with(3, 1, 1, seed, limits);
+        let number = if seed < 2 { 40 } else { 7 };
+        let (geometries, in_flight) = (1 + number as usize, 1 + seed as usize % 3);
+        let always = geometries - 1;
+        let mut stage = Stage::with(3, 1, 1, seed, Limits { geometries, in_flight, always, ..LIMITS });
         let members = Members::world(stage.population(), 0..1).unwrap();
-        (1..=GEOMETRIES).for_each(|id| _ = stage.create(id, members, None));
+        (1..=number).for_each(|id| _ = stage.create(id, members, None));
         let (ended, done) = ends();
         // Each goes through the geometries in an order of its own, for some with barriers in front.
-        let mut orders: Vec<Vec<u32>> = (0..3).map(|_| (0..=GEOMETRIES).collect()).collect();
+        let mut orders: Vec<Vec<u32>> = (0..3).map(|_| (0..=number).collect()).collect();
         orders[1].reverse();
-        orders[2].rotate_left(1 + stage.random.below(GEOMETRIES as usize));
+        orders[2].rotate_left(1 + stage.random.below(number as usize));
         for round in 0..9 {
             let (mut at, mut patience) = ([0; 3], 200_000);
             while at.iter().any(|&at| at < orders[0].len()) {
@@ -268,7 +270,7 @@ fn r1_r4_members_that_start_collectives_of_many_geometries_in_any_order_find_roo
                     Err(error) => assert_eq!(error, CollectError::Again),
                 }
             }
-            let total = 3 * (GEOMETRIES as usize + 1) * (round + 1);
+            let total = 3 * geometries * (round + 1);
             stage.settle("collectives", || ended.lock().unwrap().len() == total);
         }
     }

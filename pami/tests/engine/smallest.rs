@@ -167,8 +167,13 @@ impl Run {
         });
         let sizes = (1 + random.below(2), 1 + random.below(2), 1 + random.below(2));
         book.lock().unwrap().kept = sizes.2;
-        let limits =
-            Limits { geometries: 3, in_flight: 1 + random.below(2), early: random.below(3), domains: None };
+        let limits = Limits {
+            geometries: 3,
+            in_flight: 1 + random.below(2),
+            always: 2,
+            early: random.below(3),
+            domains: None,
+        };
         let nodes = machine_of(NODES, 1);
         let mut clients: Vec<_> =
             nodes.iter().map(|node| build(node, book, received, sizes, limits)).collect();

@@ -41,7 +41,7 @@ pub struct Stage {
     pub random: Random,
 }
 
-pub const LIMITS: Limits = Limits { geometries: 8, in_flight: 32, early: 128, domains: None };
+pub const LIMITS: Limits = Limits { geometries: 8, in_flight: 32, always: 15, early: 128, domains: None };
 
 impl Stage {
     pub fn new(tasks: u32, per_node: u32, per_task: u8, seed: u64) -> Self {

@@ -23,7 +23,8 @@ const RELEASE_NS: u64 = 1_000_000;
 /// How many of these there are once a node is dead.
 const RELEASE_LOOKS: u32 = 1000;
 /// What each context has for collectives: one in flight for each group, so that none waits for another's.
-const LIMITS: Limits = Limits { geometries: GROUPS, in_flight: GROUPS, early: 64, domains: None };
+const LIMITS: Limits =
+    Limits { geometries: GROUPS, in_flight: 1, always: GROUPS - 1, early: 64, domains: None };
 
 /// The library at one task, as it acts on one context: a small handle, which may be copied.
 pub struct Library<N: Node> {

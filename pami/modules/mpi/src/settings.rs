@@ -26,14 +26,13 @@ pub struct Settings {
     pub requests: u16,
     /// Communicators at a time in each context, world and self among them.
     pub communicators: u16,
-    /// Collectives in flight in each context.
+    /// Collectives in flight in each context, besides one of each communicator.
     pub collectives: usize,
     /// Messages of collectives that may come early; see [`pami::Limits::early`].
     pub early: usize,
-    /// Collectives that were called and are not complete, in each context. Those over
-    /// [`collectives`](Self::collectives) wait.
+    /// Collectives that were called and are not complete, in each context. Those that find no room wait.
     pub collective_requests: usize,
-    /// Bytes of scratch memory that each collective in flight has for its algorithm, the same in every task. Algorithms that
+    /// Bytes of scratch memory that each of those has for its algorithm, the same in every task. Algorithms that
     /// need more are not chosen, and reductions go in runs that need no more.
     pub collective_work: usize,
     /// Bytes that one reduction at a time has in their place if its vector is longer than those, the same in every task.
@@ -107,6 +106,8 @@ impl Settings {
             // The first place of each context is the world's.
             geometries: usize::from(self.communicators) + 1,
             in_flight: self.collectives,
+            // As many as can be under way, each of another communicator.
+            always: self.collective_requests.saturating_sub(1),
             early: self.early,
             domains: None,
         }

@@ -118,7 +118,7 @@ impl<P: Port> Engine<P> {
         self.early.iter().find_map(|early| {
             let begun = |slot: &super::Slot<P>| slot.key.is_of(early.label.key);
             let tells = matches!(early.word, Word::Short | Word::Request);
-            let notice = early.label.notice.filter(|_| tells && !self.slots.iter().flatten().any(begun))?;
+            let notice = early.label.notice.filter(|_| tells && !self.slots.iter().any(begun))?;
             notice.read(&early.label, early.origin)
         })
     }

@@ -17,7 +17,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         let origin = envelope.origin;
         let ours = origin.context().0 < self.contexts && self.port.node_of(origin.task()).is_some();
-        let label = Label::parse(header).filter(|_| ours && !self.collectives.slots.is_empty());
+        let label = Label::parse(header).filter(|_| ours && self.collectives.slots.capacity() > 0);
         let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), label) else {
             self.counters.strays += 1;
             return;
@@ -38,7 +38,7 @@ impl<P: Port> Active<P> {
             _ => {}
         }
         let Engine { slots, geometries, .. } = &mut self.collectives;
-        let slot = slots.iter_mut().flatten().find(|slot| slot.key == label.key);
+        let slot = slots.iter_mut().find(|slot| slot.key == label.key);
         let taken = slot.and_then(|slot| {
             let entry = geometries[usize::from(slot.geometry)].as_ref()?;
             let measures = (envelope.offset, envelope.total);
@@ -103,7 +103,7 @@ impl<P: Port> Active<P> {
             })
         });
         let mut found = false;
-        for slot in engine.slots.iter_mut().flatten() {
+        for slot in engine.slots.iter_mut() {
             let dies = matches!(error, OperationError::NodeDead(_)) && geometry == Some(slot.geometry.into());
             let named = slot.key.is_of(label.key);
             if dies || named {
@@ -137,7 +137,7 @@ impl<P: Port> Active<P> {
             self.mark_dead(index);
         }
         let Engine { slots, geometries, early, .. } = &mut self.collectives;
-        for slot in slots.iter_mut().flatten() {
+        for slot in slots.iter_mut() {
             let entry = geometries[usize::from(slot.geometry)].as_ref();
             if let Some(node) = entry.and_then(|entry| entry.dead) {
                 slot.fail(OperationError::NodeDead(node));
@@ -174,7 +174,7 @@ impl<P: Port> Engine<P> {
         let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
         key.part & CALLED == 0
             && entry.is_some_and(|entry| before(key.sequence, entry.next))
-            && !self.slots.iter().flatten().any(started)
+            && !self.slots.iter().any(started)
     }
 
     /// Keeps a message for later. Returns whether there is a place.

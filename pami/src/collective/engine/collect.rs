@@ -5,8 +5,9 @@ use super::geometry::{Digest, Entry};
 use super::network::{Creation, Way};
 use super::parts::{self, Part, Parts};
 use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
+use super::slots::reserved;
 use super::wire::{CALLED, GATE, Key};
-use super::{Collect, CollectError, Engine, GeometryId, WINDOW, limits};
+use super::{Collect, CollectError, Engine, GeometryId, WINDOW};
 use crate::collective::catalogue::{ALIGNMENT, Metadata, Need};
 use crate::collective::cost::{self, COSTS};
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError, Tuning};
@@ -126,16 +127,13 @@ fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
 impl<P: Port> Engine<P> {
     /// Most places that a collective may take.
     fn limit(&self) -> usize {
-        self.slots.len() - limits::reserved(self.geometries.len(), 0)
+        self.slots.capacity() - reserved(self.geometries.len(), self.always, 0)
     }
 
     /// Places that the geometry at this place of the table may take now: others keep theirs.
     fn room_for(&self, index: usize) -> usize {
-        let flies =
-            |other: usize| self.slots.iter().flatten().any(|slot| usize::from(slot.geometry) == other);
-        let busy = (0..self.geometries.len()).filter(|&other| other != index && flies(other)).count();
-        let free = self.slots.len() - self.used;
-        free.saturating_sub(limits::reserved(self.geometries.len(), busy))
+        let busy = self.slots.busy_beside(index);
+        self.slots.vacant().saturating_sub(reserved(self.geometries.len(), self.always, busy))
     }
 }
 
@@ -269,7 +267,7 @@ impl<P: Port> Active<P> {
         let algorithm = Some((Algorithm::Dissemination, tuning));
         let barrier = Collect { algorithm, ..Collect::new(geometry, Collective::Barrier, done) };
         let number = self.start(barrier, None)?;
-        if let Some(slot) = &mut self.collectives.slots[number] {
+        if let Some(slot) = self.collectives.slots.get_mut(number) {
             let error = OperationError::Abandoned { rank: slot.call.rank, reason };
             slot.fail(error);
             let (place, sequence) = (slot.geometry, slot.key.sequence);
@@ -365,11 +363,8 @@ impl<P: Port> Active<P> {
                 result: Ok(()),
                 done: collect.done,
             };
-            if let Some(number) = self.collectives.slots.iter().position(Option::is_none) {
-                self.collectives.slots[number] = Some(slot);
-                self.collectives.used += 1;
-                last = number;
-            }
+            // There is room for all of them.
+            last = self.collectives.slots.open(slot).unwrap_or(last);
         }
         self.end_if_doomed(index, sequence, called);
         self.stir();
@@ -388,7 +383,7 @@ impl<P: Port> Active<P> {
         };
         // One of its parts tells for all.
         let mut told = told;
-        for slot in slots.iter_mut().flatten().filter(of_it) {
+        for slot in slots.iter_mut().filter(of_it) {
             // Who does not agree on the members did not tell all of them.
             if told && !slot.creates {
                 slot.end(error)

@@ -361,7 +361,7 @@ impl<P: Port> Active<P> {
         }
         let (index, _) = self.collectives.entry(id).ok_or(GeometryError::Unknown(id))?;
         let busy = |slot: &super::Slot<P>| usize::from(slot.geometry) == index;
-        if self.collectives.slots.iter().flatten().any(busy) {
+        if self.collectives.slots.iter().any(busy) {
             return Err(GeometryError::Busy(id));
         }
         let leaving = self.collectives.geometries[index].as_ref().and_then(Entry::leave);

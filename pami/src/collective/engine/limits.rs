@@ -1,20 +1,11 @@
 //! How much a context has for collectives.
 
 use super::network::NOTE_BYTES;
+use super::slots::reserved;
 use super::{EarlyPlace, Entry, LanePlace, Slot};
 use crate::affinity::Domains;
 use crate::device::Port;
 use rings::shared::Shared;
-
-/// Geometries of a context, one and so many others, that always have room for a collective.
-pub const ALWAYS: usize = 15;
-/// Places of such a one: for the collective, and the barrier that may go in front.
-const PLACES: usize = 2;
-
-/// Places that one geometry leaves to others if a table has room for so many, and collectives of `busy` of them are in flight.
-pub(super) fn reserved(geometries: usize, busy: usize) -> usize {
-    PLACES * geometries.saturating_sub(1).min(ALWAYS).saturating_sub(busy)
-}
 
 /// What each context of a client has for collectives. Without it a client has none, and they take no memory.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +14,10 @@ pub struct Limits {
     pub geometries: usize,
     /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has: at
     /// most [`SERVERS`](super::SERVERS) and one. There is one place more than that, for the barrier that goes in front of some.
-    /// Besides, [`ALWAYS`] geometries have room for one collective that is not divided, whatever the others have in flight: so
-    /// members that start those of several geometries in different orders do not wait for each other in a circle (SPEC R-1).
     pub in_flight: usize,
+    /// So many geometries besides have room for one collective that is not divided, whatever is in flight: members that start
+    /// those of one more than so many in different orders do not wait for each other in a circle (SPEC R-1).
+    pub always: usize,
     /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each; the same at all
     /// tasks. Each endpoint of the client has its share of them; what goes beyond is asked for first, which takes longer.
     pub early: usize,
@@ -35,7 +27,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { geometries: 8, in_flight: 16, early: 128, domains: None }
+        Self { geometries: 8, in_flight: 16, always: 15, early: 128, domains: None }
     }
 }
 
@@ -43,6 +35,7 @@ impl Default for Limits {
 pub struct Memory<P: Port> {
     pub(super) slots: &'static mut [Option<Slot<P>>],
     pub(super) geometries: &'static mut [Option<Entry>],
+    pub(super) always: usize,
     pub(super) early: &'static mut [EarlyPlace],
     pub(super) lanes: &'static mut [LanePlace],
     pub(super) notes: Option<Shared>,
@@ -50,7 +43,7 @@ pub struct Memory<P: Port> {
 
 impl Limits {
     /// Nothing.
-    pub(crate) const NONE: Self = Self { geometries: 0, in_flight: 0, early: 0, domains: None };
+    pub(crate) const NONE: Self = Self { geometries: 0, in_flight: 0, always: 0, early: 0, domains: None };
 
     /// Bytes that a context takes for it, of a client with so many endpoints.
     pub fn bytes<P: Port>(&self, endpoints: usize) -> usize {
@@ -61,9 +54,9 @@ impl Limits {
             + self.note_bytes()
     }
 
-    /// Collectives, and parts of them, that are in flight at most: [`in_flight`](Self::in_flight) and what it says of others.
+    /// Collectives, and parts of them, that are in flight at most, of all geometries.
     pub fn slots(&self) -> usize {
-        if self.in_flight == 0 { 0 } else { self.in_flight + 1 + reserved(self.geometries, 0) }
+        if self.in_flight == 0 { 0 } else { self.in_flight + 1 + reserved(self.geometries, self.always, 0) }
     }
 
     /// Places for what is known of other endpoints.
@@ -81,10 +74,11 @@ impl<P: Port> Memory<P> {
     pub(crate) fn new(
         slots: &'static mut [Option<Slot<P>>],
         geometries: &'static mut [Option<Entry>],
+        always: usize,
         early: &'static mut [EarlyPlace],
         lanes: &'static mut [LanePlace],
         notes: Option<Shared>,
     ) -> Self {
-        Self { slots, geometries, early, lanes, notes }
+        Self { slots, geometries, always, early, lanes, notes }
     }
 }

@@ -36,7 +36,7 @@
 //! place for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared
 //! it, and its origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then
 //! asks. A request is repeated by its origin. So a collective waits for nothing but the begin of the same collective at
-//! other members, and never for another collective; each geometry has room for one ([`Limits::in_flight`]); the members
+//! other members, and never for another collective; each geometry has room for one ([`Limits::always`]); the members
 //! of a geometry begin its collectives in one order, and what an application waits for otherwise comes in. An abort
 //! that comes before its collective, or before its geometry, is kept in a place of its own (`doomed`), which always has
 //! room.
@@ -63,12 +63,13 @@ mod patience;
 mod request;
 mod run;
 mod slot;
+mod slots;
 mod transfer;
 mod wire;
 
 pub use announce::{Announcement, OnAnnounced};
 pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
-pub use limits::{ALWAYS, Limits, Memory};
+pub use limits::{Limits, Memory};
 pub use parts::SERVERS;
 pub use request::{Collect, CollectError};
 
@@ -83,6 +84,7 @@ use crate::endpoint::Endpoint;
 use doomed::Unmade;
 use heapless::{HistoryBuf, Vec};
 use rings::shared::Shared;
+use slots::Slots;
 
 /// Most bytes of data that a message carries before its receive is there, if a packet has room for them: packets of all
 /// nodes have the same.
@@ -96,8 +98,10 @@ const DESTROYED: usize = 64;
 
 /// The collectives of one context.
 pub(crate) struct Engine<P: Port> {
-    pub(super) slots: &'static mut [Option<Slot<P>>],
+    slots: Slots<P>,
     pub(super) geometries: &'static mut [Option<Entry>],
+    /// See [`Limits::always`].
+    pub(super) always: usize,
     pub(super) early: EarlyMessages,
     /// What was given up of geometries that are not made here yet.
     unmade: Unmade,
@@ -108,8 +112,6 @@ pub(crate) struct Engine<P: Port> {
     pub(super) notes: Option<Shared>,
     /// Class routes of geometries that were destroyed; no more than a node can have.
     pub(super) leaving: Vec<Leaving, CLASS_ROUTES>,
-    /// Slots in use.
-    pub(super) used: usize,
     pub(super) on_announced: Option<OnAnnounced<P>>,
     /// A message has come that announces a collective which has not begun here.
     pub(super) calls: bool,
@@ -120,17 +122,17 @@ pub(crate) struct Engine<P: Port> {
 impl<P: Port> Engine<P> {
     /// For a client with so many endpoints.
     pub(crate) fn new(memory: Memory<P>, peers: usize) -> Self {
-        let Memory { slots, geometries, early, lanes, notes } = memory;
+        let Memory { slots, geometries, always, early, lanes, notes } = memory;
         let early = EarlyMessages::new(early, lanes, peers);
         Self {
-            slots,
+            slots: Slots::new(slots),
             geometries,
+            always,
             early,
             unmade: Unmade::default(),
             destroyed: HistoryBuf::new(),
             notes,
             leaving: Vec::new(),
-            used: 0,
             on_announced: None,
             calls: false,
             looked_ns: 0,
@@ -138,26 +140,26 @@ impl<P: Port> Engine<P> {
     }
 
     pub(crate) fn into_memory(self) -> Memory<P> {
-        let Self { slots, geometries, early, notes, .. } = self;
+        let Self { slots, geometries, always, early, notes, .. } = self;
         geometries.fill_with(|| None);
         let (early, lanes) = early.into_memory();
-        Memory { slots, geometries, early, lanes, notes }
+        Memory { slots: slots.into_memory(), geometries, always, early, lanes, notes }
     }
 
     /// Whether no collective is in flight, and no class route is being given up.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.used == 0 && self.leaving.is_empty()
+        self.slots.is_empty() && self.leaving.is_empty()
     }
 
     /// Whether nobody waits for anything from here.
     pub(crate) fn has_told_all(&self) -> bool {
-        self.used == 0 && self.leaving.iter().all(Leaving::has_told)
+        self.slots.is_empty() && self.leaving.iter().all(Leaving::has_told)
     }
 
     /// Whether nothing becomes of the collectives in flight before something arrives, if the last advance moved none.
     pub(crate) fn is_stalled(&self) -> bool {
-        !self.calls && self.leaving.is_empty() && self.slots.iter().flatten().all(Slot::is_stalled)
+        !self.calls && self.leaving.is_empty() && self.slots.iter().all(Slot::is_stalled)
     }
 
     /// Whether an advance has nothing to do for collectives.
@@ -168,7 +170,7 @@ impl<P: Port> Engine<P> {
 
     /// Calls `note` with each endpoint that a collective waits for.
     pub(crate) fn for_awaited(&self, mut note: impl FnMut(Endpoint)) {
-        for slot in self.slots.iter().flatten() {
+        for slot in self.slots.iter() {
             slot.receives.iter().for_each(|receive| note(receive.from));
             let waits = |send: &&transfer::Outgoing| send.stage == transfer::SendStage::Waits;
             slot.sends.iter().filter(waits).for_each(|send| note(send.to));
@@ -177,6 +179,6 @@ impl<P: Port> Engine<P> {
 
     /// When a sleeper has to look again.
     pub(crate) fn look_ns(&self) -> Option<u64> {
-        (self.used > 0).then(|| self.looked_ns.saturating_add(PATIENCE_NS))
+        (!self.slots.is_empty()).then(|| self.looked_ns.saturating_add(PATIENCE_NS))
     }
 }

@@ -148,7 +148,7 @@ impl<P: Port> Engine<P> {
             let of_it = usize::from(slot.geometry) == geometry && before(given_up, slot.key.sequence);
             of_it && slot.call.algorithm == Algorithm::TreeNetwork
         };
-        self.slots.iter_mut().flatten().filter(later).for_each(|slot| slot.fail(error));
+        self.slots.iter_mut().filter(later).for_each(|slot| slot.fail(error));
     }
 }
 
@@ -233,7 +233,7 @@ impl<P: Port> Active<P> {
     /// route; returns whether it does.
     pub(super) fn goes_on(&mut self, number: usize) -> bool {
         let Engine { slots, geometries, notes, .. } = &mut self.collectives;
-        let Some(slot) = &mut slots[number] else { return false };
+        let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
         let (Some(creation), Some(notes)) = (slot.creation, notes.as_ref()) else { return false };
         let at = usize::from(slot.geometry) * NOTE_BYTES;
@@ -273,7 +273,7 @@ impl<P: Port> Engine<P> {
     /// Asks for the class route of a new geometry and notes the answer. Returns whether anything happened.
     pub(super) fn ask(&mut self, number: usize, port: &P) -> bool {
         let Self { slots, geometries, notes, .. } = self;
-        let Some(slot) = &mut slots[number] else { return false };
+        let Some(slot) = slots.get_mut(number) else { return false };
         let (Phase::Asks, Some(network)) = (&slot.phase, port.network()) else { return false };
         let Some(entry) = &geometries[usize::from(slot.geometry)] else { return false };
         let route = if slot.asked {

@@ -16,7 +16,7 @@ impl<P: Port> Active<P> {
         }
         engine.looked_ns = now;
         let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
-        for slot in engine.slots.iter_mut().flatten() {
+        for slot in engine.slots.iter_mut() {
             if !core::mem::take(&mut slot.moved) {
                 // One question is enough: nothing is lost if it finds no room.
                 for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {

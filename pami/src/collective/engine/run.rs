@@ -37,7 +37,7 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 impl<P: Port> Engine<P> {
     /// Whether no part of an earlier turn, and no much older collective of the geometry, is in flight.
     fn may_begin(&self, number: usize) -> bool {
-        let Some(slot) = &self.slots[number] else { return false };
+        let Some(slot) = self.slots.get(number) else { return false };
         let key = slot.key;
         let holds = |other: &Slot<P>| {
             let old = other.geometry == slot.geometry
@@ -45,7 +45,7 @@ impl<P: Port> Engine<P> {
                 && before(other.key.sequence.wrapping_add(WINDOW - 1), key.sequence);
             old || other.key.is_of(key) && other.turn < slot.turn
         };
-        !self.slots.iter().flatten().any(holds)
+        !self.slots.iter().any(holds)
     }
 }
 
@@ -55,13 +55,16 @@ impl<P: Port> Active<P> {
     pub(crate) fn run_collectives(&mut self) -> usize {
         let mut events = if self.collectives.calls { self.call_back() } else { 0 };
         // A callback may start others, which find their turn here or in the next advance.
-        for number in 0..self.collectives.slots.len() {
-            if self.collectives.slots[number].is_some() {
+        let (mut number, mut left) = (0, self.collectives.slots.len());
+        while left > 0 && number < self.collectives.slots.capacity() {
+            if self.collectives.slots.get(number).is_some() {
                 events += usize::from(self.run_slot(number)) + usize::from(self.end_slot(number));
+                left -= 1;
             }
+            number += 1;
         }
         events += usize::from(!self.collectives.leaving.is_empty() && self.leave_routes());
-        if self.collectives.used > 0 {
+        if !self.collectives.slots.is_empty() {
             self.ask_the_awaited();
         }
         if self.collectives.early.owes() {
@@ -83,7 +86,7 @@ impl<P: Port> Active<P> {
     }
 
     fn run_slot(&mut self, number: usize) -> bool {
-        let waits = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Waits, .. }));
+        let waits = matches!(self.collectives.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.collectives.may_begin(number);
         let asked = self.collectives.ask(number, &self.port);
         let Self {
@@ -94,7 +97,7 @@ impl<P: Port> Active<P> {
             counters,
             ..
         } = self;
-        let Some(slot) = &mut slots[number] else { return false };
+        let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
         let network = port.network();
         let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
@@ -112,12 +115,11 @@ impl<P: Port> Active<P> {
 
     /// Lets a collective that is over go, and tells its caller.
     fn end_slot(&mut self, number: usize) -> bool {
-        let over = matches!(&self.collectives.slots[number], Some(Slot { phase: Phase::Over, .. }));
+        let over = matches!(self.collectives.slots.get(number), Some(Slot { phase: Phase::Over, .. }));
         if over && self.goes_on(number) {
             return true;
         }
-        let Some(slot) = self.collectives.slots[number].take_if(|_| over) else { return false };
-        self.collectives.used -= 1;
+        let Some(slot) = over.then(|| self.collectives.slots.close(number)).flatten() else { return false };
         let Slot { result, done, areas, key, ticket, geometry, asked, .. } = slot;
         if asked {
             // There is a place for every class route.
@@ -134,14 +136,16 @@ impl<P: Port> Active<P> {
             // What else came of it, nobody will ask for.
             self.collectives.early.forget(|other| other.is_of(key));
         }
-        let mut others = self.collectives.slots.iter_mut().flatten().filter(|other| other.key.is_of(key));
-        if let Some(other) = others.next() {
-            // The last part tells for all.
-            other.result = result.and(other.result);
+        let mut parts = 0;
+        for other in self.collectives.slots.iter_mut().filter(|other| other.key.is_of(key)) {
+            parts += 1;
             if let Err(error) = result {
                 other.end(error);
-                others.for_each(|other| other.end(error));
+                other.result = result;
             }
+        }
+        if parts > 0 {
+            // The last part tells for all.
             return true;
         }
         if result.is_ok() && key.part & CALLED == 0 {

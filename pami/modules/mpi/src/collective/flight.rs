@@ -172,7 +172,7 @@ impl Collectives {
             under_way: 0,
             limit: settings.collective_requests,
             users: fill(node, 2 * settings.collective_requests + 1, UserPlace::new)?,
-            works: Places::new(node, settings.limits().slots(), settings.collective_work)?,
+            works: Places::new(node, settings.collective_requests, settings.collective_work)?,
             larges: Places::new(node, 1, settings.collective_large)?,
             arena: Arena::new(shared(node, settings.collective_scratch)?),
             lists: Lists::new(node, settings.collective_lists)?,

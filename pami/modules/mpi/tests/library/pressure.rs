@@ -389,6 +389,26 @@ fn r1_reductions_of_many_communicators_in_any_order_find_scratch_memory() {
     });
 }
 
+#[test]
+fn r1_collectives_of_as_many_communicators_as_can_be_called_go_in_any_order() {
+    const TASKS: u32 = 8;
+    run(TASKS, 1, |mpi| {
+        let world = mpi.world();
+        let comms: Vec<_> = (0..64).map(|_| world.dup().unwrap()).collect();
+        for round in 1..4 {
+            let data: Vec<_> = comms.iter().map(|_| numbers(&[1u32; 9])).collect();
+            // Each begins somewhere else: what the first comes to last is what another begins with.
+            let order = (0..64).map(|step| (step + 8 * round * world.rank() as usize) % 64);
+            let start = |at: usize| comms[at].iallreduce(IN_PLACE, &data[at], Op::Sum).unwrap();
+            let mut requests: Vec<_> = order.map(start).collect();
+            for request in &mut requests {
+                mpi.wait(request).unwrap();
+            }
+            assert!(data.iter().all(|data| values(data) == vec![TASKS; 9]), "round {round}");
+        }
+    });
+}
+
 /// How often the operator was called.
 static COMBINED: AtomicUsize = AtomicUsize::new(0);
 
