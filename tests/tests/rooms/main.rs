@@ -1,0 +1,185 @@
+//! Which module may know of which other (SPEC Q-1).
+//!
+//! The modules of a folder form no circle, in no folder. A folder's own file, and those in it, belong together: neither is
+//! held against the other. Which room, as the modules of a crate's root are called, may know of which other, a crate's README
+//! draws: a block of lines `layer: room room`, the highest layer first. A room knows of those in layers below its own alone.
+
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+use source::{Module, Source};
+
+/// Crates whose README draws them.
+const DRAWN: [&str; 0] = [];
+/// Crates that are small, or not yet drawn.
+const OTHERS: [&str; 2] = ["boot", "drivers/rings"];
+/// How a README's drawing begins.
+const BLOCK: &str = "```layers\n";
+
+type Uses = BTreeSet<(Module, Module)>;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+fn uses(name: &str) -> Uses {
+    Source::read(&folder(name).join("src/lib.rs")).uses()
+}
+
+/// Which module of a folder uses which other, with what shows it.
+fn between(uses: &Uses, inside: &[String]) -> BTreeMap<(String, String), String> {
+    let of = |module: &Module| module.strip_prefix(inside).and_then(|rest| rest.first().cloned());
+    let mut edges = BTreeMap::new();
+    for (from, to) in uses {
+        if let (Some(a), Some(b)) = (of(from), of(to))
+            && a != b
+        {
+            edges.entry((a, b)).or_insert_with(|| format!("{} uses {}", from.join("::"), to.join("::")));
+        }
+    }
+    edges
+}
+
+/// The circles of modules of any folder, each told by its arrows.
+fn circles(uses: &Uses) -> Vec<String> {
+    let folders: BTreeSet<_> = uses
+        .iter()
+        .flat_map(|(from, to)| [from, to])
+        .flat_map(|module| (0..module.len()).map(|end| &module[..end]))
+        .collect();
+    let mut found = Vec::new();
+    for inside in folders {
+        let edges = between(uses, inside);
+        let graph: DiGraphMap<&str, ()> = edges.keys().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        for circle in tarjan_scc(&graph).into_iter().filter(|circle| circle.len() > 1) {
+            let arrows =
+                edges.iter().filter(|((a, b), _)| [a, b].iter().all(|it| circle.contains(&it.as_str())));
+            let arrows: Vec<_> = arrows.map(|((a, b), shown)| format!("  {a} -> {b}: {shown}")).collect();
+            found.push(format!(
+                "{} modules of `{}`:\n{}",
+                circle.len(),
+                inside.join("::"),
+                arrows.join("\n")
+            ));
+        }
+    }
+    found
+}
+
+/// The layers that a README draws, the highest first, each with its rooms.
+fn layers(readme: &str) -> Vec<(&str, Vec<&str>)> {
+    let (_, block) = readme.split_once(BLOCK).expect("the README draws the crate's layers");
+    let (block, _) = block.split_once("```").expect("the drawing ends");
+    let line = |line| str::split_once(line, ':').unwrap_or_else(|| panic!("no layer: {line:?}"));
+    block.lines().map(line).map(|(layer, rooms)| (layer.trim(), rooms.split_whitespace().collect())).collect()
+}
+
+/// Arrows that are not as drawn, and rooms that are not drawn or not there.
+fn undrawn(uses: &Uses, rooms: &BTreeSet<String>, layers: &[(&str, Vec<&str>)]) -> Vec<String> {
+    let drawn =
+        || layers.iter().enumerate().flat_map(|(at, (_, rooms))| rooms.iter().map(move |&room| (room, at)));
+    let heights: BTreeMap<&str, usize> = drawn().collect();
+    let twice = drawn().count() != heights.len();
+    let missing = rooms.iter().filter(|room| !heights.contains_key(room.as_str()));
+    let gone = heights.keys().filter(|&&room| !rooms.contains(room));
+    let up = between(uses, &[]);
+    let up = up.iter().filter(|((a, b), _)| heights.get(a.as_str()) >= heights.get(b.as_str()));
+    let mut wrong: Vec<_> = missing.map(|room| format!("{room} is not drawn")).collect();
+    wrong.extend(gone.map(|room| format!("{room} is drawn and not there")));
+    wrong.extend(up.map(|((a, b), shown)| format!("{a} may not know of {b}: {shown}")));
+    wrong.extend(twice.then(|| "a room is drawn twice".to_string()));
+    wrong
+}
+
+#[test]
+fn q1_no_folder_has_a_circle_of_modules() {
+    for name in DRAWN.into_iter().chain(OTHERS) {
+        let circles = circles(&uses(name));
+        assert!(circles.is_empty(), "{name}: circles of\n{}", circles.join("\n"));
+    }
+}
+
+#[test]
+fn q1_rooms_know_of_those_that_the_readme_draws_below_them() {
+    for name in DRAWN {
+        let root = folder(name);
+        let readme = fs::read_to_string(root.join("README.md")).unwrap();
+        let source = Source::read(&root.join("src/lib.rs"));
+        let wrong = undrawn(&source.uses(), &source.rooms(), &layers(&readme));
+        assert!(wrong.is_empty(), "{name}/README.md:\n{}", wrong.join("\n"));
+    }
+}
+
+/// A crate of these files.
+fn written(files: &[(&str, &str)]) -> Uses {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    Source::read(&folder.path().join("lib.rs")).uses()
+}
+
+#[test]
+fn q1_a_use_is_found_however_it_is_written() {
+    let ways = [
+        "use crate::b::B; fn f(_: B) {}",
+        "use crate::{b::{B as C}}; fn f(_: C) {}",
+        "use crate::b; fn f(_: b::B) {}",
+        "use crate::B; fn f(_: B) {}",
+        "use super::b::*; fn f(_: B) {}",
+        "fn f() -> Option<crate::b::B> { None }",
+        "impl super::b::B { fn f() {} }",
+        "fn f() { let _ = matches!(1, crate::b::NUMBER); }",
+        "fn f() { use crate::b::NUMBER; }",
+        "mod inner { use super::super::b::B; fn f(_: B) {} }",
+    ];
+    for way in ways {
+        let uses = written(&[
+            ("lib.rs", "mod a; mod b; pub use b::B;"),
+            ("a.rs", way),
+            ("b.rs", "pub struct B; pub const NUMBER: u32 = 1;"),
+        ]);
+        assert_eq!(circles(&uses), [""; 0]);
+        assert!(between(&uses, &[]).contains_key(&("a".into(), "b".into())), "not found: {way}");
+    }
+    // What only tests name, and what is of other crates, is no use.
+    let none = "use std::b::B; #[cfg(test)] mod tests { use crate::b::B; }";
+    assert!(written(&[("lib.rs", "mod a; mod b;"), ("a.rs", none), ("b.rs", "pub struct B;")]).is_empty());
+}
+
+#[test]
+fn q1_a_circle_is_found_in_any_folder() {
+    let uses = written(&[
+        ("lib.rs", "mod a;"),
+        ("a/mod.rs", "mod b; mod c; mod d; pub struct A(b::B);"),
+        ("a/b.rs", "use super::c::C; pub struct B(C);"),
+        ("a/c.rs", "use super::{A, d::D}; pub struct C(D);"),
+        ("a/d.rs", "pub struct D(super::b::B);"),
+    ]);
+    let [circle] = &circles(&uses)[..] else { panic!("one circle of {uses:?}") };
+    assert!(circle.starts_with("3 modules of `a`"), "{circle}");
+}
+
+#[test]
+fn q1_an_arrow_that_goes_up_is_found() {
+    let files = [
+        ("lib.rs", "mod a; mod b; mod c;"),
+        ("a.rs", "use crate::b::B;"),
+        ("b.rs", "pub struct B;"),
+        ("c.rs", ""),
+    ];
+    let (uses, rooms) = (written(&files), ["a", "b", "c"].map(String::from).into());
+    let wrong = |drawing| undrawn(&uses, &rooms, &layers(drawing)).join("; ");
+    assert_eq!(wrong("x\n```layers\nhigh: a c\nlow: b\n```\n"), "");
+    assert_eq!(wrong("```layers\nhigh: b\nlow: a c\n```"), "a may not know of b: a uses b");
+    assert_eq!(wrong("```layers\none: a b c\n```"), "a may not know of b: a uses b");
+    assert_eq!(wrong("```layers\nhigh: a\nlow: b d\n```"), "c is not drawn; d is drawn and not there");
+    assert_eq!(wrong("```layers\nhigh: a c\nlow: b c\n```"), "a room is drawn twice");
+}
