@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
-use crate::bench::instructions;
 use crate::helper::Helper;
+use crate::jobs::{self, EVERY, INSTRUCTIONS};
 use crate::progress::Voice;
-use crate::{jobs, setup};
+use crate::setup;
 
 /// What to build.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -23,10 +23,8 @@ pub struct Request {
     pub job: String,
 }
 
-/// The image of all jobs but the one of the bench.
-pub const EVERY: &str = "every";
-/// With this variable in the environment jobs run from that image, which the suite builds once for all its tests. The
-/// bench keeps an image of its own: what a job costs is to depend on no other.
+/// With this variable in the environment jobs run from the image that has [`EVERY`] one, which the suite builds once
+/// for all its tests.
 pub const ONE_IMAGE: &str = "PAMIR_ONE_IMAGE";
 
 /// Images built by this process. Holding the lock while building keeps builds one after the other.
@@ -39,7 +37,7 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     jobs::check(&request.job)?;
-    let together = std::env::var_os(ONE_IMAGE).is_some() && request.job != instructions::JOB;
+    let together = std::env::var_os(ONE_IMAGE).is_some() && request.job != INSTRUCTIONS;
     let (image, what) = if together {
         (EVERY, format!("all jobs for {}", request.arch))
     } else {
@@ -64,7 +62,7 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
 /// Builds all jobs for all architectures, side by side: the images that [`ONE_IMAGE`] asks for; installs what boots them.
 pub fn build_all(voice: &Voice) -> Result<()> {
     Arch::ALL.into_iter().try_for_each(|arch| setup::emulator(arch, voice).map(drop))?;
-    let images = compile(&Arch::ALL, &[EVERY, instructions::JOB], "all jobs", voice)?;
+    let images = compile(&Arch::ALL, &[EVERY, INSTRUCTIONS], "all jobs", voice)?;
     if images.len() < 2 * Arch::ALL.len() {
         bail!("building all jobs gave {} images", images.len());
     }

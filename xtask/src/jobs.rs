@@ -6,8 +6,12 @@ use anyhow::{Context as _, Result, bail};
 
 use kernel::usage::{Argument, Problem, Usage, Wrong};
 
-use crate::firmware::EVERY;
 use crate::workspace;
+
+/// The example that has all jobs but [`INSTRUCTIONS`] in one image; it is no job itself.
+pub const EVERY: &str = "every";
+/// The job of the bench. It keeps an image of its own: what it counts is to depend on no other job.
+pub const INSTRUCTIONS: &str = "instructions";
 
 /// A job: one file of `kernel/examples`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +37,6 @@ pub fn list() -> Result<Vec<Job>> {
         // Cargo takes a file or a folder with a main.rs for an example.
         let source = if path.is_dir() { path.join("main.rs") } else { path.clone() };
         let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
-        // Has all of them, and is none itself.
         if name == EVERY {
             continue;
         }
@@ -135,7 +138,7 @@ mod tests {
         let modules = source.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
         let modules: Vec<_> = modules.map(|module| module.replace('_', "-")).collect();
         let names = list().expect("a list").into_iter().map(|job| job.name);
-        let names: Vec<_> = names.filter(|name| name != crate::bench::instructions::JOB).collect();
+        let names: Vec<_> = names.filter(|name| name != INSTRUCTIONS).collect();
         assert_eq!(modules, names);
     }
 

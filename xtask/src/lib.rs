@@ -1,21 +1,6 @@
 //! The host side: builds, boots and watches emulated nodes, and models the network between them.
 //!
-//! | module | concern |
-//! |---|---|
-//! | [`cli`] | the command line |
-//! | [`setup`], [`doctor`] | what the host needs, its installation |
-//! | [`jobs`], [`firmware`] | what can be run, building it |
-//! | [`personality`] | what a node is told at boot |
-//! | [`run`] | a run from build to outcome; [`Run`] is also what integration tests use |
-//! | [`node`], [`qmp`] | one QEMU: its command line, process and control protocol |
-//! | [`console`], [`log`], [`symbols`] | a node's words: frames, log lines, addresses |
-//! | [`dump`], [`table`] | the end of a run: state of hung nodes, closing table |
-//! | [`fabric`] | the network between nodes |
-//! | [`suite`] | `cargo xtask test` |
-//! | [`docs`] | `cargo xtask doc` |
-//! | [`claims`] | which tests show which requirement |
-//! | [`helper`] | programs that work for this one and end with it |
-//! | [`mod@bench`] | `cargo xtask bench` |
+//! The crate's `README.md` has the way of a run, what each room is for, and which knows of which.
 
 pub mod arch;
 pub mod bench;

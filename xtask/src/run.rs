@@ -8,6 +8,7 @@
 
 mod faults;
 mod folder;
+mod harm;
 mod life;
 mod outcome;
 mod permits;
@@ -17,8 +18,8 @@ mod settings;
 mod watch;
 mod watched;
 
-pub use faults::{Harm, KillWhen};
 pub use folder::Folder;
+pub use harm::{Harm, KillWhen};
 pub use outcome::{Ending, NodeOutcome, Outcome};
 pub use settings::Run;
 

@@ -6,12 +6,11 @@ use anyhow::{Result, bail};
 
 use crate::arch::Arch;
 use crate::firmware::{self, Request};
+use crate::jobs::INSTRUCTIONS;
 use crate::personality::Mode;
 use crate::progress::Voice;
 use crate::run::Run;
 
-/// The job.
-pub const JOB: &str = "instructions";
 /// Rows that count by how much repeats differ. They are 0, whatever the committed table says.
 pub const NOISE: &str = "-noise";
 /// A guest takes about a second.
@@ -52,12 +51,13 @@ const GUESTS: [(&str, u8, bool); 3] = [("alone", 1, true), ("pair", 2, true), ("
 /// # Errors
 /// If a guest fails, with its last words.
 pub fn measure(arch: Arch, voice: &Voice) -> Result<Vec<Count>> {
-    let image = firmware::build(&Request { arch, job: JOB.into() }, voice)?;
+    let image = firmware::build(&Request { arch, job: INSTRUCTIONS.into() }, voice)?;
     let mut counts: Vec<Count> = Vec::new();
     for (rows, harts, adapter) in GUESTS {
         voice.busy(&format!("counting on {arch}: {rows}"));
         let mode = if harts > 1 { Mode::Vn } else { Mode::Smp };
-        let run = Run::new(JOB).arch(arch).image(&image).torus("1").harts(harts).mode(mode).args([rows]);
+        let run =
+            Run::new(INSTRUCTIONS).arch(arch).image(&image).torus("1").harts(harts).mode(mode).args([rows]);
         let outcome = run.icount(true).adapter(adapter).timeout(DEADLINE).run()?;
         voice.idle();
         if !outcome.success() {

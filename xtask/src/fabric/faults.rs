@@ -1,7 +1,7 @@
 //! What shall go wrong in the network, as words: `drop=1%,delay=0..20ms,seed=7` and `0:+x@1s..3s` (SPEC X-4).
 //!
 //! A probability is that of a packet, from its origin to its target, however many links lie between;
-//! `mishap` says what befalls it. A packet is what one node sends to another or to itself; Hello and Go are
+//! `fault_injector` says what befalls it. A packet is what one node sends to another or to itself; Hello and Go are
 //! none. A link that is down loses every packet that would cross it.
 
 use super::quantity::{Percent, Time, interval, time};

@@ -13,13 +13,13 @@
 //! | `frame` | Ethernet addresses, Hello, Go and Gone |
 //! | `muster` | who has joined, and when all have |
 //! | [`faults`], `quantity` | which faults are asked for: words, percentages, times |
-//! | `mishap`, `dice` | what befalls packets, by the seed |
+//! | `fault_injector`, `dice` | what befalls packets, by the seed |
 //! | `awake` | rounds over the nodes for which something has changed |
 //! | `switch` | what arrives, moves and leaves in one round |
 //! | `event_loop` | readiness, commands |
 //! | `listeners` | a Unix socket per node |
 //! | `pcap` | the capture file |
-//! | [`statistics`] | what is counted |
+//! | [`statistics`], `traffic` | what is counted |
 //!
 //! *Back-pressure.* Nothing here grows without bound. A node that does not read lets its socket fill, then
 //! its output buffer, its ejection queue, the routers on the way, the injection queues of the origins and
@@ -29,7 +29,7 @@
 //! processes, does, and has it [told](FabricHandle::announce) to all other nodes, in the same order to each (SPEC R-2).
 //!
 //! *Faults.* A link that is down loses packets where they would cross it, in [`torus`]; what befalls a packet
-//! on its whole way does so at its end, in `mishap`. Hello, Go and Gone always pass. The capture has what nodes
+//! on its whole way does so at its end, in `fault_injector`. Hello, Go and Gone always pass. The capture has what nodes
 //! sent, before any fault.
 //!
 //! *Another transport* (vhost-user, say) replaces `stream`, whose interface is small.
@@ -37,10 +37,10 @@
 mod awake;
 mod dice;
 mod event_loop;
+mod fault_injector;
 pub mod faults;
 mod frame;
 mod listeners;
-mod mishap;
 mod muster;
 mod pcap;
 mod quantity;
@@ -48,6 +48,7 @@ pub mod statistics;
 mod stream;
 mod switch;
 pub mod torus;
+mod traffic;
 pub mod tree;
 
 #[cfg(test)]
@@ -57,7 +58,8 @@ mod tests;
 
 pub use faults::{Faults, LinkDown};
 pub use quantity::time;
-pub use statistics::{Dropped, FaultCounts, NodeStatistics, Statistics, Traffic};
+pub use statistics::{Dropped, FaultCounts, NodeStatistics, Statistics};
+pub use traffic::Traffic;
 pub use tree::{TreeDropped, TreeNodeStatistics, TreeStatistics};
 
 use event_loop::{Command, EventLoop, Progress};

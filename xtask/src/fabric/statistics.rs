@@ -1,24 +1,8 @@
 //! What the fabric counts (SPEC X-4).
 
 use super::torus::LINKS;
+use super::traffic::Traffic;
 use super::tree::TreeStatistics;
-
-/// Packets and their bytes (whole Ethernet frames).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// Number of packets.
-    pub packets: u64,
-    /// Bytes of their frames.
-    pub bytes: u64,
-}
-
-impl Traffic {
-    /// Counts one packet of `bytes`.
-    pub(super) fn add(&mut self, bytes: usize) {
-        self.packets += 1;
-        self.bytes += bytes as u64;
-    }
-}
 
 /// Frames the fabric did not carry, by reason (SPEC D-9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

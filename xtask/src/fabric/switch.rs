@@ -1,14 +1,15 @@
 //! What arrives, moves and leaves in one round: the nodes' streams around the torus.
 
 use super::awake::{Awake, Plug, Rounds};
+use super::fault_injector::FaultInjector;
 use super::faults::LinkDown;
 use super::frame::{self, Addresses, ETHER_TYPE, ETHER_TYPE_RELIABLE, FABRIC};
-use super::mishap::Mishaps;
 use super::muster::{Answer, Muster};
 use super::pcap::Capture;
-use super::statistics::{Dropped, FaultCounts, NodeStatistics, Statistics, Traffic};
+use super::statistics::{Dropped, FaultCounts, NodeStatistics, Statistics};
 use super::stream::FrameStream;
 use super::torus::{Packet, Torus};
+use super::traffic::Traffic;
 use super::{Config, Fate};
 use pami::topology::TorusShape;
 use std::fmt::Write as _;
@@ -45,7 +46,7 @@ pub struct Switch<S, W: Write> {
     torus: Torus,
     nodes: Vec<Node<S>>,
     muster: Muster,
-    mishaps: Option<Mishaps>,
+    injector: Option<FaultInjector>,
     links_down: Vec<LinkDown>,
     fault_words: Option<String>,
     /// Nodes that are gone, in the order in which that was announced.
@@ -82,7 +83,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             torus: Torus::new(shape, config.queue_room),
             nodes: (0..nodes).map(node).collect(),
             muster: Muster::new(nodes as usize),
-            mishaps: config.faults.map(|faults| Mishaps::new(faults, nodes)),
+            injector: config.faults.map(|faults| FaultInjector::new(faults, nodes)),
             links_down: config.links_down.clone(),
             fault_words: config.fault_words(),
             gone: Vec::new(),
@@ -144,9 +145,9 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
 
     /// When a packet that was held back can be given to its node.
     pub fn due(&self) -> Option<Duration> {
-        let mishaps = self.mishaps.as_ref()?;
+        let injector = self.injector.as_ref()?;
         let takes = |&rank: &u32| self.nodes[rank as usize].takes();
-        self.awake.holding().filter(takes).filter_map(|rank| mishaps.due(rank)).min()
+        self.awake.holding().filter(takes).filter_map(|rank| injector.due(rank)).min()
     }
 
     /// Takes links down and up as their times come.
@@ -198,7 +199,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             Addresses { target: Some(FABRIC), .. } => return self.control(rank, &frame),
             Addresses { target: Some(target), .. } if target < nodes => {
-                let number = self.mishaps.as_mut().map_or(0, |mishaps| mishaps.number(rank, target));
+                let number = self.injector.as_mut().map_or(0, |injector| injector.number(rank, target));
                 // There is room and both ranks are checked, so it is taken.
                 let _ = self.torus.inject(Packet { number, ..Packet::new(rank, target, frame) });
                 return;
@@ -256,8 +257,8 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
                 given |= packet.is_some();
                 packet
             };
-            let next = match &mut self.mishaps {
-                Some(mishaps) => mishaps.next(rank, now, eject),
+            let next = match &mut self.injector {
+                Some(injector) => injector.next(rank, now, eject),
                 None => eject(),
             };
             let Some(packet) = next else { break };
@@ -267,8 +268,8 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             }
             given = true;
         }
-        if let Some(mishaps) = &self.mishaps {
-            self.awake.hold(rank, mishaps.held(rank) > 0);
+        if let Some(injector) = &self.injector {
+            self.awake.hold(rank, injector.held(rank) > 0);
         }
         given
     }
@@ -339,7 +340,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             dropped: node.dropped,
             faults: FaultCounts {
                 cut: counters.cut,
-                ..self.mishaps.as_ref().map_or(FaultCounts::default(), |mishaps| mishaps.counts(rank as u32))
+                ..self.injector.as_ref().map(|injector| injector.counts(rank as u32)).unwrap_or_default()
             },
         };
         Statistics {
@@ -362,7 +363,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
             // Writing to a String cannot fail.
             let _ = write!(text, "node {rank}: router ");
             let _ = self.torus.describe(rank, &mut text);
-            let held = self.mishaps.as_ref().map_or(0, |mishaps| mishaps.held(rank));
+            let held = self.injector.as_ref().map_or(0, |injector| injector.held(rank));
             if held > 0 {
                 let _ = write!(text, "; {held} held back by faults");
             }

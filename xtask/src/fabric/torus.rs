@@ -22,7 +22,7 @@
 //! All packets of a pair take one path of first-in-first-out queues, so a pair stays in order. A link that is
 //! down swallows what would cross it, which frees a place and takes none, so nothing above changes.
 
-use super::statistics::Traffic;
+use super::traffic::Traffic;
 use pami::topology::{Direction, MAX_DIMENSIONS, TorusCoord, TorusShape};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::{self, Write as _};

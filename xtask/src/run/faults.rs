@@ -1,87 +1,13 @@
 //! What shall go wrong in a run: faults of the network, links that go down, nodes that die (SPEC X-4).
 
-use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use pami::topology::TorusShape;
 
+use super::harm::{Kill, KillWhen};
 use super::settings::Run;
-use crate::fabric::{Faults, LinkDown, time};
-
-/// When a node shall die.
-#[derive(Clone, Debug)]
-pub enum KillWhen {
-    /// So long after all nodes had joined the torus.
-    After(Duration),
-    /// When some node's log line contains this.
-    Line(String),
-}
-
-/// What is done to a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Harm {
-    /// Its emulator is killed.
-    Kill,
-    /// Its cables are pulled.
-    Cut,
-    /// Its emulator stands still for so long.
-    Pause(Duration),
-}
-
-impl fmt::Display for Harm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kill => "kill",
-            Self::Cut => "cut",
-            Self::Pause(_) => "pause",
-        })
-    }
-}
-
-/// A harm to come.
-#[derive(Clone, Debug)]
-pub struct Kill {
-    /// To whom.
-    pub node: u32,
-    /// What.
-    pub harm: Harm,
-    /// When.
-    pub when: KillWhen,
-    /// Whether the line that it waits for was seen.
-    pub heard: bool,
-}
-
-impl Kill {
-    /// `harm` to `node`.
-    pub fn new(node: u32, harm: Harm, when: KillWhen) -> Self {
-        Self { node, harm, when, heard: false }
-    }
-
-    /// Reads `node=3@2s`, for a pause `node=3@2s+5s`.
-    fn parse(words: &str, harm: Harm) -> Result<Self, String> {
-        let pauses = matches!(harm, Harm::Pause(_));
-        let (form, like) = if pauses { ("TIME+TIME", "node=3@2s+5s") } else { ("TIME", "node=3@2s") };
-        let form = || format!("write node=NODE@{form}, as in {like}");
-        let (node, when) =
-            words.strip_prefix("node=").and_then(|rest| rest.split_once('@')).ok_or_else(form)?;
-        let node =
-            node.parse().map_err(|_| format!("{node:?} is no node: write its number, as in {like}"))?;
-        let (when, harm) = match harm {
-            Harm::Pause(_) => {
-                let (when, length) = when.split_once('+').ok_or_else(form)?;
-                (when, Harm::Pause(time(length)?))
-            }
-            harm => (when, harm),
-        };
-        Ok(Self::new(node, harm, KillWhen::After(time(when)?)))
-    }
-
-    /// Looks whether this is the line it waits for.
-    pub fn hear(&mut self, line: &str) {
-        self.heard |= matches!(&self.when, KillWhen::Line(text) if line.contains(text));
-    }
-}
+use crate::fabric::{Faults, LinkDown};
 
 /// All that shall go wrong in a run, checked against its torus.
 pub struct Plan {
@@ -133,6 +59,7 @@ pub fn not_taken(kills: &[Kill], links_down: &[LinkDown], lasted: Duration) -> V
 
 #[cfg(test)]
 mod tests {
+    use super::super::harm::Harm;
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::faults::{Harm, Kill, KillWhen};
+use super::harm::{Harm, Kill, KillWhen};
 use crate::arch::Arch;
 use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use mio::unix::pipe::Receiver;
 use mio::{Events, Interest, Poll, Token};
 
-use super::faults::{Harm, Kill, KillWhen};
+use super::harm::{Harm, Kill, KillWhen};
 use super::life::Life;
 use super::outcome::Ending;
 use super::watched::{Firmware, Said, Watched};

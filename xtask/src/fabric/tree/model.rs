@@ -15,7 +15,7 @@
 //! A router combines own, left, right, in that order, whichever came first, and only when all are there.
 
 use super::lane::{Input, Lane, OWN, Output, Packet};
-use crate::fabric::statistics::Traffic;
+use crate::fabric::traffic::Traffic;
 use pami::combine::tree::CHILDREN;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Role, TreeShape};
 use std::collections::BTreeSet;

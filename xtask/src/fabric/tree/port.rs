@@ -1,15 +1,17 @@
 //! One node at the tree: its stream, and for each class route that it is on, what is between it and its router.
 
-use super::super::statistics::Traffic;
 use super::super::stream::FrameStream;
+use super::super::traffic::Traffic;
 use super::frame;
 use super::lane::Packet;
 use super::statistics::TreeDropped;
-use super::switch::Recorder;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Envelope, Window};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::time::Duration;
+
+/// Hears every frame from and to nodes.
+pub type Recorder<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// A class route between a node and its router.
 pub struct Port {

@@ -1,6 +1,6 @@
 //! What the tree network counts (SPEC X-4).
 
-use super::super::statistics::Traffic;
+use super::super::traffic::Traffic;
 use pami::combine::tree::CHILDREN;
 
 /// Frames that the tree did not carry, by reason (SPEC D-9).

@@ -7,7 +7,7 @@ use super::super::stream::FrameStream;
 use super::frame::{self, Wrong};
 use super::lane::{Body, Packet};
 use super::model::Tree;
-use super::port::{Port, Station};
+use super::port::{Port, Recorder, Station};
 use super::routes::Change;
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
@@ -20,9 +20,6 @@ use std::time::Duration;
 const MAX_COMPLAINTS: u8 = 8;
 /// Notices that wait for one node; while there are as many, it is on no new class route.
 const MOST_NOTICES: usize = 64;
-
-/// Hears every frame from and to nodes.
-pub type Recorder<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// The tree with a stream at each node.
 pub struct TreeSwitch<S> {

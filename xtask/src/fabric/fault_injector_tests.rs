@@ -1,4 +1,4 @@
-//! The model of mishaps, and the torus with it, in a time of the tests' own.
+//! The fault injector, and the torus with it, in a time of the tests' own.
 
 use super::super::torus::Torus;
 use super::*;
@@ -6,13 +6,13 @@ use proptest::prelude::*;
 
 const LENGTH: usize = 60;
 
-fn mishaps(words: &str, nodes: u32) -> Mishaps {
-    Mishaps::new(words.parse().unwrap(), nodes)
+fn injector(words: &str, nodes: u32) -> FaultInjector {
+    FaultInjector::new(words.parse().unwrap(), nodes)
 }
 
 /// A packet whose frame tells which it is.
-fn packet(mishaps: &mut Mishaps, origin: u32, target: u32) -> Packet {
-    let number = mishaps.number(origin, target);
+fn packet(injector: &mut FaultInjector, origin: u32, target: u32) -> Packet {
+    let number = injector.number(origin, target);
     let mut frame = vec![0; ETHERNET_BYTES];
     frame.extend(number.to_le_bytes());
     frame.resize(LENGTH, origin as u8);
@@ -20,23 +20,23 @@ fn packet(mishaps: &mut Mishaps, origin: u32, target: u32) -> Packet {
 }
 
 /// What `target` gets of packets from the given origins, one a microsecond, and then for as long as it takes.
-fn receive(mishaps: &mut Mishaps, target: u32, origins: impl IntoIterator<Item = u32>) -> Vec<Packet> {
+fn receive(injector: &mut FaultInjector, target: u32, origins: impl IntoIterator<Item = u32>) -> Vec<Packet> {
     let (mut now, mut got) = (Duration::ZERO, Vec::new());
     for origin in origins {
-        let mut arriving = Some(packet(mishaps, origin, target));
-        while let Some(packet) = mishaps.next(target, now, || arriving.take()) {
+        let mut arriving = Some(packet(injector, origin, target));
+        while let Some(packet) = injector.next(target, now, || arriving.take()) {
             got.push(packet);
         }
-        assert!(mishaps.held(target) <= MOST_HELD);
+        assert!(injector.held(target) <= MOST_HELD);
         now += Duration::from_micros(1);
     }
-    while let Some(due) = mishaps.due(target) {
-        assert!(mishaps.next(target, due - Duration::from_nanos(1), || None).is_none(), "before it is due");
-        while let Some(packet) = mishaps.next(target, due, || None) {
+    while let Some(due) = injector.due(target) {
+        assert!(injector.next(target, due - Duration::from_nanos(1), || None).is_none(), "before it is due");
+        while let Some(packet) = injector.next(target, due, || None) {
             got.push(packet);
         }
     }
-    assert_eq!(mishaps.held(target), 0);
+    assert_eq!(injector.held(target), 0);
     got
 }
 
@@ -58,9 +58,9 @@ proptest! {
     fn x4_without_drop_nothing_is_lost_or_changed(
         words in lossless(), origins in proptest::collection::vec(0..3u32, 0..1500)
     ) {
-        let mut mishaps = mishaps(&words, 3);
-        let got = receive(&mut mishaps, 1, origins.iter().copied());
-        let doubled: u64 = (0..3).map(|origin| mishaps.counts(origin).duplicated).sum();
+        let mut injector = injector(&words, 3);
+        let got = receive(&mut injector, 1, origins.iter().copied());
+        let doubled: u64 = (0..3).map(|origin| injector.counts(origin).duplicated).sum();
         prop_assert_eq!(got.len() as u64, origins.len() as u64 + doubled);
         for origin in 0..3 {
             let mut got = numbers(&got, origin);
@@ -83,7 +83,7 @@ proptest! {
     ) {
         let words = format!("drop=20%,dup=20%,corrupt=20%,seed={seed}");
         let fates = |origins: &[u32]| {
-            let got = receive(&mut mishaps(&words, 3), 2, origins.iter().copied());
+            let got = receive(&mut injector(&words, 3), 2, origins.iter().copied());
             [0, 1, 2].map(|origin| got.iter().filter(|p| p.origin == origin).cloned().collect::<Vec<_>>())
         };
         let mut sorted = origins.clone();
@@ -97,29 +97,29 @@ proptest! {
         pairs in proptest::collection::vec((0..8u32, 0..8u32), 0..1500)
     ) {
         let words = format!("drop=10%,corrupt=10%,dup=10%,reorder=10%,delay=0..100us,seed={seed}");
-        let mut mishaps = mishaps(&words, 8);
+        let mut injector = injector(&words, 8);
         let mut torus = Torus::new("2x2x2".parse().unwrap(), 8);
         for (node, link) in cut {
             torus.set_down(node, pami::topology::Direction::from_index(link), true);
         }
         let mut pairs = pairs.into_iter().peekable();
         let (mut now, mut sent, mut delivered) = (Duration::ZERO, 0, 0);
-        while pairs.peek().is_some() || torus.in_flight() > 0 || (0..8).any(|node| mishaps.held(node) > 0) {
+        while pairs.peek().is_some() || torus.in_flight() > 0 || (0..8).any(|node| injector.held(node) > 0) {
             while let Some((origin, target)) = pairs.next_if(|&(origin, _)| torus.has_room(origin)) {
-                let packet = packet(&mut mishaps, origin, target);
+                let packet = packet(&mut injector, origin, target);
                 torus.inject(packet).unwrap();
                 sent += 1;
             }
             torus.step();
             for node in 0..8 {
-                while mishaps.next(node, now, || torus.eject(node)).is_some() {
+                while injector.next(node, now, || torus.eject(node)).is_some() {
                     delivered += 1;
                 }
             }
             now += Duration::from_micros(1);
             prop_assert!(now < Duration::from_secs(1), "it does not end");
         }
-        let sum = |what: fn(&FaultCounts) -> u64| (0..8).map(|node| what(&mishaps.counts(node))).sum::<u64>();
+        let sum = |what: fn(&FaultCounts) -> u64| (0..8).map(|node| what(&injector.counts(node))).sum::<u64>();
         let cut: u64 = torus.counters().map(|counters| counters.cut).sum();
         prop_assert_eq!(delivered, sent - cut - sum(|it| it.dropped) + sum(|it| it.duplicated));
     }
@@ -130,9 +130,9 @@ fn x4_shares_are_met_and_the_same_seed_strikes_the_same_packets() {
     const SENT: usize = 100_000;
     let words = "drop=1%,corrupt=0.1%,dup=2%,reorder=5%";
     let run = |words: &str| {
-        let mut mishaps = mishaps(words, 2);
-        let got = receive(&mut mishaps, 1, std::iter::repeat_n(0, SENT));
-        (mishaps.counts(0), got)
+        let mut injector = injector(words, 2);
+        let got = receive(&mut injector, 1, std::iter::repeat_n(0, SENT));
+        (injector.counts(0), got)
     };
     for seed in 0..8 {
         let words = format!("{words},seed={seed}");
@@ -159,7 +159,7 @@ fn x4_shares_are_met_and_the_same_seed_strikes_the_same_packets() {
 #[test]
 fn x4_another_share_of_one_fault_leaves_the_others_where_they_were() {
     let lost = |words: &str| {
-        let mut got = numbers(&receive(&mut mishaps(words, 2), 1, [0; 2000]), 0);
+        let mut got = numbers(&receive(&mut injector(words, 2), 1, [0; 2000]), 0);
         got.sort_unstable();
         got.dedup();
         got
@@ -176,8 +176,8 @@ fn x4_corruption_changes_one_to_eight_places_behind_the_ethernet_header() {
     let mut changes = [0; 9];
     let (mut first, mut last, mut single) = (false, false, 0);
     for _ in 0..10 {
-        let mut mishaps = mishaps("corrupt=100%,seed=5", 2);
-        for got in receive(&mut mishaps, 1, [0; 2000]) {
+        let mut injector = injector("corrupt=100%,seed=5", 2);
+        for got in receive(&mut injector, 1, [0; 2000]) {
             let sent = {
                 let mut frame = vec![0; ETHERNET_BYTES];
                 frame.extend(got.number.to_le_bytes());
@@ -202,8 +202,8 @@ fn x4_corruption_changes_one_to_eight_places_behind_the_ethernet_header() {
 fn x4_a_reordered_packet_is_overtaken_by_one_to_eight_of_its_pair() {
     let mut overtakers = [0; 9];
     for seed in 0..200 {
-        let mut mishaps = mishaps(&format!("reorder=2%,seed={seed}"), 2);
-        let got = receive(&mut mishaps, 1, [0, 1].into_iter().cycle().take(400));
+        let mut injector = injector(&format!("reorder=2%,seed={seed}"), 2);
+        let got = receive(&mut injector, 1, [0, 1].into_iter().cycle().take(400));
         for origin in 0..2 {
             let got = numbers(&got, origin);
             for (place, number) in got.iter().enumerate() {
@@ -215,20 +215,20 @@ fn x4_a_reordered_packet_is_overtaken_by_one_to_eight_of_its_pair() {
     assert!(overtakers[0] > 70_000, "{overtakers:?}");
 
     // Nobody comes to overtake it: it waits, but not for ever.
-    let mut mishaps = mishaps("reorder=100%", 2);
-    let mut arriving = Some(packet(&mut mishaps, 0, 1));
-    assert!(mishaps.next(1, Duration::ZERO, || arriving.take()).is_none());
-    assert_eq!(mishaps.due(1), Some(PATIENCE));
-    assert!(mishaps.next(1, PATIENCE, || None).is_some());
+    let mut injector = injector("reorder=100%", 2);
+    let mut arriving = Some(packet(&mut injector, 0, 1));
+    assert!(injector.next(1, Duration::ZERO, || arriving.take()).is_none());
+    assert_eq!(injector.due(1), Some(PATIENCE));
+    assert!(injector.next(1, PATIENCE, || None).is_some());
 }
 
 #[test]
 fn x4_a_delay_lies_between_its_bounds_and_a_fixed_one_keeps_the_order() {
     let micros = Duration::from_micros;
-    let mut late = mishaps("delay=5..20ms,seed=1", 2);
+    let mut late = injector("delay=5..20ms,seed=1", 2);
     let mut sent = 0;
-    let mut arrive = |mishaps: &mut Mishaps| {
-        let packet = packet(mishaps, 0, 1);
+    let mut arrive = |injector: &mut FaultInjector| {
+        let packet = packet(injector, 0, 1);
         sent += 1;
         packet
     };
@@ -247,14 +247,14 @@ fn x4_a_delay_lies_between_its_bounds_and_a_fixed_one_keeps_the_order() {
     assert!(mean > micros(11_500) && mean < micros(13_500), "{mean:?}");
     assert_eq!(late.counts(0).delayed, MOST_HELD as u64);
 
-    let mut fixed = mishaps("delay=100us", 2);
+    let mut fixed = injector("delay=100us", 2);
     assert_eq!(numbers(&receive(&mut fixed, 1, [0; 1000]), 0), (0..1000).collect::<Vec<_>>());
     assert_eq!(fixed.counts(0).delayed, 1000);
 }
 
 #[test]
 fn x4_what_is_held_back_is_bounded_and_the_rest_passes_uncounted() {
-    let mut late = mishaps("delay=1s,seed=1", 2);
+    let mut late = injector("delay=1s,seed=1", 2);
     let got = receive(&mut late, 1, [0; 2 * MOST_HELD]);
     assert_eq!(late.counts(0).delayed, MOST_HELD as u64);
     assert_eq!(got.len(), 2 * MOST_HELD);

@@ -51,7 +51,7 @@ struct Door {
 }
 
 /// The faults at work. Times count from any moment before the first one given.
-pub struct Mishaps {
+pub struct FaultInjector {
     faults: Faults,
     /// Packets sent so far, by origin and target.
     sent: HashMap<(u32, u32), u64>,
@@ -61,7 +61,7 @@ pub struct Mishaps {
     counts: Vec<FaultCounts>,
 }
 
-impl Mishaps {
+impl FaultInjector {
     /// No packet yet between any of `nodes` nodes.
     pub fn new(faults: Faults, nodes: u32) -> Self {
         let nodes = nodes as usize;
@@ -212,5 +212,5 @@ fn change(frame: &mut [u8], dice: &mut Dice) -> bool {
 }
 
 #[cfg(test)]
-#[path = "mishap_tests.rs"]
+#[path = "fault_injector_tests.rs"]
 mod tests;

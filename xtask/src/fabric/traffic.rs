@@ -1,0 +1,18 @@
+//! What is counted wherever packets pass, of the torus and of the tree (SPEC X-4).
+
+/// Packets and their bytes (whole Ethernet frames).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Number of packets.
+    pub packets: u64,
+    /// Bytes of their frames.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// Counts one packet of `bytes`.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
