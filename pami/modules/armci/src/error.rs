@@ -1,7 +1,6 @@
 //! Why a call was refused, and why what was begun did not end well.
 
 use crate::address::GlobalAddress;
-use crate::shape::LEVELS;
 use core::fmt;
 use pami::factory::FactoryError;
 use pami::geometry::MembersError;
@@ -77,12 +76,14 @@ pub enum Error {
         /// Bytes that the memory has.
         len: usize,
     },
-    /// There is one count more than levels, as many strides on each side as levels, and no more than [`LEVELS`].
+    /// There is one count more than levels, as many strides on each side as levels, and no more than there can be.
     Levels {
         /// Counts.
         counts: usize,
         /// Strides of the local and of the remote side.
         strides: [usize; 2],
+        /// How many levels there can be.
+        limit: usize,
     },
     /// The data has over `u32::MAX` bytes, or reaches over as many.
     TooLong,
@@ -150,9 +151,9 @@ impl fmt::Display for Error {
             Self::Local { offset, reach, len } => {
                 write!(f, "{reach} bytes from {offset} on are not all in the local memory of {len} bytes")
             }
-            Self::Levels { counts, strides: [local, remote] } => write!(
+            Self::Levels { counts, strides: [local, remote], limit } => write!(
                 f,
-                "{counts} counts go with one stride fewer on each side, {LEVELS} at most, not with {local} and {remote}"
+                "{counts} counts go with one stride fewer on each side, {limit} at most, not with {local} and {remote}"
             ),
             Self::TooLong => write!(f, "data of a transfer lies within {} bytes", u32::MAX),
             Self::Unaligned { size } => {

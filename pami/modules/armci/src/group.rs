@@ -6,21 +6,15 @@
 
 use crate::address::GlobalAddress;
 use crate::error::Error;
+use crate::exchange::{Area, BLOCK};
 use crate::lane::Lane;
 use crate::library::Library;
 use crate::memory::Memory;
 use crate::requests::Kind;
-use heapless::Vec;
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
-use pami::{Collect, CollectError, Done, GeometryError, GeometryId, NewGeometry, Node, Shared, WORLD};
-use spin::Mutex;
+use pami::{Collect, CollectError, Done, GeometryError, GeometryId, NewGeometry, Node, WORLD};
 use zerocopy::{FromBytes, IntoBytes};
-
-/// Groups that there can be at a time, the world among them.
-pub(crate) const GROUPS: usize = 8;
-/// Bytes that each task brings to an exchange.
-const BLOCK: usize = 16;
 
 /// Some of the job's tasks; an index is a task's place among them.
 #[derive(Clone, Copy, Debug)]
@@ -43,33 +37,6 @@ impl Group {
             None => (index < self.tasks).then_some(index),
             Some(members) => members.task(index),
         }
-    }
-}
-
-/// Memory that an exchange works in.
-struct Area {
-    own: Shared,
-    all: Shared,
-    scratch: Shared,
-}
-
-/// Those that no exchange has.
-pub(crate) struct Areas {
-    free: Mutex<Vec<Area, GROUPS>>,
-}
-
-impl Areas {
-    pub(crate) fn new<N: Node>(memory: &Memory<N>, tasks: u32) -> Result<Self, Error> {
-        let all = BLOCK.saturating_mul(tasks as usize);
-        let buffer = |bytes| Ok::<_, Error>(memory.buffer("exchanges", bytes)?.share());
-        let mut free = Vec::new();
-        while !free.is_full() {
-            // Algorithms keep at most what they exchange, and what they forward.
-            let area = Area { own: buffer(BLOCK)?, all: buffer(all)?, scratch: buffer(2 * all)? };
-            // There is room.
-            let _ = free.push(area);
-        }
-        Ok(Self { free: Mutex::new(free) })
     }
 }
 
@@ -158,13 +125,12 @@ impl<N: Node> Library<N> {
         let mut area = None;
         // Only more threads of one group than there are groups wait here, for those before them.
         first.advance_until(|_| {
-            area = area.take().or_else(|| areas.free.lock().pop());
+            area = area.take().or_else(|| areas.take());
             area.is_some()
         })?;
         let Some(area) = area else { return Err(Error::Finalized) };
         let outcome = self.gather_in(&area, group, own, &mut each);
-        // As many as were taken.
-        let _ = areas.free.lock().push(area);
+        areas.give_back(area);
         first.lane().map(Lane::nudge)?;
         outcome
     }

@@ -4,18 +4,7 @@
 //! [puts](Library::put) into it, [gets](Library::get) from it, [accumulates](Library::accumulate) into it and updates its
 //! words, without the owner's doing, and [fences](Library::fence) say when that has been carried out.
 //!
-//! ```text
-//! library -> shape (pieces, runs) -> protocols -> pami
-//! ```
-//!
-//! | module | what |
-//! |---|---|
-//! | [`settings`], [`error`] | what the library is set to; what can go wrong |
-//! | [`address`], [`shape`], `slab` | where data is, which bytes of it, and who has them |
-//! | [`library`], `memory`, `lane`, `requests` | the instance: its memory, its contexts, and what is under way |
-//! | [`group`] | collectives: malloc, free, barrier |
-//! | [`transfer`], [`accumulate`], [`update`], [`mutex`], [`fence`] | the calls |
-//! | `protocols` | the one place that calls the messaging layer |
+//! The module's `README.md` draws which part knows of which.
 //!
 //! # What is ordered
 //!
@@ -50,10 +39,13 @@ extern crate std;
 pub mod accumulate;
 pub mod address;
 pub mod error;
+mod exchange;
 pub mod fence;
 pub mod group;
+mod init;
 mod lane;
 pub mod library;
+mod lock_table;
 mod memory;
 pub mod mutex;
 mod protocols;

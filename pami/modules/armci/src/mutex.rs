@@ -1,34 +1,11 @@
 //! Mutexes: each has an owner, a task that keeps who holds it and a fair queue of who waits.
-//!
-//! ```text
-//! LOCK   waiter -> owner    free: answered at once; held: queued
-//! UNLOCK holder -> owner    the first of the queue is answered
-//! ANSWER owner -> waiter    it holds the mutex, or there is no such mutex
-//! ```
-//!
-//! A waiter is a context of a task, and waits for one mutex at a time; so the queues of all mutexes are lists through one
-//! table of waiters. An answer that finds no room is sent by work that is posted to the context.
 
 use crate::error::Error;
 use crate::library::Library;
-use crate::memory::Memory;
-use crate::protocols::Registered;
-use crate::settings::Settings;
-use core::ops::Range;
-use pami::device::Port;
-use pami::endpoint::ContextOffset;
-use pami::{Active, Endpoint, Node, Progress, SendError, Work, WorkSlot};
-use spin::Mutex;
-use zerocopy::byteorder::little_endian::U32;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use crate::lock_table::Header;
+use pami::Node;
+use zerocopy::IntoBytes;
 
-const LOCK: u8 = 0;
-const UNLOCK: u8 = 1;
-const GRANTED: u8 = 2;
-const REFUSED: u8 = 3;
-
-/// No waiter.
-const NOBODY: u32 = u32::MAX;
 /// How long a thread waits before it asks whether the owner still lives.
 const PATIENCE_NS: u64 = 500_000_000;
 
@@ -41,221 +18,6 @@ pub struct Held {
     context: u8,
 }
 
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Header {
-    what: u8,
-    zeros: [u8; 3],
-    mutex: U32,
-}
-
-impl Header {
-    fn new(what: u8, mutex: u32) -> Self {
-        Self { what, zeros: [0; 3], mutex: mutex.into() }
-    }
-}
-
-/// A list of waiters, first come, first served.
-#[derive(Clone, Copy)]
-struct List {
-    first: u32,
-    last: u32,
-}
-
-impl List {
-    const EMPTY: Self = Self { first: NOBODY, last: NOBODY };
-
-    fn push(&mut self, waiters: &mut [Waiter], who: u32) {
-        if let Some(waiter) = waiters.get_mut(who as usize) {
-            (waiter.next, waiter.listed) = (NOBODY, true);
-        }
-        match waiters.get_mut(self.last as usize) {
-            Some(last) => last.next = who,
-            None => self.first = who,
-        }
-        self.last = who;
-    }
-
-    fn pop(&mut self, waiters: &mut [Waiter]) -> Option<u32> {
-        let who = self.first;
-        let waiter = waiters.get_mut(who as usize)?;
-        waiter.listed = false;
-        self.first = waiter.next;
-        if self.first == NOBODY {
-            self.last = NOBODY;
-        }
-        Some(who)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Waiter {
-    /// Behind it in its list.
-    next: u32,
-    listed: bool,
-    mutex: u32,
-    granted: bool,
-}
-
-/// A mutex of this task's.
-#[derive(Clone, Copy)]
-struct Owned {
-    holder: u32,
-    queue: List,
-}
-
-/// What this task keeps for the mutexes that it owns.
-struct Table {
-    mutexes: &'static mut [Owned],
-    created: u32,
-    waiters: &'static mut [Waiter],
-    /// Those that are to be answered.
-    answers: List,
-}
-
-/// A thread of this task that waits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Pending {
-    owner: u32,
-    mutex: u32,
-    /// Whether it has the mutex, once it is answered.
-    answer: Option<bool>,
-}
-
-/// Mutexes of this task, and what its contexts wait for.
-pub(crate) struct Mutexes<P: Port> {
-    contexts: u8,
-    table: &'static Mutex<Table>,
-    pending: &'static [Mutex<Option<Pending>>],
-    /// By context.
-    slots: &'static [WorkSlot<P>],
-    answer: &'static (dyn Fn(&mut Active<P>, usize) -> Progress + Sync),
-}
-
-impl Table {
-    /// Gives a mutex to the first who waits for it.
-    fn pass_on(&mut self, mutex: u32) {
-        let Some(owned) = self.mutexes.get_mut(mutex as usize) else { return };
-        owned.holder = owned.queue.pop(self.waiters).unwrap_or(NOBODY);
-        if let Some(waiter) = self.waiters.get_mut(owned.holder as usize) {
-            waiter.granted = true;
-            let who = owned.holder;
-            self.answers.push(self.waiters, who);
-        }
-    }
-
-    /// Whether there is somebody to be answered now.
-    fn lock(&mut self, who: u32, mutex: u32) -> bool {
-        // Whoever waits already asks for nothing else.
-        let Some(waiter) = self.waiters.get_mut(who as usize).filter(|waiter| !waiter.listed) else {
-            return false;
-        };
-        (waiter.mutex, waiter.granted) = (mutex, false);
-        match self.mutexes.get_mut(mutex as usize).filter(|_| mutex < self.created) {
-            None => self.answers.push(self.waiters, who),
-            Some(owned) => {
-                owned.queue.push(self.waiters, who);
-                if owned.holder != NOBODY {
-                    return false;
-                }
-                self.pass_on(mutex);
-            }
-        }
-        true
-    }
-
-    /// Whether there is somebody to be answered now. Only the holder can unlock.
-    fn unlock(&mut self, who: u32, mutex: u32) -> bool {
-        let holds = self.mutexes.get(mutex as usize).is_some_and(|owned| owned.holder == who);
-        if holds {
-            self.pass_on(mutex);
-        }
-        holds
-    }
-
-    /// Answers as many as there is room for.
-    fn answer<P: Port>(
-        &mut self,
-        active: &mut Active<P>,
-        contexts: u8,
-        registered: &Registered<P>,
-    ) -> Progress {
-        let client = active.endpoint().client();
-        while let Some(&Waiter { mutex, granted, .. }) = self.waiters.get(self.answers.first as usize) {
-            let (each, who) = (u32::from(contexts.max(1)), self.answers.first);
-            let target = Endpoint::from_parts(client, who / each, ContextOffset((who % each) as u8));
-            let header = Header::new(if granted { GRANTED } else { REFUSED }, mutex);
-            let sent = registered.send(active, target, header.as_bytes());
-            if sent == Err(SendError::Again) {
-                return Progress::Again;
-            }
-            self.answers.pop(self.waiters);
-            // A holder that does not live any more holds nothing.
-            if sent.is_err() && granted {
-                self.pass_on(mutex);
-            }
-        }
-        Progress::Done
-    }
-}
-
-impl<P: Port> Mutexes<P> {
-    pub(crate) fn place<N: Node<Port = P>>(
-        memory: &Memory<N>,
-        tasks: u32,
-        settings: &Settings,
-        registered: &'static Registered<P>,
-    ) -> Result<&'static Self, Error> {
-        let contexts = settings.contexts;
-        let count = (tasks as usize).saturating_mul(contexts.into());
-        let nobody = Waiter { next: NOBODY, listed: false, mutex: 0, granted: false };
-        let free = Owned { holder: NOBODY, queue: List::EMPTY };
-        let table = Table {
-            mutexes: memory.slice("mutexes", settings.mutexes as usize, || free)?,
-            created: 0,
-            waiters: memory.slice("mutexes", count, || nobody)?,
-            answers: List::EMPTY,
-        };
-        let table: &'static Mutex<Table> = memory.place("mutexes", Mutex::new(table))?;
-        let answer = memory.place("mutexes", move |active: &mut Active<P>, _: usize| {
-            table.lock().answer(active, contexts, registered)
-        })?;
-        let pending = memory.slice("mutexes", contexts.into(), || Mutex::new(None))?;
-        let slots = memory.slice("mutexes", contexts.into(), WorkSlot::default)?;
-        let mutexes = memory.place("mutexes", Self { contexts, table, pending, slots, answer })?;
-        Ok(mutexes)
-    }
-
-    /// A message has come.
-    pub(crate) fn handle(&self, active: &mut Active<P>, message: &pami::Message<'_>) {
-        let Ok(Header { what, mutex, .. }) = Header::read_from_bytes(message.header) else { return };
-        let (mutex, origin, context) = (mutex.get(), message.origin, active.endpoint().context());
-        if matches!(what, GRANTED | REFUSED) {
-            if let Some(pending) = self.pending.get(usize::from(context.0))
-                && let Some(pending) = pending.lock().as_mut()
-                && (pending.owner, pending.mutex) == (origin.task(), mutex)
-            {
-                pending.answer = Some(what == GRANTED);
-            }
-            return;
-        }
-        if origin.context().0 >= self.contexts {
-            return;
-        }
-        let who =
-            origin.task().saturating_mul(self.contexts.into()).saturating_add(origin.context().0.into());
-        let due = match what {
-            LOCK => self.table.lock().lock(who, mutex),
-            UNLOCK => self.table.lock().unlock(who, mutex),
-            _ => false,
-        };
-        if let Some(slot) = self.slots.get(usize::from(context.0)).filter(|_| due) {
-            // If it is posted already it answers this one, too.
-            let _ = active.poster().post(slot, Work { run: self.answer, cookie: 0 });
-        }
-    }
-}
-
 impl<N: Node> Library<N> {
     /// Creates `count` mutexes at this task, numbered from 0. Collective; each task may create another number.
     ///
@@ -263,16 +25,10 @@ impl<N: Node> Library<N> {
     /// [`Error::Mutexes`] if there are some, or more than the settings have places for; [`Error::Operation`],
     /// [`Error::Collect`].
     pub fn create_mutexes(&self, count: u32) -> Result<(), Error> {
-        let mut table = self.inner.mutexes.table.lock();
-        let limit = table.mutexes.len() as u32;
-        let good = table.created == 0 && count <= limit;
-        if good {
-            table.created = count;
-        }
-        drop(table);
+        let created = self.inner.mutexes.create(count);
         // The others are not to wait for a task that is mistaken.
         self.group_barrier(&self.world())?;
-        if good { Ok(()) } else { Err(Error::Mutexes { limit }) }
+        created
     }
 
     /// Destroys the mutexes of all tasks. Collective.
@@ -281,15 +37,7 @@ impl<N: Node> Library<N> {
     /// [`Error::MutexHeld`] with one of this task's that is in use: then this task's stay.
     pub fn destroy_mutexes(&self) -> Result<(), Error> {
         self.barrier(&self.world())?;
-        let mut table = self.inner.mutexes.table.lock();
-        let created: Range<usize> = 0..table.created as usize;
-        let held =
-            table.mutexes.get(created).and_then(|all| all.iter().position(|owned| owned.holder != NOBODY));
-        if let Some(mutex) = held {
-            return Err(Error::MutexHeld(mutex as u32));
-        }
-        table.created = 0;
-        Ok(())
+        self.inner.mutexes.destroy()
     }
 
     /// Waits for a mutex of `owner`. Those that wait get it in the order in which the owner heard of them.
@@ -299,17 +47,12 @@ impl<N: Node> Library<N> {
     /// died.
     pub fn lock(&self, mutex: u32, owner: u32) -> Result<Held, Error> {
         let target = self.endpoint(owner)?;
-        let place = self.inner.mutexes.pending.get(usize::from(self.context)).ok_or(Error::Finalized)?;
-        let mut pending = place.lock();
-        if pending.is_some() {
-            return Err(Error::LockPending(self.context));
-        }
-        *pending = Some(Pending { owner, mutex, answer: None });
-        drop(pending);
-        let header = Header::new(LOCK, mutex);
+        let mutexes = self.inner.mutexes;
+        mutexes.begin_wait(self.context, owner, mutex)?;
+        let header = Header::lock(mutex);
         let asked = self.attempt(|active| self.inner.protocols.send(active, target, header.as_bytes()));
-        let answered = asked.and_then(|()| self.await_answer(owner, place));
-        *place.lock() = None;
+        let answered = asked.and_then(|()| self.await_answer(owner));
+        mutexes.end_wait(self.context);
         if answered? {
             Ok(Held { owner, mutex, context: self.context })
         } else {
@@ -317,11 +60,11 @@ impl<N: Node> Library<N> {
         }
     }
 
-    fn await_answer(&self, owner: u32, place: &'static Mutex<Option<Pending>>) -> Result<bool, Error> {
+    fn await_answer(&self, owner: u32) -> Result<bool, Error> {
         loop {
             let mut answer = None;
             self.advance_for(PATIENCE_NS, |_| {
-                answer = place.lock().and_then(|pending| pending.answer);
+                answer = self.inner.mutexes.answer(self.context);
                 answer.is_some()
             })?;
             if let Some(answer) = answer {
@@ -339,7 +82,7 @@ impl<N: Node> Library<N> {
     /// [`Error::Send`]
     pub fn unlock(&self, held: Held) -> Result<(), Error> {
         let on = Self { context: held.context, ..*self };
-        let (target, header) = (on.endpoint(held.owner)?, Header::new(UNLOCK, held.mutex));
+        let (target, header) = (on.endpoint(held.owner)?, Header::unlock(held.mutex));
         on.attempt(|active| self.inner.protocols.send(active, target, header.as_bytes()))
     }
 }

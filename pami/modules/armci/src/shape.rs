@@ -82,7 +82,8 @@ impl<'a> Plan<'a> {
             }
             Shape::Strided { count, local, remote } => (count, local, remote),
         };
-        let wrong = Error::Levels { counts: count.len(), strides: [local.len(), remote.len()] };
+        let wrong =
+            Error::Levels { counts: count.len(), strides: [local.len(), remote.len()], limit: LEVELS };
         let Some((&row, counts)) = count.split_first() else { return Err(wrong) };
         if counts.len() > LEVELS || local.len() != counts.len() || remote.len() != counts.len() {
             return Err(wrong);

@@ -7,7 +7,7 @@ use crate::protocols::Ends;
 use crate::requests::Kind;
 use crate::shape::{Plan, Shape};
 use crate::update::Integer;
-use pami::{Factor, Node, RegionHandle};
+use pami::{Factor, Node};
 
 /// A call that was begun: to be waited for, once.
 #[must_use = "a handle is in use until it is waited for"]
@@ -240,32 +240,5 @@ impl<N: Node> Library<N> {
                 Direction::Get => protocols.get(active, &ends, &piece, slot),
             })
         })
-    }
-
-    /// Whether a transfer stays inside the memory on both sides; the region of the remote one.
-    pub(crate) fn check(
-        &self,
-        local: Local,
-        remote: GlobalAddress,
-        plan: &Plan,
-    ) -> Result<RegionHandle, Error> {
-        let reach = plan.reach();
-        let (offset, len) = (local.offset, local.memory.len());
-        // The messaging layer names places in 32 bits.
-        let most = len.min(u32::MAX as usize) as u64;
-        if (offset as u64).checked_add(reach.local).is_none_or(|end| end > most) {
-            return Err(Error::Local { offset, reach: reach.local, len });
-        }
-        self.check_remote(remote, reach.remote)
-    }
-
-    /// The region of an address's task, if `reach` bytes from the address on lie in it.
-    pub(crate) fn check_remote(&self, remote: GlobalAddress, reach: u64) -> Result<RegionHandle, Error> {
-        let handles = self.inner.handles.get().ok_or(Error::Finalized)?;
-        let region = handles.get(remote.task as usize).ok_or(Error::Task(remote.task))?;
-        if u64::from(remote.offset).saturating_add(reach) > u64::from(region.len()) {
-            return Err(Error::Outside { address: remote, reach });
-        }
-        Ok(*region)
     }
 }

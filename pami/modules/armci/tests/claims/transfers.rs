@@ -132,8 +132,9 @@ fn p8_what_is_outside_is_refused_with_its_name() {
         let strided = |count, local, remote| {
             library.get(at(1, 0), Local::new(&memory, 0), Shape::Strided { count, local, remote })
         };
-        assert_eq!(strided(&[], &[], &[]), Err(Error::Levels { counts: 0, strides: [0, 0] }));
-        assert_eq!(strided(&[1, 2], &[1], &[]), Err(Error::Levels { counts: 2, strides: [1, 0] }));
+        let refused = |counts, strides| Err(Error::Levels { counts, strides, limit: 7 });
+        assert_eq!(strided(&[], &[], &[]), refused(0, [0, 0]));
+        assert_eq!(strided(&[1, 2], &[1], &[]), refused(2, [1, 0]));
         let outside = strided(&[10, 10], &[11], &[10]);
         assert_eq!(outside, Err(Error::Local { offset: 0, reach: 109, len: 100 }));
         assert_eq!(strided(&[10, 10], &[10], &[10]), Ok(()));
