@@ -52,7 +52,7 @@ pub use {
     joint::{Joint, JointError},
     messaging::*,
     pami::affinity::HartPlace,
-    pami::dispatch::LATER,
+    pami::packet::LATER,
     task::{Arena, OutOfMemory, SegmentError, SpawnError, Task},
 };
 

@@ -7,7 +7,7 @@ use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
-use pami::{client, context, dispatch, fetch, get, lock, put, send};
+use pami::{client, context, fetch, get, lock, put, send};
 
 /// How long a thread rests that waits for another: a few short calls of it.
 const REST_NS: u64 = 50_000;
@@ -29,15 +29,15 @@ pub type Work = context::Work<Port>;
 /// Memory for a post.
 pub type WorkSlot = context::WorkSlot<Port>;
 /// A completion callback.
-pub type Done = dispatch::Done<Port>;
+pub type Done = context::Done<Port>;
 /// What a handler wants done.
-pub type Receive = dispatch::Receive<Port>;
+pub type Receive = context::Receive<Port>;
 /// A callback for a message in its buffer.
-pub type OnReceived = dispatch::OnReceived<Port>;
+pub type OnReceived = context::OnReceived<Port>;
 /// A callback for each packet of a message.
-pub type OnPart = dispatch::OnPart<Port>;
+pub type OnPart = context::OnPart<Port>;
 /// A callback with what a word was before its update.
-pub type OnFetched = dispatch::OnFetched<Port>;
+pub type OnFetched = context::OnFetched<Port>;
 /// A message of any length.
 pub type Send<'a> = send::Send<'a, Port>;
 /// Data to be written into a region.

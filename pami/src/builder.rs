@@ -3,11 +3,12 @@
 use crate::balance::SubOperations;
 use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
-use crate::dispatch::{DISPATCH_IDS, Handler, LATER, LATER_IDS, LaterHandler};
+use crate::context::{Handler, LaterHandler};
 use crate::endpoint::TaskList;
 use crate::factory::registry::Registry;
 use crate::kept::KEPT_LIMIT;
 use crate::operation::OPERATIONS;
+use crate::packet::{DISPATCH_IDS, LATER, LATER_IDS};
 use crate::reception::RECEPTIONS;
 use core::ops::Range;
 

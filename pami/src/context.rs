@@ -22,11 +22,12 @@ use crate::client::Counters;
 use crate::collective::cost::Terrain;
 use crate::collective::engine::Engine;
 use crate::device::{Path, Port, REQUESTS, Unreachable, Wake};
-use crate::dispatch::{DISPATCH_IDS, Handler, LATER_IDS, LaterHandler};
+use crate::dispatch;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::kept::KeptPlaces;
 use crate::operation::{Blocked, OPERATIONS, Operations};
+use crate::packet::{DISPATCH_IDS, LATER_IDS};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
 use crate::wait::Patience;
@@ -43,6 +44,21 @@ pub const POSTS_PER_ADVANCE: usize = 64;
 const QUIET_LOOKS: u16 = 256;
 /// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
 const FIRST_ORDER: u64 = (1 << u32::BITS) / REQUESTS as u64 - 48;
+
+/// A [dispatch handler](dispatch::Handler).
+pub type Handler<P> = dispatch::Handler<Active<P>>;
+/// A [handler that may want messages later](dispatch::LaterHandler).
+pub type LaterHandler<P> = dispatch::LaterHandler<Active<P>>;
+/// [What becomes of a message's data](dispatch::Receive).
+pub type Receive<P> = dispatch::Receive<Active<P>>;
+/// [What is called when data has come](dispatch::OnReceived).
+pub type OnReceived<P> = dispatch::OnReceived<Active<P>>;
+/// [What is called with each packet's data](dispatch::OnPart).
+pub type OnPart<P> = dispatch::OnPart<Active<P>>;
+/// [What is called when an operation is over](dispatch::Done).
+pub type Done<P> = dispatch::Done<Active<P>>;
+/// [What is called with what was fetched](dispatch::OnFetched).
+pub type OnFetched<P> = dispatch::OnFetched<Active<P>>;
 
 /// What posted work says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,38 +2,28 @@
 //!
 //! A handler is found by its id through one indirect call; that is what a dispatch table is, and the only
 //! such call between a packet and the application.
+//!
+//! `A` is what handlers and callbacks are handed: a context without its `advance`, [`Active`](crate::Active). What carries
+//! messages does not know it.
 
-use crate::context::Active;
-use crate::device::Port;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::layout::Layout;
 use rings::buffer::Buffer;
 
-/// Number of dispatch ids of a client; ids run from 0.
-pub const DISPATCH_IDS: usize = 32;
-/// The first of the ids whose handlers may want a message later.
-pub const LATER: u8 = DISPATCH_IDS as u8;
-/// Number of those.
-pub const LATER_IDS: usize = 8;
-
-/// Whether `id` is a dispatch id of either sort.
-pub(crate) fn is_dispatch_id(id: u8) -> bool {
-    usize::from(id) < DISPATCH_IDS + LATER_IDS
-}
-
 /// A dispatch handler: sees the header and the first packet of a message, says what becomes of the data.
 ///
 /// Called on the thread that advances the target context. It may send. It cannot advance: the type that it is
 /// handed does not have that.
-pub type Handler<P> = &'static (dyn Fn(&mut Active<P>, &Message<'_>) -> Receive<P> + Sync);
+pub type Handler<A> = &'static (dyn Fn(&mut A, &Message<'_>) -> Receive<A> + Sync);
 
-/// As [`Handler`], and may say `None`: nobody wants the message yet. It is kept until [`Active::accept`] or [`Active::discard`]
+/// As [`Handler`], and may say `None`: nobody wants the message yet. It is kept until [`accept`](crate::Active::accept) or
+/// [`discard`](crate::Active::discard)
 /// (SPEC P-6). An eager message takes one of the context's kept places with its data, a rendezvous one without. If none is
-/// free, or the data is longer than a place (see [`Active::can_keep`]), the message stays with its origin, with all that the
+/// free, or the data is longer than a place (see [`can_keep`](crate::Active::can_keep)), the message stays with its origin, with all that the
 /// origin sends to this context behind it, and the handler is asked again: when a place has become free, and now and then.
 /// Others' messages go on meanwhile (SPEC R-1).
-pub type LaterHandler<P> = &'static (dyn Fn(&mut Active<P>, &Message<'_>) -> Option<Receive<P>> + Sync);
+pub type LaterHandler<A> = &'static (dyn Fn(&mut A, &Message<'_>) -> Option<Receive<A>> + Sync);
 
 /// An arriving message, at its first packet. Of a rendezvous there is no data yet, only its length; an eager message that
 /// has data comes with some.
@@ -57,22 +47,22 @@ impl Message<'_> {
 }
 
 /// What a handler wants done with a message's data.
-pub enum Receive<P: Port> {
+pub enum Receive<A: 'static> {
     /// Nothing more: the handler has used what it saw. Data that has not arrived yet is discarded.
     Done,
     /// Put all of the data, from its first byte, into the buffer and give it to the callback. Data beyond the
     /// buffer's end is discarded; [`Received::total`] tells.
-    Into(Buffer, OnReceived<P>),
+    Into(Buffer, OnReceived<A>),
     /// As `Into`, with the bytes placed in the buffer by the layout. What does not fit ends the placing.
-    Scatter(Buffer, Layout, OnReceived<P>),
+    Scatter(Buffer, Layout, OnReceived<A>),
     /// Hand the data to the callback packet by packet, the first bytes included.
-    Packets(OnPart<P>),
+    Packets(OnPart<A>),
 }
 
 /// Called when a message is in the buffer that its handler named.
-pub struct OnReceived<P: Port> {
+pub struct OnReceived<A: 'static> {
     /// The function.
-    pub call: &'static (dyn Fn(&mut Active<P>, Received) + Sync),
+    pub call: &'static (dyn Fn(&mut A, Received) + Sync),
     /// Handed to it as is.
     pub cookie: usize,
 }
@@ -95,9 +85,9 @@ pub struct Received {
 }
 
 /// Called for each packet of a message whose handler takes packets.
-pub struct OnPart<P: Port> {
+pub struct OnPart<A: 'static> {
     /// The function.
-    pub call: &'static (dyn Fn(&mut Active<P>, &Part<'_>) + Sync),
+    pub call: &'static (dyn Fn(&mut A, &Part<'_>) + Sync),
     /// Handed to it as is.
     pub cookie: usize,
 }
@@ -127,9 +117,9 @@ impl Part<'_> {
 }
 
 /// Called when an operation is done, on the thread that advances the context that started it.
-pub struct Done<P: Port> {
+pub struct Done<A: 'static> {
     /// The function.
-    pub call: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
+    pub call: &'static (dyn Fn(&mut A, Completion) + Sync),
     /// Handed to it as is.
     pub cookie: usize,
 }
@@ -147,9 +137,9 @@ pub struct Completion {
 }
 
 /// Called when an update of a word is done.
-pub struct OnFetched<P: Port> {
+pub struct OnFetched<A: 'static> {
     /// The function.
-    pub call: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
+    pub call: &'static (dyn Fn(&mut A, Fetched) + Sync),
     /// Handed to it as is.
     pub cookie: usize,
 }
@@ -165,15 +155,15 @@ pub struct Fetched {
     pub cookie: usize,
 }
 
-// Derived impls would ask the same of P.
+// Derived impls would ask the same of A.
 macro_rules! copy {
     ($($name:ident),*) => {$(
-        impl<P: Port> Clone for $name<P> {
+        impl<A: 'static> Clone for $name<A> {
             fn clone(&self) -> Self {
                 *self
             }
         }
-        impl<P: Port> Copy for $name<P> {}
+        impl<A: 'static> Copy for $name<A> {}
     )*};
 }
 copy!(OnReceived, OnPart, OnFetched, Done);

@@ -1,9 +1,8 @@
 //! Why a call was refused, and why an operation that was taken did not end well.
 
 use crate::device::Gone;
-use crate::dispatch::DISPATCH_IDS;
+use crate::packet::{DISPATCH_IDS, HEADER_LIMIT};
 use crate::region::RegionFault;
-use crate::send::HEADER_LIMIT;
 use core::fmt;
 
 /// Why an operation was not taken. The caller is at fault, but for `Again` and `Dead`.

@@ -18,9 +18,8 @@
 //! together. Behind a message that was refused ([`crate::admission`]) it is not looked at; the origin asks again.
 
 use crate::acks::named;
-use crate::context::Active;
+use crate::context::{Active, Done};
 use crate::device::{Path, Port, REQUESTS, Unreachable};
-use crate::dispatch::Done;
 use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};

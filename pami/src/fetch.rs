@@ -3,9 +3,8 @@
 //! An update is atomic against all others of that word, whatever node, task or thread they come from: all are carried out
 //! by the node that owns the word.
 
-use crate::context::Active;
+use crate::context::{Active, OnFetched};
 use crate::device::{Path, Port};
-use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};

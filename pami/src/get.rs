@@ -3,9 +3,8 @@
 //! The target's message unit answers; its application does nothing for it. Within a node the bytes are copied at once, and
 //! the callback waits for the next advance.
 
-use crate::context::Active;
+use crate::context::{Active, Done};
 use crate::device::{Path, Port};
-use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};

@@ -5,16 +5,15 @@
 //! through [`Active::kept`] when it wants a message, and accepts or discards it. When no place is free the message stays with
 //! its origin, and its handler is asked again ([`crate::admission`]).
 
-use crate::context::Active;
+use crate::context::{Active, OnReceived, Receive};
 use crate::device::Port;
-use crate::dispatch::{Message, OnReceived, Receive, Received};
+use crate::dispatch::{Message, Received};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::packet::{Envelope, Kind};
+use crate::packet::{Envelope, HEADER_LIMIT, Kind};
 use crate::receive::{Owes, Sink};
 use crate::reception::{Answer, Stage};
 use crate::region::RegionId;
-use crate::send::HEADER_LIMIT;
 use heapless::Vec;
 use rings::buffer::Buffer;
 

@@ -79,10 +79,10 @@ pub use collective::engine::{
     Announcement, Collect, CollectError, Geometry, GeometryError, GeometryId, Limits, NewGeometry,
     OnAnnounced, WORLD,
 };
-pub use context::{Active, Context, Poster, Progress, Work, WorkSlot};
-pub use dispatch::{
-    Completion, Done, Fetched, Message, OnFetched, OnPart, OnReceived, Part, Receive, Received,
+pub use context::{
+    Active, Context, Done, OnFetched, OnPart, OnReceived, Poster, Progress, Receive, Work, WorkSlot,
 };
+pub use dispatch::{Completion, Fetched, Message, Part, Received};
 pub use endpoint::{Endpoint, TaskList};
 pub use error::{OperationError, RegisterError, SendError};
 pub use factory::{Factory, FactoryError, FactoryMemory, ObjectMemory, Outgoing, Protocol};

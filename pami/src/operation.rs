@@ -7,9 +7,9 @@
 //! Nothing here knows of fences: a fence looks at the places when it needs to (SPEC F-4).
 
 use crate::balance::ProcessState;
-use crate::context::Active;
+use crate::context::{Active, Done, OnFetched};
 use crate::device::{Completed, Path, Port, REQUESTS};
-use crate::dispatch::{Completion, Done, Fetched, OnFetched};
+use crate::dispatch::{Completion, Fetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::factory::object::{Loan, Waiting};

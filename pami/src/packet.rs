@@ -24,6 +24,20 @@ pub const VERSION: u8 = 2;
 /// Bytes of the header on the wire.
 pub const HEADER_BYTES: usize = 32;
 
+/// Most bytes of a message's header.
+pub const HEADER_LIMIT: usize = 128;
+/// Number of dispatch ids of a client; ids run from 0.
+pub const DISPATCH_IDS: usize = 32;
+/// The first of the ids whose handlers may want a message later.
+pub const LATER: u8 = DISPATCH_IDS as u8;
+/// Number of those.
+pub const LATER_IDS: usize = 8;
+
+/// Whether `id` is a dispatch id of either sort.
+pub(crate) fn is_dispatch_id(id: u8) -> bool {
+    usize::from(id) < DISPATCH_IDS + LATER_IDS
+}
+
 /// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
 pub const ENDS: u8 = 1;
 /// In the dispatch field of a [`Kind::Gone`]: the node's job returned.

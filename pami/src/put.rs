@@ -3,18 +3,17 @@
 //! To another node, and to its own by the network's loop-back, a put is packets that the target's message unit carries
 //! out on reception. Within a node it is done at once; its callbacks wait for the next advance all the same.
 
-use crate::context::Active;
+use crate::context::{Active, Done};
 use crate::device::{Path, Port};
-use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};
 use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
 use crate::operation::{Action, Operation, Queued, message_number};
-use crate::packet::{ENDS, Envelope, Kind};
+use crate::packet::{ENDS, Envelope, HEADER_LIMIT, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId};
-use crate::send::{HEADER_LIMIT, Payload};
+use crate::send::Payload;
 use heapless::Vec;
 use zerocopy::IntoBytes;
 

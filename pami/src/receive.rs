@@ -4,14 +4,13 @@
 //! of messages in flight is one entry for each origin that is in the middle of one, found by hashing the origin.
 
 use crate::acks::Lack;
-use crate::context::Active;
+use crate::context::{Active, Handler, OnPart, OnReceived, Receive};
 use crate::device::{Arrival, Port};
-use crate::dispatch::{DISPATCH_IDS, Handler, LATER, Message, OnPart, OnReceived, Part, Receive, Received};
+use crate::dispatch::{Message, Part, Received};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::layout::{Cursor, Layout};
-use crate::packet::{Envelope, Kind};
-use crate::send::HEADER_LIMIT;
+use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER};
 use rings::buffer::Buffer;
 
 /// What becomes of a message's data.

@@ -5,9 +5,9 @@
 //! piece in a buffer is pulled in pieces into the context's own landing memory, one reception at a time, and from there goes
 //! where that of eager messages goes.
 
-use crate::context::Active;
+use crate::context::{Active, OnReceived};
 use crate::device::{Completed, Path, Port, REQUESTS};
-use crate::dispatch::{OnReceived, Received};
+use crate::dispatch::Received;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::operation::{Blocked, OPERATIONS, bits, message_number};

@@ -9,14 +9,13 @@
 //! ```
 
 use crate::acks::Lack;
-use crate::context::Active;
+use crate::context::{Active, Receive};
 use crate::device::Port;
-use crate::dispatch::{Message, Receive};
-use crate::packet::Envelope;
+use crate::dispatch::Message;
+use crate::packet::{Envelope, HEADER_LIMIT};
 use crate::receive::{Owes, Partial, Wish};
 use crate::reception::{Answer, Stage};
 use crate::region::RegionId;
-use crate::send::HEADER_LIMIT;
 use zerocopy::FromBytes;
 
 impl<P: Port> Active<P> {

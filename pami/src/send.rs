@@ -13,9 +13,8 @@
 //! ([`crate::admission`]). Until one is known to be in, what goes to the same endpoint behind it is kept as well.
 
 use crate::acks::named;
-use crate::context::Active;
+use crate::context::{Active, Done};
 use crate::device::{Full, Path, Port, REQUESTS};
-use crate::dispatch::{DISPATCH_IDS, Done, LATER, is_dispatch_id};
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
 use crate::factory::terms::{Here, Terms};
@@ -23,7 +22,7 @@ use crate::gather::{Gather, measure};
 use crate::layout::Layout;
 pub use crate::operation::OPERATIONS;
 use crate::operation::{Action, Operation, Queued, bits, message_number};
-use crate::packet::{Envelope, Kind};
+use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER, is_dispatch_id};
 use crate::region::{Memory, RegionId, Rights};
 use core::ops::Range;
 use heapless::Vec;
@@ -31,8 +30,6 @@ use rings::buffer::{Buffer, Source};
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
 
-/// Most bytes of a message's header.
-pub const HEADER_LIMIT: usize = 128;
 /// Data of at most this many bytes is copied when it is queued, which is cheaper than to lend it and makes its local
 /// completion immediate.
 pub const COPY_LIMIT: usize = 256;

@@ -9,7 +9,7 @@ use kernel::{
 use pami::endpoint::ClientId;
 use spin::{Mutex, Once};
 
-type Handler = pami::dispatch::Handler<kernel::Port>;
+type Handler = pami::context::Handler<kernel::Port>;
 
 /// The dispatch id of messages.
 pub const MESSAGE: u8 = 1;

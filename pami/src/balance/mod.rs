@@ -54,8 +54,8 @@ pub use recipe::{Element, Factor, Foreign, Recipe, SubOperations};
 pub(crate) use state::ProcessState;
 pub use window::{WINDOW_NS, Window};
 
+use crate::context::Done;
 use crate::device::Port;
-use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::region::RegionHandle;
 use advice::{Advices, Askers};

@@ -8,9 +8,8 @@ use super::function::{
 use super::object::ObjectMemory;
 use super::terms::{Here, InMemory};
 use crate::collective::engine::{Collect, CollectError};
-use crate::context::Active;
+use crate::context::{Active, Done, OnReceived};
 use crate::device::Port;
-use crate::dispatch::{Done, OnReceived};
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::SendError;
 use crate::fetch::Fetch;
@@ -25,7 +24,7 @@ use rings::buffer::Buffer;
 pub struct Outgoing<'a, P: Port> {
     /// Who is to have it.
     pub target: Endpoint,
-    /// Copied before the call returns; at most [`HEADER_LIMIT`](crate::send::HEADER_LIMIT) bytes.
+    /// Copied before the call returns; at most [`HEADER_LIMIT`](crate::packet::HEADER_LIMIT) bytes.
     pub header: &'a [u8],
     /// At most `u32::MAX` bytes.
     pub payload: Payload,

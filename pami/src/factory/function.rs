@@ -5,8 +5,9 @@ use super::registry::FactoryError;
 use crate::balance::Split;
 use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
+use crate::context::{Handler, LaterHandler};
 use crate::device::Port;
-use crate::dispatch::{DISPATCH_IDS, Handler, LATER, LATER_IDS, LaterHandler, is_dispatch_id};
+use crate::packet::{DISPATCH_IDS, LATER, LATER_IDS, is_dispatch_id};
 pub(super) use sealed::Settle;
 
 /// A function of the low-level library, as it is registered for one client. Implemented by the types of this module.

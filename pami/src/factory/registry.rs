@@ -5,8 +5,8 @@ use super::function::Function;
 use super::memory::{FactoryMemory, Settings};
 use crate::client::{Client, Node};
 use crate::collective::CallError;
-use crate::dispatch::DISPATCH_IDS;
 use crate::endpoint::ClientId;
+use crate::packet::DISPATCH_IDS;
 use core::fmt;
 use heapless::Vec;
 

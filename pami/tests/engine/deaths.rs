@@ -4,7 +4,7 @@ use crate::machine::{MTU, Step, TestNode, World, buffer, filled, pattern};
 use crate::scene::{
     Ends, Port, advance_all, always_later, clients, context, ends, fetches, leak, message, send,
 };
-use pami::dispatch::LATER;
+use pami::packet::LATER;
 use pami::{
     Active, Client, Context, Fetch, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload,
     Put, Receive, Received, Rights, Rmw, Send, SendError, Update, Width,

@@ -4,10 +4,9 @@ use crate::machine::{MTU, QUEUE, Step, TestNode, buffer, filled, machine_of, pat
 use crate::scene::{
     Port, advance_all, always_later, clients, collector, context, deferred, ends, leak, message, send,
 };
-use pami::dispatch::LATER;
 use pami::fence::FENCED_AT_ONCE;
 use pami::memory::Footprint;
-use pami::packet::Kind;
+use pami::packet::{Kind, LATER};
 use pami::{
     Active, Client, ClientBuilder, Completion, Context, Done, Fetch, Get, Layout, Message, OnFetched,
     OnReceived, Payload, Put, Receive, Received, Rights, Rmw, Send, SendError, Update, Width,

@@ -6,10 +6,9 @@ use crate::scene::{
     send,
 };
 use pami::device::{Arrival, REQUESTS};
-use pami::dispatch::LATER;
 use pami::endpoint::{ClientId, ContextOffset};
-use pami::packet::{Envelope, Kind};
-use pami::send::{HEADER_LIMIT, OPERATIONS};
+use pami::packet::{Envelope, HEADER_LIMIT, Kind, LATER};
+use pami::send::OPERATIONS;
 use pami::{
     Active, ClientBuilder, ClientError, Context, Endpoint, Layout, Message, OnPart, OnReceived, Part,
     Receive, Received, Send,

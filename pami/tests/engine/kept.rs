@@ -4,8 +4,7 @@ use crate::machine::{MTU, Packet, buffer, pattern};
 use crate::scene::{
     LaterHandler, Port, advance_all, always_later, context, deferred, ends, leak, pair, send,
 };
-use pami::dispatch::LATER;
-use pami::packet::{Envelope, Kind};
+use pami::packet::{Envelope, Kind, LATER};
 use pami::{
     Active, ClientBuilder, ClientError, Completion, Done, KeptId, Message, OnReceived, Receive, Received,
     Send, SendError,

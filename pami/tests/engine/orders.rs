@@ -4,8 +4,8 @@
 
 use crate::machine::{MTU, QUEUE, TestNode, TestPort, World, buffer, filled, free, pattern};
 use crate::scene::{Port, clients, leak};
-use pami::dispatch::LATER;
 use pami::memory::ContextMemory;
+use pami::packet::LATER;
 use pami::{
     Active, Client, Completion, Context, Done, Endpoint, Fetch, Fetched, Get, KeptId, Layout, Message,
     OnFetched, OnPart, OnReceived, OperationError, Part, Payload, Put, Receive, Received, Region, Rights,

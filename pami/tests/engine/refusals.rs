@@ -7,9 +7,8 @@ use crate::scene::{
 };
 use crate::stage::{LIMITS, Stage, shared, words};
 use pami::collective::{Algorithm, Blocks, Collective, Tuning};
-use pami::dispatch::LATER;
 use pami::geometry::Members;
-use pami::packet::{Envelope, Kind};
+use pami::packet::{Envelope, Kind, LATER};
 use pami::send::OPERATIONS;
 use pami::{
     Active, Client, ClientBuilder, ClientError, Collect, Context, GeometryId, Limits, Message, OnReceived,

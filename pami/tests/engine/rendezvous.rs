@@ -116,7 +116,7 @@ fn p6_the_header_comes_with_the_request_and_the_data_does_not() {
     });
     let (clients, mut origin, mut target) = far(handler);
     let (ends, done) = ends();
-    let header = pattern(pami::send::HEADER_LIMIT, 4);
+    let header = pattern(pami::packet::HEADER_LIMIT, 4);
     send(&mut origin, Send { header: &header, ..lent(&target, &pattern(SWITCH, 0), done) });
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!(*seen.lock().unwrap(), [(header, 0, SWITCH, false)]);

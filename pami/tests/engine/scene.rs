@@ -1,7 +1,7 @@
 //! What the tests play with: tasks with a context or two, handlers that write down what they saw.
 
 use crate::machine::{TestNode, TestPort, buffer, machine};
-use pami::dispatch::LATER;
+use pami::packet::LATER;
 use pami::{
     Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, Fetched, Layout, Message, OnFetched,
     OnReceived, OperationError, Payload, Receive, Received, Send,
@@ -9,8 +9,8 @@ use pami::{
 use std::sync::Mutex;
 
 pub type Port = TestPort;
-pub type Handler = pami::dispatch::Handler<Port>;
-pub type LaterHandler = pami::dispatch::LaterHandler<Port>;
+pub type Handler = pami::context::Handler<Port>;
+pub type LaterHandler = pami::context::LaterHandler<Port>;
 /// Origin's task, header and data of each message.
 pub type Log = Mutex<Vec<(u32, Vec<u8>, Vec<u8>)>>;
 /// Cookie, bytes of the buffer that came back, and result of each completion.

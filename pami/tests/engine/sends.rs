@@ -5,10 +5,8 @@ use crate::scene::{
     Port, advance_all, always_later, clients, collector, context, ends, leak, message, pair, send,
 };
 use crate::shapes::{gathered, layouts, reach, scattered};
-use pami::dispatch::LATER;
 use pami::endpoint::ContextOffset;
-use pami::packet::{Envelope, Kind};
-use pami::send::HEADER_LIMIT;
+use pami::packet::{Envelope, HEADER_LIMIT, Kind, LATER};
 use pami::{
     Active, ClientBuilder, Completion, Context, Done, Endpoint, Layout, Message, OnPart, OnReceived, Part,
     Payload, Progress, Receive, Received, Send, SendError, Work, WorkSlot,

@@ -6,8 +6,8 @@ use crate::machine::{MTU, TestNode, World, buffer, filled, free, machine_of, pat
 use crate::scene::{Port, leak};
 use crate::stage::{Case, Play, Random, Stage, words};
 use pami::collective::Collective;
-use pami::dispatch::LATER;
 use pami::geometry::Members;
+use pami::packet::LATER;
 use pami::{
     Active, Client, ClientBuilder, Completion, Done, Factor, Fetch, Fetched, Get, Layout, Limits, Message,
     OnFetched, OnPart, OnReceived, Part, Payload, Process, Put, Receive, Received, Recipe, Region, Rights,

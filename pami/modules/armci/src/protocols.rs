@@ -14,8 +14,8 @@ use crate::memory::Memory;
 use crate::shape::Piece;
 use core::mem::replace;
 use pami::collective::Collective;
+use pami::context::Handler;
 use pami::device::Port;
-use pami::dispatch::Handler;
 use pami::factory::{
     CollectFunction, Contribution, Factory, FenceFunction, FetchFunction, Function, GetFunction,
     ImmediateFunction, ProcessFunction, PutFunction, ReceiveFunction,

@@ -7,8 +7,8 @@ use crate::error::Result;
 use heapless::Vec;
 use pami::client::Node;
 use pami::collective::Collective;
+use pami::context::Handler;
 use pami::device::Port;
-use pami::dispatch::Handler;
 use pami::factory::{CollectFunction, ImmediateFunction, ReceiveFunction, SendFunction};
 use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, Protocol, SendError, Split};
 

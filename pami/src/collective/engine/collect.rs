@@ -11,9 +11,8 @@ use super::{Collect, CollectError, Engine, GeometryId, WINDOW};
 use crate::collective::catalogue::{ALIGNMENT, Metadata, Need};
 use crate::collective::cost::{self, COSTS};
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError, Tuning};
-use crate::context::Active;
+use crate::context::{Active, Done};
 use crate::device::{CollectiveNetwork, Port};
-use crate::dispatch::Done;
 use crate::error::OperationError;
 use heapless::Vec;
 

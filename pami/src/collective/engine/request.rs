@@ -6,8 +6,8 @@ use crate::collective::catalogue::ALIGNMENT;
 use crate::collective::{
     Algorithm, Area, Blocks, CallError, Collective, Form, Reducer, SelectionError, Tuning,
 };
+use crate::context::Done;
 use crate::device::Port;
-use crate::dispatch::Done;
 use core::fmt;
 use rings::shared::Shared;
 

@@ -8,12 +8,11 @@ mod protocols;
 use crate::machine::{MTU, TestNode, buffer, filled, machine, machine_of, pattern};
 use crate::scene::{Port, advance_all, always_later, collector, context, ends, fetches, leak, pair};
 use pami::collective::{Algorithm, CallError, Collective, Tuning};
-use pami::dispatch::LATER;
 use pami::factory::{
     CollectFunction, Contribution, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PROTOCOLS,
     ProcessFunction, PutFunction, ReceiveFunction, ReceiveLaterFunction, SendFunction,
 };
-use pami::packet::Kind;
+use pami::packet::{Kind, LATER};
 use pami::send::OPERATIONS;
 use pami::{
     Active, Client, ClientBuilder, ClientError, Collect, CollectError, Endpoint, Factor, Factory,

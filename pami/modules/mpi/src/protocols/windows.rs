@@ -3,8 +3,8 @@
 use super::deregister;
 use crate::error::Result;
 use pami::client::Node;
+use pami::context::Handler;
 use pami::device::Port;
-use pami::dispatch::Handler;
 use pami::factory::{
     Contribution, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, ProcessFunction, PutFunction,
     ReceiveFunction,

@@ -211,4 +211,4 @@ impl<N: Node> Window<N> {
     }
 }
 
-const _: () = assert!(size_of::<wire::Request>() <= pami::send::HEADER_LIMIT);
+const _: () = assert!(size_of::<wire::Request>() <= pami::packet::HEADER_LIMIT);

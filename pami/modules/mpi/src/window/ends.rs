@@ -7,9 +7,9 @@ use crate::lane::State;
 use crate::library::{Library, place};
 use crate::request::Requests;
 use pami::client::Node;
+use pami::context::OnFetched;
 use pami::device::Port;
 use pami::dispatch::Fetched;
-use pami::dispatch::OnFetched;
 use pami::{Active, Completion, Done};
 
 /// What an operation's callback says.
