@@ -197,27 +197,6 @@ impl fmt::Display for ClientError {
 
 impl core::error::Error for ClientError {}
 
-/// What went through a context.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Messages sent.
-    pub sent: u64,
-    /// Messages whose handler was called.
-    pub received: u64,
-    /// Messages to a dispatch id without a handler; discarded.
-    pub unknown_dispatch: u64,
-    /// Packets with data of collectives that were queued for the torus.
-    pub collective_sent: u64,
-    /// Packets with data of collectives that came, by whatever path.
-    pub collective_received: u64,
-    /// Bytes of messages whose processing was finished here, in a region of another task of the node.
-    pub placed_bytes: u64,
-    /// Bytes of messages from others whose processing was finished here.
-    pub processed_bytes: u64,
-    /// Packets that make no sense where they came, as a broken or hostile peer sends; discarded (SPEC D-9).
-    pub strays: u64,
-}
-
 /// What can be asked of a client (SPEC P-13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributes {

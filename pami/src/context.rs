@@ -18,10 +18,9 @@
 use crate::acks::Acks;
 use crate::affinity::Affinities;
 use crate::balance::Processing;
-use crate::client::Counters;
 use crate::collective::cost::Terrain;
 use crate::collective::engine::Engine;
-use crate::device::{Path, Port, REQUESTS, Unreachable, Wake};
+use crate::device::{Path, Port, REQUESTS, Wake};
 use crate::dispatch;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -30,6 +29,7 @@ use crate::operation::{Blocked, OPERATIONS, Operations};
 use crate::packet::{DISPATCH_IDS, LATER_IDS};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
+use crate::transport::{Counters, Transport};
 use crate::wait::Patience;
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -42,8 +42,6 @@ pub const ARRIVALS_PER_ADVANCE: usize = 16;
 pub const POSTS_PER_ADVANCE: usize = 64;
 /// Looks at a quiet port that a context which only waits in collectives takes before it looks at everything again.
 const QUIET_LOOKS: u16 = 256;
-/// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
-const FIRST_ORDER: u64 = (1 << u32::BITS) / REQUESTS as u64 - 48;
 
 /// A [dispatch handler](dispatch::Handler).
 pub type Handler<P> = dispatch::Handler<Active<P>>;
@@ -127,16 +125,9 @@ pub struct Active<P: Port> {
     /// While it is not 0, nothing is under way but collectives that wait for messages: for so many more advances a look at
     /// the port is enough.
     pub(crate) stalled: u16,
-    pub(crate) port: P,
-    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
-    pub(crate) route: Option<Route<P>>,
-    pub(crate) counters: Counters,
+    pub(crate) transport: Transport<P>,
     pub(crate) operations: Operations<P>,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
-    pub(crate) local_paths: bool,
-    pub(crate) me: Endpoint,
-    /// Counts operations and arrivals.
-    pub(crate) orders: u64,
     /// Deaths that this context has taken note of.
     pub(crate) deaths: u32,
     /// Whether packets of a node that died may still be in the FIFO.
@@ -161,14 +152,6 @@ pub struct Active<P: Port> {
     pub(crate) acks: Acks,
     pub(crate) processing: Processing,
     not_sync: PhantomData<Cell<()>>,
-}
-
-/// The way to an endpoint.
-pub(crate) struct Route<P: Port> {
-    pub(crate) target: Endpoint,
-    pub(crate) way: P::Route,
-    path: Path,
-    deaths: u32,
 }
 
 /// What a client gives to a context.
@@ -208,15 +191,10 @@ impl<P: Port> Active<P> {
         let Setup { operations, receptions, incoming, acks, kept, processing, collectives, .. } = setup;
         Self {
             deaths: port.deaths(),
-            port,
             busy: false,
             stalled: 0,
-            local_paths,
-            me,
-            route: None,
-            counters: Counters::default(),
+            transport: Transport::new(port, me, local_paths),
             handlers,
-            orders: FIRST_ORDER,
             // Some may have died before, with packets left for this context.
             mourning: true,
             told_awaited: false,
@@ -240,49 +218,30 @@ impl<P: Port> Active<P> {
 
     /// The endpoint that this context is.
     pub fn endpoint(&self) -> Endpoint {
-        self.me
+        self.transport.me
     }
 
     /// What went through this context so far.
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.transport.counters
     }
 
     /// Nanoseconds since the node started.
     pub fn now_ns(&self) -> u64 {
-        self.port.now_ns()
+        self.transport.port.now_ns()
     }
 
     /// For posts to this context from other threads, or from its own handlers.
     pub fn poster(&self) -> Poster<P> {
-        Poster { queue: self.port.posts(), waker: self.port.waker() }
+        Poster { queue: self.transport.port.posts(), waker: self.transport.port.waker() }
     }
 
     /// The path to an endpoint of this client.
     #[inline]
     pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        match &self.route {
-            Some(route) if route.target == target && route.deaths == self.port.deaths() => Ok(route.path),
-            _ => self.find_path(target),
-        }
-    }
-
-    #[inline(never)]
-    fn find_path(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        if !target.is_fellow(self.me) {
-            return Err(SendError::ForeignClient);
-        }
-        // Before the look: a death behind it makes the route useless.
-        let deaths = self.port.deaths();
-        let path = self.port.locate(target, self.local_paths).map_err(|error| match error {
-            Unreachable::NoSuchEndpoint => SendError::Unreachable,
-            Unreachable::Gone(node, gone) => SendError::gone(node, gone),
-        })?;
         // Nothing quick may overtake what waits.
-        let quick = self.operations.waiting.is_empty() && !self.operations.asks(target);
-        let way = if quick { self.port.route(target, path) } else { None };
-        self.route = way.map(|way| Route { target, way, path, deaths });
-        Ok(path)
+        let Self { transport, operations, .. } = self;
+        transport.path_to(target, || operations.waiting.is_empty() && !operations.asks(target))
     }
 
     /// Whether nothing is under way towards others.
@@ -316,7 +275,7 @@ impl<P: Port> Active<P> {
 
     /// When a sleeper has to look again.
     pub(crate) fn look_ns(&self) -> Option<u64> {
-        let refused = self.acks.most_sleep_ns().map(|most| self.port.now_ns().saturating_add(most));
+        let refused = self.acks.most_sleep_ns().map(|most| self.transport.port.now_ns().saturating_add(most));
         self.collectives.look_ns().into_iter().chain(refused).min()
     }
 
@@ -329,7 +288,7 @@ impl<P: Port> Active<P> {
     /// An advance while all that is under way waits for messages: it would change nothing if none has come.
     #[inline(never)]
     fn advance_stalled(&mut self) -> usize {
-        self.stalled = if self.port.is_quiet() { self.stalled - 1 } else { 0 };
+        self.stalled = if self.transport.port.is_quiet() { self.stalled - 1 } else { 0 };
         if self.stalled > 0 { 0 } else { self.advance_all(0) }
     }
 
@@ -338,9 +297,9 @@ impl<P: Port> Active<P> {
     fn advance_all(&mut self, ready: usize) -> usize {
         // What lies in memory needs no engine.
         let mut events = ready + self.take_arrivals();
-        let moved = self.port.drive();
+        let moved = self.transport.port.drive();
         events += usize::from(moved);
-        if self.port.deaths() != self.deaths {
+        if self.transport.port.deaths() != self.deaths {
             self.note_deaths();
             events += 1;
         }
@@ -355,7 +314,7 @@ impl<P: Port> Active<P> {
             events += self.progress();
         }
         if events > 0 {
-            self.port.drive();
+            self.transport.port.drive();
         }
         events
     }
@@ -366,7 +325,7 @@ impl<P: Port> Active<P> {
         let mut events = 0;
         // A callback may ask for more: the bound keeps that from holding the caller.
         while events < REQUESTS
-            && let Some(completed) = self.port.completed()
+            && let Some(completed) = self.transport.port.completed()
         {
             match completed.message as usize % REQUESTS {
                 ..OPERATIONS => self.request_ended(completed),
@@ -382,17 +341,17 @@ impl<P: Port> Active<P> {
         let mut events = 0;
         loop {
             if events == ARRIVALS_PER_ADVANCE {
-                self.port.look();
+                self.transport.port.look();
                 break;
             }
-            let Some(arrival): Option<P::Arrival> = self.port.pull() else {
+            let Some(arrival): Option<P::Arrival> = self.transport.port.pull() else {
                 if self.mourning {
                     self.end_halves();
                 }
                 break;
             };
             self.receive(&arrival);
-            self.port.release(arrival);
+            self.transport.port.release(arrival);
             events += 1;
         }
         events
@@ -403,12 +362,12 @@ impl<P: Port> Active<P> {
         let mut finished = 0;
         // Work may post more work: the bound keeps that from holding the caller.
         while finished < POSTS_PER_ADVANCE
-            && let Some(work) = self.port.posted().peek()
+            && let Some(work) = self.transport.port.posted().peek()
         {
             if (work.run)(self, work.cookie) == Progress::Again {
                 break;
             }
-            self.port.posted().pop();
+            self.transport.port.posted().pop();
             finished += 1;
         }
         finished
@@ -470,7 +429,7 @@ impl<P: Port> Context<P> {
         let active = &mut self.active;
         let mut events = 0;
         if !active.busy {
-            if active.port.is_quiet() {
+            if active.transport.port.is_quiet() {
                 return 0;
             }
             while active.take_ready() {

@@ -225,11 +225,11 @@ impl<P: Port> Active<P> {
         done: Done<P>,
         terms: T,
     ) -> Result<(), SendError> {
-        if tasks.exception(|task| self.port.node_of(task).is_some()).is_some() {
+        if tasks.exception(|task| self.transport.port.node_of(task).is_some()).is_some() {
             return Err(SendError::Unreachable);
         }
         let targets = Targets::Contexts(tasks, self.contexts);
-        self.begin_fence(None, self.me, targets, done, terms)
+        self.begin_fence(None, self.transport.me, targets, done, terms)
     }
 
     #[inline(always)]
@@ -245,7 +245,7 @@ impl<P: Port> Active<P> {
         let operation = Operation {
             path,
             target,
-            order: self.next_order(),
+            order: self.transport.next_order(),
             queued: false,
             awaits: true,
             result: Ok(()),
@@ -260,7 +260,7 @@ impl<P: Port> Active<P> {
 
     /// Asks as many targets as there is room for.
     pub(crate) fn queue_fence(&mut self, number: u8, blocked: &Blocked) -> Queued {
-        let origin = self.me;
+        let origin = self.transport.me;
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let Action::Fence(state) = &mut operation.action else { return Queued::All };
@@ -274,12 +274,14 @@ impl<P: Port> Active<P> {
                 Next::Later => return Queued::stopped(some),
                 Next::Again(_, target) | Next::New(target) => target,
             };
-            let located = self.port.locate(target, self.local_paths);
+            let located = self.transport.locate(target);
             // Of one that has died since the end comes by itself.
             if let Ok(path) = located {
                 let envelope = Envelope { target, ..envelope };
                 // What stands in line before it goes first.
-                if blocked.contains(&path) || self.port.push_copy(path, &envelope, &[], &[]).is_err() {
+                if blocked.contains(&path)
+                    || self.transport.port.push_copy(path, &envelope, &[], &[]).is_err()
+                {
                     return Queued::stopped(some);
                 }
             }
@@ -303,7 +305,7 @@ impl<P: Port> Active<P> {
                 let Action::Fence(state) = &mut operation.action else { return None };
                 state.answered(origin).then_some(())
             });
-            self.counters.strays += u64::from(owed.is_none());
+            self.transport.counters.strays += u64::from(owed.is_none());
         }
     }
 
@@ -323,7 +325,7 @@ impl<P: Port> Active<P> {
     fn is_fenced(&self, number: u8) -> bool {
         let Some(operation) = self.operations.see(number) else { return false };
         let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return false };
-        let answered = operation.queued && state.all_answered(self.me);
+        let answered = operation.queued && state.all_answered(self.transport.me);
         answered && !self.operations.iter().any(|other| state.is_behind(order, other.order, other.target))
     }
 
@@ -344,14 +346,14 @@ impl<P: Port> Active<P> {
     pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) {
         let Envelope { origin, message, .. } = *envelope;
         let place = message as usize % REQUESTS;
-        if place >= OPERATIONS || self.port.node_of(origin.task()).is_none() {
-            self.counters.strays += 1;
+        if place >= OPERATIONS || self.transport.port.node_of(origin.task()).is_none() {
+            self.transport.stray();
             return;
         }
         if self.acks.hides(origin, message) {
             return;
         }
-        let order = self.next_order();
+        let order = self.transport.next_order();
         if !self.kept.hold_fences(origin, order, 1 << place) {
             self.owe_fences(origin, 1 << place, order);
         }

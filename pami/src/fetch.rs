@@ -76,7 +76,7 @@ impl<P: Port> Active<P> {
         let mut result = Ok(());
         let local = matches!(path, Path::Local(_)) && T::is_now(&room);
         if local {
-            match self.port.rmw_local(target, region.id, offset, rmw) {
+            match self.transport.port.rmw_local(target, region.id, offset, rmw) {
                 Ok(old) => state.value = old,
                 Err(fault) => result = Err(OperationError::Region(fault)),
             }
@@ -84,7 +84,7 @@ impl<P: Port> Active<P> {
         let operation = Operation {
             path: Some(path),
             target,
-            order: self.next_order(),
+            order: self.transport.next_order(),
             queued: local,
             awaits: !local,
             result,
@@ -105,7 +105,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn queue_fetch(&mut self, number: u8) -> Queued {
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
-        let (origin, target) = (self.me, operation.target);
+        let (origin, target) = (self.transport.me, operation.target);
         let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else {
             return Queued::All;
         };
@@ -114,6 +114,6 @@ impl<P: Port> Active<P> {
         let (offset, total) = (state.offset, data.len() as u32);
         let envelope =
             Envelope { kind: Kind::Rmw, dispatch: operator, origin, target, message, offset, total };
-        Queued::whole(self.port.push_copy(path, &envelope, state.region.as_bytes(), data).is_ok())
+        Queued::whole(self.transport.port.push_copy(path, &envelope, state.region.as_bytes(), data).is_ok())
     }
 }

@@ -103,7 +103,7 @@ impl<P: Port> Active<P> {
         let mut operation = Operation {
             path: Some(path),
             target,
-            order: self.next_order(),
+            order: self.transport.next_order(),
             queued: true,
             awaits: false,
             result: Ok(()),
@@ -114,7 +114,8 @@ impl<P: Port> Active<P> {
         };
         // A request for nothing is what fences are made of.
         if T::is_now(&room) && (len == 0 || matches!(path, Path::Local(_))) {
-            operation.result = state.carry_out(&mut self.port, target).map_err(OperationError::Region);
+            operation.result =
+                state.carry_out(&mut self.transport.port, target).map_err(OperationError::Region);
             T::begin_settled(self, room, operation);
         } else {
             operation.queued = false;
@@ -139,11 +140,11 @@ impl<P: Port> Active<P> {
             let (from, to) = ((&state.layout, &mut cursor), (&state.into_layout, &mut into_cursor));
             // Both layouts were seen to reach far enough.
             let Some((place, at, len)) = Layout::next_pair(from, to, state.left) else { return Queued::All };
-            let (origin, offset) = (self.me, state.offset + place);
+            let (origin, offset) = (self.transport.me, state.offset + place);
             let envelope =
                 Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset, total: len };
             let (into, last) = (Some((&state.into, state.at + at)), state.left == len);
-            if self.port.push_get(node, &envelope, state.region, into, last).is_err() {
+            if self.transport.port.push_get(node, &envelope, state.region, into, last).is_err() {
                 return Queued::stopped(some);
             }
             (state.cursor, state.into_cursor) = (cursor, into_cursor);

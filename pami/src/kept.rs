@@ -197,7 +197,7 @@ impl<P: Port> Active<P> {
         let fences = core::mem::take(&mut place.fences);
         match waiting.data {
             Data::There(region) => {
-                let envelope = waiting.envelope(self.me);
+                let envelope = waiting.envelope(self.transport.me);
                 self.begin_pull(number, &envelope, waiting.order, region, Receive::Into(buffer, then));
             }
             Data::Here { received, owes, result } => {
@@ -249,7 +249,7 @@ impl<P: Port> Active<P> {
         self.acks.note_room();
         if fences != 0 && !self.kept.hold_fences(origin, order, fences) {
             // Its own callback may still have to be called.
-            let now = self.next_order();
+            let now = self.transport.next_order();
             self.owe_fences(origin, fences, now);
         }
     }
@@ -266,7 +266,7 @@ impl<P: Port> Active<P> {
 
     /// Finds a place for an eager message.
     pub(crate) fn keep_eager(&mut self, envelope: &Envelope, header: &[u8]) -> Option<u8> {
-        let order = self.next_order();
+        let order = self.transport.next_order();
         let (number, place) = self.kept.free(envelope.total as usize)?;
         let data = Data::Here { received: 0, owes: Owes::kept(envelope.kind), result: Ok(()) };
         place.waiting = Some(Waiting::new(envelope, order, header, data)?);
@@ -275,7 +275,7 @@ impl<P: Port> Active<P> {
 
     /// Keeps a rendezvous. Returns `false` if no place is free.
     pub(crate) fn keep_rendezvous(&mut self, envelope: &Envelope, header: &[u8], region: RegionId) -> bool {
-        let order = self.next_order();
+        let order = self.transport.next_order();
         let Some((_, place)) = self.kept.free(0) else { return false };
         place.waiting = Waiting::new(envelope, order, header, Data::There(region));
         true

@@ -70,6 +70,7 @@ pub mod region;
 mod rendezvous;
 pub mod send;
 pub mod topology;
+mod transport;
 pub mod wait;
 
 pub use balance::{Element, Factor, Foreign, Process, Recipe, Rule, Split, SubOperations};
@@ -96,4 +97,5 @@ pub use region::{Region, RegionFault, RegionHandle, Rights, Rmw};
 pub use rings::buffer::{Buffer, CONTROL_BYTES, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};
 pub use send::{Payload, Send};
+pub use transport::Counters;
 pub use wait::wait_on;

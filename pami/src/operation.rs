@@ -251,13 +251,6 @@ impl<P: Port> Operation<P> {
 }
 
 impl<P: Port> Active<P> {
-    /// The next number in the order of operations and arrivals.
-    #[inline]
-    pub(crate) fn next_order(&mut self) -> u64 {
-        self.orders += 1;
-        self.orders
-    }
-
     /// Gives `operation` a place that is free and lets it begin, if nothing on its path is in front of it.
     pub(crate) fn begin(&mut self, number: u8, operation: Operation<P>) {
         let path = operation.path;
@@ -480,12 +473,12 @@ impl<P: Port> Active<P> {
         match &mut operation.action {
             Action::Send(state) => {
                 if let Some(region) = state.give_up() {
-                    self.port.deregister(region);
+                    self.transport.port.deregister(region);
                 }
             }
             Action::Process(state) => {
                 if let Some(region) = state.give_up() {
-                    self.port.deregister(region);
+                    self.transport.port.deregister(region);
                 }
             }
             // Its callback is in it.

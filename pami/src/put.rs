@@ -112,7 +112,7 @@ impl<P: Port> Active<P> {
         let Put { target, region, offset, layout, payload, payload_layout, local_done, remote_done } = put;
         let (data, lease) = Gather::new(payload, payload_layout, total);
         let mut state = PutState { region: region.id, offset, layout, cursor: Cursor::default(), data };
-        let order = self.next_order();
+        let order = self.transport.next_order();
         let mut operation = Operation {
             path: Some(path),
             target,
@@ -126,7 +126,7 @@ impl<P: Port> Active<P> {
             action: Action::Over,
         };
         if matches!(path, Path::Local(_)) && T::is_now(&room) {
-            let outcome = state.carry_out(&mut self.port, target);
+            let outcome = state.carry_out(&mut self.transport.port, target);
             operation.result = outcome.map_err(OperationError::Region);
             T::begin_over(self, room, operation);
         } else {
@@ -150,7 +150,7 @@ impl<P: Port> Active<P> {
 
     /// Queues packets of a put until its path is full.
     pub(crate) fn queue_put(&mut self, number: u8) -> Queued {
-        let mtu = self.port.mtu();
+        let mtu = self.transport.port.mtu();
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let (target, wants_reply) = (operation.target, operation.awaits);
@@ -170,9 +170,9 @@ impl<P: Port> Active<P> {
                 (true, false) => (Kind::Put, ENDS),
                 (false, _) => (Kind::Put, 0),
             };
-            let (origin, total) = (self.me, state.data.total());
+            let (origin, total) = (self.transport.me, state.data.total());
             let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
-            if state.data.push(&mut self.port, path, &envelope, &header, len).is_err() {
+            if state.data.push(&mut self.transport.port, path, &envelope, &header, len).is_err() {
                 return Queued::stopped(some);
             }
             some = true;

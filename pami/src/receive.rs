@@ -190,7 +190,7 @@ impl<P: Port> Active<P> {
         {
             let received = handler(self, &Message { origin, header, data, total: data.len() });
             if matches!(received, Receive::Done) {
-                self.counters.received += 1;
+                self.transport.counters.received += 1;
                 return;
             }
             return self.begin_reception(&arrival.envelope(), data, received);
@@ -203,7 +203,7 @@ impl<P: Port> Active<P> {
     /// whether there was one.
     #[inline(never)]
     pub(crate) fn take_ready(&mut self) -> bool {
-        let Some(arrival) = self.port.pull_ready() else { return false };
+        let Some(arrival) = self.transport.port.pull_ready() else { return false };
         let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
         let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
             return self.take_other(arrival);
@@ -213,8 +213,8 @@ impl<P: Port> Active<P> {
         if !matches!(received, Receive::Done) {
             return self.take_more(arrival, received);
         }
-        self.counters.received += 1;
-        self.port.release(arrival);
+        self.transport.counters.received += 1;
+        self.transport.port.release(arrival);
         true
     }
 
@@ -222,7 +222,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn take_other(&mut self, arrival: P::Arrival) -> bool {
         self.receive(&arrival);
-        self.port.release(arrival);
+        self.transport.port.release(arrival);
         true
     }
 
@@ -230,7 +230,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) -> bool {
         self.begin_reception(&arrival.envelope(), arrival.parts().1, received);
-        self.port.release(arrival);
+        self.transport.port.release(arrival);
         true
     }
 
@@ -258,7 +258,7 @@ impl<P: Port> Active<P> {
             Kind::AskAdvice => self.advice_asked(envelope),
             Kind::Advice => self.advice_arrived(envelope),
             // The rest is the message unit's.
-            _ => self.counters.strays += 1,
+            _ => self.transport.counters.strays += 1,
         }
     }
 
@@ -284,7 +284,7 @@ impl<P: Port> Active<P> {
     fn asked(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         let Envelope { origin, message, total, .. } = *envelope;
         if header.len() > HEADER_LIMIT {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         }
         if !self.acks.opens_for(origin, message) || self.is_stray_first(envelope) {
@@ -299,7 +299,7 @@ impl<P: Port> Active<P> {
             Wish::Later => match self.keep_eager(envelope, header) {
                 Some(place) => {
                     self.acks.let_in(origin);
-                    self.counters.received += 1;
+                    self.transport.counters.received += 1;
                     self.take_first(envelope, data, Sink::Kept(place), Owes::kept(envelope.kind));
                 }
                 None => self.refuse(envelope, Lack::Kept(envelope.total)),
@@ -319,7 +319,7 @@ impl<P: Port> Active<P> {
         let total = envelope.total as usize;
         let received = handler(self, &Message { origin: envelope.origin, header, data, total });
         if matches!(received, Receive::Done) && data.len() >= total {
-            self.counters.received += 1;
+            self.transport.counters.received += 1;
             if envelope.kind == Kind::FirstAcked {
                 self.owe_ack(envelope.origin, envelope.message);
             }
@@ -334,11 +334,11 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn is_stray_first(&mut self, envelope: &Envelope) -> bool {
         if envelope.offset != 0 {
-            self.counters.strays += 1;
+            self.transport.stray();
             return true;
         }
         if let Some(broken) = self.incoming.take(envelope.origin) {
-            self.counters.strays += 1;
+            self.transport.stray();
             self.deliver(broken, Ok(()));
         }
         false
@@ -347,14 +347,14 @@ impl<P: Port> Active<P> {
     #[cold]
     #[inline(never)]
     fn no_handler(&mut self, envelope: &Envelope, data: &[u8]) {
-        self.counters.unknown_dispatch += 1;
+        self.transport.counters.unknown_dispatch += 1;
         self.take_first(envelope, data, Sink::Discard, Owes::taken(envelope.kind));
     }
 
     /// Begins to do with an eager message what its handler said.
     #[inline(never)]
     fn begin_reception(&mut self, envelope: &Envelope, data: &[u8], received: Receive<P>) {
-        self.counters.received += 1;
+        self.transport.counters.received += 1;
         self.take_first(envelope, data, Self::sink(received), Owes::taken(envelope.kind));
     }
 
@@ -373,7 +373,7 @@ impl<P: Port> Active<P> {
             }
             other => {
                 // What was refused at its first packet comes again.
-                self.counters.strays += u64::from(!self.acks.is_shut(envelope.origin));
+                self.transport.counters.strays += u64::from(!self.acks.is_shut(envelope.origin));
                 // It had a place a moment ago.
                 if let Some(entry) = other {
                     self.incoming.put(entry);
@@ -394,7 +394,7 @@ impl<P: Port> Active<P> {
             self.deliver(entry, Ok(()));
         } else {
             self.stir();
-            self.counters.strays += u64::from(!self.incoming.put(entry));
+            self.transport.counters.strays += u64::from(!self.incoming.put(entry));
         }
     }
 

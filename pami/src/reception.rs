@@ -220,8 +220,8 @@ impl<P: Port> Active<P> {
         let Some(reception) = self.receptions.get(number) else { return true };
         let origin = reception.origin;
         let path = match reception.stage {
-            Stage::Answer => self.port.locate(origin, self.local_paths).ok(),
-            _ => self.port.node_of(origin.task()).map(Path::Torus),
+            Stage::Answer => self.transport.locate(origin).ok(),
+            _ => self.transport.port.node_of(origin.task()).map(Path::Torus),
         };
         let Some(path) = path else {
             // It died, or never was.
@@ -240,7 +240,7 @@ impl<P: Port> Active<P> {
 
     /// Whether the packet was queued; `None` if not for want of landing memory.
     fn push_for_reception(&mut self, number: u8, path: Path) -> Option<bool> {
-        let me = self.me;
+        let me = self.transport.me;
         let reception = self.receptions.places.get_mut(usize::from(number))?.as_mut()?;
         let mut envelope = Envelope {
             kind: Kind::Get,
@@ -251,7 +251,7 @@ impl<P: Port> Active<P> {
             offset: 0,
             total: 0,
         };
-        let port = &mut self.port;
+        let port = &mut self.transport.port;
         match (&mut reception.stage, path) {
             (Stage::Whole { region, into, len, .. }, Path::Torus(node)) => {
                 envelope.total = *len;

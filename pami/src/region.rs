@@ -132,9 +132,9 @@ impl<P: Port> Active<P> {
         rights: Rights,
     ) -> Result<Region, (RegisterError, Shared)> {
         let Ok(len) = u32::try_from(memory.len()) else { return Err((RegisterError::TooLong, memory)) };
-        match self.port.register(Memory::Shared(memory.clone()), rights) {
+        match self.transport.port.register(Memory::Shared(memory.clone()), rights) {
             Ok(id) => {
-                let handle = RegionHandle { task: self.me.task().into(), id, len: len.into() };
+                let handle = RegionHandle { task: self.transport.me.task().into(), id, len: len.into() };
                 Ok(Region { handle, memory })
             }
             Err(NoRegionLeft { limit }) => Err((RegisterError::NoneLeft { limit }, memory)),
@@ -146,7 +146,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// Not while others have clones of its memory, which comes back to be reclaimed later.
     pub fn deregister(&mut self, region: Region) -> Result<Buffer, Shared> {
-        self.port.deregister(region.handle.id);
+        self.transport.port.deregister(region.handle.id);
         region.memory.reclaim()
     }
 }

@@ -23,8 +23,8 @@ impl<P: Port> Active<P> {
     pub(crate) fn rendezvous_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         let Envelope { origin, message, total, .. } = *envelope;
         let region = RegionId::read_from_bytes(data).ok().filter(|_| header.len() <= HEADER_LIMIT);
-        let (Some(region), Some(_)) = (region, self.port.node_of(origin.task())) else {
-            self.counters.strays += 1;
+        let (Some(region), Some(_)) = (region, self.transport.port.node_of(origin.task())) else {
+            self.transport.stray();
             return;
         };
         if !self.acks.opens_for(origin, message) {
@@ -39,13 +39,13 @@ impl<P: Port> Active<P> {
         let total = total as usize;
         let received = match self.ask(envelope.dispatch, &Message { origin, header, data: &[], total }) {
             Wish::Take(received) => {
-                self.counters.received += 1;
+                self.transport.counters.received += 1;
                 received
             }
             Wish::Later => {
                 self.receptions.free(number);
                 if self.keep_rendezvous(envelope, header, region) {
-                    self.counters.received += 1;
+                    self.transport.counters.received += 1;
                     self.acks.let_in(origin);
                     self.owe_admission(origin, message);
                 } else {
@@ -54,12 +54,12 @@ impl<P: Port> Active<P> {
                 return;
             }
             Wish::Nobody => {
-                self.counters.unknown_dispatch += 1;
+                self.transport.counters.unknown_dispatch += 1;
                 Receive::Done
             }
         };
         self.acks.let_in(origin);
-        let order = self.next_order();
+        let order = self.transport.next_order();
         self.begin_pull(number, envelope, order, region, received);
     }
 

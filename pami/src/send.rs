@@ -118,7 +118,7 @@ impl SendState {
 impl<P: Port> Active<P> {
     /// Most bytes of header and data together in [`send_immediate`](Self::send_immediate).
     pub fn immediate_limit(&self) -> usize {
-        self.port.mtu()
+        self.transport.port.mtu()
     }
 
     /// Sends a message that fits one packet; `header` and `data` are the caller's again on return.
@@ -153,15 +153,7 @@ impl<P: Port> Active<P> {
         header: &[u8],
         data: &[u8],
     ) -> bool {
-        if let Some(route) = &self.route
-            && route.target == target
-            && self.operations.line.is_empty()
-            && self.port.push_whole(&route.way, dispatch, header, data).is_ok()
-        {
-            self.counters.sent += 1;
-            return true;
-        }
-        false
+        self.operations.line.is_empty() && self.transport.send_on_route(target, dispatch, header, data)
     }
 
     /// As [`send_immediate`](Self::send_immediate), for any message of one packet.
@@ -178,7 +170,7 @@ impl<P: Port> Active<P> {
             return Err(SendError::DispatchId);
         }
         let path = self.path_to(target)?;
-        if header.len() > HEADER_LIMIT || header.len() + data.len() > self.port.mtu() {
+        if header.len() > HEADER_LIMIT || header.len() + data.len() > self.transport.port.mtu() {
             return Err(SendError::TooLong);
         }
         if dispatch >= LATER || self.operations.asks(target) {
@@ -188,10 +180,10 @@ impl<P: Port> Active<P> {
             return Err(SendError::Again);
         }
         // No answer comes, so the number tells nobody anything.
-        let (origin, total) = (self.me, data.len() as u32);
+        let (origin, total) = (self.transport.me, data.len() as u32);
         let envelope = Envelope { kind: Kind::First, dispatch, origin, target, message: 0, offset: 0, total };
-        self.port.push_copy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
-        self.counters.sent += 1;
+        self.transport.port.push_copy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
+        self.transport.counters.sent += 1;
         Ok(())
     }
 
@@ -212,7 +204,7 @@ impl<P: Port> Active<P> {
         let operation = Operation {
             path: Some(path),
             target,
-            order: self.next_order(),
+            order: self.transport.next_order(),
             queued: false,
             awaits: true,
             result: Ok(()),
@@ -221,7 +213,7 @@ impl<P: Port> Active<P> {
             remote_done: None,
             action: Action::Send(SendState { dispatch, header: bytes, split, data: None, region: None }),
         };
-        self.counters.sent += 1;
+        self.transport.counters.sent += 1;
         self.begin(number, operation);
         Ok(())
     }
@@ -247,7 +239,7 @@ impl<P: Port> Active<P> {
             Ok(checked) => checked,
             Err(error) => return Err((error, payload)),
         };
-        let order = self.next_order();
+        let order = self.transport.next_order();
         let (data, lease) = Gather::new(payload, layout, total);
         let region = self.lend_for_rendezvous(path, &data, terms.rendezvous_from(self));
         let operation = Operation {
@@ -262,7 +254,7 @@ impl<P: Port> Active<P> {
             remote_done,
             action: Action::Send(SendState { dispatch, header, split: None, data: Some(data), region }),
         };
-        self.counters.sent += 1;
+        self.transport.counters.sent += 1;
         T::begin(self, room, operation);
         Ok(())
     }
@@ -281,7 +273,7 @@ impl<P: Port> Active<P> {
         }
         let path = self.path_to(target)?;
         // A first packet without room for data would never let the rest follow.
-        if header.len() + size_of::<RegionId>() > self.port.mtu() {
+        if header.len() + size_of::<RegionId>() > self.transport.port.mtu() {
             return Err(SendError::TooLong);
         }
         let header = Vec::from_slice(header).map_err(|_| SendError::TooLong)?;
@@ -295,12 +287,12 @@ impl<P: Port> Active<P> {
     fn lend_for_rendezvous(&mut self, path: Path, data: &Gather, from: usize) -> Option<RegionId> {
         let far = matches!(path, Path::Torus(_)) && data.total() > 0;
         let source = data.whole().filter(|source| far && source.len() >= from)?;
-        self.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
+        self.transport.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
     }
 
     /// Queues packets of a send until its path is full.
     pub(crate) fn queue_send(&mut self, number: u8) -> Queued {
-        let mtu = self.port.mtu();
+        let mtu = self.transport.port.mtu();
         let asks = self.operations.asking >> number & 1 == 1;
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits) else {
@@ -317,9 +309,16 @@ impl<P: Port> Active<P> {
         if let Some(split) = state.split {
             let (header, data) = state.header.split_at(split.into());
             let (dispatch, total) = (state.dispatch, data.len() as u32);
-            let envelope =
-                Envelope { kind: first, dispatch, origin: self.me, target, message, offset: 0, total };
-            return Queued::whole(self.port.push_copy(path, &envelope, header, data).is_ok());
+            let envelope = Envelope {
+                kind: first,
+                dispatch,
+                origin: self.transport.me,
+                target,
+                message,
+                offset: 0,
+                total,
+            };
+            return Queued::whole(self.transport.port.push_copy(path, &envelope, header, data).is_ok());
         }
         let SendState { dispatch, header, data: Some(data), region, .. } = state else {
             return Queued::All;
@@ -328,14 +327,16 @@ impl<P: Port> Active<P> {
         let mut envelope = Envelope {
             kind: Kind::Rts,
             dispatch: *dispatch,
-            origin: self.me,
+            origin: self.transport.me,
             target,
             message,
             offset: 0,
             total,
         };
         if let Some(region) = region {
-            return Queued::whole(self.port.push_copy(path, &envelope, header, region.as_bytes()).is_ok());
+            return Queued::whole(
+                self.transport.port.push_copy(path, &envelope, header, region.as_bytes()).is_ok(),
+            );
         }
         let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();
         let mut some = false;
@@ -347,7 +348,7 @@ impl<P: Port> Active<P> {
             envelope.offset = data.taken();
             let left = data.left() as usize;
             let len = if by_packets { left.min(mtu - header.len()) } else { left };
-            if data.push(&mut self.port, path, &envelope, header, len).is_err() {
+            if data.push(&mut self.transport.port, path, &envelope, header, len).is_err() {
                 return Queued::stopped(some);
             }
             some = true;
@@ -379,15 +380,15 @@ impl<P: Port> Active<P> {
         let Some(Operation { action: Action::Send(state), .. }) =
             self.awaited(origin, number).filter(|it| message_number(it.order, number.into()) == message)
         else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
         let Some(region) = state.give_up() else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
         self.let_in(number);
-        self.port.deregister(region);
+        self.transport.port.deregister(region);
         self.operations.settling |= 1 << number;
         self.answered(number, Ok(()));
     }

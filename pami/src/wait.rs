@@ -86,7 +86,7 @@ fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option
     }
     let first = contexts[0].borrow_mut();
     let start = first.now_ns();
-    first.active.port.sleep(deadline);
+    first.active.transport.port.sleep(deadline);
     let slept = first.now_ns().saturating_sub(start);
     first.active.patience.learn(slept);
     for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
@@ -127,7 +127,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
                 let first = contexts[0].borrow_mut();
                 let now = first.now_ns();
                 if let Some(from) = looked.replace(now) {
-                    first.active.port.note_idle(from, now);
+                    first.active.transport.port.note_idle(from, now);
                 }
             }
         }
@@ -136,7 +136,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
         }
         let mut may_sleep = true;
         for context in contexts.iter_mut() {
-            may_sleep &= context.borrow_mut().active.port.arm();
+            may_sleep &= context.borrow_mut().active.transport.port.arm();
         }
         // What came before the ports were armed wakes nobody: look once more.
         let quiet = advance(contexts) == 0;
@@ -147,7 +147,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
             sleep(contexts, until);
         }
         for context in contexts.iter_mut() {
-            context.borrow_mut().active.port.disarm();
+            context.borrow_mut().active.transport.port.disarm();
         }
         if held {
             return true;

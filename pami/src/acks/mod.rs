@@ -217,7 +217,7 @@ impl<P: Port> Active<P> {
     fn owe(&mut self, origin: Endpoint) -> Option<&mut Record> {
         let at = self.acks.find(origin)?;
         if self.acks.places[at].is_none() {
-            if self.port.locate(origin, self.local_paths) == Err(crate::device::Unreachable::NoSuchEndpoint) {
+            if self.transport.locate(origin) == Err(crate::device::Unreachable::NoSuchEndpoint) {
                 return None;
             }
             self.acks.places[at] = Some(Record::new(origin));
@@ -234,7 +234,7 @@ impl<P: Port> Active<P> {
         {
             note(&mut record.owed, bit);
         } else {
-            self.counters.strays += 1;
+            self.transport.stray();
         }
     }
 
@@ -258,14 +258,14 @@ impl<P: Port> Active<P> {
         if let Some(record) = self.owe(origin) {
             record.owed.fence(fences, order);
         } else {
-            self.counters.strays += 1;
+            self.transport.stray();
         }
     }
 
     /// Leaves a message with its origin until there is a place for it.
     pub(crate) fn refuse(&mut self, envelope: &Envelope, lack: Lack) {
         let Some(record) = self.owe(envelope.origin) else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
         record.door.refuse(envelope.message);
@@ -297,7 +297,7 @@ impl<P: Port> Active<P> {
     }
 
     fn answer(&mut self, record: &mut Record, blocked: &mut Blocked) -> usize {
-        let Ok(path) = self.port.locate(record.origin, self.local_paths) else {
+        let Ok(path) = self.transport.locate(record.origin) else {
             // The origin died.
             record.forget();
             return 0;
@@ -330,7 +330,7 @@ impl<P: Port> Active<P> {
     fn ask_for_fences(&mut self, record: &mut Record) -> usize {
         let Some(number) = self.receptions.free_place() else { return 0 };
         let answer = Answer::Fences(core::mem::take(&mut record.owed.fences));
-        let order = self.next_order();
+        let order = self.transport.next_order();
         self.receive_at(number, record.origin, order, Some(answer), Stage::FenceAsks);
         1
     }
@@ -383,8 +383,9 @@ impl<P: Port> Active<P> {
         if blocked.contains(&path) {
             return false;
         }
-        let envelope = Envelope { kind, dispatch, origin: self.me, target, message, offset: 0, total: 0 };
-        let sent = self.port.push_copy(path, &envelope, &[], data).is_ok();
+        let envelope =
+            Envelope { kind, dispatch, origin: self.transport.me, target, message, offset: 0, total: 0 };
+        let sent = self.transport.port.push_copy(path, &envelope, &[], data).is_ok();
         if !sent {
             let _ = blocked.push(path);
         }

@@ -11,7 +11,7 @@ impl<P: Port> Active<P> {
     /// Has a send ask to be let in, if it may be refused.
     #[inline]
     pub(crate) fn ask_if_needed(&mut self, number: u8) {
-        let Self { operations, route, .. } = self;
+        let Self { operations, transport, .. } = self;
         let Some(operation) = operations.get(number) else { return };
         let Action::Send(state) = &mut operation.action else { return };
         let target = operation.target;
@@ -23,9 +23,7 @@ impl<P: Port> Active<P> {
             operation.awaits = true;
         }
         // What is quick asks nobody.
-        if route.as_ref().is_some_and(|route| route.target == target) {
-            *route = None;
-        }
+        transport.forget_route_to(target);
     }
 
     /// The target has let in what asked, up to the operation at this place.
@@ -55,7 +53,7 @@ impl<P: Port> Active<P> {
         for number in bits(named(data).unwrap_or_default()) {
             match self.awaited(origin, number) {
                 Some(_) => self.let_in(number),
-                None => self.counters.strays += 1,
+                None => self.transport.counters.strays += 1,
             }
         }
     }
@@ -70,7 +68,7 @@ impl<P: Port> Active<P> {
             asks && operation.target == origin && message_number(operation.order, number) == message
         });
         let Some(first) = operation.map(|operation| operation.order) else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
         for number in bits(self.operations.asking | self.operations.fences) {

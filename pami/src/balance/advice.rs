@@ -146,24 +146,24 @@ impl<P: Port> Active<P> {
     /// a [`wait`](crate::Context::wait) that find nothing are idle time, and so is what was spent on messages that are
     /// processed: it would be theirs again. A loop of the caller's own around `advance` counts as work.
     pub fn advice(&self) -> Advice {
-        let idle = self.port.idle_share().min(super::limit::ALL_TIME);
+        let idle = self.transport.port.idle_share().min(super::limit::ALL_TIME);
         Advice { available: self.processing.available, idle }
     }
 
     /// Notes that the time since `started` was spent on a message that is processed.
     pub(super) fn note_processing(&mut self, started: u64) {
-        let now = self.port.now_ns();
-        self.port.note_idle(started, now);
+        let now = self.transport.port.now_ns();
+        self.transport.port.note_idle(started, now);
     }
 
     /// Asks `target` for advice.
     pub(super) fn ask_advice(&mut self, path: Path, target: Endpoint) -> bool {
-        let origin = self.me;
+        let origin = self.transport.me;
         let envelope =
             Envelope { kind: Kind::AskAdvice, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
-        let asked = self.port.push_copy(path, &envelope, &[], &[]).is_ok();
+        let asked = self.transport.port.push_copy(path, &envelope, &[], &[]).is_ok();
         if asked {
-            let now = self.port.now_ns();
+            let now = self.transport.port.now_ns();
             self.processing.advices.asked(target, now);
         }
         asked
@@ -171,8 +171,8 @@ impl<P: Port> Active<P> {
 
     /// Somebody asks.
     pub(crate) fn advice_asked(&mut self, envelope: &Envelope) {
-        if self.port.node_of(envelope.origin.task()).is_none() {
-            self.counters.strays += 1;
+        if self.transport.port.node_of(envelope.origin.task()).is_none() {
+            self.transport.stray();
             return;
         }
         self.processing.askers.note(envelope.origin);
@@ -189,14 +189,14 @@ impl<P: Port> Active<P> {
         let before = askers.len();
         askers.retain(|&target| {
             // Nobody waits any more where it died.
-            let Ok(path) = self.port.locate(target, self.local_paths) else { return false };
+            let Ok(path) = self.transport.locate(target) else { return false };
             if blocked.contains(&path) {
                 return true;
             }
-            let (dispatch, offset, origin) = (available.bits(), idle.into(), self.me);
+            let (dispatch, offset, origin) = (available.bits(), idle.into(), self.transport.me);
             let envelope =
                 Envelope { kind: Kind::Advice, dispatch, origin, target, message: 0, offset, total: 0 };
-            let sent = self.port.push_copy(path, &envelope, &[], &[]).is_ok();
+            let sent = self.transport.port.push_copy(path, &envelope, &[], &[]).is_ok();
             if !sent {
                 let _ = blocked.push(path);
             }
@@ -210,9 +210,9 @@ impl<P: Port> Active<P> {
     pub(crate) fn advice_arrived(&mut self, envelope: &Envelope) {
         let available = SubOperations::from_bits_truncate(envelope.dispatch);
         let idle = envelope.offset.min(super::limit::ALL_TIME.into()) as u16;
-        let now = self.port.now_ns();
+        let now = self.transport.port.now_ns();
         let known = self.processing.advices.answered(envelope.origin, now, Advice { available, idle });
-        self.counters.strays += u64::from(!known);
+        self.transport.counters.strays += u64::from(!known);
     }
 }
 

@@ -41,14 +41,14 @@ impl<P: Port> Active<P> {
         let Some(instruction) = instruction
             .filter(|instruction| instruction.lent == lent.is_some() && is_piece(envelope, instruction, len))
         else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
-        let started = self.port.now_ns();
+        let started = self.transport.port.now_ns();
         let added = self.add_arrived(envelope, &instruction, lent, data, len);
         self.note_processing(started);
         if added.is_ok() {
-            self.counters.processed_bytes += len as u64;
+            self.transport.counters.processed_bytes += len as u64;
         }
         match added {
             _ if !instruction.last => {}
@@ -86,8 +86,9 @@ impl<P: Port> Active<P> {
         };
         let (recipe, place) =
             ((&instruction.recipe, instruction.left), (instruction.offset, envelope.offset, envelope.total));
-        self.port
-            .reach(self.me, instruction.region, Rights::UPDATE, |region| {
+        self.transport
+            .port
+            .reach(self.transport.me, instruction.region, Rights::UPDATE, |region| {
                 add_chunk(region, recipe, source, len, place)
             })
             .flatten()
@@ -95,7 +96,8 @@ impl<P: Port> Active<P> {
 
     /// Memory that a task of this node lends.
     fn reach_shared(&mut self, owner: Endpoint, region: RegionId) -> Result<Shared, RegionFault> {
-        self.port
+        self.transport
+            .port
             .reach(owner, region, Rights::READ, |memory| match memory {
                 Memory::Shared(memory) => Ok(memory.clone()),
                 Memory::Lent(_) => Err(RegionFault::Rights),

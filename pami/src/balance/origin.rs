@@ -67,7 +67,7 @@ impl<P: Port> Active<P> {
         let operation = Operation {
             path: Some(path),
             target,
-            order: self.next_order(),
+            order: self.transport.next_order(),
             queued: false,
             awaits: true,
             result: Ok(()),
@@ -160,17 +160,17 @@ impl<P: Port> Active<P> {
         let at = bounds.front;
         let len = (bounds.limit - at).min(PLACED_AT_ONCE);
         let Some(memory) = state.memory.as_ref().filter(|_| len > 0) else { return false };
-        let started = self.port.now_ns();
+        let started = self.transport.port.now_ns();
         let source = Source::Shared(memory, state.start + at as usize);
         let (steps, place) = ((&state.recipe, bounds.first), (state.offset, at, state.total));
-        let placed = self.port.reach(target, state.region, Rights::UPDATE, |region| {
+        let placed = self.transport.port.reach(target, state.region, Rights::UPDATE, |region| {
             add_chunk(region, steps, source, len as usize, place)
         });
         if let Err(fault) = placed.flatten() {
             state.fault = Some(fault);
         }
         self.note_processing(started);
-        self.counters.placed_bytes += u64::from(len);
+        self.transport.counters.placed_bytes += u64::from(len);
         bounds.front += len;
         true
     }
@@ -196,22 +196,27 @@ impl<P: Port> Active<P> {
             last,
             lent: lent.is_some(),
         };
-        let (origin, offset, total) = (self.me, piece.start, state.total);
+        let (origin, offset, total) = (self.transport.me, piece.start, state.total);
         let envelope = Envelope { kind: Kind::Chunk, dispatch: 0, origin, target, message, offset, total };
         let header = instruction.encode();
         let (start, len) = (state.start + piece.start as usize, piece.end - piece.start);
         let pushed = match lent {
             Some(region) => {
                 let lent = LentChunk { region, offset: (start as u32).into(), len: len.into() };
-                self.port.push_copy(path, &envelope, header.as_bytes(), lent.as_bytes())
+                self.transport.port.push_copy(path, &envelope, header.as_bytes(), lent.as_bytes())
             }
             None => {
-                let started = self.port.now_ns();
-                let pushed =
-                    self.port.push_filled(path, &envelope, header.as_bytes(), len as usize, |into| {
+                let started = self.transport.port.now_ns();
+                let pushed = self.transport.port.push_filled(
+                    path,
+                    &envelope,
+                    header.as_bytes(),
+                    len as usize,
+                    |into| {
                         // It was seen to lie inside.
                         let _ = arithmetic::prepare(&state.recipe, steps, (memory, start), into);
-                    });
+                    },
+                );
                 if !steps.is_empty() {
                     self.note_processing(started);
                 }
@@ -224,12 +229,12 @@ impl<P: Port> Active<P> {
     /// The target has all of a message, or refused it.
     pub(crate) fn processed(&mut self, origin: Endpoint, number: u8, result: Result<(), RegionFault>) {
         let Some(Operation { action: Action::Process(state), .. }) = self.awaited(origin, number) else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
         let result = result.and(state.fault().map_or(Ok(()), Err));
         if let Some(region) = state.give_up() {
-            self.port.deregister(region);
+            self.transport.port.deregister(region);
             self.operations.settling |= 1 << number;
         }
         self.answered(number, result.map_err(OperationError::Region));
@@ -238,7 +243,7 @@ impl<P: Port> Active<P> {
     /// A target's refusals.
     pub(crate) fn refusals_arrived(&mut self, envelope: &Envelope, data: &[u8]) {
         let Some(fault) = RegionFault::from_byte(envelope.dispatch) else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
         for number in bits(named(data).unwrap_or_default()) {

@@ -53,7 +53,11 @@ impl<F> Factory<F> {
     /// Whether it was registered by the context's client.
     #[inline(always)]
     pub(super) fn check<P: Port>(&self, active: &Active<P>) -> Result<(), SendError> {
-        if self.settings().client == active.me.client() { Ok(()) } else { Err(SendError::ForeignFactory) }
+        if self.settings().client == active.transport.me.client() {
+            Ok(())
+        } else {
+            Err(SendError::ForeignFactory)
+        }
     }
 }
 
@@ -179,7 +183,7 @@ impl Factory<GetFunction> {
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
     pub fn execute<P: Port>(&self, active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
-        if self.settings().usual_for == active.me.client() {
+        if self.settings().usual_for == active.transport.me.client() {
             return active.get_on(get, Here(None));
         }
         self.execute_otherwise(active, get)
@@ -214,7 +218,7 @@ impl Factory<FetchFunction> {
     /// Those, and [`SendError::ForeignFactory`].
     #[inline(always)]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
-        if self.settings().usual_for != active.me.client() {
+        if self.settings().usual_for != active.transport.me.client() {
             return self.execute_otherwise(active, fetch);
         }
         active.fetch(fetch)

@@ -101,7 +101,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn wait_for_place(&mut self, memory: &'static ObjectMemory<P>) {
         self.operations.waiting.push(memory);
         // Nothing quick may overtake it.
-        self.route = None;
+        self.transport.forget_route();
     }
 
     /// Gives a place that is free to the object that waits longest.
@@ -132,7 +132,7 @@ impl<P: Port> Active<P> {
     fn carry_out_at_once(&mut self, number: u8) -> bool {
         let Some(operation) = self.operations.get(number) else { return false };
         let local = matches!(operation.path, Some(Path::Local(_)));
-        let (port, target) = (&mut self.port, operation.target);
+        let (port, target) = (&mut self.transport.port, operation.target);
         let outcome = match &mut operation.action {
             Action::Put(state) if local => state.carry_out(port, target),
             Action::Get(state) if local || state.is_empty() => state.carry_out(port, target),

@@ -16,23 +16,23 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         let origin = envelope.origin;
-        let ours = origin.context().0 < self.contexts && self.port.node_of(origin.task()).is_some();
+        let ours = origin.context().0 < self.contexts && self.transport.port.node_of(origin.task()).is_some();
         let label = Label::parse(header).filter(|_| ours && self.collectives.slots.capacity() > 0);
         let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), label) else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
-        self.counters.collective_received += u64::from(!data.is_empty());
+        self.transport.counters.collective_received += u64::from(!data.is_empty());
         let whole = data.len() == envelope.total as usize && data.len() <= SHORT_LIMIT;
         match word {
             Word::Abort => return self.abort_arrived(envelope.origin, label),
             Word::Credit => return self.collectives.early.regain(envelope.origin, envelope.total),
             Word::Short | Word::Answer if !whole => {
-                self.counters.strays += 1;
+                self.transport.stray();
                 return;
             }
             Word::Clear | Word::Request if !data.is_empty() => {
-                self.counters.strays += 1;
+                self.transport.stray();
                 return;
             }
             _ => {}
@@ -62,12 +62,12 @@ impl<P: Port> Active<P> {
             {
                 let kept = self.collectives.keep(envelope.origin, word, label, envelope.total, data);
                 // Others are asked for again.
-                self.counters.strays += u64::from(!kept && word == Word::Short);
+                self.transport.counters.strays += u64::from(!kept && word == Word::Short);
                 // Somebody may have to be called back.
                 self.busy |= self.collectives.calls;
             }
             _ => {
-                self.counters.strays += u64::from(!may_come_late(word));
+                self.transport.counters.strays += u64::from(!may_come_late(word));
                 if word == Word::Short {
                     self.took_short(envelope.origin);
                 }
@@ -87,7 +87,7 @@ impl<P: Port> Active<P> {
     #[cold]
     fn abort_arrived(&mut self, origin: Endpoint, label: Label) {
         let Some(error) = label.reason() else {
-            self.counters.strays += 1;
+            self.transport.stray();
             return;
         };
         let engine = &mut self.collectives;
@@ -125,7 +125,7 @@ impl<P: Port> Active<P> {
         }
         match geometry.and_then(|index| engine.geometries[index].as_mut()) {
             Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
-            Some(_) => self.counters.strays += 1,
+            Some(_) => self.transport.counters.strays += 1,
             None => engine.unmade.add(label.key.geometry, sequence, called, error),
         }
     }
@@ -150,10 +150,10 @@ impl<P: Port> Active<P> {
 
     /// Notes a node of a geometry's members that is dead.
     pub(super) fn mark_dead(&mut self, index: usize) {
-        if self.port.deaths() == 0 {
+        if self.transport.port.deaths() == 0 {
             return;
         }
-        let port = &self.port;
+        let port = &self.transport.port;
         let Some(entry) = self.collectives.geometries[index].as_mut().filter(|entry| entry.dead.is_none())
         else {
             return;

@@ -172,7 +172,8 @@ impl<P: Port> Active<P> {
             known_blocks: collect.known_blocks,
             // What only some are told of, and parts of several turns, have no one order.
             class_route: entry.has_route() && !collect.divided && collect.form == Form::All,
-            aligned: collect.aligned || self.port.network().is_none_or(|network| network.alignment() <= 1),
+            aligned: collect.aligned
+                || self.transport.port.network().is_none_or(|network| network.alignment() <= 1),
             tree_operator: collect.reducer.is_none_or(|reducer| reducer.operation().is_some()),
             ..Metadata::of(&call)
         };
@@ -319,7 +320,7 @@ impl<P: Port> Active<P> {
         let digest = agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len));
         let notice = called.then(|| Notice::new(&collect, (call.algorithm, call.tuning)));
         if self.collectives.is_idle() {
-            self.collectives.looked_ns = self.port.now_ns();
+            self.collectives.looked_ns = self.transport.port.now_ns();
         }
         let mut last = 0;
         for part in parts {

@@ -296,7 +296,7 @@ impl<P: Port> Engine<P> {
 impl<P: Port> Active<P> {
     /// What endpoints this context's client has, to make [`Members`] of.
     pub fn population(&self) -> Population {
-        Population { client: self.me.client(), tasks: self.tasks, contexts: self.contexts }
+        Population { client: self.transport.me.client(), tasks: self.tasks, contexts: self.contexts }
     }
 
     /// Creates a geometry, of which this context's endpoint must be a member; all members do, in any order among other
@@ -322,7 +322,7 @@ impl<P: Port> Active<P> {
         let free = |&index: &usize| self.collectives.geometries[index].is_none();
         let index = (1..self.collectives.geometries.len()).find(free).ok_or(full)?;
         let domains = domains_of(&members, domains, self.affinities);
-        let entry = Entry::new(id, members, self.me, domains, self.terrain);
+        let entry = Entry::new(id, members, self.transport.me, domains, self.terrain);
         let mut entry = entry.ok_or(GeometryError::NotMember)?;
         entry.doomed = self.collectives.unmade.take(id.0);
         let digest = entry.digest();

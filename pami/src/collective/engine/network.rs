@@ -210,12 +210,12 @@ impl Entry {
 impl<P: Port> Active<P> {
     /// Whether geometries of this context have class routes at all.
     pub(super) fn is_on_tree(&self) -> bool {
-        self.port.network().is_some()
+        self.transport.port.network().is_some()
     }
 
     /// Goes on with what is left of geometries that were destroyed. Returns whether anything happened.
     pub(super) fn leave_routes(&mut self) -> bool {
-        let (Some(network), leaving) = (self.port.network(), &mut self.collectives.leaving) else {
+        let (Some(network), leaving) = (self.transport.port.network(), &mut self.collectives.leaving) else {
             return false;
         };
         let mut moved = false;

@@ -9,13 +9,13 @@ use crate::device::Port;
 impl<P: Port> Active<P> {
     /// Asks those that are to clear data of a collective which has not moved for long: they may mean another one.
     pub(super) fn ask_the_awaited(&mut self) {
-        let now = self.port.now_ns();
-        let Self { collectives: engine, port, me, local_paths, counters, .. } = self;
+        let now = self.transport.port.now_ns();
+        let Self { collectives: engine, transport, .. } = self;
         if now < engine.looked_ns.saturating_add(PATIENCE_NS) {
             return;
         }
         engine.looked_ns = now;
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
+        let mut wire = Wire::new(transport);
         for slot in engine.slots.iter_mut() {
             if !core::mem::take(&mut slot.moved) {
                 // One question is enough: nothing is lost if it finds no room.

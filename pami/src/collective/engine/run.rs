@@ -76,8 +76,8 @@ impl<P: Port> Active<P> {
     /// Has others hear of the short messages of theirs that were taken. Returns the number of packets that went out.
     #[inline(never)]
     fn give_credit_back(&mut self) -> usize {
-        let Self { collectives: Engine { early, .. }, port, me, local_paths, counters, .. } = self;
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
+        let Self { collectives: Engine { early, .. }, transport, .. } = self;
+        let mut wire = Wire::new(transport);
         early.give_back(|peer, taken| {
             let pushed = wire.push(peer, Word::Credit, &Label::NONE, (0, 0, taken.into()), |_| {});
             // Who is dead needs no credit.
@@ -88,19 +88,12 @@ impl<P: Port> Active<P> {
     fn run_slot(&mut self, number: usize) -> bool {
         let waits = matches!(self.collectives.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.collectives.may_begin(number);
-        let asked = self.collectives.ask(number, &self.port);
-        let Self {
-            collectives: Engine { slots, geometries, early, .. },
-            port,
-            me,
-            local_paths,
-            counters,
-            ..
-        } = self;
+        let asked = self.collectives.ask(number, &self.transport.port);
+        let Self { collectives: Engine { slots, geometries, early, .. }, transport, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
-        let network = port.network();
-        let mut wire = Wire { port, me: *me, local_paths: *local_paths, counters, refused: false };
+        let network = transport.port.network();
+        let mut wire = Wire::new(transport);
         if begins {
             slot.begin(entry, early);
         }
@@ -154,7 +147,7 @@ impl<P: Port> Active<P> {
         }
         // The caller may want to have its memory to itself.
         drop(areas);
-        let completion = Completion { target: self.me, buffer: None, result, cookie: done.cookie };
+        let completion = Completion { target: self.transport.me, buffer: None, result, cookie: done.cookie };
         (done.call)(self, completion);
         true
     }

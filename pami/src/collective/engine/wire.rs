@@ -7,11 +7,11 @@
 
 use super::SHORT_LIMIT;
 use super::announce::Notice;
-use crate::client::Counters;
 use crate::device::{Full, Gone, Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
+use crate::transport::Transport;
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -161,18 +161,19 @@ pub(super) enum Stop {
 
 /// Where packets go out.
 pub(super) struct Wire<'a, P: Port> {
-    pub(super) port: &'a mut P,
-    pub(super) me: Endpoint,
-    pub(super) local_paths: bool,
-    pub(super) counters: &'a mut Counters,
+    pub(super) transport: &'a mut Transport<P>,
     /// Something found no room.
     pub(super) refused: bool,
 }
 
-impl<P: Port> Wire<'_, P> {
+impl<'a, P: Port> Wire<'a, P> {
+    pub(super) fn new(transport: &'a mut Transport<P>) -> Self {
+        Self { transport, refused: false }
+    }
+
     /// Bytes of data that a packet has room for.
     pub(super) fn room(&self) -> usize {
-        self.port.mtu().saturating_sub(HEADER_BYTES)
+        self.transport.port.mtu().saturating_sub(HEADER_BYTES)
     }
 
     /// Most bytes of a message that goes unasked; the same at both ends.
@@ -189,7 +190,7 @@ impl<P: Port> Wire<'_, P> {
         (offset, len, total): (usize, usize, usize),
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Stop> {
-        let path = match self.port.locate(target, self.local_paths) {
+        let path = match self.transport.locate(target) {
             Ok(path) => path,
             Err(Unreachable::NoSuchEndpoint) => return Err(Stop::Unreachable),
             Err(Unreachable::Gone(node, Gone::Died)) => return Err(Stop::Dead(node)),
@@ -199,7 +200,7 @@ impl<P: Port> Wire<'_, P> {
         let envelope = Envelope {
             kind: Kind::Collective,
             dispatch: word as u8,
-            origin: self.me,
+            origin: self.transport.me,
             target,
             message: 0,
             offset: offset as u32,
@@ -217,13 +218,13 @@ impl<P: Port> Wire<'_, P> {
         };
         let header = &bytes[..header_len];
         let pushed = if len == 0 {
-            self.port.push_copy(path, &envelope, header, &[])
+            self.transport.port.push_copy(path, &envelope, header, &[])
         } else {
-            self.port.push_filled(path, &envelope, header, len, fill)
+            self.transport.port.push_filled(path, &envelope, header, len, fill)
         };
         self.refused |= pushed.is_err();
         pushed.map_err(|Full| Stop::Full)?;
-        self.counters.collective_sent += u64::from(len > 0 && matches!(path, Path::Torus(_)));
+        self.transport.counters.collective_sent += u64::from(len > 0 && matches!(path, Path::Torus(_)));
         Ok(())
     }
 }
