@@ -1,7 +1,7 @@
 //! What the message unit needs of a network adapter. The torus is one; a tree, a loop-back or an adapter with
 //! reliability of its own can stand here as well.
 
-use crate::reliable::LINK_BYTES;
+use crate::link::LINK_BYTES;
 use crate::virtio::Acknowledge;
 use core::sync::atomic::AtomicU16;
 

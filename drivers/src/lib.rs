@@ -1,16 +1,6 @@
 //! Drivers: whatever touches a device (SPEC D).
 //!
-//! | module | what |
-//! |---|---|
-//! | [`mod@unit`] | the message unit: FIFOs, engine, and the ports that `pami` drives |
-//! | [`adapter`] | what the message unit needs of a network |
-//! | [`reliable`] | exactly once and in order, over an adapter that loses, damages, duplicates or reorders |
-//! | [`torus`] | the torus adapter, on a virtio network card |
-//! | [`tree`] | the adapter of the collective network, likewise |
-//! | [`virtio`] | transport and queues |
-//! | [`shm`] | shared memory within a node |
-//! | [`state`] | counters for the host to read out of memory |
-//! | [`irq`], [`console`] | interrupt controllers and consoles |
+//! Which module is what, and which may know of which other, says `README.md`.
 #![no_std]
 
 extern crate alloc;
@@ -18,10 +8,13 @@ extern crate alloc;
 extern crate std;
 
 pub mod adapter;
+mod bits;
 mod calls;
 pub mod console;
 pub mod irq;
-pub(crate) mod ranks;
+pub mod link;
+pub mod platform;
+mod ranks;
 pub mod reliable;
 pub mod shm;
 pub mod state;
@@ -30,8 +23,20 @@ pub mod tree;
 pub mod unit;
 pub mod virtio;
 
+pub use platform::Platform;
+pub use tree::TreeUnit;
+pub use unit::{OpenError, Setup, Sharing, StartError, Statistics};
+
 /// The torus as nodes use it: a network card, and what mends the losses of the network behind it.
 pub type Torus<P, T = virtio::mmio::Transport> = reliable::Reliable<torus::TorusAdapter<P, T, false>, P>;
 
-pub use tree::TreeUnit;
-pub use unit::{MessageUnit, NodePort, OpenError, Platform, Setup, Sharing, StartError, Statistics};
+/// The message unit, on the torus if nothing else is said.
+pub type MessageUnit<P, A = Torus<P>> = unit::MessageUnit<P, A>;
+
+/// A context's port, likewise.
+pub type NodePort<P, A = Torus<P>> = unit::NodePort<P, A>;
+
+/// About how many bytes of heap a node needs for its message unit and its torus.
+pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
+    unit::heap_bytes(tasks_per_node, contexts, mtu) + torus::heap_bytes(mtu) + reliable::HEAP_BYTES
+}

@@ -1,14 +1,13 @@
 //! The nodes that this one has to do with, numbered in the order in which they came into it: tables about them have
 //! one entry for each in use instead of one for each in the job.
 
-use crate::unit::bits::MOST_PORTS;
+/// A set of nodes in use, by index.
+pub(crate) use crate::bits::BitSet as NodeSet;
+/// Most nodes in use that a [`NodeSet`] can hold.
+pub(crate) use crate::bits::LIMIT as MOST_NODES;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-/// Most nodes in use that a [`NodeSet`] can hold.
-pub(crate) const MOST_NODES: usize = MOST_PORTS;
-/// A set of nodes in use, by index.
-pub(crate) use crate::unit::bits::PortSet as NodeSet;
 
 const FREE: u16 = u16::MAX;
 /// No node's rank: that of an index that is out of use.

@@ -6,7 +6,7 @@
 //! | 12..18 | destination, [`mac`] of its rank |
 //! | 18..24 | source, likewise |
 //! | 24..26 | [`ETHERTYPE`] or [`ETHERTYPE_RELIABLE`], big-endian |
-//! | 26.. | the packet ([`pami::packet`]), with the second type behind a link header ([`crate::reliable`]) |
+//! | 26.. | the packet ([`pami::packet`]), with the second type behind a link header ([`crate::link`]) |
 //!
 //! Nodes that trust the network to lose nothing exchange bare packets; between others each packet has a link header.
 //! Which it is, a type parameter says. What a node and the network itself say to each other is bare always.
@@ -19,7 +19,7 @@ use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, MOST_MTU, Outcome, RX_BUFFERS, Reliability,
     RxBuffer, Watch,
 };
-use crate::reliable::LINK_BYTES;
+use crate::link::LINK_BYTES;
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
 use crate::virtio::{Hal, Transport, VirtioError, mmio, negotiate};
 use alloc::boxed::Box;
@@ -49,6 +49,11 @@ const MOST_PIECES: u16 = 3;
 
 /// The first two bytes of each hardware address: locally administered, not a group.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
+
+/// About how many bytes of heap an adapter with packets of this payload takes.
+pub const fn heap_bytes(mtu: usize) -> usize {
+    RX_BUFFERS * (mtu + 128)
+}
 
 /// The hardware address of the node with this rank; that of [`FABRIC`] is the network's own.
 pub const fn mac(rank: u32) -> [u8; 6] {
@@ -94,8 +99,8 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> TorusAdapter<H, T, LOSSLESS> {
     /// Most bytes behind a packet's header.
     const MOST_BODY: usize = MOST_MTU + if LOSSLESS { 0 } else { LINK_BYTES };
 
-    /// Brings up the network card behind `transport` for the node with rank `node`. Allocates all its memory: about
-    /// [`RX_BUFFERS`] times the device's MTU, or [`MOST_MTU`] if that is less.
+    /// Brings up the network card behind `transport` for the node with rank `node`. Allocates all its memory, for
+    /// the device's MTU, or [`MOST_MTU`] if that is less: about [`heap_bytes`].
     ///
     /// # Errors
     /// Why the device cannot be used.

@@ -137,7 +137,7 @@ fn split_memory(
     division: &Division,
     personality: &Personality,
 ) -> (&'static mut [u8], &'static mut [u8]) {
-    let unit = Unit::heap_bytes(division.tasks, usize::from(personality.contexts), MOST_MTU);
+    let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts), MOST_MTU);
     let tree = if personality.tree { TreeAdapter::<Hardware>::HEAP_BYTES } else { 0 };
     let wanted = HEAP_BYTES + unit + unit / 4 + tree;
     let memory = arch::memory::all(free).unwrap_or_default();

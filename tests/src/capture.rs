@@ -1,6 +1,6 @@
 //! What went over the wire: the packets of a capture file.
 
-use drivers::reliable::{LINK_BYTES, Link};
+use drivers::link::{LINK_BYTES, Link};
 use pami::packet::{Envelope, Packet};
 use std::collections::HashSet;
 use std::path::Path;

@@ -23,10 +23,9 @@
 //!   aside or on the way keeps one.
 
 use super::credit::WINDOW;
-use super::sequence::Seq;
-use super::wire::Flags;
 use super::{Clock, Reliable};
 use crate::adapter::Adapter;
+use crate::link::{Flags, Seq};
 use heapless::Vec;
 use pami::packet::Header;
 use zerocopy::FromBytes;

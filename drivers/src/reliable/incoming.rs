@@ -5,10 +5,9 @@ use super::handshake::Number;
 use super::peers::Peer;
 use super::receiver::Verdict;
 use super::sender::Bogus;
-use super::sequence::Seq;
-use super::wire::{Flags, LINK_BYTES, Link};
 use super::{Clock, Reliable};
 use crate::adapter::{Adapter, RxBuffer};
+use crate::link::{Flags, LINK_BYTES, Link, Seq};
 use pami::packet::Packet;
 
 /// The word behind a link header.

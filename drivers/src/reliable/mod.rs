@@ -42,19 +42,15 @@ mod places;
 mod receiver;
 mod round_trip;
 mod sender;
-mod sequence;
-mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use sequence::Seq;
-pub use wire::{Damaged, Flags, LINK_BYTES, Link};
-
 use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer, Watch,
 };
-use crate::unit::Platform;
+use crate::link::LINK_BYTES;
+use crate::platform::Platform;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use aside::{Aside, PutOff};

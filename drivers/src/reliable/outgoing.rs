@@ -3,10 +3,9 @@
 use super::flights::Flight;
 use super::places::link_of;
 use super::sender::Content;
-use super::sequence::Seq;
-use super::wire::{Flags, Link};
 use super::{Clock, Reliable};
 use crate::adapter::{Adapter, Lent};
+use crate::link::{Flags, Link, Seq};
 
 /// The bytes that a packet in flight has lent.
 ///

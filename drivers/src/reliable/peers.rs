@@ -5,7 +5,7 @@ use super::handshake::{Connection, Numbers, Phase, may_call};
 use super::receiver::Receiver;
 use super::round_trip::RoundTrip;
 use super::sender::Sender;
-use super::wire::Link;
+use crate::link::Link;
 use crate::ranks::Ranks;
 use alloc::vec::Vec;
 

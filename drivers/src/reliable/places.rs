@@ -2,9 +2,9 @@
 
 use super::handshake::{Connection, Heard, Number, Numbers, Stranger, Word, Words, hear_stranger, wait};
 use super::peers::Peer;
-use super::wire::{Flags, Link};
-use super::{Clock, Reliable, Seq};
+use super::{Clock, Reliable};
 use crate::adapter::{Adapter, RxBuffer};
+use crate::link::{Flags, Link, Seq};
 
 /// A link header that says nothing but this.
 #[inline]

@@ -1,8 +1,8 @@
 //! What a node knows of one peer's packets to it.
 
 use super::credit::WINDOW;
-use super::sequence::Seq;
 use crate::adapter::RxBuffer;
+use crate::link::Seq;
 
 /// Packets after which an acknowledgement waits no longer: a quarter of the window, so that the peer need not stop.
 const ACK_EVERY: u32 = WINDOW / 4;

@@ -3,9 +3,8 @@
 use super::credit::WINDOW;
 use super::flights::Flights;
 use super::round_trip::RoundTrip;
-use super::sequence::Seq;
-use super::wire::Link;
 use crate::adapter::Outcome;
+use crate::link::{Link, Seq};
 
 /// No packet, in a window.
 const NONE: u16 = u16::MAX;

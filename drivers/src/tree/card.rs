@@ -11,7 +11,7 @@
 //! packets are small, and results come back into another place anyway. A frame that arrives lies in one buffer, placed
 //! so that the payload is aligned to 64 bytes.
 
-use super::adapter::TreeFaults;
+use super::counters::TreeFaults;
 use crate::adapter::RxBuffer;
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
 use crate::virtio::{Hal, Transport, VirtioError, negotiate};

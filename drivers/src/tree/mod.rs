@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`adapter`] | one virtio network card: what goes out, what comes in, class routes |
 //! | `card` | frames on its queues |
+//! | `counters` | what went through, and what went wrong |
 //! | `route` | one class route at this node |
 //! | [`mod@unit`] | the adapter shared by the harts of a node, and their sleep |
 //!
@@ -30,12 +31,14 @@
 
 pub mod adapter;
 mod card;
+mod counters;
 mod route;
 pub mod unit;
 
 #[cfg(test)]
 mod tests;
 
-pub use adapter::{TreeAdapter, TreeCounters, TreeFaults};
+pub use adapter::TreeAdapter;
+pub use counters::{TreeCounters, TreeFaults};
 pub use pami::combine::{Arrival, InjectError};
 pub use unit::TreeUnit;

@@ -1,7 +1,7 @@
 //! The adapter on a fake card; the tests play the network.
 
 use super::*;
-use crate::unit::Platform;
+use crate::platform::Platform;
 use crate::virtio::VirtioError;
 use crate::virtio::fake::{FakeCard, HostHal};
 use core::cell::Cell;

@@ -8,9 +8,10 @@
 //! in since, whoever took it in, and even in the middle of that look, it does not fall asleep but looks again. Who takes
 //! something in wakes all that sleep. All of that is under the lock.
 
-use super::adapter::{TreeAdapter, TreeCounters, TreeFaults};
+use super::adapter::TreeAdapter;
+use super::counters::{TreeCounters, TreeFaults};
 use crate::calls::Calls;
-use crate::unit::Platform;
+use crate::platform::Platform;
 use crate::virtio::{Acknowledge, Transport, mmio};
 use pami::combine::{Arrival, ClassRoute, InjectError, Members, Operation, Role, Status};
 use pami::device::CollectiveNetwork;

@@ -1,12 +1,14 @@
 //! What lies in an injection FIFO: one descriptor of 64 bytes per packet (SPEC D-4).
 
-use super::parked::Line;
 use super::slots::Slot;
-use pami::packet::Header;
+use pami::endpoint::Endpoint;
+use pami::packet::{Header, Kind};
 use pami::region::RegionId;
 use rings::buffer::Source;
 use rings::shared::Shared;
 
+/// Descriptors of an injection FIFO.
+pub const INJECTION_ENTRIES: usize = 64;
 /// Bytes of payload that fit into a descriptor.
 pub const INLINE_BYTES: usize = 24;
 
@@ -58,5 +60,43 @@ impl Body {
         let mut bytes = [0; INLINE_BYTES];
         bytes[..len].copy_from_slice(&payload[..len]);
         Self::Inline { node, len: len as u8, bytes }
+    }
+}
+
+/// In a line's name: of one-sided operations. No endpoint's bits have it.
+const ONE_SIDED: u64 = 1 << 63;
+
+/// What waits together: messages for one context, or one-sided operations for one node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line {
+    name: u64,
+    /// The line that it waits for as well: the one-sided operations for the same node.
+    ahead: u64,
+}
+
+impl Line {
+    /// Of a packet of this kind to a context of node `node`.
+    #[inline]
+    pub(crate) fn of(kind: Option<Kind>, target: Endpoint, node: u32) -> Self {
+        let ahead = ONE_SIDED | u64::from(node);
+        let one_sided = kind.is_some_and(Kind::is_one_sided);
+        Self { name: if one_sided { ahead } else { target.to_bits() }, ahead }
+    }
+
+    #[inline]
+    pub(crate) fn name(self) -> u64 {
+        self.name
+    }
+
+    /// The name of the other line that it waits for, if there is one.
+    #[inline]
+    pub(crate) fn ahead(self) -> Option<u64> {
+        (self.name != self.ahead).then_some(self.ahead)
+    }
+
+    /// Whether it waits for what is in the line of this name.
+    #[inline]
+    pub(crate) fn is_behind(self, name: u64) -> bool {
+        name == self.name || name == self.ahead
     }
 }

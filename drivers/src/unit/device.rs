@@ -1,8 +1,8 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
-use super::platform::Platform;
 use super::port::{NodeArrival, NodePort, NodeRoute, NodeWaker};
 use crate::adapter::Adapter;
+use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree::TreeUnit;
 use core::sync::atomic::Ordering;

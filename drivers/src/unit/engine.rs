@@ -7,13 +7,13 @@
 
 use super::MessageUnit;
 use super::asks::Asks;
-use super::bits::PortSet;
 use super::descriptor::Body;
 use super::fifo::{Arrived, Lane};
-use super::platform::Platform;
 use super::slots::{CopySlots, Slot};
 use super::target::Target;
 use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS};
+use crate::bits::BitSet as PortSet;
+use crate::platform::Platform;
 use crate::ranks::Ranks;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! A port's FIFOs and what else others reach of it.
 
-use super::descriptor::{Body, Descriptor, INLINE_BYTES};
-use super::parked::{Closed, Line, Parked};
+use super::descriptor::{Body, Descriptor, INJECTION_ENTRIES, INLINE_BYTES, Line};
+use super::parked::{Closed, Parked};
 use super::slots::{CopySlots, Slot, Stock};
 use crate::adapter::RxBuffer;
 use crate::state::FifoRecord;
@@ -20,8 +20,6 @@ use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
 use zerocopy::FromBytes;
 
-/// Descriptors of an injection FIFO.
-pub const INJECTION_ENTRIES: usize = 64;
 /// Those of them of which a line gets one at a time, when the others are in use.
 pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
 /// Packets of a port that may lie in copy slots at once.

@@ -23,14 +23,12 @@
 //! it took something from the adapter.
 
 mod asks;
-pub(crate) mod bits;
 mod dead;
 mod descriptor;
 mod device;
 mod engine;
 mod fifo;
 mod parked;
-mod platform;
 mod port;
 mod receiving;
 mod regions;
@@ -45,24 +43,23 @@ mod target;
 pub(crate) mod tests;
 
 pub use asks::WINDOW;
-pub use descriptor::INLINE_BYTES;
-pub use fifo::{Arrived, COPY_SLOTS, INJECTION_ENTRIES};
-pub use platform::Platform;
+pub use descriptor::{INJECTION_ENTRIES, INLINE_BYTES};
+pub use fifo::{Arrived, COPY_SLOTS};
 pub use port::{NodeArrival, NodePort, NodeWaker};
 pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
 use crate::adapter::{Adapter, RX_BUFFERS, Watch};
+use crate::bits::{Doorbells, LIMIT as MOST_PORTS};
 use crate::calls::Calls;
+use crate::platform::Platform;
 use crate::ranks::MOST_NODES;
 use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
-use crate::{Torus, reliable};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use asks::Asks;
-use bits::{Doorbells, MOST_PORTS};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
 use engine::Engine;
@@ -89,7 +86,7 @@ const DRAIN_NS: u64 = 1_000_000;
 const AGENT_POLLS: usize = 256;
 
 /// The node's message unit.
-pub struct MessageUnit<P: Platform, A: Adapter = Torus<P>> {
+pub struct MessageUnit<P: Platform, A: Adapter> {
     pub(crate) node: u32,
     pub(crate) map: TaskMap,
     contexts: u8,
@@ -125,7 +122,7 @@ pub struct MessageUnit<P: Platform, A: Adapter = Torus<P>> {
 }
 
 impl<P: Platform, A: Adapter> MessageUnit<P, A> {
-    /// Starts the node's message unit; [`heap_bytes`](Self::heap_bytes) says how much it allocates.
+    /// Starts the node's message unit; [`heap_bytes`] says how much it allocates.
     ///
     /// # Errors
     /// What in `setup` cannot be.
@@ -185,22 +182,6 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             join_flag: SleepFlag::new(),
             counters: Counters::default(),
         })))
-    }
-
-    /// About how many bytes of heap a node needs for its message unit and its torus adapter.
-    pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
-        let ports = CLIENTS * tasks_per_node * contexts;
-        let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64
-            + parked::HEAP_BYTES
-            + COPY_SLOTS * (mtu + 64)
-            + 4096
-            + 32 * REQUESTS;
-        let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
-        let one_sided = regions::HEAP_BYTES
-            + ANSWER_SLOTS * (mtu + 64)
-            + Asks::heap_bytes(MOST_NODES, ports)
-            + Target::heap_bytes(MOST_NODES);
-        RX_BUFFERS * (mtu + 128) + reliable::HEAP_BYTES + ports * fifos + shm + one_sided + (128 << 10)
     }
 
     /// Opens the port of context `context` of `client` of the node's task `local_task`.
@@ -375,6 +356,22 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             ((u32::from(client) * tasks + local_task) * u32::from(self.contexts) + u32::from(context)) as u16,
         )
     }
+}
+
+/// About how many bytes of heap a node's message unit takes, without its adapter.
+pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> usize {
+    let ports = CLIENTS * tasks_per_node * contexts;
+    let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64
+        + parked::HEAP_BYTES
+        + COPY_SLOTS * (mtu + 64)
+        + 4096
+        + 32 * REQUESTS;
+    let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
+    let one_sided = regions::HEAP_BYTES
+        + ANSWER_SLOTS * (mtu + 64)
+        + Asks::heap_bytes(MOST_NODES, ports)
+        + Target::heap_bytes(MOST_NODES);
+    ports * fifos + shm + one_sided + (128 << 10)
 }
 
 /// Rings for pairs of ports that a node has.

@@ -14,13 +14,10 @@
 //! No circle of waits can form: a list waits for its own context, a port for the engine to take what is in the FIFO, and
 //! the engine waits for no list. A node that is gone takes everything, to refuse it.
 
-use super::descriptor::Descriptor;
-use super::fifo::INJECTION_ENTRIES;
+use super::descriptor::{Descriptor, INJECTION_ENTRIES, Line};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapless::Vec;
-use pami::endpoint::Endpoint;
-use pami::packet::Kind;
 use rings::spsc::Consumer;
 
 /// Packets of one FIFO that can be parked.
@@ -35,36 +32,6 @@ const SOME: u32 = 1 << 31;
 /// Packets that a port may be ahead of the engine while so many are parked.
 fn ahead(parked: u32) -> usize {
     ((PLACES - INJECTION_ENTRIES).saturating_sub(parked as usize) / 2).max(1)
-}
-
-/// In a line's name: of one-sided operations. No endpoint's bits have it.
-const ONE_SIDED: u64 = 1 << 63;
-
-/// What waits together: messages for one context, or one-sided operations for one node.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line {
-    name: u64,
-    /// The line that it waits for as well: the one-sided operations for the same node.
-    ahead: u64,
-}
-
-impl Line {
-    /// Of a packet of this kind to a context of node `node`.
-    #[inline]
-    pub(crate) fn of(kind: Option<Kind>, target: Endpoint, node: u32) -> Self {
-        let ahead = ONE_SIDED | u64::from(node);
-        let one_sided = kind.is_some_and(Kind::is_one_sided);
-        Self { name: if one_sided { ahead } else { target.to_bits() }, ahead }
-    }
-
-    pub(crate) fn name(self) -> u64 {
-        self.name
-    }
-
-    /// Whether it waits for what is in the line of this name.
-    fn is_behind(self, name: u64) -> bool {
-        name == self.name || name == self.ahead
-    }
 }
 
 /// What a port sees of what is parked. The engine alone changes it.
@@ -147,7 +114,7 @@ impl Parked {
     /// Whether a packet of this line has to wait for some that are parked.
     #[inline]
     pub(crate) fn has_before(&self, line: Line) -> bool {
-        self.lists.iter().any(|list| line.is_behind(list.line.name))
+        self.lists.iter().any(|list| line.is_behind(list.line.name()))
     }
 
     /// Whether one more packet of this line can be parked.
@@ -179,7 +146,7 @@ impl Parked {
     pub(crate) fn may_go(&self, at: usize) -> bool {
         let line = self.lists.get(at).map(|list| list.line);
         line.is_some_and(|line| {
-            line.name == line.ahead || !self.lists.iter().any(|list| list.line.name == line.ahead)
+            line.ahead().is_none_or(|ahead| !self.lists.iter().any(|list| list.line.name() == ahead))
         })
     }
 
@@ -208,7 +175,7 @@ impl Parked {
 fn publish(closed: &Closed, list: &[List], change: u32) {
     let Closed { gate, parked, lists, lines } = closed;
     for (seen, list) in lines.iter().zip(list) {
-        seen.store(list.line.name, Ordering::Relaxed);
+        seen.store(list.line.name(), Ordering::Relaxed);
     }
     lists.store(list.len() as u32, Ordering::Relaxed);
     parked.store(parked.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);

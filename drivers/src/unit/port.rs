@@ -1,12 +1,11 @@
 //! A context's port: its FIFOs on the torus and its end of the node's shared memory.
 
-use super::bits::Doorbell;
 use super::fifo::{Arrived, Injector, Reception, Station};
-use super::platform::Platform;
 use super::running::{Ran, ring};
 use super::{MessageUnit, OpenError, Sharing};
-use crate::Torus;
 use crate::adapter::{Adapter, RxBuffer};
+use crate::bits::Doorbell;
+use crate::platform::Platform;
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
 use crate::tree::TreeUnit;
@@ -26,7 +25,7 @@ static NEVER: AtomicU16 = AtomicU16::new(0);
 
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
-pub struct NodePort<P: Platform, A: Adapter = Torus<P>> {
+pub struct NodePort<P: Platform, A: Adapter> {
     pub(super) unit: &'static MessageUnit<P, A>,
     pub(super) station: &'static Station<Self>,
     number: u16,

@@ -2,12 +2,12 @@
 
 use super::MessageUnit;
 use super::asks::Taken;
-use super::bits::PortSet;
 use super::engine::{Early, Engine};
 use super::fifo::{Arrived, Reception};
-use super::platform::Platform;
 use super::target::Unserved;
 use crate::adapter::{Adapter, FABRIC, RxBuffer};
+use crate::bits::BitSet as PortSet;
+use crate::platform::Platform;
 use crate::state::count;
 use pami::device::Gone;
 use pami::packet::{ENDED, Envelope, Kind, Packet};

@@ -2,8 +2,8 @@
 
 use super::MessageUnit;
 use super::engine::Engine;
-use super::platform::Platform;
 use crate::adapter::{Adapter, Watch};
+use crate::platform::Platform;
 use crate::virtio::Acknowledge;
 use core::sync::atomic::{Ordering, fence};
 use pami::device::Gone;

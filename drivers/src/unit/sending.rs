@@ -2,12 +2,12 @@
 
 use super::MessageUnit;
 use super::asks::{Ask, Awaited};
-use super::bits::PortSet;
 use super::descriptor::{Body, Descriptor};
 use super::engine::{Engine, Flight};
-use super::platform::Platform;
 use super::target::Next;
 use crate::adapter::{Adapter, Lent, Outcome};
+use crate::bits::BitSet as PortSet;
+use crate::platform::Platform;
 use crate::state::count;
 use pami::packet::{Header, Kind};
 use zerocopy::IntoBytes;

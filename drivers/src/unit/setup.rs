@@ -1,6 +1,6 @@
 //! What a message unit is made of, how its FIFOs are shared, and why it was refused.
 
-use super::bits::MOST_PORTS;
+use crate::bits::LIMIT as MOST_PORTS;
 use crate::ranks::MOST_NODES;
 use core::fmt;
 use pami::mapping::TaskMap;

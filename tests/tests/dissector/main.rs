@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use drivers::reliable::{Flags, LINK_BYTES, Link, Seq};
+use drivers::link::{Flags, LINK_BYTES, Link, Seq};
 use drivers::torus;
 use mlua::Lua;
 use pami::combine::packet as tree;

@@ -4,8 +4,9 @@ use super::bench::{BUFFERS, Bench, Node};
 use super::wire::Faults;
 use super::{ALLOCATIONS, elapse, now};
 use crate::adapter::Adapter;
+use crate::link::Seq;
+use crate::reliable::LINGER_NS;
 use crate::reliable::round_trip::LEAST_NS;
-use crate::reliable::{LINGER_NS, Seq};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -4,7 +4,7 @@ use super::bench::{BUFFERS, Bench, MTU};
 use super::elapse;
 use super::wire::Faults;
 use crate::adapter::Adapter;
-use crate::reliable::{Flags, LINK_BYTES, Link, Seq};
+use crate::link::{Flags, LINK_BYTES, Link, Seq};
 use proptest::prelude::*;
 use std::vec::Vec;
 

@@ -5,9 +5,8 @@ use super::super::handshake::{Connection, Heard, Number, Phase, Word, Words};
 use super::super::receiver::{ACK_DELAY_NS, Receiver, Verdict};
 use super::super::round_trip::RoundTrip;
 use super::super::sender::Sender;
-use super::super::sequence::Seq;
-use super::super::wire::{Flags, Link};
 use crate::adapter::{Lent, RxBuffer};
+use crate::link::{Flags, Link, Seq};
 use std::boxed::Box;
 
 /// As long as a peer is waited for that was never heard.

@@ -5,8 +5,8 @@ use super::dice::Dice;
 use super::wire::Faults;
 use super::{elapse, now, seeds};
 use crate::adapter::{Adapter, FABRIC, Lent};
+use crate::link::{Flags, Link, Seq};
 use crate::reliable::handshake::Number;
-use crate::reliable::{Flags, Link, Seq};
 use std::vec::Vec;
 
 const SECOND: u64 = 1_000_000_000;

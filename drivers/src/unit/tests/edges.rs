@@ -3,7 +3,7 @@
 use super::hostile::packet;
 use super::*;
 use crate::adapter::HEAD_BYTES;
-use crate::unit::Platform;
+use crate::platform::Platform;
 use crate::unit::slots::CopySlots;
 use core::cell::RefCell;
 use pami::device::Gone;
@@ -73,7 +73,7 @@ fn r2_a_node_rests_when_all_is_sent_and_answered_and_peers_had_time_to_hear() {
     let get =
         Envelope { kind: Kind::Get, dispatch: 0, total: 8, ..envelope(endpoint(1, 0), endpoint(0, 0), 0) };
     net.inject(0, &packet(&get, region.as_bytes(), &[0; 4]));
-    let mut wake = crate::unit::bits::PortSet::EMPTY;
+    let mut wake = crate::bits::BitSet::EMPTY;
     unit.with_engine(|engine| engine.receive(unit, &mut wake));
     assert!(!may_rest(500), "an answer is owed");
     while port.drive() {}

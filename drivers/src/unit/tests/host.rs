@@ -1,7 +1,7 @@
 //! Harts that are threads, and a network of fake adapters in one process.
 
 use crate::adapter::{Adapter, AdapterFaults, Lent, Outcome, RX_BUFFERS, RxBuffer};
-use crate::unit::Platform;
+use crate::platform::Platform;
 use crate::virtio::Acknowledge;
 use std::boxed::Box;
 use std::cell::Cell;

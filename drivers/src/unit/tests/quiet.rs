@@ -1,7 +1,7 @@
 //! What a port hears of without looking everywhere (SPEC N-8).
 
 use super::*;
-use crate::unit::Platform;
+use crate::platform::Platform;
 use core::sync::atomic::Ordering;
 use pami::context::{Active, Progress, Work, WorkSlot};
 use std::boxed::Box;

@@ -3,7 +3,7 @@
 #![cfg(not(miri))]
 
 use super::*;
-use crate::unit::Platform;
+use crate::platform::Platform;
 use core::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::IntoBytes;
 

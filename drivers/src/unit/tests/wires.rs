@@ -3,8 +3,8 @@
 
 use super::card::{CARD_MTU, frame, unit};
 use super::*;
+use crate::platform::Platform;
 use crate::torus::{ETHERTYPE, mac};
-use crate::unit::Platform;
 use crate::virtio::fake::FakeCard;
 use core::sync::atomic::{AtomicBool, Ordering};
 use pami::packet::{Header, Packet};

@@ -1,4 +1,5 @@
-//! The link header, between a frame's Ethernet header and its packet; little-endian.
+//! The link header, between a frame's Ethernet header and its packet; little-endian. What it is for:
+//! [`reliable`](crate::reliable).
 //!
 //! | bytes | field | what |
 //! |---|---|---|
@@ -18,7 +19,10 @@
 //! The ranks are not in the header but in the addresses before it. With them in the checksum a frame whose address
 //! was damaged is not taken for another node's.
 
-use super::sequence::Seq;
+mod sequence;
+
+pub use sequence::Seq;
+
 use bitflags::bitflags;
 use crc::{CRC_32_ISCSI, Crc, Digest, Table};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};

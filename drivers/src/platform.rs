@@ -1,4 +1,4 @@
-//! What the message unit needs of the kernel.
+//! What drivers need of the kernel.
 
 use crate::virtio::Hal;
 use core::sync::atomic::{Ordering, fence};

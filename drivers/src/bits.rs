@@ -1,10 +1,10 @@
-//! Small sets of port numbers.
+//! Sets of small numbers: of ports, and of what tables about nodes are indexed by.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Most ports of a node.
-pub(crate) const MOST_PORTS: usize = 256;
-const WORDS: usize = MOST_PORTS / 64;
+/// All numbers are below this.
+pub(crate) const LIMIT: usize = 256;
+const WORDS: usize = LIMIT / 64;
 
 /// A set of ports that any hart adds to and one takes from.
 pub(crate) struct Doorbells([AtomicU64; WORDS]);
@@ -32,25 +32,25 @@ impl Doorbells {
     /// Adds `port`. What was published before is seen by whoever takes it.
     #[inline]
     pub(crate) fn ring(&self, port: u16) {
-        let port = usize::from(port) % MOST_PORTS;
+        let port = usize::from(port) % LIMIT;
         self.0[port / 64].fetch_or(1 << (port % 64), Ordering::Release);
     }
 
     /// The doorbell of `port`.
     pub(crate) fn of(&'static self, port: u16) -> Doorbell {
-        let port = usize::from(port) % MOST_PORTS;
+        let port = usize::from(port) % LIMIT;
         Doorbell { word: &self.0[port / 64], bit: 1 << (port % 64) }
     }
 
     /// Takes `port` out.
     pub(crate) fn clear(&self, port: u16) {
-        let port = usize::from(port) % MOST_PORTS;
+        let port = usize::from(port) % LIMIT;
         self.0[port / 64].fetch_and(!(1 << (port % 64)), Ordering::Relaxed);
     }
 
     /// Whether `port` is in.
     pub(crate) fn contains(&self, port: u16) -> bool {
-        let port = usize::from(port) % MOST_PORTS;
+        let port = usize::from(port) % LIMIT;
         self.0[port / 64].load(Ordering::Relaxed) & 1 << (port % 64) != 0
     }
 
@@ -61,7 +61,7 @@ impl Doorbells {
 
     /// Moves all ports into `set`.
     #[inline]
-    pub(crate) fn take(&self, set: &mut PortSet) {
+    pub(crate) fn take(&self, set: &mut BitSet) {
         for (word, taken) in self.0.iter().zip(&mut set.0) {
             if word.load(Ordering::Relaxed) != 0 {
                 *taken |= word.swap(0, Ordering::Acquire);
@@ -70,25 +70,25 @@ impl Doorbells {
     }
 }
 
-/// A set of ports.
+/// A set of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PortSet([u64; WORDS]);
+pub(crate) struct BitSet([u64; WORDS]);
 
-impl PortSet {
+impl BitSet {
     pub(crate) const EMPTY: Self = Self([0; WORDS]);
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }
 
-    pub(crate) fn insert(&mut self, port: u16) {
-        let port = usize::from(port) % MOST_PORTS;
-        self.0[port / 64] |= 1 << (port % 64);
+    pub(crate) fn insert(&mut self, number: u16) {
+        let number = usize::from(number) % LIMIT;
+        self.0[number / 64] |= 1 << (number % 64);
     }
 
-    pub(crate) fn remove(&mut self, port: u16) {
-        let port = usize::from(port) % MOST_PORTS;
-        self.0[port / 64] &= !(1 << (port % 64));
+    pub(crate) fn remove(&mut self, number: u16) {
+        let number = usize::from(number) % LIMIT;
+        self.0[number / 64] &= !(1 << (number % 64));
     }
 
     /// Adds all of `other`.
@@ -98,9 +98,9 @@ impl PortSet {
         }
     }
 
-    /// The first port at or behind `from`, else the first of all.
+    /// The first number at or behind `from`, else the first of all.
     pub(crate) fn next(&self, from: u16) -> Option<u16> {
-        let from = usize::from(from) % MOST_PORTS;
+        let from = usize::from(from) % LIMIT;
         let ahead = (self.0[from / 64] >> (from % 64) != 0)
             .then(|| from + (self.0[from / 64] >> (from % 64)).trailing_zeros() as usize);
         let first_from = |start: usize| {
@@ -108,14 +108,14 @@ impl PortSet {
                 .find(|&word| self.0[word] != 0)
                 .map(|word| word * 64 + self.0[word].trailing_zeros() as usize)
         };
-        ahead.or_else(|| first_from(from / 64 + 1)).or_else(|| first_from(0)).map(|port| port as u16)
+        ahead.or_else(|| first_from(from / 64 + 1)).or_else(|| first_from(0)).map(|number| number as u16)
     }
 
-    /// Takes the first port out.
+    /// Takes the first number out.
     pub(crate) fn pop(&mut self) -> Option<u16> {
-        let port = self.next(0)?;
-        self.remove(port);
-        Some(port)
+        let number = self.next(0)?;
+        self.remove(number);
+        Some(number)
     }
 }
 
@@ -128,15 +128,15 @@ mod tests {
     #[test]
     fn d4_a_doorbell_is_its_own_ports_alone() {
         let bells = Doorbells::new();
-        for port in 0..MOST_PORTS as u16 {
+        for port in 0..LIMIT as u16 {
             assert!(!bells.contains(port) && bells.is_empty());
             bells.ring(port);
-            let rung: Vec<_> = (0..MOST_PORTS as u16).filter(|&at| bells.contains(at)).collect();
+            let rung: Vec<_> = (0..LIMIT as u16).filter(|&at| bells.contains(at)).collect();
             assert_eq!(rung, [port]);
             let neighbour = port ^ 1;
             bells.ring(neighbour);
             bells.clear(port);
-            let mut taken = PortSet::EMPTY;
+            let mut taken = BitSet::EMPTY;
             bells.take(&mut taken);
             assert_eq!((taken.pop(), taken.pop(), bells.is_empty()), (Some(neighbour), None, true));
         }
@@ -147,7 +147,7 @@ mod tests {
         fn d4_the_next_port_is_the_next_in_the_circle(
             ports in proptest::collection::btree_set(0u16..256, 0..20), from in 0u16..256
         ) {
-            let mut set = PortSet::EMPTY;
+            let mut set = BitSet::EMPTY;
             ports.iter().for_each(|&port| set.insert(port));
             let expected = ports.range(from..).next().or(ports.first()).copied();
             prop_assert_eq!(set.next(from), expected);
