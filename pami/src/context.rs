@@ -16,6 +16,7 @@
 //! ```
 
 use crate::acks::Acks;
+use crate::adaptive_spin::AdaptiveSpin;
 use crate::affinity::Affinities;
 use crate::balance::Processing;
 use crate::collective::cost::Terrain;
@@ -30,7 +31,6 @@ use crate::packet::{DISPATCH_IDS, LATER_IDS};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
 use crate::transport::{Counters, Transport};
-use crate::wait::Patience;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -134,7 +134,7 @@ pub struct Active<P: Port> {
     pub(crate) mourning: bool,
     /// Whether the port was told whom this context waits for.
     pub(crate) told_awaited: bool,
-    pub(crate) patience: Patience,
+    pub(crate) spin: AdaptiveSpin,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
     /// Tasks of the job.
@@ -198,7 +198,7 @@ impl<P: Port> Active<P> {
             // Some may have died before, with packets left for this context.
             mourning: true,
             told_awaited: false,
-            patience: Patience::START,
+            spin: AdaptiveSpin::START,
             contexts,
             tasks,
             terrain,

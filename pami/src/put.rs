@@ -8,12 +8,11 @@ use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};
-use crate::gather::{Gather, measure};
 use crate::layout::{Cursor, Layout, Segment};
 use crate::operation::{Action, Operation, Queued, message_number};
 use crate::packet::{ENDS, Envelope, HEADER_LIMIT, Kind};
+use crate::payload::{Gather, Payload, measure};
 use crate::region::{RegionFault, RegionHandle, RegionId};
-use crate::send::Payload;
 use heapless::Vec;
 use zerocopy::IntoBytes;
 

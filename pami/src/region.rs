@@ -4,12 +4,8 @@
 //! [`RegionHandle`] of sixteen bytes, which is data: it can be sent. The message unit of the node that owns the memory
 //! checks every access against what it knows itself of the region; a handle only says what to ask for.
 
-use crate::context::Active;
-use crate::device::{NoRegionLeft, Port};
-use crate::error::RegisterError;
 use bitflags::bitflags;
 use core::fmt;
-use rings::buffer::Buffer;
 use rings::shared::{Misplaced, Shared, Update, Width};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -80,74 +76,6 @@ impl RegionHandle {
         }
         let end = offset.checked_add(reach).filter(|&end| end <= self.len());
         end.map(drop).ok_or(RegionFault::Bounds)
-    }
-}
-
-/// Memory that peers may reach, until it is deregistered. Dropping it leaves it registered for good.
-#[must_use = "a region that is dropped stays registered"]
-pub struct Region {
-    handle: RegionHandle,
-    memory: Shared,
-}
-
-impl Region {
-    /// What peers need to reach it.
-    pub fn handle(&self) -> RegionHandle {
-        self.handle
-    }
-
-    /// The memory, for local use.
-    pub fn memory(&self) -> &Shared {
-        &self.memory
-    }
-}
-
-impl<P: Port> Active<P> {
-    /// Lets peers of this client reach `buffer`.
-    ///
-    /// # Errors
-    /// The buffer comes back with the reason.
-    pub fn register(&mut self, buffer: Buffer, rights: Rights) -> Result<Region, (RegisterError, Buffer)> {
-        if u32::try_from(buffer.len()).is_err() {
-            return Err((RegisterError::TooLong, buffer));
-        }
-        self.register_shared(buffer.share(), rights).map_err(|(error, mut memory)| {
-            loop {
-                // The port has dropped its clone, so the first try succeeds.
-                match memory.reclaim() {
-                    Ok(buffer) => return (error, buffer),
-                    Err(still) => memory = still,
-                }
-            }
-        })
-    }
-
-    /// As [`register`](Self::register), of memory that this task goes on using.
-    ///
-    /// # Errors
-    /// The handle comes back with the reason.
-    pub fn register_shared(
-        &mut self,
-        memory: Shared,
-        rights: Rights,
-    ) -> Result<Region, (RegisterError, Shared)> {
-        let Ok(len) = u32::try_from(memory.len()) else { return Err((RegisterError::TooLong, memory)) };
-        match self.transport.port.register(Memory::Shared(memory.clone()), rights) {
-            Ok(id) => {
-                let handle = RegionHandle { task: self.transport.me.task().into(), id, len: len.into() };
-                Ok(Region { handle, memory })
-            }
-            Err(NoRegionLeft { limit }) => Err((RegisterError::NoneLeft { limit }, memory)),
-        }
-    }
-
-    /// Ends a region of this task: peers' accesses are refused from now on.
-    ///
-    /// # Errors
-    /// Not while others have clones of its memory, which comes back to be reclaimed later.
-    pub fn deregister(&mut self, region: Region) -> Result<Buffer, Shared> {
-        self.transport.port.deregister(region.handle.id);
-        region.memory.reclaim()
     }
 }
 

@@ -18,34 +18,14 @@ use crate::device::{Full, Path, Port, REQUESTS};
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
 use crate::factory::terms::{Here, Terms};
-use crate::gather::{Gather, measure};
 use crate::layout::Layout;
 pub use crate::operation::OPERATIONS;
 use crate::operation::{Action, Operation, Queued, bits, message_number};
 use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER, is_dispatch_id};
+use crate::payload::{Gather, Payload, measure};
 use crate::region::{Memory, RegionId, Rights};
-use core::ops::Range;
 use heapless::Vec;
-use rings::buffer::{Buffer, Source};
-use rings::shared::Shared;
 use zerocopy::IntoBytes;
-
-/// Data of at most this many bytes is copied when it is queued, which is cheaper than to lend it and makes its local
-/// completion immediate.
-pub const COPY_LIMIT: usize = 256;
-
-/// The data of a send or put. It must live as long as the message unit may read it, which the types see to.
-pub enum Payload {
-    /// Bytes that never change.
-    Static(&'static [u8]),
-    /// These bytes of a buffer, which is handed over until the local completion gives it back.
-    Buffer(Buffer, Range<usize>),
-    /// A view of a buffer that the sender has lent itself, to send parts of it to several targets at once. The
-    /// local completion says that every packet is queued; the lease says when nobody reads any more.
-    Source(Source),
-    /// These bytes of memory in shared use, as they are when they are queued. The local completion says that all are.
-    Shared(Shared, Range<usize>),
-}
 
 /// A message of any length.
 pub struct Send<'a, P: Port> {

@@ -1,40 +1,14 @@
 //! Waiting: contexts are advanced a while, then the hart sleeps (SPEC N-8).
 
+use crate::adaptive_spin::AdaptiveSpin;
 use crate::context::{Active, Context};
 use crate::device::Port;
 use crate::error::SendError;
 use core::borrow::BorrowMut;
 use core::slice;
 
-/// Most rounds that [`Context::wait`] polls before it sleeps: enough to catch the answer of a neighbour.
-const MOST_POLLS: u32 = 2048;
-/// Fewest rounds: what comes while others are at work is worth no more.
-const LEAST_POLLS: u32 = 16;
-/// A sleep that was so short could have been spent polling; one that was much longer was worth none of it.
-const SHORT_SLEEP_NS: u64 = 50_000;
 /// Rounds in a row that find nothing between two looks at the clock, which tell how long the hart was idle (SPEC L-2).
 const ROUNDS_PER_LOOK: u32 = 16;
-
-/// How long a context polls before it sleeps. Harts of an emulated node share processors with others that have work to do,
-/// and each round of polling that brings nothing is time of theirs; on a processor of its own a hart loses by each sleep.
-/// So sleeps decide: short ones have it poll longer, long ones shorter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Patience {
-    now: u32,
-    most: u32,
-}
-
-impl Patience {
-    pub(crate) const START: Self = Self { now: MOST_POLLS, most: MOST_POLLS };
-
-    fn learn(&mut self, slept_ns: u64) {
-        if slept_ns <= SHORT_SLEEP_NS {
-            self.now = (self.now.saturating_mul(2)).min(self.most);
-        } else if slept_ns > 4 * SHORT_SLEEP_NS {
-            self.now = (self.now / 2).max(LEAST_POLLS.min(self.most));
-        }
-    }
-}
 
 /// Longest sleep of [`Context::retry`] between its first two attempts; it doubles until the other, while there is no room.
 const RETRY_NS: [u64; 2] = [1_000_000, 128_000_000];
@@ -43,7 +17,7 @@ impl<P: Port> Active<P> {
     /// Has waits poll so many rounds at most before they sleep; with 0 they sleep as soon as there is nothing to do, and
     /// what arrives interrupts that. Waits on several contexts go by the first.
     pub fn set_polls(&mut self, most: u32) {
-        self.patience = Patience { now: most, most };
+        self.spin = AdaptiveSpin::of_at_most(most);
     }
 }
 
@@ -88,7 +62,7 @@ fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option
     let start = first.now_ns();
     first.active.transport.port.sleep(deadline);
     let slept = first.now_ns().saturating_sub(start);
-    first.active.patience.learn(slept);
+    first.active.spin.learn(slept);
     for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
         active.stalled = 0;
         active.forget_awaited();
@@ -112,7 +86,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     let deadline = start.checked_add(timeout_ns).filter(|_| timeout_ns < u64::MAX);
     loop {
         let (mut idle, mut looked) = (0u32, None);
-        let polls = contexts[0].borrow().active.patience.now;
+        let polls = contexts[0].borrow().active.spin.rounds();
         while idle < polls {
             let events = advance(contexts);
             if until(contexts) {

@@ -6,7 +6,7 @@ use core::ops::{BitAnd, BitOr, BitXor};
 use kernel::Task;
 use mpi::{Basic, Communicator, Data, Datatype, Error, Mpi, Native, Op, Result, reduce_local};
 use pami::collective::Order;
-use pami::collective::operator::{LocatedF32, LocatedF64, LocatedI16, LocatedI32, LocatedI64};
+use pami::operator::{LocatedF32, LocatedF64, LocatedI16, LocatedI32, LocatedI64};
 
 /// Values of each vector.
 const LEN: usize = 3;

@@ -1,8 +1,8 @@
 //! A rank's place in the tree over all affinity domains (SPEC A-3).
 
 use super::{Domains, LEVELS, Level};
-use crate::collective::nary::Nary;
 use crate::mapping::Place;
+use crate::nary::Nary;
 use core::ops::Range;
 
 /// A rank's place among the members of one domain.

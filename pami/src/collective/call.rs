@@ -1,10 +1,10 @@
 //! What a collective is asked to do: the arguments that a schedule is a function of.
 
 use super::blocks::Blocks;
-use super::catalogue;
-use super::grid::Grid;
+use super::need::Unmet;
 use super::step::{Area, Span, TAG_LIMIT};
 use crate::affinity::Domains;
+use crate::geometry::Grid;
 use core::fmt;
 
 /// A collective operation. The v forms are the same with blocks of different lengths.
@@ -51,7 +51,7 @@ impl Collective {
     }
 }
 
-/// How a collective is carried out; not every collective has every algorithm (see [`catalogue`]).
+/// How a collective is carried out; not every collective has every algorithm (see [`catalogue`](super::catalogue)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Algorithm {
     /// Rounds of signals to ranks that are powers of the radix apart.
@@ -153,8 +153,8 @@ pub enum CallError {
     Blocks,
     /// The collective has no such algorithm.
     Algorithm(Collective, Algorithm),
-    /// The algorithm does not work here; see [`catalogue::Need`].
-    Unmet(catalogue::Unmet),
+    /// The algorithm does not work here; see [`Need`](super::Need).
+    Unmet(Unmet),
     /// The radix is below 2, or the chunk is empty.
     Tuning,
     /// The grid or the domains are of another number of ranks.
@@ -181,36 +181,6 @@ impl fmt::Display for CallError {
 impl core::error::Error for CallError {}
 
 impl<'a> Call<'a> {
-    /// Whether the call has a schedule.
-    ///
-    /// # Errors
-    /// The first mistake.
-    pub fn check(&self) -> Result<(), CallError> {
-        if self.size == 0 || self.size as usize > TAG_LIMIT {
-            return Err(CallError::Size(self.size));
-        }
-        if self.rank >= self.size {
-            return Err(CallError::Rank(self.rank));
-        }
-        if self.root >= self.size {
-            return Err(CallError::Root(self.root));
-        }
-        let ranks = if self.collective.is_of_vectors() { 1 } else { self.size };
-        if !self.blocks.suffice(ranks) || !self.sources.suffice(ranks) {
-            return Err(CallError::Blocks);
-        }
-        if self.tuning.radix < 2 || self.tuning.chunk == 0 {
-            return Err(CallError::Tuning);
-        }
-        let shapes = [self.grid.map(|grid| grid.size()), self.domains.map(|domains| domains.size())];
-        if shapes.into_iter().flatten().any(|size| size != self.size) {
-            return Err(CallError::Shape);
-        }
-        let entry = catalogue::entry(self.collective, self.algorithm)
-            .ok_or(CallError::Algorithm(self.collective, self.algorithm))?;
-        entry.check(&catalogue::Metadata::of(self)).map_err(CallError::Unmet)
-    }
-
     /// Whether this rank is the root.
     pub(super) fn is_root(&self) -> bool {
         self.rank == self.root
@@ -263,7 +233,7 @@ impl<'a> Call<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::catalogue::Need;
+    use crate::collective::Need;
 
     #[test]
     fn g2_a_call_without_a_schedule_is_refused_for_what_is_wrong_with_it() {

@@ -1,64 +1,9 @@
 //! The algorithms of each collective, in two lists: those that are always valid, and those that are valid if
 //! metadata of the call hold (SPEC G-2).
 
-use super::call::{Algorithm, Call, Collective};
-use core::fmt;
-
-/// A condition that an algorithm sets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// The operator commutes: operands do not meet in the order of ranks.
-    Commutative,
-    /// The operator commutes, or the root is rank 0 and the ranks of every affinity domain follow each other.
-    CommutativeOrOrdered,
-    /// The number of ranks is a power of two.
-    PowerOfTwo,
-    /// All blocks have one length.
-    EqualBlocks,
-    /// Every rank knows the lengths of all blocks, not only of its own.
-    KnownBlocks,
-    /// The ranks are a rectangle of the torus.
-    Rectangle,
-    /// The affinity domains are known.
-    Domains,
-    /// The affinity domains are known, the ranks of each follow each other, and the root is rank 0.
-    OrderedDomains,
-    /// The geometry has a class route of the tree network.
-    ClassRoute,
-    /// The tree network's ALU has the operator on that type.
-    TreeOperator,
-    /// The network's ALU takes operands from any address, or all ranks' buffers are aligned to [`ALIGNMENT`] bytes.
-    Aligned,
-    /// The ranks have the scratch memory that it takes, for one element at least. Asked of all, so in no entry.
-    Scratch,
-}
-
-/// The most that an adapter's ALU asks of a buffer's address, in bytes.
-pub const ALIGNMENT: usize = 8;
-
-/// The first condition that does not hold.
-pub type Unmet = Need;
-
-impl fmt::Display for Need {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Commutative => "the operator must commute",
-            Self::CommutativeOrOrdered => {
-                "the operator must commute, or the root be rank 0 and the ranks of each domain follow each other"
-            }
-            Self::PowerOfTwo => "the number of ranks must be a power of two",
-            Self::EqualBlocks => "all blocks must have one length",
-            Self::KnownBlocks => "every rank must know the lengths of all blocks",
-            Self::Rectangle => "the geometry must be a rectangle of the torus",
-            Self::Domains => "the affinity domains must be known",
-            Self::OrderedDomains => "the ranks of each affinity domain must follow each other, the root be rank 0",
-            Self::ClassRoute => "the geometry must have a class route of the tree network",
-            Self::TreeOperator => "the tree network must have the operator on that type",
-            Self::Scratch => "the ranks need more scratch memory",
-            Self::Aligned => return write!(f, "buffers must be aligned to {ALIGNMENT} bytes"),
-        })
-    }
-}
+use super::call::{Algorithm, Call, CallError, Collective};
+use super::need::{Need, Unmet};
+use super::step::TAG_LIMIT;
 
 /// What is known of a call before it starts, the same at all ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,6 +64,38 @@ impl Metadata {
             Need::Aligned => self.aligned,
             Need::Scratch => true,
         }
+    }
+}
+
+impl Call<'_> {
+    /// Whether the call has a schedule.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), CallError> {
+        if self.size == 0 || self.size as usize > TAG_LIMIT {
+            return Err(CallError::Size(self.size));
+        }
+        if self.rank >= self.size {
+            return Err(CallError::Rank(self.rank));
+        }
+        if self.root >= self.size {
+            return Err(CallError::Root(self.root));
+        }
+        let ranks = if self.collective.is_of_vectors() { 1 } else { self.size };
+        if !self.blocks.suffice(ranks) || !self.sources.suffice(ranks) {
+            return Err(CallError::Blocks);
+        }
+        if self.tuning.radix < 2 || self.tuning.chunk == 0 {
+            return Err(CallError::Tuning);
+        }
+        let shapes = [self.grid.map(|grid| grid.size()), self.domains.map(|domains| domains.size())];
+        if shapes.into_iter().flatten().any(|size| size != self.size) {
+            return Err(CallError::Shape);
+        }
+        let entry = entry(self.collective, self.algorithm)
+            .ok_or(CallError::Algorithm(self.collective, self.algorithm))?;
+        entry.check(&Metadata::of(self)).map_err(CallError::Unmet)
     }
 }
 

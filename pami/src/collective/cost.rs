@@ -6,7 +6,10 @@
 //! The figures decide between algorithms; no more is claimed for them.
 
 use super::call::{Algorithm, Collective, Tuning};
-use super::engine::SHORT_LIMIT;
+
+/// Most bytes of data that a message carries before its receive is there, if a packet has room for them: packets of all
+/// nodes have the same.
+pub const SHORT_LIMIT: usize = 4096;
 
 /// The constants of the model, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

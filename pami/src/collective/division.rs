@@ -22,8 +22,9 @@
 //! A server on another node than the root task (G-5) has no access to the root's buffer: it is handed its segment
 //! by a scatter over the servers with the blocks of [`Division::stage`], and hands back that of a gather likewise.
 
-use super::blocks::{Blocks, Partition};
+use super::blocks::Blocks;
 use super::call::{Algorithm, Call, Collective};
+use crate::partition::Partition;
 use core::ops::Range;
 
 /// How the work of a root with several endpoints is divided.

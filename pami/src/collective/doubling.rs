@@ -2,7 +2,8 @@
 //! collective communication operations in MPICH", 2005).
 
 use super::call::Call;
-use super::step::{Area, Order, Round, Span};
+use super::step::{Area, Round, Span};
+use crate::operator::Order;
 
 /// A power of two of ranks, made by merging the first ranks in pairs.
 ///

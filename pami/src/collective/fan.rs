@@ -1,8 +1,9 @@
 //! Along a tree, upwards and downwards: signals, broadcasts and reductions, whole or in chunks.
 
 use super::call::Call;
-use super::step::{Area, Order, Round, Span, TAG_LIMIT};
+use super::step::{Area, Round, Span, TAG_LIMIT};
 use super::tree::Tree;
+use crate::operator::Order;
 
 /// A pipeline's chunk for `len` elements: as long as `wanted`, or the shortest that keeps within the tags.
 pub(super) fn chunk(wanted: usize, len: usize) -> usize {

@@ -1,10 +1,12 @@
 //! Reduce-scatter by halving, and what Rabenseifner built on it ("Optimization of collective reduction operations",
 //! 2004). Sizes that are no powers of two are folded (see [`Fold`]).
 
-use super::blocks::{Blocks, Partition};
+use super::blocks::Blocks;
 use super::call::Call;
 use super::doubling::Fold;
-use super::step::{Area, Order, Round, Span};
+use super::step::{Area, Round, Span};
+use crate::operator::Order;
+use crate::partition::Partition;
 
 /// Elements of scratch memory of [`reduce_scatter`]: a vector that is combined and one that arrives.
 pub(super) fn scratch(call: &Call) -> usize {

@@ -54,11 +54,11 @@
 //!
 //! # Folder
 //!
-//! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, `nary`, `grid` and
+//! [`step`], [`blocks`] and [`call`] are the vocabulary. `tree`, [`Grid`] and
 //! [`affinity`](crate::affinity) are shapes that the algorithms of `fan` (up and down a tree) and `gather` run
 //! along; `network` goes through the routers; `dissemination`, `ring`, `doubling`, `halving`, `bruck`, `pairwise` and
 //! `scan` are the others. `schedule` puts them together, [`catalogue`] lists them, `names` names them, [`selection`]
-//! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`] combines. [`engine`] runs
+//! chooses by [`cost`], [`division`] shares work among the endpoints of a task, [`operator`](crate::operator) combines. [`engine`] runs
 //! schedules.
 
 pub mod blocks;
@@ -72,14 +72,13 @@ mod doubling;
 pub mod engine;
 mod fan;
 mod gather;
-pub mod grid;
 mod halving;
 mod memory;
 mod names;
-pub(crate) mod nary;
+pub mod need;
 mod network;
-pub mod operator;
 mod pairwise;
+mod phase;
 mod ring;
 mod scan;
 mod schedule;
@@ -87,15 +86,17 @@ pub mod selection;
 pub mod step;
 mod tree;
 
-pub use blocks::{Blocks, Partition};
+pub use crate::geometry::Grid;
+pub use crate::operator::{Combine, Element, Operator, Order, ReduceError, Reducer, UserOperator};
+pub use crate::partition::Partition;
+pub use blocks::Blocks;
 pub use call::{Algorithm, Call, CallError, Collective, Tuning};
 pub use division::{Division, Form};
-pub use grid::Grid;
 pub use names::{Forced, UnknownName};
-pub use operator::{Combine, Element, Operator, ReduceError, Reducer, UserOperator};
+pub use need::Need;
 pub use schedule::Schedule;
 pub use selection::{Candidate, Query, SelectionError};
-pub use step::{Area, Order, Span, Step};
+pub use step::{Area, Span, Step};
 
 #[cfg(test)]
 pub(crate) mod simulation;

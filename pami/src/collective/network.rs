@@ -8,7 +8,7 @@
 
 use super::call::{Algorithm, Call, Collective};
 use super::fan::Reduction;
-use super::schedule::Phase;
+use super::phase::Phase;
 use super::step::{Area, Span};
 use super::tree::{Shape, Tree};
 

@@ -2,7 +2,8 @@
 //! that no rank is met by two at a time.
 
 use super::call::Call;
-use super::step::{Area, Order, Round, Span};
+use super::step::{Area, Round, Span};
+use crate::operator::Order;
 
 /// Elements of scratch memory of [`save`].
 pub(super) fn saved(call: &Call) -> usize {

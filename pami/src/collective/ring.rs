@@ -2,7 +2,8 @@
 //! `size - 1` rounds (Chan, Heimlich, Purkayastha, van de Geijn, "Collective communication", 2007).
 
 use super::call::Call;
-use super::step::{Area, Order, Round, Span};
+use super::step::{Area, Round, Span};
+use crate::operator::Order;
 
 /// Allgather: in round `k` every rank passes on the block that it got in the round before, its own at first. All
 /// blocks have their places in the output, and the own one is there.

@@ -1,7 +1,8 @@
 //! Prefix reductions by recursive doubling (Hillis, Steele, "Data parallel algorithms", 1986).
 
 use super::call::Call;
-use super::step::{Area, Order, Round};
+use super::step::{Area, Round};
+use crate::operator::Order;
 
 /// Scan over the ranks from `first` on: in round `k`, a rank hands what it has to the rank `2^k` ahead, which puts
 /// it before its own. The operands are in the output.

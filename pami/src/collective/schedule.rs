@@ -1,12 +1,14 @@
 //! From a call to its steps: each algorithm is a few phases, each phase numbered rounds of a few steps.
 
-use super::blocks::{Blocks, Partition};
+use super::blocks::Blocks;
 use super::call::{Algorithm, Call, CallError, Collective};
 use super::fan::{self, Reduction};
 use super::gather::{self, Store};
+use super::phase::Phase;
 use super::step::{Area, Round, Span, Step};
 use super::tree::{FLAT, Shape, Tree};
 use super::{bruck, dissemination, doubling, halving, network, pairwise, ring, scan};
+use crate::partition::Partition;
 
 /// The steps of one rank of one collective, handed out one at a time.
 ///
@@ -74,65 +76,6 @@ fn cuts(call: &Call) -> bool {
         (call.collective, call.algorithm),
         (Broadcast, ScatterAllgather) | (Reduce | Allreduce, Ring) | (Reduce, Rabenseifner)
     )
-}
-
-/// A part of an algorithm.
-pub(super) enum Phase<'a> {
-    Copy {
-        into: Span,
-        from: Span,
-    },
-    Combine(Span),
-    Spread {
-        span: Span,
-        source: bool,
-    },
-    /// A rank's span is sent to another's; nothing if they are one.
-    Hand {
-        from: (u32, Span),
-        to: (u32, Span),
-    },
-    Dissemination,
-    Up(Tree<'a>),
-    Down(Tree<'a>),
-    Broadcast {
-        tree: Tree<'a>,
-        vector: Span,
-        chunk: usize,
-    },
-    Reduction {
-        tree: Tree<'a>,
-        reduction: Reduction,
-    },
-    Gather {
-        tree: Tree<'a>,
-        store: Store,
-        own: Span,
-    },
-    Scatter {
-        tree: Tree<'a>,
-        store: Store,
-        own: Option<Span>,
-    },
-    RingAllgather,
-    DoublingAllgather,
-    BruckAllgather,
-    RingReduceScatter(Span),
-    HalvingReduceScatter(Span),
-    PairwiseReduceScatter,
-    DoublingAllreduce {
-        partial: Span,
-        arrival: Span,
-    },
-    HalvingAllreduce,
-    /// All blocks of the output go to scratch memory.
-    Save,
-    PairwiseAlltoall,
-    BruckAlltoall,
-    Shift,
-    Scan {
-        first: u32,
-    },
 }
 
 /// The phase of an algorithm with this number.

@@ -3,9 +3,10 @@
 //! Every rank must choose the same, so the choice depends only on what all ranks know.
 
 use super::call::{Algorithm, Collective, Tuning};
-use super::catalogue::{self, Entry, Metadata, Need, Unmet};
+use super::catalogue::{self, Entry, Metadata};
 use super::cost::{self, Costs, Terrain};
 use super::memory::Demand;
+use super::need::{Need, Unmet};
 use core::fmt;
 
 /// Vectors of at most this many bytes go by affinity domains if there are any. Longer ones do if that is

@@ -1,5 +1,6 @@
 //! The steps that schedules are made of.
 
+use crate::operator::Order;
 use heapless::Deque;
 
 /// One of the three memories of a collective at one rank. They never overlap.
@@ -58,23 +59,6 @@ impl Span {
             && other.len > 0
             && self.offset < other.end()
             && other.offset < self.end()
-    }
-}
-
-/// Which operand of a reduction stands on the left; it matters to operators that do not commute.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// `into = into op from`.
-    IntoFirst,
-    /// `into = from op into`.
-    FromFirst,
-}
-
-impl Order {
-    /// The order that keeps the operands of lower ranks on the left, if `from` comes from rank `from` and `into`
-    /// holds what rank `into` contributed.
-    pub fn by_rank(into: u32, from: u32) -> Self {
-        if from < into { Self::FromFirst } else { Self::IntoFirst }
     }
 }
 

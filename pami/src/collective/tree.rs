@@ -1,8 +1,8 @@
 //! The trees that rooted collectives run along.
 
-use super::grid::{Grid, GridTree};
-use super::nary::Nary;
 use crate::affinity::{DomainTree, Domains};
+use crate::geometry::grid::{Grid, GridTree};
+use crate::nary::Nary;
 
 /// What a tree looks like.
 #[derive(Clone, Copy, Debug)]

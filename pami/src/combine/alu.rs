@@ -1,11 +1,11 @@
 //! The arithmetic of the routers: element by element, on little-endian bytes, with the same bits on every machine.
 //!
-//! It is that of the software's reductions, [`collective::operator`](crate::collective::operator), as far as D-3 goes:
+//! It is that of the software's reductions, [`operator`](crate::operator), as far as D-3 goes:
 //! a vector that is combined partly by processors and partly by routers has the bits that its order of operands gives,
 //! whoever did which part (SPEC G-9).
 
-use crate::collective::operator::{Bytes, Pairs, ReduceError};
-pub use crate::collective::operator::{Element, Operator};
+use crate::operator::{Bytes, Pairs, ReduceError, Reducer};
+pub use crate::operator::{Element, Operator};
 
 /// Operators by their number on the wire (SPEC D-3). Those on bits are for integers only.
 const OPERATORS: [Operator; 6] =
@@ -36,6 +36,11 @@ impl Operation {
             e += 1;
         }
         Self::from_wire(o as u8, e as u8)
+    }
+
+    /// What has the same effect as a reduction by software, if the routers have it.
+    pub fn of(reducer: &Reducer) -> Option<Self> {
+        reducer.known().and_then(|(operator, element)| Self::new(operator, element))
     }
 
     /// The one with these numbers on the wire.
@@ -169,7 +174,7 @@ mod tests {
             floats.iter().flat_map(|it| [it.to_bits(), (-it).to_bits()]).chain(patterns).collect();
         for operation in Operation::all() {
             let reducer = Reducer::new(operation.operator(), operation.element()).unwrap();
-            assert_eq!(reducer.operation(), Some(operation));
+            assert_eq!(Operation::of(&reducer), Some(operation));
             for (&a, &b) in words.iter().flat_map(|a| words.iter().map(move |b| (a, b))) {
                 let (mut software, from) = ([a.to_le()], [b.to_le()]);
                 reducer.reduce(software.as_mut_bytes(), from.as_bytes(), Order::IntoFirst).unwrap();

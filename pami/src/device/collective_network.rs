@@ -12,7 +12,7 @@ pub trait CollectiveNetwork: Copy + Send + 'static {
     fn payload(&self) -> usize;
 
     /// What the address of a vector must be a multiple of, at most
-    /// [`ALIGNMENT`](crate::collective::catalogue::ALIGNMENT). 1 where the processor writes the packets.
+    /// [`ALIGNMENT`](crate::collective::need::ALIGNMENT). 1 where the processor writes the packets.
     fn alignment(&self) -> usize {
         1
     }

@@ -16,8 +16,9 @@ use crate::fetch::Fetch;
 use crate::get::Get;
 use crate::kept::KeptId;
 use crate::layout::Layout;
+use crate::payload::Payload;
 use crate::put::Put;
-use crate::send::{Payload, Send};
+use crate::send::Send;
 use rings::buffer::Buffer;
 
 /// What one send brings; the rest its factory knows. As in [`Send`].

@@ -8,16 +8,17 @@
 //! caller; an index that the caller gives memory for finds a member in O(log n).
 
 mod digest;
+pub(crate) mod grid;
 mod list;
 mod rectangle;
 
-use crate::collective::Grid;
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
 use crate::mapping::{MapOrder, TaskMap};
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use digest::Sequence;
+pub use grid::Grid;
 use list::{EndpointList, TaskList};
 pub use rectangle::Rectangle;
 

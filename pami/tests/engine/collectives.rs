@@ -2,8 +2,7 @@
 
 use crate::scene::{Port, ends};
 use crate::stage::{Case, LIMITS, Play, Stage, domains};
-use pami::collective::catalogue::Need;
-use pami::collective::{Algorithm, Blocks, Collective, SelectionError};
+use pami::collective::{Algorithm, Blocks, Collective, Need, SelectionError};
 use pami::geometry::{Members, Rectangle};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::topology::TorusShape;

@@ -4,8 +4,7 @@ use crate::collectives::COLLECTIVES;
 use crate::machine::Tree;
 use crate::scene::{Port, ends};
 use crate::stage::{Case, LIMITS, Play, Stage, domains, results, shared, words};
-use pami::collective::catalogue::Need;
-use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, SelectionError};
+use pami::collective::{Algorithm, Blocks, Collective, Element, Need, Operator, Reducer, SelectionError};
 use pami::geometry::Members;
 use pami::{ClientError, Collect, CollectError, Done, GeometryId, Limits, OperationError, WORLD};
 

@@ -8,9 +8,11 @@ use super::slot::{Phase, REDUCED_AT_ONCE, Slot};
 use super::slots::reserved;
 use super::wire::{CALLED, GATE, Key};
 use super::{Collect, CollectError, Engine, GeometryId, WINDOW};
-use crate::collective::catalogue::{ALIGNMENT, Metadata, Need};
+use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{self, COSTS};
+use crate::collective::need::{ALIGNMENT, Need};
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError, Tuning};
+use crate::combine::Operation;
 use crate::context::{Active, Done};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
@@ -174,7 +176,7 @@ impl<P: Port> Active<P> {
             class_route: entry.has_route() && !collect.divided && collect.form == Form::All,
             aligned: collect.aligned
                 || self.transport.port.network().is_none_or(|network| network.alignment() <= 1),
-            tree_operator: collect.reducer.is_none_or(|reducer| reducer.operation().is_some()),
+            tree_operator: collect.reducer.is_none_or(|reducer| Operation::of(&reducer).is_some()),
             ..Metadata::of(&call)
         };
         let elements = match collect.what {

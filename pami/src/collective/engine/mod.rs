@@ -67,6 +67,7 @@ mod slots;
 mod transfer;
 mod wire;
 
+pub use super::cost::SHORT_LIMIT;
 pub use announce::{Announcement, OnAnnounced};
 pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
 pub use limits::{Limits, Memory};
@@ -86,9 +87,6 @@ use heapless::{HistoryBuf, Vec};
 use rings::shared::Shared;
 use slots::Slots;
 
-/// Most bytes of data that a message carries before its receive is there, if a packet has room for them: packets of all
-/// nodes have the same.
-pub const SHORT_LIMIT: usize = 4096;
 /// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
 pub const WINDOW: u32 = 8;
 /// A collective that has not moved for so long asks those that are to clear its data what they mean.

@@ -16,9 +16,9 @@
 
 use super::geometry::Entry;
 use super::{Collect, CollectError};
-use crate::collective::catalogue::Need;
 use crate::collective::division::Group;
 use crate::collective::memory::Demand;
+use crate::collective::need::Need;
 use crate::collective::{
     Algorithm, Area, Blocks, Call, Collective, Division, Schedule, SelectionError, Tuning, division,
 };

@@ -2,7 +2,7 @@
 
 use super::slot::REDUCED_AT_ONCE;
 use super::{GeometryId, SERVERS};
-use crate::collective::catalogue::ALIGNMENT;
+use crate::collective::need::ALIGNMENT;
 use crate::collective::{
     Algorithm, Area, Blocks, CallError, Collective, Form, Reducer, SelectionError, Tuning,
 };
@@ -56,7 +56,7 @@ pub struct Collect<P: Port> {
     /// If not all are instructed: a number that those who are agree in, different from those of others that the geometry
     /// has under way so.
     pub number: u32,
-    /// Whether the areas of every member begin at multiples of [`ALIGNMENT`](crate::collective::catalogue::ALIGNMENT), the same
+    /// Whether the areas of every member begin at multiples of [`ALIGNMENT`](crate::collective::need::ALIGNMENT), the same
     /// at all. Some networks take operands only from such (SPEC G-2).
     pub aligned: bool,
     /// Called when this member's part is complete, or has failed: input may change, output is there.

@@ -258,7 +258,7 @@ impl<P: Port> Slot<P> {
                 }
             }
             Step::Combine { span } => {
-                let operation = self.reducer.and_then(|reducer| reducer.operation());
+                let operation = self.reducer.and_then(|reducer| Operation::of(&reducer));
                 let part = Part::Combine(operation.unwrap_or(Operation::NOTHING));
                 self.passage = Some(Passage::new(self.piece(span), part));
                 Carried::Done

@@ -1,6 +1,7 @@
 use super::*;
-use crate::collective::catalogue::{CATALOGUE, Need};
+use crate::collective::catalogue::CATALOGUE;
 use crate::collective::cost::COSTS;
+use crate::collective::need::Need;
 use proptest::prelude::*;
 use std::vec::Vec;
 

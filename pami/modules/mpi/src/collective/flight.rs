@@ -20,9 +20,9 @@ use crate::settings::Settings;
 use crate::status::Status;
 use core::ops::Range;
 use pami::client::Node;
-use pami::collective::operator::{Element, Operator};
 use pami::collective::{self, Collective, Reducer};
 use pami::device::Port;
+use pami::operator::{Element, Operator};
 use pami::{Active, Collect, CollectError, GeometryId};
 
 /// Lengths of a block of each process.

@@ -1,6 +1,6 @@
 //! The types that all others are made of.
 
-use pami::collective::operator::{
+use pami::operator::{
     LocatedF32, LocatedF64, LocatedI8, LocatedI16, LocatedI32, LocatedI64, LocatedU8, LocatedU16, LocatedU32,
     LocatedU64,
 };

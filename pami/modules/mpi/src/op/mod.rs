@@ -1,6 +1,6 @@
 //! Operators of reductions (MPI 6.9): predefined ones, and those that an application makes.
 //!
-//! The arithmetic is [`pami::collective::operator`]'s, so the same operands in the same order give the same bits
+//! The arithmetic is [`pami::operator`]'s, so the same operands in the same order give the same bits
 //! everywhere.
 
 mod local;

@@ -2,8 +2,8 @@
 
 use super::UserFunction;
 use crate::datatype::Datatype;
-use pami::collective::operator::{Combine, UserOperator};
 use pami::collective::{Order, Reducer};
+use pami::operator::{Combine, UserOperator};
 use spin::Mutex;
 
 /// An application's operator on a datatype.

@@ -81,7 +81,7 @@ fn every_operator_does_to_windows_what_it_does_in_a_plain_loop() {
 
 #[test]
 fn values_of_every_size_are_combined() {
-    use pami::collective::operator::LocatedF64;
+    use pami::operator::LocatedF64;
     run(2, 1, |mpi| {
         let world = mpi.world();
         let other = 1 - world.rank() as i32;

@@ -4,13 +4,28 @@ use crate::device::{Full, Path, Port};
 use crate::error::SendError;
 use crate::layout::{Cursor, Layout};
 use crate::packet::Envelope;
-use crate::send::{COPY_LIMIT, Payload};
 use core::ops::Range;
-use rings::buffer::{Lease, Source};
+use rings::buffer::{Buffer, Lease, Source};
 use rings::shared::Shared;
 
+/// Data of at most this many bytes is copied when it is queued, which is cheaper than to lend it and makes its local
+/// completion immediate.
+pub const COPY_LIMIT: usize = 256;
 /// Bytes of memory in shared use that are copied at a time when they go to another region.
 const STACK_COPY: usize = 256;
+
+/// The data of a send or put. It must live as long as the message unit may read it, which the types see to.
+pub enum Payload {
+    /// Bytes that never change.
+    Static(&'static [u8]),
+    /// These bytes of a buffer, which is handed over until the local completion gives it back.
+    Buffer(Buffer, Range<usize>),
+    /// A view of a buffer that the sender has lent itself, to send parts of it to several targets at once. The
+    /// local completion says that every packet is queued; the lease says when nobody reads any more.
+    Source(Source),
+    /// These bytes of memory in shared use, as they are when they are queued. The local completion says that all are.
+    Shared(Shared, Range<usize>),
+}
 
 /// Memory that data comes from.
 enum Bytes {

@@ -1,7 +1,7 @@
 //! Trees in which every subtree is a range: members are numbered in preorder, and what is below a member is cut
 //! into `radix` even ranges, one for each child. Reductions along them meet their operands in order.
 
-use super::blocks::Partition;
+use crate::partition::Partition;
 
 /// A member's place in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -48,7 +48,7 @@ impl Grid {
 /// of that line along the one before, and so on; within a node from task to task. Every edge is one link, and no
 /// link is used twice.
 #[derive(Clone, Copy)]
-pub(super) struct GridTree {
+pub(crate) struct GridTree {
     grid: Grid,
     coord: [u32; DIMENSIONS],
     root: [u32; DIMENSIONS],
@@ -57,7 +57,7 @@ pub(super) struct GridTree {
 }
 
 impl GridTree {
-    pub(super) fn new(grid: Grid, root: u32, rank: u32) -> Self {
+    pub(crate) fn new(grid: Grid, root: u32, rank: u32) -> Self {
         let (coord, root) = (grid.coord(rank), grid.coord(root));
         let came = (0..DIMENSIONS).find(|&d| coord[d] != root[d]).unwrap_or(DIMENSIONS);
         Self { grid, coord, root, came }
@@ -91,7 +91,7 @@ impl GridTree {
         self.grid.rank(coord)
     }
 
-    pub(super) fn parent(&self) -> Option<u32> {
+    pub(crate) fn parent(&self) -> Option<u32> {
         if self.came == DIMENSIONS {
             return None;
         }
@@ -99,7 +99,7 @@ impl GridTree {
         Some(self.at(self.came, offset - offset.signum()))
     }
 
-    pub(super) fn children(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn children(&self) -> impl Iterator<Item = u32> + '_ {
         (0..=self.came.min(DIMENSIONS - 1)).rev().flat_map(move |dimension| {
             let (offset, reach) = (self.offset(dimension), self.reach(dimension));
             [-1, 1].into_iter().filter_map(move |step| {

@@ -18,8 +18,6 @@
 mod located;
 mod number;
 
-use super::step::Order;
-use crate::combine::Operation;
 use core::fmt;
 pub use located::{
     LocatedF32, LocatedF64, LocatedI8, LocatedI16, LocatedI32, LocatedI64, LocatedU8, LocatedU16, LocatedU32,
@@ -75,6 +73,23 @@ pub enum Element {
     ComplexF32,
     /// Real part, then imaginary part.
     ComplexF64,
+}
+
+/// Which operand of a reduction stands on the left; it matters to operators that do not commute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// `into = into op from`.
+    IntoFirst,
+    /// `into = from op into`.
+    FromFirst,
+}
+
+impl Order {
+    /// The order that keeps the operands of lower ranks on the left, if `from` comes from rank `from` and `into`
+    /// holds what rank `into` contributed.
+    pub fn by_rank(into: u32, from: u32) -> Self {
+        if from < into { Self::FromFirst } else { Self::IntoFirst }
+    }
 }
 
 /// What combines elements by an application's operator: a function, or what knows more than one.
@@ -210,10 +225,10 @@ impl Reducer {
         }
     }
 
-    /// What the tree network's ALU has to do to the same effect, if it can.
-    pub fn operation(&self) -> Option<Operation> {
+    /// Operator and type, if it is no application's.
+    pub fn known(&self) -> Option<(Operator, Element)> {
         match self.0 {
-            Kind::Known(operator, element) => Operation::new(operator, element),
+            Kind::Known(operator, element) => Some((operator, element)),
             Kind::User(_) => None,
         }
     }

@@ -1,0 +1,138 @@
+//! A context's way to others: its port, who it is there, in what order things go and come, and what it counts.
+//!
+//! Protocols send by this and know nothing else of the context that they are part of.
+
+use crate::device::{Path, Port, REQUESTS, Unreachable};
+use crate::endpoint::Endpoint;
+use crate::error::SendError;
+
+/// Number of the first operation or arrival: so near to where message numbers wrap that every job of any length has them do so.
+const FIRST_ORDER: u64 = (1 << u32::BITS) / REQUESTS as u64 - 48;
+
+/// What went through a context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages whose handler was called.
+    pub received: u64,
+    /// Messages to a dispatch id without a handler; discarded.
+    pub unknown_dispatch: u64,
+    /// Packets with data of collectives that were queued for the torus.
+    pub collective_sent: u64,
+    /// Packets with data of collectives that came, by whatever path.
+    pub collective_received: u64,
+    /// Bytes of messages whose processing was finished here, in a region of another task of the node.
+    pub placed_bytes: u64,
+    /// Bytes of messages from others whose processing was finished here.
+    pub processed_bytes: u64,
+    /// Packets that make no sense where they came, as a broken or hostile peer sends; discarded (SPEC D-9).
+    pub strays: u64,
+}
+
+/// The way to an endpoint.
+pub(crate) struct Route<P: Port> {
+    pub(crate) target: Endpoint,
+    pub(crate) way: P::Route,
+    path: Path,
+    deaths: u32,
+}
+
+/// What a context has of the network.
+#[repr(C)]
+pub(crate) struct Transport<P: Port> {
+    pub(crate) port: P,
+    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
+    route: Option<Route<P>>,
+    pub(crate) counters: Counters,
+    /// Whether endpoints of this node are reached in its memory, not by the network.
+    pub(crate) local_paths: bool,
+    /// The endpoint that the context is.
+    pub(crate) me: Endpoint,
+    /// Counts operations and arrivals.
+    orders: u64,
+}
+
+impl<P: Port> Transport<P> {
+    pub(crate) fn new(port: P, me: Endpoint, local_paths: bool) -> Self {
+        Self { port, route: None, counters: Counters::default(), local_paths, me, orders: FIRST_ORDER }
+    }
+
+    /// The next number in the order of operations and arrivals.
+    #[inline]
+    pub(crate) fn next_order(&mut self) -> u64 {
+        self.orders += 1;
+        self.orders
+    }
+
+    /// The path to an endpoint of this client. Messages go by the shortest way there if `quick`, which nothing that waits may
+    /// be overtaken by.
+    #[inline]
+    pub(crate) fn path_to(
+        &mut self,
+        target: Endpoint,
+        quick: impl FnOnce() -> bool,
+    ) -> Result<Path, SendError> {
+        match &self.route {
+            Some(route) if route.target == target && route.deaths == self.port.deaths() => Ok(route.path),
+            _ => self.find_path(target, quick()),
+        }
+    }
+
+    #[inline(never)]
+    fn find_path(&mut self, target: Endpoint, quick: bool) -> Result<Path, SendError> {
+        if !target.is_fellow(self.me) {
+            return Err(SendError::ForeignClient);
+        }
+        // Before the look: a death behind it makes the route useless.
+        let deaths = self.port.deaths();
+        let path = self.locate(target).map_err(|error| match error {
+            Unreachable::NoSuchEndpoint => SendError::Unreachable,
+            Unreachable::Gone(node, gone) => SendError::gone(node, gone),
+        })?;
+        let way = if quick { self.port.route(target, path) } else { None };
+        self.route = way.map(|way| Route { target, way, path, deaths });
+        Ok(path)
+    }
+
+    /// Forgets the way to the last target: what is to come must not overtake what waits.
+    pub(crate) fn forget_route(&mut self) {
+        self.route = None;
+    }
+
+    /// The same if it leads to this target.
+    pub(crate) fn forget_route_to(&mut self, target: Endpoint) {
+        if self.route.as_ref().is_some_and(|route| route.target == target) {
+            self.route = None;
+        }
+    }
+
+    /// Where packets to an endpoint go now.
+    pub(crate) fn locate(&self, target: Endpoint) -> Result<Path, Unreachable> {
+        self.port.locate(target, self.local_paths)
+    }
+
+    /// Sends a message to where the last one went, if it fits and there is room.
+    #[inline(always)]
+    pub(crate) fn send_on_route(
+        &mut self,
+        target: Endpoint,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> bool {
+        if let Some(route) = &self.route
+            && route.target == target
+            && self.port.push_whole(&route.way, dispatch, header, data).is_ok()
+        {
+            self.counters.sent += 1;
+            return true;
+        }
+        false
+    }
+
+    /// Notes a packet that makes no sense.
+    pub(crate) fn stray(&mut self) {
+        self.counters.strays += 1;
+    }
+}
