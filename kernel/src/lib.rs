@@ -4,11 +4,11 @@
 //! |---|---|
 //! | [`personality`] | what the node is told at boot; shared with the host tool |
 //! | [`layout`], [`paging`] | regions of memory; page tables, one builder for both architectures |
-//! | [`routing`] | which sleeping hart the adapter's interrupt goes to |
+//! | [`interrupt_routing`] | which sleeping hart the adapter's interrupt goes to |
 //! | [`idle`] | the share of recent time in which a task's harts were idle |
 //! | [`job_error`] | why a job failed |
 //! | [`segments`] | memory that tasks of a node share |
-//! | [`tree`], [`cpu_map`] | what the device tree says of the machine, and of where its harts are |
+//! | [`devicetree`] | what the device tree says of the machine, and of where its harts are |
 //! | `collective` | the collective network, if the node is on it |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
 //! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
@@ -19,15 +19,14 @@
 //! Off bare metal only those with links here are built: they need no hardware and are tested on the host.
 #![cfg_attr(not(test), no_std)]
 
-pub mod cpu_map;
+pub mod devicetree;
 pub mod idle;
+pub mod interrupt_routing;
 pub mod job_error;
 pub mod layout;
 pub mod paging;
 pub mod personality;
-pub mod routing;
 pub mod segments;
-pub mod tree;
 pub mod usage;
 
 #[cfg(target_os = "none")]

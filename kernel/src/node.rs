@@ -1,13 +1,13 @@
 //! The life of a node: machine, personality, harts, message unit, job, end (SPEC N-1..N-6, N-11).
 
 use crate::arena::Arena;
+use crate::devicetree::{Machine, Slot, TreeError};
 use crate::harts::{self, Work};
 use crate::job_error::JobError;
 use crate::layout::{Region, largest_free};
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
-use crate::tree::{Machine, Slot, TreeError};
 use crate::wakeup::Hardware;
 use crate::{Tree, Unit, arch, clock, collective, console, heap, question, report, status, wakeup};
 use alloc::boxed::Box;
@@ -123,7 +123,7 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usi
 }
 
 fn free_memory(machine: &Machine) -> Region {
-    let mut taken: heapless::Vec<Region, { crate::tree::MAX_RESERVED + 2 }> =
+    let mut taken: heapless::Vec<Region, { crate::devicetree::MAX_RESERVED + 2 }> =
         machine.reserved.iter().copied().collect();
     // There is room for two more than are reserved.
     let _ = taken.push(arch::image());

@@ -8,7 +8,7 @@
 //! Nobody asks while there is nothing to doubt (`xtask/src/run/life.rs`), so nothing ticks: a loop that nobody asks about takes
 //! the same instructions each time (SPEC N-8, N-9).
 
-use crate::tree::Machine;
+use crate::devicetree::Machine;
 use crate::{arch, console, node};
 
 /// Lets the service node ask. Returns whether it can.

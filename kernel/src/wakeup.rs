@@ -7,7 +7,7 @@
 
 use crate::arch::{self, Claim};
 use crate::idle::Idle;
-use crate::routing::{Reroute, Routing};
+use crate::interrupt_routing::{Reroute, Routing};
 use crate::status::Exit;
 use crate::{collective, question, report};
 use core::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! Devices at the addresses that the tree names.
 
+use crate::devicetree::UartKind;
 use crate::layout::Region;
 use crate::node;
-use crate::tree::UartKind;
 use core::ptr::{self, NonNull};
 use drivers::console::{Console, Receiver};
 use drivers::virtio::Transport as _;

@@ -1,7 +1,7 @@
 //! Where the assembly of `boot` enters the kernel, and the kernel enters the job.
 
+use crate::devicetree::{TreeError, sound};
 use crate::task::Task;
-use crate::tree::{TreeError, sound};
 use crate::usage::{Shape, Usage};
 use crate::{JobError, Termination, node, report, wakeup};
 use boot::Fault;

@@ -2,9 +2,9 @@
 
 use super::image;
 use super::this::translation::{Entry, install};
+use crate::devicetree::{Controller, Machine};
 use crate::layout::Region;
 use crate::paging::{Access, MapError, PageTables, Table};
-use crate::tree::{Controller, Machine};
 use boot::HARTS;
 use core::cell::UnsafeCell;
 use core::ops::Range;

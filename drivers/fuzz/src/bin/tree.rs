@@ -2,7 +2,7 @@
 #![no_main]
 
 use dtoolkit::fdt::Fdt;
-use kernel::tree::{Machine, sound};
+use kernel::devicetree::{Machine, sound};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

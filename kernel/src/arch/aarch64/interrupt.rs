@@ -1,9 +1,9 @@
 //! GICv3: the harts' own interfaces are system registers, the rest is `drivers::irq::gic`.
 
 use crate::arch::{self, ADAPTERS, Claim};
+use crate::devicetree::{Controller, Interrupt, Machine};
 use crate::layout::Region;
 use crate::node;
-use crate::tree::{Controller, Interrupt, Machine};
 use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, Trigger};
 use core::arch::asm;

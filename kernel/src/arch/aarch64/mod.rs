@@ -8,8 +8,8 @@ pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 
+use crate::devicetree::{Firmware, Machine};
 use crate::node;
-use crate::tree::{Firmware, Machine};
 use aarch64_cpu::registers::{
     CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, TPIDR_EL1, Writeable,
 };

@@ -1,8 +1,8 @@
 //! PLIC for devices, SBI for wake-ups and the timer.
 
 use crate::arch::{self, ADAPTERS, Claim};
+use crate::devicetree::{Controller, Interrupt, Machine};
 use crate::node;
-use crate::tree::{Controller, Interrupt, Machine};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use drivers::irq::plic::Plic;

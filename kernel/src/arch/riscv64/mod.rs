@@ -5,8 +5,8 @@ pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 
+use crate::devicetree::Machine;
 use crate::node;
-use crate::tree::Machine;
 use core::arch::asm;
 use qemu_exit::QEMUExit;
 

@@ -2,7 +2,7 @@
 //! sockets x clusters x cores x threads, and on trees that no board should have.
 
 use super::*;
-use crate::tree::sound::open;
+use crate::devicetree::{at::value, sound::open};
 use std::vec::Vec;
 
 const AARCH64: [(&[u8], [u16; 4]); 4] = [
@@ -17,7 +17,7 @@ const RISCV64: &[u8] = include_bytes!("trees/riscv64-8.dtb");
 fn cpus(tree: Fdt<'static>) -> Vec<Option<u32>> {
     let is_cpu = |node: &FdtNode<'static>| value(node, "device_type") == Some(b"cpu\0");
     let cpus = tree.find_node("/cpus").unwrap();
-    cpus.children().filter(is_cpu).map(|node| number(&node, "phandle")).collect()
+    cpus.children().filter(is_cpu).map(|node| cell(&node, "phandle")).collect()
 }
 
 fn place(socket: u16, cluster: u16, core: u16, thread: u16) -> HartPlace {

@@ -1,11 +1,11 @@
 //! Reads the nodes that matter and puts the machine together.
 
 use super::at::{At, Parent, cell, is_available, rate, text, value};
+use super::cpu_map::{self, MapError};
 use super::{
     AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_RESERVED, MAX_SLOTS, Machine, Slot,
     TreeError, Uart, UartKind,
 };
-use crate::cpu_map::{self, MapError};
 use crate::layout::Region;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node as _, standard::NodeStandard as _};

@@ -5,8 +5,8 @@
 //! kind but cores may be left out, and clusters may hold clusters: the innermost are the chips. Cores without
 //! threads, and threads, have the phandle of a cpu node. Members of a node are numbered as they come in the tree.
 
+use super::at::{cell, is_available};
 use crate::personality::MAX_HARTS;
-use crate::tree::{is_available, value};
 use core::fmt;
 use dtoolkit::Node as _;
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -154,17 +154,13 @@ impl Walk<'_> {
     fn is_out_of_use(&self, phandle: u32) -> bool {
         let cpus = self.tree.find_node("/cpus").into_iter();
         let mut all = cpus.flat_map(|cpus| cpus.children());
-        all.any(|cpu| number(&cpu, "phandle") == Some(phandle) && !is_available(&cpu))
+        all.any(|cpu| cell(&cpu, "phandle") == Some(phandle) && !is_available(&cpu))
     }
 }
 
 /// What a node of the map names as its cpu.
 fn phandle(node: FdtNode<'static>) -> Option<u32> {
-    number(&node, "cpu")
-}
-
-fn number(node: &FdtNode<'static>, name: &str) -> Option<u32> {
-    value(node, name)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    cell(&node, "cpu")
 }
 
 #[cfg(test)]

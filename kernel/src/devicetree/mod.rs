@@ -7,23 +7,23 @@
 //! |---|---|
 //! | [`sound`] | whether the tree hangs together |
 //! | `at` | a node in its surroundings: addresses through buses, interrupts, status |
+//! | [`cpu_map`] | where each hart is in its node |
 //! | here | the nodes that matter |
 
 mod at;
 mod builder;
+pub mod cpu_map;
 pub mod sound;
 #[cfg(test)]
 mod tests;
 
-use crate::cpu_map::MapError;
 use crate::layout::Region;
 use crate::personality::MAX_HARTS as HARTS;
 use core::fmt;
+use cpu_map::MapError;
 use dtoolkit::fdt::Fdt;
 use heapless::Vec;
 use pami::affinity::HartPlace;
-
-pub(crate) use at::{is_available, value};
 
 /// Most virtio slots that are looked at.
 pub const MAX_SLOTS: usize = 32;

@@ -6,7 +6,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const VIRT: &[u8] = include_bytes!("../cpu_map/trees/aarch64-1x1x4x2.dtb");
+const VIRT: &[u8] = include_bytes!("cpu_map/trees/aarch64-1x1x4x2.dtb");
 const SECURE: &[u8] = include_bytes!("trees/aarch64-virt-secure.dtb");
 const VERSAL: &[u8] = include_bytes!("trees/aarch64-versal.dtb");
 const RISCV: &[u8] = include_bytes!("trees/riscv64-virt.dtb");
