@@ -1,27 +1,43 @@
 //! Who runs what: one kernel thread per hart, which waits for work and does it (SPEC N-1).
 
-use crate::node::Job;
-use crate::task::{SpawnError, Task};
-use crate::{Unit, arch, wakeup};
+use crate::task::Task;
+use crate::{arch, wakeup};
 use boot::HARTS;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use rings::sleep::SleepSet;
 use spin::Mutex;
 
 /// The code of a task's additional thread.
 pub type Thread = dyn Fn(&'static Task) + Sync;
 
+/// Why a thread was not started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpawnError {
+    /// The task has no such hart, or it is the one that `main` runs on.
+    NoSuchHart,
+    /// A thread runs there already.
+    Busy,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchHart => "the task has no such hart for a thread (hart 0 runs main)",
+            Self::Busy => "a thread runs on that hart already",
+        })
+    }
+}
+
+impl core::error::Error for SpawnError {}
+
 /// What a hart is told to do.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
-    /// Be the first thread of a task.
-    Main(&'static Task),
-    /// Be another thread of a task.
+    /// A thread of a task.
     Thread(&'static Task, &'static Thread),
-    /// Start the job and end the node.
-    Job(&'static Job),
-    /// Run the message unit for good (SPEC D-7).
-    Agent(&'static Unit),
+    /// The kernel's own.
+    Kernel(&'static (dyn Fn() + Sync)),
 }
 
 /// A hart's place to be told.
@@ -42,9 +58,6 @@ static ALL: [Hart; HARTS] = [const {
         waiting: SleepSet::new(),
     }
 }; HARTS];
-
-/// The first status of a task that was not 0.
-static STATUS: AtomicI32 = AtomicI32::new(0);
 
 /// A hart's life after its start.
 pub(crate) fn serve(hart: usize) -> ! {
@@ -69,23 +82,9 @@ fn wake_waiting(hart: &Hart) {
 
 fn run(work: Work) {
     match work {
-        Work::Main(task) => run_main(task),
         Work::Thread(task, thread) => thread(task),
-        Work::Job(job) => job.run(),
-        Work::Agent(unit) => unit.run_agent(),
+        Work::Kernel(work) => work(),
     }
-}
-
-/// Runs the job's `main` here.
-pub(crate) fn run_main(task: &'static Task) {
-    let status = arch::job_main(task);
-    // Only the first that is not 0 counts.
-    let _ = STATUS.compare_exchange(0, status, Ordering::AcqRel, Ordering::Acquire);
-}
-
-/// The node's status so far.
-pub(crate) fn status() -> i32 {
-    STATUS.load(Ordering::Acquire)
 }
 
 /// Gives `work` to `hart`, unless it has some.
@@ -98,14 +97,6 @@ pub(crate) fn give(hart: usize, work: Work) -> Result<(), SpawnError> {
     *other.work.lock() = Some(work);
     arch::interrupt_hart(hart);
     Ok(())
-}
-
-pub(crate) fn start_thread(
-    hart: usize,
-    task: &'static Task,
-    thread: &'static Thread,
-) -> Result<(), SpawnError> {
-    give(hart, Work::Thread(task, thread))
 }
 
 /// Waits until `hart` has no work.
@@ -136,4 +127,24 @@ fn wait_for(hart: &Hart, is_done: impl Fn() -> bool, deadline: u64) -> bool {
         arch::set_timer(None);
     }
     is_done()
+}
+
+impl Task {
+    /// Starts a thread on one of the task's harts other than 0.
+    ///
+    /// # Errors
+    /// [`SpawnError`]
+    pub fn spawn(&'static self, hart: usize, thread: &'static Thread) -> Result<(), SpawnError> {
+        if hart == 0 || hart >= self.harts {
+            return Err(SpawnError::NoSuchHart);
+        }
+        give(hart, Work::Thread(self, thread))
+    }
+
+    /// Waits until the thread on `hart` has returned; at once if there is none.
+    pub fn join(&self, hart: usize) {
+        if (1..self.harts).contains(&hart) {
+            join(hart);
+        }
+    }
 }

@@ -9,12 +9,16 @@
 //! | [`job_error`] | why a job failed |
 //! | [`segments`] | memory that tasks of a node share |
 //! | [`devicetree`] | what the device tree says of the machine, and of where its harts are |
-//! | `collective` | the collective network, if the node is on it |
 //! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
-//! | `console`, `report`, `status` | frames to the host; the report of a panic or fault; the end of the node |
+//! | `console`, `log`, `report`, `status` | frames to the host; log frames; the report of a panic or fault; the end of the node |
+//! | `question` | the answer to the service node's question whether this node lives |
 //! | `clock`, `instructions`, `wakeup` | time; retired instructions; sleep and wake-up of harts |
-//! | `task`, `arena`, `messaging`, `joint` | what a job sees |
-//! | `harts`, `node` | who runs what; the life of a node |
+//! | `hardware` | the drivers on this node's hardware |
+//! | `heap`, `arena` | the kernel's memory; a task's |
+//! | `task`, `harts`, `messaging`, `joint` | what a job sees: its task, threads, PAMI, collectives of several endpoints |
+//! | `job`, `node` | the job's `main` and its end; the life of a node |
+//!
+//! `kernel/README.md` draws which may know of which.
 //!
 //! Off bare metal only those with links here are built: they need no hardware and are tested on the host.
 #![cfg_attr(not(test), no_std)]
@@ -33,26 +37,19 @@ pub mod usage;
 extern crate alloc;
 
 #[cfg(target_os = "none")]
-mod firmware {
-    /// The message unit on this node's hardware.
-    pub type Unit = drivers::MessageUnit<crate::wakeup::Hardware>;
-    /// The collective network's adapter on this node's hardware.
-    pub type Tree = drivers::TreeUnit<crate::wakeup::Hardware>;
-    /// One context's port on this node's message unit.
-    pub type Port = drivers::NodePort<crate::wakeup::Hardware>;
-}
-
-#[cfg(target_os = "none")]
 pub use {
+    arena::{Arena, OutOfMemory},
     drivers::tree::{Arrival, InjectError},
-    firmware::{Port, Tree, Unit},
+    hardware::{Port, Tree, Unit},
+    harts::SpawnError,
     instructions::Instructions,
+    job::Termination,
     job_error::JobError,
     joint::{Joint, JointError},
     messaging::*,
     pami::affinity::HartPlace,
     pami::packet::LATER,
-    task::{Arena, OutOfMemory, SegmentError, SpawnError, Task},
+    task::{SegmentError, Task},
 };
 
 #[cfg(target_os = "none")]
@@ -62,9 +59,9 @@ mod arena;
 #[cfg(target_os = "none")]
 mod clock;
 #[cfg(target_os = "none")]
-mod collective;
-#[cfg(target_os = "none")]
 mod console;
+#[cfg(target_os = "none")]
+mod hardware;
 #[cfg(target_os = "none")]
 mod harts;
 #[cfg(target_os = "none")]
@@ -72,7 +69,12 @@ mod heap;
 #[cfg(target_os = "none")]
 mod instructions;
 #[cfg(target_os = "none")]
+#[doc(hidden)]
+pub mod job;
+#[cfg(target_os = "none")]
 mod joint;
+#[cfg(target_os = "none")]
+mod log;
 #[cfg(target_os = "none")]
 mod messaging;
 #[cfg(target_os = "none")]
@@ -84,6 +86,6 @@ mod report;
 #[cfg(target_os = "none")]
 mod status;
 #[cfg(target_os = "none")]
-pub mod task;
+mod task;
 #[cfg(target_os = "none")]
-pub mod wakeup;
+mod wakeup;

@@ -1,8 +1,8 @@
 //! What a job sees of PAMI: its types on this kernel's ports, and the task as their node.
 
-use crate::job_error::JobError;
+use crate::hardware::Port;
 use crate::task::Task;
-use crate::{Port, wakeup};
+use crate::wakeup;
 use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
@@ -59,32 +59,6 @@ pub use pami::{
     Received, Recipe, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, Rule, SendError, Shared,
     Sharing, Source, Split, SubOperations, TaskList, Update, WORLD, Width, wait_on,
 };
-
-/// What a job's `main` may return; 0 is success.
-pub trait Termination {
-    /// The exit status of the task.
-    fn status(self, task: &Task) -> i32;
-}
-
-impl Termination for i32 {
-    fn status(self, _: &Task) -> i32 {
-        self
-    }
-}
-
-impl Termination for () {
-    fn status(self, _: &Task) -> i32 {
-        0
-    }
-}
-
-impl Termination for Result<(), JobError> {
-    fn status(self, task: &Task) -> i32 {
-        let Err(error) = self else { return 0 };
-        defmt::error!("task {=u32} failed: {}", task.number(), defmt::Display2Format(&error));
-        1
-    }
-}
 
 impl Node for Task {
     type Port = Port;

@@ -2,18 +2,16 @@
 
 use crate::arena::Arena;
 use crate::devicetree::{Machine, Slot, TreeError};
+use crate::hardware::{self, Hardware, Tree, Unit};
 use crate::harts::{self, Work};
-use crate::job_error::JobError;
 use crate::layout::{Region, largest_free};
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
-use crate::wakeup::Hardware;
-use crate::{Tree, Unit, arch, clock, collective, console, heap, question, report, status, wakeup};
+use crate::{arch, clock, console, heap, job, log, question, report, status, wakeup};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::Setup;
 use drivers::adapter::MOST_MTU;
 use drivers::reliable::Reliable;
@@ -23,7 +21,7 @@ use drivers::virtio::{Transport as _, VirtioError, mmio};
 use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;
 use pami::mapping::Place;
-use spin::{Mutex, Once};
+use spin::Mutex;
 
 /// Heap beside what the message unit says it needs, in bytes.
 const HEAP_BYTES: usize = 1 << 20;
@@ -32,40 +30,17 @@ const START_SECONDS: u64 = 10;
 /// The torus adapter of this hardware.
 type Torus = drivers::Torus<Hardware>;
 
-static MACHINE: Once<Machine> = Once::new();
-
-/// Whether the job goes on when a node dies.
-static LIVES_ON: AtomicBool = AtomicBool::new(false);
-
-/// From now on the death of a node does not end the job here.
-pub(crate) fn live_on() {
-    LIVES_ON.store(true, Ordering::Relaxed);
-}
-
-/// Node `node` has died: this one ends with its name, whatever its tasks do or wait for, unless they live on (SPEC R-2).
-#[cold]
-pub(crate) fn lose(node: u32) {
-    if !LIVES_ON.load(Ordering::Relaxed) {
-        let error = JobError::Dead(node);
-        defmt::error!("{}", defmt::Display2Format(&error));
-        // The message unit's token may be this hart's: its counters are left out.
-        status::end_job(1, "");
-    }
-    defmt::info!("node {=u32} is gone; the job lives on", node);
-}
-
-/// The machine, once the tree was read.
-pub(crate) fn machine() -> Option<&'static Machine> {
-    MACHINE.get()
+arch::entries! {
+    primary: run,
+    secondary: run_secondary,
+    fault: report::faulted,
+    interrupt: wakeup::interrupted,
 }
 
 /// Runs the node on its first hart, entered at `level`, with translation, console and everything else still to come.
-pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
+fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
     let machine = match tree.map(|tree| Machine::read(tree, arch::image().start, booted)) {
-        Ok(machine) => {
-            arch::set_booted(machine.booted);
-            MACHINE.call_once(|| machine)
-        }
+        Ok(machine) => arch::set_machine(machine),
         Err(error) => report::refused(Exit::Machine, error),
     };
     let free = free_memory(machine);
@@ -97,7 +72,7 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usi
         Err(error) => report::refused(Exit::Personality, error),
     };
     report::set_node(personality.node);
-    arch::set_log_level(personality.log);
+    log::start(personality.log);
     let division = match personality.divide(machine.harts.len()) {
         Ok(division) => division,
         Err(error) => report::refused(Exit::Personality, error),
@@ -118,7 +93,7 @@ pub(crate) fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usi
     arch::unmask();
     match arch::hart() {
         0 => job.run(),
-        booted => hand_over(Box::leak(Box::new(job)), booted),
+        booted => hand_over(job, booted),
     }
 }
 
@@ -180,8 +155,8 @@ fn start_harts(machine: &'static Machine) {
 }
 
 /// A hart other than the first, fresh from its firmware.
-pub(crate) fn run_secondary(hart: usize) -> ! {
-    if let Err(error) = machine().map_or(Err("there is no machine"), arch::start_interrupts_here) {
+fn run_secondary(hart: usize) -> ! {
+    if let Err(error) = arch::machine().map_or(Err("there is no machine"), arch::start_interrupts_here) {
         report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
     }
     harts::serve(hart)
@@ -222,7 +197,7 @@ fn start_tree(cards: &mut Cards, personality: &Personality) {
     let Some(adapter) = cards.next(|card| TreeAdapter::new(card, personality.node, nodes)) else {
         report::refused(Exit::Machine, "no virtio slot has a second network card, for the tree");
     };
-    collective::start(Tree::new(adapter)).join();
+    hardware::start_tree(Tree::new(adapter)).join();
 }
 
 fn start_unit(
@@ -311,7 +286,7 @@ fn places(machine: &Machine, personality: &Personality) -> &'static [HartPlace] 
 }
 
 /// The job, ready to start.
-pub(crate) struct Job {
+struct Job {
     tasks: &'static [Task],
     agent: Option<usize>,
     unit: &'static Unit,
@@ -320,37 +295,43 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Runs it from hart 0 and ends the node.
-    pub(crate) fn run(&self) -> ! {
+    /// Runs it, which hart 0 is to do, and ends the node.
+    fn run(&self) -> ! {
         let &Self { tasks, agent, unit, nodes } = self;
-        let given = agent.map_or(Ok(()), |agent| harts::give(agent, Work::Agent(unit)));
+        let given = agent.map_or(Ok(()), |agent| harts::give(agent, own_work(move || unit.run_agent())));
         unit.join(nodes);
         defmt::info!("all {=u32} nodes are there; the job starts", nodes);
         heap::seal();
         let others = || tasks.iter().enumerate().skip(1);
-        let given =
-            others().fold(given, |given, (hart, task)| given.and(harts::give(hart, Work::Main(task))));
+        let given = others().fold(given, |given, (hart, task)| {
+            given.and(harts::give(hart, Work::Thread(task, &job::run_main)))
+        });
         if given.is_err() {
             report::refused(Exit::Machine, "a hart has work before the job starts");
         }
         if let Some(task) = tasks.first() {
-            harts::run_main(task);
+            job::run_main(task);
         }
         for (hart, _) in others() {
             harts::join(hart);
         }
         defmt::info!("the tasks of this node have ended; its network is drained");
-        if let Some(tree) = collective::tree() {
+        if let Some(tree) = hardware::tree() {
             tree.drain();
         }
         unit.drain();
-        status::end_job(harts::status(), Counters(unit))
+        status::end_job(job::status(), Counters(unit))
     }
 }
 
+/// Work of the kernel's own.
+fn own_work(work: impl Fn() + Sync + 'static) -> Work {
+    Work::Kernel(Box::leak(Box::new(work)))
+}
+
 /// Leaves the job to hart 0; this hart, which booted, is like any other from now on.
-fn hand_over(job: &'static Job, booted: usize) -> ! {
-    if harts::give(0, Work::Job(job)).is_err() {
+fn hand_over(job: Job, booted: usize) -> ! {
+    if harts::give(0, own_work(move || job.run())).is_err() {
         report::refused(Exit::Machine, "hart 0 has work before the job starts");
     }
     harts::serve(booted)
@@ -375,7 +356,7 @@ impl fmt::Display for Counters {
             "stale={} waits={} released={} refused={} ",
             wire.stale, wire.waits, wire.released, wire.refused
         )?;
-        let Some(tree) = collective::tree() else { return Ok(()) };
+        let Some(tree) = hardware::tree() else { return Ok(()) };
         let (counters, faults) = tree.statistics();
         let (sent, received, dropped) = (counters.sent, counters.received, faults.total());
         write!(f, "tree_sent={sent} tree_received={received} tree_dropped={dropped} ")

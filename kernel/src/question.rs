@@ -9,7 +9,7 @@
 //! the same instructions each time (SPEC N-8, N-9).
 
 use crate::devicetree::Machine;
-use crate::{arch, console, node};
+use crate::{arch, console};
 
 /// Lets the service node ask. Returns whether it can.
 pub(crate) fn start(machine: &Machine) -> bool {
@@ -28,7 +28,7 @@ pub(crate) fn start(machine: &Machine) -> bool {
 /// This hart has taken the interrupt, and is to `complete` it when the line has taken it back.
 pub(crate) fn asked(complete: impl FnOnce()) {
     let next = arch::hart() + 1;
-    let is_last = node::machine().is_none_or(|machine| next >= machine.harts.len());
+    let is_last = arch::machine().is_none_or(|machine| next >= machine.harts.len());
     // The question is this hart's alone, and so is the receiving half of the line.
     let Some(mut receiver) = arch::receiver() else { return complete() };
     if is_last {

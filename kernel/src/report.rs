@@ -75,7 +75,8 @@ impl Report {
 }
 
 /// Reports a panic and ends the node.
-pub fn panicked(info: &PanicInfo<'_>) -> ! {
+#[panic_handler]
+fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut report = Report::begin(Exit::Panic);
     report.line(format_args!("panic on {Place}: {}", info.message()));
     if let Some(location) = info.location() {

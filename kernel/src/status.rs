@@ -3,7 +3,9 @@
 use crate::arch;
 use crate::console::{self, Ending, Kind, Text};
 use crate::heap;
+use crate::job_error::JobError;
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use drivers::console::Console;
 
 /// Exit codes of the kernel itself; jobs have theirs.
@@ -46,4 +48,24 @@ pub fn end_job(status: i32, counters: impl fmt::Display) -> ! {
         arch::exit(code);
     }
     finish(console::seize(), code, counters)
+}
+
+/// Whether the job goes on when a node dies.
+static LIVES_ON: AtomicBool = AtomicBool::new(false);
+
+/// From now on the death of a node does not end the job here.
+pub(crate) fn live_on() {
+    LIVES_ON.store(true, Ordering::Relaxed);
+}
+
+/// Node `node` has died: this one ends with its name, whatever its tasks do or wait for, unless they live on (SPEC R-2).
+#[cold]
+pub(crate) fn lose(node: u32) {
+    if !LIVES_ON.load(Ordering::Relaxed) {
+        let error = JobError::Dead(node);
+        defmt::error!("{}", defmt::Display2Format(&error));
+        // The message unit's token may be this hart's: its counters are left out.
+        end_job(1, "");
+    }
+    defmt::info!("node {=u32} is gone; the job lives on", node);
 }

@@ -1,12 +1,12 @@
 //! What a job sees of the node it runs on (SPEC N-4, N-6, P-13).
 
-pub use crate::arena::{Arena, OutOfMemory};
-
-use crate::harts::{self, Thread};
+use crate::arena::{Arena, OutOfMemory};
+use crate::hardware::{self, Tree, Unit};
+use crate::instructions::Instructions;
 use crate::personality::{Mode, Personality};
 use crate::segments::{Refused, SEGMENTS, Segments};
 use crate::usage::Arguments;
-use crate::{Instructions, Tree, Unit, arch, clock, collective, node, wakeup};
+use crate::{arch, clock, status, wakeup};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
 use pami::affinity::{Affinities, HartPlace};
@@ -33,26 +33,6 @@ pub struct Task {
     pub(crate) unit: &'static Unit,
     pub(crate) clients: Mutex<Clients>,
 }
-
-/// Why a thread was not started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SpawnError {
-    /// The task has no such hart, or it is the one that `main` runs on.
-    NoSuchHart,
-    /// A thread runs there already.
-    Busy,
-}
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSuchHart => "the task has no such hart for a thread (hart 0 runs main)",
-            Self::Busy => "a thread runs on that hart already",
-        })
-    }
-}
-
-impl core::error::Error for SpawnError {}
 
 /// Why there is no such segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,7 +185,7 @@ impl Task {
 
     /// The collective network, if the node is on it. All tasks of the node share it.
     pub fn tree(&self) -> Option<&'static Tree> {
-        collective::tree()
+        hardware::tree()
     }
 
     /// The clients that it has.
@@ -217,24 +197,6 @@ impl Task {
     /// it, with an error that names the dead node. With it operations to that node end with errors, waits are woken to look,
     /// and [`dead_node`](pami::context::Active::dead_node) tells.
     pub fn survive_deaths(&self) {
-        node::live_on();
-    }
-
-    /// Starts a thread on one of the task's harts other than 0.
-    ///
-    /// # Errors
-    /// [`SpawnError`]
-    pub fn spawn(&'static self, hart: usize, thread: &'static Thread) -> Result<(), SpawnError> {
-        if hart == 0 || hart >= self.harts {
-            return Err(SpawnError::NoSuchHart);
-        }
-        harts::start_thread(hart, self, thread)
-    }
-
-    /// Waits until the thread on `hart` has returned; at once if there is none.
-    pub fn join(&self, hart: usize) {
-        if (1..self.harts).contains(&hart) {
-            harts::join(hart);
-        }
+        status::live_on();
     }
 }

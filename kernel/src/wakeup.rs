@@ -9,15 +9,10 @@ use crate::arch::{self, Claim};
 use crate::idle::Idle;
 use crate::interrupt_routing::{Reroute, Routing};
 use crate::status::Exit;
-use crate::{collective, question, report};
+use crate::{clock, question, report};
 use core::sync::atomic::Ordering;
-use drivers::Platform;
 use drivers::virtio::mmio;
 use spin::{Mutex, Once};
-
-/// This node's hardware, for the drivers.
-#[derive(Clone, Copy, Debug)]
-pub struct Hardware;
 
 /// When each hart was idle.
 static IDLE: Idle<{ boot::HARTS }> = Idle::new();
@@ -49,9 +44,9 @@ pub(crate) fn start(harts_per_task: usize) {
 
 /// Sleeps until an interrupt is pending; this is idle time.
 fn sleep(hart: usize) {
-    IDLE.fall_asleep(hart, crate::clock::now_ns());
+    IDLE.fall_asleep(hart, clock::now_ns());
     arch::wait_for_interrupt();
-    IDLE.wake_up(hart, crate::clock::now_ns());
+    IDLE.wake_up(hart, clock::now_ns());
 }
 
 /// How often hart `hart` has slept and been woken; wraps.
@@ -94,58 +89,35 @@ fn masked(what: impl FnOnce()) {
     }
 }
 
-impl Platform for Hardware {
-    fn hart() -> usize {
-        arch::hart()
-    }
-
-    fn now_ns() -> u64 {
-        crate::clock::now_ns()
-    }
-
-    fn wake(hart: usize) {
-        arch::interrupt_hart(hart);
-    }
-
-    fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut()) {
-        if collective::fall_asleep() {
-            return;
+/// Waits with a port, until an interrupt or the deadline, and calls `acknowledge` for each interrupt of an adapter's.
+pub(crate) fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut()) {
+    let hart = arch::hart();
+    masked(|| {
+        reroute(|routing| routing.sleep(hart));
+        if let Some(deadline) = deadline_ns {
+            arch::set_timer(Some(clock::counter_at(deadline)));
         }
-        let hart = arch::hart();
-        masked(|| {
-            reroute(|routing| routing.sleep(hart));
-            if let Some(deadline) = deadline_ns {
-                arch::set_timer(Some(crate::clock::counter_at(deadline)));
-            }
-            sleep(hart);
-            if deadline_ns.is_some() {
-                arch::set_timer(None);
-            }
-            claim_all(acknowledge);
-            reroute(|routing| routing.wake(hart));
-        });
-        collective::wake_up();
-    }
+        sleep(hart);
+        if deadline_ns.is_some() {
+            arch::set_timer(None);
+        }
+        claim_all(acknowledge);
+        reroute(|routing| routing.wake(hart));
+    });
+}
 
-    fn idle_share() -> u16 {
-        IDLE.share(arch::hart(), crate::clock::now_ns())
-    }
+/// The share of recent time in which the harts of this hart's task were idle; of 1000.
+pub(crate) fn idle_share() -> u16 {
+    IDLE.share(arch::hart(), clock::now_ns())
+}
 
-    fn note_idle(from_ns: u64, to_ns: u64) {
-        IDLE.with(arch::hart(), |idle| idle.note(from_ns, to_ns));
-    }
-
-    fn node_died(node: u32) {
-        crate::node::lose(node);
-    }
-
-    fn io_barrier() {
-        arch::io_barrier();
-    }
+/// This hart was idle, though it did not sleep.
+pub(crate) fn note_idle(from_ns: u64, to_ns: u64) {
+    IDLE.with(arch::hart(), |idle| idle.note(from_ns, to_ns));
 }
 
 /// Waits without a port, until another hart interrupts this one; may return early.
-pub fn idle() {
+pub(crate) fn idle() {
     let hart = arch::hart();
     masked(|| {
         reroute(|routing| routing.retire(hart));
@@ -158,7 +130,7 @@ pub fn idle() {
 
 /// As [`idle`], for so many nanoseconds at most.
 pub(crate) fn idle_for(ns: u64) {
-    let deadline = crate::clock::now_ns().saturating_add(ns);
-    arch::set_timer(Some(crate::clock::counter_at(deadline)));
+    let deadline = clock::now_ns().saturating_add(ns);
+    arch::set_timer(Some(clock::counter_at(deadline)));
     idle();
 }

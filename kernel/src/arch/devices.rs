@@ -1,8 +1,8 @@
 //! Devices at the addresses that the tree names.
 
+use super::machine::machine;
 use crate::devicetree::UartKind;
 use crate::layout::Region;
-use crate::node;
 use core::ptr::{self, NonNull};
 use drivers::console::{Console, Receiver};
 use drivers::virtio::Transport as _;
@@ -21,7 +21,7 @@ pub(crate) fn console() -> Option<Console> {
     if !super::translation::maps_devices() {
         return None;
     }
-    let uart = node::machine()?.uart?;
+    let uart = machine()?.uart?;
     let base = registers(uart.registers)?;
     match uart.kind {
         // SAFETY: the tree says so, and translation maps it as device memory. A second console is made only to

@@ -1,7 +1,7 @@
 //! Where the parts of the image lie, by the symbols of `linker.ld`.
 
+use super::machine::machine;
 use crate::layout::Region;
-use crate::node;
 use crate::paging::PAGE;
 use boot::HARTS;
 
@@ -47,13 +47,13 @@ pub(crate) fn is_code(address: usize) -> bool {
 
 /// Whether `address` is mapped read-only.
 pub(crate) fn is_constant(address: usize) -> bool {
-    let in_tree = node::machine().is_some_and(|machine| machine.tree.contains(address));
+    let in_tree = machine().is_some_and(|machine| machine.tree.contains(address));
     is_code(address) || rodata().contains(address) || in_tree
 }
 
 /// Whether `address` is RAM.
 pub(crate) fn is_memory(address: usize) -> bool {
-    node::machine().is_some_and(|machine| machine.memory.contains(address))
+    machine().is_some_and(|machine| machine.memory.contains(address))
 }
 
 /// Whether `address` lies in the page below a stack of `hart`.

@@ -1,44 +1,49 @@
-//! The global logger of defmt: one frame buffer per hart, whole frames to the console (SPEC N-12).
-//!
-//! A frame begins with the number of its format string. The linker script of defmt puts these in the order of their
-//! levels, with marks between them, so that a frame is known by its number to be too light, and is dropped there.
+//! The global logger of defmt, a set of `unsafe` calls without a state of its own: what takes the frames lies above, and is
+//! handed down once, at start.
 
-use crate::console::{self, Kind};
-use crate::personality::Level;
-use boot::HARTS;
-use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use spin::Once;
 
-/// A frame up to this long is sent under one short lock; a longer one holds the lock while it is made.
-const FRAME_BYTES: usize = 512;
+/// Takes frames. A hart's calls come in order: the beginning of a frame, its parts, its end.
+pub(crate) trait Frames: Sync {
+    /// A frame of this hart begins.
+    fn begin(&self);
+    /// The next part of this hart's frame, not yet encoded. The first has the number of the format string.
+    fn part(&self, part: &[u8]);
+    /// This hart's frame is whole.
+    fn end(&self);
+}
+
+static FRAMES: Once<&'static dyn Frames> = Once::new();
+
+/// From now on frames go there; until then they go nowhere.
+pub(crate) fn log_to(frames: &'static dyn Frames) {
+    FRAMES.call_once(|| frames);
+}
 
 #[defmt::global_logger]
 struct Logger;
 
-struct Frame {
-    /// From acquire to release: a log call within a log call would break the frame.
-    taken: AtomicBool,
-    state: UnsafeCell<State>,
-}
+// SAFETY: harts share nothing here, and `Frames` is safe to call from each of them.
+unsafe impl defmt::Logger for Logger {
+    fn acquire() {
+        if let Some(frames) = FRAMES.get() {
+            frames.begin();
+        }
+    }
 
-/// The console, while a frame is passed on.
-type Line = Option<console::Line>;
+    unsafe fn flush() {}
 
-struct State {
-    encoder: defmt::Encoder,
-    bytes: [u8; FRAME_BYTES],
-    len: usize,
-    line: Line,
-    /// Whether the frame is sent, once its first bytes have told.
-    sent: Option<bool>,
-}
+    unsafe fn release() {
+        if let Some(frames) = FRAMES.get() {
+            frames.end();
+        }
+    }
 
-/// The [`Level`] from which on frames are sent.
-static LEVEL: AtomicU8 = AtomicU8::new(Level::Warn as u8);
-
-/// Frames of this level and graver ones are sent from now on.
-pub(crate) fn set_level(level: Level) {
-    LEVEL.store(level as u8, Ordering::Relaxed);
+    unsafe fn write(data: &[u8]) {
+        if let Some(frames) = FRAMES.get() {
+            frames.part(data);
+        }
+    }
 }
 
 unsafe extern "C" {
@@ -50,100 +55,15 @@ unsafe extern "C" {
     static __DEFMT_MARKER_ERROR_END: u8;
 }
 
-/// Whether a frame is sent that begins with `head`, the number of its format string.
-fn is_sent(head: &[u8]) -> bool {
-    let &[low, high, ..] = head else { return true };
-    let number = usize::from(u16::from_le_bytes([low, high]));
-    // By rising level, as numbers.
-    let firsts = [
-        &raw const __DEFMT_MARKER_ERROR_END,
-        &raw const __DEFMT_MARKER_ERROR_START,
-        &raw const __DEFMT_MARKER_WARN_START,
-        &raw const __DEFMT_MARKER_INFO_START,
-        &raw const __DEFMT_MARKER_DEBUG_START,
-        &raw const __DEFMT_MARKER_TRACE_START,
-    ];
-    let level = usize::from(LEVEL.load(Ordering::Relaxed)).min(firsts.len() - 1);
-    !(firsts[firsts.len() - 1].addr()..firsts[level].addr()).contains(&number)
-}
-
-// SAFETY: a hart uses the frame of its own number only, and while `taken`.
-unsafe impl Sync for Frame {}
-
-static FRAMES: [Frame; HARTS] = [const {
-    Frame {
-        taken: AtomicBool::new(false),
-        state: UnsafeCell::new(State {
-            encoder: defmt::Encoder::new(),
-            bytes: [0; FRAME_BYTES],
-            len: 0,
-            line: None,
-            sent: None,
-        }),
-    }
-}; HARTS];
-
-fn frame() -> &'static Frame {
-    &FRAMES[super::hart() % HARTS]
-}
-
-impl State {
-    fn put(bytes: &mut [u8; FRAME_BYTES], len: &mut usize, line: &mut Line, data: &[u8]) {
-        for &byte in data {
-            if *len == FRAME_BYTES {
-                Self::pass_on(&bytes[..*len], line);
-                *len = 0;
-            }
-            bytes[*len] = byte;
-            *len += 1;
-        }
-    }
-
-    fn pass_on(bytes: &[u8], line: &mut Line) {
-        if let Some(console) = line.get_or_insert_with(console::lock).as_mut() {
-            console.write(bytes);
-        }
-    }
-}
-
-// SAFETY: `acquire` gives a hart exclusive use of its frame until `release`; harts do not share frames.
-unsafe impl defmt::Logger for Logger {
-    fn acquire() {
-        let frame = frame();
-        assert!(!frame.taken.swap(true, Ordering::Relaxed), "a log call within a log call");
-        // SAFETY: this hart's own, and not in use by it, by the flag.
-        unsafe { &mut *frame.state.get() }.sent = None;
-    }
-
-    unsafe fn flush() {}
-
-    unsafe fn release() {
-        let frame = frame();
-        // SAFETY: this hart's own; it acquired it.
-        let State { encoder, bytes, len, line, sent } = unsafe { &mut *frame.state.get() };
-        if *sent == Some(true) {
-            encoder.end_frame(|data| State::put(bytes, len, line, data));
-            State::pass_on(&bytes[..*len], line);
-            *line = None;
-        }
-        frame.taken.store(false, Ordering::Relaxed);
-    }
-
-    unsafe fn write(data: &[u8]) {
-        // SAFETY: this hart's own; it acquired it.
-        let State { encoder, bytes, len, line, sent } = unsafe { &mut *frame().state.get() };
-        let sent = *sent.get_or_insert_with(|| {
-            let sent = is_sent(data);
-            if sent {
-                *len = 0;
-                State::put(bytes, len, line, &console::head(Kind::Log));
-                // The separator that the encoder puts before its first frame would end ours.
-                encoder.start_frame(|_| {});
-            }
-            sent
-        });
-        if sent {
-            encoder.write(data, |data| State::put(bytes, len, line, data));
-        }
-    }
+/// The marks that the linker script of defmt puts between the numbers of the format strings of each level and the next
+/// graver one's: behind errors, before errors, before warnings, and so on to traces.
+pub(crate) fn level_marks() -> [usize; 6] {
+    [
+        (&raw const __DEFMT_MARKER_ERROR_END).addr(),
+        (&raw const __DEFMT_MARKER_ERROR_START).addr(),
+        (&raw const __DEFMT_MARKER_WARN_START).addr(),
+        (&raw const __DEFMT_MARKER_INFO_START).addr(),
+        (&raw const __DEFMT_MARKER_DEBUG_START).addr(),
+        (&raw const __DEFMT_MARKER_TRACE_START).addr(),
+    ]
 }

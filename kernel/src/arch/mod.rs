@@ -1,6 +1,8 @@
 //! Everything that differs between the architectures, and all of the kernel's `unsafe`.
 //!
-//! `aarch64` and `riscv64` provide the same functions; the rest of the kernel calls them through here.
+//! `aarch64` and `riscv64` provide the same functions; the rest of the kernel calls them through here. Nothing in here knows
+//! who calls it. What is called from below is handed down: entries and vectors when the kernel is built (`entry`), what takes
+//! log frames at start (`logger`), jobs by the linker (`jobs`).
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -16,8 +18,10 @@ mod devices;
 mod entry;
 pub mod heap;
 mod image;
+mod jobs;
 mod last_words;
 mod logger;
+mod machine;
 pub mod memory;
 mod numbers;
 #[doc(hidden)]
@@ -26,13 +30,15 @@ mod translation;
 
 pub(crate) use backtrace::Backtrace;
 pub(crate) use devices::{console, network_card, receiver};
-#[doc(hidden)]
-pub use entry::Entry;
-pub(crate) use entry::job_main;
+pub(crate) use entry::{device_tree, entries};
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
+#[doc(hidden)]
+pub use jobs::Entry;
+pub(crate) use jobs::jobs;
 pub(crate) use last_words::last_words;
-pub(crate) use logger::set_level as set_log_level;
-pub(crate) use numbers::{hart, set_booted};
+pub(crate) use logger::{Frames, level_marks, log_to};
+pub(crate) use machine::{machine, set_machine};
+pub(crate) use numbers::boot_number;
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{
@@ -43,6 +49,12 @@ pub(crate) use this::{
     counter, counter_hz, exit, frame_pointer, io_barrier, park, set_timer, start_hart, wait_for_interrupt,
 };
 pub(crate) use translation::translate;
+
+/// The number of this hart.
+#[inline]
+pub(crate) fn hart() -> usize {
+    boot_number(this::boot_number())
+}
 
 /// Network cards of a node: on the torus, on the tree.
 pub(crate) const ADAPTERS: usize = 2;

@@ -4,14 +4,13 @@
 //! firmware lets boot. `boot` calls the hart that booted 0, before anybody knows its place. The two numbers that
 //! differ have changed places.
 
-use super::this;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of the hart that booted.
 static BOOTED: AtomicUsize = AtomicUsize::new(0);
 
 /// This hart booted, and it has this number. To be said before others are started.
-pub(crate) fn set_booted(number: usize) {
+pub(super) fn set_booted(number: usize) {
     BOOTED.store(number, Ordering::Relaxed);
 }
 
@@ -23,10 +22,4 @@ pub(crate) fn boot_number(hart: usize) -> usize {
         _ if hart == booted => 0,
         _ => hart,
     }
-}
-
-/// The number of this hart.
-#[inline]
-pub(crate) fn hart() -> usize {
-    boot_number(this::boot_number())
 }

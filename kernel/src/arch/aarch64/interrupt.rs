@@ -3,7 +3,6 @@
 use crate::arch::{self, ADAPTERS, Claim};
 use crate::devicetree::{Controller, Interrupt, Machine};
 use crate::layout::Region;
-use crate::node;
 use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, Trigger};
 use core::arch::asm;
@@ -113,7 +112,7 @@ pub(crate) fn add_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static
 
 /// Routes the adapters' interrupts to `hart`, or to none.
 pub(crate) fn route_adapters(hart: Option<usize>) {
-    let target = hart.and_then(|hart| node::machine()?.harts.get(hart)).map(|hart| hart.id);
+    let target = hart.and_then(|hart| arch::machine()?.harts.get(hart)).map(|hart| hart.id);
     if let Some(gic) = GIC.lock().as_mut() {
         let all = NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed)));
         // `add_adapter_interrupt` has shown that the interrupts are there.
@@ -138,7 +137,7 @@ pub(crate) fn take_line(interrupt: Interrupt) -> Result<(), &'static str> {
 
 /// Routes the console line's interrupt to `hart`.
 pub(crate) fn route_line(hart: usize) {
-    let target = node::machine().and_then(|machine| machine.harts.get(hart)).map(|hart| hart.id);
+    let target = arch::machine().and_then(|machine| machine.harts.get(hart)).map(|hart| hart.id);
     if let Some(gic) = GIC.lock().as_mut() {
         let line = shared(LINE.load(Ordering::Relaxed)).into_iter();
         let others = NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed)));
@@ -174,7 +173,7 @@ pub(crate) fn taken() -> Option<Claim> {
 
 /// Interrupts `hart`.
 pub(crate) fn interrupt_hart(hart: usize) {
-    let Some(hart) = node::machine().and_then(|machine| machine.harts.get(hart)) else { return };
+    let Some(hart) = arch::machine().and_then(|machine| machine.harts.get(hart)) else { return };
     let [aff0, aff1, aff2, _, aff3, ..] = hart.id.to_le_bytes();
     // What was published before the interrupt is seen after it.
     super::io_barrier();

@@ -8,8 +8,8 @@ pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 
+use crate::arch::machine;
 use crate::devicetree::{Firmware, Machine};
-use crate::node;
 use aarch64_cpu::registers::{
     CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, TPIDR_EL1, Writeable,
 };
@@ -40,7 +40,7 @@ pub(crate) fn counter() -> u64 {
 #[inline]
 pub(crate) fn counter_hz() -> u64 {
     match CNTFRQ_EL0.get() {
-        0 => node::machine().and_then(|machine| machine.counter_hz).unwrap_or(0),
+        0 => machine().and_then(|machine| machine.counter_hz).unwrap_or(0),
         hz => hz,
     }
 }
@@ -123,7 +123,7 @@ pub(crate) fn exit(code: u8) -> ! {
     }
     if !ASKED_FIRMWARE.swap(true, Ordering::Relaxed) {
         // It comes back only where it cannot.
-        let _ = match node::machine().map(|machine| machine.firmware) {
+        let _ = match machine().map(|machine| machine.firmware) {
             Some(Firmware::PsciHvc) => psci::system_off::<Hvc>(),
             Some(Firmware::PsciSmc) => psci::system_off::<Smc>(),
             _ => Ok(()),

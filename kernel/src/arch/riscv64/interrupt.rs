@@ -2,7 +2,6 @@
 
 use crate::arch::{self, ADAPTERS, Claim};
 use crate::devicetree::{Controller, Interrupt, Machine};
-use crate::node;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use drivers::irq::plic::Plic;
@@ -26,7 +25,7 @@ const SOFTWARE: u32 = 0;
 
 /// This hart's context.
 fn here() -> Option<u32> {
-    node::machine()?.harts.get(arch::hart())?.plic_context
+    arch::machine()?.harts.get(arch::hart())?.plic_context
 }
 
 /// Takes the controller over and starts this hart's part of it.
@@ -66,7 +65,7 @@ pub(crate) fn route_adapters(hart: Option<usize>) {
     let Some(mut plic) = PLIC.get().copied() else { return };
     let numbers =
         || NUMBERS.iter().map(|number| number.load(Ordering::Relaxed)).filter(|&number| number != 0);
-    let target = hart.and_then(|hart| node::machine()?.harts.get(hart)?.plic_context);
+    let target = hart.and_then(|hart| arch::machine()?.harts.get(hart)?.plic_context);
     let mut routed = ROUTED.lock();
     if let Some(old) = routed.filter(|&old| Some(old) != target) {
         numbers().for_each(|number| plic.enable(old, number, PRIORITY, false));
@@ -86,7 +85,7 @@ pub(crate) fn take_line(interrupt: Interrupt) -> Result<(), &'static str> {
 /// Routes the console line's interrupt to `hart`.
 pub(crate) fn route_line(hart: usize) {
     let Some(mut plic) = PLIC.get().copied() else { return };
-    let context = |hart: usize| node::machine()?.harts.get(hart)?.plic_context;
+    let context = |hart: usize| arch::machine()?.harts.get(hart)?.plic_context;
     let line = LINE.load(Ordering::Relaxed);
     // The lock is that of all the enable words.
     let _routed = ROUTED.lock();
@@ -151,7 +150,7 @@ fn claim_of(number: u32) -> Claim {
 
 /// Interrupts `hart`.
 pub(crate) fn interrupt_hart(hart: usize) {
-    let Some(hart) = node::machine().and_then(|machine| machine.harts.get(hart)) else { return };
+    let Some(hart) = arch::machine().and_then(|machine| machine.harts.get(hart)) else { return };
     // What was published before the interrupt is seen after it.
     super::io_barrier();
     // It fails only for harts that are not there.

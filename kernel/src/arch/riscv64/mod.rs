@@ -5,8 +5,8 @@ pub(crate) mod instructions;
 pub(crate) mod interrupt;
 pub(crate) mod translation;
 
+use crate::arch::machine;
 use crate::devicetree::Machine;
-use crate::node;
 use core::arch::asm;
 use qemu_exit::QEMUExit;
 
@@ -33,7 +33,7 @@ pub(crate) fn counter() -> u64 {
 /// Its rate; 0 if the tree does not tell.
 #[inline]
 pub(crate) fn counter_hz() -> u64 {
-    node::machine().and_then(|machine| machine.counter_hz).unwrap_or(0)
+    machine().and_then(|machine| machine.counter_hz).unwrap_or(0)
 }
 
 /// Makes the timer pending when the counter reaches a value, or never.
@@ -85,7 +85,7 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
 /// Ends the machine: by the device that the tree names for it, which takes the code, else by the firmware, which is told
 /// whether all is well, else not at all: this hart waits for ever.
 pub(crate) fn exit(code: u8) -> ! {
-    let Some(finisher) = node::machine().and_then(|machine| machine.finisher) else {
+    let Some(finisher) = machine().and_then(|machine| machine.finisher) else {
         let _ = match code {
             0 => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
             _ => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),

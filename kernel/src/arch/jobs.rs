@@ -1,0 +1,37 @@
+//! The jobs of the image, where `linker.ld` puts them side by side.
+
+use core::any::Any;
+use core::slice;
+
+/// A job of the image.
+pub struct Entry {
+    /// The path of its module; the last part of it is the job's name, with underscores for dashes.
+    pub module: &'static str,
+    /// Runs it with one of the kernel's tasks, and returns the exit status.
+    pub run: fn(&'static dyn Any) -> i32,
+}
+
+unsafe extern "C" {
+    static __jobs_start: u8;
+    static __jobs_end: u8;
+}
+
+/// All jobs of the image.
+pub(crate) fn jobs() -> &'static [Entry] {
+    let (start, end) = (&raw const __jobs_start, &raw const __jobs_end);
+    let count = (end.addr() - start.addr()) / size_of::<Entry>();
+    // SAFETY: `linker.ld` puts the entries that `job_entry!` makes between the two, one after the other, and nothing else.
+    unsafe { slice::from_raw_parts(start.cast(), count) }
+}
+
+/// Puts a job into the image: what its `Entry` runs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! job_entry {
+    ($run:path) => {
+        // SAFETY: the section is the one for entries.
+        #[unsafe(link_section = ".jobs")]
+        #[used]
+        static ENTRY: $crate::arch::Entry = $crate::arch::Entry { module: module_path!(), run: $run };
+    };
+}

@@ -1,0 +1,73 @@
+//! The drivers on this node's hardware (SPEC N-8, D-3), and the collective network, if the node is on it: one adapter for all
+//! tasks and harts.
+//!
+//! Whoever sleeps on a port sleeps on the tree as well: what arrives there ends the sleep, and the job, or whoever runs
+//! its collectives, looks.
+
+use crate::{arch, clock, status, wakeup};
+use drivers::Platform;
+use spin::Once;
+
+/// This node's hardware, for the drivers.
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware;
+
+/// The message unit on this node's hardware.
+pub type Unit = drivers::MessageUnit<Hardware>;
+/// The collective network's adapter on this node's hardware.
+pub type Tree = drivers::TreeUnit<Hardware>;
+/// One context's port on this node's message unit.
+pub type Port = drivers::NodePort<Hardware>;
+
+static TREE: Once<Tree> = Once::new();
+
+/// Puts the node on the tree.
+pub(crate) fn start_tree(tree: Tree) -> &'static Tree {
+    TREE.call_once(|| tree)
+}
+
+/// The tree, if the node is on it.
+#[inline]
+pub(crate) fn tree() -> Option<&'static Tree> {
+    TREE.get()
+}
+
+impl Platform for Hardware {
+    fn hart() -> usize {
+        arch::hart()
+    }
+
+    fn now_ns() -> u64 {
+        clock::now_ns()
+    }
+
+    fn wake(hart: usize) {
+        arch::interrupt_hart(hart);
+    }
+
+    fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut()) {
+        if tree().is_some_and(Tree::fall_asleep) {
+            return;
+        }
+        wakeup::wait(deadline_ns, acknowledge);
+        if let Some(tree) = tree() {
+            tree.wake_up();
+        }
+    }
+
+    fn idle_share() -> u16 {
+        wakeup::idle_share()
+    }
+
+    fn note_idle(from_ns: u64, to_ns: u64) {
+        wakeup::note_idle(from_ns, to_ns);
+    }
+
+    fn node_died(node: u32) {
+        status::lose(node);
+    }
+
+    fn io_barrier() {
+        arch::io_barrier();
+    }
+}
