@@ -6,11 +6,11 @@
 //! (SPEC P-11, R-1).
 
 use super::MessageUnit;
-use super::asks::Asks;
 use super::descriptor::Body;
 use super::fifo::{Arrived, Lane};
+use super::outstanding::Outstanding;
+use super::responder::Responder;
 use super::slots::{CopySlots, Slot};
-use super::target::Target;
 use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
@@ -55,10 +55,10 @@ pub(crate) struct Engine<A> {
     pub(super) early: Vec<Early>,
     /// Nodes that were asked for something.
     pub(super) asked: Ranks,
-    pub(super) asks: Asks,
+    pub(super) outstanding: Outstanding,
     /// Nodes that asked.
     pub(super) askers: Ranks,
-    pub(super) target: Target,
+    pub(super) responder: Responder,
     /// Whether answers leave before what ports send.
     pub(super) answers_first: bool,
 }
@@ -76,8 +76,8 @@ impl<A: Adapter> Engine<A> {
         let (asked, askers) = (Ranks::new(nodes), Ranks::new(nodes.min(adapter.most_peers())));
         Self {
             adapter,
-            asks: Asks::new(asked.most(), lanes.len()),
-            target: Target::new(askers.most(), own),
+            outstanding: Outstanding::new(asked.most(), lanes.len()),
+            responder: Responder::new(askers.most(), own),
             asked,
             askers,
             lanes,
@@ -106,8 +106,8 @@ impl<A: Adapter> Engine<A> {
             moved |= self.send(unit, starved, &mut wake);
         }
         if self.adapter.wants_room() {
-            let (askers, target) = (&self.askers, &self.target);
-            self.adapter.make_room(|node| askers.find(node).is_some_and(|index| !target.is_idle(index)));
+            let (askers, responder) = (&self.askers, &self.responder);
+            self.adapter.make_room(|node| askers.find(node).is_some_and(|index| !responder.is_idle(index)));
         }
         self.adapter.flush();
         self.to_wake.join(wake);
@@ -135,7 +135,7 @@ impl<A: Adapter> Engine<A> {
     pub(crate) fn may_rest(&mut self, now: u64) -> bool {
         self.adapter.settle();
         self.free == IN_FLIGHT
-            && self.target.owed.is_empty()
+            && self.responder.owed.is_empty()
             && self.lanes.iter_mut().all(|lane| lane.descriptors.is_empty() && lane.parked.is_empty())
             && now >= self.adapter.linger_until()
     }
@@ -201,7 +201,7 @@ impl<A: Adapter> Engine<A> {
     /// is asked later.
     #[inline]
     pub(super) fn asked(&mut self, node: u32) -> Option<u16> {
-        let idle = |index| self.asks.is_idle(index);
+        let idle = |index| self.outstanding.is_idle(index);
         self.asked.find_or_add(node).or_else(|| take_over(&mut self.asked, node, idle))
     }
 
@@ -209,8 +209,8 @@ impl<A: Adapter> Engine<A> {
     #[inline]
     pub(super) fn asker(&mut self, node: u32) -> Option<u16> {
         self.askers.find_or_add(node).or_else(|| {
-            let index = take_over(&mut self.askers, node, |index| self.target.is_idle(index))?;
-            self.target.purge(index);
+            let index = take_over(&mut self.askers, node, |index| self.responder.is_idle(index))?;
+            self.responder.purge(index);
             Some(index)
         })
     }
@@ -220,10 +220,10 @@ impl<A: Adapter> Engine<A> {
     pub(super) fn bury(&mut self, node: u32) {
         self.adapter.bury(node);
         if let Some(index) = self.asked.find(node) {
-            self.asks.purge(index);
+            self.outstanding.purge(index);
         }
         if let Some(index) = self.askers.find(node) {
-            self.target.purge(index);
+            self.responder.purge(index);
         }
     }
 }

@@ -22,29 +22,29 @@
 //! to the holder in the same way; while any hart sleeps, whoever runs the engine arms the interrupts again whenever
 //! it took something from the adapter.
 
-mod asks;
 mod dead;
 mod descriptor;
 mod device;
 mod engine;
 mod fifo;
+mod outstanding;
 mod parked;
 mod port;
 mod receiving;
 mod regions;
+mod responder;
 mod running;
 mod sending;
 mod setup;
 mod slots;
 mod statistics;
-mod target;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use asks::WINDOW;
 pub use descriptor::{INJECTION_ENTRIES, INLINE_BYTES};
 pub use fifo::{Arrived, COPY_SLOTS};
+pub use outstanding::WINDOW;
 pub use port::{NodeArrival, NodePort, NodeWaker};
 pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
@@ -59,22 +59,22 @@ use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use asks::Asks;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
 use engine::Engine;
 use fifo::Station;
+use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
 use pami::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint};
 use pami::mapping::{Place, TaskMap};
 use pami::packet::{Envelope, Kind};
 use regions::Regions;
+use responder::{ANSWER_SLOTS, Responder};
 use rings::sleep::SleepFlag;
 use running::Ran;
 use slots::CopySlots;
 use spin::Mutex;
 use statistics::Counters;
-use target::{ANSWER_SLOTS, Target};
 
 /// Largest packet payload of a node without an adapter, in bytes.
 const LOCAL_MTU: usize = 4096;
@@ -369,8 +369,8 @@ pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> u
     let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
     let one_sided = regions::HEAP_BYTES
         + ANSWER_SLOTS * (mtu + 64)
-        + Asks::heap_bytes(MOST_NODES, ports)
-        + Target::heap_bytes(MOST_NODES);
+        + Outstanding::heap_bytes(MOST_NODES, ports)
+        + Responder::heap_bytes(MOST_NODES);
     ports * fifos + shm + one_sided + (128 << 10)
 }
 

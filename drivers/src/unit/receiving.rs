@@ -1,10 +1,10 @@
 //! The engine's way in: packets from the adapter to reception FIFOs, to memory, or to the queue of answers.
 
 use super::MessageUnit;
-use super::asks::Taken;
 use super::engine::{Early, Engine};
 use super::fifo::{Arrived, Reception};
-use super::target::Unserved;
+use super::outstanding::Taken;
+use super::responder::Rejected;
 use crate::adapter::{Adapter, FABRIC, RxBuffer};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
@@ -194,14 +194,14 @@ impl<A: Adapter> Engine<A> {
     fn serve<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, packet: &Packet<'_>) {
         let counters = &unit.counters;
         let served = match self.asker(node) {
-            Some(index) => self.target.serve(index, &unit.regions, packet),
-            None => Err(Unserved::Beyond),
+            Some(index) => self.responder.serve(index, &unit.regions, packet),
+            None => Err(Rejected::Beyond),
         };
         match served {
             Ok(None) => counters.served.add(1),
             Ok(Some(_)) => counters.refused.add(1),
-            Err(Unserved::Malformed) => counters.malformed.add(1),
-            Err(Unserved::Beyond) => counters.beyond.add(1),
+            Err(Rejected::Malformed) => counters.malformed.add(1),
+            Err(Rejected::Beyond) => counters.beyond.add(1),
         }
     }
 
@@ -217,7 +217,7 @@ impl<A: Adapter> Engine<A> {
         let counters = &unit.counters;
         let taken = match self.asked.find(node) {
             Some(index) if packet.header.is_empty() => {
-                self.asks.take(index, port, &packet.envelope, packet.data, counters)
+                self.outstanding.take(index, port, &packet.envelope, packet.data, counters)
             }
             _ => Taken::Unasked,
         };

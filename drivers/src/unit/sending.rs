@@ -1,10 +1,10 @@
 //! The engine's way out: descriptors, requests and answers to the adapter.
 
 use super::MessageUnit;
-use super::asks::{Ask, Awaited};
 use super::descriptor::{Body, Descriptor};
 use super::engine::{Engine, Flight};
-use super::target::Next;
+use super::outstanding::{Awaited, Request};
+use super::responder::Next;
 use crate::adapter::{Adapter, Lent, Outcome};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
@@ -54,7 +54,7 @@ impl<A: Adapter> Engine<A> {
         };
         let Some(port) = flight.port else {
             if let Some(slot) = slot {
-                self.target.give_back(slot);
+                self.responder.give_back(slot);
             }
             return true;
         };
@@ -73,7 +73,7 @@ impl<A: Adapter> Engine<A> {
     /// Whether packets or answers wait for room in the adapter, or for answers.
     #[inline]
     pub(super) fn has_to_send(&self) -> bool {
-        !self.pending.is_empty() || !self.target.owed.is_empty()
+        !self.pending.is_empty() || !self.responder.owed.is_empty()
     }
 
     /// Gives the adapter what it takes. Ports and answers have the first turn alternately: neither may keep the other
@@ -192,21 +192,21 @@ impl<A: Adapter> Engine<A> {
         wake: &mut PortSet,
     ) {
         let node = body.node();
-        let asks = header.kind().is_some_and(Kind::is_request);
-        let (body, ask) = if asks { unit.ask(port, header, body) } else { (body, None) };
+        let is_request = header.kind().is_some_and(Kind::is_request);
+        let (body, request) = if is_request { unit.split_request(port, header, body) } else { (body, None) };
         if let Some(refused) = self.transmit(Some(port), Some(port), header, body) {
             unit.counters.failed_packets.add(1);
             self.retire(refused, starved, wake);
-            if let Some(ask) = ask {
-                self.asks.forget(&ask);
+            if let Some(request) = request {
+                self.outstanding.forget(&request);
                 // It may wait for the memory that the request held.
-                wake.insert(ask.port);
+                wake.insert(request.port);
             }
             return;
         }
-        if let (Some(ask), Some(index)) = (ask, self.asked.find(node)) {
-            // There is room: `may_ask` looked.
-            self.asks.add(index, ask);
+        if let (Some(request), Some(index)) = (request, self.asked.find(node)) {
+            // There is room: `may_send` looked.
+            self.outstanding.add(index, request);
         }
         unit.counters.sent_packets.add(1);
         unit.counters.sent_bytes.add(header.payload_len() as u64);
@@ -228,7 +228,7 @@ impl<A: Adapter> Engine<A> {
         self.adapter.has_room_for(node)
             && (!kind.is_some_and(Kind::is_request)
                 || match self.asked(node) {
-                    Some(index) => self.asks.has_room(index),
+                    Some(index) => self.outstanding.has_room(index),
                     // What is for a node that is gone is refused and waits for none that lives.
                     None => unit.gone(node).is_some(),
                 })
@@ -237,8 +237,8 @@ impl<A: Adapter> Engine<A> {
     /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
     fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
         let mut moved = false;
-        let mut ready = self.target.owed;
-        while let Some(node) = ready.next(self.target.turn) {
+        let mut ready = self.responder.owed;
+        while let Some(node) = ready.next(self.responder.turn) {
             let Some(rank) = self.askers.rank(node) else { return moved };
             for _ in 0..SEND_BURST {
                 if !self.has_room() {
@@ -248,14 +248,15 @@ impl<A: Adapter> Engine<A> {
                     ready.remove(node);
                     break;
                 }
-                let (header, body) = match self.target.next(node, rank, &unit.regions, self.slots, unit.mtu) {
-                    Next::Packet(header, body) => (header, body),
-                    // A slot comes back when the adapter has sent what lies in it.
-                    Next::NoSlot | Next::Nothing => {
-                        ready.remove(node);
-                        break;
-                    }
-                };
+                let (header, body) =
+                    match self.responder.next(node, rank, &unit.regions, self.slots, unit.mtu) {
+                        Next::Packet(header, body) => (header, body),
+                        // A slot comes back when the adapter has sent what lies in it.
+                        Next::NoSlot | Next::Nothing => {
+                            ready.remove(node);
+                            break;
+                        }
+                    };
                 moved = true;
                 unit.counters.sent_packets.add(1);
                 unit.counters.sent_bytes.add(header.payload_len() as u64);
@@ -266,7 +267,7 @@ impl<A: Adapter> Engine<A> {
                     self.retire(refused, false, wake);
                 }
             }
-            self.target.turn = node + 1;
+            self.responder.turn = node + 1;
         }
         moved
     }
@@ -319,21 +320,21 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     }
 
     /// Splits a request from injection FIFO `injection` into what goes over the wire and what is kept of it.
-    fn ask(&self, injection: u16, header: &Header, body: Body) -> (Body, Option<Ask>) {
+    fn split_request(&self, injection: u16, header: &Header, body: Body) -> (Body, Option<Request>) {
         let Some(envelope) = header.envelope() else { return (body, None) };
         // A shared FIFO is that of context 0; either way the group's ports lie behind each other.
         let contexts = u16::from(self.contexts).max(1);
         let port = injection - injection % contexts + u16::from(envelope.origin.context().0);
-        let ask = |awaited| Some(Ask { port, message: envelope.message, awaited });
+        let request = |awaited| Some(Request { port, message: envelope.message, awaited });
         match (envelope.kind, body) {
-            (Kind::PutLast, body) => (body, ask(Awaited::End)),
-            (Kind::Rmw, body) => (body, ask(Awaited::Word)),
+            (Kind::PutLast, body) => (body, request(Awaited::End)),
+            (Kind::Rmw, body) => (body, request(Awaited::Word)),
             (Kind::Get, Body::Get { node, region, into, at, last }) => {
                 let mut bytes = [0; 12];
                 bytes[..8].copy_from_slice(region.as_bytes());
                 bytes[8..].copy_from_slice(&at.to_le_bytes());
                 let awaited = Awaited::Data { into, at, left: envelope.total, last };
-                (Body::inline(node, &bytes), ask(awaited))
+                (Body::inline(node, &bytes), request(awaited))
             }
             (_, body) => (body, None),
         }

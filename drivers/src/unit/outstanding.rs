@@ -30,7 +30,7 @@ pub(crate) enum Awaited {
 }
 
 /// A request under way.
-pub(crate) struct Ask {
+pub(crate) struct Request {
     pub(crate) port: u16,
     pub(crate) message: u32,
     pub(crate) awaited: Awaited,
@@ -50,13 +50,13 @@ pub(crate) enum Taken {
 }
 
 /// The requests under way, by node in use.
-pub(crate) struct Asks {
-    windows: Box<[Deque<Ask, WINDOW>]>,
+pub(crate) struct Outstanding {
+    windows: Box<[Deque<Request, WINDOW>]>,
     /// By port and message: what was refused of a message that goes on.
     faults: Box<[[Option<RegionFault>; REQUESTS]]>,
 }
 
-impl Asks {
+impl Outstanding {
     /// For `nodes` nodes in use. Allocates.
     pub(crate) fn new(nodes: usize, ports: usize) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Asks {
 
     /// About how many bytes of heap it takes.
     pub(crate) const fn heap_bytes(nodes: usize, ports: usize) -> usize {
-        nodes * size_of::<Deque<Ask, WINDOW>>() + ports * REQUESTS
+        nodes * size_of::<Deque<Request, WINDOW>>() + ports * REQUESTS
     }
 
     /// Whether a node may be asked once more.
@@ -82,22 +82,22 @@ impl Asks {
     }
 
     /// A request is on its way. False if there is no room for it.
-    pub(crate) fn add(&mut self, node: u16, ask: Ask) -> bool {
-        self.windows.get_mut(usize::from(node)).is_some_and(|window| window.push_back(ask).is_ok())
+    pub(crate) fn add(&mut self, node: u16, request: Request) -> bool {
+        self.windows.get_mut(usize::from(node)).is_some_and(|window| window.push_back(request).is_ok())
     }
 
     /// A request will never be on its way.
     #[cold]
-    pub(crate) fn forget(&mut self, ask: &Ask) {
-        note(&mut self.faults, ask.port, ask.message, None);
+    pub(crate) fn forget(&mut self, request: &Request) {
+        note(&mut self.faults, request.port, request.message, None);
     }
 
     /// Nothing more will be heard from a node: drops its requests.
     #[cold]
     pub(crate) fn purge(&mut self, node: u16) {
         let Some(window) = self.windows.get_mut(usize::from(node)) else { return };
-        while let Some(ask) = window.pop_front() {
-            note(&mut self.faults, ask.port, ask.message, None);
+        while let Some(request) = window.pop_front() {
+            note(&mut self.faults, request.port, request.message, None);
         }
     }
 
@@ -111,8 +111,8 @@ impl Asks {
         counters: &Counters,
     ) -> Taken {
         let window = self.windows.get_mut(usize::from(node));
-        let Some(ask) = window.and_then(|window| window.front_mut()) else { return Taken::Unasked };
-        if (ask.port, ask.message) != (port, envelope.message) {
+        let Some(request) = window.and_then(|window| window.front_mut()) else { return Taken::Unasked };
+        if (request.port, request.message) != (port, envelope.message) {
             return Taken::Unasked;
         }
         let refused = match envelope.dispatch {
@@ -123,7 +123,7 @@ impl Asks {
             },
         };
         let (mut result, mut last, mut arrival) = (refused.map_or(Ok(0), Err), true, false);
-        match (&mut ask.awaited, envelope.kind) {
+        match (&mut request.awaited, envelope.kind) {
             (Awaited::End, Kind::Reply) if data.is_empty() => {}
             (Awaited::Word, Kind::Reply) if refused.is_some() == data.is_empty() => {
                 if refused.is_none() {
@@ -204,17 +204,17 @@ mod tests {
     const PORT: u16 = 3;
     const MESSAGE: u32 = 7;
 
-    fn take(asks: &mut Asks, (kind, dispatch): (Kind, u8), data: &[u8]) -> Taken {
+    fn take(requests: &mut Outstanding, (kind, dispatch): (Kind, u8), data: &[u8]) -> Taken {
         let origin = Endpoint::from_parts(ClientId(0), 1, ContextOffset(0));
         let envelope =
             Envelope { kind, dispatch, origin, target: origin, message: MESSAGE, offset: 0, total: 0 };
-        asks.take(1, PORT, &envelope, data, &Counters::default())
+        requests.take(1, PORT, &envelope, data, &Counters::default())
     }
 
-    fn asked(awaited: Awaited) -> Asks {
-        let mut asks = Asks::new(2, 4);
-        assert!(asks.add(1, Ask { port: PORT, message: MESSAGE, awaited }));
-        asks
+    fn asked(awaited: Awaited) -> Outstanding {
+        let mut requests = Outstanding::new(2, 4);
+        assert!(requests.add(1, Request { port: PORT, message: MESSAGE, awaited }));
+        requests
     }
 
     fn ended(result: Result<u64, RegionFault>) -> Taken {
@@ -231,15 +231,15 @@ mod tests {
             (|| Awaited::Word, &word[..7], &word[..], Ok(9)),
         ] as [(fn() -> Awaited, _, _, _); 3]
         {
-            let mut asks = asked(awaited());
-            assert!(!asks.is_idle(1) && asks.is_idle(0));
-            assert_eq!(take(&mut asks, (Kind::Reply, 0), wrong), Taken::Unasked);
+            let mut requests = asked(awaited());
+            assert!(!requests.is_idle(1) && requests.is_idle(0));
+            assert_eq!(take(&mut requests, (Kind::Reply, 0), wrong), Taken::Unasked);
             // What is refused brings no data.
-            assert_eq!(take(&mut asks, refused, &word), Taken::Unasked);
-            assert_eq!(take(&mut asks, (Kind::Reply, u8::MAX), &[]), Taken::Unasked);
-            assert_eq!(take(&mut asks, (Kind::Reply, 0), right), ended(result));
-            assert!(asks.is_idle(1));
-            assert_eq!(take(&mut asks, (Kind::Reply, 0), right), Taken::Unasked);
+            assert_eq!(take(&mut requests, refused, &word), Taken::Unasked);
+            assert_eq!(take(&mut requests, (Kind::Reply, u8::MAX), &[]), Taken::Unasked);
+            assert_eq!(take(&mut requests, (Kind::Reply, 0), right), ended(result));
+            assert!(requests.is_idle(1));
+            assert_eq!(take(&mut requests, (Kind::Reply, 0), right), Taken::Unasked);
             assert_eq!(take(&mut asked(awaited()), refused, &[]), ended(Err(fault)));
         }
     }
@@ -248,21 +248,21 @@ mod tests {
     fn d5_a_fault_of_one_packet_is_that_of_its_message_and_of_no_later_one() {
         let last = |last| Awaited::Data { into: None, at: 0, left: 0, last };
         let refused = (Kind::GetLast, RegionFault::Rights as u8);
-        let mut asks = asked(last(false));
-        assert_eq!(take(&mut asks, refused, &[]), Taken::Placed);
-        assert!(asks.add(1, Ask { port: PORT, message: MESSAGE, awaited: last(true) }));
-        assert_eq!(take(&mut asks, (Kind::GetLast, 0), &[]), ended(Err(RegionFault::Rights)));
+        let mut requests = asked(last(false));
+        assert_eq!(take(&mut requests, refused, &[]), Taken::Placed);
+        assert!(requests.add(1, Request { port: PORT, message: MESSAGE, awaited: last(true) }));
+        assert_eq!(take(&mut requests, (Kind::GetLast, 0), &[]), ended(Err(RegionFault::Rights)));
         // Of one that ended otherwise nothing is left for the next with its number.
-        let forget = |asks: &mut Asks| {
-            asks.forget(&Ask { port: PORT, message: MESSAGE, awaited: Awaited::End });
+        let forget = |requests: &mut Outstanding| {
+            requests.forget(&Request { port: PORT, message: MESSAGE, awaited: Awaited::End });
         };
-        for end in [forget, |asks| asks.purge(1)] as [fn(&mut Asks); 2] {
-            let mut asks = asked(last(false));
-            assert_eq!(take(&mut asks, refused, &[]), Taken::Placed);
-            assert!(asks.add(1, Ask { port: PORT, message: MESSAGE, awaited: last(true) }));
-            end(&mut asks);
-            let _ = asks.add(1, Ask { port: PORT, message: MESSAGE, awaited: last(true) });
-            assert_eq!(take(&mut asks, (Kind::GetLast, 0), &[]), ended(Ok(0)));
+        for end in [forget, |requests| requests.purge(1)] as [fn(&mut Outstanding); 2] {
+            let mut requests = asked(last(false));
+            assert_eq!(take(&mut requests, refused, &[]), Taken::Placed);
+            assert!(requests.add(1, Request { port: PORT, message: MESSAGE, awaited: last(true) }));
+            end(&mut requests);
+            let _ = requests.add(1, Request { port: PORT, message: MESSAGE, awaited: last(true) });
+            assert_eq!(take(&mut requests, (Kind::GetLast, 0), &[]), ended(Ok(0)));
         }
     }
 }

@@ -5,8 +5,8 @@
 //! so only a node that asks for more finds it full. Each packet of a get looks its region up anew: when that is
 //! deregistered, the get ends.
 
-use super::asks::WINDOW;
 use super::descriptor::{Body, INLINE_BYTES};
+use super::outstanding::WINDOW;
 use super::regions::Regions;
 use super::slots::{CopySlots, Slot, Stock};
 use crate::ranks::NodeSet;
@@ -21,7 +21,7 @@ use zerocopy::FromBytes;
 /// Packets of answers that may lie in copy slots at once.
 pub const ANSWER_SLOTS: usize = 64;
 /// Messages of one node of which a part was refused and the end has not come, beyond which the oldest is forgotten.
-const TORN: usize = 4;
+const FAILED_PUTS: usize = 4;
 /// Packets of answers are cut so that their places keep their alignment.
 const ALIGNMENT: usize = 64;
 /// The encoding of a region's name, in front of a request.
@@ -29,7 +29,7 @@ const NAME: usize = size_of::<RegionId>();
 
 /// Why a request was not carried out, and is not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unserved {
+pub(crate) enum Rejected {
     /// It says nothing that can be done.
     Malformed,
     /// The node has asked for more than it may.
@@ -80,7 +80,7 @@ enum Answer {
 }
 
 /// A part of a put was refused with this; its end is to be answered so.
-struct Torn {
+struct FailedPut {
     route: Route,
     fault: RegionFault,
 }
@@ -88,7 +88,7 @@ struct Torn {
 #[derive(Default)]
 struct Peer {
     answers: Deque<Answer, WINDOW>,
-    torn: Deque<Torn, TORN>,
+    failed: Deque<FailedPut, FAILED_PUTS>,
 }
 
 /// The next packet of a node's answers.
@@ -100,7 +100,7 @@ pub(crate) enum Next {
 }
 
 /// What is owed to other nodes, by node in use.
-pub(crate) struct Target {
+pub(crate) struct Responder {
     peers: Box<[Peer]>,
     /// Nodes that are owed something, and whose turn it is.
     pub(crate) owed: NodeSet,
@@ -108,7 +108,7 @@ pub(crate) struct Target {
     slots: Stock<ANSWER_SLOTS>,
 }
 
-impl Target {
+impl Responder {
     /// For `nodes` nodes in use. Allocates.
     pub(crate) fn new(nodes: usize, own: impl Iterator<Item = Slot>) -> Self {
         let mut slots = Stock::new();
@@ -127,39 +127,40 @@ impl Target {
         node: u16,
         regions: &Regions,
         packet: &Packet<'_>,
-    ) -> Result<Option<RegionFault>, Unserved> {
+    ) -> Result<Option<RegionFault>, Rejected> {
         let Packet { envelope, header, data } = packet;
-        let (region, segments) = header.split_at_checked(NAME).ok_or(Unserved::Malformed)?;
-        let region = RegionId::read_from_bytes(region).map_err(|_| Unserved::Malformed)?;
+        let (region, segments) = header.split_at_checked(NAME).ok_or(Rejected::Malformed)?;
+        let region = RegionId::read_from_bytes(region).map_err(|_| Rejected::Malformed)?;
         let (target, route) = (envelope.target, Route::of(envelope));
-        let peer = self.peers.get_mut(usize::from(node)).ok_or(Unserved::Beyond)?;
+        let peer = self.peers.get_mut(usize::from(node)).ok_or(Rejected::Beyond)?;
         if envelope.kind != Kind::Put && peer.answers.is_full() {
-            return Err(Unserved::Beyond);
+            return Err(Rejected::Beyond);
         }
         let (answer, refused) = match envelope.kind {
             Kind::Put | Kind::PutLast => {
                 let put = put(regions, target, region, envelope.offset, segments, data)?;
-                let torn = peer.torn.iter().position(|torn| torn.route == route);
+                let failed = peer.failed.iter().position(|failed| failed.route == route);
                 if envelope.kind == Kind::Put {
                     // Without an end a note would wait for another message of this number.
-                    if let (Err(fault), None, ENDS) = (put, torn, envelope.dispatch) {
-                        if peer.torn.is_full() {
-                            peer.torn.pop_front();
+                    if let (Err(fault), None, ENDS) = (put, failed, envelope.dispatch) {
+                        if peer.failed.is_full() {
+                            peer.failed.pop_front();
                         }
-                        let _ = peer.torn.push_back(Torn { route, fault });
+                        let _ = peer.failed.push_back(FailedPut { route, fault });
                     }
                     return Ok(put.err());
                 }
-                let result = torn.and_then(|at| peer.mend(at)).map_or(put, |torn| Err(torn.fault));
+                let result =
+                    failed.and_then(|at| peer.take_failed(at)).map_or(put, |failed| Err(failed.fault));
                 (Answer::End(route, result), result.err())
             }
             Kind::Rmw if segments.is_empty() => {
-                let rmw = Rmw::decode(envelope.dispatch, data).ok_or(Unserved::Malformed)?;
+                let rmw = Rmw::decode(envelope.dispatch, data).ok_or(Rejected::Malformed)?;
                 let result = regions.update(target, region, envelope.offset, rmw);
                 (Answer::Word(route, result), result.err())
             }
             Kind::Get if segments.is_empty() => {
-                let at = <[u8; 4]>::try_from(*data).map_err(|_| Unserved::Malformed)?;
+                let at = <[u8; 4]>::try_from(*data).map_err(|_| Rejected::Malformed)?;
                 let Envelope { offset: next, total, .. } = *envelope;
                 let nothing = region == RegionId::NONE && total == 0;
                 let checked =
@@ -170,7 +171,7 @@ impl Target {
                     Err(fault) => (Answer::Refused { route, at, total, fault }, Some(fault)),
                 }
             }
-            _ => return Err(Unserved::Malformed),
+            _ => return Err(Rejected::Malformed),
         };
         let _ = peer.answers.push_back(answer);
         self.owed.insert(node);
@@ -237,7 +238,7 @@ impl Target {
 
     /// Whether a node is owed nothing, and nothing is noted that its next request needs.
     pub(crate) fn is_idle(&self, node: u16) -> bool {
-        self.peers.get(usize::from(node)).is_none_or(|peer| peer.answers.is_empty() && peer.torn.is_empty())
+        self.peers.get(usize::from(node)).is_none_or(|peer| peer.answers.is_empty() && peer.failed.is_empty())
     }
 
     /// Takes a copy slot back.
@@ -257,12 +258,12 @@ impl Target {
 
 impl Peer {
     /// Takes out what was noted of a message.
-    fn mend(&mut self, at: usize) -> Option<Torn> {
+    fn take_failed(&mut self, at: usize) -> Option<FailedPut> {
         for _ in 0..at {
-            let before = self.torn.pop_front()?;
-            let _ = self.torn.push_back(before);
+            let before = self.failed.pop_front()?;
+            let _ = self.failed.push_back(before);
         }
-        self.torn.pop_front()
+        self.failed.pop_front()
     }
 }
 
@@ -274,14 +275,14 @@ fn put(
     offset: u32,
     segments: &[u8],
     data: &[u8],
-) -> Result<Result<(), RegionFault>, Unserved> {
+) -> Result<Result<(), RegionFault>, Rejected> {
     if segments.is_empty() {
         return Ok(regions.put(target, region, offset, data));
     }
-    let segments = <[Segment]>::ref_from_bytes(segments).map_err(|_| Unserved::Malformed)?;
+    let segments = <[Segment]>::ref_from_bytes(segments).map_err(|_| Rejected::Malformed)?;
     let len: u64 = segments.iter().map(|segment| u64::from(segment.len.get())).sum();
     if len != data.len() as u64 {
-        return Err(Unserved::Malformed);
+        return Err(Rejected::Malformed);
     }
     Ok(regions.scatter(target, region, segments, data))
 }
