@@ -142,7 +142,7 @@ local l = {
   attempt = ProtoField.uint32("pamir_link.attempt", "Release"),
   sequence = ProtoField.uint32("pamir_link.sequence", "Sequence"),
   acknowledged = ProtoField.uint32("pamir_link.acknowledged", "Acknowledged"),
-  held = ProtoField.uint64("pamir_link.held", "Held", base.HEX),
+  sack = ProtoField.uint64("pamir_link.sack", "Selectively acknowledged", base.HEX),
   length = ProtoField.uint16("pamir_link.length", "Length"),
   credit = ProtoField.uint8("pamir_link.credit", "Credit"),
   packet = ProtoField.bool("pamir_link.packet", "Packet", 8, nil, 1),
@@ -171,7 +171,7 @@ function link.dissector(buffer, pinfo, tree)
     t:add_le(l.own, buffer(20, 4))
     t:add_le(l.attempt, buffer(24, 4))
   else
-    t:add_le(l.held, buffer(20, 8))
+    t:add_le(l.sack, buffer(20, 8))
   end
   t:add_le(l.length, buffer(28, 2))
   t:add(l.credit, buffer(30, 1))

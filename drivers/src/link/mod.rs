@@ -8,12 +8,12 @@
 //! | 8..12 | connection | the number that the other side gave to the connection; 0 if it is not known |
 //! | 12..16 | sequence | the packet's number, or that of the next one if there is none |
 //! | 16..20 | acknowledged | all earlier packets of the other direction have arrived |
-//! | 20..28 | held | bit `i`: so has the packet `i + 1` after that one |
+//! | 20..28 | sack | bit `i`: so has the packet `i + 1` after that one |
 //! | 28..30 | length | bytes of packet or word behind this header; what a network adds behind them is ignored |
 //! | 30 | credit | packets from the one acknowledged on that the other side may send |
 //! | 31 | flags | [`Flags`] |
 //!
-//! A frame of the connections' handshake has no `held`; in its place are the number that its sender gave to the
+//! A frame of the connections' handshake has no `sack`; in its place are the number that its sender gave to the
 //! connection and the number of the release that is asked for or refused, 4 bytes each (SPEC R-3).
 //!
 //! The ranks are not in the header but in the addresses before it. With them in the checksum a frame whose address
@@ -73,7 +73,7 @@ struct Wire {
     connection: U32,
     sequence: U32,
     acknowledged: U32,
-    held: U64,
+    sack: U64,
     length: U16,
     credit: u8,
     flags: u8,
@@ -97,7 +97,7 @@ pub struct Link {
     /// The first number of the other direction that has not arrived.
     pub acknowledged: Seq,
     /// Which of those behind it have.
-    pub held: u64,
+    pub sack: u64,
     /// Packets from `acknowledged` on that may be sent.
     pub credit: u8,
     /// Bytes of the packet.
@@ -129,10 +129,10 @@ impl Link {
             connection: self.connection.into(),
             sequence: self.sequence.number().into(),
             acknowledged: self.acknowledged.number().into(),
-            held: if self.flags.is_handshake() {
+            sack: if self.flags.is_handshake() {
                 (u64::from(self.own) | u64::from(self.attempt) << 32).into()
             } else {
-                self.held.into()
+                self.sack.into()
             },
             length: self.length.into(),
             credit: self.credit,
@@ -160,9 +160,9 @@ impl Link {
         if digest.finalize() != wire.checksum.get() {
             return Err(Damaged);
         }
-        let held = wire.held.get();
-        let (own, attempt, held) =
-            if flags.is_handshake() { (held as u32, (held >> 32) as u32, 0) } else { (0, 0, held) };
+        let sack = wire.sack.get();
+        let (own, attempt, sack) =
+            if flags.is_handshake() { (sack as u32, (sack >> 32) as u32, 0) } else { (0, 0, sack) };
         Ok(Self {
             life: wire.life.get(),
             connection: wire.connection.get(),
@@ -170,7 +170,7 @@ impl Link {
             attempt,
             sequence: Seq::new(wire.sequence.get()),
             acknowledged: Seq::new(wire.acknowledged.get()),
-            held,
+            sack,
             credit: wire.credit,
             length: wire.length.get(),
             flags,
@@ -186,10 +186,10 @@ mod tests {
 
     fn links() -> impl Strategy<Value = Link> {
         (any::<[u32; 4]>(), any::<u64>(), any::<u8>(), any::<u8>()).prop_map(
-            |([life, connection, sequence, acknowledged], held, credit, flags)| {
+            |([life, connection, sequence, acknowledged], sack, credit, flags)| {
                 let flags = Flags::from_bits_truncate(flags);
-                let (own, attempt, held) =
-                    if flags.is_handshake() { (held as u32, (held >> 32) as u32, 0) } else { (0, 0, held) };
+                let (own, attempt, sack) =
+                    if flags.is_handshake() { (sack as u32, (sack >> 32) as u32, 0) } else { (0, 0, sack) };
                 Link {
                     life,
                     connection,
@@ -197,7 +197,7 @@ mod tests {
                     attempt,
                     sequence: Seq::new(sequence),
                     acknowledged: Seq::new(acknowledged),
-                    held,
+                    sack,
                     credit,
                     length: 0,
                     flags,

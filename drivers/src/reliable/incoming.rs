@@ -55,7 +55,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             self.put_off.push(PutOff { rank: source, target, ready: false });
         }
         self.draining = None;
-        self.owing.insert(index);
+        self.acks_due.insert(index);
     }
 
     /// Takes a frame of another node in.
@@ -114,8 +114,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             self.timer = self.retry_at;
         }
         if link.flags.contains(Flags::PROBE) {
-            (peer.receiver.urgent, peer.receiver.asks) = (true, true);
-            self.owing.insert(index);
+            (peer.receiver.ack_now, peer.receiver.asks) = (true, true);
+            self.acks_due.insert(index);
         }
         if link.flags.contains(Flags::REFUSED) {
             self.put_aside(index, link.acknowledged);
@@ -128,7 +128,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             return Some(buffer);
         }
         self.last_packet = Some(now);
-        self.owing.insert(index);
+        self.acks_due.insert(index);
         if let Some(behind) = word {
             self.take_voids(index, link.sequence, behind);
             return Some(buffer);
@@ -138,7 +138,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         match peer.receiver.accept(link.sequence, packet) {
             Verdict::Kept { in_order: true } => {
                 self.draining = Some(index);
-                peer.receiver.owe(now);
+                peer.receiver.ack_later(now);
                 None
             }
             Verdict::Kept { in_order: false } => {
@@ -147,12 +147,12 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             }
             Verdict::Duplicate(buffer) => {
                 self.counters.duplicates += 1;
-                peer.receiver.urgent = true;
+                peer.receiver.ack_now = true;
                 Some(buffer)
             }
             Verdict::Beyond(buffer) => {
                 self.counters.beyond_credit += 1;
-                peer.receiver.urgent = true;
+                peer.receiver.ack_now = true;
                 Some(buffer)
             }
         }
@@ -166,7 +166,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         if !peer.receiver.accept_voids(seq, behind, |packet| inner.recycle(packet)) {
             self.counters.beyond_credit += 1;
         }
-        peer.receiver.urgent = true;
+        peer.receiver.ack_now = true;
         if peer.receiver.is_ready() {
             self.draining = Some(index);
         }
@@ -184,8 +184,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             let worth = (self.pool.share() / 4).max(1);
             let (promised, lent) = (peer.receiver.promised(), peer.receiver.lent);
             if promised < worth && self.pool.grant(promised, lent, all) >= worth {
-                peer.receiver.urgent = true;
-                self.owing.insert(index);
+                peer.receiver.ack_now = true;
+                self.acks_due.insert(index);
             }
         } else {
             self.vacate_dead(index);
@@ -207,8 +207,8 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
                 // It has what it may have; what it gives back will be its own again.
                 self.starving.remove(index);
             } else if self.pool.grant(peer.receiver.promised(), peer.receiver.lent, all) > 0 {
-                peer.receiver.owe(now);
-                self.owing.insert(index);
+                peer.receiver.ack_later(now);
+                self.acks_due.insert(index);
             }
         }
     }

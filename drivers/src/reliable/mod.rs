@@ -40,7 +40,7 @@ mod outgoing;
 mod peers;
 mod places;
 mod receiver;
-mod round_trip;
+mod rto;
 mod sender;
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ pub struct Reliable<A, C> {
     spare: [u16; SPARE],
     spares: usize,
     /// Peers that are to be told of something.
-    owing: PeerSet,
+    acks_due: PeerSet,
     /// Peers to which something can be sent.
     sendable: PeerSet,
     /// Peers that were last told that they have no credit, for want of buffers that others have.
@@ -177,7 +177,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             flights: Flights::new(),
             spare: core::array::from_fn(|i| (IN_FLIGHT + i) as u16),
             spares: SPARE,
-            owing: PeerSet::EMPTY,
+            acks_due: PeerSet::EMPTY,
             sendable: PeerSet::EMPTY,
             starving: PeerSet::EMPTY,
             draining: None,
@@ -235,7 +235,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         }
         self.pool.change(before, peer.used());
         self.counters.dead_peers += 1;
-        self.owing.remove(index);
+        self.acks_due.remove(index);
         self.sendable.remove(index);
         self.starving.remove(index);
         self.news = true;
@@ -360,7 +360,7 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
 
     fn flush(&mut self) {
         self.send_ready();
-        self.tell_owing(false);
+        self.send_acks_due(false);
         if self.ready {
             self.tell_ready();
         }
@@ -378,7 +378,7 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
     }
 
     fn settle(&mut self) {
-        self.tell_owing(true);
+        self.send_acks_due(true);
         self.inner.flush();
     }
 
@@ -391,7 +391,7 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
     }
 
     fn due(&mut self) -> Option<u64> {
-        if self.owing.is_empty() {
+        if self.acks_due.is_empty() {
             return self.deadline();
         }
         // Acknowledgements that wait for a packet to travel with; the sleep sends them, and so does a poll in time.

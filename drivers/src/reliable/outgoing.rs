@@ -173,18 +173,18 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             peer.receiver.promise(more);
             self.pool.change(before, before + more);
         }
-        let (acknowledged, held, credit) = peer.receiver.says();
+        let (acknowledged, sack, credit) = peer.receiver.says();
         let flags = if peer.receiver.has_refused() { flags | Flags::REFUSED } else { flags };
         let sequence = packet.unwrap_or(peer.sender.next());
         let link = link_of(self.life, peer.connection.says());
-        Some(Link { sequence, acknowledged, held, credit, flags: link.flags | flags, ..link })
+        Some(Link { sequence, acknowledged, sack, credit, flags: link.flags | flags, ..link })
     }
 
     /// A peer was told all there is to tell.
     fn told(&mut self, index: u16, link: &Link) {
         let Some(peer) = self.peers.get(index) else { return };
         if !peer.receiver.is_ready() {
-            self.owing.remove(index);
+            self.acks_due.remove(index);
             peer.receiver.told();
         }
         if link.credit == 0 && !peer.dead && peer.used() < self.pool.most(peer.receiver.gets_all()) {
@@ -242,13 +242,13 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     }
 
     /// Tells peers what arrived: all of them, or those for whom it is time.
-    pub(super) fn tell_owing(&mut self, all: bool) {
-        if self.owing.is_empty() {
+    pub(super) fn send_acks_due(&mut self, all: bool) {
+        if self.acks_due.is_empty() {
             return;
         }
         let now = self.now();
-        let mut owing = self.owing;
-        while let Some(index) = owing.pop() {
+        let mut acks_due = self.acks_due;
+        while let Some(index) = acks_due.pop() {
             let Some(peer) = self.peers.get(index) else { continue };
             if (all || peer.receiver.is_due(now)) && !self.tell(index, Flags::empty()) {
                 return;

@@ -3,7 +3,7 @@
 use super::credit::Pool;
 use super::handshake::{Connection, Numbers, Phase, may_call};
 use super::receiver::Receiver;
-use super::round_trip::RoundTrip;
+use super::rto::Rto;
 use super::sender::Sender;
 use crate::link::Link;
 use crate::ranks::Ranks;
@@ -85,7 +85,7 @@ impl Peers {
         let connection = connection(&mut self.numbers);
         self.count(&connection, 1);
         // Those that were here before count as well: they tell how busy the network is.
-        let guess = RoundTrip::guess(self.peers.iter().map(|peer| peer.sender.round_trip()));
+        let guess = Rto::guess(self.peers.iter().map(|peer| peer.sender.rto()));
         let (sender, receiver) = (Sender::new(guess), Receiver::new());
         let peer = Peer { rank, dead: false, connection, sender, receiver };
         match self.peers.get_mut(usize::from(index)) {

@@ -18,7 +18,7 @@ pub(super) fn link_of(life: u32, words: Words) -> Link {
     };
     let (connection, own, attempt) = (words.to.get(), words.own.get(), words.attempt);
     let (sequence, acknowledged) = (Seq::FIRST, Seq::FIRST);
-    Link { life, connection, own, attempt, sequence, acknowledged, held: 0, credit: 0, length: 0, flags }
+    Link { life, connection, own, attempt, sequence, acknowledged, sack: 0, credit: 0, length: 0, flags }
 }
 
 /// What a link header says of the handshake.
@@ -104,9 +104,9 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     fn tell_soon(&mut self, index: u16) {
         if !self.tell(index, Flags::empty()) {
             if let Some(peer) = self.peers.get(index) {
-                peer.receiver.urgent = true;
+                peer.receiver.ack_now = true;
             }
-            self.owing.insert(index);
+            self.acks_due.insert(index);
         }
     }
 
@@ -205,7 +205,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     /// Puts an idle peer out of use; nothing of it is to be delivered.
     fn vacate(&mut self, index: u16) {
         self.peers.remove(index, &mut self.pool);
-        for set in [&mut self.owing, &mut self.sendable, &mut self.starving, &mut self.parting] {
+        for set in [&mut self.acks_due, &mut self.sendable, &mut self.starving, &mut self.parting] {
             set.remove(index);
         }
         // What waits for a place is looked at in the next round.

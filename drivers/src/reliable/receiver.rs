@@ -33,10 +33,10 @@ pub(super) struct Receiver {
     /// Buffers that the message unit has.
     pub(super) lent: u32,
     /// Packets that arrived since the peer was told of any, and since when.
-    owed: u32,
-    owed_since: u64,
+    unacked: u32,
+    unacked_since: u64,
     /// The peer should hear at once.
-    pub(super) urgent: bool,
+    pub(super) ack_now: bool,
     /// Packet `expected` was not taken: it will be void.
     refused: bool,
     /// The peer has packets aside that were not.
@@ -53,9 +53,9 @@ impl Receiver {
             held: [const { None }; WINDOW as usize],
             present: 0,
             lent: 0,
-            owed: 0,
-            owed_since: 0,
-            urgent: false,
+            unacked: 0,
+            unacked_since: 0,
+            ack_now: false,
             refused: false,
             put_off: false,
             asks: false,
@@ -80,8 +80,8 @@ impl Receiver {
     /// The first packet that was not taken, which of those behind it have arrived, and how many from it on may come. While it
     /// has arrived itself, and may still be refused, nothing is said of those behind it: it would seem lost.
     pub(super) fn says(&self) -> (Seq, u64, u8) {
-        let held = if self.is_ready() { 0 } else { self.present >> 1 };
-        (self.expected, held, self.promised() as u8)
+        let sack = if self.is_ready() { 0 } else { self.present >> 1 };
+        (self.expected, sack, self.promised() as u8)
     }
 
     /// Takes a packet in.
@@ -100,7 +100,7 @@ impl Receiver {
         self.held[(seq.number() % WINDOW) as usize] = Some(buffer);
         self.present |= 1 << ahead;
         // Who sends again wants to hear at once that a gap is filled, and who sees a gap, that there is one.
-        self.urgent |= self.present != 1;
+        self.ack_now |= self.present != 1;
         Verdict::Kept { in_order: ahead == 0 }
     }
 
@@ -129,7 +129,7 @@ impl Receiver {
         self.expected = self.expected.minus_one();
         self.present <<= 1;
         self.lent -= 1;
-        (self.refused, self.put_off, self.urgent) = (true, true, true);
+        (self.refused, self.put_off, self.ack_now) = (true, true, true);
     }
 
     /// Takes in that packet `seq` is void, and with bit `i` of `behind` the one `i + 1` behind it. Those that came as packets
@@ -164,22 +164,24 @@ impl Receiver {
     }
 
     /// One packet more to tell the peer of.
-    pub(super) fn owe(&mut self, now: u64) {
-        if self.owed == 0 {
-            self.owed_since = now;
+    pub(super) fn ack_later(&mut self, now: u64) {
+        if self.unacked == 0 {
+            self.unacked_since = now;
         }
-        self.owed += 1;
+        self.unacked += 1;
     }
 
     /// Whether the peer should hear now.
     pub(super) fn is_due(&self, now: u64) -> bool {
         let enough = ACK_EVERY.min(self.promised()).max(1);
-        self.urgent || self.owed >= enough || (self.owed > 0 && now >= self.owed_since + ACK_DELAY_NS)
+        self.ack_now
+            || self.unacked >= enough
+            || (self.unacked > 0 && now >= self.unacked_since + ACK_DELAY_NS)
     }
 
     /// The peer was told.
     pub(super) fn told(&mut self) {
-        (self.owed, self.urgent, self.asks) = (0, false, false);
+        (self.unacked, self.ack_now, self.asks) = (0, false, false);
     }
 
     /// A packet that was held and will never be delivered, and no more come.

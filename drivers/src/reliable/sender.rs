@@ -2,7 +2,7 @@
 
 use super::credit::WINDOW;
 use super::flights::Flights;
-use super::round_trip::RoundTrip;
+use super::rto::Rto;
 use crate::adapter::Outcome;
 use crate::link::{Link, Seq};
 
@@ -38,7 +38,7 @@ pub(super) struct Sender {
     pub(super) aside: u32,
     /// The first on the way is a void, and the peer is to hear so.
     pub(super) void_due: bool,
-    round_trip: RoundTrip,
+    rto: Rto,
     /// Timeouts since the peer last took something.
     backoff: u32,
     /// The handshake waits for an answer.
@@ -62,7 +62,7 @@ pub(super) struct Progress {
 
 impl Sender {
     /// One that has no credit and asks for the connection, of whose peer so much is guessed.
-    pub(super) fn new(round_trip: RoundTrip) -> Self {
+    pub(super) fn new(rto: Rto) -> Self {
         Self {
             oldest: Seq::FIRST,
             unsent: Seq::FIRST,
@@ -71,7 +71,7 @@ impl Sender {
             window: [NONE; WINDOW as usize],
             aside: 0,
             void_due: false,
-            round_trip,
+            rto,
             backoff: 0,
             asks: false,
             rests: false,
@@ -80,8 +80,8 @@ impl Sender {
     }
 
     /// How long the peer takes to answer.
-    pub(super) fn round_trip(&self) -> RoundTrip {
-        self.round_trip
+    pub(super) fn rto(&self) -> Rto {
+        self.rto
     }
 
     /// The handshake waits for an answer from now on.
@@ -201,7 +201,7 @@ impl Sender {
     fn restart_timer(&mut self, now: u64) {
         self.rests = false;
         let waits = self.outstanding() > 0 || self.asks;
-        self.timer = if waits { now + self.round_trip.timeout(self.backoff) } else { u64::MAX };
+        self.timer = if waits { now + self.rto.timeout(self.backoff) } else { u64::MAX };
     }
 
     /// The timer ended; it starts anew and runs longer.
@@ -214,7 +214,7 @@ impl Sender {
     pub(super) fn rest(&mut self, now: u64, times: u32) -> u64 {
         self.answered(now);
         if self.timer == u64::MAX {
-            (self.rests, self.timer) = (true, now + self.round_trip.timeout(times));
+            (self.rests, self.timer) = (true, now + self.rto.timeout(times));
         }
         self.timer
     }
@@ -257,10 +257,10 @@ impl Sender {
             flights.resolve(core::mem::replace(self.slot(seq), NONE), Outcome::Sent);
             self.oldest = seq.plus(1);
         }
-        let mut later = link.held.count_ones();
+        let mut later = link.sack.count_ones();
         for step in 0..on_the_way - taken {
             let seq = self.oldest.plus(step);
-            if step > 0 && link.held & 1 << (step - 1) != 0 {
+            if step > 0 && link.sack & 1 << (step - 1) != 0 {
                 later -= 1;
                 self.note_arrived(seq, flights, now, &mut progress, &mut measured);
             } else if later >= REORDERED
@@ -273,7 +273,7 @@ impl Sender {
             }
         }
         if let Some(ns) = measured {
-            self.round_trip.measured(ns);
+            self.rto.measured(ns);
         }
         let limit = link.acknowledged.plus(u32::from(link.credit).min(WINDOW));
         if self.limit.is_before(limit) {
@@ -300,7 +300,7 @@ impl Sender {
     ) {
         let Some(flight) = flights.get(*self.slot(seq)).filter(|flight| !flight.arrived) else { return };
         let ns = now.saturating_sub(flight.first_sent);
-        *measured = Some(if flight.sends == 1 { ns } else { self.round_trip.at_most(ns) });
+        *measured = Some(if flight.sends == 1 { ns } else { self.rto.at_most(ns) });
         (flight.arrived, flight.lost) = (true, false);
         progress.arrived += 1;
     }

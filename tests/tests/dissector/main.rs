@@ -105,7 +105,7 @@ fn x4_wireshark_reads_link_headers() {
         attempt: 0,
         sequence: Seq::new(0),
         acknowledged: Seq::new(0),
-        held: 5,
+        sack: 5,
         credit: 9,
         length: 32,
         flags: Flags::PACKET,
@@ -118,7 +118,7 @@ fn x4_wireshark_reads_link_headers() {
         "{}",
         with.info
     );
-    assert_eq!((with.fields["pamir_link.held"], with.fields["pamir_link.credit"]), (5, 9));
+    assert_eq!((with.fields["pamir_link.sack"], with.fields["pamir_link.credit"]), (5, 9));
     let alone = Link { length: 0, flags: Flags::RELEASE, own: 4, attempt: 8, ..link }.seal(1, 2, []);
     let alone = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&alone]));
     assert!(alone.info.starts_with("Release, connection 12 "), "{}", alone.info);
@@ -130,6 +130,6 @@ fn x4_wireshark_reads_link_headers() {
         let sealed = Link { length: word.len() as u16, flags, ..link }.seal(1, 2, [word]);
         let shown = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed, word]));
         assert!(shown.info.starts_with(&format!("{name}, connection 12 ")), "{}", shown.info);
-        assert_eq!(shown.fields["pamir_link.held"], 5);
+        assert_eq!(shown.fields["pamir_link.sack"], 5);
     }
 }

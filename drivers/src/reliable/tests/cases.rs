@@ -6,7 +6,7 @@ use super::{ALLOCATIONS, elapse, now};
 use crate::adapter::Adapter;
 use crate::link::Seq;
 use crate::reliable::LINGER_NS;
-use crate::reliable::round_trip::LEAST_NS;
+use crate::reliable::rto::LEAST_NS;
 
 const SECOND: u64 = 1_000_000_000;
 

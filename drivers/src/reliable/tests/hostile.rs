@@ -26,11 +26,11 @@ fn frames() -> impl Strategy<Value = (Link, u32, Vec<u8>)> {
         (prop_oneof![9 => 0u32..1, 1 => any::<u32>()], connections(), connections(), 0u32..3),
         prop_oneof![9 => 1u32..2, 1 => any::<u32>()],
     )
-        .prop_map(|((sequence, acknowledged, held, credit, flags, bytes), numbers, source)| {
+        .prop_map(|((sequence, acknowledged, sack, credit, flags, bytes), numbers, source)| {
             let (flags, length) = (Flags::from_bits_truncate(flags), bytes.len() as u16);
             let (life, connection, own, attempt) = numbers;
             let link =
-                Link { life, connection, own, attempt, sequence, acknowledged, held, credit, length, flags };
+                Link { life, connection, own, attempt, sequence, acknowledged, sack, credit, length, flags };
             (link, source, bytes)
         })
 }

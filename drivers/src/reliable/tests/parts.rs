@@ -3,7 +3,7 @@
 use super::super::flights::Flights;
 use super::super::handshake::{Connection, Heard, Number, Phase, Word, Words};
 use super::super::receiver::{ACK_DELAY_NS, Receiver, Verdict};
-use super::super::round_trip::RoundTrip;
+use super::super::rto::Rto;
 use super::super::sender::Sender;
 use crate::adapter::{Lent, RxBuffer};
 use crate::link::{Flags, Link, Seq};
@@ -13,7 +13,7 @@ use std::boxed::Box;
 const FIRST_NS: u64 = 20_000_000;
 
 /// A frame that says so much has arrived, and may be sent.
-fn says(acknowledged: u32, held: u64, credit: u8) -> Link {
+fn says(acknowledged: u32, sack: u64, credit: u8) -> Link {
     Link {
         life: 0,
         connection: 0,
@@ -21,7 +21,7 @@ fn says(acknowledged: u32, held: u64, credit: u8) -> Link {
         attempt: 0,
         sequence: Seq::FIRST,
         acknowledged: Seq::FIRST.plus(acknowledged),
-        held,
+        sack,
         credit,
         length: 0,
         flags: Flags::empty(),
@@ -30,7 +30,7 @@ fn says(acknowledged: u32, held: u64, credit: u8) -> Link {
 
 /// A sender with `sent` packets on the way since time 0, with credit for no more.
 fn sender(sent: u32) -> (Sender, Flights) {
-    let (mut sender, mut flights) = (Sender::new(RoundTrip::default()), Flights::new());
+    let (mut sender, mut flights) = (Sender::new(Rto::default()), Flights::new());
     sender.acknowledge(&says(0, 0, sent as u8), &mut flights, 0).unwrap();
     for cookie in 0..sent as u16 {
         queue(&mut sender, &mut flights, cookie);
@@ -75,10 +75,10 @@ fn r3_who_is_refused_release_asks_again_after_longer_and_longer_unless_it_has_so
 
 #[test]
 fn d8_a_gap_means_a_loss_once_three_later_packets_have_arrived_and_only_of_what_was_sent_once() {
-    for (held, sends, lost) in [(0b011, 1, false), (0b111, 1, true), (0b111, 2, false)] {
+    for (sack, sends, lost) in [(0b011, 1, false), (0b111, 1, true), (0b111, 2, false)] {
         let (mut sender, mut flights) = sender(4);
         (1..sends).for_each(|_| flights.sent(0, 0));
-        let progress = sender.acknowledge(&says(0, held, 4), &mut flights, 1).unwrap();
+        let progress = sender.acknowledge(&says(0, sack, 4), &mut flights, 1).unwrap();
         assert_eq!((progress.to_send, flights.get(0).unwrap().lost), (lost, lost));
     }
 }
@@ -114,15 +114,15 @@ fn d8_of_a_packet_that_was_sent_again_no_more_is_measured_than_three_timeouts() 
         let (mut sender, mut flights) = sender(1);
         (1..sends).for_each(|_| flights.sent(0, 0));
         sender.acknowledge(&says(1, 0, 0), &mut flights, 100_000_000).unwrap();
-        assert_eq!(sender.round_trip().timeout(0), timeout, "sent {sends} times");
+        assert_eq!(sender.rto().timeout(0), timeout, "sent {sends} times");
     }
 }
 
 #[test]
 fn d8_a_new_peer_is_guessed_to_take_as_long_as_those_that_were_measured() {
-    let mut slow = RoundTrip::default();
+    let mut slow = Rto::default();
     slow.measured(100_000_000);
-    let guess = RoundTrip::guess([slow, RoundTrip::default()].into_iter());
+    let guess = Rto::guess([slow, Rto::default()].into_iter());
     assert_eq!(guess.timeout(0), slow.timeout(0));
 }
 
@@ -141,9 +141,9 @@ fn d8_a_receiver_keeps_what_was_promised_and_says_what_is_missing() {
     };
     // One beyond the promise, one in order, one twice, and two behind a gap.
     assert_eq!([4, 0, 0].map(|seq| take(&mut receiver, seq)), [None, Some(true), None]);
-    assert!(!receiver.urgent && !receiver.is_idle());
+    assert!(!receiver.ack_now && !receiver.is_idle());
     assert_eq!([2, 3].map(|seq| take(&mut receiver, seq)), [Some(false); 2]);
-    assert!(receiver.urgent, "there is a gap");
+    assert!(receiver.ack_now, "there is a gap");
     // What may still be refused is not acknowledged.
     assert_eq!(receiver.says(), (Seq::FIRST, 0, 4));
     // What the message unit has is not done with.
@@ -173,9 +173,9 @@ fn d8_a_peer_hears_of_a_packet_after_a_while_and_at_once_when_it_may_send_no_mor
     let mut receiver = Receiver::new();
     receiver.promise(2);
     assert!(!receiver.is_due(u64::MAX / 2));
-    receiver.owe(10);
+    receiver.ack_later(10);
     assert_eq!([9 + ACK_DELAY_NS, 10 + ACK_DELAY_NS].map(|now| receiver.is_due(now)), [false, true]);
-    receiver.owe(11);
+    receiver.ack_later(11);
     assert!(receiver.is_due(11));
     receiver.told();
     assert!(!receiver.is_due(11));

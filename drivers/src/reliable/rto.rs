@@ -1,4 +1,5 @@
-//! How long a peer takes to answer, estimated as TCP does (RFC 6298): a smoothed time and its deviation.
+//! The retransmission timeout (RTO): how long a peer takes to answer, estimated as TCP does (RFC 6298) by a smoothed time and
+//! its deviation.
 //!
 //! Of a packet that was sent again nobody knows which sending was answered. It counts from the first, but for no more
 //! than three times the timeout: an estimate that is too short grows, where without such packets it would stay for ever; a
@@ -16,12 +17,12 @@ const LEAST_DEVIATION_NS: u64 = 250_000;
 
 /// The estimate for one peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RoundTrip {
+pub(super) struct Rto {
     smoothed: u64,
     deviation: u64,
 }
 
-impl RoundTrip {
+impl Rto {
     /// Of a peer that was not measured: if the others mostly take longer than would be waited for it, then as if it had
     /// answered once and taken as long as they do.
     pub(super) fn guess(others: impl Iterator<Item = Self>) -> Self {
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn d8_steady_answers_bring_the_timeout_near_their_time() {
-        let mut estimate = RoundTrip::default();
+        let mut estimate = Rto::default();
         assert_eq!(estimate.timeout(0), FIRST_NS);
         (0..50).for_each(|_| estimate.measured(10_000_000));
         assert!((10_000_000..12_000_000).contains(&estimate.timeout(0)), "{estimate:?}");
@@ -81,7 +82,7 @@ mod tests {
         fn d8_the_timeout_stays_in_its_bounds_and_grows_with_each_try(
             samples in proptest::collection::vec(any::<u64>(), 0..20), times in 0u32..70
         ) {
-            let mut estimate = RoundTrip::default();
+            let mut estimate = Rto::default();
             samples.iter().for_each(|&ns| estimate.measured(ns));
             prop_assert!((LEAST_NS..=MOST_NS).contains(&estimate.timeout(times)));
             prop_assert!(estimate.timeout(times) <= estimate.timeout(times + 1));
