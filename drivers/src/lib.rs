@@ -19,12 +19,12 @@ pub mod reliable;
 pub mod shm;
 pub mod state;
 pub mod torus;
-pub mod tree;
+pub mod tree_network;
 pub mod unit;
 pub mod virtio;
 
 pub use platform::Platform;
-pub use tree::TreeUnit;
+pub use tree_network::TreeUnit;
 pub use unit::{OpenError, Setup, Sharing, StartError, Statistics};
 
 /// The torus as nodes use it: a network card, and what mends the losses of the network behind it.

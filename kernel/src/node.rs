@@ -16,7 +16,7 @@ use drivers::Setup;
 use drivers::adapter::MOST_MTU;
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
-use drivers::tree::TreeAdapter;
+use drivers::tree_network::TreeAdapter;
 use drivers::virtio::{Transport as _, VirtioError, mmio};
 use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;

@@ -4,7 +4,7 @@ use super::port::{NodeArrival, NodePort, NodeRoute, NodeWaker};
 use crate::adapter::Adapter;
 use crate::platform::Platform;
 use crate::shm::PushError;
-use crate::tree::TreeUnit;
+use crate::tree_network::TreeUnit;
 use core::sync::atomic::Ordering;
 use pami::context::Work;
 use pami::device::{Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable};

@@ -8,7 +8,7 @@ use crate::bits::Doorbell;
 use crate::platform::Platform;
 use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
-use crate::tree::TreeUnit;
+use crate::tree_network::TreeUnit;
 use core::sync::atomic::{AtomicU16, Ordering};
 use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};

@@ -6,7 +6,7 @@ use crate::TreeUnit;
 use crate::adapter::FABRIC;
 use crate::platform::Platform;
 use crate::torus::{ETHERTYPE, TorusAdapter};
-use crate::tree::TreeAdapter;
+use crate::tree_network::TreeAdapter;
 use crate::virtio::fake::FakeCard;
 use core::cell::{Cell, RefCell};
 use pami::combine::packet as combine;
