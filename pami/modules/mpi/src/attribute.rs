@@ -1,9 +1,7 @@
-//! Attributes of communicators: words under keys, with functions that copy and delete them (the standard's caching).
+//! Attributes of objects, as communicators: words under keys, with functions that copy and delete them (the standard's caching).
 
-use crate::communicator::Communicator;
 use crate::error::{Error, Result};
-use crate::library::{Mpi, fill};
-use crate::message::{ANY_SOURCE, PROC_NULL, TAG_UB};
+use crate::memory::fill;
 use crate::settings::Settings;
 use pami::client::Node;
 
@@ -33,43 +31,41 @@ impl Keyval {
 
 /// Function of a key that is called when a communicator is duplicated: with the old one, the key, the key's extra
 /// state and the value. Returns the new value, or `None` if the attribute is not copied; or an error code.
-pub type Copy<N> = &'static (
-             dyn Fn(Communicator<N>, Keyval, usize, usize) -> core::result::Result<Option<usize>, i32> + Sync
-         );
+pub type Copy<T> =
+    &'static (dyn Fn(T, Keyval, usize, usize) -> core::result::Result<Option<usize>, i32> + Sync);
 /// Function of a key that is called when an attribute is deleted or replaced, or its communicator is freed.
-pub type Delete<N> =
-    &'static (dyn Fn(Communicator<N>, Keyval, usize, usize) -> core::result::Result<(), i32> + Sync);
+pub type Delete<T> = &'static (dyn Fn(T, Keyval, usize, usize) -> core::result::Result<(), i32> + Sync);
 
 /// What becomes of an attribute when its communicator is duplicated.
-pub enum Copying<N: Node> {
+pub enum Copying<T: 'static> {
     /// `MPI_NULL_COPY_FN`: nothing.
     Never,
     /// `MPI_DUP_FN`: the new one has it as well.
     Same,
     /// What this says.
-    With(Copy<N>),
+    With(Copy<T>),
 }
 
-impl<N: Node> Clone for Copying<N> {
+impl<T: 'static> Clone for Copying<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<N: Node> core::marker::Copy for Copying<N> {}
+impl<T: 'static> core::marker::Copy for Copying<T> {}
 
-struct Key<N: Node> {
+struct Key<T: 'static> {
     generation: u8,
     used: bool,
     /// Attributes keep it from being taken anew.
     freed: bool,
     attributes: usize,
-    copy: Copying<N>,
-    delete: Option<Delete<N>>,
+    copy: Copying<T>,
+    delete: Option<Delete<T>>,
     extra: usize,
 }
 
-struct Attribute<N: Node> {
-    communicator: Communicator<N>,
+struct Attribute<T: 'static> {
+    object: T,
     keyval: Keyval,
     value: usize,
     /// Later ones are deleted first.
@@ -77,14 +73,14 @@ struct Attribute<N: Node> {
 }
 
 /// The keys and attributes of a library.
-pub(crate) struct Attributes<N: Node> {
-    keys: &'static mut [Key<N>],
-    places: &'static mut [Option<Attribute<N>>],
+pub(crate) struct Attributes<T: 'static> {
+    keys: &'static mut [Key<T>],
+    places: &'static mut [Option<Attribute<T>>],
     order: u64,
 }
 
-impl<N: Node> Attributes<N> {
-    pub(crate) fn new(node: &N, settings: &Settings) -> Result<Self> {
+impl<T: PartialEq + core::marker::Copy + Send> Attributes<T> {
+    pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         let key = || Key {
             generation: 0,
             used: false,
@@ -98,175 +94,128 @@ impl<N: Node> Attributes<N> {
         Ok(Self { keys, places: fill(node, settings.attributes, || None)?, order: 0 })
     }
 
-    fn key(&mut self, keyval: Keyval) -> Option<&mut Key<N>> {
-        let key = self.keys.get_mut((keyval.0 & 0xffff) as usize)?;
-        (key.used && u32::from(key.generation) == keyval.0 >> 16).then_some(key)
+    fn key(&mut self, keyval: Keyval) -> Result<&mut Key<T>> {
+        let key = self.keys.get_mut((keyval.0 & 0xffff) as usize).ok_or(Error::Keyval)?;
+        let good = key.used && u32::from(key.generation) == keyval.0 >> 16;
+        if good { Ok(key) } else { Err(Error::Keyval) }
     }
 
-    fn find(&mut self, communicator: &Communicator<N>, keyval: Keyval) -> Option<usize> {
-        let is =
-            |attribute: &Attribute<N>| attribute.communicator == *communicator && attribute.keyval == keyval;
+    fn find(&self, object: T, keyval: Keyval) -> Option<usize> {
+        let is = |attribute: &Attribute<T>| attribute.object == object && attribute.keyval == keyval;
         self.places.iter().position(|place| place.as_ref().is_some_and(is))
     }
 
-    fn release(&mut self, keyval: Keyval) {
-        let Some(key) = self.key(keyval) else { return };
-        key.attributes -= 1;
-        key.retire();
-    }
-}
-
-impl<N: Node> Key<N> {
-    fn retire(&mut self) {
-        if self.freed && self.attributes == 0 {
-            self.used = false;
-            self.generation = self.generation.wrapping_add(1) & 0x7f;
-        }
-    }
-}
-
-impl<N: Node> Mpi<N> {
-    /// `MPI_Comm_create_keyval`: a key, with its functions; both are handed `extra`.
+    /// Makes a key.
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub fn create_keyval(&self, copy: Copying<N>, delete: Option<Delete<N>>, extra: usize) -> Result<Keyval> {
-        let mut attributes = self.library.attributes.lock();
-        let limit = attributes.keys.len();
-        let full = Error::NoMem { what: "keys of attributes", limit };
-        let place = attributes.keys.iter().position(|key| !key.used).ok_or(full)?;
-        let key = &mut attributes.keys[place];
+    pub(crate) fn create_key(
+        &mut self,
+        copy: Copying<T>,
+        delete: Option<Delete<T>>,
+        extra: usize,
+    ) -> Result<Keyval> {
+        let full = Error::NoMem { what: "keys of attributes", limit: self.keys.len() };
+        let place = self.keys.iter().position(|key| !key.used).ok_or(full)?;
+        let key = &mut self.keys[place];
         *key =
             Key { generation: key.generation, used: true, freed: false, attributes: 0, copy, delete, extra };
         Ok(Keyval(u32::from(key.generation) << 16 | place as u32))
     }
 
-    /// `MPI_Comm_free_keyval`: no attribute can be set under it any more; those that are there stay until they are
-    /// deleted.
+    /// No attribute can be set under it any more.
     ///
     /// # Errors
     /// [`Error::Keyval`].
-    pub fn free_keyval(&self, keyval: &mut Keyval) -> Result<()> {
-        let mut attributes = self.library.attributes.lock();
-        let key = attributes.key(*keyval).filter(|key| !key.freed).ok_or(Error::Keyval)?;
+    pub(crate) fn free_key(&mut self, keyval: Keyval) -> Result<()> {
+        let key = self.usable(keyval)?;
         key.freed = true;
         key.retire();
-        *keyval = Keyval::INVALID;
-        Ok(())
-    }
-}
-
-impl<N: Node> Communicator<N> {
-    /// `MPI_Comm_set_attr`. A value that was there is deleted first.
-    ///
-    /// # Errors
-    /// [`Error::Keyval`], [`Error::NoMem`]; [`Error::Callback`] of the delete function, and the old value stays.
-    pub fn set_attr(&self, keyval: Keyval, value: usize) -> Result<()> {
-        self.group()?;
-        if self.library.attributes.lock().key(keyval).is_none_or(|key| key.freed) {
-            return Err(Error::Keyval);
-        }
-        match self.delete_attr(keyval) {
-            Ok(()) | Err(Error::Keyval) => {}
-            Err(error) => return Err(error),
-        }
-        self.put_attribute(keyval, value)
-    }
-
-    fn put_attribute(&self, keyval: Keyval, value: usize) -> Result<()> {
-        let mut attributes = self.library.attributes.lock();
-        let limit = attributes.places.len();
-        let full = Error::NoMem { what: "attributes", limit };
-        let place = attributes.places.iter().position(Option::is_none).ok_or(full)?;
-        attributes.key(keyval).ok_or(Error::Keyval)?.attributes += 1;
-        attributes.order += 1;
-        let order = attributes.order;
-        attributes.places[place] = Some(Attribute { communicator: *self, keyval, value, order });
         Ok(())
     }
 
-    /// `MPI_Comm_get_attr`: the value, or `None` if there is none under that key.
+    /// A key under which attributes can be set.
     ///
     /// # Errors
-    /// [`Error::Keyval`], [`Error::Comm`].
-    pub fn get_attr(&self, keyval: Keyval) -> Result<Option<usize>> {
-        self.group()?;
-        match keyval {
-            Keyval::TAG_UB => return Ok(Some(TAG_UB as usize)),
-            Keyval::HOST => return Ok(Some(PROC_NULL as usize)),
-            Keyval::IO => return Ok(Some(ANY_SOURCE as usize)),
-            Keyval::WTIME_IS_GLOBAL => return Ok(Some(0)),
-            Keyval::UNIVERSE_SIZE => return Ok(Some(self.library.node.tasks() as usize)),
-            _ => {}
-        }
-        let mut attributes = self.library.attributes.lock();
-        attributes.key(keyval).ok_or(Error::Keyval)?;
-        let place = attributes.find(self, keyval);
-        Ok(place.and_then(|place| attributes.places[place].as_ref()).map(|attribute| attribute.value))
+    /// [`Error::Keyval`].
+    fn usable(&mut self, keyval: Keyval) -> Result<&mut Key<T>> {
+        self.key(keyval).and_then(|key| if key.freed { Err(Error::Keyval) } else { Ok(key) })
     }
 
-    /// `MPI_Comm_delete_attr`.
+    /// Whether attributes can be set under a key.
+    pub(crate) fn is_usable(&mut self, keyval: Keyval) -> bool {
+        self.usable(keyval).is_ok()
+    }
+
+    /// What copies attributes of a key, and the key's extra state.
     ///
     /// # Errors
-    /// [`Error::Keyval`] without one; [`Error::Callback`] of the delete function, and the attribute stays.
-    pub fn delete_attr(&self, keyval: Keyval) -> Result<()> {
-        let mut attributes = self.library.attributes.lock();
-        let place = attributes.find(self, keyval).ok_or(Error::Keyval)?;
-        let value = attributes.places[place].as_ref().map_or(0, |attribute| attribute.value);
-        let key = attributes.key(keyval).ok_or(Error::Keyval)?;
-        let (delete, extra) = (key.delete, key.extra);
-        // The function may ask for attributes itself.
-        drop(attributes);
-        if let Some(delete) = delete {
-            delete(*self, keyval, extra, value).map_err(Error::Callback)?;
-        }
-        let mut attributes = self.library.attributes.lock();
-        attributes.places[place] = None;
-        attributes.release(keyval);
+    /// [`Error::Keyval`].
+    pub(crate) fn copying(&mut self, keyval: Keyval) -> Result<(Copying<T>, usize)> {
+        self.key(keyval).map(|key| (key.copy, key.extra))
+    }
+
+    /// What deletes attributes of a key, and the key's extra state.
+    ///
+    /// # Errors
+    /// [`Error::Keyval`].
+    pub(crate) fn deleting(&mut self, keyval: Keyval) -> Result<(Option<Delete<T>>, usize)> {
+        self.key(keyval).map(|key| (key.delete, key.extra))
+    }
+
+    /// Sets an attribute that is not there.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`], [`Error::Keyval`].
+    pub(crate) fn put(&mut self, object: T, keyval: Keyval, value: usize) -> Result<()> {
+        let full = Error::NoMem { what: "attributes", limit: self.places.len() };
+        let place = self.places.iter().position(Option::is_none).ok_or(full)?;
+        self.key(keyval)?.attributes += 1;
+        self.order += 1;
+        self.places[place] = Some(Attribute { object, keyval, value, order: self.order });
         Ok(())
     }
 
-    fn latest(&self, before: u64) -> Option<(Keyval, usize, u64)> {
-        let attributes = self.library.attributes.lock();
-        let own = attributes.places.iter().flatten().filter(|attribute| attribute.communicator == *self);
+    /// The value under a key, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Keyval`].
+    pub(crate) fn get(&mut self, object: T, keyval: Keyval) -> Result<Option<usize>> {
+        self.key(keyval)?;
+        let place = self.find(object, keyval).and_then(|place| self.places[place].as_ref());
+        Ok(place.map(|attribute| attribute.value))
+    }
+
+    /// Takes an attribute away.
+    pub(crate) fn remove(&mut self, object: T, keyval: Keyval) {
+        let Some(place) = self.find(object, keyval) else { return };
+        self.places[place] = None;
+        if let Ok(key) = self.key(keyval) {
+            key.attributes -= 1;
+            key.retire();
+        }
+    }
+
+    /// The latest attribute of an object that was set before: its key, its value, and when it was set.
+    pub(crate) fn latest(&self, object: T, before: u64) -> Option<(Keyval, usize, u64)> {
+        let own = self.places.iter().flatten().filter(|attribute| attribute.object == object);
         own.filter(|attribute| attribute.order < before)
             .max_by_key(|attribute| attribute.order)
             .map(|attribute| (attribute.keyval, attribute.value, attribute.order))
     }
 
-    /// Deletes all, the latest first.
-    pub(crate) fn delete_attributes(&self) -> Result<()> {
-        while let Some((keyval, ..)) = self.latest(u64::MAX) {
-            self.delete_attr(keyval)?;
-        }
-        Ok(())
+    /// Gives all of one object to another.
+    pub(crate) fn give(&mut self, from: T, to: T) {
+        let own = self.places.iter_mut().flatten().filter(|attribute| attribute.object == from);
+        own.for_each(|attribute| attribute.object = to);
     }
+}
 
-    /// Gives all to another communicator.
-    pub(crate) fn move_attributes(&self, to: &Self) {
-        let mut attributes = self.library.attributes.lock();
-        let own = attributes.places.iter_mut().flatten().filter(|attribute| attribute.communicator == *self);
-        own.for_each(|attribute| attribute.communicator = *to);
-    }
-
-    /// Copies those whose keys say so to another communicator. Those that were copied before one failed stay there.
-    pub(crate) fn copy_attributes(&self, to: &Self) -> Result<()> {
-        let mut before = u64::MAX;
-        while let Some((keyval, value, order)) = self.latest(before) {
-            before = order;
-            let mut attributes = self.library.attributes.lock();
-            let Some(key) = attributes.key(keyval) else { continue };
-            let (copy, extra) = (key.copy, key.extra);
-            drop(attributes);
-            let copied = match copy {
-                Copying::Never => None,
-                Copying::Same => Some(value),
-                Copying::With(copy) => copy(*self, keyval, extra, value).map_err(Error::Callback)?,
-            };
-            if let Some(value) = copied {
-                to.put_attribute(keyval, value)?;
-            }
+impl<T: 'static> Key<T> {
+    fn retire(&mut self) {
+        if self.freed && self.attributes == 0 {
+            self.used = false;
+            self.generation = self.generation.wrapping_add(1) & 0x7f;
         }
-        Ok(())
     }
 }

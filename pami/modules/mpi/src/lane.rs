@@ -3,11 +3,12 @@
 //! Everything of a communicator happens in one lane: its messages, its requests, its collectives. A thread that wants
 //! a lane which another one waits in makes that one give way.
 
+use crate::callbacks::Callbacks;
 use crate::collective::Collectives;
-use crate::communicator::Communicators;
+use crate::communicators::Communicators;
 use crate::error::{Error, Result};
-use crate::library::{Library, fill};
-use crate::message::{Handling, Messages, Wanted};
+use crate::memory::fill;
+use crate::message::{At, Messages, Wanted};
 use crate::protocols::{Protocols, windows};
 use crate::request::{OWN, Requests, Slot};
 use crate::settings::Settings;
@@ -51,6 +52,21 @@ impl State {
     /// [`Error::Finalized`].
     pub(crate) fn window_protocols(&self) -> Result<&windows::Protocols> {
         self.protocols.as_ref().map(|protocols| &protocols.windows).ok_or(Error::Finalized)
+    }
+
+    /// What carries point to point out, with the context of the lane that has this state.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn at<'a, P: Port>(
+        &'a mut self,
+        active: &'a mut Active<P>,
+        lane: &'a Lane<P>,
+        callbacks: &'a Callbacks<P>,
+    ) -> Result<At<'a, P>> {
+        let State { requests, messages, protocols, .. } = self;
+        let protocols = protocols.as_ref().ok_or(Error::Finalized)?;
+        Ok(At { active, requests, messages, protocols, pending: &lane.pending, callbacks })
     }
 
     /// Whether a message waits that is wanted.
@@ -120,15 +136,18 @@ impl<P: Port> Lane<P> {
     }
 
     /// Goes on with what found no room below.
-    pub(crate) fn catch_up(&self, active: &mut Active<P>, handling: &Handling<P>) {
+    pub(crate) fn catch_up(&self, active: &mut Active<P>, callbacks: &Callbacks<P>) {
         if self.pending.load(Ordering::Relaxed) {
-            self.go_on(active, handling);
+            self.pending.store(false, Ordering::Relaxed);
+            if let Ok(mut at) = self.state.lock().at(active, self, callbacks) {
+                at.go_on();
+            }
         }
         if self.collecting.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
             let State { collectives, requests, protocols, .. } = &mut *state;
             let Some(protocols) = protocols else { return };
-            collectives.go_on(active, requests, (handling, protocols));
+            collectives.go_on(active, requests, (callbacks, protocols));
             self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
         }
         if self.answering.load(Ordering::Relaxed) {
@@ -136,6 +155,16 @@ impl<P: Port> Lane<P> {
             let Some(protocols) = protocols else { return };
             self.answering.store(windows.go_on_answering(active, &protocols.windows), Ordering::Relaxed);
         }
+    }
+
+    /// Ends what waits for nodes that died, and notes for whom the rest waits: a dump tells.
+    pub(crate) fn look_after(&self, active: &mut Active<P>, callbacks: &Callbacks<P>) {
+        let mut state = self.state.lock();
+        if let Ok(mut at) = state.at(active, self, callbacks) {
+            at.look_after();
+        }
+        let State { windows, requests, .. } = &mut *state;
+        windows.look_after(active, requests);
     }
 
     /// The context. Whoever waits with it gives it up for this.
@@ -161,31 +190,5 @@ impl<P: Port> Lane<P> {
     /// The context, if nobody has or wants it.
     pub(crate) fn try_enter(&self) -> Option<ContextGuard<'_, P>> {
         if self.is_wanted() { None } else { self.context.try_lock() }
-    }
-}
-
-impl<N: Node> Library<N> {
-    /// The lane with this number.
-    ///
-    /// # Errors
-    /// [`Error::Request`].
-    pub(crate) fn lane(&self, number: usize) -> Result<&'static Lane<N::Port>> {
-        self.lanes.get(number).ok_or(Error::Request)
-    }
-
-    /// Calls `work` with the context of a lane, to begin something.
-    ///
-    /// # Errors
-    /// [`Error::Finalized`].
-    pub(crate) fn enter<T>(
-        &self,
-        number: usize,
-        work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
-    ) -> Result<T> {
-        let lane = self.lane(number)?;
-        let mut guard = lane.enter(|| self.node.rest());
-        let context = guard.as_mut().ok_or(Error::Finalized)?;
-        let mut state = lane.state.lock();
-        work(context, &mut state)
     }
 }

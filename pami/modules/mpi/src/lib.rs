@@ -5,17 +5,7 @@
 //! by instances, and each has its own [`Settings`] (SPEC M-4). Handles are small and `Copy`, errors have the
 //! standard's [classes](Class), and no request borrows anything, so that a C binding can be laid over this.
 //!
-//! | module | what |
-//! |---|---|
-//! | [`library`], [`settings`], [`error`], [`lane`] | the instance, its contexts, who may use them |
-//! | [`request`], [`status`] | what is under way, waiting and testing |
-//! | [`communicator`], [`group`], [`attribute`] | who communicates |
-//! | [`data`], [`datatype`] | what is sent, received or worked on |
-//! | [`op`], [`collective`] | operators, collectives |
-//! | [`cartesian`] | grids of processes |
-//! | [`message`] | point to point: matching, protocols, probe, cancel |
-//! | [`window`] | one-sided communication |
-//! | [`protocols`] | every call into the layer below that moves data |
+//! The README draws which module knows of which; all that applications use is named here.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,16 +13,22 @@
 extern crate std;
 
 pub mod attribute;
+mod callbacks;
+pub mod calls;
 pub mod cartesian;
 pub mod collective;
-pub mod communicator;
+mod communicators;
+mod context_id;
 pub mod data;
 pub mod datatype;
-pub mod environment;
+mod envelope;
 pub mod error;
 pub mod group;
-pub mod lane;
+mod handlers;
+mod init;
+mod lane;
 pub mod library;
+mod memory;
 pub mod message;
 pub mod op;
 mod pool;
@@ -43,16 +39,16 @@ pub mod status;
 pub mod window;
 
 pub use attribute::{Copying, Keyval};
+pub use calls::{BSEND_OVERHEAD, Ended, Matched, Target, UNDEFINED, Window};
 pub use collective::{Blocks, IN_PLACE, Operand};
-pub use communicator::{Communicator, UNDEFINED};
 pub use data::{Data, DataError};
 pub use datatype::{Basic, Datatype, Native, TypeError, Types};
+pub use envelope::{ANY_SOURCE, ANY_TAG, PROC_NULL, TAG_UB};
 pub use error::{Class, Error, Result};
 pub use group::{Comparison, Group};
-pub use library::{Mpi, Threads};
-pub use message::{ANY_SOURCE, ANY_TAG, BSEND_OVERHEAD, Matched, PROC_NULL, TAG_UB};
+pub use library::{Communicator, Mpi, Threads};
 pub use op::{Op, reduce_local};
-pub use request::{Ended, Request};
+pub use request::Request;
 pub use settings::{Setting, Settings};
 pub use status::Status;
-pub use window::{Assert, LockType, Target, Window};
+pub use window::{Assert, LockType};

@@ -2,6 +2,11 @@
 
 use pami::{Limits, Sharing, Split};
 
+/// Most contexts of a library.
+pub(crate) const CONTEXTS: usize = 8;
+/// Threads that make communicators at the same time.
+pub(crate) const SEEKERS: usize = 16;
+
 /// Settings of one instance. No other instance, and no other library, sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {

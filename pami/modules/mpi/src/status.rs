@@ -1,7 +1,7 @@
 //! What is told of an operation at its end.
 
+use crate::envelope::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 use crate::error::Error;
-use crate::message::{ANY_SOURCE, ANY_TAG, PROC_NULL};
 
 /// The end of an operation: of a receive who sent it, with which tag, and how long it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -28,7 +28,7 @@ struct Factor {
 
 /// How a machine's tasks are a grid.
 #[derive(Debug)]
-pub(super) struct Embedding(Vec<Factor, FACTORS>);
+pub(crate) struct Embedding(Vec<Factor, FACTORS>);
 
 /// Gives each factor to a dimension of which it divides what is left.
 fn assign(factors: &mut [Factor], left: &mut [u32]) -> bool {

@@ -1,8 +1,8 @@
 //! Arithmetic of grids of processes.
 
 use super::MAX_DIMS;
+use crate::envelope::PROC_NULL;
 use crate::error::{Error, Result};
-use crate::message::PROC_NULL;
 
 /// A grid of processes. Ranks count the last dimension fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,7 @@ impl Grid {
     ///
     /// # Errors
     /// [`Error::Dims`] if not every dimension is said to remain or not, [`Error::Rank`].
-    pub(super) fn sub(&self, rank: u32, remain: &[bool]) -> Result<(Self, u32, u32)> {
+    pub(crate) fn sub(&self, rank: u32, remain: &[bool]) -> Result<(Self, u32, u32)> {
         if remain.len() != self.count {
             return Err(Error::Dims);
         }

@@ -3,12 +3,12 @@
 //! With `reorder`, a grid of all tasks of the job is laid into the torus where its extents allow: neighbours in the
 //! grid are then neighbours in the torus, or on one node.
 
-mod create;
 mod dims;
 mod embedding;
 mod grid;
 
 pub use dims::dims_create;
+pub(crate) use embedding::Embedding;
 pub use grid::Grid;
 
 /// Most dimensions of a grid.

@@ -1,7 +1,7 @@
 //! Scratch memory of a context: of data in ranges, of algorithms in places of one size.
 
 use crate::error::{Error, Result};
-use crate::library::{fill, shared};
+use crate::memory::{fill, shared};
 use core::ops::Range;
 use pami::Shared;
 use pami::client::Node;
@@ -11,7 +11,7 @@ const ALIGN: usize = 64;
 
 /// The memory for data.
 #[derive(Default)]
-pub(super) struct Arena(Option<Shared>);
+pub(crate) struct Arena(Option<Shared>);
 
 impl Arena {
     pub fn new(memory: Shared) -> Self {
@@ -49,7 +49,7 @@ impl Arena {
 }
 
 /// The sum of two lengths, and where the second begins if that is aligned.
-pub(super) fn together([first, second]: [usize; 2]) -> Option<(usize, usize)> {
+pub(crate) fn together([first, second]: [usize; 2]) -> Option<(usize, usize)> {
     if second == 0 {
         // A short memory is used whole.
         return Some((first, first));
@@ -60,7 +60,7 @@ pub(super) fn together([first, second]: [usize; 2]) -> Option<(usize, usize)> {
 
 /// Memory of algorithms, in places of one length.
 #[derive(Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     memory: Option<Shared>,
     len: usize,
     used: &'static mut [bool],

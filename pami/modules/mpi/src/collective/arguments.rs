@@ -21,7 +21,7 @@ impl<'a> From<&'a Data> for Operand<'a> {
 }
 
 impl<'a> Operand<'a> {
-    pub(super) fn data(self) -> Option<&'a Data> {
+    pub(crate) fn data(self) -> Option<&'a Data> {
         match self {
             Self::InPlace => None,
             Self::Data(data) => Some(data),

@@ -10,9 +10,9 @@
 use super::arena::{Arena, Places, together};
 use super::lists::Lists;
 use super::side::Side;
+use crate::callbacks::Callbacks;
 use crate::error::{Class, Error, Result};
-use crate::library::{fill, shared};
-use crate::message::Handling;
+use crate::memory::{fill, shared};
 use crate::op::{Combiner, UserPlace};
 use crate::protocols::Protocols;
 use crate::request::{NONE, Requests};
@@ -27,7 +27,7 @@ use pami::{Active, Collect, CollectError, GeometryId};
 
 /// Lengths of a block of each process.
 #[derive(Clone, Copy)]
-pub(super) enum Sizes {
+pub(crate) enum Sizes {
     Equal(usize),
     /// All that this process knows of blocks of any lengths is its own one; the root, whose rank this is, knows all.
     Own(usize, u32),
@@ -35,7 +35,7 @@ pub(super) enum Sizes {
 }
 
 /// A collective as this process calls it.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub what: Collective,
     pub root: u32,
     pub in_place: bool,
@@ -156,14 +156,14 @@ pub(crate) struct Collectives {
     works: Places,
     larges: Places,
     arena: Arena,
-    pub(super) lists: Lists,
+    pub(crate) lists: Lists,
     calls: u64,
     /// Called and not started.
     waiting: usize,
 }
 
 /// What completes requests, and what collectives go through.
-pub(crate) type Means<'a, P> = (&'a Handling<P>, &'a Protocols);
+pub(crate) type Means<'a, P> = (&'a Callbacks<P>, &'a Protocols);
 
 impl Collectives {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
@@ -213,7 +213,7 @@ impl Collectives {
     }
 
     /// Gives back what a plan has of the pool.
-    pub(super) fn drop_plan(&mut self, plan: &Plan) {
+    pub(crate) fn drop_plan(&mut self, plan: &Plan) {
         let sides = [&plan.send, &plan.receive].into_iter().flatten().filter_map(Side::list);
         let sizes = [plan.blocks, plan.sources].into_iter().filter_map(|sizes| match sizes {
             Sizes::Listed(list) => Some(list),
@@ -228,7 +228,7 @@ impl Collectives {
     ///
     /// # Errors
     /// Why it cannot be started at all.
-    pub(super) fn call<P: Port>(
+    pub(crate) fn call<P: Port>(
         &mut self,
         active: &mut Active<P>,
         (geometry, size): (GeometryId, u32),
@@ -275,7 +275,7 @@ impl Collectives {
 
     /// A call could not be, for a reason of this class: when its turn comes, all processes are told. Returns whether there
     /// was a place to note it.
-    pub(super) fn refuse<P: Port>(
+    pub(crate) fn refuse<P: Port>(
         &mut self,
         active: &mut Active<P>,
         (geometry, size): (GeometryId, u32),

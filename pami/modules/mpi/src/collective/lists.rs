@@ -3,7 +3,7 @@
 use super::arguments::Blocks;
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::library::fill;
+use crate::memory::fill;
 use core::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use pami::client::Node;
 use pami::collective;
@@ -18,7 +18,7 @@ struct List {
 
 /// The lists of a context, each with room for a block of every task of the job.
 #[derive(Default)]
-pub(super) struct Lists(&'static mut [List]);
+pub(crate) struct Lists(&'static mut [List]);
 
 impl Lists {
     pub fn new<N: Node>(node: &N, count: usize) -> Result<Self> {

@@ -18,12 +18,10 @@
 
 mod arena;
 mod arguments;
-mod blocking;
 mod flight;
 mod lists;
-mod nonblocking;
-mod reductions;
 mod side;
 
 pub use arguments::{Blocks, IN_PLACE, Operand};
-pub(crate) use flight::Collectives;
+pub(crate) use flight::{Collectives, Plan, Sizes};
+pub(crate) use side::Side;

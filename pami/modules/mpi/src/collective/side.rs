@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use pami::Shared;
 
 /// A buffer.
-pub(super) struct Side {
+pub(crate) struct Side {
     /// What is there before and has to be read.
     load: Option<Data>,
     /// What is written.

@@ -63,7 +63,7 @@ basics! {
     Char 1 1,
     /// `MPI_C_BOOL`: 0 or 1.
     Bool 1 1,
-    /// `MPI_PACKED`: what [`pack`](crate::Data::pack) made.
+    /// `MPI_PACKED`: what `Data::pack` made.
     Packed 1 1,
     /// An `i8` with an index, [`LocatedI8`].
     LocatedI8 8 4,

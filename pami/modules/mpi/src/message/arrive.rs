@@ -1,7 +1,7 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
 use super::At;
-use super::envelope::{CLEAR, Control, Envelope, MATCHED, OFFERED, Piece, REFUSED};
+use crate::envelope::{CLEAR, Control, Envelope, MATCHED, OFFERED, Piece, REFUSED};
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -11,7 +11,7 @@ const WAITS: usize = 1 << 63;
 
 impl<P: Port> At<'_, P> {
     /// A message, with its data or without.
-    pub(super) fn message_came(&mut self, message: &Message<'_>) -> Receive<P> {
+    pub(crate) fn message_came(&mut self, message: &Message<'_>) -> Receive<P> {
         let Ok(envelope) = Envelope::read_from_bytes(message.header) else { return Receive::Done };
         let offered = envelope.has(OFFERED);
         if !offered && envelope.len.get() as usize != message.total {
@@ -33,7 +33,7 @@ impl<P: Port> At<'_, P> {
                 self.data_came(slot, None);
                 return Receive::Done;
             }
-            return Receive::Packets(self.handling.part(self.requests.cookie(slot)));
+            return Receive::Packets(self.callbacks.part(self.requests.cookie(slot)));
         }
         let len = if offered { 0 } else { message.total };
         self.messages.credited(origin, envelope.credit);
@@ -52,11 +52,11 @@ impl<P: Port> At<'_, P> {
             self.messages.unexpected.store(place, message.data);
             return Receive::Done;
         }
-        Receive::Packets(self.handling.part(place as usize | WAITS))
+        Receive::Packets(self.callbacks.part(place as usize | WAITS))
     }
 
     /// Part of an eager message, or of data that was cleared.
-    pub(super) fn part_came(&mut self, part: &Part<'_>) {
+    pub(crate) fn part_came(&mut self, part: &Part<'_>) {
         if part.cookie & WAITS != 0 {
             let place = (part.cookie & !WAITS) as u32;
             self.messages.unexpected.store(place, part.data);
@@ -83,7 +83,7 @@ impl<P: Port> At<'_, P> {
     }
 
     /// Data that was asked for.
-    pub(super) fn data_arrived(&mut self, message: &Message<'_>) -> Receive<P> {
+    pub(crate) fn data_arrived(&mut self, message: &Message<'_>) -> Receive<P> {
         let Ok(piece) = Piece::read_from_bytes(message.header) else { return Receive::Done };
         let slot = piece.receiver.get();
         let from = self.receiving(slot).and_then(|receiving| receiving.message);
@@ -94,11 +94,11 @@ impl<P: Port> At<'_, P> {
             self.data_of(slot, piece.at.get() as usize, message.data);
             return Receive::Done;
         }
-        Receive::Packets(self.handling.part(self.requests.cookie(slot)))
+        Receive::Packets(self.callbacks.part(self.requests.cookie(slot)))
     }
 
     /// What the receiver of messages from here says.
-    pub(super) fn control_came(&mut self, message: &Message<'_>) {
+    pub(crate) fn control_came(&mut self, message: &Message<'_>) {
         let Ok(control) = Control::read_from_bytes(message.header) else { return };
         self.messages.credited(message.origin, control.credit);
         let (slot, origin) = (control.sender.get(), message.origin);

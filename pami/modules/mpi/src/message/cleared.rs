@@ -1,10 +1,11 @@
 //! Data of offered messages, once a receive wants it.
 
+use super::At;
 use super::depart::{GATHERED, gathered, payload};
-use super::envelope::Piece;
-use super::{At, Awaits, Operation};
+use crate::envelope::Piece;
 use crate::error::Error;
 use crate::protocols;
+use crate::request::{Awaits, Operation, Sending};
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
@@ -25,7 +26,7 @@ impl<P: Port> At<'_, P> {
         let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cleared.is_empty());
         if behind || self.send_data(slot).is_err() {
             self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.cleared, slot);
-            self.lane.pending.store(true, Ordering::Relaxed);
+            self.pending.store(true, Ordering::Relaxed);
         }
     }
 
@@ -70,7 +71,7 @@ impl<P: Port> At<'_, P> {
                         header: piece.as_bytes(),
                         payload,
                         layout,
-                        local_done: Some(self.handling.copied(self.requests.cookie(slot))),
+                        local_done: Some(self.callbacks.copied(self.requests.cookie(slot))),
                         remote_done: None,
                     };
                     protocols::send(&self.protocols.data, self.active, outgoing).map(|()| {
@@ -94,12 +95,7 @@ impl<P: Port> At<'_, P> {
     }
 
     /// Gathers data that has no layout, packet by packet. Returns whether it is done with it.
-    fn send_pieces(
-        &mut self,
-        sending: &mut super::Sending,
-        receiver: u16,
-        at: u32,
-    ) -> Result<bool, SendError> {
+    fn send_pieces(&mut self, sending: &mut Sending, receiver: u16, at: u32) -> Result<bool, SendError> {
         let (all, mut at) = (sending.data.bytes() as u32, at);
         let packet = self.active.immediate_limit().saturating_sub(size_of::<Piece>()).min(GATHERED);
         while at < all {

@@ -1,10 +1,10 @@
 //! Sends, up to where the receiver has the envelope.
 
-use super::envelope::{Credit, Envelope, OFFERED, SYNCHRONOUS};
-use super::{At, Awaits, Mode, Operation, Sending};
+use super::At;
 use crate::data::Data;
+use crate::envelope::{Credit, Envelope, OFFERED, SYNCHRONOUS};
 use crate::protocols;
-use crate::request::NONE;
+use crate::request::{Awaits, Mode, NONE, Operation, Sending};
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
@@ -53,7 +53,7 @@ impl<P: Port> At<'_, P> {
         let Some(target) = self.sending(slot).map(|sending| sending.target) else { return };
         if self.messages.has_line(target) || self.send_envelope(slot).is_err() {
             self.messages.wait_for_room(self.requests, target, |peer| &mut peer.line, slot);
-            self.lane.pending.store(true, Ordering::Relaxed);
+            self.pending.store(true, Ordering::Relaxed);
         }
     }
 
@@ -71,7 +71,7 @@ impl<P: Port> At<'_, P> {
 
     fn short_limit(&self) -> usize {
         let packet = self.active.immediate_limit().saturating_sub(size_of::<Envelope>());
-        packet.min(GATHERED).min(self.handling.eager_limit())
+        packet.min(GATHERED).min(self.callbacks.eager_limit())
     }
 
     fn how(&self, sending: &Sending) -> How {
@@ -82,7 +82,7 @@ impl<P: Port> At<'_, P> {
         if len <= self.short_limit() {
             return How::Short;
         }
-        let eager = len <= self.handling.eager_limit();
+        let eager = len <= self.callbacks.eager_limit();
         match payload(&sending.data).filter(|_| eager) {
             Some((payload, layout)) => How::Eager(payload, layout),
             None => How::Offered,
@@ -166,7 +166,7 @@ impl<P: Port> At<'_, P> {
             header: envelope.as_bytes(),
             payload,
             layout,
-            local_done: Some(self.handling.copied(self.requests.cookie(slot))),
+            local_done: Some(self.callbacks.copied(self.requests.cookie(slot))),
             remote_done: None,
         };
         let sent = protocols::send(&self.protocols.eager, self.active, outgoing);
@@ -205,7 +205,7 @@ impl<P: Port> At<'_, P> {
     }
 
     /// The layer below has read the data of a send.
-    pub(super) fn copied(&mut self, cookie: usize, result: Result<(), pami::OperationError>) {
+    pub(crate) fn copied(&mut self, cookie: usize, result: Result<(), pami::OperationError>) {
         let Some(slot) = self.requests.of_cookie(cookie) else { return };
         let Some(sending) = self.sending(slot) else { return };
         match (result, sending.awaits) {

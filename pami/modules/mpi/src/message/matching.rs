@@ -1,8 +1,10 @@
 //! Which message is for which receive.
 
-use super::envelope::Envelope;
-use super::{ANY_SOURCE, ANY_TAG, At, Operation};
-use crate::request::Requests;
+use super::At;
+use crate::envelope::{ANY_SOURCE, ANY_TAG, Envelope};
+use crate::request::{Operation, Requests};
+use crate::status::Status;
+use pami::Endpoint;
 use pami::device::Port;
 
 /// What a receive or a probe wants.
@@ -37,6 +39,27 @@ impl<P: Port> At<'_, P> {
         let wants =
             |slot, requests: &Requests| wanted(requests, slot).is_some_and(|wanted| wanted.is(envelope));
         self.messages.posted.take(self.requests, wants)
+    }
+
+    /// What a probe finds: the place and generation of the first waiting message that is wanted, and its status. If it `takes`
+    /// the message, no other receive or probe finds that.
+    pub(crate) fn probe(&mut self, wanted: &Wanted, takes: bool) -> Option<(u32, u32, Status)> {
+        let place = self.find_waiting(wanted)?;
+        let unexpected = &mut self.messages.unexpected;
+        let generation = unexpected.generation(place);
+        if takes {
+            unexpected.unlink(place);
+        }
+        let status = unexpected.get(place).map_or(Status::EMPTY, |waiting| waiting.envelope.status());
+        Some((place, generation, status))
+    }
+
+    /// A message that a probe took, unless a receive has it: its origin and envelope.
+    pub(crate) fn probed(&mut self, place: u32, generation: u32) -> Option<(Endpoint, Envelope)> {
+        let there = self.messages.unexpected.generation(place) == generation;
+        let waiting = self.messages.unexpected.get(place);
+        let waiting = waiting.filter(|waiting| there && waiting.claimed.is_none());
+        waiting.map(|waiting| (waiting.origin, waiting.envelope))
     }
 
     /// The first waiting message that is wanted.

@@ -18,113 +18,29 @@
 //! What finds no room to go out waits with others to the same process only.
 
 mod arrive;
-mod buffered;
-mod calls;
 mod cleared;
 mod depart;
-mod envelope;
-mod handling;
 mod list;
 mod matching;
-mod persistent;
-mod probe;
 mod receive;
+mod started;
 mod unexpected;
 mod watch;
 
-use crate::data::Data;
-use crate::error::{Error, Result};
-use crate::lane::{Lane, State};
-use crate::library::fill;
+use crate::callbacks::Callbacks;
+use crate::envelope::{Credit, OFFERED};
+use crate::error::Result;
+use crate::memory::fill;
 use crate::protocols::Protocols;
-use crate::request::Requests;
+use crate::request::{Operation, Receiving, Requests, Sending};
 use crate::settings::Settings;
-pub use buffered::BSEND_OVERHEAD;
-pub(crate) use buffered::{Attached, SPARES};
-pub(crate) use envelope::INTERNAL;
-use envelope::{Credit, Envelope};
-pub(crate) use handling::Handling;
+use core::sync::atomic::AtomicBool;
 use list::List;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint};
-pub use probe::Matched;
 use unexpected::{Unexpected, chunks_of};
-
-/// A receive from anybody.
-pub const ANY_SOURCE: i32 = -1;
-/// A receive of any tag.
-pub const ANY_TAG: i32 = -1;
-/// Nobody: what is sent there is done at once, and nothing comes from there.
-pub const PROC_NULL: i32 = -2;
-/// The highest tag (`MPI_TAG_UB`).
-pub const TAG_UB: i32 = i32::MAX;
-
-/// When a send is complete.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    /// When its data may change again. A ready send is such a one.
-    Standard,
-    /// When in addition a receive has matched.
-    Synchronous,
-}
-
-/// What a request of point to point is to do.
-pub(crate) enum Operation {
-    Send(Sending),
-    Receive(Receiving),
-}
-
-/// A send.
-pub(crate) struct Sending {
-    pub(crate) data: Data,
-    pub(crate) target: Endpoint,
-    /// The communicator's number.
-    pub(crate) communicator: u32,
-    /// The rank of the sender.
-    pub(crate) source: u32,
-    pub(crate) tag: i32,
-    pub(crate) mode: Mode,
-    /// What it waits for.
-    pub(crate) awaits: Awaits,
-}
-
-/// What a send waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Awaits {
-    /// Its turn, or room.
-    Turn,
-    /// The layer below, to have read the data; and then a matching receive.
-    Copy { matched: bool },
-    /// A matching receive.
-    Match,
-    /// The receiver's wish for the data of the offer with this number.
-    Clearance(u32),
-    /// Room for the data from a byte on, which go to this request of the receiver.
-    Room { receiver: u16, at: u32 },
-}
-
-/// A receive.
-pub(crate) struct Receiving {
-    pub(crate) data: Data,
-    pub(crate) communicator: u32,
-    pub(crate) source: i32,
-    pub(crate) tag: i32,
-    /// Where it comes from, if that is known.
-    pub(crate) from: Option<Endpoint>,
-    /// The message, once there is one.
-    pub(crate) message: Option<Arrived>,
-}
-
-/// A message that a receive has matched.
-#[derive(Clone, Copy)]
-pub(crate) struct Arrived {
-    origin: Endpoint,
-    envelope: Envelope,
-    /// Bytes of it that are in their place.
-    placed: u32,
-}
 
 /// What a context knows of another task's context that is its counterpart.
 #[derive(Clone, Copy, Default)]
@@ -214,8 +130,7 @@ impl Messages {
             let waiting = self.unexpected.get(place).map(|waiting| (waiting.origin, waiting.envelope));
             self.unexpected.unlink(place);
             self.unexpected.free(place);
-            if let Some((origin, envelope)) = waiting.filter(|(_, envelope)| !envelope.has(envelope::OFFERED))
-            {
+            if let Some((origin, envelope)) = waiting.filter(|(_, envelope)| !envelope.has(OFFERED)) {
                 self.owe_credit(origin, envelope.len.get() as usize);
             }
         }
@@ -362,26 +277,14 @@ impl Peer {
 pub(crate) struct At<'a, P: Port> {
     pub(crate) active: &'a mut Active<P>,
     pub(crate) requests: &'a mut Requests,
-    messages: &'a mut Messages,
-    protocols: &'a Protocols,
-    lane: &'a Lane<P>,
-    handling: &'a Handling<P>,
+    pub(crate) messages: &'a mut Messages,
+    pub(crate) protocols: &'a Protocols,
+    /// Set when something waits for room below.
+    pub(crate) pending: &'a AtomicBool,
+    pub(crate) callbacks: &'a Callbacks<P>,
 }
 
-impl<'a, P: Port> At<'a, P> {
-    /// # Errors
-    /// [`Error::Finalized`].
-    pub(crate) fn new(
-        active: &'a mut Active<P>,
-        state: &'a mut State,
-        lane: &'a Lane<P>,
-        handling: &'a Handling<P>,
-    ) -> Result<Self> {
-        let State { requests, messages, protocols, .. } = state;
-        let protocols = protocols.as_ref().ok_or(Error::Finalized)?;
-        Ok(Self { active, requests, messages, protocols, lane, handling })
-    }
-
+impl<P: Port> At<'_, P> {
     fn sending(&mut self, slot: u16) -> Option<&mut Sending> {
         match self.requests.get_mut(slot)?.active()? {
             Operation::Send(sending) => Some(sending),

@@ -1,11 +1,11 @@
 //! Receives, from their match to their end.
 
-use super::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, REFUSED, SYNCHRONOUS};
 use super::matching::Wanted;
-use super::{Arrived, At, List, Messages, Peer, Receiving, Refused};
+use super::{At, List, Messages, Peer, Refused};
+use crate::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, REFUSED, SYNCHRONOUS};
 use crate::error::Error;
 use crate::protocols;
-use crate::request::NONE;
+use crate::request::{Arrived, NONE, Operation, Receiving};
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
@@ -43,7 +43,7 @@ impl Receiving {
 }
 
 impl Envelope {
-    pub(super) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let len = self.len.get() as usize;
         Status { source: self.source.get() as i32, tag: self.tag.get(), len, ..Status::EMPTY }
     }
@@ -84,7 +84,7 @@ impl<P: Port> At<'_, P> {
             return;
         }
         let messages = &mut *self.messages;
-        if let Some(super::Operation::Receive(receiving)) =
+        if let Some(Operation::Receive(receiving)) =
             self.requests.get_mut(slot).and_then(|slot| slot.active())
         {
             messages.unexpected.read(place, |at, data| receiving.place(at, data));
@@ -113,7 +113,7 @@ impl<P: Port> At<'_, P> {
         }
         if self.messages.waits() {
             // Credit may be due: with the next advance.
-            self.lane.pending.store(true, Ordering::Relaxed);
+            self.pending.store(true, Ordering::Relaxed);
         }
     }
 
@@ -128,7 +128,7 @@ impl<P: Port> At<'_, P> {
         let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
         if self.try_to_tell(slot).is_err() {
             self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.owing, slot);
-            self.lane.pending.store(true, Ordering::Relaxed);
+            self.pending.store(true, Ordering::Relaxed);
         }
     }
 
@@ -198,7 +198,7 @@ impl<P: Port> At<'_, P> {
         if !self.tell_refused(origin.task() as usize) {
             let Messages { queue, peers, .. } = &mut *self.messages;
             queue.push(peers, origin.task());
-            self.lane.pending.store(true, Ordering::Relaxed);
+            self.pending.store(true, Ordering::Relaxed);
         }
     }
 
@@ -227,7 +227,7 @@ impl<P: Port> At<'_, P> {
     }
 
     /// Goes on with what found no room, peer by peer.
-    pub(super) fn go_on(&mut self) {
+    pub(crate) fn go_on(&mut self) {
         for _ in 0..self.messages.queue.len {
             let Messages { queue, peers, .. } = &mut *self.messages;
             let Some(task) = queue.pop(peers) else { break };
@@ -242,6 +242,9 @@ impl<P: Port> At<'_, P> {
             if !told || !paid || !peers.get(at).is_some_and(lists) {
                 queue.push(peers, task);
             }
+        }
+        if self.messages.waits() {
+            self.pending.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -4,9 +4,9 @@
 //! Data lies in chunks. Every sender has a share of them which it never uses more of, so there is room for all that
 //! comes.
 
-use super::envelope::Envelope;
+use crate::envelope::{Envelope, OFFERED};
 use crate::error::Result;
-use crate::library::fill;
+use crate::memory::fill;
 use pami::client::Node;
 use pami::{Endpoint, OperationError};
 
@@ -39,7 +39,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Whether nothing of it is still to come.
     pub(crate) fn is_here(&self) -> bool {
-        let offered = self.envelope.has(super::envelope::OFFERED);
+        let offered = self.envelope.has(OFFERED);
         offered || self.broken.is_some() || self.received >= self.envelope.len.get()
     }
 }
@@ -131,7 +131,7 @@ impl Unexpected {
     /// Puts a message last, of which so many bytes come now; `None` without room.
     pub(crate) fn push(&mut self, origin: Endpoint, envelope: Envelope, len: usize) -> Option<u32> {
         let number = self.free;
-        let spare_offers = self.spare_offers.checked_sub(envelope.has(super::envelope::OFFERED).into())?;
+        let spare_offers = self.spare_offers.checked_sub(envelope.has(OFFERED).into())?;
         let spare = self.spare.checked_sub(chunks_of(len))?;
         let place = self.places.get_mut(number as usize)?;
         self.spare = spare;
@@ -237,7 +237,7 @@ impl Unexpected {
         place.generation = place.generation.wrapping_add(1);
         place.next = free;
         self.spare += waiting.chunks;
-        self.spare_offers += usize::from(waiting.envelope.has(super::envelope::OFFERED));
+        self.spare_offers += usize::from(waiting.envelope.has(OFFERED));
         self.free = number;
         if let Some(last) = self.links.get_mut(waiting.last as usize) {
             *last = self.free_chunk;

@@ -1,9 +1,9 @@
 //! Nodes that die: what waits for them ends.
 
-use super::{At, Awaits, Operation};
+use super::At;
+use crate::envelope::INTERNAL;
 use crate::error::Error;
-use crate::lane::{Lane, State};
-use crate::message::INTERNAL;
+use crate::request::{Awaits, Operation};
 use crate::status::Status;
 use pami::device::Port;
 use pami::{Endpoint, GeometryId};
@@ -54,7 +54,8 @@ impl<P: Port> At<'_, P> {
         }
     }
 
-    fn look_after(&mut self) {
+    /// Ends what waits for nodes that died, and has the network look after the rest.
+    pub(crate) fn look_after(&mut self) {
         self.messages.looks = self.messages.looks.wrapping_add(1);
         for slot in 0..self.requests.len() {
             let operation = self.requests.get_mut(slot).and_then(|slot| slot.active());
@@ -72,17 +73,5 @@ impl<P: Port> At<'_, P> {
                 None => self.watch(&other),
             }
         }
-    }
-}
-
-impl<P: Port> Lane<P> {
-    /// Ends what waits for nodes that died, and notes for whom the rest waits: a dump tells.
-    pub(crate) fn look_after(&self, active: &mut pami::Active<P>, handling: &super::Handling<P>) {
-        let mut state = self.state.lock();
-        if let Ok(mut at) = At::new(active, &mut state, self, handling) {
-            at.look_after();
-        }
-        let State { windows, requests, .. } = &mut *state;
-        windows.look_after(active, requests);
     }
 }

@@ -1,16 +1,15 @@
 //! Requests: what is under way, by a small name (the standard's chapter on non-blocking communication).
 //!
-//! Each context has a table of them. Point-to-point operations are carried out by [`crate::message`]; collectives and
+//! Each context has a table of them. Point-to-point operations are carried out by `message`; collectives and
 //! windows `open` a request for what they do and `complete` it from their
 //! callbacks.
 
-mod wait;
+mod operation;
 
 use crate::error::{Error, Result};
-use crate::message::Operation;
+use crate::settings::SEEKERS;
 use crate::status::Status;
-pub use wait::Ended;
-pub(crate) use wait::LANES;
+pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Receiving, Sending};
 
 /// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -49,7 +48,7 @@ impl Request {
 }
 
 /// Requests of the library's own in each context, besides the application's: two for each thread that makes a communicator.
-pub(crate) const OWN: usize = 2 * crate::communicator::SEEKERS;
+pub(crate) const OWN: usize = 2 * SEEKERS;
 /// End of a list of slots.
 pub(crate) const NONE: u16 = u16::MAX;
 

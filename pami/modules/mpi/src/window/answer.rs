@@ -3,97 +3,21 @@
 //! An origin asks a target for one answer at a time, so the target has a place for each task and never has to keep a request
 //! waiting for the room that its answer needs.
 
+use super::answers::ANSWER_BYTES;
 use super::operate::{Operation, Places};
+use super::peer::Peer;
 use super::table::Windows;
 use super::wire::{Kind, Reply, Request, Signal, basic_of, op_of};
 use crate::error::{Error, Result};
-use crate::lane::State;
-use crate::library::{Library, fill, place};
-use crate::protocols::send_immediate;
-use crate::protocols::windows::{Handlers, Protocols};
+use crate::protocols::windows::Protocols;
 use crate::request::Requests;
-use core::sync::atomic::Ordering;
-use pami::client::Node;
 use pami::device::Port;
-use pami::{Active, Endpoint, Message, Receive, SendError};
-use zerocopy::{FromBytes, IntoBytes};
-
-/// Most bytes of values in an answer.
-pub(super) const ANSWER_BYTES: usize = 256;
-
-/// An answer to a task.
-struct Answer {
-    /// Who waits for it, while it is not sent.
-    waits: Option<Endpoint>,
-    reply: Reply,
-    len: usize,
-    values: [u8; ANSWER_BYTES],
-}
-
-/// The answers of a context, by task.
-#[derive(Default)]
-pub(crate) struct Answers {
-    places: &'static mut [Answer],
-    waiting: usize,
-}
-
-impl Answers {
-    pub(super) fn new<N: Node>(node: &N, tasks: usize) -> Result<Self> {
-        let answer = || Answer { waits: None, reply: Reply::NONE, len: 0, values: [0; ANSWER_BYTES] };
-        Ok(Self { places: fill(node, tasks, answer)?, waiting: 0 })
-    }
-}
-
-impl Answer {
-    /// Sends it, if there is room. Returns whether it still waits.
-    fn send<P: Port>(&mut self, active: &mut Active<P>, protocols: &Protocols) -> bool {
-        let Some(target) = self.waits else { return false };
-        let values = self.values.get(..self.len).unwrap_or_default();
-        let sent = send_immediate(&protocols.reply, active, target, self.reply.as_bytes(), values);
-        if sent == Err(SendError::Again) {
-            return true;
-        }
-        // Who died does not wait any more.
-        self.waits = None;
-        false
-    }
-}
-
-/// The functions that the layer below calls with windows' messages.
-pub(crate) fn handlers<N: Node>(library: &'static Library<N>) -> Result<Handlers<N::Port>> {
-    type Context<N> = Active<<N as Node>::Port>;
-    let lane = |active: &Context<N>| library.lanes.get(usize::from(active.endpoint().context().0));
-    let node = library.node;
-    let request = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
-        if let Some(lane) = lane(active) {
-            let State { windows, protocols: Some(protocols), .. } = &mut *lane.state.lock() else {
-                return Receive::Done;
-            };
-            if windows.request_came(active, message, &protocols.windows) {
-                lane.answering.store(true, Ordering::Relaxed);
-            }
-        }
-        Receive::Done
-    })?;
-    let reply = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
-        if let Some(lane) = lane(active) {
-            let State { windows, requests, .. } = &mut *lane.state.lock();
-            windows.reply_came(requests, message);
-        }
-        Receive::Done
-    })?;
-    let signal = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
-        if let Some(lane) = lane(active) {
-            lane.state.lock().windows.signal_came(message);
-        }
-        Receive::Done
-    })?;
-    Ok(Handlers { request, reply, signal })
-}
+use pami::{Active, Message};
+use zerocopy::FromBytes;
 
 impl Windows {
     /// A request to be carried out here. Returns whether its answer waits for room. What makes no sense is refused.
-    fn request_came<P: Port>(
+    pub(crate) fn request_came<P: Port>(
         &mut self,
         active: &mut Active<P>,
         message: &Message<'_>,
@@ -167,7 +91,7 @@ impl Windows {
         self.answers.waiting > 0
     }
 
-    fn reply_came(&mut self, requests: &mut Requests, message: &Message<'_>) {
+    pub(crate) fn reply_came(&mut self, requests: &mut Requests, message: &Message<'_>) {
         let Ok(reply) = Reply::read_from_bytes(message.header) else { return };
         let place = reply.ask.get() as usize;
         // Only who was asked has an answer.
@@ -178,7 +102,7 @@ impl Windows {
         }
     }
 
-    fn signal_came(&mut self, message: &Message<'_>) {
+    pub(crate) fn signal_came(&mut self, message: &Message<'_>) {
         let Ok(signal) = Signal::read_from_bytes(message.header) else { return };
         let Ok(slot) = u8::try_from(signal.slot.get()) else { return };
         if self.generation(slot) != Some(signal.generation.get()) {
@@ -205,9 +129,8 @@ impl Windows {
         }
         for slot in self.slots() {
             let mut dead = None;
-            let waits = |peer: &&mut super::table::Peer| {
-                peer.exposed && peer.completes == 0 || peer.accessed && peer.posts == 0
-            };
+            let waits =
+                |peer: &&mut Peer| peer.exposed && peer.completes == 0 || peer.accessed && peer.posts == 0;
             for peer in self.peers(slot).iter_mut().filter(waits) {
                 match active.death_of(peer.endpoint) {
                     Some(node) => dead = dead.or(Some(Error::NodeDead(node))),

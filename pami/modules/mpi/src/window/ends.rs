@@ -3,10 +3,7 @@
 use super::asks::Wish;
 use super::table::Windows;
 use crate::error::{Error, Result};
-use crate::lane::State;
-use crate::library::{Library, place};
 use crate::request::Requests;
-use pami::client::Node;
 use pami::context::OnFetched;
 use pami::device::Port;
 use pami::dispatch::Fetched;
@@ -14,7 +11,7 @@ use pami::{Active, Completion, Done};
 
 /// What an operation's callback says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     /// This process's memory is its own again.
     Local,
     /// The target has carried a put out.
@@ -29,7 +26,7 @@ pub(super) enum End {
 
 /// An operation, as its callback knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Name {
+pub(crate) struct Name {
     pub end: End,
     pub window: u8,
     pub rank: u32,
@@ -43,7 +40,7 @@ impl Name {
         usize::from(request) | usize::from(window) << 16 | (end as usize) << 24 | (rank as usize) << 32
     }
 
-    fn of_cookie(cookie: usize) -> Option<Self> {
+    pub(crate) fn of_cookie(cookie: usize) -> Option<Self> {
         let ends = [End::Local, End::Remote, End::Both, End::Fence, End::Split];
         let end = *ends.get(cookie >> 24 & 0xff)?;
         Some(Self { end, window: (cookie >> 16) as u8, rank: (cookie >> 32) as u32, request: cookie as u16 })
@@ -52,40 +49,25 @@ impl Name {
 
 /// Callbacks of windows' operations.
 pub(crate) struct Ends<P: Port> {
-    done: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
-    fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
+    pub(crate) done: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
+    pub(crate) fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
 }
 
 impl<P: Port> Ends<P> {
-    pub(crate) fn new<N: Node<Port = P>>(library: &'static Library<N>) -> Result<Self> {
-        let lane = |active: &Active<P>| library.lanes.get(usize::from(active.endpoint().context().0));
-        let done = place(library.node, move |active: &mut Active<P>, completion: Completion| {
-            let (Some(lane), Some(name)) = (lane(active), Name::of_cookie(completion.cookie)) else { return };
-            let State { windows, requests, .. } = &mut *lane.state.lock();
-            windows.ended(requests, name, completion.result.map_err(Error::from));
-        })?;
-        let fetched = place(library.node, move |active: &mut Active<P>, fetched: Fetched| {
-            let Some(lane) = lane(active) else { return };
-            let State { windows, requests, .. } = &mut *lane.state.lock();
-            windows.fetched(requests, fetched.cookie, fetched.result.map_err(Error::from));
-        })?;
-        Ok(Self { done, fetched })
-    }
-
     /// What tells of the end of an operation.
-    pub(super) fn done(&self, name: Name) -> Done<P> {
+    pub(crate) fn done(&self, name: Name) -> Done<P> {
         Done { call: self.done, cookie: name.cookie() }
     }
 
     /// What gives an ask in this place its word.
-    pub(super) fn fetched(&self, place: usize) -> OnFetched<P> {
+    pub(crate) fn fetched(&self, place: usize) -> OnFetched<P> {
         OnFetched { call: self.fetched, cookie: place }
     }
 }
 
 impl Windows {
     /// An operation was begun that ends in this way.
-    pub(super) fn begun(&mut self, name: Name) {
+    pub(crate) fn begun(&mut self, name: Name) {
         let Name { end, window, rank, request } = name;
         let (local, remote) = (matches!(end, End::Local | End::Both), end != End::Local);
         if let Some(win) = self.win(window) {
@@ -102,7 +84,7 @@ impl Windows {
         }
     }
 
-    fn ended(&mut self, requests: &mut Requests, name: Name, result: Result<()>) {
+    pub(crate) fn ended(&mut self, requests: &mut Requests, name: Name, result: Result<()>) {
         let Name { end, window, rank, request } = name;
         let (local, remote) = (matches!(end, End::Local | End::Both), end != End::Local);
         if let Some(win) = self.win(window) {
@@ -120,7 +102,7 @@ impl Windows {
         }
     }
 
-    fn fetched(&mut self, requests: &mut Requests, place: usize, word: Result<u64>) {
+    pub(crate) fn fetched(&mut self, requests: &mut Requests, place: usize, word: Result<u64>) {
         let Some(ask) = self.asks.get(place) else { return };
         match (&ask.wish, word) {
             // The lower half is the word.
@@ -129,6 +111,40 @@ impl Windows {
             }
             (_, Ok(word)) => self.answered(requests, place, Ok(&word.to_ne_bytes())),
             (_, Err(error)) => self.answered(requests, place, Err(error)),
+        }
+    }
+
+    /// The target's value for an ask has come, or will not.
+    pub(crate) fn answered(&mut self, requests: &mut Requests, place: usize, value: Result<&[u8]>) {
+        let Some(ask) = self.asks.get(place) else { return };
+        let (window, rank, request, by_message) = (ask.window, ask.rank, ask.request, ask.by_message);
+        let result = match &mut ask.wish {
+            Wish::Data { data, skip, len } => value.and_then(|bytes| {
+                let bytes = bytes.get(..*len).ok_or(Error::Win)?;
+                Ok(data.unpack_bytes(*skip, bytes)?)
+            }),
+            Wish::Word(word) => {
+                // Who looks for it frees the place.
+                *word = Some(value.and_then(|bytes| {
+                    let bytes = bytes.try_into().map_err(|_| Error::Win)?;
+                    Ok(u64::from_ne_bytes(bytes))
+                }));
+                return;
+            }
+        };
+        self.asks.take(place);
+        if let Some(peer) = self.peer(window, rank) {
+            peer.under_way = peer.under_way.saturating_sub(1);
+            peer.served = peer.served.saturating_sub(u32::from(by_message));
+        }
+        if let Some(win) = self.win(window) {
+            win.local = win.local.saturating_sub(1);
+            win.remote = win.remote.saturating_sub(1);
+        }
+        if let Err(error) = self.asks.part_ended(requests, request, result)
+            && let Some(win) = self.win(window)
+        {
+            win.error = win.error.or(Some(error));
         }
     }
 }

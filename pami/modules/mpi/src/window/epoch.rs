@@ -1,6 +1,6 @@
 //! Epochs: when a window may be accessed.
 
-use super::table::Peer;
+use super::peer::Peer;
 use crate::error::{Error, Result};
 use bitflags::bitflags;
 
@@ -23,7 +23,7 @@ bitflags! {
 
 /// The access epoch of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Epoch {
+pub(crate) enum Epoch {
     None,
     /// Between fences. Only once it was used there has to be another one.
     Fenced {
@@ -47,7 +47,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn end(self) -> Result<()> {
+    pub(crate) fn end(self) -> Result<()> {
         // A fence may have been the last.
         if self.is_over() { Ok(()) } else { Err(Error::RmaSync) }
     }
@@ -56,7 +56,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`] if they are in no epoch.
-    pub(super) fn access(&mut self, peer: &Peer) -> Result<()> {
+    pub(crate) fn access(&mut self, peer: &Peer) -> Result<()> {
         let open = match self {
             Self::None => false,
             Self::Fenced { used } => {
@@ -73,7 +73,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn fence(&mut self, followed: bool) -> Result<()> {
+    pub(crate) fn fence(&mut self, followed: bool) -> Result<()> {
         if !matches!(self, Self::None | Self::Fenced { .. }) {
             return Err(Error::RmaSync);
         }
@@ -85,7 +85,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn start(&mut self) -> Result<()> {
+    pub(crate) fn start(&mut self) -> Result<()> {
         self.end()?;
         *self = Self::Started;
         Ok(())
@@ -95,7 +95,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn complete(&mut self) -> Result<()> {
+    pub(crate) fn complete(&mut self) -> Result<()> {
         if *self != Self::Started {
             return Err(Error::RmaSync);
         }
@@ -107,7 +107,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn lock(&mut self, peer: &Peer) -> Result<()> {
+    pub(crate) fn lock(&mut self, peer: &Peer) -> Result<()> {
         *self = match *self {
             Self::Locked(count) if peer.held.is_none() => Self::Locked(count + 1),
             epoch if epoch.is_over() => Self::Locked(1),
@@ -117,7 +117,7 @@ impl Epoch {
     }
 
     /// A lock that was not got.
-    pub(super) fn give_up_lock(&mut self) {
+    pub(crate) fn give_up_lock(&mut self) {
         *self = match *self {
             Self::Locked(count) if count > 1 => Self::Locked(count - 1),
             _ => Self::None,
@@ -128,7 +128,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn unlock(&mut self, peer: &Peer) -> Result<()> {
+    pub(crate) fn unlock(&mut self, peer: &Peer) -> Result<()> {
         *self = match *self {
             Self::Locked(1) if peer.held.is_some() => Self::None,
             Self::Locked(count) if peer.held.is_some() => Self::Locked(count - 1),
@@ -141,7 +141,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn lock_all(&mut self) -> Result<()> {
+    pub(crate) fn lock_all(&mut self) -> Result<()> {
         self.end()?;
         *self = Self::LockedAll;
         Ok(())
@@ -151,7 +151,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`].
-    pub(super) fn unlock_all(&mut self) -> Result<()> {
+    pub(crate) fn unlock_all(&mut self) -> Result<()> {
         if *self != Self::LockedAll {
             return Err(Error::RmaSync);
         }
@@ -163,7 +163,7 @@ impl Epoch {
     ///
     /// # Errors
     /// [`Error::RmaSync`] outside of the epochs of locks.
-    pub(super) fn flush(self, peer: Option<&Peer>) -> Result<()> {
+    pub(crate) fn flush(self, peer: Option<&Peer>) -> Result<()> {
         let locked = matches!(self, Self::Locked(_) | Self::LockedAll);
         let held = peer.is_none_or(|peer| peer.held.is_some());
         if locked && held { Ok(()) } else { Err(Error::RmaSync) }

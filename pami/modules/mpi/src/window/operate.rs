@@ -4,7 +4,6 @@
 //! meanwhile: so they compose with updates of words and with sums that others add, which are atomic on the same words. All
 //! other values are changed by this alone, and one context does it at a time.
 
-use super::way::width;
 use super::wire::Kind;
 use crate::datatype::{Basic, Datatype};
 use crate::error::{Error, Result};
@@ -19,8 +18,36 @@ const AT_ONCE: usize = 256;
 /// Memory for values, aligned for every type.
 type Values = [u128; AT_ONCE / 16];
 
+/// The size of a value that is a word.
+pub(crate) fn width(basic: Basic) -> Option<Width> {
+    let single = !matches!(
+        basic,
+        Basic::ComplexF32
+            | Basic::LocatedI8
+            | Basic::LocatedI16
+            | Basic::LocatedI32
+            | Basic::LocatedU8
+            | Basic::LocatedU16
+            | Basic::LocatedU32
+            | Basic::LocatedF32
+    );
+    match basic.bytes() {
+        4 => Some(Width::Four),
+        8 if single => Some(Width::Eight),
+        _ => None,
+    }
+}
+
+/// The bytes of a value as a number.
+pub(crate) fn bits(value: &[u8]) -> u64 {
+    match value.len() {
+        4 => value.try_into().map_or(0, |value| u32::from_ne_bytes(value).into()),
+        _ => value.try_into().map_or(0, u64::from_ne_bytes),
+    }
+}
+
 /// What is done to each value.
-pub(super) struct Operation {
+pub(crate) struct Operation {
     combine: Combine,
     len: usize,
     width: Option<Width>,
@@ -35,7 +62,7 @@ enum Combine {
 
 /// Bytes of blocks in a memory: `skip` bytes of blocks are before the first that is meant.
 #[derive(Clone, Copy)]
-pub(super) struct Places {
+pub(crate) struct Places {
     pub first: usize,
     pub block: usize,
     pub stride: usize,
@@ -45,7 +72,7 @@ pub(super) struct Places {
 
 impl Places {
     /// One past the last byte that is meant, if that can be counted.
-    pub(super) fn end(&self) -> Option<usize> {
+    pub(crate) fn end(&self) -> Option<usize> {
         let Some(last) = self.len.checked_sub(1) else { return Some(self.first) };
         let last = self.skip.checked_add(last)?;
         let block = last.checked_div(self.block)?;
@@ -57,7 +84,7 @@ impl Places {
 impl Operation {
     /// # Errors
     /// [`Error::Op`] if there is no such operation.
-    pub(super) fn new(op: Op, basic: Basic, kind: Kind) -> Result<Self> {
+    pub(crate) fn new(op: Op, basic: Basic, kind: Kind) -> Result<Self> {
         let combine = match op {
             Op::Replace => Combine::Replace,
             Op::NoOp => Combine::Keep,
@@ -68,7 +95,7 @@ impl Operation {
     }
 
     /// Bytes of data that come with `len` bytes of values.
-    pub(super) fn data_len(&self, len: usize) -> usize {
+    pub(crate) fn data_len(&self, len: usize) -> usize {
         match (self.kind, &self.combine) {
             (Kind::Compare, _) => 2 * len,
             (_, Combine::Keep) => 0,
@@ -77,7 +104,7 @@ impl Operation {
     }
 
     /// Whether blocks hold whole values, and one value if it is compared.
-    pub(super) fn fits(&self, places: &Places) -> bool {
+    pub(crate) fn fits(&self, places: &Places) -> bool {
         let whole = [places.block, places.skip, places.len].iter().all(|len| len.is_multiple_of(self.len));
         whole && (self.kind != Kind::Compare || places.len == self.len)
     }
@@ -86,7 +113,7 @@ impl Operation {
     ///
     /// # Errors
     /// [`Error::RmaRange`]; nothing was changed if the places' end lies in the memory.
-    pub(super) fn carry_out(
+    pub(crate) fn carry_out(
         &self,
         memory: &Shared,
         places: Places,
@@ -170,7 +197,6 @@ impl Operation {
         new: &mut [u8],
         operand: &[u8],
     ) -> Result<()> {
-        let bits = super::accumulate::bits;
         // A value that stays as it is was so when it was read.
         while seen != new {
             let update = Update::CompareSwap { expected: bits(seen), new: bits(new) };

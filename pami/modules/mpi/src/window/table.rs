@@ -1,12 +1,12 @@
 //! The windows of a context, and what it knows of their processes.
 
-use super::answer::Answers;
+use super::answers::Answers;
 use super::asks::Asks;
 use super::epoch::Epoch;
-use super::lock::Held;
-use super::wire::{EXCHANGED, Info, LOCK_BYTES};
+use super::peer::Peer;
+use super::wire::{EXCHANGED, LOCK_BYTES};
 use crate::error::{Error, Result};
-use crate::library::{fill, shared};
+use crate::memory::{fill, shared};
 use crate::settings::Settings;
 use core::ops::Range;
 use pami::client::Node;
@@ -16,51 +16,8 @@ use pami::{Active, Endpoint, Region, RegisterError, Rights, Shared};
 /// Allocated windows begin at multiples of this.
 const ALIGN: usize = 64;
 
-/// What a window of this process knows of one of its processes.
-#[derive(Clone, Copy)]
-pub(super) struct Peer {
-    pub info: Info,
-    pub endpoint: Endpoint,
-    /// Operations that it has not carried out, for all that is known here.
-    pub under_way: u32,
-    /// Those of them that only the target carries out: asks by message, and fences.
-    pub served: u32,
-    /// Those of them that are split with the target.
-    pub split: u32,
-    /// Accumulates were sent to it that no fence is behind.
-    pub unfenced: bool,
-    /// The lock that this process has there.
-    pub held: Option<Held>,
-    /// It is in the group of a `start`.
-    pub accessed: bool,
-    /// It is in the group of a `post`.
-    pub exposed: bool,
-    /// Its posts that no `start` has taken.
-    pub posts: u32,
-    /// Its completes that no `wait` has taken.
-    pub completes: u32,
-}
-
-impl Peer {
-    fn new(endpoint: Endpoint) -> Self {
-        Self {
-            info: Info::NONE,
-            endpoint,
-            under_way: 0,
-            served: 0,
-            split: 0,
-            unfenced: false,
-            held: None,
-            accessed: false,
-            exposed: false,
-            posts: 0,
-            completes: 0,
-        }
-    }
-}
-
 /// A window.
-pub(super) struct Win {
+pub(crate) struct Win {
     pub memory: Shared,
     /// First byte in it.
     pub base: usize,
@@ -92,15 +49,15 @@ struct Place {
 pub(crate) struct Windows {
     places: &'static mut [Place],
     peers: &'static mut [Peer],
-    pub(super) asks: Asks,
-    pub(super) answers: Answers,
+    pub(crate) asks: Asks,
+    pub(crate) answers: Answers,
     /// Locks, then memory of exchanges, then that of windows which the library allocates.
     home: Option<Region>,
     /// Bytes of an exchange's memory.
     exchange: usize,
     memory: usize,
     /// The last exchange's memory has a user: a call that finds no place for its window.
-    pub(super) spare_used: bool,
+    pub(crate) spare_used: bool,
 }
 
 /// The first gap of `len` items among ranges below `limit`.
@@ -123,7 +80,7 @@ fn first_gap(
 ///
 /// # Errors
 /// [`Error::NoMem`], [`Error::Arg`].
-pub(super) fn register<P: Port>(active: &mut Active<P>, memory: Shared) -> Result<Region> {
+pub(crate) fn register<P: Port>(active: &mut Active<P>, memory: Shared) -> Result<Region> {
     active.register_shared(memory, Rights::all()).map_err(|(error, _)| match error {
         RegisterError::NoneLeft { limit } => Error::NoMem { what: "memory regions of the node", limit },
         RegisterError::TooLong => Error::Arg("a window's memory has at most 4294967295 bytes"),
@@ -163,27 +120,27 @@ impl Windows {
     }
 
     /// Which of the windows that ever had a place has it.
-    pub(super) fn generation(&self, slot: u8) -> Option<u32> {
+    pub(crate) fn generation(&self, slot: u8) -> Option<u32> {
         let place = self.places.get(usize::from(slot))?;
         place.win.as_ref().map(|_| place.generation)
     }
 
-    pub(super) fn win(&mut self, slot: u8) -> Option<&mut Win> {
+    pub(crate) fn win(&mut self, slot: u8) -> Option<&mut Win> {
         self.places.get_mut(usize::from(slot))?.win.as_mut()
     }
 
     /// All windows' slots.
-    pub(super) fn slots(&self) -> impl Iterator<Item = u8> + use<> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u8> + use<> {
         0..self.places.len() as u8
     }
 
     /// The processes of a window, by rank.
-    pub(super) fn peers(&mut self, slot: u8) -> &mut [Peer] {
+    pub(crate) fn peers(&mut self, slot: u8) -> &mut [Peer] {
         let range = self.win(slot).map_or(0..0, |win| win.peers.clone());
         self.peers.get_mut(range).unwrap_or_default()
     }
 
-    pub(super) fn peer(&mut self, slot: u8, rank: u32) -> Option<&mut Peer> {
+    pub(crate) fn peer(&mut self, slot: u8, rank: u32) -> Option<&mut Peer> {
         self.peers(slot).get_mut(rank as usize)
     }
 
@@ -191,7 +148,7 @@ impl Windows {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(super) fn home<N: Node>(&mut self, node: &N, active: &mut Active<N::Port>) -> Result<&Region> {
+    pub(crate) fn home<N: Node>(&mut self, node: &N, active: &mut Active<N::Port>) -> Result<&Region> {
         let (locks, exchanges) = (self.places.len() * LOCK_BYTES, (self.places.len() + 1) * self.exchange);
         if self.home.is_none() {
             let memory = shared(node, locks + exchanges + self.memory)?;
@@ -201,7 +158,7 @@ impl Windows {
     }
 
     /// The memory of the library's, and where the exchange for a window's slot begins in it; without a slot the spare one.
-    pub(super) fn exchange(&self, slot: Option<u8>) -> Option<(Shared, usize)> {
+    pub(crate) fn exchange(&self, slot: Option<u8>) -> Option<(Shared, usize)> {
         let index = slot.map_or(self.places.len(), usize::from);
         let memory = self.home.as_ref()?.memory().clone();
         Some((memory, self.places.len() * LOCK_BYTES + index * self.exchange))
@@ -211,7 +168,7 @@ impl Windows {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(super) fn piece(&self, bytes: usize) -> Result<Range<usize>> {
+    pub(crate) fn piece(&self, bytes: usize) -> Result<Range<usize>> {
         let limit = self.memory;
         let full = Error::NoMem { what: "bytes for windows of the library's memory", limit };
         let start = self.places.len() * LOCK_BYTES + (self.places.len() + 1) * self.exchange;
@@ -228,7 +185,7 @@ impl Windows {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(super) fn check_ranks(&self, count: usize) -> Result<()> {
+    pub(crate) fn check_ranks(&self, count: usize) -> Result<()> {
         let limit = self.peers.len();
         if count > limit { Err(Error::NoMem { what: "processes of windows", limit }) } else { Ok(()) }
     }
@@ -237,7 +194,7 @@ impl Windows {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(super) fn seat(
+    pub(crate) fn seat(
         &mut self,
         count: u32,
         endpoint: impl Fn(u32) -> Option<Endpoint>,
@@ -258,7 +215,7 @@ impl Windows {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(super) fn free_place(&self) -> Result<(u8, u32)> {
+    pub(crate) fn free_place(&self) -> Result<(u8, u32)> {
         let limit = self.places.len();
         let mut places = (0..).zip(self.places.iter());
         let free = places.find(|(_, place)| place.win.is_none());
@@ -266,13 +223,13 @@ impl Windows {
         free.ok_or(Error::NoMem { what: "windows", limit })
     }
 
-    pub(super) fn place(&mut self, slot: u8, win: Win) {
+    pub(crate) fn place(&mut self, slot: u8, win: Win) {
         if let Some(place) = self.places.get_mut(usize::from(slot)) {
             place.win = Some(win);
         }
     }
 
-    pub(super) fn remove(&mut self, slot: u8) -> Option<Win> {
+    pub(crate) fn remove(&mut self, slot: u8) -> Option<Win> {
         let place = self.places.get_mut(usize::from(slot))?;
         place.generation = place.generation.wrapping_add(1).max(1);
         place.win.take()

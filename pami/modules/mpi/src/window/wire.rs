@@ -8,16 +8,16 @@ use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a window's locks.
-pub(super) const LOCK_BYTES: usize = 64;
+pub(crate) const LOCK_BYTES: usize = 64;
 /// Where each word of a window's lock is: tickets, readers let in, holders who left.
-pub(super) const TICKETS: u32 = 0;
-pub(super) const READ: u32 = 4;
-pub(super) const WRITE: u32 = 8;
+pub(crate) const TICKETS: u32 = 0;
+pub(crate) const READ: u32 = 4;
+pub(crate) const WRITE: u32 = 8;
 
 /// What a process tells of its part of a window when it is made.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Info {
+pub(crate) struct Info {
     /// [`RegionHandle`]s, as bytes: of the memory, and of the locks.
     pub region: [u8; 16],
     pub home: [u8; 16],
@@ -30,10 +30,10 @@ pub(super) struct Info {
 }
 
 /// Bytes of it in an exchange.
-pub(super) const EXCHANGED: usize = size_of::<Info>();
+pub(crate) const EXCHANGED: usize = size_of::<Info>();
 
 impl Info {
-    pub(super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         region: [0; 16],
         home: [0; 16],
         base: U64::ZERO,
@@ -44,7 +44,7 @@ impl Info {
     };
 
     /// Of a process that has no part of the window, for a reason of this class.
-    pub(super) fn failed(class: Class) -> Self {
+    pub(crate) fn failed(class: Class) -> Self {
         Self { unit: (class as u32).into(), ..Self::NONE }
     }
 
@@ -52,18 +52,18 @@ impl Info {
     ///
     /// # Errors
     /// [`Error::Elsewhere`].
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let reason = Class::of_number(self.unit.get());
         if self.generation.get() == 0 { Err(Error::Elsewhere(reason)) } else { Ok(()) }
     }
 
     /// The region of the window's memory.
-    pub(super) fn region(&self) -> RegionHandle {
+    pub(crate) fn region(&self) -> RegionHandle {
         zerocopy::transmute!(self.region)
     }
 
     /// The region of the window's lock.
-    pub(super) fn home(&self) -> RegionHandle {
+    pub(crate) fn home(&self) -> RegionHandle {
         zerocopy::transmute!(self.home)
     }
 }
@@ -73,7 +73,7 @@ const _: () = assert!(size_of::<RegionHandle>() == 16 && size_of::<RegionId>() =
 /// What a request of the accumulate family is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Combines.
     Combine = 0,
     /// Says what was there, and combines.
@@ -84,7 +84,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         [Self::Combine, Self::Fetch, Self::Compare].into_iter().find(|&kind| kind as u8 == byte)
     }
 }
@@ -92,7 +92,7 @@ impl Kind {
 /// In front of the data of a request: what its target is to do with a window. Places are bytes from the window's first.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Request {
+pub(crate) struct Request {
     pub slot: U32,
     pub generation: U32,
     pub offset: U64,
@@ -114,20 +114,20 @@ pub(super) struct Request {
 /// In front of what was there before.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Reply {
+pub(crate) struct Reply {
     pub ask: U32,
     /// Whether the request was carried out.
     pub good: U32,
 }
 
 impl Reply {
-    pub(super) const NONE: Self = Self { ask: U32::ZERO, good: U32::ZERO };
+    pub(crate) const NONE: Self = Self { ask: U32::ZERO, good: U32::ZERO };
 }
 
 /// A post, or a complete.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     pub slot: U32,
     pub generation: U32,
     /// Who says so.
@@ -137,17 +137,17 @@ pub(super) struct Signal {
 }
 
 /// The number of an operator on the wire. Applications' own have none.
-pub(super) fn op_number(op: Op) -> Option<u8> {
+pub(crate) fn op_number(op: Op) -> Option<u8> {
     let same = |other: &Op| core::mem::discriminant(other) == core::mem::discriminant(&op);
     Op::PREDEFINED.iter().position(same).map(|at| at as u8)
 }
 
 /// The operator with a number.
-pub(super) fn op_of(number: u8) -> Option<Op> {
+pub(crate) fn op_of(number: u8) -> Option<Op> {
     Op::PREDEFINED.get(usize::from(number)).copied()
 }
 
 /// The type with a number.
-pub(super) fn basic_of(number: u8) -> Option<Basic> {
+pub(crate) fn basic_of(number: u8) -> Option<Basic> {
     Basic::ALL.get(usize::from(number)).copied()
 }

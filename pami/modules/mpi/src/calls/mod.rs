@@ -1,0 +1,22 @@
+//! What applications call, by chapters of the standard.
+
+mod attribute;
+mod blocking;
+mod buffered;
+mod cartesian;
+mod communicator;
+pub mod environment;
+mod group;
+mod nonblocking;
+mod persistent;
+mod point_to_point;
+mod probe;
+mod reductions;
+mod wait;
+pub mod window;
+
+pub use buffered::BSEND_OVERHEAD;
+pub use communicator::UNDEFINED;
+pub use probe::Matched;
+pub use wait::Ended;
+pub use window::{Target, Window};

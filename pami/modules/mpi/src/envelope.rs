@@ -1,0 +1,87 @@
+//! What travels in front of messages.
+
+use zerocopy::byteorder::little_endian::{I32, U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// A receive from anybody.
+pub const ANY_SOURCE: i32 = -1;
+/// A receive of any tag.
+pub const ANY_TAG: i32 = -1;
+/// Nobody: what is sent there is done at once, and nothing comes from there.
+pub const PROC_NULL: i32 = -2;
+/// The highest tag (`MPI_TAG_UB`).
+pub const TAG_UB: i32 = i32::MAX;
+
+/// Set in [`Envelope::communicator`] for messages of the library's own, which no receive of the application matches.
+pub(crate) const INTERNAL: u32 = 1 << 31;
+
+/// The data follows when it is asked for.
+pub(crate) const OFFERED: u8 = 1;
+/// The sender wants to know that a receive has matched.
+pub(crate) const SYNCHRONOUS: u8 = 2;
+
+/// In front of a message, with its data or without.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Envelope {
+    /// The communicator's number.
+    pub(crate) communicator: U32,
+    /// The sender's rank in it.
+    pub(crate) source: U32,
+    pub(crate) tag: I32,
+    /// Bytes of data.
+    pub(crate) len: U32,
+    /// The sender's request, for its answer.
+    pub(crate) sender: U16,
+    pub(crate) credit: Credit,
+    pub(crate) flags: u8,
+    pub(crate) unused: u8,
+}
+
+impl Envelope {
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// Places for unexpected messages that the receiver of earlier ones has free again.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub(crate) struct Credit {
+    pub(crate) messages: U16,
+    pub(crate) chunks: U16,
+}
+
+/// A receive has matched a synchronous message.
+pub(crate) const MATCHED: u8 = 0;
+/// A receive has matched an offered message: the data may come.
+pub(crate) const CLEAR: u8 = 1;
+/// Offers have no place: the length is the number of the first, the sender's request how many they are.
+pub(crate) const REFUSED: u8 = 3;
+/// Only credit.
+pub(crate) const CREDIT: u8 = 2;
+
+/// What the receiver tells the sender.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Control {
+    /// Bytes that are wanted: all, or none.
+    pub(crate) len: U32,
+    pub(crate) sender: U16,
+    /// The receiver's request.
+    pub(crate) receiver: U16,
+    pub(crate) credit: Credit,
+    pub(crate) kind: u8,
+    pub(crate) unused: u8,
+}
+
+/// In front of data that was cleared.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Piece {
+    /// Its first byte in the packed message.
+    pub(crate) at: U32,
+    pub(crate) receiver: U16,
+}

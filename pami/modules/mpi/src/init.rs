@@ -1,0 +1,155 @@
+//! An instance's beginning and end: init, finalize.
+
+use crate::attribute::Attributes;
+use crate::context_id::{AGREEMENT_BYTES, Ids, SELF};
+use crate::datatype::Types;
+use crate::error::{Error, Result};
+use crate::group::Lists;
+use crate::handlers;
+use crate::lane::{Lane, State};
+use crate::library::{Library, Mpi, Threads};
+use crate::memory::{fill, place, shared};
+use crate::protocols::{Declared, factories};
+use crate::settings::{CONTEXTS, Settings};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use heapless::Vec;
+use pami::ClientBuilder;
+use pami::client::{ClientError, Node};
+use spin::{Mutex, Once};
+
+impl<N: Node> Mpi<N> {
+    /// `MPI_Init` with default settings.
+    ///
+    /// # Errors
+    /// As [`init_thread`](Self::init_thread).
+    pub fn init(node: &'static N) -> Result<Self> {
+        Self::init_thread(node, Settings::default(), Threads::Single)
+    }
+
+    /// `MPI_Init_thread`. All tasks of the job call it, in the same order among other libraries' inits, with the same
+    /// settings where [`Settings`] says so. Returns when all have.
+    ///
+    /// # Errors
+    /// What ran out, or what is wrong with the settings.
+    pub fn init_thread(node: &'static N, settings: Settings, threads: Threads) -> Result<Self> {
+        let lanes = usize::from(settings.contexts);
+        if lanes > CONTEXTS || lanes == 0 {
+            return Err(ClientError::Exhausted { what: "contexts", limit: CONTEXTS }.into());
+        }
+        let lanes: &'static [Lane<N::Port>] = fill(node, lanes, Lane::new)?;
+        for (number, lane) in lanes.iter().enumerate() {
+            *lane.state.lock() = State::new(node, number as u8, &settings)?;
+        }
+        let mut proposals = Vec::new();
+        while !proposals.is_full() {
+            let _ = proposals.push(shared(node, AGREEMENT_BYTES)?);
+        }
+        let library: &'static Library<N> = place(
+            node,
+            Library {
+                node,
+                lanes,
+                eager_limit: AtomicUsize::new(settings.eager_limit),
+                sleeps: AtomicBool::new(settings.sleeps),
+                settings: Mutex::new(settings),
+                finalized: AtomicBool::new(false),
+                threads,
+                declared: Mutex::new(None),
+                client: Mutex::new(None),
+                ids: Mutex::new(Ids::from(SELF.0 + 1)),
+                proposals: Mutex::new(proposals),
+                shades: AtomicU32::new(0),
+                lists: Mutex::new(Lists::new(node, &settings)?),
+                attributes: Mutex::new(Attributes::new(node, &settings)?),
+                attached: Mutex::new(None),
+                spare: Mutex::new(Vec::new()),
+                callbacks: Once::new(),
+                window_ends: Once::new(),
+                types: Types::new(node, settings.types, settings.type_runs)?,
+            },
+        )?;
+        let builder = ClientBuilder::new(node, settings.name)
+            .contexts(settings.contexts)
+            .sharing(settings.sharing)
+            .kept(0)
+            .collectives(settings.limits());
+        let mut client = builder.factories(factories(lanes.len())).create()?;
+        let callbacks = handlers::callbacks(library)?;
+        library.callbacks.call_once(|| callbacks);
+        let ends = handlers::window_ends(library)?;
+        library.window_ends.call_once(|| ends);
+        let handlers = (handlers::of_messages(library)?, handlers::of_windows(library)?);
+        let declared = Declared::new(&mut client, handlers)?;
+        for lane in lanes {
+            lane.state.lock().protocols = Some(declared.register(&mut client, settings.accumulate)?);
+        }
+        *library.declared.lock() = Some(declared);
+        for (number, lane) in lanes.iter().enumerate() {
+            let memory = client.context_memory()?;
+            lane.open(client.create_context(number as u8, memory)?);
+        }
+        *library.client.lock() = Some(client);
+        let mpi = Self { library };
+        mpi.first_communicators()?;
+        Ok(mpi)
+    }
+
+    /// `MPI_Finalize`: all tasks call it. Returns when all have, and gives the client back to the node.
+    ///
+    /// # Errors
+    /// [`Error::Unfinished`] if requests are under way, [`Error::Elsewhere`] if some are at another process: then nobody has
+    /// finalized, and all may call it again. [`Error::Finalized`].
+    pub fn finalize(&self) -> Result<()> {
+        if self.finalized() {
+            return Err(Error::Finalized);
+        }
+        self.check_finished().inspect_err(|error| self.world().refuse(*error))?;
+        // The last to leave still answers those that wait for it.
+        self.world().barrier()?;
+        if self.library.finalized.swap(true, Ordering::AcqRel) {
+            return Err(Error::Finalized);
+        }
+        self.library.close()
+    }
+
+    /// Whether nothing is left that finalize would cut short.
+    fn check_finished(&self) -> Result<()> {
+        let used = |lane: &Lane<N::Port>| lane.state.lock().requests.used();
+        let count = self.library.lanes.iter().map(used).sum();
+        if count > 0 {
+            return Err(Error::Unfinished { what: "requests", count });
+        }
+        let windows = |lane: &Lane<N::Port>| lane.state.lock().windows.used();
+        let count = self.library.lanes.iter().map(windows).sum();
+        if count > 0 {
+            return Err(Error::Unfinished { what: "windows", count });
+        }
+        self.itself().delete_attributes()
+    }
+}
+
+impl<N: Node> Library<N> {
+    /// Destroys contexts and client, once what they have under way is over.
+    fn close(&'static self) -> Result<()> {
+        let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
+        for lane in self.lanes {
+            let mut context = lane.enter(|| self.node.rest()).take().ok_or(Error::Finalized)?;
+            lane.state.lock().windows.close(&mut context);
+            loop {
+                context = match client.destroy_context(context) {
+                    Ok(_) => break,
+                    Err((ClientError::SendsUnderWay | ClientError::ReceivesUnderWay, context)) => context,
+                    Err((error, _)) => return Err(error.into()),
+                };
+                context.advance();
+            }
+            if let Some(protocols) = lane.state.lock().protocols.take() {
+                protocols.end(&mut client)?;
+            }
+        }
+        if let Some(declared) = self.declared.lock().take() {
+            declared.end(&mut client)?;
+        }
+        client.destroy().map_err(|(error, _)| error.into())
+    }
+}

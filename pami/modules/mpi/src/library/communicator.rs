@@ -1,0 +1,106 @@
+//! The handle of a communicator.
+
+use super::{Library, Mpi};
+use crate::communicators::Entry;
+use crate::context_id::SELF;
+use crate::error::{Error, Result};
+use crate::lane::State;
+use pami::client::Node;
+use pami::{Active, Endpoint, GeometryId, WORLD};
+
+/// A communicator: a small name. The process's rank and the number of processes need no look at anything else.
+pub struct Communicator<N: Node> {
+    pub(crate) library: &'static Library<N>,
+    pub(crate) id: GeometryId,
+    pub(crate) generation: u32,
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    pub(crate) lane: u8,
+    pub(crate) slot: u16,
+}
+
+impl<N: Node> Clone for Communicator<N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<N: Node> Copy for Communicator<N> {}
+
+impl<N: Node> PartialEq for Communicator<N> {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self.library, other.library)
+            && (self.lane, self.slot, self.generation) == (other.lane, other.slot, other.generation)
+    }
+}
+impl<N: Node> Eq for Communicator<N> {}
+
+impl<N: Node> Communicator<N> {
+    /// `MPI_Comm_rank`.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// `MPI_Comm_size`.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The instance that it belongs to.
+    pub fn library(&self) -> Mpi<N> {
+        Mpi { library: self.library }
+    }
+
+    /// The geometry that it is, in the layer below.
+    pub fn geometry(&self) -> GeometryId {
+        self.id
+    }
+
+    /// The number of its context.
+    pub fn context(&self) -> u8 {
+        self.lane
+    }
+
+    /// Calls `work` with its context, its context's state and itself.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] if it was freed; [`Error::Finalized`].
+    pub(crate) fn enter<T>(
+        &self,
+        work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
+    ) -> Result<T> {
+        self.library.enter(self.lane.into(), |active, state| {
+            self.entry(state)?;
+            work(active, state)
+        })
+    }
+
+    /// What its context knows of it.
+    ///
+    /// # Errors
+    /// [`Error::Comm`].
+    pub(crate) fn entry<'a>(&self, state: &'a mut State) -> Result<&'a mut Entry> {
+        state.communicators.entry(self.slot, self.generation).ok_or(Error::Comm)
+    }
+
+    /// The endpoint of one of its processes.
+    ///
+    /// # Errors
+    /// [`Error::Rank`], [`Error::Comm`].
+    pub(crate) fn endpoint(&self, state: &mut State, rank: u32) -> Result<Endpoint> {
+        self.entry(state)?.members.endpoint(rank).ok_or(Error::Rank(rank.into()))
+    }
+}
+
+impl<N: Node> Mpi<N> {
+    /// `MPI_COMM_WORLD`: all tasks of the job.
+    pub fn world(&self) -> Communicator<N> {
+        let (rank, size) = (self.library.node.task(), self.library.node.tasks());
+        let library = self.library;
+        Communicator { library, id: WORLD, generation: 0, rank, size, lane: 0, slot: 0 }
+    }
+
+    /// `MPI_COMM_SELF`: this task.
+    pub fn itself(&self) -> Communicator<N> {
+        Communicator { id: SELF, rank: 0, size: 1, slot: 1, ..self.world() }
+    }
+}

@@ -1,0 +1,160 @@
+//! Progress: whoever waits advances all contexts that nobody else has.
+
+use super::Library;
+use crate::error::{Error, Result};
+use crate::lane::{ContextGuard, Lane, State};
+use crate::settings::CONTEXTS;
+use core::sync::atomic::Ordering;
+use heapless::Vec;
+use pami::client::Node;
+use pami::{Active, Context, wait_on};
+
+/// Longest wait between two attempts of what found no room below.
+const RETRY_NS: u64 = 1_000_000;
+/// Longest wait between two looks after nodes that may have died.
+const LOOK_NS: u64 = 250_000_000;
+
+impl<N: Node> Library<N> {
+    /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the lane that it
+    /// depends on; the others are advanced as well unless other threads do so, since what they have under way may be
+    /// waited for. If another thread has `home`, that one advances it.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn wait_until(&self, home: usize, mut until: impl FnMut() -> bool) -> Result<()> {
+        let home = self.lane(home)?;
+        while !until() {
+            match home.try_enter() {
+                Some(guard) => self.wait_with(home, guard, &mut until)?,
+                None => {
+                    self.advance()?;
+                    self.node.rest();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits with a lane until `until` holds, somebody wants a context, or some time has passed.
+    fn wait_with(
+        &self,
+        home: &'static Lane<N::Port>,
+        guard: ContextGuard<'static, N::Port>,
+        until: &mut impl FnMut() -> bool,
+    ) -> Result<()> {
+        let (mut lanes, mut guards) = (Vec::<_, CONTEXTS>::new(), Vec::<_, CONTEXTS>::new());
+        let _ = (lanes.push(home), guards.push(guard));
+        for lane in self.lanes.iter().filter(|lane| !core::ptr::eq(*lane, home)) {
+            if let Some(guard) = lane.try_enter() {
+                let _ = (lanes.push(lane), guards.push(guard));
+            }
+        }
+        let mut contexts = Vec::<&mut Context<N::Port>, CONTEXTS>::new();
+        for guard in &mut guards {
+            let _ = contexts.push(guard.as_mut().ok_or(Error::Finalized)?);
+        }
+        let callbacks = self.callbacks()?;
+        let lagging = lanes.iter().any(|lane| lane.lags());
+        let timeout = match (self.sleeps.load(Ordering::Relaxed), lagging) {
+            (false, _) => 0,
+            (true, true) => RETRY_NS,
+            (true, false) => LOOK_NS,
+        };
+        let held = wait_on(&mut contexts, timeout, |contexts| {
+            let (mut wanted, mut lags) = (false, false);
+            for (lane, context) in lanes.iter().zip(contexts) {
+                if lane.lags() {
+                    lane.catch_up(context, callbacks);
+                    lags |= lane.lags();
+                }
+                wanted |= lane.is_wanted();
+            }
+            // What began to lag needs another timeout.
+            wanted || until() || (lags && !lagging)
+        });
+        if !held {
+            for (lane, context) in lanes.iter().zip(&mut contexts) {
+                lane.look_after(context, callbacks);
+            }
+        }
+        Ok(())
+    }
+
+    /// Advances all contexts once that nobody else has.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn advance(&self) -> Result<()> {
+        let callbacks = self.callbacks()?;
+        for lane in self.lanes {
+            let Some(mut guard) = lane.try_enter() else { continue };
+            let context = guard.as_mut().ok_or(Error::Finalized)?;
+            context.advance();
+            if lane.lags() {
+                lane.catch_up(context, callbacks);
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `attempt` with a lane's context until it finds room, which is `Some`; sleeps while there is nothing to do.
+    ///
+    /// # Errors
+    /// What `attempt` returns; [`Error::Finalized`].
+    pub(crate) fn retry<T>(
+        &self,
+        home: usize,
+        mut attempt: impl FnMut(&mut Active<N::Port>, &mut State) -> Result<Option<T>>,
+    ) -> Result<T> {
+        if let Some(done) = self.enter(home, &mut attempt)? {
+            return Ok(done);
+        }
+        let callbacks = self.callbacks()?;
+        let lane = self.lane(home)?;
+        loop {
+            self.advance()?;
+            let mut guard = lane.enter(|| self.node.rest());
+            let context = guard.as_mut().ok_or(Error::Finalized)?;
+            let ns = if self.sleeps.load(Ordering::Relaxed) { RETRY_NS } else { 0 };
+            let mut outcome = Ok(None);
+            context.wait_for(ns, |active| {
+                if lane.lags() {
+                    lane.catch_up(active, callbacks);
+                }
+                outcome = attempt(active, &mut lane.state.lock());
+                !matches!(outcome, Ok(None)) || lane.is_wanted()
+            });
+            if let Some(done) = outcome? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Advances all contexts; sleeps for a while if there is nothing to do. For attempts that found no room.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn rest(&self, home: usize) -> Result<()> {
+        self.pause(home, RETRY_NS)
+    }
+
+    /// Advances all contexts, and one of them for about so many nanoseconds; it sleeps while there is nothing to do.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    pub(crate) fn pause(&self, home: usize, ns: u64) -> Result<()> {
+        self.advance()?;
+        let callbacks = self.callbacks()?;
+        let lane = self.lane(home)?;
+        let mut guard = lane.enter(|| self.node.rest());
+        let context = guard.as_mut().ok_or(Error::Finalized)?;
+        let ns = if self.sleeps.load(Ordering::Relaxed) { ns } else { 0 };
+        context.wait_for(ns, |active| {
+            if lane.lags() {
+                lane.catch_up(active, callbacks);
+            }
+            lane.is_wanted()
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! Persistent requests that are started, and receives that are cancelled.
+
+use super::At;
+use crate::request::{Awaits, Operation};
+use crate::status::Status;
+use pami::device::Port;
+
+impl<P: Port> At<'_, P> {
+    /// Begins a persistent request.
+    pub(crate) fn start(&mut self, slot: u16) {
+        let Some(place) = self.requests.get_mut(slot) else { return };
+        match &mut place.operation {
+            Some(Operation::Send(sending)) => {
+                sending.awaits = Awaits::Turn;
+                self.begin_send(slot);
+            }
+            Some(Operation::Receive(receiving)) => {
+                receiving.message = None;
+                self.begin_receive(slot);
+            }
+            None => {
+                let status = place.status;
+                self.requests.complete(slot, status);
+            }
+        }
+    }
+
+    /// Ends a receive that has no message.
+    pub(crate) fn cancel(&mut self, slot: u16) {
+        if self.messages.posted.remove(self.requests, slot) {
+            self.requests.complete(slot, Status { cancelled: true, ..Status::EMPTY });
+        }
+    }
+}
