@@ -2,12 +2,12 @@
 
 use crate::callbacks::Callbacks;
 use crate::error::{Error, Result};
-use crate::lane::{Lane, State};
 use crate::library::Library;
 use crate::memory::place;
 use crate::message::At;
 use crate::protocols::{Handlers, windows};
 use crate::status::Status;
+use crate::vci::{State, Vci};
 use crate::window::{Ends, Name};
 use core::sync::atomic::Ordering;
 use pami::client::Node;
@@ -17,9 +17,9 @@ use pami::{Active, Completion, Message, Part, Receive};
 type Context<N> = Active<<N as Node>::Port>;
 
 impl<N: Node> Library<N> {
-    /// The lane of the context that calls.
-    fn lane_of(&self, active: &Context<N>) -> Option<&'static Lane<N::Port>> {
-        self.lanes.get(usize::from(active.endpoint().context().0))
+    /// The VCI of the context that calls.
+    fn vci_of(&self, active: &Context<N>) -> Option<&'static Vci<N::Port>> {
+        self.vcis.get(usize::from(active.endpoint().context().0))
     }
 
     /// Calls `work` with what belongs to the context that calls.
@@ -28,10 +28,10 @@ impl<N: Node> Library<N> {
         active: &mut Context<N>,
         work: impl FnOnce(&mut At<'_, N::Port>) -> T,
     ) -> Option<T> {
-        let lane = self.lane_of(active)?;
+        let vci = self.vci_of(active)?;
         let callbacks = self.callbacks.get()?;
-        let mut state = lane.state.lock();
-        state.at(active, lane, callbacks).ok().map(|mut at| work(&mut at))
+        let mut state = vci.state.lock();
+        state.at(active, vci, callbacks).ok().map(|mut at| work(&mut at))
     }
 }
 
@@ -40,12 +40,12 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
     let node = library.node;
     let ended = place(node, move |active: &mut Context<N>, completion: Completion| {
         let error = completion.result.err().map(Into::into);
-        let Some(lane) = library.lane_of(active) else { return };
-        let State { requests, collectives, .. } = &mut *lane.state.lock();
+        let Some(vci) = library.vci_of(active) else { return };
+        let State { requests, collectives, .. } = &mut *vci.state.lock();
         if let Some(slot) = requests.of_cookie(completion.cookie) {
             match collectives.end(slot, Status { error, ..Status::EMPTY }) {
                 Some(status) => requests.complete(slot, status),
-                None => lane.collecting.store(true, Ordering::Relaxed),
+                None => vci.collecting.store(true, Ordering::Relaxed),
             }
         }
     })?;
@@ -77,15 +77,15 @@ pub(crate) fn of_messages<N: Node>(library: &'static Library<N>) -> Result<Handl
 /// What ends operations of windows.
 pub(crate) fn window_ends<N: Node>(library: &'static Library<N>) -> Result<Ends<N::Port>> {
     let done = place(library.node, move |active: &mut Context<N>, completion: Completion| {
-        let (Some(lane), Some(name)) = (library.lane_of(active), Name::of_cookie(completion.cookie)) else {
+        let (Some(vci), Some(name)) = (library.vci_of(active), Name::of_cookie(completion.cookie)) else {
             return;
         };
-        let State { windows, requests, .. } = &mut *lane.state.lock();
+        let State { windows, requests, .. } = &mut *vci.state.lock();
         windows.ended(requests, name, completion.result.map_err(Error::from));
     })?;
     let fetched = place(library.node, move |active: &mut Context<N>, fetched: Fetched| {
-        let Some(lane) = library.lane_of(active) else { return };
-        let State { windows, requests, .. } = &mut *lane.state.lock();
+        let Some(vci) = library.vci_of(active) else { return };
+        let State { windows, requests, .. } = &mut *vci.state.lock();
         windows.fetched(requests, fetched.cookie, fetched.result.map_err(Error::from));
     })?;
     Ok(Ends { done, fetched })
@@ -95,26 +95,26 @@ pub(crate) fn window_ends<N: Node>(library: &'static Library<N>) -> Result<Ends<
 pub(crate) fn of_windows<N: Node>(library: &'static Library<N>) -> Result<windows::Handlers<N::Port>> {
     let node = library.node;
     let request = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
-        if let Some(lane) = library.lane_of(active) {
-            let State { windows, protocols: Some(protocols), .. } = &mut *lane.state.lock() else {
+        if let Some(vci) = library.vci_of(active) {
+            let State { windows, protocols: Some(protocols), .. } = &mut *vci.state.lock() else {
                 return Receive::Done;
             };
             if windows.request_came(active, message, &protocols.windows) {
-                lane.answering.store(true, Ordering::Relaxed);
+                vci.answering.store(true, Ordering::Relaxed);
             }
         }
         Receive::Done
     })?;
     let reply = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
-        if let Some(lane) = library.lane_of(active) {
-            let State { windows, requests, .. } = &mut *lane.state.lock();
+        if let Some(vci) = library.vci_of(active) {
+            let State { windows, requests, .. } = &mut *vci.state.lock();
             windows.reply_came(requests, message);
         }
         Receive::Done
     })?;
     let signal = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
-        if let Some(lane) = library.lane_of(active) {
-            lane.state.lock().windows.signal_came(message);
+        if let Some(vci) = library.vci_of(active) {
+            vci.state.lock().windows.signal_came(message);
         }
         Receive::Done
     })?;

@@ -6,11 +6,11 @@ use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::group::Lists;
 use crate::handlers;
-use crate::lane::{Lane, State};
 use crate::library::{Library, Mpi, Threads};
 use crate::memory::{fill, place, shared};
 use crate::protocols::{Declared, factories};
 use crate::settings::{CONTEXTS, Settings};
+use crate::vci::{State, Vci};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapless::Vec;
 use pami::ClientBuilder;
@@ -32,13 +32,13 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// What ran out, or what is wrong with the settings.
     pub fn init_thread(node: &'static N, settings: Settings, threads: Threads) -> Result<Self> {
-        let lanes = usize::from(settings.contexts);
-        if lanes > CONTEXTS || lanes == 0 {
+        let vcis = usize::from(settings.contexts);
+        if vcis > CONTEXTS || vcis == 0 {
             return Err(ClientError::Exhausted { what: "contexts", limit: CONTEXTS }.into());
         }
-        let lanes: &'static [Lane<N::Port>] = fill(node, lanes, Lane::new)?;
-        for (number, lane) in lanes.iter().enumerate() {
-            *lane.state.lock() = State::new(node, number as u8, &settings)?;
+        let vcis: &'static [Vci<N::Port>] = fill(node, vcis, Vci::new)?;
+        for (number, vci) in vcis.iter().enumerate() {
+            *vci.state.lock() = State::new(node, number as u8, &settings)?;
         }
         let mut proposals = Vec::new();
         while !proposals.is_full() {
@@ -48,7 +48,7 @@ impl<N: Node> Mpi<N> {
             node,
             Library {
                 node,
-                lanes,
+                vcis,
                 eager_limit: AtomicUsize::new(settings.eager_limit),
                 sleeps: AtomicBool::new(settings.sleeps),
                 settings: Mutex::new(settings),
@@ -73,20 +73,20 @@ impl<N: Node> Mpi<N> {
             .sharing(settings.sharing)
             .kept(0)
             .collectives(settings.limits());
-        let mut client = builder.factories(factories(lanes.len())).create()?;
+        let mut client = builder.factories(factories(vcis.len())).create()?;
         let callbacks = handlers::callbacks(library)?;
         library.callbacks.call_once(|| callbacks);
         let ends = handlers::window_ends(library)?;
         library.window_ends.call_once(|| ends);
         let handlers = (handlers::of_messages(library)?, handlers::of_windows(library)?);
         let declared = Declared::new(&mut client, handlers)?;
-        for lane in lanes {
-            lane.state.lock().protocols = Some(declared.register(&mut client, settings.accumulate)?);
+        for vci in vcis {
+            vci.state.lock().protocols = Some(declared.register(&mut client, settings.accumulate)?);
         }
         *library.declared.lock() = Some(declared);
-        for (number, lane) in lanes.iter().enumerate() {
+        for (number, vci) in vcis.iter().enumerate() {
             let memory = client.context_memory()?;
-            lane.open(client.create_context(number as u8, memory)?);
+            vci.open(client.create_context(number as u8, memory)?);
         }
         *library.client.lock() = Some(client);
         let mpi = Self { library };
@@ -114,13 +114,13 @@ impl<N: Node> Mpi<N> {
 
     /// Whether nothing is left that finalize would cut short.
     fn check_finished(&self) -> Result<()> {
-        let used = |lane: &Lane<N::Port>| lane.state.lock().requests.used();
-        let count = self.library.lanes.iter().map(used).sum();
+        let used = |vci: &Vci<N::Port>| vci.state.lock().requests.used();
+        let count = self.library.vcis.iter().map(used).sum();
         if count > 0 {
             return Err(Error::Unfinished { what: "requests", count });
         }
-        let windows = |lane: &Lane<N::Port>| lane.state.lock().windows.used();
-        let count = self.library.lanes.iter().map(windows).sum();
+        let windows = |vci: &Vci<N::Port>| vci.state.lock().windows.used();
+        let count = self.library.vcis.iter().map(windows).sum();
         if count > 0 {
             return Err(Error::Unfinished { what: "windows", count });
         }
@@ -132,9 +132,9 @@ impl<N: Node> Library<N> {
     /// Destroys contexts and client, once what they have under way is over.
     fn close(&'static self) -> Result<()> {
         let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
-        for lane in self.lanes {
-            let mut context = lane.enter(|| self.node.rest()).take().ok_or(Error::Finalized)?;
-            lane.state.lock().windows.close(&mut context);
+        for vci in self.vcis {
+            let mut context = vci.enter(|| self.node.rest()).take().ok_or(Error::Finalized)?;
+            vci.state.lock().windows.close(&mut context);
             loop {
                 context = match client.destroy_context(context) {
                     Ok(_) => break,
@@ -143,7 +143,7 @@ impl<N: Node> Library<N> {
                 };
                 context.advance();
             }
-            if let Some(protocols) = lane.state.lock().protocols.take() {
+            if let Some(protocols) = vci.state.lock().protocols.take() {
                 protocols.end(&mut client)?;
             }
         }

@@ -26,7 +26,6 @@ pub mod error;
 pub mod group;
 mod handlers;
 mod init;
-mod lane;
 pub mod library;
 mod memory;
 pub mod message;
@@ -36,6 +35,7 @@ pub mod protocols;
 pub mod request;
 pub mod settings;
 pub mod status;
+mod vci;
 pub mod window;
 
 pub use attribute::{Copying, Keyval};

@@ -26,7 +26,8 @@ struct Piece {
 
 const HEADER: usize = size_of::<Piece>();
 
-/// Bytes of the attached buffer that pieces lie in. The application may not change them, and hurts itself only if it does.
+/// Bytes of the attached buffer that pieces lie in. The application may not change them, and hurts itself only if it
+/// does.
 fn bytes_of(memory: &Shared) -> usize {
     memory.len() & !7
 }
@@ -108,7 +109,7 @@ impl<N: Node> Mpi<N> {
                 return attached.take().ok_or(Error::Buffer);
             };
             drop(attached);
-            self.library.wait_until(request.lane(), || !self.library.is_known(&request))?;
+            self.library.wait_until(request.vci(), || !self.library.is_known(&request))?;
         }
     }
 }
@@ -119,7 +120,7 @@ impl<N: Node> Library<N> {
         if request.is_null() {
             return false;
         }
-        self.lane(request.lane()).is_ok_and(|lane| lane.state.lock().requests.find(*request).is_ok())
+        self.vci(request.vci()).is_ok_and(|vci| vci.state.lock().requests.find(*request).is_ok())
     }
 }
 

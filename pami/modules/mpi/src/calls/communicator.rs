@@ -11,10 +11,10 @@ use crate::data::Data;
 use crate::envelope::INTERNAL;
 use crate::error::{Class, Error, Result};
 use crate::group::{Comparison, Group};
-use crate::lane::State;
 use crate::library::{Communicator, Library, Mpi};
 use crate::op::Op;
 use crate::request::Mode;
+use crate::vci::State;
 use core::sync::atomic::Ordering::Relaxed;
 use pami::client::Node;
 use pami::geometry::Members;
@@ -227,11 +227,11 @@ impl<N: Node> Communicator<N> {
     /// Makes a communicator for which everything was kept.
     fn make_geometry(&self, group: Group, id: GeometryId, rank: u32) -> Result<Self> {
         let library = self.library;
-        let lane = (id.0 as usize % library.lanes.len()) as u8;
-        library.give_back(Some(lane.into()));
+        let vci = (id.0 as usize % library.vcis.len()) as u8;
+        library.give_back(Some(vci.into()));
         let size = group.size();
         let begin = |active: &mut Active<N::Port>, state: &mut State| {
-            let members = group.members(active.population(), lane)?;
+            let members = group.members(active.population(), vci)?;
             let callbacks = library.callbacks()?;
             let request = state.requests.open_own(None)?;
             let done = callbacks.ended(state.requests.cookie(request));
@@ -250,11 +250,11 @@ impl<N: Node> Communicator<N> {
                 state.communicators.add(Entry { members, group: group.clone(), grid: None })?;
             Ok(Some((slot, generation, state.requests.name(request))))
         };
-        let begun = library.retry(lane.into(), begin).inspect_err(|_| {
-            library.lanes[usize::from(lane)].state.lock().communicators.give_back();
+        let begun = library.retry(vci.into(), begin).inspect_err(|_| {
+            library.vcis[usize::from(vci)].state.lock().communicators.give_back();
         });
         let (slot, generation, mut request) = begun?;
-        let new = Self { library, id, generation, rank, size, lane, slot };
+        let new = Self { library, id, generation, rank, size, vci, slot };
         match self.library().wait(&mut request) {
             Ok(_) => Ok(new),
             Err(error) => {
@@ -345,9 +345,9 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::NoMem`].
     fn reserve(&self) -> Result<()> {
-        for (number, lane) in self.lanes.iter().enumerate() {
-            if let Err(error) = lane.state.lock().communicators.reserve() {
-                self.lanes[..number].iter().for_each(|lane| lane.state.lock().communicators.give_back());
+        for (number, vci) in self.vcis.iter().enumerate() {
+            if let Err(error) = vci.state.lock().communicators.reserve() {
+                self.vcis[..number].iter().for_each(|vci| vci.state.lock().communicators.give_back());
                 return Err(error);
             }
         }
@@ -356,8 +356,8 @@ impl<N: Node> Library<N> {
 
     /// Gives these places back, but for that of one context.
     fn give_back(&self, but: Option<usize>) {
-        let others = self.lanes.iter().enumerate().filter(|(number, _)| Some(*number) != but);
-        others.for_each(|(_, lane)| lane.state.lock().communicators.give_back());
+        let others = self.vcis.iter().enumerate().filter(|(number, _)| Some(*number) != but);
+        others.for_each(|(_, vci)| vci.state.lock().communicators.give_back());
     }
 }
 

@@ -5,9 +5,9 @@ use crate::collective::{Blocks, Operand};
 use crate::collective::{Plan, Sizes};
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::lane::State;
 use crate::library::Communicator;
 use crate::request::Request;
+use crate::vci::State;
 use core::sync::atomic::Ordering;
 use pami::client::Node;
 use pami::collective::Collective;
@@ -45,7 +45,7 @@ impl<N: Node> Communicator<N> {
                 let means = (callbacks, protocols.as_ref().ok_or(Error::Finalized)?);
                 let noted = collectives.refuse(active, (self.geometry(), self.size()), error.class(), means);
                 if collectives.are_waiting() {
-                    self.library.lane(self.context().into())?.collecting.store(true, Ordering::Relaxed);
+                    self.library.vci(self.context().into())?.collecting.store(true, Ordering::Relaxed);
                 }
                 Ok(noted)
             })
@@ -79,7 +79,7 @@ impl<N: Node> Communicator<N> {
                 return Err(error);
             }
             if state.collectives.are_waiting() {
-                library.lane(self.context().into())?.collecting.store(true, Ordering::Relaxed);
+                library.vci(self.context().into())?.collecting.store(true, Ordering::Relaxed);
             }
             Ok(state.requests.name(slot))
         })

@@ -76,13 +76,13 @@ impl<N: Node> Mpi<N> {
     pub fn start(&self, request: &Request) -> Result<()> {
         let library = self.library;
         let callbacks = library.callbacks()?;
-        library.enter(request.lane(), |active, state| {
+        library.enter(request.vci(), |active, state| {
             let slot = state.requests.find(*request)?;
             if slot.phase != Phase::Inactive {
                 return Err(Error::Request);
             }
             slot.phase = Phase::Active;
-            let mut at = state.at(active, library.lane(request.lane())?, callbacks)?;
+            let mut at = state.at(active, library.vci(request.vci())?, callbacks)?;
             at.start(request.slot());
             Ok(())
         })
@@ -101,7 +101,7 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// [`Error::Request`].
     pub fn request_free(&self, request: &mut Request) -> Result<()> {
-        let mut state = self.library.lane(request.lane())?.state.lock();
+        let mut state = self.library.vci(request.vci())?.state.lock();
         let slot = state.requests.find(*request)?;
         if slot.phase == Phase::Active {
             slot.detached = true;
@@ -121,14 +121,14 @@ impl<N: Node> Mpi<N> {
     pub fn cancel(&self, request: &Request) -> Result<()> {
         let library = self.library;
         let callbacks = library.callbacks()?;
-        library.enter(request.lane(), |active, state| {
+        library.enter(request.vci(), |active, state| {
             let slot = state.requests.find(*request)?;
             match (slot.phase, &slot.operation) {
                 (Phase::Complete, _) => return Ok(()),
                 (Phase::Active, Some(_)) => {}
                 _ => return Err(Error::Request),
             }
-            let mut at = state.at(active, library.lane(request.lane())?, callbacks)?;
+            let mut at = state.at(active, library.vci(request.vci())?, callbacks)?;
             at.cancel(request.slot());
             Ok(())
         })

@@ -3,11 +3,11 @@
 use crate::data::Data;
 use crate::envelope::{ANY_SOURCE, ANY_TAG, INTERNAL, PROC_NULL, TAG_UB};
 use crate::error::{Error, Result};
-use crate::lane::State;
 use crate::library::Communicator;
 use crate::message::At;
 use crate::request::{Awaits, Mode, Operation, Receiving, Request, Sending};
 use crate::status::Status;
+use crate::vci::State;
 use pami::client::Node;
 use pami::{Active, Endpoint};
 
@@ -34,8 +34,8 @@ impl<N: Node> Communicator<N> {
         state: &mut State,
         work: impl FnOnce(&mut At<'_, N::Port>) -> Result<T>,
     ) -> Result<T> {
-        let lane = self.library.lane(self.context().into())?;
-        work(&mut state.at(active, lane, self.library.callbacks()?)?)
+        let vci = self.library.vci(self.context().into())?;
+        work(&mut state.at(active, vci, self.library.callbacks()?)?)
     }
 
     /// The number that messages name this communicator by: those of the library's own another than the application's.

@@ -44,8 +44,8 @@ impl<N: Node> Communicator<N> {
             if let Some(found) = self.look(source, tag, take)? {
                 return Ok(found);
             }
-            let lane = self.library.lane(self.context().into())?;
-            self.library.wait_until(self.context().into(), || lane.state.lock().has_waiting(&wanted))?;
+            let vci = self.library.vci(self.context().into())?;
+            self.library.wait_until(self.context().into(), || vci.state.lock().has_waiting(&wanted))?;
         }
     }
 

@@ -15,7 +15,7 @@ impl<N: Node> Library<N> {
         if request.is_null() {
             return Ok(Some(Status::EMPTY));
         }
-        self.lane(request.lane())?.state.lock().requests.take(request)
+        self.vci(request.vci())?.state.lock().requests.take(request)
     }
 
     /// Whether waiting for a request would return at once.
@@ -23,7 +23,7 @@ impl<N: Node> Library<N> {
         if request.is_null() {
             return Ok(true);
         }
-        self.lane(request.lane())?.state.lock().requests.is_over(*request)
+        self.vci(request.vci())?.state.lock().requests.is_over(*request)
     }
 
     /// Whether it is neither null nor inactive.
@@ -31,7 +31,7 @@ impl<N: Node> Library<N> {
         if request.is_null() {
             return Ok(false);
         }
-        self.lane(request.lane())?.state.lock().requests.is_started(*request)
+        self.vci(request.vci())?.state.lock().requests.is_started(*request)
     }
 }
 
@@ -54,7 +54,7 @@ impl<N: Node> Mpi<N> {
             if let Some(status) = self.library.look(request)? {
                 return outcome(status);
             }
-            let home = request.lane();
+            let home = request.vci();
             self.library.wait_until(home, || self.library.is_over(request).unwrap_or(true))?;
         }
     }
@@ -81,7 +81,7 @@ impl<N: Node> Mpi<N> {
         if request.is_null() {
             return Ok(Some(Status::EMPTY));
         }
-        self.library.lane(request.lane())?.state.lock().requests.peek(*request)
+        self.library.vci(request.vci())?.state.lock().requests.peek(*request)
     }
 
     /// `MPI_Waitall`: waits until all are complete, and writes their statuses, as far as there is room.
@@ -192,7 +192,7 @@ impl<N: Node> Mpi<N> {
                 if self.library.is_over(request)? {
                     return Ok(Found::Over(place));
                 }
-                found = Found::Active(request.lane());
+                found = Found::Active(request.vci());
             }
         }
         Ok(found)
@@ -239,6 +239,6 @@ enum Found {
     None,
     /// The one at this place is complete.
     Over(usize),
-    /// One is under way in this lane.
+    /// One is under way in this VCI.
     Active(usize),
 }

@@ -4,7 +4,7 @@ use super::{Library, Mpi};
 use crate::communicators::Entry;
 use crate::context_id::SELF;
 use crate::error::{Error, Result};
-use crate::lane::State;
+use crate::vci::State;
 use pami::client::Node;
 use pami::{Active, Endpoint, GeometryId, WORLD};
 
@@ -15,7 +15,7 @@ pub struct Communicator<N: Node> {
     pub(crate) generation: u32,
     pub(crate) rank: u32,
     pub(crate) size: u32,
-    pub(crate) lane: u8,
+    pub(crate) vci: u8,
     pub(crate) slot: u16,
 }
 
@@ -29,7 +29,7 @@ impl<N: Node> Copy for Communicator<N> {}
 impl<N: Node> PartialEq for Communicator<N> {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self.library, other.library)
-            && (self.lane, self.slot, self.generation) == (other.lane, other.slot, other.generation)
+            && (self.vci, self.slot, self.generation) == (other.vci, other.slot, other.generation)
     }
 }
 impl<N: Node> Eq for Communicator<N> {}
@@ -57,7 +57,7 @@ impl<N: Node> Communicator<N> {
 
     /// The number of its context.
     pub fn context(&self) -> u8 {
-        self.lane
+        self.vci
     }
 
     /// Calls `work` with its context, its context's state and itself.
@@ -68,7 +68,7 @@ impl<N: Node> Communicator<N> {
         &self,
         work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
     ) -> Result<T> {
-        self.library.enter(self.lane.into(), |active, state| {
+        self.library.enter(self.vci.into(), |active, state| {
             self.entry(state)?;
             work(active, state)
         })
@@ -96,7 +96,7 @@ impl<N: Node> Mpi<N> {
     pub fn world(&self) -> Communicator<N> {
         let (rank, size) = (self.library.node.task(), self.library.node.tasks());
         let library = self.library;
-        Communicator { library, id: WORLD, generation: 0, rank, size, lane: 0, slot: 0 }
+        Communicator { library, id: WORLD, generation: 0, rank, size, vci: 0, slot: 0 }
     }
 
     /// `MPI_COMM_SELF`: this task.

@@ -9,10 +9,10 @@ use crate::context_id::Ids;
 use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::group::Lists;
-use crate::lane::{Lane, State};
 use crate::memory::shared;
 use crate::protocols::Declared;
 use crate::settings::{SEEKERS, Setting, Settings};
+use crate::vci::{State, Vci};
 use crate::window::Ends;
 pub use communicator::Communicator;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ pub enum Threads {
 /// An instance, as all of its handles know it.
 pub(crate) struct Library<N: Node> {
     pub(crate) node: &'static N,
-    pub(crate) lanes: &'static [Lane<N::Port>],
+    pub(crate) vcis: &'static [Vci<N::Port>],
     pub(crate) settings: Mutex<Settings>,
     pub(crate) eager_limit: AtomicUsize,
     pub(crate) sleeps: AtomicBool,
@@ -121,15 +121,15 @@ impl<N: Node> Mpi<N> {
 }
 
 impl<N: Node> Library<N> {
-    /// The lane with this number.
+    /// The VCI with this number.
     ///
     /// # Errors
     /// [`Error::Request`].
-    pub(crate) fn lane(&self, number: usize) -> Result<&'static Lane<N::Port>> {
-        self.lanes.get(number).ok_or(Error::Request)
+    pub(crate) fn vci(&self, number: usize) -> Result<&'static Vci<N::Port>> {
+        self.vcis.get(number).ok_or(Error::Request)
     }
 
-    /// Calls `work` with the context of a lane, to begin something.
+    /// Calls `work` with the context of a VCI, to begin something.
     ///
     /// # Errors
     /// [`Error::Finalized`].
@@ -138,10 +138,10 @@ impl<N: Node> Library<N> {
         number: usize,
         work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
     ) -> Result<T> {
-        let lane = self.lane(number)?;
-        let mut guard = lane.enter(|| self.node.rest());
+        let vci = self.vci(number)?;
+        let mut guard = vci.enter(|| self.node.rest());
         let context = guard.as_mut().ok_or(Error::Finalized)?;
-        let mut state = lane.state.lock();
+        let mut state = vci.state.lock();
         work(context, &mut state)
     }
 

@@ -2,8 +2,8 @@
 
 use super::Library;
 use crate::error::{Error, Result};
-use crate::lane::{ContextGuard, Lane, State};
 use crate::settings::CONTEXTS;
+use crate::vci::{ContextGuard, State, Vci};
 use core::sync::atomic::Ordering;
 use heapless::Vec;
 use pami::client::Node;
@@ -15,14 +15,14 @@ const RETRY_NS: u64 = 1_000_000;
 const LOOK_NS: u64 = 250_000_000;
 
 impl<N: Node> Library<N> {
-    /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the lane that it
+    /// Advances all contexts until `until` holds; sleeps while there is nothing to do. `home` is the VCI that it
     /// depends on; the others are advanced as well unless other threads do so, since what they have under way may be
     /// waited for. If another thread has `home`, that one advances it.
     ///
     /// # Errors
     /// [`Error::Finalized`].
     pub(crate) fn wait_until(&self, home: usize, mut until: impl FnMut() -> bool) -> Result<()> {
-        let home = self.lane(home)?;
+        let home = self.vci(home)?;
         while !until() {
             match home.try_enter() {
                 Some(guard) => self.wait_with(home, guard, &mut until)?,
@@ -35,18 +35,18 @@ impl<N: Node> Library<N> {
         Ok(())
     }
 
-    /// Waits with a lane until `until` holds, somebody wants a context, or some time has passed.
+    /// Waits with a VCI until `until` holds, somebody wants a context, or some time has passed.
     fn wait_with(
         &self,
-        home: &'static Lane<N::Port>,
+        home: &'static Vci<N::Port>,
         guard: ContextGuard<'static, N::Port>,
         until: &mut impl FnMut() -> bool,
     ) -> Result<()> {
-        let (mut lanes, mut guards) = (Vec::<_, CONTEXTS>::new(), Vec::<_, CONTEXTS>::new());
-        let _ = (lanes.push(home), guards.push(guard));
-        for lane in self.lanes.iter().filter(|lane| !core::ptr::eq(*lane, home)) {
-            if let Some(guard) = lane.try_enter() {
-                let _ = (lanes.push(lane), guards.push(guard));
+        let (mut vcis, mut guards) = (Vec::<_, CONTEXTS>::new(), Vec::<_, CONTEXTS>::new());
+        let _ = (vcis.push(home), guards.push(guard));
+        for vci in self.vcis.iter().filter(|vci| !core::ptr::eq(*vci, home)) {
+            if let Some(guard) = vci.try_enter() {
+                let _ = (vcis.push(vci), guards.push(guard));
             }
         }
         let mut contexts = Vec::<&mut Context<N::Port>, CONTEXTS>::new();
@@ -54,7 +54,7 @@ impl<N: Node> Library<N> {
             let _ = contexts.push(guard.as_mut().ok_or(Error::Finalized)?);
         }
         let callbacks = self.callbacks()?;
-        let lagging = lanes.iter().any(|lane| lane.lags());
+        let lagging = vcis.iter().any(|vci| vci.lags());
         let timeout = match (self.sleeps.load(Ordering::Relaxed), lagging) {
             (false, _) => 0,
             (true, true) => RETRY_NS,
@@ -62,19 +62,19 @@ impl<N: Node> Library<N> {
         };
         let held = wait_on(&mut contexts, timeout, |contexts| {
             let (mut wanted, mut lags) = (false, false);
-            for (lane, context) in lanes.iter().zip(contexts) {
-                if lane.lags() {
-                    lane.catch_up(context, callbacks);
-                    lags |= lane.lags();
+            for (vci, context) in vcis.iter().zip(contexts) {
+                if vci.lags() {
+                    vci.catch_up(context, callbacks);
+                    lags |= vci.lags();
                 }
-                wanted |= lane.is_wanted();
+                wanted |= vci.is_wanted();
             }
             // What began to lag needs another timeout.
             wanted || until() || (lags && !lagging)
         });
         if !held {
-            for (lane, context) in lanes.iter().zip(&mut contexts) {
-                lane.look_after(context, callbacks);
+            for (vci, context) in vcis.iter().zip(&mut contexts) {
+                vci.look_after(context, callbacks);
             }
         }
         Ok(())
@@ -86,18 +86,18 @@ impl<N: Node> Library<N> {
     /// [`Error::Finalized`].
     pub(crate) fn advance(&self) -> Result<()> {
         let callbacks = self.callbacks()?;
-        for lane in self.lanes {
-            let Some(mut guard) = lane.try_enter() else { continue };
+        for vci in self.vcis {
+            let Some(mut guard) = vci.try_enter() else { continue };
             let context = guard.as_mut().ok_or(Error::Finalized)?;
             context.advance();
-            if lane.lags() {
-                lane.catch_up(context, callbacks);
+            if vci.lags() {
+                vci.catch_up(context, callbacks);
             }
         }
         Ok(())
     }
 
-    /// Calls `attempt` with a lane's context until it finds room, which is `Some`; sleeps while there is nothing to do.
+    /// Calls `attempt` with a VCI's context until it finds room, which is `Some`; sleeps while there is nothing to do.
     ///
     /// # Errors
     /// What `attempt` returns; [`Error::Finalized`].
@@ -110,19 +110,19 @@ impl<N: Node> Library<N> {
             return Ok(done);
         }
         let callbacks = self.callbacks()?;
-        let lane = self.lane(home)?;
+        let vci = self.vci(home)?;
         loop {
             self.advance()?;
-            let mut guard = lane.enter(|| self.node.rest());
+            let mut guard = vci.enter(|| self.node.rest());
             let context = guard.as_mut().ok_or(Error::Finalized)?;
             let ns = if self.sleeps.load(Ordering::Relaxed) { RETRY_NS } else { 0 };
             let mut outcome = Ok(None);
             context.wait_for(ns, |active| {
-                if lane.lags() {
-                    lane.catch_up(active, callbacks);
+                if vci.lags() {
+                    vci.catch_up(active, callbacks);
                 }
-                outcome = attempt(active, &mut lane.state.lock());
-                !matches!(outcome, Ok(None)) || lane.is_wanted()
+                outcome = attempt(active, &mut vci.state.lock());
+                !matches!(outcome, Ok(None)) || vci.is_wanted()
             });
             if let Some(done) = outcome? {
                 return Ok(done);
@@ -145,15 +145,15 @@ impl<N: Node> Library<N> {
     pub(crate) fn pause(&self, home: usize, ns: u64) -> Result<()> {
         self.advance()?;
         let callbacks = self.callbacks()?;
-        let lane = self.lane(home)?;
-        let mut guard = lane.enter(|| self.node.rest());
+        let vci = self.vci(home)?;
+        let mut guard = vci.enter(|| self.node.rest());
         let context = guard.as_mut().ok_or(Error::Finalized)?;
         let ns = if self.sleeps.load(Ordering::Relaxed) { ns } else { 0 };
         context.wait_for(ns, |active| {
-            if lane.lags() {
-                lane.catch_up(active, callbacks);
+            if vci.lags() {
+                vci.catch_up(active, callbacks);
             }
-            lane.is_wanted()
+            vci.is_wanted()
         });
         Ok(())
     }

@@ -14,14 +14,14 @@ pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Receiving, Sending}
 /// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Request {
-    lane: u8,
+    vci: u8,
     slot: u16,
     generation: u32,
 }
 
 impl Request {
     /// The null request: waiting for it returns at once, with an empty status.
-    pub const NULL: Self = Self { lane: u8::MAX, slot: NONE, generation: 0 };
+    pub const NULL: Self = Self { vci: u8::MAX, slot: NONE, generation: 0 };
 
     /// Whether it is the null request.
     pub fn is_null(&self) -> bool {
@@ -29,17 +29,17 @@ impl Request {
     }
 
     /// The context whose table has it.
-    pub(crate) fn lane(&self) -> usize {
-        self.lane.into()
+    pub(crate) fn vci(&self) -> usize {
+        self.vci.into()
     }
 
     /// All of it as a number.
     pub(crate) fn bits(&self) -> u64 {
-        u64::from(self.lane) << 48 | u64::from(self.slot) << 32 | u64::from(self.generation)
+        u64::from(self.vci) << 48 | u64::from(self.slot) << 32 | u64::from(self.generation)
     }
 
     pub(crate) fn of_bits(bits: u64) -> Self {
-        Self { lane: (bits >> 48) as u8, slot: (bits >> 32) as u16, generation: bits as u32 }
+        Self { vci: (bits >> 48) as u8, slot: (bits >> 32) as u16, generation: bits as u32 }
     }
 
     pub(crate) fn slot(&self) -> u16 {
@@ -79,7 +79,7 @@ pub(crate) struct Slot {
 
 /// The requests of one context.
 pub(crate) struct Requests {
-    lane: u8,
+    vci: u8,
     slots: &'static mut [Slot],
     free: u16,
     /// Free ones among the last slots, which are the library's own.
@@ -114,7 +114,7 @@ const GENERATIONS: usize = 0xffff_ffff;
 
 impl Requests {
     /// Takes a table of at most [`NONE`] slots. The last [`OWN`] are for the library's own.
-    pub(crate) fn new(lane: u8, slots: &'static mut [Slot]) -> Self {
+    pub(crate) fn new(vci: u8, slots: &'static mut [Slot]) -> Self {
         let limit = slots.len().saturating_sub(OWN) as u16;
         let (application, own) = slots.split_at_mut(limit.into());
         let chain = |slots: &mut [Slot], first: u16| {
@@ -125,7 +125,7 @@ impl Requests {
             if slots.is_empty() { NONE } else { first }
         };
         let (free, own) = (chain(application, 0), chain(own, limit));
-        Self { lane, slots, free, own, limit, used: 0 }
+        Self { vci, slots, free, own, limit, used: 0 }
     }
 
     /// Slots in use.
@@ -185,7 +185,7 @@ impl Requests {
     /// The name of the request in a slot.
     pub(crate) fn name(&self, index: u16) -> Request {
         let generation = self.get(index).map_or(0, |slot| slot.generation);
-        Request { lane: self.lane, slot: index, generation }
+        Request { vci: self.vci, slot: index, generation }
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Slot> {

@@ -63,13 +63,13 @@ impl<N: Node> Window<N> {
     /// Adds to a word of a process's lock and returns what it was.
     fn word(&self, rank: u32, word: u32, add: u64) -> Result<u32> {
         let place = self.insist(|at| at.ask_word(rank, word, add))?;
-        let lane = self.library.lane(self.lane())?;
-        self.library.wait_until(self.lane(), || {
-            let mut state = lane.state.lock();
+        let vci = self.library.vci(self.vci())?;
+        self.library.wait_until(self.vci(), || {
+            let mut state = vci.state.lock();
             let ask = state.windows.asks.get(place);
             ask.is_none_or(|ask| matches!(ask.wish, Wish::Word(Some(_))))
         })?;
-        match lane.state.lock().windows.asks.take(place).map(|ask| ask.wish) {
+        match vci.state.lock().windows.asks.take(place).map(|ask| ask.wish) {
             Some(Wish::Word(Some(word))) => word.map(|word| word as u32),
             _ => Err(Error::Win),
         }
@@ -87,7 +87,7 @@ impl<N: Node> Window<N> {
             self.enter(|at| at.casualty(looks))?;
             looks = looks.wrapping_add(1);
             let before = u64::from(ticket.wrapping_sub(turn));
-            self.library.pause(self.lane(), before.saturating_mul(LOOK_NS).min(LONGEST_LOOK_NS))?;
+            self.library.pause(self.vci(), before.saturating_mul(LOOK_NS).min(LONGEST_LOOK_NS))?;
         }
         if kind == LockType::Shared {
             self.word(rank, READ, 1)?;

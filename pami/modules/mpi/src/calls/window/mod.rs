@@ -31,8 +31,8 @@ mod way;
 
 use crate::error::{Error, Result};
 use crate::group::Group;
-use crate::lane::State;
 use crate::library::{Communicator, Library};
+use crate::vci::State;
 use crate::window::peer::Peer;
 use crate::window::table::Win;
 use crate::window::{Ends, Windows};
@@ -110,7 +110,7 @@ impl<N: Node> Window<N> {
         self.communicator.group().map_err(|_| Error::Win)
     }
 
-    fn lane(&self) -> usize {
+    fn vci(&self) -> usize {
         self.communicator.context().into()
     }
 
@@ -119,7 +119,7 @@ impl<N: Node> Window<N> {
     /// # Errors
     /// [`Error::Win`] if it was freed; [`Error::Finalized`].
     fn enter<T>(&self, work: impl FnOnce(&mut At<'_, N>) -> Result<T>) -> Result<T> {
-        self.library.enter(self.lane(), |active, state| work(&mut self.at(active, state)?))
+        self.library.enter(self.vci(), |active, state| work(&mut self.at(active, state)?))
     }
 
     fn at<'a>(&self, active: &'a mut Active<N::Port>, state: &'a mut State) -> Result<At<'a, N>> {
@@ -132,7 +132,7 @@ impl<N: Node> Window<N> {
 
     /// Calls `attempt` until it finds room; sleeps while there is nothing to do.
     fn insist<T>(&self, mut attempt: impl FnMut(&mut At<'_, N>) -> Result<Option<T>>) -> Result<T> {
-        self.library.retry(self.lane(), |active, state| attempt(&mut self.at(active, state)?))
+        self.library.retry(self.vci(), |active, state| attempt(&mut self.at(active, state)?))
     }
 
     /// Waits until `until` holds of the window, or it has failed.
@@ -140,9 +140,9 @@ impl<N: Node> Window<N> {
     /// # Errors
     /// What went wrong in the window since it was last asked.
     fn wait_for(&self, mut until: impl FnMut(&mut Windows) -> bool) -> Result<()> {
-        let lane = self.library.lane(self.lane())?;
-        self.library.wait_until(self.lane(), || {
-            let mut state = lane.state.lock();
+        let vci = self.library.vci(self.vci())?;
+        self.library.wait_until(self.vci(), || {
+            let mut state = vci.state.lock();
             let failed = state.windows.win(self.slot).is_none_or(|win| win.error.is_some());
             failed || until(&mut state.windows)
         })?;

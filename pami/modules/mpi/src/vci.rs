@@ -1,7 +1,7 @@
-//! A context of the library, with what belongs to it, and who may use it.
+//! A virtual communication interface (VCI): a context of the library, with what belongs to it, and who may use it.
 //!
-//! Everything of a communicator happens in one lane: its messages, its requests, its collectives. A thread that wants
-//! a lane which another one waits in makes that one give way.
+//! Everything of a communicator happens in one VCI: its messages, its requests, its collectives. A thread that wants
+//! a VCI which another one waits in makes that one give way.
 
 use crate::callbacks::Callbacks;
 use crate::collective::Collectives;
@@ -19,10 +19,10 @@ use pami::device::Port;
 use pami::{Active, Context, Poster, Progress, Work, WorkSlot};
 use spin::{Mutex, MutexGuard, Once};
 
-/// Whoever holds it has the lane's context.
+/// Whoever holds it has the VCI's context.
 pub(crate) type ContextGuard<'a, P> = MutexGuard<'a, Option<Context<P>>>;
 
-/// What a lane's handlers and callers change, always with the context at hand, but for a look at a request.
+/// What a VCI's handlers and callers change, always with the context at hand, but for a look at a request.
 pub(crate) struct State {
     pub(crate) requests: Requests,
     pub(crate) messages: Messages,
@@ -35,9 +35,9 @@ pub(crate) struct State {
 
 impl State {
     /// Takes the memory that the settings say.
-    pub(crate) fn new<N: Node>(node: &N, lane: u8, settings: &Settings) -> Result<Self> {
+    pub(crate) fn new<N: Node>(node: &N, vci: u8, settings: &Settings) -> Result<Self> {
         Ok(Self {
-            requests: Requests::new(lane, fill(node, usize::from(settings.requests) + OWN, Slot::new)?),
+            requests: Requests::new(vci, fill(node, usize::from(settings.requests) + OWN, Slot::new)?),
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,
@@ -54,19 +54,19 @@ impl State {
         self.protocols.as_ref().map(|protocols| &protocols.windows).ok_or(Error::Finalized)
     }
 
-    /// What carries point to point out, with the context of the lane that has this state.
+    /// What carries point to point out, with the context of the VCI that has this state.
     ///
     /// # Errors
     /// [`Error::Finalized`].
     pub(crate) fn at<'a, P: Port>(
         &'a mut self,
         active: &'a mut Active<P>,
-        lane: &'a Lane<P>,
+        vci: &'a Vci<P>,
         callbacks: &'a Callbacks<P>,
     ) -> Result<At<'a, P>> {
         let State { requests, messages, protocols, .. } = self;
         let protocols = protocols.as_ref().ok_or(Error::Finalized)?;
-        Ok(At { active, requests, messages, protocols, pending: &lane.pending, callbacks })
+        Ok(At { active, requests, messages, protocols, pending: &vci.pending, callbacks })
     }
 
     /// Whether a message waits that is wanted.
@@ -75,8 +75,8 @@ impl State {
     }
 }
 
-/// A context and what belongs to it.
-pub(crate) struct Lane<P: Port> {
+/// A virtual communication interface: a context and what belongs to it.
+pub(crate) struct Vci<P: Port> {
     pub(crate) context: Mutex<Option<Context<P>>>,
     pub(crate) state: Mutex<State>,
     /// Threads that want the context.
@@ -95,7 +95,7 @@ fn nothing<P: Port>(_: &mut Active<P>, _: usize) -> Progress {
     Progress::Done
 }
 
-impl<P: Port> Lane<P> {
+impl<P: Port> Vci<P> {
     pub(crate) fn new() -> Self {
         let requests = Requests::new(0, &mut []);
         let (messages, communicators) = (Messages::default(), Communicators::default());
