@@ -336,6 +336,7 @@ impl<N: Node> Client<N> {
             incoming: Incoming::new(memory.incoming),
             kept: KeptPlaces::new(memory.kept),
             processing: Processing::new(self.sub_operations),
+            posts: memory.posts,
         };
         Ok(Context::new(Active::new(port, setup)))
     }
@@ -360,7 +361,8 @@ impl<N: Node> Client<N> {
         if !context.has_received_all() {
             return Err((ClientError::ReceivesUnderWay, context));
         }
-        let Active { operations, receptions, incoming, acks, kept, collectives, .. } = context.into_active();
+        let Active { operations, receptions, incoming, acks, kept, collectives, posts, .. } =
+            context.into_active();
         self.alive -= 1;
         let (receptions, landing) = receptions.into_parts();
         Ok(ContextMemory {
@@ -371,6 +373,7 @@ impl<N: Node> Client<N> {
             kept: kept.into_places(),
             landing,
             collectives: collectives.into_memory(),
+            posts,
         })
     }
 

@@ -34,7 +34,7 @@ use crate::transport::{Counters, Transport};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use rings::post::{PostQueue, Slot};
+use rings::post::{Consumer, PostQueue, Slot};
 
 /// Most packets that one call of [`Context::advance`] takes in: a busy peer cannot keep the caller.
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
@@ -115,6 +115,19 @@ impl<P: Port> Poster<P> {
     }
 }
 
+/// The queue of a context's posts, and its receiving end.
+pub(crate) struct Posts<P: Port> {
+    queue: &'static PostQueue<Work<P>>,
+    consumer: Consumer<Work<P>>,
+}
+
+impl<P: Port> Posts<P> {
+    /// For a queue that nobody takes from.
+    pub(crate) fn new(queue: &'static PostQueue<Work<P>>) -> Option<Self> {
+        Some(Self { queue, consumer: queue.consumer()? })
+    }
+}
+
 /// A context without its `advance`: what handlers, callbacks and posted work are handed.
 #[repr(C)]
 pub struct Active<P: Port> {
@@ -126,6 +139,7 @@ pub struct Active<P: Port> {
     /// the port is enough.
     pub(crate) stalled: u16,
     pub(crate) transport: Transport<P>,
+    pub(crate) posts: Posts<P>,
     pub(crate) operations: Operations<P>,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     /// Deaths that this context has taken note of.
@@ -172,6 +186,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) kept: KeptPlaces,
     pub(crate) processing: Processing,
     pub(crate) collectives: Engine<P>,
+    pub(crate) posts: Posts<P>,
 }
 
 impl<P: Port> Active<P> {
@@ -188,12 +203,14 @@ impl<P: Port> Active<P> {
             later,
             ..
         } = setup;
-        let Setup { operations, receptions, incoming, acks, kept, processing, collectives, .. } = setup;
+        let Setup { operations, receptions, incoming, acks, kept, processing, collectives, posts, .. } =
+            setup;
         Self {
             deaths: port.deaths(),
             busy: false,
             stalled: 0,
             transport: Transport::new(port, me, local_paths),
+            posts,
             handlers,
             // Some may have died before, with packets left for this context.
             mourning: true,
@@ -233,7 +250,7 @@ impl<P: Port> Active<P> {
 
     /// For posts to this context from other threads, or from its own handlers.
     pub fn poster(&self) -> Poster<P> {
-        Poster { queue: self.transport.port.posts(), waker: self.transport.port.waker() }
+        Poster { queue: self.posts.queue, waker: self.transport.port.waker() }
     }
 
     /// The path to an endpoint of this client.
@@ -279,6 +296,26 @@ impl<P: Port> Active<P> {
         self.collectives.look_ns().into_iter().chain(refused).min()
     }
 
+    /// Whether nothing is new, neither at the port nor posted.
+    #[inline]
+    fn is_quiet(&mut self) -> bool {
+        self.transport.port.is_quiet() && self.posts.queue.seems_idle()
+    }
+
+    /// Announces that this hart is about to sleep; see [`Port::arm`]. Returns `false` if it must not, as a post is just being
+    /// queued.
+    pub(crate) fn arm(&mut self) -> bool {
+        self.transport.port.arm();
+        // With work that waits for room in front, posts wake nobody: they would have to wait as well.
+        self.posts.consumer.sleep() || self.posts.consumer.peek().is_some()
+    }
+
+    /// Takes back [`arm`](Self::arm).
+    pub(crate) fn disarm(&mut self) {
+        self.posts.consumer.awake();
+        self.transport.port.disarm();
+    }
+
     /// Something is under way that the next advance has to look at.
     pub(crate) fn stir(&mut self) {
         self.busy = true;
@@ -288,7 +325,7 @@ impl<P: Port> Active<P> {
     /// An advance while all that is under way waits for messages: it would change nothing if none has come.
     #[inline(never)]
     fn advance_stalled(&mut self) -> usize {
-        self.stalled = if self.transport.port.is_quiet() { self.stalled - 1 } else { 0 };
+        self.stalled = if self.is_quiet() { self.stalled - 1 } else { 0 };
         if self.stalled > 0 { 0 } else { self.advance_all(0) }
     }
 
@@ -362,12 +399,12 @@ impl<P: Port> Active<P> {
         let mut finished = 0;
         // Work may post more work: the bound keeps that from holding the caller.
         while finished < POSTS_PER_ADVANCE
-            && let Some(work) = self.transport.port.posted().peek()
+            && let Some(work) = self.posts.consumer.peek()
         {
             if (work.run)(self, work.cookie) == Progress::Again {
                 break;
             }
-            self.transport.port.posted().pop();
+            self.posts.consumer.pop();
             finished += 1;
         }
         finished
@@ -429,7 +466,7 @@ impl<P: Port> Context<P> {
         let active = &mut self.active;
         let mut events = 0;
         if !active.busy {
-            if active.transport.port.is_quiet() {
+            if active.is_quiet() {
                 return 0;
             }
             while active.take_ready() {

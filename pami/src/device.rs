@@ -6,12 +6,10 @@
 
 mod collective_network;
 
-use crate::context::Work;
 use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
 use crate::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use rings::buffer::Source;
-use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
 
 pub use collective_network::CollectiveNetwork;
@@ -287,7 +285,7 @@ pub trait Port: Sized + Send + 'static {
     /// The node that `task` lives on.
     fn node_of(&self, task: u32) -> Option<u32>;
 
-    /// Whether nothing is new: nothing that a pull would find, no post, nothing for the message unit to do. It may overlook
+    /// Whether nothing is new: nothing that a pull would find, nothing for the message unit to do. It may overlook
     /// what it will not overlook for long. A port that cannot tell is never quiet.
     #[inline]
     fn is_quiet(&mut self) -> bool {
@@ -313,19 +311,12 @@ pub trait Port: Sized + Send + 'static {
     /// Lets the message unit make progress, if it may have something to do and no other hart is at it. Returns whether anything moved.
     fn drive(&mut self) -> bool;
 
-    /// The queue that other threads post this context's work to.
-    fn posts(&self) -> &'static PostQueue<Work<Self>>;
-
     /// Wakes this port's sleeper from another thread.
     fn waker(&self) -> Self::Waker;
 
-    /// The receiving end of [`posts`](Self::posts).
-    fn posted(&mut self) -> &mut Consumer<Work<Self>>;
-
     /// Announces that this hart is about to sleep on this port; anything that arrives from here on ends the
-    /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8). Returns `false` if it
-    /// must not sleep, as a post is just being queued.
-    fn arm(&mut self) -> bool;
+    /// sleep. The caller looks for work once more between this and [`sleep`](Self::sleep) (SPEC N-8).
+    fn arm(&mut self);
 
     /// Sleeps until something arrives on an armed port of this hart, or `deadline_ns` on [`now_ns`](Self::now_ns)'s
     /// clock. May return early.

@@ -2,12 +2,13 @@
 
 use crate::client::{Client, ClientError, KEPT_BYTES, Node};
 use crate::collective::engine;
-use crate::context::Context;
+use crate::context::{Context, Posts, Work};
 use crate::device::Port;
 use crate::kept::KeptPlace;
 use crate::reception::LANDING_BYTES;
 use crate::{acks, operation, receive, reception};
 use rings::buffer::{Buffer, CONTROL_BYTES};
+use rings::post::PostQueue;
 use rings::shared::Shared;
 
 /// What a buffer takes besides its data: the count in front, and its alignment.
@@ -40,6 +41,8 @@ pub struct Footprint {
     pub landing: usize,
     /// Geometries, collectives in flight and their early messages.
     pub collectives: usize,
+    /// The queue of posts; these themselves take none.
+    pub posts: usize,
 }
 
 impl Footprint {
@@ -53,6 +56,7 @@ impl Footprint {
             + kept_places * kept
             + self.landing
             + self.collectives
+            + self.posts
     }
 }
 
@@ -65,6 +69,7 @@ pub struct ContextMemory<P: Port> {
     pub(crate) kept: &'static mut [Option<KeptPlace>],
     pub(crate) landing: Option<Shared>,
     pub(crate) collectives: engine::Memory<P>,
+    pub(crate) posts: Posts<P>,
 }
 
 impl<N: Node> Client<N> {
@@ -83,6 +88,7 @@ impl<N: Node> Client<N> {
             kept_places: self.kept,
             landing: LANDING_BYTES + BUFFER_EXTRA,
             collectives: self.collectives.bytes::<N::Port>(self.endpoints()) + BUFFER_EXTRA,
+            posts: size_of::<PostQueue<Work<N::Port>>>(),
         }
     }
 
@@ -117,7 +123,9 @@ impl<N: Node> Client<N> {
         for place in kept.iter_mut() {
             *place = Some(KeptPlace::new(self.buffer(self.kept_bytes()).ok_or(exhausted)?));
         }
+        let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
+            posts: Posts::new(&posts[0]).ok_or(exhausted)?,
             operations: self.node.memory(self.operations, operation::Place::new).ok_or(exhausted)?,
             receptions: self.node.memory(self.receptions, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,

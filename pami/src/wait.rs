@@ -110,7 +110,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
         }
         let mut may_sleep = true;
         for context in contexts.iter_mut() {
-            may_sleep &= context.borrow_mut().active.transport.port.arm();
+            may_sleep &= context.borrow_mut().active.arm();
         }
         // What came before the ports were armed wakes nobody: look once more.
         let quiet = advance(contexts) == 0;
@@ -121,7 +121,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
             sleep(contexts, until);
         }
         for context in contexts.iter_mut() {
-            context.borrow_mut().active.transport.port.disarm();
+            context.borrow_mut().active.disarm();
         }
         if held {
             return true;

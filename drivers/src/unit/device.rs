@@ -6,13 +6,11 @@ use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
 use core::sync::atomic::Ordering;
-use pami::context::Work;
 use pami::device::{Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Front};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use rings::buffer::Source;
-use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
 
 impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
@@ -231,7 +229,7 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
 
     #[inline]
     fn is_quiet(&mut self) -> bool {
-        self.station.bell.is_quiet() && self.station.posts.seems_idle() && self.engine_rests()
+        self.station.bell.is_quiet() && self.engine_rests()
     }
 
     fn look(&mut self) {
@@ -282,27 +280,16 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         self.run_engine()
     }
 
-    fn posts(&self) -> &'static PostQueue<Work<Self>> {
-        &self.station.posts
-    }
-
     fn waker(&self) -> NodeWaker<P> {
         NodeWaker { bell: &self.station.bell, platform: core::marker::PhantomData }
     }
 
-    #[inline]
-    fn posted(&mut self) -> &mut Consumer<Work<Self>> {
-        &mut self.posted
-    }
-
-    fn arm(&mut self) -> bool {
+    fn arm(&mut self) {
         self.look_everywhere();
         self.station.bell.arm(P::hart());
         if let Some(tree) = self.tree {
             tree.look();
         }
-        // With work that waits for room in front, posts wake nobody: they would have to wait as well.
-        self.posted.sleep() || self.posted.peek().is_some()
     }
 
     fn sleep(&mut self, deadline_ns: Option<u64>) {
@@ -310,7 +297,6 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     fn disarm(&mut self) {
-        self.posted.awake();
         self.station.bell.disarm();
         self.look_everywhere();
         // Packets that were refused are tried again before the next sleep.

@@ -7,14 +7,12 @@ use crate::adapter::RxBuffer;
 use crate::state::FifoRecord;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use pami::context::Work;
-use pami::device::{self, Completed, Full, Port, REQUESTS};
+use pami::device::{self, Completed, Full, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Front, Header, Kind};
 use pami::region::RegionId;
 use rings::bell::Bell;
 use rings::buffer::Source;
-use rings::post::PostQueue;
 use rings::shared::Shared;
 use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
@@ -374,7 +372,7 @@ impl Copies {
 }
 
 /// What others reach of a port, and what it leaves here while it is closed.
-pub(crate) struct Station<P: Port> {
+pub(crate) struct Station {
     pub(crate) record: &'static FifoRecord,
     /// Whoever has something new for the port rings it.
     pub(crate) bell: Bell,
@@ -382,7 +380,6 @@ pub(crate) struct Station<P: Port> {
     pub(crate) listens: AtomicBool,
     /// Packets that the port sent through shared memory.
     pub(crate) local_packets: AtomicU64,
-    pub(crate) posts: PostQueue<Work<P>>,
     pub(crate) injection: Mutex<Injection>,
     pub(crate) reception: Mutex<Option<Reception>>,
     /// Whether the injection FIFO is that of all contexts of its client and task.
@@ -396,7 +393,7 @@ pub(crate) struct Injection {
     pub(crate) sharers: u32,
 }
 
-impl<P: Port> Station<P> {
+impl Station {
     /// The station of a port without FIFOs: the node has no adapter.
     pub(crate) fn new(record: &'static FifoRecord) -> Self {
         Self {
@@ -404,7 +401,6 @@ impl<P: Port> Station<P> {
             bell: Bell::new(),
             listens: AtomicBool::new(false),
             local_packets: AtomicU64::new(0),
-            posts: PostQueue::new(),
             injection: Mutex::new(Injection { injector: None, sharers: 0 }),
             reception: Mutex::new(None),
             shared: AtomicBool::new(false),

@@ -59,6 +59,7 @@ use crate::shm::Shm;
 use crate::state::{self, FifoRecord};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
 use engine::Engine;
@@ -100,7 +101,7 @@ pub struct MessageUnit<P: Platform, A: Adapter> {
     due: AtomicU64,
     /// The token.
     engine: Option<Mutex<Engine<A>>>,
-    stations: Box<[Station<NodePort<P, A>>]>,
+    stations: Box<[Station]>,
     shm: Shm,
     regions: Regions,
     /// Ports with new descriptors or returned buffers.
@@ -119,6 +120,7 @@ pub struct MessageUnit<P: Platform, A: Adapter> {
     joined: AtomicBool,
     join_flag: SleepFlag,
     counters: Counters,
+    platform: PhantomData<fn() -> P>,
 }
 
 impl<P: Platform, A: Adapter> MessageUnit<P, A> {
@@ -181,6 +183,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             joined: AtomicBool::new(false),
             join_flag: SleepFlag::new(),
             counters: Counters::default(),
+            platform: PhantomData,
         })))
     }
 
@@ -380,12 +383,7 @@ const fn pairs(ports: usize) -> usize {
 }
 
 /// The engine with one lane per station; the other ends go to the stations.
-fn engine<P: Platform, A: Adapter>(
-    adapter: A,
-    stations: &[Station<NodePort<P, A>>],
-    mtu: usize,
-    nodes: u32,
-) -> Engine<A> {
+fn engine<A: Adapter>(adapter: A, stations: &[Station], mtu: usize, nodes: u32) -> Engine<A> {
     let (slots, mut all_slots) = CopySlots::new(stations.len() * COPY_SLOTS + ANSWER_SLOTS, mtu);
     let lanes: Vec<_> = stations
         .iter()

@@ -10,12 +10,10 @@ use crate::shm::{self, PushError, ShmPort};
 use crate::state::count;
 use crate::tree_network::TreeUnit;
 use core::sync::atomic::{AtomicU16, Ordering};
-use pami::context::Work;
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Front};
 use rings::bell::Bell;
-use rings::post::Consumer;
 
 /// Looks at which nothing was new, after which a port also looks whether anything else is for the engine to do: a
 /// timer that has run out, a packet of a port whose hart does not come.
@@ -27,7 +25,7 @@ static NEVER: AtomicU16 = AtomicU16::new(0);
 /// then on waits for its next opening.
 pub struct NodePort<P: Platform, A: Adapter> {
     pub(super) unit: &'static MessageUnit<P, A>,
-    pub(super) station: &'static Station<Self>,
+    pub(super) station: &'static Station,
     number: u16,
     /// Whose injection FIFO the port uses: its own, or that of context 0.
     injection: u16,
@@ -41,7 +39,6 @@ pub struct NodePort<P: Platform, A: Adapter> {
     /// `None` without an adapter, and once the port is closed.
     pub(super) reception: Option<Reception>,
     pub(super) shm: ShmPort,
-    pub(super) posted: Consumer<Work<Self>>,
     /// Whether shared memory is looked at first: it and the network have turns while there is something.
     pub(super) local_first: bool,
     /// Whether the unit knows that the port waits for room.
@@ -136,7 +133,6 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             shm::OpenError::NoSuchPort => OpenError::NoSuchPort,
             shm::OpenError::InUse => OpenError::InUse,
         })?;
-        let posted = station.posts.consumer().ok_or(OpenError::InUse)?;
         let injection = if sharing == Sharing::Shared { group } else { number };
         let injector = take_injector(unit, injection, sharing)?;
         station.record.set_open(true);
@@ -151,7 +147,6 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
             injector,
             reception: station.reception.lock().take(),
             shm,
-            posted,
             local_first: true,
             starved: false,
             fresh: true,

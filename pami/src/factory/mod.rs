@@ -85,7 +85,7 @@
 //!
 //! ```
 //! use pami::client::Node;
-//! use pami::dispatch::Handler;
+//! use pami::context::Handler;
 //! use pami::factory::*;
 //! use pami::{Active, Client, Endpoint, Factory, FactoryError, ObjectMemory, Payload, SendError};
 //!

@@ -179,6 +179,33 @@ fn p11_posted_work_waits_in_order_for_a_stalled_receiver() {
 }
 
 #[test]
+fn n8_a_post_wakes_who_sleeps_unless_it_has_to_wait_behind_another() {
+    let [mut client, _] = pair(false, |client| client);
+    let world = client.node().world;
+    let mut context = context(&mut client, 0);
+    let poster = context.poster();
+    let slots: [&'static WorkSlot<_>; 3] = core::array::from_fn(|_| leak(WorkSlot::new()));
+    let (room, run): (&AtomicUsize, &AtomicUsize) = (leak(AtomicUsize::new(0)), leak(AtomicUsize::new(0)));
+    let work = leak(move |_: &mut Active<Port>, _: usize| {
+        let may = room.load(Relaxed) > 0;
+        run.fetch_add(may.into(), Relaxed);
+        if may { Progress::Done } else { Progress::Again }
+    });
+    let mut posted_asleep = |slot: usize| {
+        let before = world.wakes.load(Relaxed);
+        let post = move || poster.post(slots[slot], Work { run: work, cookie: 0 }).unwrap();
+        *world.meanwhile.lock().unwrap() = Some(Box::new(post));
+        context.wait_for(1, |_| world.meanwhile.lock().unwrap().is_none());
+        context.advance();
+        (world.wakes.load(Relaxed) - before, run.load(Relaxed))
+    };
+    assert_eq!(posted_asleep(0), (1, 0), "it is woken, and the work finds no room");
+    assert_eq!(posted_asleep(1), (0, 0), "it would have to wait as well");
+    room.store(1, Relaxed);
+    assert_eq!(posted_asleep(2).1, 3);
+}
+
+#[test]
 fn p11_sends_go_on_when_the_receiver_does_and_stay_in_order() {
     let (log, handler) = collector();
     let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));

@@ -11,16 +11,15 @@ mod world;
 
 pub use network::TestNetwork;
 use pami::client::{ClientError, Clients, Node, Sharing};
-use pami::context::Work;
 use pami::device::{Arrival, Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable, Wake};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
-use rings::post::{Consumer, PostQueue};
 use rings::shared::Shared;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 pub use tree::Tree;
 use unit::Injected;
 pub use world::{Step, World};
@@ -99,15 +98,15 @@ pub struct TestPort {
     local_first: bool,
     /// Deaths that were seen when the port was last asked whether it is quiet.
     deaths: usize,
-    posts: &'static PostQueue<Work<TestPort>>,
-    posted: Consumer<Work<TestPort>>,
 }
 
 #[derive(Clone, Copy)]
-pub struct NobodySleeps;
+pub struct CountsWakes(&'static World);
 
-impl Wake for NobodySleeps {
-    fn wake(&self) {}
+impl Wake for CountsWakes {
+    fn wake(&self) {
+        self.0.wakes.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl TestPort {
@@ -125,7 +124,7 @@ impl TestPort {
 
 impl Port for TestPort {
     type Arrival = Packet;
-    type Waker = NobodySleeps;
+    type Waker = CountsWakes;
     type Route = (Path, Endpoint);
     type Network = TestNetwork;
 
@@ -331,7 +330,7 @@ impl Port for TestPort {
         let stepped = state.stepped;
         let port = state.port(self.me);
         let arrived = !port.local.is_empty() || !port.reception.is_empty() || !port.completions.is_empty();
-        stepped && !died && !arrived && self.posts.seems_idle()
+        stepped && !died && !arrived
     }
 
     fn drive(&mut self) -> bool {
@@ -339,24 +338,17 @@ impl Port for TestPort {
         self.world.lock().drive(self.me)
     }
 
-    fn posts(&self) -> &'static PostQueue<Work<Self>> {
-        self.posts
+    fn waker(&self) -> CountsWakes {
+        CountsWakes(self.world)
     }
 
-    fn waker(&self) -> NobodySleeps {
-        NobodySleeps
-    }
-
-    fn posted(&mut self) -> &mut Consumer<Work<Self>> {
-        &mut self.posted
-    }
-
-    fn arm(&mut self) -> bool {
-        true
-    }
+    fn arm(&mut self) {}
 
     /// Until the deadline: nothing comes by itself.
     fn sleep(&mut self, deadline_ns: Option<u64>) {
+        if let Some(meanwhile) = self.world.meanwhile.lock().unwrap().take() {
+            meanwhile();
+        }
         let mut state = self.world.lock();
         state.now = state.now.max(deadline_ns.unwrap_or(0));
         drop(state);
@@ -406,10 +398,8 @@ impl Node for TestNode {
     }
 
     fn open(&self, id: ClientId, context: ContextOffset, _: Sharing) -> Result<TestPort, ClientError> {
-        let posts: &'static PostQueue<_> = Box::leak(Box::new(PostQueue::new()));
         let me = Endpoint::from_parts(id, self.task, context);
-        let posted = posts.consumer().expect("a new queue");
-        Ok(TestPort { world: self.world, me, local_first: false, deaths: 0, posts, posted })
+        Ok(TestPort { world: self.world, me, local_first: false, deaths: 0 })
     }
 
     fn rest(&self) {

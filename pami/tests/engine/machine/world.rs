@@ -6,6 +6,7 @@ use pami::device::{Arrival, Completed, Full, Path, REQUESTS};
 use pami::endpoint::Endpoint;
 use pami::packet::Kind;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard};
 
 /// Requests of a node to another that may be under way.
@@ -25,6 +26,10 @@ pub struct World {
     per_node: u32,
     tasks: u32,
     state: Mutex<State>,
+    /// How often somebody who may sleep was woken.
+    pub wakes: AtomicU32,
+    /// What happens in the next sleep.
+    pub meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 /// One thing that can happen next.
@@ -100,7 +105,8 @@ impl World {
             tree: None,
             taken: 0,
         };
-        Self { per_node, tasks, state: Mutex::new(state) }
+        let (state, wakes, meanwhile) = (Mutex::new(state), AtomicU32::new(0), Mutex::new(None));
+        Self { per_node, tasks, state, wakes, meanwhile }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
