@@ -1,4 +1,4 @@
-//! Shared memory between the contexts of a node (SPEC P-9, DESIGN decision 5).
+//! Shared memory between the contexts of a node (SPEC P-9, docs/design.md decision 5).
 //!
 //! Every context has a port, known by its number. Each pair of ports that talk has a ring of lines
 //! ([`rings::lines`]) of its own, taken from a fixed pool when the first says its first word to the second and

@@ -1,7 +1,7 @@
 //! Contexts: a share of a client's resources, a work queue and the functions that run it (SPEC P-2).
 //!
 //! A [`Context`] is `Send` and not `Sync`, and [`Context::advance`] takes `&mut self`: whoever can call it has
-//! the context alone, and no lock is needed (DESIGN decision 2). Other threads reach it through a [`Poster`].
+//! the context alone, and no lock is needed (docs/design.md decision 2). Other threads reach it through a [`Poster`].
 //! Handlers and callbacks are handed an [`Active`], which has everything but `advance`.
 //!
 //! ```compile_fail,E0277

@@ -45,7 +45,7 @@ impl fmt::Display for MapOrder {
     }
 }
 
-/// Task numbers of a job: O(1), whatever its size (DESIGN decision 8).
+/// Task numbers of a job: O(1), whatever its size (docs/design.md decision 8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskMap {
     nodes: u32,

@@ -1,4 +1,4 @@
-//! What a context takes of its node's memory: all of it when it is made, and never more (DESIGN decision 3).
+//! What a context takes of its node's memory: all of it when it is made, and never more (docs/design.md decision 3).
 
 use crate::client::{Client, ClientError, KEPT_BYTES, Node};
 use crate::collective::engine;

@@ -1,5 +1,5 @@
 //! The packet: one fixed 32-byte header, little-endian, and a payload up to the adapter's MTU
-//! (DESIGN decision 7, SPEC D-9).
+//! (docs/design.md decision 7, SPEC D-9).
 //!
 //! | bytes | field | unit |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! Memory that is lent and comes back (DESIGN decision 3).
+//! Memory that is lent and comes back (docs/design.md decision 3).
 //!
 //! A [`Buffer`] owns its memory alone. [`Buffer::lend`] turns it into a [`Lease`], which hands out any number of
 //! [`Source`]s: read-only views that devices and other contexts may hold for as long as they like. A count in

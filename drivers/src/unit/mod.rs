@@ -1,4 +1,4 @@
-//! The message unit: a DMA engine in software (SPEC D-4, D-7, DESIGN decision 4).
+//! The message unit: a DMA engine in software (SPEC D-4, D-7, docs/design.md decision 4).
 //!
 //! ```text
 //! port -> injection FIFO -.                              .-> reception FIFO -> port

@@ -1,4 +1,4 @@
-//! Collectives are data: an algorithm is a pure function from a call to steps (DESIGN decision 6, SPEC G-2 to G-9).
+//! Collectives are data: an algorithm is a pure function from a call to steps (docs/design.md decision 6, SPEC G-2 to G-9).
 //!
 //! A [`Call`] says what one rank is asked to do: collective, algorithm, size, rank, root, blocks, tuning. Its
 //! [`Schedule`] hands out [`Step`]s until the collective is complete at that rank. Neither knows of a network, so
