@@ -3,7 +3,8 @@
 use crate::acks::Acks;
 use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
-use crate::collective::engine::{Engine, Limits, geometry};
+use crate::collective::cost::Terrain;
+use crate::collective::engine::{Engine, Limits};
 use crate::context::{Active, Context, Handler, LaterHandler, Setup};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
@@ -311,20 +312,16 @@ impl<N: Node> Client<N> {
         let port = self.node.open(self.id, context, self.sharing)?;
         self.alive += 1;
         let me = Endpoint::from_parts(self.id, self.node.task(), context);
-        let terrain = geometry::terrain(&self.attributes());
-        let mut collectives = Engine::new(memory.collectives, self.endpoints());
-        let affinities = self.node.affinities();
-        let affinity = (self.collectives.domains, affinities);
-        collectives.make_world(me, self.population(), &self.tasks, affinity, terrain);
+        let terrain = Terrain::of_job(&self.node.torus().0, self.node.tasks());
+        let mut collectives =
+            Engine::new(memory.collectives, self.population(), terrain, self.node.affinities());
+        collectives.make_world(me, &self.tasks, self.collectives.domains);
         // The class route of all nodes is there once, for the clients of one place.
         let whole = self.id.place() == 0 && self.tasks.len() == self.node.tasks() as usize;
         collectives.join_tree(port.network(), whole);
         let setup = Setup {
             me,
             contexts: self.contexts,
-            tasks: self.node.tasks(),
-            terrain,
-            affinities,
             collectives,
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,

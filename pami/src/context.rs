@@ -15,12 +15,12 @@
 //! }
 //! ```
 
+mod collectives;
+
 use crate::acks::Acks;
 use crate::adaptive_spin::AdaptiveSpin;
-use crate::affinity::Affinities;
 use crate::balance::Processing;
-use crate::collective::cost::Terrain;
-use crate::collective::engine::Engine;
+use crate::collective::engine;
 use crate::device::{Path, Port, REQUESTS, Wake};
 use crate::dispatch;
 use crate::endpoint::Endpoint;
@@ -57,6 +57,13 @@ pub type OnPart<P> = dispatch::OnPart<Active<P>>;
 pub type Done<P> = dispatch::Done<Active<P>>;
 /// [What is called with what was fetched](dispatch::OnFetched).
 pub type OnFetched<P> = dispatch::OnFetched<Active<P>>;
+
+/// [What a member brings to a collective](engine::Collect).
+pub type Collect<P> = engine::Collect<Active<P>>;
+/// [A geometry to be created](engine::NewGeometry).
+pub type NewGeometry<P> = engine::NewGeometry<Active<P>>;
+/// [What is called when a collective is announced](engine::OnAnnounced).
+pub type OnAnnounced<P> = engine::OnAnnounced<Active<P>>;
 
 /// What posted work says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,15 +158,9 @@ pub struct Active<P: Port> {
     pub(crate) spin: AdaptiveSpin,
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
-    /// Tasks of the job.
-    pub(crate) tasks: u32,
-    /// Where they are.
-    pub(crate) terrain: Terrain,
-    /// Where threads run.
-    pub(crate) affinities: Option<Affinities>,
     pub(crate) rendezvous_from: usize,
     pub(crate) incoming: Incoming<P>,
-    pub(crate) collectives: Engine<P>,
+    pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) later: [Option<LaterHandler<P>>; LATER_IDS],
     pub(crate) receptions: Receptions<P>,
     pub(crate) kept: KeptPlaces,
@@ -172,9 +173,6 @@ pub struct Active<P: Port> {
 pub(crate) struct Setup<P: Port> {
     pub(crate) me: Endpoint,
     pub(crate) contexts: u8,
-    pub(crate) tasks: u32,
-    pub(crate) terrain: Terrain,
-    pub(crate) affinities: Option<Affinities>,
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
@@ -185,24 +183,13 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) acks: Acks,
     pub(crate) kept: KeptPlaces,
     pub(crate) processing: Processing,
-    pub(crate) collectives: Engine<P>,
+    pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) posts: Posts<P>,
 }
 
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
-        let Setup {
-            me,
-            contexts,
-            tasks,
-            terrain,
-            affinities,
-            local_paths,
-            rendezvous_from,
-            handlers,
-            later,
-            ..
-        } = setup;
+        let Setup { me, contexts, local_paths, rendezvous_from, handlers, later, .. } = setup;
         let Setup { operations, receptions, incoming, acks, kept, processing, collectives, posts, .. } =
             setup;
         Self {
@@ -217,9 +204,6 @@ impl<P: Port> Active<P> {
             told_awaited: false,
             spin: AdaptiveSpin::START,
             contexts,
-            tasks,
-            terrain,
-            affinities,
             rendezvous_from,
             operations,
             receptions,

@@ -55,7 +55,7 @@ impl<P: Port> Active<P> {
                 self.abandon_reception(number, error);
             }
         }
-        self.end_collectives_of_dead();
+        self.collectives.end_those_of_dead(&self.transport.port);
     }
 
     /// Notes for whom the context waits, before it sleeps.

@@ -81,18 +81,17 @@ pub mod wait;
 pub use balance::{Element, Factor, Foreign, Process, Recipe, Rule, Split, SubOperations};
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
-pub use collective::engine::{
-    Announcement, Collect, CollectError, Geometry, GeometryError, GeometryId, Limits, NewGeometry,
-    OnAnnounced, WORLD,
-};
+pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};
 pub use context::{
-    Active, Context, Done, OnFetched, OnPart, OnReceived, Poster, Progress, Receive, Work, WorkSlot,
+    Active, Collect, Context, Done, NewGeometry, OnAnnounced, OnFetched, OnPart, OnReceived, Poster,
+    Progress, Receive, Work, WorkSlot,
 };
 pub use dispatch::{Completion, Fetched, Message, Part, Received};
 pub use endpoint::{Endpoint, TaskList};
 pub use error::{OperationError, RegisterError, SendError};
 pub use factory::{Factory, FactoryError, FactoryMemory, ObjectMemory, Outgoing, Protocol};
 pub use fetch::Fetch;
+pub use geometry::{GeometryId, WORLD};
 pub use get::Get;
 pub use kept::{Kept, KeptId};
 pub use layout::Layout;

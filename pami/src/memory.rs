@@ -2,7 +2,7 @@
 
 use crate::client::{Client, ClientError, KEPT_BYTES, Node};
 use crate::collective::engine;
-use crate::context::{Context, Posts, Work};
+use crate::context::{Active, Context, Posts, Work};
 use crate::device::Port;
 use crate::kept::KeptPlace;
 use crate::reception::LANDING_BYTES;
@@ -68,7 +68,7 @@ pub struct ContextMemory<P: Port> {
     pub(crate) acks: &'static mut [acks::Place],
     pub(crate) kept: &'static mut [Option<KeptPlace>],
     pub(crate) landing: Option<Shared>,
-    pub(crate) collectives: engine::Memory<P>,
+    pub(crate) collectives: engine::Memory<Active<P>>,
     pub(crate) posts: Posts<P>,
 }
 
@@ -87,7 +87,8 @@ impl<N: Node> Client<N> {
             kept: size_of::<Option<KeptPlace>>() + self.kept_bytes() + BUFFER_EXTRA,
             kept_places: self.kept,
             landing: LANDING_BYTES + BUFFER_EXTRA,
-            collectives: self.collectives.bytes::<N::Port>(self.endpoints()) + BUFFER_EXTRA,
+            collectives: engine::Memory::<Active<N::Port>>::bytes(&self.collectives, self.endpoints())
+                + BUFFER_EXTRA,
             posts: size_of::<PostQueue<Work<N::Port>>>(),
         }
     }

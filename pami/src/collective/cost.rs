@@ -6,6 +6,7 @@
 //! The figures decide between algorithms; no more is claimed for them.
 
 use super::call::{Algorithm, Collective, Tuning};
+use crate::topology::{MAX_DIMENSIONS, TorusShape};
 
 /// Most bytes of data that a message carries before its receive is there, if a packet has room for them: packets of all
 /// nodes have the same.
@@ -64,6 +65,24 @@ pub struct Terrain {
     pub hops: u32,
     /// Links between the two ranks farthest apart.
     pub diameter: u32,
+}
+
+impl Terrain {
+    /// Of so many tasks on a torus.
+    pub(crate) fn of_job(torus: &TorusShape, tasks: u32) -> Self {
+        let nodes = torus.nodes().max(1);
+        let across = |d: usize| {
+            let extent = u32::from(torus.extent(d));
+            if torus.wraps(d) { extent / 2 } else { extent - 1 }
+        };
+        let diameter = (0..MAX_DIMENSIONS).map(across).sum::<u32>();
+        Self {
+            size: tasks,
+            per_node: tasks.div_ceil(nodes).max(1),
+            hops: diameter.div_ceil(2).max(1),
+            diameter,
+        }
+    }
 }
 
 /// Rounds of a tree of that radix, or of a dissemination: the logarithm, rounded up.

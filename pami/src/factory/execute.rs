@@ -7,8 +7,8 @@ use super::function::{
 };
 use super::object::ObjectMemory;
 use super::terms::{Here, InMemory};
-use crate::collective::engine::{Collect, CollectError};
-use crate::context::{Active, Done, OnReceived};
+use crate::collective::engine::CollectError;
+use crate::context::{Active, Collect, Done, OnReceived};
 use crate::device::Port;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::SendError;

@@ -33,6 +33,14 @@ pub struct Population {
     pub contexts: u8,
 }
 
+/// Number of a geometry, the same at all its members. A number is used once: what is still under way of a geometry that was
+/// destroyed is told by it from what is of a new one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct GeometryId(pub u32);
+
+/// All tasks of the client, each with its context 0. It is there from the start.
+pub const WORLD: GeometryId = GeometryId(0);
+
 /// Why members were refused. The caller is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MembersError {

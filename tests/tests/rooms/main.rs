@@ -115,6 +115,20 @@ fn q1_rooms_know_of_those_that_the_readme_draws_below_them() {
     }
 }
 
+#[test]
+fn q1_the_engine_of_collectives_has_no_circle_and_knows_of_no_context() {
+    let above = "client context factory fence fetch get operation put receive reception send";
+    let mut uses = uses("pami");
+    uses.retain(|(from, _)| from.starts_with(&["collective".into(), "engine".into()]));
+    let circles = circles(&uses);
+    assert!(circles.is_empty(), "{}", circles.join("\n"));
+    let up: Vec<_> = uses
+        .iter()
+        .filter(|(_, to)| above.split(' ').any(|room| to.first().is_some_and(|it| it == room)))
+        .collect();
+    assert!(uses.len() > 20 && up.is_empty(), "{up:?}");
+}
+
 /// A crate of these files.
 fn written(files: &[(&str, &str)]) -> Uses {
     let folder = tempfile::tempdir().unwrap();

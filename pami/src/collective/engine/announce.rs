@@ -1,14 +1,14 @@
 //! Collectives that only some endpoints are instructed to start: the others are called back (SPEC G-6).
 
-use super::wire::{Label, Word};
-use super::{Collect, Engine, GeometryId};
+use super::Engine;
+use super::request::Collect;
+use super::slot::Slot;
+use super::wire::{Label, Notice, Word};
 use crate::collective::catalogue::CATALOGUE;
 use crate::collective::{Algorithm, Blocks, Collective, Form, Tuning};
-use crate::context::{Active, Done};
-use crate::device::Port;
+use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
-use zerocopy::byteorder::little_endian::U32;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use crate::geometry::GeometryId;
 
 /// What the first message of a collective says to an endpoint that was not instructed: all that
 /// [`collect`](Self::collect) needs but memory and a reduction's operator.
@@ -36,7 +36,7 @@ pub struct Announcement {
 
 impl Announcement {
     /// What this endpoint has to call, but for its memory and a reducer.
-    pub fn collect<P: Port>(&self, done: Done<P>) -> Collect<P> {
+    pub fn collect<A>(&self, done: Done<A>) -> Collect<A> {
         let blocks = Blocks::equal(self.len);
         Collect {
             root: self.root,
@@ -52,36 +52,23 @@ impl Announcement {
 }
 
 /// Called when a collective begins that this endpoint was not instructed to start.
-pub struct OnAnnounced<P: Port> {
+pub struct OnAnnounced<A: 'static> {
     /// The function. It starts the collective; until it has it is called again in each advance.
-    pub call: &'static (dyn Fn(&mut Active<P>, Announcement, usize) + Sync),
+    pub call: &'static (dyn Fn(&mut A, Announcement, usize) + Sync),
     /// Handed to it as is.
     pub cookie: usize,
 }
 
-impl<P: Port> Clone for OnAnnounced<P> {
+// Derived impls would ask the same of A.
+impl<A> Clone for OnAnnounced<A> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<P: Port> Copy for OnAnnounced<P> {}
-
-/// The call, in a packet's header.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
-pub(super) struct Notice {
-    what: u8,
-    algorithm: u8,
-    form: u8,
-    divided: u8,
-    root: U32,
-    len: U32,
-    radix: U32,
-    chunk: U32,
-}
+impl<A> Copy for OnAnnounced<A> {}
 
 impl Notice {
-    pub(super) fn new<P: Port>(collect: &Collect<P>, (algorithm, tuning): (Algorithm, Tuning)) -> Self {
+    pub(super) fn new<A>(collect: &Collect<A>, (algorithm, tuning): (Algorithm, Tuning)) -> Self {
         Self {
             what: collect.what as u8,
             algorithm: algorithm as u8,
@@ -111,39 +98,27 @@ impl Notice {
     }
 }
 
-impl<P: Port> Engine<P> {
-    /// A collective that was announced and has not begun here.
-    fn announced(&self) -> Option<Announcement> {
-        self.early.iter().find_map(|early| {
-            let begun = |slot: &super::Slot<P>| slot.key.is_of(early.label.key);
+impl<A> Engine<A> {
+    /// Says what is called when a collective begins that this endpoint was not instructed to start.
+    pub(crate) fn on_announced(&mut self, on: Option<OnAnnounced<A>>) {
+        self.on_announced = on;
+    }
+
+    /// Whether a collective may have been announced that has not begun here.
+    #[inline]
+    pub(crate) fn calls(&self) -> bool {
+        self.calls
+    }
+
+    /// A collective that was announced and has not begun here, with what is to be called.
+    pub(crate) fn announced(&mut self) -> Option<(OnAnnounced<A>, Announcement)> {
+        let announced = self.early.iter().find_map(|early| {
+            let begun = |slot: &Slot<A>| slot.key.is_of(early.label.key);
             let tells = matches!(early.word, Word::Short | Word::Request);
             let notice = early.label.notice.filter(|_| tells && !self.slots.iter().any(begun))?;
             notice.read(&early.label, early.origin)
-        })
-    }
-}
-
-impl<P: Port> Active<P> {
-    /// What is called when a collective begins that this endpoint was not instructed to start.
-    pub fn on_announced(&mut self, on: Option<OnAnnounced<P>>) {
-        self.collectives.on_announced = on;
-        self.stir();
-    }
-
-    /// Calls those back that have to begin something. Returns how many.
-    pub(super) fn call_back(&mut self) -> usize {
-        let mut called = 0;
-        while let Some(on) = self.collectives.on_announced
-            && let Some(announcement) = self.collectives.announced()
-        {
-            called += 1;
-            (on.call)(self, announcement, on.cookie);
-            // It found no room: the next advance asks again.
-            if self.collectives.announced() == Some(announcement) {
-                return called;
-            }
-        }
-        self.collectives.calls = self.collectives.announced().is_some();
-        called
+        });
+        self.calls = announced.is_some();
+        Some((self.on_announced?, announced?))
     }
 }

@@ -1,43 +1,49 @@
 //! Packets of collectives as they come in, and deaths.
 
-use super::early::may_come_late;
-use super::run::before;
-use super::slot::Taken;
-use super::wire::{CALLED, Label, Word};
-use super::{Engine, GeometryId, SHORT_LIMIT};
-use crate::context::Active;
+use super::Engine;
+use super::slot::{Slot, Taken};
+use super::wire::{CALLED, Label, Word, before};
+use crate::collective::cost::SHORT_LIMIT;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
+use crate::geometry::GeometryId;
 use crate::packet::Envelope;
+use crate::transport::Transport;
 
-impl<P: Port> Active<P> {
+impl<A> Engine<A> {
     /// A packet of a collective.
-    #[inline(never)]
-    pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+    pub(crate) fn arrive<P: Port>(
+        &mut self,
+        transport: &mut Transport<P>,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &[u8],
+    ) {
         let origin = envelope.origin;
-        let ours = origin.context().0 < self.contexts && self.transport.port.node_of(origin.task()).is_some();
-        let label = Label::parse(header).filter(|_| ours && self.collectives.slots.capacity() > 0);
+        let ours =
+            origin.context().0 < self.population.contexts && transport.port.node_of(origin.task()).is_some();
+        let label = Label::parse(header).filter(|_| ours && self.slots.capacity() > 0);
         let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), label) else {
-            self.transport.stray();
+            transport.stray();
             return;
         };
-        self.transport.counters.collective_received += u64::from(!data.is_empty());
+        transport.counters.collective_received += u64::from(!data.is_empty());
         let whole = data.len() == envelope.total as usize && data.len() <= SHORT_LIMIT;
         match word {
-            Word::Abort => return self.abort_arrived(envelope.origin, label),
-            Word::Credit => return self.collectives.early.regain(envelope.origin, envelope.total),
+            Word::Abort => return self.abort_arrived(transport, envelope.origin, label),
+            Word::Credit => return self.early.regain(envelope.origin, envelope.total),
             Word::Short | Word::Answer if !whole => {
-                self.transport.stray();
+                transport.stray();
                 return;
             }
             Word::Clear | Word::Request if !data.is_empty() => {
-                self.transport.stray();
+                transport.stray();
                 return;
             }
             _ => {}
         }
-        let Engine { slots, geometries, .. } = &mut self.collectives;
+        let Self { slots, geometries, .. } = self;
         let slot = slots.iter_mut().find(|slot| slot.key == label.key);
         let taken = slot.and_then(|slot| {
             let entry = geometries[usize::from(slot.geometry)].as_ref()?;
@@ -47,51 +53,39 @@ impl<P: Port> Active<P> {
         match taken {
             Some(Taken::Yes) => {
                 if word == Word::Short {
-                    self.took_short(envelope.origin);
+                    self.early.took(envelope.origin);
                 }
             }
             // It is asked for again, or for another reason heard of.
             None | Some(Taken::Early) if word == Word::Request && label.notice.is_none() => {
-                if !self.collectives.is_past(&label) {
-                    self.collectives.early.note_asked(envelope.origin);
+                if !self.is_past(&label) {
+                    self.early.note_asked(envelope.origin);
                 }
             }
             None | Some(Taken::Early)
-                if matches!(word, Word::Short | Word::Clear | Word::Request)
-                    && !self.collectives.is_past(&label) =>
+                if matches!(word, Word::Short | Word::Clear | Word::Request) && !self.is_past(&label) =>
             {
-                let kept = self.collectives.keep(envelope.origin, word, label, envelope.total, data);
+                let kept = self.keep(envelope.origin, word, label, envelope.total, data);
                 // Others are asked for again.
-                self.transport.counters.strays += u64::from(!kept && word == Word::Short);
-                // Somebody may have to be called back.
-                self.busy |= self.collectives.calls;
+                transport.counters.strays += u64::from(!kept && word == Word::Short);
             }
             _ => {
-                self.transport.counters.strays += u64::from(!may_come_late(word));
+                transport.counters.strays += u64::from(!word.may_come_late());
                 if word == Word::Short {
-                    self.took_short(envelope.origin);
+                    self.early.took(envelope.origin);
                 }
             }
-        }
-    }
-
-    /// A short message is no longer in the way of others.
-    fn took_short(&mut self, origin: Endpoint) {
-        self.collectives.early.took(origin);
-        if self.collectives.early.owes() {
-            self.stir();
         }
     }
 
     /// Another member says that a collective ended badly.
     #[cold]
-    fn abort_arrived(&mut self, origin: Endpoint, label: Label) {
+    fn abort_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
         let Some(error) = label.reason() else {
-            self.transport.stray();
+            transport.stray();
             return;
         };
-        let engine = &mut self.collectives;
-        let geometry = engine.geometries.iter_mut().position(|entry| {
+        let geometry = self.geometries.iter_mut().position(|entry| {
             let known = entry.as_mut().filter(|entry| entry.id.0 == label.key.geometry);
             known.is_some_and(|entry| {
                 if let OperationError::NodeDead(node) = error
@@ -103,7 +97,7 @@ impl<P: Port> Active<P> {
             })
         });
         let mut found = false;
-        for slot in engine.slots.iter_mut() {
+        for slot in self.slots.iter_mut() {
             let dies = matches!(error, OperationError::NodeDead(_)) && geometry == Some(slot.geometry.into());
             let named = slot.key.is_of(label.key);
             if dies || named {
@@ -117,26 +111,26 @@ impl<P: Port> Active<P> {
             }
         }
         let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
-        if found || engine.is_past(&label) {
+        if found || self.is_past(&label) {
             if let (OperationError::Abandoned { .. }, Some(geometry), false) = (error, geometry, called) {
-                engine.forsake_route(geometry, sequence, error);
+                self.forsake_route(geometry, sequence, error);
             }
             return;
         }
-        match geometry.and_then(|index| engine.geometries[index].as_mut()) {
+        match geometry.and_then(|index| self.geometries[index].as_mut()) {
             Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
-            Some(_) => self.transport.counters.strays += 1,
-            None => engine.unmade.add(label.key.geometry, sequence, called, error),
+            Some(_) => transport.counters.strays += 1,
+            None => self.unmade.add(label.key.geometry, sequence, called, error),
         }
     }
 
     /// Ends the collectives of geometries that have members on nodes that died.
     #[cold]
-    pub(crate) fn end_collectives_of_dead(&mut self) {
-        for index in 0..self.collectives.geometries.len() {
-            self.mark_dead(index);
+    pub(crate) fn end_those_of_dead<P: Port>(&mut self, port: &P) {
+        for index in 0..self.geometries.len() {
+            self.mark_dead(index, port);
         }
-        let Engine { slots, geometries, early, .. } = &mut self.collectives;
+        let Self { slots, geometries, early, .. } = self;
         for slot in slots.iter_mut() {
             let entry = geometries[usize::from(slot.geometry)].as_ref();
             if let Some(node) = entry.and_then(|entry| entry.dead) {
@@ -148,29 +142,13 @@ impl<P: Port> Active<P> {
         early.forget(|key| gone(key.geometry));
     }
 
-    /// Notes a node of a geometry's members that is dead.
-    pub(super) fn mark_dead(&mut self, index: usize) {
-        if self.transport.port.deaths() == 0 {
-            return;
-        }
-        let port = &self.transport.port;
-        let Some(entry) = self.collectives.geometries[index].as_mut().filter(|entry| entry.dead.is_none())
-        else {
-            return;
-        };
-        let node = |rank| port.node_of(entry.members.endpoint(rank)?.task());
-        entry.dead = (0..entry.members.size()).filter_map(node).find(|&node| port.is_dead(node));
-    }
-}
-
-impl<P: Port> Engine<P> {
     /// Whether the collective is one that was started here, or of a geometry that was destroyed here.
     fn is_past(&self, label: &Label) -> bool {
         let key = label.key;
         if self.was_destroyed(GeometryId(key.geometry)) {
             return true;
         }
-        let started = |slot: &super::Slot<P>| slot.key.is_of(key);
+        let started = |slot: &Slot<A>| slot.key.is_of(key);
         let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
         key.part & CALLED == 0
             && entry.is_some_and(|entry| before(key.sequence, entry.next))

@@ -7,7 +7,7 @@
 //! So it is with geometries that are not made here yet: those beyond [`UNMADE`] of which something was given up end all
 //! their collectives, their creation too.
 
-use super::run::before;
+use super::wire::before;
 use crate::error::OperationError;
 use heapless::Vec;
 

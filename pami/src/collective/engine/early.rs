@@ -6,7 +6,7 @@
 //! besides, clears can be forgotten, as they are asked for; requests, as they are repeated.
 
 use super::wire::{Key, Label, Word};
-use super::{SHORT_LIMIT, wire};
+use crate::collective::cost::SHORT_LIMIT;
 use crate::endpoint::Endpoint;
 use heapless::Vec;
 
@@ -247,11 +247,6 @@ impl EarlyMessages {
         self.forgot = true;
         Some(at)
     }
-}
-
-/// Whether a word is of a message that may come after its collective has ended.
-pub(super) fn may_come_late(word: Word) -> bool {
-    matches!(word, wire::Word::Clear | wire::Word::Request)
 }
 
 #[cfg(test)]

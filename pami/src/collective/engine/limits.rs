@@ -1,11 +1,19 @@
-//! How much a context has for collectives.
+//! How much a context has for collectives, and how much of one goes at a time.
 
-use super::network::NOTE_BYTES;
-use super::slots::reserved;
-use super::{EarlyPlace, Entry, LanePlace, Slot};
 use crate::affinity::Domains;
-use crate::device::Port;
-use rings::shared::Shared;
+
+/// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
+pub const WINDOW: u32 = 8;
+/// A collective that has not moved for so long asks those that are to clear its data what they mean.
+pub const PATIENCE_NS: u64 = 500_000_000;
+/// Most endpoints of a root that share work.
+pub const SERVERS: u32 = 8;
+/// Bytes that are reduced at a time, on the stack; an element is at most as long.
+pub(super) const REDUCED_AT_ONCE: usize = 1024;
+/// Bytes of what the members of a new geometry are told.
+pub(super) const NOTE_BYTES: usize = 8;
+/// Places that a geometry takes for one collective: for it, and the barrier that may go in front.
+const PLACES: usize = 2;
 
 /// What each context of a client has for collectives. Without it a client has none, and they take no memory.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +21,7 @@ pub struct Limits {
     /// Geometries at a time, the world among them.
     pub geometries: usize,
     /// Collectives in flight, of all geometries together. One that is divided counts for each share that the endpoint has: at
-    /// most [`SERVERS`](super::SERVERS) and one. There is one place more than that, for the barrier that goes in front of some.
+    /// most [`SERVERS`] and one. There is one place more than that, for the barrier that goes in front of some.
     pub in_flight: usize,
     /// So many geometries besides have room for one collective that is not divided, whatever is in flight: members that start
     /// those of one more than so many in different orders do not wait for each other in a circle (SPEC R-1).
@@ -31,28 +39,9 @@ impl Default for Limits {
     }
 }
 
-/// The memory of one context's engine.
-pub struct Memory<P: Port> {
-    pub(super) slots: &'static mut [Option<Slot<P>>],
-    pub(super) geometries: &'static mut [Option<Entry>],
-    pub(super) always: usize,
-    pub(super) early: &'static mut [EarlyPlace],
-    pub(super) lanes: &'static mut [LanePlace],
-    pub(super) notes: Option<Shared>,
-}
-
 impl Limits {
     /// Nothing.
     pub(crate) const NONE: Self = Self { geometries: 0, in_flight: 0, always: 0, early: 0, domains: None };
-
-    /// Bytes that a context takes for it, of a client with so many endpoints.
-    pub fn bytes<P: Port>(&self, endpoints: usize) -> usize {
-        self.slots() * size_of::<Option<Slot<P>>>()
-            + self.geometries * size_of::<Option<Entry>>()
-            + self.early * size_of::<EarlyPlace>()
-            + self.lanes(endpoints) * size_of::<LanePlace>()
-            + self.note_bytes()
-    }
 
     /// Collectives, and parts of them, that are in flight at most, of all geometries.
     pub fn slots(&self) -> usize {
@@ -70,15 +59,8 @@ impl Limits {
     }
 }
 
-impl<P: Port> Memory<P> {
-    pub(crate) fn new(
-        slots: &'static mut [Option<Slot<P>>],
-        geometries: &'static mut [Option<Entry>],
-        always: usize,
-        early: &'static mut [EarlyPlace],
-        lanes: &'static mut [LanePlace],
-        notes: Option<Shared>,
-    ) -> Self {
-        Self { slots, geometries, always, early, lanes, notes }
-    }
+/// Places that one of so many geometries leaves to others, of which `always` have room whatever is in flight, and so many are
+/// busy.
+pub(super) fn reserved(geometries: usize, always: usize, busy: usize) -> usize {
+    PLACES * geometries.saturating_sub(1).min(always).saturating_sub(busy)
 }

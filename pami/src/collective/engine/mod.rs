@@ -1,6 +1,6 @@
 //! Runs schedules inside `advance`: collectives at run time (SPEC G-1 to G-3, G-9).
 //!
-//! Each context that has [`Limits`] has an engine: a table of [geometries](geometry), a fixed pool of slots for
+//! Each context that has [`Limits`] has an engine: a table of geometries, a fixed pool of slots for
 //! collectives in flight, and a pool for messages that come before their collective. Nothing is allocated.
 //!
 //! # Messages
@@ -48,79 +48,109 @@
 //! geometries at all members, with its name.
 //!
 //! Collectives that go through the tree network are the subject of `network`.
+//!
+//! # Layers
+//!
+//! | layer | files | what |
+//! |---|---|---|
+//! | pass | `advance`, `arrive`, `start`, `geometries`, `announce` | what a context asks of its engine |
+//! | routes | `network` | class routes of geometries |
+//! | run | `run` | the steps of one collective |
+//! | table | `slots`, `memory` | those in flight; what an engine is made of |
+//! | collective | `slot` | one in flight, and what its messages do to it |
+//! | call | `check`, `parts`, `passage` | what a call comes to; a vector in the tree network |
+//! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
+//! | parts of state | `areas`, `doomed`, `early`, `route` | memory, what was given up, what came early, a class route |
+//! | words | `request`, `wire` | what callers say, what packets say |
+//! | measures | `limits` | how much of everything |
+//!
+//! Nothing here knows of contexts: who advances one hands the engine its transport, and calls what the engine says is over.
 
+mod advance;
 mod announce;
+mod areas;
 mod arrive;
-mod collect;
+mod check;
 mod doomed;
 mod early;
-pub mod geometry;
+mod geometries;
+mod geometry;
 mod limits;
+mod memory;
 mod network;
 mod parts;
 mod passage;
-mod patience;
 mod request;
+mod route;
 mod run;
 mod slot;
 mod slots;
+mod start;
 mod transfer;
 mod wire;
 
 pub use super::cost::SHORT_LIMIT;
+pub use crate::geometry::{GeometryId, WORLD};
 pub use announce::{Announcement, OnAnnounced};
-pub use geometry::{Geometry, GeometryError, GeometryId, NewGeometry, WORLD};
-pub use limits::{Limits, Memory};
-pub use parts::SERVERS;
+pub use geometries::{Geometry, GeometryError, NewGeometry};
+pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
+pub use memory::Memory;
 pub use request::{Collect, CollectError};
 
-pub(crate) use early::{EarlyMessages, EarlyPlace, LanePlace};
-pub(crate) use geometry::Entry;
-pub(crate) use network::Leaving;
-pub(crate) use slot::Slot;
-
+use super::cost::Terrain;
+use crate::affinity::Affinities;
 use crate::combine::CLASS_ROUTES;
-use crate::device::Port;
 use crate::endpoint::Endpoint;
+use crate::geometry::Population;
 use doomed::Unmade;
+use early::EarlyMessages;
+use geometry::Entry;
 use heapless::{HistoryBuf, Vec};
 use rings::shared::Shared;
+use route::Leaving;
+use slot::Slot;
 use slots::Slots;
+use transfer::{Outgoing, SendStage};
 
-/// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
-pub const WINDOW: u32 = 8;
-/// A collective that has not moved for so long asks those that are to clear its data what they mean.
-pub const PATIENCE_NS: u64 = 500_000_000;
 /// Geometries that were destroyed of which late messages are known as such.
 const DESTROYED: usize = 64;
 
-/// The collectives of one context.
-pub(crate) struct Engine<P: Port> {
-    slots: Slots<P>,
-    pub(super) geometries: &'static mut [Option<Entry>],
+/// The collectives of one context. `A` is what callbacks are handed.
+pub(crate) struct Engine<A: 'static> {
+    slots: Slots<A>,
+    geometries: &'static mut [Option<Entry>],
     /// See [`Limits::always`].
-    pub(super) always: usize,
-    pub(super) early: EarlyMessages,
+    always: usize,
+    early: EarlyMessages,
     /// What was given up of geometries that are not made here yet.
     unmade: Unmade,
     /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one
     /// that has not.
-    pub(super) destroyed: HistoryBuf<GeometryId, DESTROYED>,
+    destroyed: HistoryBuf<GeometryId, DESTROYED>,
     /// What the members of a new geometry are told.
-    pub(super) notes: Option<Shared>,
+    notes: Option<Shared>,
     /// Class routes of geometries that were destroyed; no more than a node can have.
-    pub(super) leaving: Vec<Leaving, CLASS_ROUTES>,
-    pub(super) on_announced: Option<OnAnnounced<P>>,
+    leaving: Vec<Leaving, CLASS_ROUTES>,
+    on_announced: Option<OnAnnounced<A>>,
     /// A message has come that announces a collective which has not begun here.
-    pub(super) calls: bool,
+    calls: bool,
     /// When the slots were last looked over for those that do not move.
-    pub(super) looked_ns: u64,
+    looked_ns: u64,
+    /// What endpoints the client has, where its tasks are, and where threads run.
+    population: Population,
+    terrain: Terrain,
+    affinities: Option<Affinities>,
 }
 
-impl<P: Port> Engine<P> {
-    /// For a client with so many endpoints.
-    pub(crate) fn new(memory: Memory<P>, peers: usize) -> Self {
+impl<A> Engine<A> {
+    pub(crate) fn new(
+        memory: Memory<A>,
+        population: Population,
+        terrain: Terrain,
+        affinities: Option<Affinities>,
+    ) -> Self {
         let Memory { slots, geometries, always, early, lanes, notes } = memory;
+        let peers = population.tasks as usize * usize::from(population.contexts);
         let early = EarlyMessages::new(early, lanes, peers);
         Self {
             slots: Slots::new(slots),
@@ -134,10 +164,13 @@ impl<P: Port> Engine<P> {
             on_announced: None,
             calls: false,
             looked_ns: 0,
+            population,
+            terrain,
+            affinities,
         }
     }
 
-    pub(crate) fn into_memory(self) -> Memory<P> {
+    pub(crate) fn into_memory(self) -> Memory<A> {
         let Self { slots, geometries, always, early, notes, .. } = self;
         geometries.fill_with(|| None);
         let (early, lanes) = early.into_memory();
@@ -170,7 +203,7 @@ impl<P: Port> Engine<P> {
     pub(crate) fn for_awaited(&self, mut note: impl FnMut(Endpoint)) {
         for slot in self.slots.iter() {
             slot.receives.iter().for_each(|receive| note(receive.from));
-            let waits = |send: &&transfer::Outgoing| send.stage == transfer::SendStage::Waits;
+            let waits = |send: &&Outgoing| send.stage == SendStage::Waits;
             slot.sends.iter().filter(waits).for_each(|send| note(send.to));
         }
     }

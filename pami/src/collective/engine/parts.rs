@@ -15,20 +15,18 @@
 //! first one's hands it its segment first, into scratch memory, or takes it at the end.
 
 use super::geometry::Entry;
-use super::{Collect, CollectError};
+use super::limits::SERVERS;
+use super::request::{Collect, CollectError};
 use crate::collective::division::Group;
 use crate::collective::memory::Demand;
 use crate::collective::need::Need;
 use crate::collective::{
     Algorithm, Area, Blocks, Call, Collective, Division, Schedule, SelectionError, Tuning, division,
 };
-use crate::device::Port;
 use crate::geometry::Members;
 use core::ops::Range;
 use heapless::Vec;
 
-/// Most endpoints of a root that share work.
-pub const SERVERS: u32 = 8;
 /// Most parts of one endpoint, with the barrier in front of all.
 const PARTS: usize = SERVERS as usize + 2;
 
@@ -101,7 +99,7 @@ pub(super) type Parts = Vec<Part, PARTS>;
 const OWN: [(Area, usize); 3] = [(Area::Input, 0), (Area::Output, 0), (Area::Scratch, 0)];
 
 /// Most parts of any endpoint, the barrier in front not among them: the same at all of them.
-pub(super) fn most<P: Port>(entry: &Entry, collect: &Collect<P>, call: &Call<'static>) -> usize {
+pub(super) fn most<A>(entry: &Entry, collect: &Collect<A>, call: &Call<'static>) -> usize {
     use Collective as C;
     let servers = entry.members.ranks(call.root).map_or(1, |root| root.len());
     match call.collective {
@@ -117,7 +115,7 @@ pub(super) fn most<P: Port>(entry: &Entry, collect: &Collect<P>, call: &Call<'st
 }
 
 /// Bytes of scratch memory that every endpoint has for a part: it may have one for each endpoint of the root.
-pub(super) fn share<P: Port>(entry: &Entry, collect: &Collect<P>, root: u32) -> usize {
+pub(super) fn share<A>(entry: &Entry, collect: &Collect<A>, root: u32) -> usize {
     let servers = entry.members.ranks(root).filter(|_| collect.divided).map_or(1, |root| root.len());
     // Each begins at a whole word.
     if servers > 1 { (collect.scratch_limit / servers) & !7 } else { collect.scratch_limit }
@@ -140,9 +138,9 @@ struct Divider<'a> {
 }
 
 /// What an endpoint has to do of a collective. `call` is the whole, of the geometry's ranks or of its tasks.
-pub(super) fn parts<P: Port>(
+pub(super) fn parts<A>(
     entry: &Entry,
-    collect: &Collect<P>,
+    collect: &Collect<A>,
     call: &Call<'static>,
     element_len: usize,
 ) -> Result<Parts, CollectError> {

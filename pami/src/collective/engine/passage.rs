@@ -1,9 +1,9 @@
 //! Vectors on their way through the tree network; see `network`.
 
-use super::network::{Channel, LEAVE, Way};
-use super::slot::{Piece, Slot};
+use super::areas::{Areas, Piece};
+use super::route::{Channel, LEAVE};
 use crate::combine::{Arrival, Operation, Status};
-use crate::device::{CollectiveNetwork, Port};
+use crate::device::CollectiveNetwork;
 use crate::error::OperationError;
 
 /// What a leader does with a vector.
@@ -24,68 +24,91 @@ pub(super) struct Passage {
     taken: usize,
 }
 
+/// A collective in the order of those that go through a class route.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) ticket: u32,
+    /// Of the call, the same at all that mean the same.
+    pub(super) digest: u32,
+}
+
+impl Turn {
+    /// The number of a packet.
+    fn packet(self, index: usize) -> u32 {
+        let number = (self.digest ^ self.ticket.rotate_left(24)).wrapping_add(index as u32);
+        if number == LEAVE { 0 } else { number }
+    }
+}
+
 impl Passage {
     pub(super) fn new(piece: Piece, part: Part) -> Self {
         Self { piece, part, sent: 0, taken: 0 }
     }
-}
 
-impl<P: Port> Slot<P> {
-    /// Goes on with a vector that is on its way. Returns whether anything moved.
-    pub(super) fn pass(&mut self, way: &mut Way, network: Option<P::Network>) -> bool {
-        let (Some(mut passage), Some(ticket), Some(network)) = (self.passage, self.ticket, network) else {
-            return false;
-        };
-        let Way::On(Some(channel)) = way else { return false };
+    /// Packets that it takes. A barrier is one with nothing in it.
+    fn packets(&self, payload: usize) -> usize {
+        self.piece.len.div_ceil(payload).max(1)
+    }
+
+    /// Whether all of it has come.
+    pub(super) fn is_over(&self, network: impl CollectiveNetwork) -> bool {
+        self.taken == self.packets(network.payload())
+    }
+
+    /// Goes on as far as it can. Returns whether anything moved.
+    ///
+    /// # Errors
+    /// Why nothing goes by the channel any more.
+    pub(super) fn advance(
+        &mut self,
+        areas: &Areas,
+        turn: Turn,
+        channel: &mut Channel,
+        network: impl CollectiveNetwork,
+    ) -> Result<bool, OperationError> {
         if let Some(error) = channel.broken {
-            self.fail(error);
-            return true;
+            return Err(error);
         }
-        let before = (passage.sent, passage.taken);
-        // A barrier is one packet with nothing in it.
-        let packets = passage.piece.len.div_ceil(network.payload()).max(1);
-        self.inject(&mut passage, packets, (channel, ticket), network);
-        while channel.taken == ticket && passage.taken < packets {
+        let before = (self.sent, self.taken);
+        let packets = self.packets(network.payload());
+        self.inject(areas, packets, (channel, turn), network);
+        while channel.taken == turn.ticket && self.taken < packets {
             let mut verdict = Ok(());
             let came = network.receive(channel.route, |arrival| {
-                verdict = self.accept(&passage, ticket, network.payload(), arrival);
+                verdict = self.accept(areas, turn, network.payload(), arrival);
             });
             if !came {
                 break;
             }
             if let Err(error) = verdict {
                 channel.broken = Some(error);
-                self.fail(error);
-                return true;
+                return Err(error);
             }
-            passage.taken += 1;
+            self.taken += 1;
         }
-        if passage.taken == packets {
-            channel.taken = ticket.wrapping_add(1);
+        if self.taken == packets {
+            channel.taken = turn.ticket.wrapping_add(1);
         }
-        self.passage = (passage.taken < packets).then_some(passage);
-        let moved = before != (passage.sent, passage.taken);
-        self.moved |= moved;
-        moved
+        Ok(before != (self.sent, self.taken))
     }
 
-    /// Sends what can go of a vector.
+    /// Sends what can go.
     fn inject(
-        &self,
-        passage: &mut Passage,
+        &mut self,
+        areas: &Areas,
         packets: usize,
-        (channel, ticket): (&mut Channel, u32),
-        network: P::Network,
+        (channel, turn): (&mut Channel, Turn),
+        network: impl CollectiveNetwork,
     ) {
-        let goes_alone = matches!(passage.part, Part::Source);
-        if channel.injected != ticket || goes_alone && channel.taken != ticket {
+        let goes_alone = matches!(self.part, Part::Source);
+        if channel.injected != turn.ticket || goes_alone && channel.taken != turn.ticket {
             return;
         }
-        while passage.sent < packets {
-            let (start, len) = passage.range(passage.sent, network.payload());
-            let sequence = self.packet(ticket, passage.sent);
-            let fill = |into: &mut [u8]| self.read(passage.piece, start, into);
-            let sent = match passage.part {
+        while self.sent < packets {
+            let (start, len) = self.range(self.sent, network.payload());
+            let sequence = turn.packet(self.sent);
+            let fill = |into: &mut [u8]| areas.read(self.piece, start, into);
+            let sent = match self.part {
                 Part::Combine(operation) => network.contribute(channel.route, operation, sequence, len, fill),
                 Part::Source => network.broadcast(channel.route, sequence, len, fill),
                 Part::Sink => Ok(()),
@@ -94,23 +117,16 @@ impl<P: Port> Slot<P> {
             if sent.is_err() {
                 return;
             }
-            passage.sent += 1;
+            self.sent += 1;
         }
-        channel.injected = ticket.wrapping_add(1);
-    }
-
-    /// The number of a packet: of the call, the same at all that mean the same.
-    fn packet(&self, ticket: u32, index: usize) -> u32 {
-        let mixed = self.digest ^ self.key.sequence.rotate_left(16) ^ ticket.rotate_left(24);
-        let number = mixed.wrapping_add(index as u32);
-        if number == LEAVE { 0 } else { number }
+        channel.injected = turn.ticket.wrapping_add(1);
     }
 
     /// Puts what has arrived in its place, if it is what was to come.
     fn accept(
         &self,
-        passage: &Passage,
-        ticket: u32,
+        areas: &Areas,
+        turn: Turn,
         payload: usize,
         arrival: &Arrival<'_>,
     ) -> Result<(), OperationError> {
@@ -119,23 +135,21 @@ impl<P: Port> Slot<P> {
             Status::Dead => return Err(OperationError::NodeDead(arrival.blame)),
             _ => return Err(OperationError::Differs),
         }
-        let (start, len) = passage.range(passage.taken, payload);
-        let right_kind = match passage.part {
+        let (start, len) = self.range(self.taken, payload);
+        let right_kind = match self.part {
             Part::Combine(operation) => arrival.broadcast.is_none() && arrival.operation == operation,
             Part::Source | Part::Sink => arrival.broadcast.is_some(),
         };
-        let right_packet = arrival.sequence == self.packet(ticket, passage.taken);
+        let right_packet = arrival.sequence == turn.packet(self.taken);
         if !right_kind || !right_packet || arrival.payload.len() != len {
             return Err(OperationError::Differs);
         }
-        if !matches!(passage.part, Part::Source) {
-            self.write(passage.piece, start, arrival.payload);
+        if !matches!(self.part, Part::Source) {
+            areas.write(self.piece, start, arrival.payload);
         }
         Ok(())
     }
-}
 
-impl Passage {
     /// First byte and number of bytes of a packet.
     fn range(&self, index: usize, payload: usize) -> (usize, usize) {
         let start = index * payload;

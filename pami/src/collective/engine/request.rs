@@ -1,13 +1,12 @@
 //! What a caller asks for, and why it is refused.
 
-use super::slot::REDUCED_AT_ONCE;
-use super::{GeometryId, SERVERS};
+use super::limits::{REDUCED_AT_ONCE, SERVERS};
 use crate::collective::need::ALIGNMENT;
 use crate::collective::{
     Algorithm, Area, Blocks, CallError, Collective, Form, Reducer, SelectionError, Tuning,
 };
-use crate::context::Done;
-use crate::device::Port;
+use crate::dispatch::Done;
+use crate::geometry::GeometryId;
 use core::fmt;
 use rings::shared::Shared;
 
@@ -16,7 +15,7 @@ type Place = (Shared, usize);
 
 /// A collective to be started: what one member brings. What each area must hold is in the table at
 /// [`Call`](crate::collective::Call). The areas must not overlap.
-pub struct Collect<P: Port> {
+pub struct Collect<A: 'static> {
     /// Whose members take part. They start its collectives in the same order.
     pub geometry: GeometryId,
     /// What is to be done.
@@ -60,11 +59,11 @@ pub struct Collect<P: Port> {
     /// at all. Some networks take operands only from such (SPEC G-2).
     pub aligned: bool,
     /// Called when this member's part is complete, or has failed: input may change, output is there.
-    pub done: Done<P>,
+    pub done: Done<A>,
 }
 
-// A derived impl would ask the same of P.
-impl<P: Port> Clone for Collect<P> {
+// A derived impl would ask the same of A.
+impl<A> Clone for Collect<A> {
     fn clone(&self) -> Self {
         Self {
             input: self.input.clone(),
@@ -75,9 +74,9 @@ impl<P: Port> Clone for Collect<P> {
     }
 }
 
-impl<P: Port> Collect<P> {
+impl<A> Collect<A> {
     /// A collective of no data. Fields for areas, blocks and so on are to be filled in.
-    pub fn new(geometry: GeometryId, what: Collective, done: Done<P>) -> Self {
+    pub fn new(geometry: GeometryId, what: Collective, done: Done<A>) -> Self {
         Self {
             geometry,
             what,

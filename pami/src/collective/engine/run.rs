@@ -1,18 +1,15 @@
-//! Steps, carried out in an advance.
+//! The steps of one collective, carried out in an advance.
 
 use super::early::{Early, EarlyMessages};
 use super::geometry::Entry;
-use super::network::Leaving;
-use super::passage::{Part, Passage};
+use super::passage::{Part, Passage, Turn};
+use super::route::Way;
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{CALLED, Label, Stop, Wire, Word};
-use super::{Engine, WINDOW};
-use crate::collective::{Area, Schedule, Span, Step};
+use super::wire::{Label, Stop, Wire, Word};
+use crate::collective::{Area, Order, Schedule, Span, Step};
 use crate::combine::Operation;
-use crate::context::Active;
-use crate::device::Port;
-use crate::dispatch::Completion;
+use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
 
 /// Steps of one collective that an advance carries out.
@@ -29,133 +26,9 @@ enum Carried {
     Blocked,
 }
 
-/// Whether sequence number `a` comes before `b`.
-pub(super) fn before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
-}
-
-impl<P: Port> Engine<P> {
-    /// Whether no part of an earlier turn, and no much older collective of the geometry, is in flight.
-    fn may_begin(&self, number: usize) -> bool {
-        let Some(slot) = self.slots.get(number) else { return false };
-        let key = slot.key;
-        let holds = |other: &Slot<P>| {
-            let old = other.geometry == slot.geometry
-                && (other.key.part | key.part) & CALLED == 0
-                && before(other.key.sequence.wrapping_add(WINDOW - 1), key.sequence);
-            old || other.key.is_of(key) && other.turn < slot.turn
-        };
-        !self.slots.iter().any(holds)
-    }
-}
-
-impl<P: Port> Active<P> {
-    /// Goes on with every collective in flight, and ends those that are done. Returns how many moved.
-    #[inline(never)]
-    pub(crate) fn run_collectives(&mut self) -> usize {
-        let mut events = if self.collectives.calls { self.call_back() } else { 0 };
-        // A callback may start others, which find their turn here or in the next advance.
-        let (mut number, mut left) = (0, self.collectives.slots.len());
-        while left > 0 && number < self.collectives.slots.capacity() {
-            if self.collectives.slots.get(number).is_some() {
-                events += usize::from(self.run_slot(number)) + usize::from(self.end_slot(number));
-                left -= 1;
-            }
-            number += 1;
-        }
-        events += usize::from(!self.collectives.leaving.is_empty() && self.leave_routes());
-        if !self.collectives.slots.is_empty() {
-            self.ask_the_awaited();
-        }
-        if self.collectives.early.owes() {
-            events += self.give_credit_back();
-        }
-        events
-    }
-
-    /// Has others hear of the short messages of theirs that were taken. Returns the number of packets that went out.
-    #[inline(never)]
-    fn give_credit_back(&mut self) -> usize {
-        let Self { collectives: Engine { early, .. }, transport, .. } = self;
-        let mut wire = Wire::new(transport);
-        early.give_back(|peer, taken| {
-            let pushed = wire.push(peer, Word::Credit, &Label::NONE, (0, 0, taken.into()), |_| {});
-            // Who is dead needs no credit.
-            pushed != Err(Stop::Full)
-        })
-    }
-
-    fn run_slot(&mut self, number: usize) -> bool {
-        let waits = matches!(self.collectives.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
-        let begins = waits && self.collectives.may_begin(number);
-        let asked = self.collectives.ask(number, &self.transport.port);
-        let Self { collectives: Engine { slots, geometries, early, .. }, transport, .. } = self;
-        let Some(slot) = slots.get_mut(number) else { return false };
-        let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
-        let network = transport.port.network();
-        let mut wire = Wire::new(transport);
-        if begins {
-            slot.begin(entry, early);
-        }
-        let mut moved = slot.run(entry, early, &mut wire);
-        if slot.pass(&mut entry.way, network) {
-            moved = true;
-            slot.run(entry, early, &mut wire);
-        }
-        slot.refused = wire.refused;
-        moved | asked
-    }
-
-    /// Lets a collective that is over go, and tells its caller.
-    fn end_slot(&mut self, number: usize) -> bool {
-        let over = matches!(self.collectives.slots.get(number), Some(Slot { phase: Phase::Over, .. }));
-        if over && self.goes_on(number) {
-            return true;
-        }
-        let Some(slot) = over.then(|| self.collectives.slots.close(number)).flatten() else { return false };
-        let Slot { result, done, areas, key, ticket, geometry, asked, .. } = slot;
-        if asked {
-            // There is a place for every class route.
-            let _ = self.collectives.give_up(Leaving::Unwanted);
-        }
-        // Of one that was given up those before it go on.
-        if let (Err(error), Some(_), Some(entry)) =
-            (result, ticket, &mut self.collectives.geometries[usize::from(geometry)])
-            && !matches!(error, OperationError::Abandoned { .. })
-        {
-            entry.spoil(error);
-        }
-        if result.is_err() {
-            // What else came of it, nobody will ask for.
-            self.collectives.early.forget(|other| other.is_of(key));
-        }
-        let mut parts = 0;
-        for other in self.collectives.slots.iter_mut().filter(|other| other.key.is_of(key)) {
-            parts += 1;
-            if let Err(error) = result {
-                other.end(error);
-                other.result = result;
-            }
-        }
-        if parts > 0 {
-            // The last part tells for all.
-            return true;
-        }
-        if result.is_ok() && key.part & CALLED == 0 {
-            // A clear that was sent twice.
-            self.collectives.early.forget(|other| other.is_of(key));
-        }
-        // The caller may want to have its memory to itself.
-        drop(areas);
-        let completion = Completion { target: self.transport.me, buffer: None, result, cookie: done.cookie };
-        (done.call)(self, completion);
-        true
-    }
-}
-
-impl<P: Port> Slot<P> {
+impl<A> Slot<A> {
     /// Its turn has come.
-    fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
+    pub(super) fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
         match early.take_objection(self.key, self.digest) {
             Some(Early { origin, label, .. }) => _ = self.differs(entry, origin, &label),
             None => self.begin_run(),
@@ -178,14 +51,56 @@ impl<P: Port> Slot<P> {
         }
         if self.call.collective.is_of_vectors() {
             for area in [Area::Input, Area::Output] {
-                if let Some((_, base)) = &mut self.areas[area as usize] {
-                    *base += self.run * self.element_len;
-                }
+                self.areas.skip(area, self.run);
             }
         }
         self.key = self.key.next_run();
         self.begin_run();
         true
+    }
+
+    /// Goes on with a vector that is on its way through the tree network. Returns whether anything moved.
+    pub(super) fn pass(&mut self, way: &mut Way, network: Option<impl CollectiveNetwork>) -> bool {
+        let (Some(passage), Some(ticket), Some(network)) = (&mut self.passage, self.ticket, network) else {
+            return false;
+        };
+        let Way::On(Some(channel)) = way else { return false };
+        let turn = Turn { ticket, digest: self.digest ^ self.key.sequence.rotate_left(16) };
+        let moved = match passage.advance(&self.areas, turn, channel, network) {
+            Ok(moved) => moved,
+            Err(error) => {
+                self.fail(error);
+                return true;
+            }
+        };
+        if passage.is_over(network) {
+            self.passage = None;
+        }
+        self.moved |= moved;
+        moved
+    }
+
+    /// Goes on with a reduction, from `position`. Returns whether it is done.
+    fn reduce(&mut self, into: Span, from: Span, order: Order) -> bool {
+        let pieces = (self.areas.piece(into), self.areas.piece(from));
+        let Some(reducer) = &self.reducer else { return true };
+        self.position = self.areas.reduce(reducer, pieces, order, self.position);
+        self.ends(pieces.0.len)
+    }
+
+    /// Goes on with a copy, from `position`. Returns whether it is done.
+    fn copy(&mut self, into: Span, from: Span) -> bool {
+        let pieces = (self.areas.piece(into), self.areas.piece(from));
+        self.position = self.areas.copy(pieces, self.position);
+        self.ends(pieces.0.len)
+    }
+
+    fn ends(&mut self, len: usize) -> bool {
+        let ends = self.position >= len;
+        if ends {
+            self.position = 0;
+        }
+        ends
     }
 
     fn next_step(&mut self) -> Option<Step> {
@@ -199,7 +114,12 @@ impl<P: Port> Slot<P> {
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
-    fn run(&mut self, entry: &Entry, early: &mut EarlyMessages, wire: &mut Wire<'_, P>) -> bool {
+    pub(super) fn run<P: Port>(
+        &mut self,
+        entry: &Entry,
+        early: &mut EarlyMessages,
+        wire: &mut Wire<'_, P>,
+    ) -> bool {
         let mut moved = self.pump(wire);
         for _ in 0..STEPS_PER_ADVANCE {
             let quiet = self.sends.is_empty() && self.receives.is_empty() && self.passage.is_none();
@@ -227,7 +147,7 @@ impl<P: Port> Slot<P> {
         moved
     }
 
-    fn carry_out(
+    fn carry_out<P: Port>(
         &mut self,
         step: Step,
         entry: &Entry,
@@ -260,18 +180,18 @@ impl<P: Port> Slot<P> {
             Step::Combine { span } => {
                 let operation = self.reducer.and_then(|reducer| Operation::of(&reducer));
                 let part = Part::Combine(operation.unwrap_or(Operation::NOTHING));
-                self.passage = Some(Passage::new(self.piece(span), part));
+                self.passage = Some(Passage::new(self.areas.piece(span), part));
                 Carried::Done
             }
             Step::Spread { span, source } => {
                 let part = if source { Part::Source } else { Part::Sink };
-                self.passage = Some(Passage::new(self.piece(span), part));
+                self.passage = Some(Passage::new(self.areas.piece(span), part));
                 Carried::Done
             }
         }
     }
 
-    fn send(
+    fn send<P: Port>(
         &mut self,
         (rank, tag, span): (u32, u32, Span),
         entry: &Entry,
@@ -280,7 +200,7 @@ impl<P: Port> Slot<P> {
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(to) = entry.members.endpoint(rank) else { return Carried::Done };
-        let piece = self.piece(span);
+        let piece = self.areas.piece(span);
         let short = piece.len <= self.short_limit(wire);
         if !short || !early.has_credit(to) {
             // A short one is not expected to ask, unless nobody has credit.
@@ -297,7 +217,7 @@ impl<P: Port> Slot<P> {
         }
         let measures = (0, piece.len, piece.len);
         let label = self.label(tag);
-        match wire.push(to, Word::Short, &label, measures, |into| self.read(piece, 0, into)) {
+        match wire.push(to, Word::Short, &label, measures, |into| self.areas.read(piece, 0, into)) {
             Ok(()) => {
                 early.use_credit(to);
                 entry.count(rank);
@@ -313,7 +233,7 @@ impl<P: Port> Slot<P> {
 
     /// Most bytes of a message that goes unasked. In runs nothing does: who has nothing to wait for would else send those of
     /// many runs to one that is behind.
-    fn short_limit(&self, wire: &Wire<'_, P>) -> usize {
+    fn short_limit<P: Port>(&self, wire: &Wire<'_, P>) -> usize {
         if self.run == usize::MAX { wire.short_limit() } else { 0 }
     }
 
@@ -326,7 +246,7 @@ impl<P: Port> Slot<P> {
     ) -> Carried {
         let Some(rank) = self.peers.member(&entry.members, rank) else { return Carried::Done };
         let Some(from) = entry.members.endpoint(rank) else { return Carried::Done };
-        let piece = self.piece(span);
+        let piece = self.areas.piece(span);
         let clears = piece.len > short_limit || early.must_clear(from);
         let stage = if clears { ReceiveStage::ToClear } else { ReceiveStage::Open };
         if self.receives.push(Incoming { from, rank, tag, piece, again: false, stage }).is_err() {
@@ -348,7 +268,7 @@ impl<P: Port> Slot<P> {
     }
 
     /// Sends what long messages have to send. Returns whether anything went.
-    fn pump(&mut self, wire: &mut Wire<'_, P>) -> bool {
+    fn pump<P: Port>(&mut self, wire: &mut Wire<'_, P>) -> bool {
         let mut moved = false;
         let mut index = 0;
         while let Some(&incoming) = self.receives.get(index) {
@@ -389,7 +309,7 @@ impl<P: Port> Slot<P> {
     }
 
     /// Sends what one long message has to send now. Returns how far it is.
-    fn pump_out(&self, outgoing: Outgoing, wire: &mut Wire<'_, P>) -> Result<SendStage, Stop> {
+    fn pump_out<P: Port>(&self, outgoing: Outgoing, wire: &mut Wire<'_, P>) -> Result<SendStage, Stop> {
         let Outgoing { to, tag, piece, stage, .. } = outgoing;
         let label = self.label(tag);
         let full = |stop, stage| if stop == Stop::Full { Ok(stage) } else { Err(stop) };
@@ -401,7 +321,8 @@ impl<P: Port> Slot<P> {
             SendStage::Waits => return Ok(stage),
             SendStage::Answer => {
                 let measures = (0, piece.len, piece.len);
-                let pushed = wire.push(to, Word::Answer, &label, measures, |into| self.read(piece, 0, into));
+                let pushed =
+                    wire.push(to, Word::Answer, &label, measures, |into| self.areas.read(piece, 0, into));
                 return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Clear(piece.len)));
             }
             SendStage::Clear(gone) => gone,
@@ -415,7 +336,7 @@ impl<P: Port> Slot<P> {
             }
             let measures = (gone, len, piece.len);
             if let Err(stop) =
-                wire.push(to, Word::Data, &label, measures, |into| self.read(piece, gone, into))
+                wire.push(to, Word::Data, &label, measures, |into| self.areas.read(piece, gone, into))
             {
                 return full(stop, SendStage::Clear(gone));
             }
@@ -425,7 +346,7 @@ impl<P: Port> Slot<P> {
     }
 
     /// Tells the members that are left to tell how it ended.
-    fn tell(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
+    fn tell<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
         let (Phase::Tells(first), Err(error)) = (&self.phase, self.result) else { return false };
         let (first, size) = (*first, entry.members.size());
         let label = Label::abort(self.key, error);

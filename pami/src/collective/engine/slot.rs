@@ -1,35 +1,19 @@
 //! A collective in flight at one member.
 
-use super::announce::Notice;
+use super::areas::Areas;
 use super::geometry::Entry;
-use super::network::Creation;
 use super::parts::Peers;
 use super::passage::Passage;
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{Key, Label, Word};
-use crate::collective::{Area, Call, Order, Reducer, Schedule, Span, Step};
-use crate::context::Done;
-use crate::device::Port;
+use super::wire::{Key, Label, Notice, Word};
+use crate::collective::{Call, Reducer, Schedule, Step};
+use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use heapless::Vec;
-use rings::shared::Shared;
-use zerocopy::IntoBytes;
 
 /// Messages each way that a round has under way at once; further ones are started when some are done.
 const TRANSFERS: usize = 16;
-/// Bytes that are reduced at a time, on the stack; an element is at most as long.
-pub(super) const REDUCED_AT_ONCE: usize = 1024;
-/// Bytes that one call of an advance reduces or copies: an advance stays short.
-const BYTES_PER_ADVANCE: usize = 64 << 10;
-
-/// Bytes of an area: from the start of its memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    pub(super) area: Area,
-    pub(super) start: usize,
-    pub(super) len: usize,
-}
 
 /// Where a collective is.
 #[expect(clippy::large_enum_variant, reason = "slots are a fixed pool, and most of those in use run")]
@@ -44,8 +28,17 @@ pub(super) enum Phase {
     Over,
 }
 
+/// Where the creation of a geometry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Creation {
+    /// Its members meet.
+    Meets,
+    /// They are told of the class route.
+    Learns,
+}
+
 /// A collective in flight, or a part of one.
-pub(crate) struct Slot<P: Port> {
+pub(crate) struct Slot<A: 'static> {
     /// Place of its geometry in the table.
     pub(super) geometry: u16,
     pub(super) key: Key,
@@ -58,13 +51,10 @@ pub(crate) struct Slot<P: Port> {
     pub(super) peers: Peers,
     /// It begins when the parts of earlier turns are done here.
     pub(super) turn: u8,
-    /// What it receives is there already.
-    pub(super) discards: bool,
     /// It is the barrier that creates the geometry.
     pub(super) creates: bool,
     pub(super) phase: Phase,
-    pub(super) areas: [Option<(Shared, usize)>; 3],
-    pub(super) element_len: usize,
+    pub(super) areas: Areas,
     pub(super) reducer: Option<Reducer>,
     /// Its place among those that go through the tree network, if this member has to do with it.
     pub(super) ticket: Option<u32>,
@@ -85,7 +75,7 @@ pub(crate) struct Slot<P: Port> {
     /// Whether anything became of it since it was last looked at.
     pub(super) moved: bool,
     pub(super) result: Result<(), OperationError>,
-    pub(super) done: Done<P>,
+    pub(super) done: Done<A>,
 }
 
 /// What an arrival is to a slot.
@@ -97,35 +87,9 @@ pub(super) enum Taken {
     Stray,
 }
 
-impl<P: Port> Slot<P> {
+impl<A> Slot<A> {
     pub(super) fn label(&self, tag: u32) -> Label {
         Label { key: self.key, tag, digest: self.digest, notice: self.notice }
-    }
-
-    pub(super) fn piece(&self, span: Span) -> Piece {
-        let base = self.areas[span.area as usize].as_ref().map_or(0, |(_, base)| *base);
-        let start = base + span.offset * self.element_len;
-        Piece { area: span.area, start, len: span.len * self.element_len }
-    }
-
-    /// Reads bytes of a piece. What areas there must be, and of what length, was checked before.
-    pub(super) fn read(&self, piece: Piece, offset: usize, into: &mut [u8]) {
-        if let Some((memory, _)) = &self.areas[piece.area as usize] {
-            let _ = memory.read(piece.start + offset, into);
-        }
-    }
-
-    /// Writes what was received.
-    fn put(&self, piece: Piece, offset: usize, bytes: &[u8]) {
-        if !(self.discards && piece.area == Area::Output) {
-            self.write(piece, offset, bytes);
-        }
-    }
-
-    pub(super) fn write(&self, piece: Piece, offset: usize, bytes: &[u8]) {
-        if let Some((memory, _)) = &self.areas[piece.area as usize] {
-            let _ = memory.write(piece.start + offset, bytes);
-        }
     }
 
     /// Ends it, and tells the others.
@@ -186,7 +150,7 @@ impl<P: Port> Slot<P> {
         if total as usize != receive.piece.len {
             self.fail(OperationError::Mismatch(receive.rank));
         } else if word != Word::Request {
-            self.put(receive.piece, 0, data);
+            self.areas.put(receive.piece, 0, data);
             self.receives.swap_remove(index);
         } else if receive.stage == ReceiveStage::Open {
             self.receives[index].stage = ReceiveStage::ToClear;
@@ -247,7 +211,7 @@ impl<P: Port> Slot<P> {
         if end > piece.len || data.is_empty() {
             return Taken::Stray;
         }
-        self.put(piece, offset, data);
+        self.areas.put(piece, offset, data);
         self.moved = true;
         if end == piece.len {
             self.receives.swap_remove(index);
@@ -255,46 +219,5 @@ impl<P: Port> Slot<P> {
             self.receives[index].stage = ReceiveStage::Cleared(end);
         }
         Taken::Yes
-    }
-
-    /// Goes on with a reduction, from `position`. Returns whether it is done.
-    pub(super) fn reduce(&mut self, into: Span, from: Span, order: Order) -> bool {
-        let (into, from) = (self.piece(into), self.piece(from));
-        let Some(reducer) = self.reducer else { return true };
-        // Aligned for every type.
-        let (mut left, mut right) = ([0u128; REDUCED_AT_ONCE / 16], [0u128; REDUCED_AT_ONCE / 16]);
-        let most = REDUCED_AT_ONCE - REDUCED_AT_ONCE % self.element_len;
-        let end = into.len.min(self.position + BYTES_PER_ADVANCE);
-        while self.position < end {
-            let len = most.min(into.len - self.position);
-            let (left, right) = (&mut left.as_mut_bytes()[..len], &mut right.as_mut_bytes()[..len]);
-            self.read(into, self.position, left);
-            self.read(from, self.position, right);
-            // Whole elements, aligned: nothing is left to go wrong.
-            let _ = reducer.reduce(left, right, order);
-            self.write(into, self.position, left);
-            self.position += len;
-        }
-        self.ends(into.len)
-    }
-
-    /// Goes on with a copy, from `position`. Returns whether it is done.
-    pub(super) fn copy(&mut self, into: Span, from: Span) -> bool {
-        let (into, from) = (self.piece(into), self.piece(from));
-        let len = (into.len - self.position).min(BYTES_PER_ADVANCE);
-        let [to, source] = [into.area, from.area].map(|area| self.areas[area as usize].as_ref());
-        if let (Some((to, _)), Some((source, _))) = (to, source) {
-            let _ = source.copy(from.start + self.position, to, into.start + self.position, len);
-        }
-        self.position += len;
-        self.ends(into.len)
-    }
-
-    fn ends(&mut self, len: usize) -> bool {
-        let ends = self.position >= len;
-        if ends {
-            self.position = 0;
-        }
-        ends
     }
 }

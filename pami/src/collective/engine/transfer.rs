@@ -1,6 +1,6 @@
 //! Messages of a round that are under way.
 
-use super::slot::Piece;
+use super::areas::Piece;
 use crate::endpoint::Endpoint;
 
 /// How far a long message is.

@@ -5,8 +5,7 @@
 //! [`Notice`], if not all endpoints are instructed. An abort's tag is the reason and its digest the rank or node that it
 //! is about.
 
-use super::SHORT_LIMIT;
-use super::announce::Notice;
+use crate::collective::cost::SHORT_LIMIT;
 use crate::device::{Full, Gone, Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
@@ -29,6 +28,11 @@ pub(super) enum Word {
 }
 
 impl Word {
+    /// Whether it is of a message that may come after its collective has ended.
+    pub(super) fn may_come_late(self) -> bool {
+        matches!(self, Self::Clear | Self::Request)
+    }
+
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
         const WORDS: [Word; 7] =
             [Word::Short, Word::Request, Word::Clear, Word::Data, Word::Abort, Word::Answer, Word::Credit];
@@ -69,6 +73,11 @@ impl Key {
     }
 }
 
+/// Whether sequence number `a` comes before `b`.
+pub(super) fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 struct Header {
@@ -77,6 +86,20 @@ struct Header {
     part: U32,
     tag: U32,
     digest: U32,
+}
+
+/// The call, in the header of a packet to an endpoint that may not have been instructed.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(super) struct Notice {
+    pub(super) what: u8,
+    pub(super) algorithm: u8,
+    pub(super) form: u8,
+    pub(super) divided: u8,
+    pub(super) root: U32,
+    pub(super) len: U32,
+    pub(super) radix: U32,
+    pub(super) chunk: U32,
 }
 
 /// Most bytes of a packet's header.

@@ -1,0 +1,175 @@
+//! One pass over the collectives in flight.
+
+use super::Engine;
+use super::limits::{PATIENCE_NS, WINDOW};
+use super::route::Leaving;
+use super::slot::{Phase, Slot};
+use super::transfer::SendStage;
+use super::wire::{CALLED, Label, Stop, Wire, Word, before};
+use crate::device::Port;
+use crate::dispatch::{Completion, Done};
+use crate::endpoint::Endpoint;
+use crate::error::OperationError;
+use crate::transport::Transport;
+
+/// A collective that is over, and what is to be called.
+pub(crate) type Ended<A> = (Done<A>, Completion);
+
+/// How far a pass over the collectives in flight is.
+pub(crate) struct Pass {
+    number: usize,
+    /// Those that were in flight when it began and that it has not come to.
+    left: usize,
+    /// How much moved.
+    pub(crate) moved: usize,
+}
+
+impl<A> Engine<A> {
+    /// A pass over those that are in flight now.
+    pub(crate) fn pass(&self) -> Pass {
+        Pass { number: 0, left: self.slots.len(), moved: 0 }
+    }
+
+    /// Goes on with every collective in flight, up to one that is over. `None`: the pass is. What is called in
+    /// between may start others, which find their turn in this pass or in the next one.
+    #[inline(never)]
+    pub(crate) fn advance<P: Port>(
+        &mut self,
+        transport: &mut Transport<P>,
+        pass: &mut Pass,
+    ) -> Option<Ended<A>> {
+        while pass.left > 0 && pass.number < self.slots.capacity() {
+            let number = pass.number;
+            pass.number += 1;
+            if self.slots.get(number).is_none() {
+                continue;
+            }
+            pass.left -= 1;
+            pass.moved += usize::from(self.run_slot(number, transport));
+            if matches!(self.slots.get(number), Some(Slot { phase: Phase::Over, .. })) {
+                pass.moved += 1;
+                let ended = self.end_slot(number, transport.me);
+                if ended.is_some() {
+                    return ended;
+                }
+            }
+        }
+        if !self.leaving.is_empty() {
+            pass.moved += usize::from(self.leave_routes(transport.port.network()));
+        }
+        if !self.slots.is_empty() {
+            self.ask_the_awaited(transport);
+        }
+        if self.early.owes() {
+            pass.moved += self.give_credit_back(transport);
+        }
+        None
+    }
+
+    /// Has others hear of the short messages of theirs that were taken. Returns the number of packets that went out.
+    #[inline(never)]
+    fn give_credit_back<P: Port>(&mut self, transport: &mut Transport<P>) -> usize {
+        let mut wire = Wire::new(transport);
+        self.early.give_back(|peer, taken| {
+            let pushed = wire.push(peer, Word::Credit, &Label::NONE, (0, 0, taken.into()), |_| {});
+            // Who is dead needs no credit.
+            pushed != Err(Stop::Full)
+        })
+    }
+
+    /// Asks those that are to clear data of a collective which has not moved for long: they may mean another one.
+    fn ask_the_awaited<P: Port>(&mut self, transport: &mut Transport<P>) {
+        let now = transport.port.now_ns();
+        if now < self.looked_ns.saturating_add(PATIENCE_NS) {
+            return;
+        }
+        self.looked_ns = now;
+        let mut wire = Wire::new(transport);
+        for slot in self.slots.iter_mut() {
+            if !core::mem::take(&mut slot.moved) {
+                // One question is enough: nothing is lost if it finds no room.
+                for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {
+                    let label = slot.label(send.tag);
+                    let _ = wire.push(send.to, Word::Request, &label, (0, 0, send.piece.len), |_| {});
+                }
+            }
+        }
+    }
+
+    /// Whether no part of an earlier turn, and no much older collective of the geometry, is in flight.
+    fn may_begin(&self, number: usize) -> bool {
+        let Some(slot) = self.slots.get(number) else { return false };
+        let key = slot.key;
+        let holds = |other: &Slot<A>| {
+            let old = other.geometry == slot.geometry
+                && (other.key.part | key.part) & CALLED == 0
+                && before(other.key.sequence.wrapping_add(WINDOW - 1), key.sequence);
+            old || other.key.is_of(key) && other.turn < slot.turn
+        };
+        !self.slots.iter().any(holds)
+    }
+
+    fn run_slot<P: Port>(&mut self, number: usize, transport: &mut Transport<P>) -> bool {
+        let waits = matches!(self.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
+        let begins = waits && self.may_begin(number);
+        let asked = self.ask(number, &transport.port);
+        let Self { slots, geometries, early, .. } = self;
+        let Some(slot) = slots.get_mut(number) else { return false };
+        let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
+        let network = transport.port.network();
+        let mut wire = Wire::new(transport);
+        if begins {
+            slot.begin(entry, early);
+        }
+        let mut moved = slot.run(entry, early, &mut wire);
+        if slot.pass(&mut entry.way, network) {
+            moved = true;
+            slot.run(entry, early, &mut wire);
+        }
+        slot.refused = wire.refused;
+        moved | asked
+    }
+
+    /// Lets a collective that is over go, unless it goes on. Returns what is to be called.
+    fn end_slot(&mut self, number: usize, me: Endpoint) -> Option<Ended<A>> {
+        if self.goes_on(number) {
+            return None;
+        }
+        let slot = self.slots.close(number)?;
+        let Slot { result, done, areas, key, ticket, geometry, asked, .. } = slot;
+        if asked {
+            // There is a place for every class route.
+            let _ = self.give_up(Leaving::Unwanted);
+        }
+        // Of one that was given up those before it go on.
+        if let (Err(error), Some(_), Some(entry)) =
+            (result, ticket, &mut self.geometries[usize::from(geometry)])
+            && !matches!(error, OperationError::Abandoned { .. })
+        {
+            entry.spoil(error);
+        }
+        if result.is_err() {
+            // What else came of it, nobody will ask for.
+            self.early.forget(|other| other.is_of(key));
+        }
+        let mut parts = 0;
+        for other in self.slots.iter_mut().filter(|other| other.key.is_of(key)) {
+            parts += 1;
+            if let Err(error) = result {
+                other.end(error);
+                other.result = result;
+            }
+        }
+        if parts > 0 {
+            // The last part tells for all.
+            return None;
+        }
+        if result.is_ok() && key.part & CALLED == 0 {
+            // A clear that was sent twice.
+            self.early.forget(|other| other.is_of(key));
+        }
+        // The caller may want to have its memory to itself.
+        drop(areas);
+        Some((done, Completion { target: me, buffer: None, result, cookie: done.cookie }))
+    }
+}

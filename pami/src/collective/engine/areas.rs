@@ -1,0 +1,105 @@
+//! The memory of a collective at one member: what its steps read and write.
+
+use super::limits::REDUCED_AT_ONCE;
+use crate::collective::{Area, Order, Reducer, Span};
+use rings::shared::Shared;
+use zerocopy::IntoBytes;
+
+/// Bytes that one call of an advance reduces or copies: an advance stays short.
+const BYTES_PER_ADVANCE: usize = 64 << 10;
+
+/// Bytes of an area: from the start of its memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) area: Area,
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// Input, output and scratch memory. What areas there must be, and of what length, was checked before.
+pub(super) struct Areas {
+    /// Each from a byte on.
+    places: [Option<(Shared, usize)>; 3],
+    element_len: usize,
+    /// What is received into the output is there already.
+    discards: bool,
+}
+
+impl Areas {
+    pub(super) fn new(places: [Option<(Shared, usize)>; 3], element_len: usize, discards: bool) -> Self {
+        Self { places, element_len, discards }
+    }
+
+    pub(super) fn piece(&self, span: Span) -> Piece {
+        let base = self.places[span.area as usize].as_ref().map_or(0, |(_, base)| *base);
+        let start = base + span.offset * self.element_len;
+        Piece { area: span.area, start, len: span.len * self.element_len }
+    }
+
+    /// Lets an area begin so many elements later.
+    pub(super) fn skip(&mut self, area: Area, elements: usize) {
+        if let Some((_, base)) = &mut self.places[area as usize] {
+            *base += elements * self.element_len;
+        }
+    }
+
+    /// Has an area be other memory.
+    pub(super) fn replace(&mut self, area: Area, memory: Shared, base: usize) {
+        self.places[area as usize] = Some((memory, base));
+    }
+
+    /// Reads bytes of a piece.
+    pub(super) fn read(&self, piece: Piece, offset: usize, into: &mut [u8]) {
+        if let Some((memory, _)) = &self.places[piece.area as usize] {
+            let _ = memory.read(piece.start + offset, into);
+        }
+    }
+
+    /// Writes what was received.
+    pub(super) fn put(&self, piece: Piece, offset: usize, bytes: &[u8]) {
+        if !(self.discards && piece.area == Area::Output) {
+            self.write(piece, offset, bytes);
+        }
+    }
+
+    pub(super) fn write(&self, piece: Piece, offset: usize, bytes: &[u8]) {
+        if let Some((memory, _)) = &self.places[piece.area as usize] {
+            let _ = memory.write(piece.start + offset, bytes);
+        }
+    }
+
+    /// Goes on with a reduction from this byte of the pieces on. Returns how far it is.
+    pub(super) fn reduce(
+        &self,
+        reducer: &Reducer,
+        (into, from): (Piece, Piece),
+        order: Order,
+        mut position: usize,
+    ) -> usize {
+        // Aligned for every type.
+        let (mut left, mut right) = ([0u128; REDUCED_AT_ONCE / 16], [0u128; REDUCED_AT_ONCE / 16]);
+        let most = REDUCED_AT_ONCE - REDUCED_AT_ONCE % self.element_len;
+        let end = into.len.min(position + BYTES_PER_ADVANCE);
+        while position < end {
+            let len = most.min(into.len - position);
+            let (left, right) = (&mut left.as_mut_bytes()[..len], &mut right.as_mut_bytes()[..len]);
+            self.read(into, position, left);
+            self.read(from, position, right);
+            // Whole elements, aligned: nothing is left to go wrong.
+            let _ = reducer.reduce(left, right, order);
+            self.write(into, position, left);
+            position += len;
+        }
+        position
+    }
+
+    /// Goes on with a copy from this byte of the pieces on. Returns how far it is.
+    pub(super) fn copy(&self, (into, from): (Piece, Piece), position: usize) -> usize {
+        let len = (into.len - position).min(BYTES_PER_ADVANCE);
+        let [to, source] = [into.area, from.area].map(|area| self.places[area as usize].as_ref());
+        if let (Some((to, _)), Some((source, _))) = (to, source) {
+            let _ = source.copy(from.start + position, to, into.start + position, len);
+        }
+        position + len
+    }
+}

@@ -1,0 +1,163 @@
+//! What a call comes to, and whether it can be started.
+
+use super::geometry::Entry;
+use super::limits::REDUCED_AT_ONCE;
+use super::parts::{self, Parts};
+use super::request::{Collect, CollectError};
+use super::route::Way;
+use crate::collective::catalogue::Metadata;
+use crate::collective::cost::{self, COSTS};
+use crate::collective::need::Need;
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, SelectionError};
+use crate::combine::Operation;
+
+/// A call that was found good.
+pub(super) struct Checked {
+    /// The whole.
+    pub(super) call: Call<'static>,
+    pub(super) element_len: usize,
+    /// What this endpoint does of it.
+    pub(super) parts: Parts,
+    /// Most parts of any endpoint.
+    pub(super) most: usize,
+}
+
+impl Checked {
+    /// Bytes that the parts name of an area.
+    pub(super) fn extent(&self, area: Area) -> usize {
+        let ends = self.parts.iter().flat_map(|part| {
+            let [input, output] = needs(&part.call);
+            let used = part.areas.into_iter().zip([input, output, part.scratch_len()]);
+            // Of what is nothing, nothing is in front.
+            let used = used.filter(move |((whose, _), elements)| *whose == area && *elements > 0);
+            used.map(|((_, base), elements)| base + elements * self.element_len)
+        });
+        ends.max().unwrap_or(0)
+    }
+}
+
+/// Elements that a call names of the input and of the output.
+fn needs(call: &Call) -> [usize; 2] {
+    use Collective as C;
+    let (own, total) = (|| call.blocks.len(call.rank), || call.total());
+    let in_place = call.operand() == Area::Output;
+    let (input, output) = match call.collective {
+        C::Barrier => (0, 0),
+        C::Broadcast => (if call.is_root() { call.len() } else { 0 }, call.len()),
+        C::Reduce => (call.len(), if call.is_root() { call.len() } else { 0 }),
+        C::Allreduce | C::Scan | C::Exscan => (call.len(), call.len()),
+        C::ReduceScatter => (total(), if in_place { total() } else { own() }),
+        C::Gather => (own(), if call.is_root() { total() } else { 0 }),
+        C::Allgather => (own(), total()),
+        C::Alltoall => {
+            let sources = call.sources.start(call.size);
+            (total(), if in_place { sources.max(total()) } else { sources })
+        }
+        C::Scatter if call.is_root() => {
+            return [total(), if call.in_place { 0 } else { own() }];
+        }
+        C::Scatter => return [0, own()],
+    };
+    [if in_place { 0 } else { input }, output]
+}
+
+/// What a divided collective goes by if nothing is said.
+fn directly(what: Collective) -> Option<Algorithm> {
+    match what {
+        Collective::Scatter | Collective::Gather => Some(Algorithm::Flat),
+        Collective::Broadcast => Some(Algorithm::Binomial),
+        _ => None,
+    }
+}
+
+/// The call as a whole, of ranks or of tasks, and the length of an element. Its algorithm is any.
+fn whole<A>(entry: &Entry, collect: &Collect<A>) -> (Call<'static>, usize) {
+    let element_len = collect.reducer.map_or(1, |reducer| reducer.element_len());
+    let (members, divided) = (&entry.members, collect.divided);
+    let call = Call {
+        collective: collect.what,
+        algorithm: Algorithm::Binomial,
+        size: if divided { members.task_count() } else { members.size() },
+        rank: if divided { members.task_of(entry.rank).unwrap_or_default() } else { entry.rank },
+        root: collect.root,
+        blocks: collect.blocks,
+        sources: if collect.what == Collective::Alltoall { collect.sources } else { collect.blocks },
+        in_place: collect.in_place,
+        commutative: collect.reducer.is_none_or(|reducer| reducer.commutes()),
+        tuning: collect.algorithm.map_or(cost::tuning(&COSTS, element_len), |(_, tuning)| tuning),
+        grid: entry.grid.filter(|_| !divided),
+        domains: entry.domains.filter(|_| !divided),
+    };
+    (call, element_len)
+}
+
+/// What is known of a collective, to list its algorithms and to choose one (SPEC G-2). `anywhere`: the tree network,
+/// if there is one, takes vectors from any address.
+pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Query<'static> {
+    let (call, element_len) = whole(entry, collect);
+    let metadata = Metadata {
+        known_blocks: collect.known_blocks,
+        // What only some are told of, and parts of several turns, have no one order.
+        class_route: entry.has_route() && !collect.divided && collect.form == Form::All,
+        aligned: collect.aligned || anywhere,
+        tree_operator: collect.reducer.is_none_or(|reducer| Operation::of(&reducer).is_some()),
+        ..Metadata::of(&call)
+    };
+    let elements = match collect.what {
+        Collective::Barrier => 0,
+        what if what.is_of_vectors() => collect.blocks.len(0),
+        _ if metadata.equal_blocks || metadata.known_blocks => collect.blocks.longest(),
+        _ => 0,
+    };
+    Query {
+        collective: collect.what,
+        bytes: elements.saturating_mul(element_len),
+        element_len,
+        metadata,
+        scratch: parts::share(entry, collect, call.root),
+        in_place: collect.in_place,
+        moves: collect.in_place && collect.what == Collective::Alltoall && call.blocks != call.sources,
+        terrain: entry.terrain,
+        costs: &COSTS,
+        tuning: call.tuning,
+    }
+}
+
+/// Whether a collective can be started here, and what this endpoint does of it; see [`query`].
+pub(super) fn check<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Result<Checked, CollectError> {
+    let (mut call, element_len) = whole(entry, collect);
+    if let Some(node) = entry.dead {
+        return Err(CollectError::Dead(node));
+    }
+    if matches!(entry.way, Way::Pending) {
+        return Err(CollectError::Again);
+    }
+    if collect.what.reduces() && collect.reducer.is_none() {
+        return Err(CollectError::NoReducer(collect.what));
+    }
+    if element_len > REDUCED_AT_ONCE {
+        return Err(CollectError::ElementLen(element_len));
+    }
+    let blocks = if collect.what.is_of_vectors() { 1 } else { call.size as usize };
+    let longest = collect.blocks.longest().max(collect.sources.longest());
+    let bytes = longest.checked_mul(blocks).and_then(|len| len.checked_mul(element_len));
+    if bytes.is_none_or(|bytes| u32::try_from(bytes).is_err()) {
+        return Err(CollectError::TooLong);
+    }
+    let forced = collect.algorithm.map(|(algorithm, _)| algorithm);
+    let forced = forced.or_else(|| directly(collect.what).filter(|_| collect.divided));
+    let chosen = query(entry, collect, anywhere).choose(forced).map_err(CollectError::Selection)?;
+    call.algorithm = chosen.algorithm;
+    call.check().map_err(CollectError::Call)?;
+    if collect.form != Form::All && !(collect.form.allows(&call) && call.blocks.are_equal()) {
+        return Err(CollectError::Form);
+    }
+    let parts = parts::parts(entry, collect, &call, element_len)?;
+    // Who is called back is not told of runs.
+    if collect.form != Form::All && parts.iter().any(|part| part.run < part.call.longest()) {
+        let unmet = SelectionError::Unmet(call.algorithm, Need::Scratch);
+        return Err(CollectError::Selection(unmet));
+    }
+    let most = parts::most(entry, collect, &call);
+    Ok(Checked { call, element_len, parts, most })
+}

@@ -1,0 +1,253 @@
+//! Geometries at run time: created, asked, destroyed (SPEC G-1).
+//!
+//! A geometry has a number, which the application chooses and which is the same at all members. Every member's context
+//! creates it; the creation is itself a collective, a barrier that also compares what the members think it is.
+
+use super::Engine;
+use super::geometry::Entry;
+use super::request::{Collect, CollectError};
+use super::route::Way;
+use super::slot::Slot;
+use crate::affinity::{Affinities, Crossings, Domains, RADIX};
+use crate::collective::{Collective, Tuning};
+use crate::device::Port;
+use crate::dispatch::Done;
+use crate::endpoint::{Endpoint, TaskList};
+use crate::geometry::{GeometryId, Members, Population, WORLD};
+use core::fmt;
+
+/// A geometry to be created.
+pub struct NewGeometry<A: 'static> {
+    /// Its number, not 0.
+    pub id: GeometryId,
+    /// Who takes part; the same at all of them.
+    pub members: Members<'static>,
+    /// The affinity domains of its ranks, the same at all of them. `None`: those of the kernel's [`Affinities`], with
+    /// the default [`RADIX`].
+    pub domains: Option<Domains<'static>>,
+    /// Called when all members have created it.
+    pub done: Done<A>,
+}
+
+/// Why a geometry was not created or destroyed. The caller is at fault, but for `Again`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GeometryError {
+    /// The client was made without [`Limits`](super::Limits).
+    NotSetUp,
+    /// So many collectives are in flight that none can start: advance, then try again.
+    Again,
+    /// The context has no room for more geometries than this many.
+    Full {
+        /// How many.
+        limit: usize,
+    },
+    /// The number is that of a geometry in use here.
+    Taken(GeometryId),
+    /// The number is that of a geometry which was destroyed here not long ago: messages of that may still come.
+    Used(GeometryId),
+    /// This endpoint is not one of the members.
+    NotMember,
+    /// No geometry here has that number.
+    Unknown(GeometryId),
+    /// Collectives of the geometry are in flight.
+    Busy(GeometryId),
+    /// The world lasts as long as its context.
+    World,
+    /// A member's node, of this rank, is dead.
+    Dead(u32),
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSetUp => {
+                f.write_str("the client has no limits for collectives: set them in its builder")
+            }
+            Self::Again => f.write_str("too many collectives are in flight: advance, then try again"),
+            Self::Full { limit } => write!(f, "the context has {limit} geometries: destroy one"),
+            Self::Taken(id) => write!(f, "geometry {} is in use: take another number", id.0),
+            Self::Used(id) => {
+                write!(
+                    f,
+                    "geometry {} was destroyed, and messages of it may still come: take a new number",
+                    id.0
+                )
+            }
+            Self::NotMember => f.write_str("this endpoint is not a member: only members create a geometry"),
+            Self::Unknown(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
+            Self::Busy(id) => write!(f, "collectives of geometry {} are in flight: wait for them", id.0),
+            Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
+            Self::World => f.write_str("the world cannot be destroyed"),
+        }
+    }
+}
+
+impl core::error::Error for GeometryError {}
+
+/// What can be asked of a geometry.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometry<'a> {
+    /// Its number.
+    pub id: GeometryId,
+    /// Who takes part.
+    pub members: &'a Members<'static>,
+    /// This endpoint's rank.
+    pub rank: u32,
+    /// Number of ranks.
+    pub size: u32,
+    /// Collectives started here so far, its creation included.
+    pub started: u32,
+    /// A node of its members that died.
+    pub dead: Option<u32>,
+    /// The affinity domains of its ranks, if they are known.
+    pub domains: Option<&'a Domains<'static>>,
+    /// What this endpoint sent in it: for its collectives, for the barriers that the engine puts between them, and for its
+    /// creation.
+    pub crossings: Crossings,
+    /// Whether it has a class route of the tree network.
+    pub class_route: bool,
+}
+
+/// The domains that the caller gives, or those that the kernel knows.
+fn domains_of(
+    members: &Members<'static>,
+    given: Option<Domains<'static>>,
+    affinities: Option<Affinities>,
+) -> Option<Domains<'static>> {
+    given.or_else(|| affinities?.domains(members, RADIX))
+}
+
+impl<A> Engine<A> {
+    /// What endpoints the client has.
+    pub(crate) fn population(&self) -> Population {
+        self.population
+    }
+
+    /// Makes the world, if there is room and this endpoint is in it.
+    pub(crate) fn make_world(&mut self, me: Endpoint, tasks: &TaskList, domains: Option<Domains<'static>>) {
+        let members = match tasks {
+            TaskList::Range(range) => {
+                Members::range(self.population, 0..1, range.start, range.len() as u32, 1)
+            }
+            TaskList::Listed(list) => Members::tasks(self.population, 0..1, list, &mut []),
+        };
+        if let (Ok(members), Some(place)) = (members, self.geometries.first_mut()) {
+            let domains = domains_of(&members, domains, self.affinities);
+            *place = Entry::new(WORLD, members, me, domains, self.terrain);
+        }
+    }
+
+    /// Creates a geometry, of which `me` must be a member; all members do.
+    ///
+    /// # Errors
+    /// See [`GeometryError`].
+    pub(crate) fn create<P: Port>(
+        &mut self,
+        me: Endpoint,
+        new: NewGeometry<A>,
+        port: &P,
+    ) -> Result<(), GeometryError> {
+        let NewGeometry { id, members, domains, done } = new;
+        if self.geometries.is_empty() {
+            return Err(GeometryError::NotSetUp);
+        }
+        if id == WORLD || self.entry(id).is_some() {
+            return Err(GeometryError::Taken(id));
+        }
+        if self.was_destroyed(id) {
+            return Err(GeometryError::Used(id));
+        }
+        let full = GeometryError::Full { limit: self.geometries.len() };
+        // The first place is the world's.
+        let free = |&index: &usize| self.geometries[index].is_none();
+        let index = (1..self.geometries.len()).find(free).ok_or(full)?;
+        let domains = domains_of(&members, domains, self.affinities);
+        let entry = Entry::new(id, members, me, domains, self.terrain);
+        let mut entry = entry.ok_or(GeometryError::NotMember)?;
+        entry.doomed = self.unmade.take(id.0);
+        let digest = entry.digest();
+        let algorithm = Some((entry.barrier(), Tuning { radix: 2, chunk: 1 }));
+        self.geometries[index] = Some(entry);
+        self.mark_dead(index, port);
+        let barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
+        if let Err(error) = self.start(barrier, Some(digest), port) {
+            if let Some(entry) = self.geometries[index].take() {
+                self.unmade.put_back(id.0, entry.doomed);
+            }
+            return Err(match error {
+                CollectError::Dead(node) => GeometryError::Dead(node),
+                CollectError::InFlight { .. } => GeometryError::NotSetUp,
+                _ => GeometryError::Again,
+            });
+        }
+        if port.network().is_some()
+            && let Some(entry) = &mut self.geometries[index]
+        {
+            entry.way = Way::Pending;
+        }
+        Ok(())
+    }
+
+    /// Forgets a geometry here. What comes of it later is dropped.
+    ///
+    /// # Errors
+    /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`]; [`GeometryError::Again`] while too many
+    /// are being given up.
+    pub(crate) fn destroy(&mut self, id: GeometryId) -> Result<(), GeometryError> {
+        if id == WORLD {
+            return Err(GeometryError::World);
+        }
+        let (index, entry) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
+        let leaving = entry.leave();
+        let busy = |slot: &Slot<A>| usize::from(slot.geometry) == index;
+        if self.slots.iter().any(busy) {
+            return Err(GeometryError::Busy(id));
+        }
+        if leaving.is_some_and(|leaving| !self.give_up(leaving)) {
+            return Err(GeometryError::Again);
+        }
+        self.geometries[index] = None;
+        self.destroyed.write(id);
+        self.early.forget(|key| key.geometry == id.0);
+        Ok(())
+    }
+
+    /// A geometry of this context.
+    pub(crate) fn geometry(&self, id: GeometryId) -> Option<Geometry<'_>> {
+        let (_, entry) = self.entry(id)?;
+        Some(Geometry {
+            id,
+            members: &entry.members,
+            rank: entry.rank,
+            size: entry.members.size(),
+            started: entry.next,
+            dead: entry.dead,
+            domains: entry.domains.as_ref(),
+            crossings: entry.crossings.get(),
+            class_route: entry.has_route(),
+        })
+    }
+
+    /// Whether the geometry is one of the last that were destroyed here.
+    pub(super) fn was_destroyed(&self, id: GeometryId) -> bool {
+        self.destroyed.contains(&id)
+    }
+
+    /// A geometry, with its place in the table.
+    pub(super) fn entry(&self, id: GeometryId) -> Option<(usize, &Entry)> {
+        let mut entries = self.geometries.iter().enumerate();
+        entries.find_map(|(index, entry)| Some((index, entry.as_ref().filter(|entry| entry.id == id)?)))
+    }
+
+    /// Notes a node of a geometry's members that is dead.
+    pub(super) fn mark_dead<P: Port>(&mut self, index: usize, port: &P) {
+        if port.deaths() == 0 {
+            return;
+        }
+        let Some(entry) = self.geometries[index].as_mut().filter(|entry| entry.dead.is_none()) else {
+            return;
+        };
+        let node = |rank| port.node_of(entry.members.endpoint(rank)?.task());
+        entry.dead = (0..entry.members.size()).filter_map(node).find(|&node| port.is_dead(node));
+    }
+}

@@ -1,0 +1,39 @@
+//! The memory of one context's engine.
+
+use super::early::{EarlyPlace, LanePlace};
+use super::geometry::Entry;
+use super::limits::Limits;
+use super::slot::Slot;
+use rings::shared::Shared;
+
+/// The memory of one context's engine.
+pub struct Memory<A: 'static> {
+    pub(super) slots: &'static mut [Option<Slot<A>>],
+    pub(super) geometries: &'static mut [Option<Entry>],
+    pub(super) always: usize,
+    pub(super) early: &'static mut [EarlyPlace],
+    pub(super) lanes: &'static mut [LanePlace],
+    pub(super) notes: Option<Shared>,
+}
+
+impl<A> Memory<A> {
+    pub(crate) fn new(
+        slots: &'static mut [Option<Slot<A>>],
+        geometries: &'static mut [Option<Entry>],
+        always: usize,
+        early: &'static mut [EarlyPlace],
+        lanes: &'static mut [LanePlace],
+        notes: Option<Shared>,
+    ) -> Self {
+        Self { slots, geometries, always, early, lanes, notes }
+    }
+
+    /// Bytes that a context takes for it, of a client with so many endpoints.
+    pub(crate) fn bytes(limits: &Limits, endpoints: usize) -> usize {
+        limits.slots() * size_of::<Option<Slot<A>>>()
+            + limits.geometries * size_of::<Option<Entry>>()
+            + limits.early * size_of::<EarlyPlace>()
+            + limits.lanes(endpoints) * size_of::<LanePlace>()
+            + limits.note_bytes()
+    }
+}

@@ -1,0 +1,105 @@
+//! The class route of a geometry, as its members have it (SPEC G-7); see `network`.
+
+use super::limits::NOTE_BYTES;
+use crate::combine::{Arrival, ClassRoute, InjectError, Operation, Status};
+use crate::device::CollectiveNetwork;
+use crate::error::OperationError;
+
+/// Number of the packets by which leaders leave a class route.
+pub(super) const LEAVE: u32 = u32::MAX;
+
+/// How a geometry uses the tree network.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// Not at all.
+    Off,
+    /// That is being found out.
+    Pending,
+    /// By a class route; a leader has its state.
+    On(Option<Channel>),
+}
+
+/// A class route at a leader.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channel {
+    pub(super) route: ClassRoute,
+    /// This node asked for it.
+    pub(super) owned: bool,
+    /// The ticket of the next collective, of the one whose packets go out, of the one whose packets come in.
+    next: u32,
+    pub(super) injected: u32,
+    pub(super) taken: u32,
+    /// Why the route is of no use any more.
+    pub(super) broken: Option<OperationError>,
+}
+
+impl Channel {
+    pub(super) fn new(route: ClassRoute, owned: bool) -> Self {
+        Self { route, owned, next: 0, injected: 0, taken: 0, broken: None }
+    }
+
+    /// The ticket of a collective that starts now.
+    pub(super) fn ticket(&mut self) -> u32 {
+        let ticket = self.next;
+        self.next = ticket.wrapping_add(1);
+        ticket
+    }
+}
+
+/// A class route that is given up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Leaving {
+    /// Nobody wants it when it comes.
+    Unwanted,
+    /// The others are to be told.
+    Tell(ClassRoute, bool),
+    /// The others have not all told.
+    Await(ClassRoute),
+    Release(ClassRoute),
+}
+
+impl Leaving {
+    /// What is next; `None`: all is done. Returns itself if nothing happens.
+    pub(super) fn step(self, network: impl CollectiveNetwork) -> Option<Self> {
+        match self {
+            Self::Unwanted => match network.answer() {
+                None => Some(self),
+                Some(answer) => answer.ok().map(Self::Release),
+            },
+            Self::Tell(route, owned) => match network.contribute(route, Operation::NOTHING, LEAVE, 0, |_| {})
+            {
+                Ok(()) => owned.then_some(Self::Await(route)),
+                Err(_) => Some(self),
+            },
+            Self::Await(route) => {
+                let mut all = false;
+                let left =
+                    |arrival: &Arrival<'_>| all = arrival.sequence == LEAVE || arrival.status == Status::Dead;
+                network.receive(route, left);
+                Some(if all { Self::Release(route) } else { self })
+            }
+            Self::Release(route) => match network.release(route) {
+                Err(InjectError::Full) => Some(self),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether all that others wait for has been done.
+    pub(super) fn has_told(&self) -> bool {
+        matches!(self, Self::Await(_))
+    }
+}
+
+/// What the members are told.
+pub(super) fn note(route: Option<ClassRoute>) -> [u8; NOTE_BYTES] {
+    let word =
+        route.map_or(0, |ClassRoute { id, generation }| 1 << 16 | u64::from(generation) << 8 | u64::from(id));
+    word.to_le_bytes()
+}
+
+/// The reverse of [`note`].
+pub(super) fn noted(note: [u8; NOTE_BYTES]) -> Option<ClassRoute> {
+    let [id, generation, known, ..] = note;
+    (known == 1).then_some(ClassRoute { id, generation })
+}

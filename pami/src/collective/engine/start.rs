@@ -1,0 +1,258 @@
+//! Starting a collective.
+
+use super::Engine;
+use super::areas::Areas;
+use super::check::{self, Checked};
+use super::geometry::{Digest, Entry};
+use super::limits::WINDOW;
+use super::parts::Part;
+use super::request::{Collect, CollectError};
+use super::slot::{Creation, Phase, Slot};
+use super::wire::{CALLED, GATE, Key, Notice};
+use crate::collective::need::ALIGNMENT;
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Tuning};
+use crate::device::{CollectiveNetwork, Port};
+use crate::dispatch::Done;
+use crate::error::OperationError;
+use crate::geometry::GeometryId;
+use heapless::Vec;
+
+/// Whether nobody is done with the collective before all have begun it.
+fn synchronises<A>(collect: &Collect<A>, call: &Call) -> bool {
+    use Collective as C;
+    // Endpoints of a task do not wait for each other.
+    if collect.divided && call.collective != C::Barrier {
+        return false;
+    }
+    let all = matches!(call.collective, C::Allreduce | C::ReduceScatter | C::Allgather | C::Alltoall);
+    let data = if call.collective.is_of_vectors() { call.len() > 0 } else { call.blocks.len(0) > 0 };
+    let even = call.collective == C::Allreduce || (call.blocks.are_equal() && call.sources.are_equal());
+    call.collective == C::Barrier || all && even && data
+}
+
+/// A barrier of all ranks.
+fn barrier(like: &Call<'static>, entry: &Entry) -> Call<'static> {
+    Call {
+        collective: Collective::Barrier,
+        algorithm: entry.barrier(),
+        size: entry.members.size(),
+        rank: entry.rank,
+        root: 0,
+        tuning: Tuning { radix: 2, chunk: 1 },
+        grid: None,
+        domains: entry.domains,
+        ..*like
+    }
+}
+
+fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
+    let mut digest = Digest::new();
+    digest.add(call.collective as u32);
+    digest.add(call.algorithm as u32);
+    digest.add(call.root);
+    digest.add(call.tuning.radix);
+    digest.add(call.tuning.chunk as u32);
+    digest.add(element_len as u32);
+    digest.add(reducer.map_or(0, Reducer::code));
+    digest.add(call.size);
+    if call.collective.is_of_vectors() || call.blocks.are_equal() {
+        digest.add(call.len() as u32);
+    }
+    if call.collective == Collective::Alltoall {
+        digest.add(call.in_place.into());
+    }
+    digest.value()
+}
+
+/// Whether the tree network, if there is one, takes vectors from any address.
+fn takes_any_address<P: Port>(port: &P) -> bool {
+    port.network().is_none_or(|network| network.alignment() <= 1)
+}
+
+impl<A> Engine<A> {
+    /// The geometry of a collective, with its place in the table.
+    fn named(&self, collect: &Collect<A>) -> Result<(usize, &Entry), CollectError> {
+        self.entry(collect.geometry).ok_or(CollectError::UnknownGeometry(collect.geometry))
+    }
+
+    /// What is known of a collective, to list its algorithms and to choose one.
+    ///
+    /// # Errors
+    /// [`CollectError::UnknownGeometry`]
+    pub(crate) fn query<P: Port>(
+        &self,
+        collect: &Collect<A>,
+        port: &P,
+    ) -> Result<Query<'static>, CollectError> {
+        let (_, entry) = self.named(collect)?;
+        Ok(check::query(entry, collect, takes_any_address(port)))
+    }
+
+    /// Bytes of scratch memory that a collective needs at this member.
+    ///
+    /// # Errors
+    /// [`CollectError`]
+    pub(crate) fn scratch_len<P: Port>(&self, collect: &Collect<A>, port: &P) -> Result<usize, CollectError> {
+        let (_, entry) = self.named(collect)?;
+        Ok(check::check(entry, collect, takes_any_address(port))?.extent(Area::Scratch))
+    }
+
+    /// Starts a collective.
+    ///
+    /// # Errors
+    /// [`CollectError`]; nothing was started.
+    pub(crate) fn collect<P: Port>(&mut self, collect: Collect<A>, port: &P) -> Result<(), CollectError> {
+        self.start(collect, None, port).map(|_| ())
+    }
+
+    /// Ends the geometry's next collective here without having begun it, and at all members.
+    ///
+    /// # Errors
+    /// [`CollectError::Again`], [`CollectError::UnknownGeometry`], [`CollectError::Dead`]
+    pub(crate) fn abandon<P: Port>(
+        &mut self,
+        geometry: GeometryId,
+        reason: u16,
+        done: Done<A>,
+        port: &P,
+    ) -> Result<(), CollectError> {
+        let tuning = Tuning { radix: 2, chunk: 1 };
+        let algorithm = Some((Algorithm::Dissemination, tuning));
+        let barrier = Collect { algorithm, ..Collect::new(geometry, Collective::Barrier, done) };
+        let number = self.start(barrier, None, port)?;
+        if let Some(slot) = self.slots.get_mut(number) {
+            let error = OperationError::Abandoned { rank: slot.call.rank, reason };
+            slot.fail(error);
+            let (place, sequence) = (slot.geometry, slot.key.sequence);
+            self.forsake_route(place.into(), sequence, error);
+        }
+        Ok(())
+    }
+
+    /// Starts a collective; `agreed`: members have something else to agree in than the call. Returns a slot of it.
+    ///
+    /// # Errors
+    /// [`CollectError`]; nothing was started.
+    pub(super) fn start<P: Port>(
+        &mut self,
+        collect: Collect<A>,
+        agreed: Option<u32>,
+        port: &P,
+    ) -> Result<usize, CollectError> {
+        let (index, entry) = self.named(&collect)?;
+        let mut checked = check::check(entry, &collect, takes_any_address(port))?;
+        let areas = [&collect.input, &collect.output, &collect.scratch];
+        for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
+            let bytes = checked.extent(area);
+            let room = place.as_ref().map_or(0, |(memory, base)| memory.len().saturating_sub(*base));
+            if room < bytes {
+                return Err(CollectError::TooSmall { area, bytes });
+            }
+            let at = place.as_ref().map_or(0, |(_, base)| *base);
+            if collect.aligned && !at.is_multiple_of(ALIGNMENT) {
+                return Err(CollectError::Unaligned(area));
+            }
+        }
+        // With a barrier in front, whether this one has one or not.
+        let (geometries, always) = (self.geometries.len(), self.always);
+        let (parts, limit) = (1 + checked.most, self.slots.limit(geometries, always));
+        if parts > limit {
+            return Err(CollectError::InFlight { parts, limit });
+        }
+        let room = self.slots.room_for(index, geometries, always);
+        let Some(entry) = &mut self.geometries[index] else {
+            return Err(CollectError::UnknownGeometry(collect.geometry));
+        };
+        let called = collect.form != Form::All;
+        let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises(&collect, &checked.call);
+        if gated || checked.parts.is_empty() {
+            // Whoever has no share is done when the barrier is, or at once.
+            let barrier = barrier(&checked.call, entry);
+            let alone =
+                Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
+            let call = if gated { barrier } else { alone };
+            // There is a place for it.
+            let _ = checked.parts.push(Part::whole(GATE, 0, call));
+        }
+        if room < checked.parts.len() {
+            return Err(CollectError::Again);
+        }
+        let sequence = if called { collect.number } else { entry.number() };
+        let Checked { call, element_len, parts, .. } = checked;
+        let digest = agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len));
+        let notice = called.then(|| Notice::new(&collect, (call.algorithm, call.tuning)));
+        if self.is_idle() {
+            self.looked_ns = port.now_ns();
+        }
+        let mut last = 0;
+        for part in parts {
+            let ticket = match &mut self.geometries[index] {
+                Some(entry) => entry.ticket(&part.call),
+                None => None,
+            };
+            let number = if called { CALLED | part.number } else { part.number };
+            let key = Key { geometry: collect.geometry.0, sequence, part: number };
+            let own = |(area, base): (Area, usize)| {
+                areas[area as usize].as_ref().map(|(memory, at)| (memory.clone(), at + base))
+            };
+            let slot = Slot {
+                geometry: index as u16,
+                key,
+                digest,
+                notice,
+                creates: agreed.is_some(),
+                peers: part.peers,
+                turn: part.turn,
+                phase: Phase::Waits,
+                areas: Areas::new(part.areas.map(own), element_len, part.discards),
+                call: part.call,
+                run: part.run,
+                from: 0,
+                reducer: collect.reducer,
+                ticket,
+                passage: None,
+                creation: agreed.map(|_| Creation::Meets),
+                asked: false,
+                step: None,
+                position: 0,
+                waiting: false,
+                sends: Vec::new(),
+                receives: Vec::new(),
+                refused: false,
+                moved: true,
+                result: Ok(()),
+                done: collect.done,
+            };
+            // There is room for all of them.
+            last = self.slots.open(slot).unwrap_or(last);
+        }
+        self.end_if_doomed(index, sequence, called);
+        Ok(last)
+    }
+
+    /// Ends a collective that was given up before it began here.
+    fn end_if_doomed(&mut self, index: usize, sequence: u32, called: bool) {
+        let Self { slots, geometries, .. } = self;
+        let doomed = geometries[index].as_mut().and_then(|entry| entry.doomed.take(sequence, called));
+        let Some((error, told)) = doomed else { return };
+        let of_it = |slot: &&mut Slot<A>| {
+            usize::from(slot.geometry) == index
+                && slot.key.sequence == sequence
+                && (slot.key.part & CALLED != 0) == called
+        };
+        // One of its parts tells for all.
+        let mut told = told;
+        for slot in slots.iter_mut().filter(of_it) {
+            // Who does not agree on the members did not tell all of them.
+            if told && !slot.creates {
+                slot.end(error)
+            } else {
+                slot.fail(error)
+            }
+            told = true;
+        }
+        if matches!(error, OperationError::Abandoned { .. }) && !called {
+            self.forsake_route(index, sequence, error);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Collectives of a context: what its [engine](crate::collective::engine) does for those who hold it.
+
+use super::{Active, Collect, Done, NewGeometry, OnAnnounced};
+use crate::collective::Query;
+use crate::collective::engine::{CollectError, Geometry, GeometryError, GeometryId};
+use crate::device::Port;
+use crate::geometry::Population;
+use crate::packet::Envelope;
+
+impl<P: Port> Active<P> {
+    /// What endpoints this context's client has, to make [`Members`](crate::geometry::Members) of.
+    pub fn population(&self) -> Population {
+        self.collectives.population()
+    }
+
+    /// Creates a geometry, of which this context's endpoint must be a member; all members do, in any order among other
+    /// geometries. On nodes with a tree network its collectives may be started once it is created, elsewhere at once. The
+    /// callback is not called before the next advance; it hears
+    /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member named others.
+    ///
+    /// # Errors
+    /// See [`GeometryError`].
+    pub fn create_geometry(&mut self, new: NewGeometry<P>) -> Result<(), GeometryError> {
+        self.collectives.create(self.transport.me, new, &self.transport.port)?;
+        self.stir();
+        Ok(())
+    }
+
+    /// Forgets a geometry here. Every member does so for itself, after its last collective of the geometry. What comes of it
+    /// later is dropped.
+    ///
+    /// # Errors
+    /// [`GeometryError::Unknown`], [`GeometryError::Busy`], [`GeometryError::World`]; [`GeometryError::Again`] while too many
+    /// are being given up.
+    pub fn destroy_geometry(&mut self, id: GeometryId) -> Result<(), GeometryError> {
+        self.collectives.destroy(id)?;
+        self.stir();
+        Ok(())
+    }
+
+    /// A geometry of this context.
+    pub fn geometry(&self, id: GeometryId) -> Option<Geometry<'_>> {
+        self.collectives.geometry(id)
+    }
+
+    /// What is known of a collective, to list its algorithms and to choose one (SPEC G-2).
+    ///
+    /// # Errors
+    /// [`CollectError`]
+    pub fn query(&self, collect: &Collect<P>) -> Result<Query<'static>, CollectError> {
+        self.collectives.query(collect, &self.transport.port)
+    }
+
+    /// Bytes of scratch memory that a collective needs at this member.
+    ///
+    /// # Errors
+    /// [`CollectError`]
+    pub fn scratch_len(&self, collect: &Collect<P>) -> Result<usize, CollectError> {
+        self.collectives.scratch_len(collect, &self.transport.port)
+    }
+
+    /// Starts a collective. Several may be in flight; those of a geometry are matched by the order in which each member
+    /// starts them. The callback is not called before the next advance. It hears
+    /// [`OperationError::NodeDead`](crate::OperationError::NodeDead) if a member's node dies,
+    /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member's call was another one or had other
+    /// lengths, [`OperationError::Abandoned`](crate::OperationError::Abandoned) if a member gave up.
+    ///
+    /// # Errors
+    /// [`CollectError`]; nothing was started, and the other members wait until this one starts or
+    /// [abandons](Self::abandon) it.
+    pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
+        self.collectives.collect(collect, &self.transport.port)?;
+        self.stir();
+        Ok(())
+    }
+
+    /// Ends the geometry's next collective here without having begun it, and at all members with
+    /// [`OperationError::Abandoned`](crate::OperationError::Abandoned), this endpoint's rank and the caller's `reason`. The
+    /// callback hears that too.
+    ///
+    /// # Errors
+    /// [`CollectError::Again`], [`CollectError::UnknownGeometry`], [`CollectError::Dead`]
+    pub fn abandon(&mut self, geometry: GeometryId, reason: u16, done: Done<P>) -> Result<(), CollectError> {
+        self.collectives.abandon(geometry, reason, done, &self.transport.port)?;
+        self.stir();
+        Ok(())
+    }
+
+    /// What is called when a collective begins that this endpoint was not instructed to start.
+    pub fn on_announced(&mut self, on: Option<OnAnnounced<P>>) {
+        self.collectives.on_announced(on);
+        self.stir();
+    }
+
+    /// A packet of a collective.
+    #[inline(never)]
+    pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        self.collectives.arrive(&mut self.transport, envelope, header, data);
+        if !self.collectives.rests() {
+            self.stir();
+        }
+    }
+
+    /// Calls those back that have to begin something. Returns how many.
+    fn call_back(&mut self) -> usize {
+        let (mut called, mut last) = (0, None);
+        // One that was not begun found no room: the next advance asks again.
+        while let Some((on, announcement)) = self.collectives.announced()
+            && last != Some(announcement)
+        {
+            called += 1;
+            last = Some(announcement);
+            (on.call)(self, announcement, on.cookie);
+        }
+        called
+    }
+
+    /// Goes on with every collective in flight, and calls back for those that are over. Returns how many moved.
+    #[inline(never)]
+    pub(super) fn run_collectives(&mut self) -> usize {
+        let called = if self.collectives.calls() { self.call_back() } else { 0 };
+        let mut pass = self.collectives.pass();
+        while let Some((done, completion)) = self.collectives.advance(&mut self.transport, &mut pass) {
+            (done.call)(self, completion);
+        }
+        called + pass.moved
+    }
+}
