@@ -42,7 +42,7 @@ const STAGES: [&str; 9] =
 /// named is all. They are those next to what a device and other tasks write.
 const MIRI: [(&str, &str, &[&str]); 2] = [
     ("Miri: rings", "rings", &[]),
-    ("Miri: drivers", "drivers", &["virtio::", "shm::", "tree::", "unit::tests::card"]),
+    ("Miri: drivers", "drivers", &["virtio::", "shm::", "tree_network::", "unit::tests::card"]),
 ];
 /// Cases of each test by properties under Miri.
 const MIRI_CASES: &str = "3";
@@ -461,6 +461,17 @@ mod tests {
         assert_eq!(results("test result: ok. 7 passed; 0 failed; 0 ignored"), Some((7, 0)));
         assert_eq!(results("test n8_wakes ... ok"), None);
         assert_eq!(results(""), None);
+    }
+
+    #[test]
+    fn r6_what_miri_runs_of_a_package_is_there() {
+        for (name, package, parts) in MIRI {
+            let folder = workspace::root().join(package).join("src");
+            for part in parts {
+                let file = folder.join(part.trim_end_matches("::").replace("::", "/"));
+                assert!(file.is_dir() || file.with_extension("rs").is_file(), "{name}: there is no {part}");
+            }
+        }
     }
 
     fn shell(script: &str, deadline: Duration) -> (Counted, String) {

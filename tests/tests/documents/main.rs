@@ -343,6 +343,27 @@ fn x5_decisions_that_sources_cite_are_in_the_design() {
     );
 }
 
+/// The sources whose code, comments apart, has a word.
+fn sources_with(word: &str) -> Vec<String> {
+    let has = |line: &str| {
+        !line.trim_start().starts_with("//")
+            && words(line.split(" // ").next().unwrap_or(line)).any(|it| it == word)
+    };
+    let all = files(&root(), &["rs"]).into_iter().filter(|path| !path.starts_with("tests/tests/documents"));
+    all.filter(|path| text(path).lines().any(has)).map(|path| path.display().to_string()).collect()
+}
+
+#[test]
+fn x5_machines_differ_and_code_is_unsafe_where_the_design_says() {
+    assert_eq!(sources_with("target_arch"), ["boot/src/lib.rs", "kernel/src/arch/mod.rs"]);
+    let with = sources_with("unsafe");
+    let allowed = |name: &&String| {
+        ["boot/", "drivers/", "kernel/src/arch/"].iter().any(|folder| name.starts_with(folder))
+    };
+    assert!(with.iter().filter(allowed).count() > 20);
+    none(with.iter().filter(|name| !allowed(name)).cloned());
+}
+
 /// The ids behind a word that announces them, as in `SPEC N-8, P-11`.
 fn ids(source: &str) -> Vec<String> {
     let is_id = |word: &str| {
