@@ -137,7 +137,7 @@ impl<N: Node> Client<N> {
                 self.node.memory(self.collectives.slots(), || None).ok_or(exhausted)?,
                 self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
                 self.collectives.always,
-                self.node.memory(self.collectives.early, || None).ok_or(exhausted)?,
+                self.node.memory(self.collectives.early, engine::EarlyPlace::new).ok_or(exhausted)?,
                 self.node.memory(self.collectives.lanes(self.endpoints()), || None).ok_or(exhausted)?,
                 Some(self.buffer(self.collectives.note_bytes()).ok_or(exhausted)?.share()),
             ),

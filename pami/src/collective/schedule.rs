@@ -30,21 +30,28 @@ impl<'a> Schedule<'a> {
     /// See [`CallError`].
     pub fn new(call: &Call<'a>) -> Result<Self, CallError> {
         call.check()?;
-        let mut call = *call;
-        if cuts(&call) {
-            call.blocks = Blocks::split(Partition::new(call.len(), call.size), 1);
-            call.sources = call.blocks;
-        }
-        Ok(Self { call, phase: 0, current: None, at: 0, round: Round::default() })
+        Ok(Self::checked(call))
+    }
+
+    /// The schedule of a call that is known to be good.
+    pub(super) fn checked(call: &Call<'a>) -> Self {
+        debug_assert_eq!(call.check(), Ok(()));
+        Self { call: cut(call), phase: 0, current: None, at: 0, round: Round::default() }
+    }
+
+    /// Begins anew, with a call that is known to be good.
+    pub(super) fn restart(&mut self, call: &Call<'a>) {
+        debug_assert_eq!(call.check(), Ok(()));
+        self.call = cut(call);
+        self.phase = 0;
+        self.current = None;
+        self.at = 0;
+        self.round.restart();
     }
 
     /// Elements of scratch memory that the steps name, at most.
     pub fn scratch_len(&self) -> usize {
-        (0..)
-            .map_while(|index| phase(&self.call, index))
-            .map(|phase| phase.scratch(&self.call))
-            .max()
-            .unwrap_or(0)
+        scratch(&self.call)
     }
 
     /// The next step, or `None` when the collective is complete at this rank.
@@ -66,6 +73,26 @@ impl<'a> Schedule<'a> {
             }
         }
     }
+}
+
+/// The call, with its vector cut if the algorithm does so.
+fn cut<'a>(call: &Call<'a>) -> Call<'a> {
+    let mut call = *call;
+    if cuts(&call) {
+        call.blocks = Blocks::split(Partition::new(call.len(), call.size), 1);
+        call.sources = call.blocks;
+    }
+    call
+}
+
+/// Elements of scratch memory that the steps of a call that is known to be good name, at most.
+pub(super) fn scratch_len(call: &Call) -> usize {
+    debug_assert_eq!(call.check(), Ok(()));
+    scratch(&cut(call))
+}
+
+fn scratch(call: &Call) -> usize {
+    (0..).map_while(|index| phase(call, index)).map(|phase| phase.scratch(call)).max().unwrap_or(0)
 }
 
 /// Whether the algorithm cuts the call's vector in a block for each rank.

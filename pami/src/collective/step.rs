@@ -135,6 +135,13 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// Begins anew, without steps.
+    pub(super) fn restart(&mut self) {
+        self.steps.clear();
+        self.phase = 0;
+        self.started = false;
+    }
+
     /// Tags from here on belong to `phase`.
     pub(super) fn set_phase(&mut self, phase: u8) {
         self.phase = phase;

@@ -135,8 +135,9 @@ impl<A> Engine<A> {
         if self.goes_on(number) {
             return None;
         }
-        let slot = self.slots.close(number)?;
-        let Slot { result, done, areas, key, ticket, geometry, asked, .. } = slot;
+        let &Slot { result, done, key, ticket, geometry, asked, .. } = self.slots.get(number)?;
+        // The caller may want to have its memory to itself.
+        self.slots.close(number);
         if asked {
             // There is a place for every class route.
             let _ = self.give_up(Leaving::Unwanted);
@@ -168,8 +169,6 @@ impl<A> Engine<A> {
             // A clear that was sent twice.
             self.early.forget(|other| other.is_of(key));
         }
-        // The caller may want to have its memory to itself.
-        drop(areas);
         Some((done, Completion { target: me, buffer: None, result, cookie: done.cookie }))
     }
 }

@@ -8,6 +8,9 @@ use zerocopy::IntoBytes;
 /// Bytes that one call of an advance reduces or copies: an advance stays short.
 const BYTES_PER_ADVANCE: usize = 64 << 10;
 
+/// Operands of at most so many bytes, as most have, are not worth to clear memory for more.
+const FEW_BYTES: usize = 64;
+
 /// Bytes of an area: from the start of its memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -74,11 +77,26 @@ impl Areas {
         reducer: &Reducer,
         (into, from): (Piece, Piece),
         order: Order,
+        position: usize,
+    ) -> usize {
+        if into.len <= FEW_BYTES {
+            self.reduce_by::<{ FEW_BYTES / 16 }>(reducer, (into, from), order, position)
+        } else {
+            self.reduce_by::<{ REDUCED_AT_ONCE / 16 }>(reducer, (into, from), order, position)
+        }
+    }
+
+    /// As [`reduce`](Self::reduce), so many 16 bytes at a time.
+    fn reduce_by<const WORDS: usize>(
+        &self,
+        reducer: &Reducer,
+        (into, from): (Piece, Piece),
+        order: Order,
         mut position: usize,
     ) -> usize {
         // Aligned for every type.
-        let (mut left, mut right) = ([0u128; REDUCED_AT_ONCE / 16], [0u128; REDUCED_AT_ONCE / 16]);
-        let most = REDUCED_AT_ONCE - REDUCED_AT_ONCE % self.element_len;
+        let (mut left, mut right) = ([0u128; WORDS], [0u128; WORDS]);
+        let most = WORDS * 16 - WORDS * 16 % self.element_len;
         let end = into.len.min(position + BYTES_PER_ADVANCE);
         while position < end {
             let len = most.min(into.len - position);

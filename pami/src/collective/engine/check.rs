@@ -12,27 +12,31 @@ use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Selectio
 use crate::combine::Operation;
 
 /// A call that was found good.
-pub(super) struct Checked {
+pub(super) struct Checked<'a> {
     /// The whole.
     pub(super) call: Call<'static>,
     pub(super) element_len: usize,
     /// What this endpoint does of it.
-    pub(super) parts: Parts,
+    pub(super) parts: &'a mut Parts,
     /// Most parts of any endpoint.
     pub(super) most: usize,
 }
 
-impl Checked {
-    /// Bytes that the parts name of an area.
-    pub(super) fn extent(&self, area: Area) -> usize {
-        let ends = self.parts.iter().flat_map(|part| {
+impl Checked<'_> {
+    /// Bytes that the parts name of each area.
+    pub(super) fn extents(&self) -> [usize; 3] {
+        let mut extents = [0; 3];
+        for part in self.parts.iter() {
             let [input, output] = needs(&part.call);
-            let used = part.areas.into_iter().zip([input, output, part.scratch_len()]);
-            // Of what is nothing, nothing is in front.
-            let used = used.filter(move |((whose, _), elements)| *whose == area && *elements > 0);
-            used.map(|((_, base), elements)| base + elements * self.element_len)
-        });
-        ends.max().unwrap_or(0)
+            for ((area, base), elements) in part.areas.into_iter().zip([input, output, part.scratch_len()]) {
+                // Of what is nothing, nothing is in front.
+                if elements > 0 {
+                    let extent = &mut extents[area as usize];
+                    *extent = (*extent).max(base + elements * self.element_len);
+                }
+            }
+        }
+        extents
     }
 }
 
@@ -123,8 +127,14 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
     }
 }
 
-/// Whether a collective can be started here, and what this endpoint does of it; see [`query`].
-pub(super) fn check<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Result<Checked, CollectError> {
+/// Whether a collective can be started here, and what this endpoint does of it, which is put into `parts`; see
+/// [`query`].
+pub(super) fn check<'a, A>(
+    entry: &Entry,
+    collect: &Collect<A>,
+    anywhere: bool,
+    parts: &'a mut Parts,
+) -> Result<Checked<'a>, CollectError> {
     let (mut call, element_len) = whole(entry, collect);
     if let Some(node) = entry.dead {
         return Err(CollectError::Dead(node));
@@ -152,7 +162,7 @@ pub(super) fn check<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> R
     if collect.form != Form::All && !(collect.form.allows(&call) && call.blocks.are_equal()) {
         return Err(CollectError::Form);
     }
-    let parts = parts::parts(entry, collect, &call, element_len)?;
+    parts::divide(entry, collect, &call, element_len, parts)?;
     // Who is called back is not told of runs.
     if collect.form != Form::All && parts.iter().any(|part| part.run < part.call.longest()) {
         let unmet = SelectionError::Unmet(call.algorithm, Need::Scratch);

@@ -14,16 +14,25 @@ use heapless::Vec;
 const OTHERS: usize = 2;
 
 /// A short message, a clear or a request.
-pub(crate) struct Early {
+#[derive(Clone, Copy)]
+pub(super) struct Early {
     pub(super) origin: Endpoint,
     pub(super) word: Word,
     pub(super) label: Label,
     pub(super) total: u32,
-    pub(super) data: Vec<u8, SHORT_LIMIT>,
 }
 
-/// A place for one.
-pub(crate) type EarlyPlace = Option<Early>;
+/// A place for one, and for its data, which stays where it is.
+pub(crate) struct EarlyPlace {
+    early: Option<Early>,
+    data: Vec<u8, SHORT_LIMIT>,
+}
+
+impl EarlyPlace {
+    pub(crate) const fn new() -> Self {
+        Self { early: None, data: Vec::new() }
+    }
+}
 
 /// What is known of another member, of whatever geometry.
 #[derive(Clone, Copy)]
@@ -43,6 +52,8 @@ pub(crate) type LanePlace = Option<Lane>;
 /// What comes early, and the credit for it.
 pub(crate) struct EarlyMessages {
     places: &'static mut [EarlyPlace],
+    /// How many are taken; the first free one is taken first.
+    kept: usize,
     /// An open-addressed table, with more places than endpoints.
     lanes: &'static mut [LanePlace],
     /// Short messages that each member may have on the way to each.
@@ -70,17 +81,34 @@ impl EarlyMessages {
         peers: usize,
     ) -> Self {
         let credit = credit(places.len(), peers);
-        Self { places, lanes, credit, peers, owing: false, forgot: false }
+        Self { places, kept: 0, lanes, credit, peers, owing: false, forgot: false }
     }
 
     pub(super) fn into_memory(self) -> (&'static mut [EarlyPlace], &'static mut [LanePlace]) {
-        self.places.fill_with(|| None);
+        self.places.iter_mut().for_each(|place| place.early = None);
         self.lanes.fill(None);
         (self.places, self.lanes)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Early> {
-        self.places.iter().flatten()
+        self.places.iter().filter_map(|place| place.early.as_ref()).take(self.kept)
+    }
+
+    /// The place of the first that is wanted.
+    fn find(&self, wanted: impl Fn(&Early) -> bool) -> Option<usize> {
+        let places = self.places.iter().enumerate();
+        let mut taken = places.filter_map(|(at, place)| Some((at, place.early.as_ref()?))).take(self.kept);
+        taken.find(|(_, early)| wanted(early)).map(|(at, _)| at)
+    }
+
+    /// Empties a place; its data stays until it is taken again.
+    fn clear(&mut self, at: usize) -> Option<Early> {
+        let early = self.places[at].early.take()?;
+        self.kept -= 1;
+        if early.word == Word::Short {
+            self.took(early.origin);
+        }
+        Some(early)
     }
 
     /// Whether nobody has credit: all data is asked for.
@@ -165,8 +193,13 @@ impl EarlyMessages {
         self.is_strict() || self.lane(peer).is_some_and(|lane| lane.asked)
     }
 
-    /// Takes the message for a receive out, or for a send: the clear.
-    pub(super) fn take(&mut self, key: Key, (origin, tag): (Endpoint, u32), sends: bool) -> Option<Early> {
+    /// Takes the message for a receive out, with its data, or for a send: the clear.
+    pub(super) fn take(
+        &mut self,
+        key: Key,
+        (origin, tag): (Endpoint, u32),
+        sends: bool,
+    ) -> Option<(Early, &[u8])> {
         let wanted = |early: &Early| {
             let fits = if sends {
                 early.word == Word::Clear
@@ -175,30 +208,22 @@ impl EarlyMessages {
             };
             fits && early.label.key == key && early.origin == origin && early.label.tag == tag
         };
-        let found = self.places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take();
-        if found.as_ref().is_some_and(|early| early.word == Word::Short) {
-            self.took(origin);
-        }
-        found
+        let at = self.find(wanted)?;
+        let early = self.clear(at)?;
+        Some((early, &self.places[at].data))
     }
 
     /// Takes out what says that a collective cannot end well: a message of one who called something else.
     pub(super) fn take_objection(&mut self, key: Key, digest: u32) -> Option<Early> {
         let wanted = |early: &Early| early.label.key == key && early.label.digest != digest;
-        let found = self.places.iter_mut().find(|place| place.as_ref().is_some_and(wanted))?.take()?;
-        if found.word == Word::Short {
-            self.took(found.origin);
-        }
-        Some(found)
+        let at = self.find(wanted)?;
+        self.clear(at)
     }
 
     /// Drops the messages of collectives that nobody will ask for.
     pub(super) fn forget(&mut self, dropped: impl Fn(Key) -> bool) {
-        for at in 0..self.places.len() {
-            let gone = self.places[at].take_if(|early| dropped(early.label.key));
-            if let Some(Early { word: Word::Short, origin, .. }) = gone {
-                self.took(origin);
-            }
+        while let Some(at) = self.find(|early| dropped(early.label.key)) {
+            self.clear(at);
         }
     }
 
@@ -221,29 +246,31 @@ impl EarlyMessages {
             self.forgot |= word == Word::Clear;
             return false;
         };
-        let data = Vec::from_slice(data).unwrap_or_default();
-        self.places[at] = Some(Early { origin, word, label, total, data });
+        let EarlyPlace { early, data: kept } = &mut self.places[at];
+        kept.clear();
+        // What is longer than a place is refused before.
+        let _ = kept.extend_from_slice(data);
+        self.kept += usize::from(early.is_none());
+        *early = Some(Early { origin, word, label, total });
         true
     }
 
     /// A place for a message of this kind: those that are due to short messages are for them.
     fn place_for(&mut self, word: Word) -> Option<usize> {
-        let free = self.places.iter().position(Option::is_none);
+        let free = self.places.iter().position(|place| place.early.is_none());
         if word == Word::Short {
             return free;
         }
         let shorts = self.iter().filter(|early| early.word == Word::Short).count();
         let due = (usize::from(self.credit) * self.peers).saturating_sub(shorts);
-        let left = self.places.iter().filter(|place| place.is_none()).count();
-        if left > due {
+        if self.places.len() - self.kept > due {
             return free;
         }
         if word == Word::Clear {
             return None;
         }
         // A clear is asked for again.
-        let clear = |early: &Early| early.word == Word::Clear;
-        let at = self.places.iter().position(|place| place.as_ref().is_some_and(clear))?;
+        let at = self.find(|early| early.word == Word::Clear)?;
         self.forgot = true;
         Some(at)
     }
@@ -263,7 +290,7 @@ mod tests {
 
     /// Sixteen places for two peers: each may send four short messages, and is told of two at once.
     fn messages() -> EarlyMessages {
-        let places = Box::leak(Box::new([const { None }; 16]));
+        let places = Box::leak(Box::new([const { EarlyPlace::new() }; 16]));
         EarlyMessages::new(places, Box::leak(Box::new([None; 4])), 2)
     }
 

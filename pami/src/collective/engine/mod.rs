@@ -92,6 +92,7 @@ mod wire;
 pub use super::cost::SHORT_LIMIT;
 pub use crate::geometry::{GeometryId, WORLD};
 pub use announce::{Announcement, OnAnnounced};
+pub(crate) use early::EarlyPlace;
 pub use geometries::{Geometry, GeometryError, NewGeometry};
 pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
 pub use memory::Memory;

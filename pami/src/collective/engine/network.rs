@@ -28,7 +28,7 @@ use super::limits::NOTE_BYTES;
 use super::route::{Leaving, Way, note, noted};
 use super::slot::{Creation, Phase, Slot};
 use super::wire::before;
-use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Schedule, Tuning};
+use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Tuning};
 use crate::combine::{ClassRoute, InjectError, Role};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
@@ -116,7 +116,7 @@ impl<A> Engine<A> {
         if slot.call.rank == 0 {
             slot.phase = Phase::Asks;
         } else {
-            slot.phase = Schedule::new(&slot.call).map_or(Phase::Over, Phase::Runs);
+            slot.follow(&{ slot.call });
         }
         true
     }
@@ -154,7 +154,7 @@ impl<A> Slot<A> {
             // There is a note for every geometry.
             let _ = notes.write(usize::from(self.geometry) * NOTE_BYTES, &note(route));
         }
-        self.phase = Schedule::new(&self.call).map_or(Phase::Over, Phase::Runs);
+        self.follow(&{ self.call });
         self.moved = true;
         true
     }

@@ -21,7 +21,7 @@ use crate::collective::division::Group;
 use crate::collective::memory::Demand;
 use crate::collective::need::Need;
 use crate::collective::{
-    Algorithm, Area, Blocks, Call, Collective, Division, Schedule, SelectionError, Tuning, division,
+    Algorithm, Area, Blocks, Call, Collective, Division, SelectionError, Tuning, division, schedule,
 };
 use crate::geometry::Members;
 use core::ops::Range;
@@ -87,8 +87,7 @@ impl Part {
 
     /// Elements of scratch memory that it takes.
     pub(super) fn scratch_len(&self) -> usize {
-        let schedule = Schedule::new(&self.call.run(0, self.run));
-        schedule.map_or(0, |schedule| schedule.scratch_len())
+        schedule::scratch_len(&self.call.run(0, self.run))
     }
 }
 
@@ -134,25 +133,26 @@ struct Divider<'a> {
     root: Range<u32>,
     /// Scratch bytes that are given away.
     scratch: usize,
-    parts: Parts,
+    parts: &'a mut Parts,
 }
 
-/// What an endpoint has to do of a collective. `call` is the whole, of the geometry's ranks or of its tasks.
-pub(super) fn parts<A>(
+/// Adds what an endpoint has to do of a collective to `parts`, which is empty. `call` is the whole, of the geometry's
+/// ranks or of its tasks.
+pub(super) fn divide<A>(
     entry: &Entry,
     collect: &Collect<A>,
     call: &Call<'static>,
     element_len: usize,
-) -> Result<Parts, CollectError> {
+    parts: &mut Parts,
+) -> Result<(), CollectError> {
     let members = &entry.members;
     if !collect.divided || call.collective == Collective::Barrier {
         // A barrier is of all endpoints.
         let whole = Call { size: members.size(), rank: entry.rank, ..*call };
         let demand = Demand::new(&whole, entry.terrain.per_node);
         let run = demand.run(whole.longest(), collect.scratch_limit / element_len);
-        let mut parts = Parts::new();
         let _ = parts.push(Part { run: run.unwrap_or(usize::MAX), ..Part::whole(0, 1, whole) });
-        return Ok(parts);
+        return Ok(());
     }
     let root = members.ranks(call.root).unwrap_or_default();
     let own = members.task_of(entry.rank).and_then(|task| members.ranks(task)).unwrap_or_default();
@@ -160,19 +160,9 @@ pub(super) fn parts<A>(
         return Err(CollectError::NotDivisible(call.collective));
     }
     let room = share(entry, collect, call.root) / element_len;
-    let mut divider = Divider {
-        room,
-        members,
-        call: *call,
-        element_len,
-        rank: entry.rank,
-        own,
-        root,
-        scratch: 0,
-        parts: Parts::new(),
-    };
-    divider.divide()?;
-    Ok(divider.parts)
+    let mut divider =
+        Divider { room, members, call: *call, element_len, rank: entry.rank, own, root, scratch: 0, parts };
+    divider.divide()
 }
 
 impl Divider<'_> {

@@ -7,7 +7,7 @@ use super::route::Way;
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{Label, Stop, Wire, Word};
-use crate::collective::{Area, Order, Schedule, Span, Step};
+use crate::collective::{Area, Order, Span, Step};
 use crate::combine::Operation;
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
@@ -36,9 +36,7 @@ impl<A> Slot<A> {
     }
 
     fn begin_run(&mut self) {
-        // The call was checked when it was made.
-        let call = self.call.run(self.from, self.run);
-        self.phase = Schedule::new(&call).map_or(Phase::Over, Phase::Runs);
+        self.follow(&self.call.run(self.from, self.run));
     }
 
     /// Begins the next run, if there is one.
@@ -104,13 +102,13 @@ impl<A> Slot<A> {
     }
 
     fn next_step(&mut self) -> Option<Step> {
-        loop {
-            let Phase::Runs(schedule) = &mut self.phase else { return None };
-            let step = schedule.next_step();
+        while self.phase == Phase::Runs {
+            let step = self.schedule.next_step();
             if step.is_some() || !self.next_run() {
                 return step;
             }
         }
+        None
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
@@ -210,7 +208,7 @@ impl<A> Slot<A> {
                 return Carried::Blocked;
             }
             entry.count(rank);
-            if let Some(clear) = early.take(self.key, (to, tag), true) {
+            if let Some((clear, _)) = early.take(self.key, (to, tag), true) {
                 self.take(entry, (to, Word::Clear, &clear.label), (0, clear.total), &[]);
             }
             return Carried::Done;
@@ -252,8 +250,8 @@ impl<A> Slot<A> {
         if self.receives.push(Incoming { from, rank, tag, piece, again: false, stage }).is_err() {
             return Carried::Blocked;
         }
-        if let Some(early) = early.take(self.key, (from, tag), false) {
-            self.take(entry, (from, early.word, &early.label), (0, early.total), &early.data);
+        if let Some((early, data)) = early.take(self.key, (from, tag), false) {
+            self.take(entry, (from, early.word, &early.label), (0, early.total), data);
         }
         Carried::Done
     }

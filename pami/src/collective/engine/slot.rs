@@ -16,13 +16,13 @@ use heapless::Vec;
 const TRANSFERS: usize = 16;
 
 /// Where a collective is.
-#[expect(clippy::large_enum_variant, reason = "slots are a fixed pool, and most of those in use run")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// It has to wait for others.
     Waits,
     /// For a class route.
     Asks,
-    Runs(Schedule<'static>),
+    Runs,
     /// It failed, and the members from this rank on are to be told.
     Tells(u32),
     Over,
@@ -54,6 +54,8 @@ pub(crate) struct Slot<A: 'static> {
     /// It is the barrier that creates the geometry.
     pub(super) creates: bool,
     pub(super) phase: Phase,
+    /// What is left to do, if it runs.
+    pub(super) schedule: Schedule<'static>,
     pub(super) areas: Areas,
     pub(super) reducer: Option<Reducer>,
     /// Its place among those that go through the tree network, if this member has to do with it.
@@ -90,6 +92,12 @@ pub(super) enum Taken {
 impl<A> Slot<A> {
     pub(super) fn label(&self, tag: u32) -> Label {
         Label { key: self.key, tag, digest: self.digest, notice: self.notice }
+    }
+
+    /// Goes by the schedule of a call, which was checked when it was made.
+    pub(super) fn follow(&mut self, call: &Call<'static>) {
+        self.schedule.restart(call);
+        self.phase = Phase::Runs;
     }
 
     /// Ends it, and tells the others.
@@ -196,7 +204,7 @@ impl<A> Slot<A> {
 
     /// Whether it only waits for messages, or for other collectives.
     pub(super) fn is_stalled(&self) -> bool {
-        let waits = matches!(self.phase, Phase::Waits | Phase::Runs(_));
+        let waits = matches!(self.phase, Phase::Waits | Phase::Runs);
         waits && self.passage.is_none() && !self.refused
     }
 

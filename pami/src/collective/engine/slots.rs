@@ -59,10 +59,11 @@ impl<A> Slots<A> {
     }
 
     /// Lets one go.
-    pub(super) fn close(&mut self, number: usize) -> Option<Slot<A>> {
-        let slot = self.places.get_mut(number)?.take()?;
-        self.used -= 1;
-        Some(slot)
+    pub(super) fn close(&mut self, number: usize) {
+        if let Some(place @ Some(_)) = self.places.get_mut(number) {
+            *place = None;
+            self.used -= 1;
+        }
     }
 
     /// Most places that a collective of one of so many geometries may take.

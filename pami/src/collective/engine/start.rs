@@ -5,12 +5,12 @@ use super::areas::Areas;
 use super::check::{self, Checked};
 use super::geometry::{Digest, Entry};
 use super::limits::WINDOW;
-use super::parts::Part;
+use super::parts::{Part, Parts};
 use super::request::{Collect, CollectError};
 use super::slot::{Creation, Phase, Slot};
 use super::wire::{CALLED, GATE, Key, Notice};
 use crate::collective::need::ALIGNMENT;
-use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Tuning};
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Schedule, Tuning};
 use crate::device::{CollectiveNetwork, Port};
 use crate::dispatch::Done;
 use crate::error::OperationError;
@@ -94,7 +94,9 @@ impl<A> Engine<A> {
     /// [`CollectError`]
     pub(crate) fn scratch_len<P: Port>(&self, collect: &Collect<A>, port: &P) -> Result<usize, CollectError> {
         let (_, entry) = self.named(collect)?;
-        Ok(check::check(entry, collect, takes_any_address(port))?.extent(Area::Scratch))
+        let mut parts = Parts::new();
+        Ok(check::check(entry, collect, takes_any_address(port), &mut parts)?.extents()
+            [Area::Scratch as usize])
     }
 
     /// Starts a collective.
@@ -140,10 +142,12 @@ impl<A> Engine<A> {
         port: &P,
     ) -> Result<usize, CollectError> {
         let (index, entry) = self.named(&collect)?;
-        let mut checked = check::check(entry, &collect, takes_any_address(port))?;
+        let mut parts = Parts::new();
+        let checked = check::check(entry, &collect, takes_any_address(port), &mut parts)?;
         let areas = [&collect.input, &collect.output, &collect.scratch];
+        let extents = checked.extents();
         for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
-            let bytes = checked.extent(area);
+            let bytes = extents[area as usize];
             let room = place.as_ref().map_or(0, |(memory, base)| memory.len().saturating_sub(*base));
             if room < bytes {
                 return Err(CollectError::TooSmall { area, bytes });
@@ -185,7 +189,7 @@ impl<A> Engine<A> {
             self.looked_ns = port.now_ns();
         }
         let mut last = 0;
-        for part in parts {
+        for part in parts.iter() {
             let ticket = match &mut self.geometries[index] {
                 Some(entry) => entry.ticket(&part.call),
                 None => None,
@@ -204,6 +208,7 @@ impl<A> Engine<A> {
                 peers: part.peers,
                 turn: part.turn,
                 phase: Phase::Waits,
+                schedule: Schedule::checked(&part.call),
                 areas: Areas::new(part.areas.map(own), element_len, part.discards),
                 call: part.call,
                 run: part.run,
