@@ -18,6 +18,8 @@
 //! Mapped at boot are the pages of the image, each part with its rights, and those of the device tree, read-only: a
 //! core may read ahead from all that is mapped as normal memory.
 
+mod copies;
+
 use crate::stacks::{EMERGENCY_TOP, STACK_TOP, STRIDE};
 
 /// Tables of the translation at boot: a root; two for the image, and one for each 2 MiB of it (`linker.ld` has the

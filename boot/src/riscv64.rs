@@ -7,6 +7,8 @@
 //!
 //! tp holds the hart's number, sscratch the top of its emergency stack.
 
+mod copies;
+
 use crate::stacks::{EMERGENCY_TOP, HARTS, STACK_TOP, STRIDE};
 
 core::arch::global_asm!(

@@ -18,6 +18,8 @@ mod anew;
 mod armci;
 #[path = "coll/main.rs"]
 mod coll;
+#[path = "copies.rs"]
+mod copies;
 #[path = "endpoints/main.rs"]
 mod endpoints;
 #[path = "faults.rs"]

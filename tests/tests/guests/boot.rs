@@ -19,6 +19,13 @@ on_both_architectures! {
         }
     }
 
+    fn n1_pieces_of_memory_of_any_length_and_place_are_copied_right(arch) {
+        let outcome = Run::new("copies").arch(arch).torus("1").harts(1).timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        let line = "51456 pieces of up to 200 bytes were copied and moved right";
+        assert_eq!(count_lines(&outcome, line), 1, "{}", outcome.explain());
+    }
+
     fn n4_tasks_are_numbered_as_the_personality_says(arch) {
         for map in [Map::Xyzt, Map::Txyz] {
             let run = Run::new("harts").arch(arch).torus("2").harts(3).mode(Mode::Vn).map(map);
