@@ -188,16 +188,17 @@ fn d8_many_senders_to_one_slow_node_share_its_buffers() {
 
 #[test]
 fn d8_memory_stays_the_same_whatever_the_wire_does() {
+    let packets = if cfg!(miri) { 40 } else { 1000 };
     let mut bench = Bench::new(3, 11, BAD);
     for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2)] {
-        bench.order(from, to, 1000);
+        bench.order(from, to, packets);
     }
     let before = ALLOCATIONS.get();
     bench.run(1000 * SECOND);
     assert_eq!(ALLOCATIONS.get() - before, 0);
     assert!(before > 100, "allocations are counted");
     let mended = bench.nodes.iter().map(|node| node.link.faults().reliability.retransmitted);
-    assert!(mended.sum::<u64>() > 400);
+    assert!(mended.sum::<u64>() > packets as u64 * 4 / 10);
 }
 
 #[test]
