@@ -23,7 +23,7 @@ use crate::device::{Path, Port, REQUESTS, Unreachable};
 use crate::endpoint::{ContextOffset, Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};
-use crate::operation::{Action, Blocked, OPERATIONS, Operation, Queued, bits, message_number};
+use crate::operation::{Action, Blocked, OPERATIONS, Operation, Queued, RemoteDone, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use heapless::Vec;
 
@@ -251,7 +251,7 @@ impl<P: Port> Active<P> {
             result: Ok(()),
             lease: None,
             local_done: None,
-            remote_done: Some(done),
+            remote_done: RemoteDone::Done(done),
             action: Action::Fence(FenceState::new(targets)),
         };
         T::begin_fence(self, room, operation);

@@ -8,9 +8,10 @@ use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};
-use crate::operation::{Action, Operation, Queued, message_number};
+use crate::operation::{Action, Operation, Queued, RemoteDone, Sent, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId, Rmw};
+use crate::transport::Transport;
 use rings::shared::Width;
 use zerocopy::IntoBytes;
 
@@ -29,21 +30,45 @@ pub struct Fetch<P: Port> {
 }
 
 /// An update under way.
-pub(crate) struct FetchState<P: Port> {
+pub(crate) struct FetchState {
     region: RegionId,
     offset: u32,
     rmw: Rmw,
-    /// What the word was, once it is known.
-    pub(crate) value: u64,
-    pub(crate) done: Option<OnFetched<P>>,
 }
 
-impl<P: Port> FetchState<P> {
-    /// Updates a word of this node.
-    pub(crate) fn carry_out(&mut self, port: &mut P, target: Endpoint) -> Result<(), RegionFault> {
-        self.value = port.rmw_local(target, self.region, self.offset, self.rmw)?;
-        Ok(())
+impl FetchState {
+    /// Updates a word of this node. Returns what it was.
+    pub(crate) fn carry_out<P: Port>(&self, port: &mut P, target: Endpoint) -> Result<u64, RegionFault> {
+        port.rmw_local(target, self.region, self.offset, self.rmw)
     }
+
+    /// Queues its request. Returns whether there was room.
+    #[inline(always)]
+    fn push<P: Port>(
+        &self,
+        transport: &mut Transport<P>,
+        path: Path,
+        target: Endpoint,
+        message: u32,
+    ) -> bool {
+        let (operator, operands) = self.rmw.encode();
+        let data = operands.as_bytes();
+        let envelope = Envelope {
+            kind: Kind::Rmw,
+            dispatch: operator,
+            origin: transport.me,
+            target,
+            message,
+            offset: self.offset,
+            total: data.len() as u32,
+        };
+        transport.port.push_copy(path, &envelope, self.region.as_bytes(), data).is_ok()
+    }
+}
+
+/// Who is told, and what.
+fn told<P: Port>(done: Option<OnFetched<P>>, value: u64) -> RemoteDone<P> {
+    done.map_or(RemoteDone::Nobody, |done| RemoteDone::Fetched(done, value))
 }
 
 impl<P: Port> Active<P> {
@@ -71,29 +96,70 @@ impl<P: Port> Active<P> {
         if !offset.is_multiple_of(size) {
             return Err(SendError::Region(RegionFault::Unaligned));
         }
-        let room = terms.room(&self.operations)?;
-        let mut state = FetchState { region: region.id, offset, rmw, value: 0, done };
-        let mut result = Ok(());
-        let local = matches!(path, Path::Local(_)) && T::is_now(&room);
-        if local {
-            match self.transport.port.rmw_local(target, region.id, offset, rmw) {
-                Ok(old) => state.value = old,
-                Err(fault) => result = Err(OperationError::Region(fault)),
+        match path {
+            Path::Local(_) if T::AT_ONCE => {
+                if !self.operations.may_end_at_once() {
+                    return Err(SendError::Again);
+                }
+                let fetched = self.transport.port.rmw_local(target, region.id, offset, rmw);
+                let value = fetched.unwrap_or_default();
+                let tells = told(done, value);
+                self.end_at_once(target, fetched.map(drop), None, None, tells);
+                Ok(())
             }
+            Path::Torus(_) if T::AT_ONCE && self.fetch_in_one(fetch, path) => Ok(()),
+            _ => self.fetch_in_place(fetch, path, terms),
         }
+    }
+
+    /// Queues the request of an update that finds its way open. Returns whether it did.
+    #[inline(always)]
+    fn fetch_in_one(&mut self, fetch: &Fetch<P>, path: Path) -> bool {
+        if !self.operations.lets_pass() {
+            return false;
+        }
+        let Some(number) = self.operations.free_place() else { return false };
+        let &Fetch { target, region, offset, rmw, done } = fetch;
+        let order = self.transport.next_order();
+        let state = FetchState { region: region.id, offset, rmw };
+        if !state.push(&mut self.transport, path, target, message_number(order, number.into())) {
+            return false;
+        }
+        let remote_done = told(done, 0);
+        self.operations.note_sent(
+            number,
+            Sent { path, target, order, awaits: true, lease: None, local_done: None, remote_done },
+        );
+        self.stir();
+        true
+    }
+
+    /// Gives the update a place, for its request or until there is one.
+    #[inline(never)]
+    fn fetch_in_place<T: Terms<P>>(
+        &mut self,
+        fetch: &Fetch<P>,
+        path: Path,
+        terms: T,
+    ) -> Result<(), SendError> {
+        let &Fetch { target, region, offset, rmw, done } = fetch;
+        let room = terms.room(&self.operations)?;
+        let state = FetchState { region: region.id, offset, rmw };
+        let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
+        let result = if now { state.carry_out(&mut self.transport.port, target) } else { Ok(0) };
         let operation = Operation {
             path: Some(path),
             target,
             order: self.transport.next_order(),
-            queued: local,
-            awaits: !local,
-            result,
+            queued: now,
+            awaits: !now,
+            result: result.map(drop).map_err(OperationError::Region),
             lease: None,
             local_done: None,
-            remote_done: None,
+            remote_done: told(done, result.unwrap_or_default()),
             action: Action::Fetch(state),
         };
-        if local {
+        if now {
             T::begin_settled(self, room, operation);
         } else {
             T::begin(self, room, operation);
@@ -105,15 +171,9 @@ impl<P: Port> Active<P> {
     pub(crate) fn queue_fetch(&mut self, number: u8) -> Queued {
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
-        let (origin, target) = (self.transport.me, operation.target);
         let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else {
             return Queued::All;
         };
-        let (operator, operands) = state.rmw.encode();
-        let data = operands.as_bytes();
-        let (offset, total) = (state.offset, data.len() as u32);
-        let envelope =
-            Envelope { kind: Kind::Rmw, dispatch: operator, origin, target, message, offset, total };
-        Queued::whole(self.transport.port.push_copy(path, &envelope, state.region.as_bytes(), data).is_ok())
+        Queued::whole(state.push(&mut self.transport, path, operation.target, message))
     }
 }

@@ -109,7 +109,7 @@ impl<P: Port> Active<P> {
             result: Ok(()),
             lease: None,
             local_done: None,
-            remote_done: done,
+            remote_done: done.into(),
             action: Action::Over,
         };
         // A request for nothing is what fences are made of.

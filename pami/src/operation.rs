@@ -17,9 +17,10 @@ use crate::fence::FenceState;
 use crate::fetch::FetchState;
 use crate::get::GetState;
 use crate::put::PutState;
+use crate::region::RegionFault;
 use crate::send::SendState;
 use heapless::Vec;
-use rings::buffer::Lease;
+use rings::buffer::{Buffer, Lease};
 
 /// Operations of one context that can be under way at once: sends, puts, gets, updates, fences
 /// and messages to be processed.
@@ -31,11 +32,11 @@ pub(crate) type Blocked = Vec<Path, OPERATIONS>;
 const _: () = assert!(OPERATIONS <= u64::BITS as usize, "one bit for each operation");
 
 /// What an operation does.
-pub(crate) enum Action<P: Port> {
+pub(crate) enum Action {
     Send(SendState),
     Put(PutState),
     Get(GetState),
-    Fetch(FetchState<P>),
+    Fetch(FetchState),
     Fence(FenceState),
     Process(ProcessState),
     /// Nothing any more: only its callbacks are left.
@@ -56,8 +57,19 @@ pub(crate) struct Operation<P: Port> {
     pub(crate) result: Result<(), OperationError>,
     pub(crate) lease: Option<Lease>,
     pub(crate) local_done: Option<Done<P>>,
-    pub(crate) remote_done: Option<Done<P>>,
-    pub(crate) action: Action<P>,
+    pub(crate) remote_done: RemoteDone<P>,
+    pub(crate) action: Action,
+}
+
+/// An operation whose only packet is queued.
+pub(crate) struct Sent<P: Port> {
+    pub(crate) path: Path,
+    pub(crate) target: Endpoint,
+    pub(crate) order: u64,
+    pub(crate) awaits: bool,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) local_done: Option<Done<P>>,
+    pub(crate) remote_done: RemoteDone<P>,
 }
 
 /// How much of what an operation has to send found room.
@@ -82,35 +94,87 @@ impl Queued {
 
 /// One place for an operation; its size is what a context's memory is reckoned by.
 pub(crate) struct Place<P: Port> {
-    own: Option<Operation<P>>,
+    /// Over, if there is none or it is lent.
+    own: Operation<P>,
     /// The caller's memory, if the operation lies there (SPEC M-3).
     lent: Option<Loan<P>>,
+    /// One that was carried out at once, and is no matter of this place otherwise.
+    ended: Ended<P>,
 }
 
 impl<P: Port> Place<P> {
     pub(crate) fn new() -> Self {
-        Self { own: None, lent: None }
+        // Whose it is nobody asks while it is in no use.
+        let target = Endpoint::from_bits(0);
+        let ended =
+            Ended { target, result: Ok(()), buffer: None, local_done: None, remote_done: RemoteDone::Nobody };
+        Self { own: Operation::over(target), lent: None, ended }
     }
 
+    /// The operation at a place that is in use.
     #[inline]
-    fn get(&self) -> Option<&Operation<P>> {
-        self.own.as_ref().or_else(|| self.lent.as_ref()?.as_ref())
+    fn see(&self) -> &Operation<P> {
+        self.lent.as_ref().and_then(|loan| loan.as_ref()).unwrap_or(&self.own)
     }
 
+    /// The same.
     #[inline]
-    fn get_mut(&mut self) -> Option<&mut Operation<P>> {
-        match &mut self.own {
-            Some(operation) => Some(operation),
-            None => lent(&mut self.lent),
+    fn get(&mut self) -> &mut Operation<P> {
+        if self.lent.is_some() { self.get_lent() } else { &mut self.own }
+    }
+
+    /// Off the way of those that lie in places of their own.
+    #[cold]
+    #[inline(never)]
+    fn get_lent(&mut self) -> &mut Operation<P> {
+        self.lent.as_mut().and_then(|loan| loan.as_mut()).unwrap_or(&mut self.own)
+    }
+}
+
+/// Who is told of an operation's end at the target.
+pub(crate) enum RemoteDone<P: Port> {
+    Nobody,
+    Done(Done<P>),
+    /// And what the word was.
+    Fetched(OnFetched<P>, u64),
+}
+
+impl<P: Port> From<Option<Done<P>>> for RemoteDone<P> {
+    #[inline]
+    fn from(done: Option<Done<P>>) -> Self {
+        done.map_or(Self::Nobody, Self::Done)
+    }
+}
+
+impl<P: Port> RemoteDone<P> {
+    #[inline]
+    pub(crate) fn is_some(&self) -> bool {
+        !matches!(self, Self::Nobody)
+    }
+
+    /// Notes what the word was.
+    pub(crate) fn fetched(&mut self, old: u64) {
+        if let Self::Fetched(_, value) = self {
+            *value = old;
         }
     }
 }
 
-/// Off the way of those that lie in places of their own.
-#[cold]
-#[inline(never)]
-fn lent<P: Port>(loan: &mut Option<Loan<P>>) -> Option<&mut Operation<P>> {
-    loan.as_mut()?.as_mut()
+impl<P: Port> Clone for RemoteDone<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<P: Port> Copy for RemoteDone<P> {}
+
+/// An operation that was carried out at once: what is left to tell. It is written field by field, where it lies: to build it
+/// elsewhere and move it costs as much as to carry it out.
+struct Ended<P: Port> {
+    target: Endpoint,
+    result: Result<(), OperationError>,
+    buffer: Option<Buffer>,
+    local_done: Option<Done<P>>,
+    remote_done: RemoteDone<P>,
 }
 
 /// The operations of one context.
@@ -128,6 +192,8 @@ pub(crate) struct Operations<P: Port> {
     pub(crate) asking: u64,
     /// Those in their callers' memory that found no place. While there are any, no place is free.
     pub(crate) waiting: Waiting<P>,
+    /// How many were carried out at once and not told of, and where the oldest of them is: as many as there are places.
+    ended: [usize; 2],
 }
 
 /// The message number of the operation or reception at place `index`.
@@ -150,7 +216,16 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = u8> {
 impl<P: Port> Operations<P> {
     /// Takes at most [`OPERATIONS`] places.
     pub(crate) fn new(places: &'static mut [Place<P>]) -> Self {
-        Self { places, used: 0, line: Vec::new(), settling: 0, fences: 0, asking: 0, waiting: Waiting::new() }
+        Self {
+            places,
+            used: 0,
+            line: Vec::new(),
+            settling: 0,
+            fences: 0,
+            asking: 0,
+            waiting: Waiting::new(),
+            ended: [0; 2],
+        }
     }
 
     pub(crate) fn into_places(self) -> &'static mut [Place<P>] {
@@ -159,7 +234,37 @@ impl<P: Port> Operations<P> {
 
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.used == 0
+        self.used | self.ended[0] as u64 == 0
+    }
+
+    /// Whether one more that is carried out at once can be told of.
+    #[inline]
+    pub(crate) fn may_end_at_once(&self) -> bool {
+        self.ended[0] < self.places.len()
+    }
+
+    /// Where the next one of those is noted, which there is room for.
+    #[inline(always)]
+    fn end_next(&mut self) -> Option<&mut Ended<P>> {
+        let [number, oldest] = self.ended;
+        self.ended[0] = number + 1;
+        let at = oldest + number;
+        let at = if at < self.places.len() { at } else { at - self.places.len() };
+        self.places.get_mut(at).map(|place| &mut place.ended)
+    }
+
+    /// The oldest of those, if there is one; the next is the oldest then.
+    fn next_ended(&mut self) -> Option<&mut Ended<P>> {
+        let [number, oldest] = self.ended;
+        let left = number.checked_sub(1)?;
+        self.ended = [left, if oldest + 1 < self.places.len() { oldest + 1 } else { 0 }];
+        self.places.get_mut(oldest).map(|place| &mut place.ended)
+    }
+
+    /// Whether what goes to `target` now has nothing in front of it that waits.
+    #[inline]
+    pub(crate) fn lets_pass(&self) -> bool {
+        self.line.is_empty() && self.waiting.is_empty() && self.asking == 0
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -174,12 +279,20 @@ impl<P: Port> Operations<P> {
     }
 
     #[inline]
+    fn is_used(&self, number: u8) -> bool {
+        self.used.checked_shr(number.into()).unwrap_or(0) & 1 == 1
+    }
+
+    #[inline]
     pub(crate) fn get(&mut self, number: u8) -> Option<&mut Operation<P>> {
-        self.places.get_mut(usize::from(number))?.get_mut()
+        if !self.is_used(number) {
+            return None;
+        }
+        self.places.get_mut(usize::from(number)).map(Place::get)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Operation<P>> {
-        self.places.iter().filter_map(Place::get)
+        bits(self.used).filter_map(|number| self.see(number))
     }
 
     /// Whether a send to `target` asks to be let in and is not known to be.
@@ -196,16 +309,41 @@ impl<P: Port> Operations<P> {
 
     #[inline]
     pub(crate) fn see(&self, number: u8) -> Option<&Operation<P>> {
-        self.places.get(usize::from(number))?.get()
+        if !self.is_used(number) {
+            return None;
+        }
+        self.places.get(usize::from(number)).map(Place::see)
     }
 
     /// Builds an operation in a free place, where it is compiled: to move it there costs as much as to carry a short put out.
     #[inline(always)]
     pub(crate) fn put(&mut self, number: u8, operation: Operation<P>) {
         if let Some(place) = self.places.get_mut(usize::from(number)) {
-            place.own = Some(operation);
+            place.own = operation;
         }
         self.used |= 1 << number;
+    }
+
+    /// Notes one whose only packet is queued in a free place, with nothing to do but to wait and to tell. It is written field
+    /// by field, where it lies: most of an operation never is.
+    #[inline(always)]
+    pub(crate) fn note_sent(&mut self, number: u8, sent: Sent<P>) {
+        self.used |= 1 << number;
+        let Sent { path, target, order, awaits, lease, local_done, remote_done } = sent;
+        if !awaits || local_done.is_some() || lease.is_some() {
+            self.settling |= 1 << number;
+        }
+        let operation = self.places.get_mut(usize::from(number)).map(|place| &mut place.own);
+        let Some(operation) = operation else { return };
+        operation.path = Some(path);
+        operation.target = target;
+        operation.order = order;
+        operation.queued = true;
+        operation.awaits = awaits;
+        operation.result = Ok(());
+        operation.lease = lease;
+        operation.local_done = local_done;
+        operation.remote_done = remote_done;
     }
 
     fn free(&mut self, number: u8) {
@@ -215,9 +353,10 @@ impl<P: Port> Operations<P> {
         self.fences &= !bit;
         self.asking &= !bit;
         if let Some(place) = self.places.get_mut(usize::from(number)) {
-            place.own = None;
             if let Some(mut loan) = place.lent.take() {
                 *loan = None;
+            } else {
+                (place.own.action, place.own.lease) = (Action::Over, None);
             }
         }
     }
@@ -234,19 +373,34 @@ impl<P: Port> Operations<P> {
     }
 }
 
-/// The callback that tells of an operation's end at the target.
-enum Ending<P: Port> {
-    Done(Done<P>, Result<(), OperationError>),
-    Fetched(OnFetched<P>, Result<u64, OperationError>),
+/// What the local completion is told: what the target's unit refused was sent all the same.
+fn sent(result: Result<(), OperationError>) -> Result<(), OperationError> {
+    match result {
+        Err(OperationError::Region(_)) => Ok(()),
+        other => other,
+    }
 }
 
 impl<P: Port> Operation<P> {
-    fn ending(&mut self) -> Option<Ending<P>> {
-        if let Action::Fetch(FetchState { done, value, .. }) = &mut self.action {
-            let value = self.result.map(|()| *value);
-            return done.take().map(|done| Ending::Fetched(done, value));
+    /// One that nothing is left of.
+    fn over(target: Endpoint) -> Self {
+        Self {
+            path: None,
+            target,
+            order: 0,
+            queued: true,
+            awaits: false,
+            result: Ok(()),
+            lease: None,
+            local_done: None,
+            remote_done: RemoteDone::Nobody,
+            action: Action::Over,
         }
-        self.remote_done.take().map(|done| Ending::Done(done, self.result))
+    }
+
+    /// Who is to be told now, and nobody again.
+    fn take_remote_done(&mut self) -> RemoteDone<P> {
+        core::mem::replace(&mut self.remote_done, RemoteDone::Nobody)
     }
 }
 
@@ -289,15 +443,46 @@ impl<P: Port> Active<P> {
     /// Gives an operation that was carried out at once a place, for its callbacks to be called by the next advance.
     #[inline(never)]
     pub(crate) fn begin_settled(&mut self, number: u8, operation: Operation<P>) {
-        self.begin_over(number, operation);
-    }
-
-    /// The same for one that has nothing left but its callbacks.
-    #[inline(always)]
-    pub(crate) fn begin_over(&mut self, number: u8, operation: Operation<P>) {
         self.operations.put(number, operation);
         self.operations.settling |= 1 << number;
         self.stir();
+    }
+
+    /// Has the next advance tell of what was carried out at once. There is room for it.
+    #[inline(always)]
+    pub(crate) fn end_at_once(
+        &mut self,
+        target: Endpoint,
+        outcome: Result<(), RegionFault>,
+        buffer: Option<Buffer>,
+        local_done: Option<Done<P>>,
+        remote_done: RemoteDone<P>,
+    ) {
+        if let Some(ended) = self.operations.end_next() {
+            ended.target = target;
+            ended.result = outcome.map_err(OperationError::Region);
+            ended.buffer = buffer;
+            ended.local_done = local_done;
+            ended.remote_done = remote_done;
+        }
+        self.stir();
+    }
+
+    /// Tells of what was carried out at once. What callbacks begin is told of by the next advance.
+    #[inline(never)]
+    fn tell_ended(&mut self) -> usize {
+        let [number, _] = self.operations.ended;
+        for _ in 0..number {
+            let Some(ended) = self.operations.next_ended() else { break };
+            let (target, result, remote_done) = (ended.target, ended.result, ended.remote_done);
+            let (buffer, local_done) = (ended.buffer.take(), ended.local_done);
+            if let Some(done) = local_done {
+                let completion = Completion { target, buffer, result: sent(result), cookie: done.cookie };
+                (done.call)(self, completion);
+            }
+            self.tell(target, remote_done, result);
+        }
+        number
     }
 
     /// Whether an earlier operation still has packets to queue on `path`.
@@ -392,7 +577,8 @@ impl<P: Port> Active<P> {
 
     /// Ends what can be ended of the operations that settle. Returns how many did.
     pub(crate) fn settle_operations(&mut self) -> usize {
-        bits(self.operations.settling).filter(|&number| self.settle(number)).count()
+        let at_once = if self.operations.ended[0] == 0 { 0 } else { self.tell_ended() };
+        at_once + bits(self.operations.settling).filter(|&number| self.settle(number)).count()
     }
 
     /// Calls the local completion if the payload is back, and the remote one if only that was missing. Returns whether the
@@ -412,22 +598,18 @@ impl<P: Port> Active<P> {
             }
         };
         let (target, local_done) = (operation.target, operation.local_done.take());
-        // What the target's unit refused was sent all the same.
-        let sent = operation.result.or_else(|error| match error {
-            OperationError::Region(_) => Ok(()),
-            dead => Err(dead),
-        });
-        let mut ending = None;
+        let result = operation.result;
+        let mut remote_done = RemoteDone::Nobody;
         if operation.awaits {
             self.operations.settling &= !(1 << number);
         } else {
-            ending = operation.ending();
+            remote_done = operation.take_remote_done();
             self.free_operation(number);
         }
         if let Some(done) = local_done {
-            (done.call)(self, Completion { target, buffer, result: sent, cookie: done.cookie });
+            (done.call)(self, Completion { target, buffer, result: sent(result), cookie: done.cookie });
         }
-        self.tell(target, ending);
+        self.tell(target, remote_done, result);
         true
     }
 
@@ -436,11 +618,11 @@ impl<P: Port> Active<P> {
         let Some(operation) = self.operations.get(number) else { return };
         operation.awaits = false;
         operation.result = result;
-        let (target, ending) = (operation.target, operation.ending());
+        let (target, remote_done) = (operation.target, operation.take_remote_done());
         if self.operations.settling & 1 << number == 0 {
             self.free_operation(number);
         }
-        self.tell(target, ending);
+        self.tell(target, remote_done, result);
     }
 
     /// Lets go of an operation. Its place goes to the one that waits longest for any.
@@ -451,14 +633,15 @@ impl<P: Port> Active<P> {
         }
     }
 
-    fn tell(&mut self, target: Endpoint, ending: Option<Ending<P>>) {
-        match ending {
-            None => {}
-            Some(Ending::Done(done, result)) => {
+    fn tell(&mut self, target: Endpoint, remote_done: RemoteDone<P>, result: Result<(), OperationError>) {
+        match remote_done {
+            RemoteDone::Nobody => {}
+            RemoteDone::Done(done) => {
                 let completion = Completion { target, buffer: None, result, cookie: done.cookie };
                 (done.call)(self, completion);
             }
-            Some(Ending::Fetched(done, result)) => {
+            RemoteDone::Fetched(done, value) => {
+                let result = result.map(|()| value);
                 (done.call)(self, Fetched { target, result, cookie: done.cookie });
             }
         }
@@ -481,8 +664,6 @@ impl<P: Port> Active<P> {
                     self.transport.port.deregister(region);
                 }
             }
-            // Its callback is in it.
-            Action::Fetch(_) => {}
             action => *action = Action::Over,
         }
         self.operations.settling |= 1 << number;
@@ -498,16 +679,16 @@ impl<P: Port> Active<P> {
 
     /// A request of an operation has ended at the target's message unit.
     pub(crate) fn request_ended(&mut self, completed: Completed) {
-        let number = completed.message as usize % REQUESTS;
-        let Some(operation) = self.operations.places.get_mut(number).and_then(Place::get_mut) else { return };
+        let number = (completed.message as usize % REQUESTS) as u8;
+        let Some(operation) = self.operations.get(number) else { return };
         // One that was given up may have left its place to another.
-        if !operation.awaits || message_number(operation.order, number) != completed.message {
+        if !operation.awaits || message_number(operation.order, number.into()) != completed.message {
             return;
         }
-        if let (Action::Fetch(state), Ok(old)) = (&mut operation.action, completed.result) {
-            state.value = old;
+        if let Ok(old) = completed.result {
+            operation.remote_done.fetched(old);
         }
         let result = completed.result.map(drop).map_err(OperationError::Region);
-        self.answered(number as u8, result);
+        self.answered(number, result);
     }
 }

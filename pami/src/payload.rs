@@ -27,6 +27,50 @@ pub enum Payload {
     Shared(Shared, Range<usize>),
 }
 
+impl Payload {
+    /// The data, if it is in one piece that a packet can take at once, with nobody to hold it for the packet's time.
+    #[inline(always)]
+    pub(crate) fn at_hand(&self, layout: &Layout) -> Option<&[u8]> {
+        let short = |bytes: &&[u8]| bytes.len() <= COPY_LIMIT;
+        match self {
+            _ if !matches!(layout, Layout::Contiguous) => None,
+            Self::Static(bytes) => Some(bytes),
+            Self::Buffer(buffer, range) => buffer.as_slice().get(range.clone()).filter(short),
+            Self::Source(source) => Some(source.as_slice()).filter(short),
+            Self::Shared(..) => None,
+        }
+    }
+
+    /// Queues a packet of all that is [`at_hand`](Self::at_hand).
+    ///
+    /// # Errors
+    /// [`Full`]; nothing was queued.
+    #[inline(always)]
+    pub(crate) fn push<P: Port>(
+        port: &mut P,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        (payload, data): (&Self, &[u8]),
+    ) -> Result<(), Full> {
+        match payload {
+            Self::Static(bytes) if bytes.len() > COPY_LIMIT => {
+                port.push_lend(path, envelope, header, &Source::from(*bytes))
+            }
+            _ => port.push_copy(path, envelope, header, data),
+        }
+    }
+
+    /// What the local completion gives back, of data that nobody reads any more.
+    #[inline(always)]
+    pub(crate) fn into_lease(self) -> Option<Lease> {
+        match self {
+            Self::Buffer(buffer, _) => Some(buffer.lend()),
+            _ => None,
+        }
+    }
+}
+
 /// Memory that data comes from.
 enum Bytes {
     /// Nobody writes it meanwhile, so devices may read it where it is.

@@ -9,11 +9,12 @@ use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
 use crate::factory::terms::{Here, Terms};
 use crate::layout::{Cursor, Layout, Segment};
-use crate::operation::{Action, Operation, Queued, message_number};
+use crate::operation::{Action, Operation, Queued, Sent, message_number};
 use crate::packet::{ENDS, Envelope, HEADER_LIMIT, Kind};
 use crate::payload::{Gather, Payload, measure};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use heapless::Vec;
+use rings::buffer::{Buffer, Lease};
 use zerocopy::IntoBytes;
 
 /// Data to be written into a region.
@@ -43,6 +44,17 @@ pub(crate) struct PutState {
     layout: Layout,
     cursor: Cursor,
     data: Gather,
+}
+
+impl<P: Port> Put<P> {
+    /// What its packets are made from, the payload included, and the loan of that.
+    #[inline(always)]
+    fn take_state(&mut self, total: u32) -> (PutState, Option<Lease>) {
+        let payload = core::mem::replace(&mut self.payload, Payload::Static(&[]));
+        let (data, lease) = Gather::new(payload, self.payload_layout, total);
+        let (region, offset, layout) = (self.region.id, self.offset, self.layout);
+        (PutState { region, offset, layout, cursor: Cursor::default(), data }, lease)
+    }
 }
 
 /// Bytes of a packet's header: the region's name, then the runs.
@@ -103,48 +115,121 @@ impl<P: Port> Active<P> {
     }
 
     #[inline(always)]
-    pub(crate) fn put_on<T: Terms<P>>(&mut self, put: Put<P>, terms: T) -> Result<(), (SendError, Payload)> {
-        let (path, total, room) = match self.check_put(&put, terms) {
-            Ok(checked) => checked,
-            Err(error) => return Err((error, put.payload)),
-        };
-        let Put { target, region, offset, layout, payload, payload_layout, local_done, remote_done } = put;
-        let (data, lease) = Gather::new(payload, payload_layout, total);
-        let mut state = PutState { region: region.id, offset, layout, cursor: Cursor::default(), data };
-        let order = self.transport.next_order();
-        let mut operation = Operation {
-            path: Some(path),
-            target,
-            order,
-            queued: true,
-            awaits: false,
-            result: Ok(()),
-            lease,
-            local_done,
-            remote_done,
-            action: Action::Over,
-        };
-        if matches!(path, Path::Local(_)) && T::is_now(&room) {
-            let outcome = state.carry_out(&mut self.transport.port, target);
-            operation.result = outcome.map_err(OperationError::Region);
-            T::begin_over(self, room, operation);
-        } else {
-            operation.queued = false;
-            operation.awaits = operation.remote_done.is_some() || terms.must_be_answered();
-            operation.action = Action::Put(state);
-            T::begin(self, room, operation);
-        }
-        Ok(())
+    pub(crate) fn put_on<T: Terms<P>>(
+        &mut self,
+        mut put: Put<P>,
+        terms: T,
+    ) -> Result<(), (SendError, Payload)> {
+        self.put_from(&mut put, terms).map_err(|error| (error, put.payload))
     }
 
+    /// Takes the payload if the put is taken.
     #[inline(always)]
-    fn check_put<T: Terms<P>>(&mut self, put: &Put<P>, terms: T) -> Result<(Path, u32, T::Room), SendError> {
+    fn put_from<T: Terms<P>>(&mut self, put: &mut Put<P>, terms: T) -> Result<(), SendError> {
         let path = terms.path(self, put.target)?;
         let total = measure(&put.payload, &put.payload_layout)?;
         let reach = put.layout.reach(total).ok_or(SendError::Layout)?;
         put.region.check(put.target.task(), put.offset, reach).map_err(SendError::Region)?;
+        match path {
+            Path::Local(_) if T::AT_ONCE => self.put_at_once(put, total),
+            Path::Torus(_) if T::AT_ONCE && self.put_in_one(put, path, terms.must_be_answered()) => Ok(()),
+            _ => self.put_in_place(put, path, total, terms),
+        }
+    }
+
+    /// Queues a put of one packet that finds its way open. Returns whether it did.
+    #[inline(always)]
+    fn put_in_one(&mut self, put: &mut Put<P>, path: Path, must_be_answered: bool) -> bool {
+        if !matches!(put.layout, Layout::Contiguous) || !self.operations.lets_pass() {
+            return false;
+        }
+        let Some(data) = put.payload.at_hand(&put.payload_layout) else { return false };
+        let header = put.region.id.as_bytes();
+        let Some(number) = self.operations.free_place() else { return false };
+        if header.len() + data.len() > self.transport.port.mtu() {
+            return false;
+        }
+        let awaits = put.remote_done.is_some() || must_be_answered;
+        let order = self.transport.next_order();
+        let envelope = Envelope {
+            kind: if awaits { Kind::PutLast } else { Kind::Put },
+            dispatch: 0,
+            origin: self.transport.me,
+            target: put.target,
+            message: message_number(order, number.into()),
+            offset: put.offset,
+            total: data.len() as u32,
+        };
+        if Payload::push(&mut self.transport.port, path, &envelope, header, (&put.payload, data)).is_err() {
+            return false;
+        }
+        let Put { target, local_done, .. } = *put;
+        let lease = core::mem::replace(&mut put.payload, Payload::Static(&[])).into_lease();
+        let remote_done = put.remote_done.into();
+        self.operations
+            .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
+        self.stir();
+        true
+    }
+
+    /// Writes the data to a region of this node.
+    #[inline(always)]
+    fn put_at_once(&mut self, put: &mut Put<P>, total: u32) -> Result<(), SendError> {
+        if !self.operations.may_end_at_once() {
+            return Err(SendError::Again);
+        }
+        let whole = put.layout == Layout::Contiguous && put.payload_layout == Layout::Contiguous;
+        let (outcome, buffer) = match &put.payload {
+            Payload::Static(bytes) if whole => {
+                (self.transport.port.put_local(put.target, put.region.id, put.offset, bytes), None)
+            }
+            _ => self.put_pieces(put, total),
+        };
+        self.end_at_once(put.target, outcome, buffer, put.local_done, put.remote_done.into());
+        Ok(())
+    }
+
+    /// The same piece by piece. Returns the buffer besides.
+    #[inline(never)]
+    fn put_pieces(&mut self, put: &mut Put<P>, total: u32) -> (Result<(), RegionFault>, Option<Buffer>) {
+        let (mut state, lease) = put.take_state(total);
+        let outcome = state.carry_out(&mut self.transport.port, put.target);
+        drop(state);
+        // Nobody else reads it.
+        (outcome, lease.and_then(|lease| lease.reclaim().ok()))
+    }
+
+    /// Gives the put a place, for its packets or until there is one.
+    #[inline(never)]
+    fn put_in_place<T: Terms<P>>(
+        &mut self,
+        put: &mut Put<P>,
+        path: Path,
+        total: u32,
+        terms: T,
+    ) -> Result<(), SendError> {
         let room = terms.room(&self.operations)?;
-        Ok((path, total, room))
+        let (mut state, lease) = put.take_state(total);
+        let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
+        let result = if now { state.carry_out(&mut self.transport.port, put.target) } else { Ok(()) };
+        let operation = Operation {
+            path: Some(path),
+            target: put.target,
+            order: self.transport.next_order(),
+            queued: now,
+            awaits: !now && (put.remote_done.is_some() || terms.must_be_answered()),
+            result: result.map_err(OperationError::Region),
+            lease,
+            local_done: put.local_done,
+            remote_done: put.remote_done.into(),
+            action: if now { Action::Over } else { Action::Put(state) },
+        };
+        if now {
+            T::begin_settled(self, room, operation);
+        } else {
+            T::begin(self, room, operation);
+        }
+        Ok(())
     }
 
     /// Queues packets of a put until its path is full.

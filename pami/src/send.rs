@@ -20,9 +20,9 @@ pub use crate::error::SendError;
 use crate::factory::terms::{Here, Terms};
 use crate::layout::Layout;
 pub use crate::operation::OPERATIONS;
-use crate::operation::{Action, Operation, Queued, bits, message_number};
+use crate::operation::{Action, Operation, Queued, RemoteDone, Sent, bits, message_number};
 use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER, is_dispatch_id};
-use crate::payload::{Gather, Payload, measure};
+use crate::payload::{COPY_LIMIT, Gather, Payload, measure};
 use crate::region::{Memory, RegionId, Rights};
 use heapless::Vec;
 use zerocopy::IntoBytes;
@@ -190,7 +190,7 @@ impl<P: Port> Active<P> {
             result: Ok(()),
             lease: None,
             local_done: None,
-            remote_done: None,
+            remote_done: RemoteDone::Nobody,
             action: Action::Send(SendState { dispatch, header: bytes, split, data: None, region: None }),
         };
         self.transport.counters.sent += 1;
@@ -210,56 +210,111 @@ impl<P: Port> Active<P> {
     #[inline(always)]
     pub(crate) fn send_on<T: Terms<P>>(
         &mut self,
-        send: Send<'_, P>,
+        mut send: Send<'_, P>,
         terms: T,
     ) -> Result<(), (SendError, Payload)> {
-        let Send { target, dispatch, header, payload, layout, local_done, remote_done } = send;
-        let checked = self.check_send(target, dispatch, header, (&payload, &layout), terms);
-        let (path, header, total, room) = match checked {
-            Ok(checked) => checked,
-            Err(error) => return Err((error, payload)),
-        };
-        let order = self.transport.next_order();
-        let (data, lease) = Gather::new(payload, layout, total);
-        let region = self.lend_for_rendezvous(path, &data, terms.rendezvous_from(self));
-        let operation = Operation {
-            path: Some(path),
-            target,
-            order,
-            queued: false,
-            awaits: region.is_some() || remote_done.is_some(),
-            result: Ok(()),
-            lease,
-            local_done,
-            remote_done,
-            action: Action::Send(SendState { dispatch, header, split: None, data: Some(data), region }),
-        };
-        self.transport.counters.sent += 1;
-        T::begin(self, room, operation);
-        Ok(())
+        self.send_from(&mut send, terms).map_err(|error| (error, send.payload))
     }
 
+    /// Takes the payload if the send is taken.
     #[inline(always)]
-    fn check_send<T: Terms<P>>(
-        &mut self,
-        target: Endpoint,
-        dispatch: u8,
-        header: &[u8],
-        (payload, layout): (&Payload, &Layout),
-        terms: T,
-    ) -> Result<(Path, Vec<u8, HEADER_LIMIT>, u32, T::Room), SendError> {
-        if !terms.has_dispatch_id() && !is_dispatch_id(dispatch) {
+    fn send_from<T: Terms<P>>(&mut self, send: &mut Send<'_, P>, terms: T) -> Result<(), SendError> {
+        if !terms.has_dispatch_id() && !is_dispatch_id(send.dispatch) {
             return Err(SendError::DispatchId);
         }
-        let path = self.path_to(target)?;
+        let path = self.path_to(send.target)?;
+        let header = send.header.len();
         // A first packet without room for data would never let the rest follow.
-        if header.len() + size_of::<RegionId>() > self.transport.port.mtu() {
+        if header > HEADER_LIMIT || header + size_of::<RegionId>() > self.transport.port.mtu() {
             return Err(SendError::TooLong);
         }
-        let header = Vec::from_slice(header).map_err(|_| SendError::TooLong)?;
-        let total = measure(payload, layout)?;
-        let room = terms.room(&self.operations)?;
-        Ok((path, header, total, room))
+        let total = measure(&send.payload, &send.layout)?;
+        let rendezvous_from = terms.rendezvous_from(self);
+        if T::AT_ONCE && self.send_at_once(send, path, rendezvous_from) {
+            return Ok(());
+        }
+        self.send_in_place(send, path, total, (terms.room(&self.operations)?, rendezvous_from), T::begin)
+    }
+
+    /// Sends a message of one packet that finds its way open. Returns whether it did.
+    #[inline(always)]
+    fn send_at_once(&mut self, send: &mut Send<'_, P>, path: Path, rendezvous_from: usize) -> bool {
+        let Some(data) = send.payload.at_hand(&send.layout) else { return false };
+        let far = matches!(path, Path::Torus(_));
+        let lent = !far && data.len() > COPY_LIMIT;
+        let fits = lent || send.header.len() + data.len() <= self.transport.port.mtu();
+        let eager = !far || data.len() < rendezvous_from.max(1);
+        if !fits || !eager || send.dispatch >= LATER || !self.operations.lets_pass() {
+            return false;
+        }
+        // One that nobody is told of needs no place.
+        let silent = send.local_done.is_none() && matches!(send.payload, Payload::Static(_));
+        let (awaits, place) = (send.remote_done.is_some(), self.operations.free_place());
+        if place.is_none() && (awaits || !silent) {
+            return false;
+        }
+        let order = self.transport.next_order();
+        let envelope = Envelope {
+            kind: if awaits { Kind::FirstAcked } else { Kind::First },
+            dispatch: send.dispatch,
+            origin: self.transport.me,
+            target: send.target,
+            message: message_number(order, place.unwrap_or_default().into()),
+            offset: 0,
+            total: data.len() as u32,
+        };
+        let port = &mut self.transport.port;
+        if Payload::push(port, path, &envelope, send.header, (&send.payload, data)).is_err() {
+            return false;
+        }
+        self.transport.counters.sent += 1;
+        if let Some(number) = place
+            && (awaits || !silent)
+        {
+            let (target, local_done, remote_done) = (send.target, send.local_done, send.remote_done.into());
+            let lease = core::mem::replace(&mut send.payload, Payload::Static(&[])).into_lease();
+            self.operations
+                .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
+            self.stir();
+        }
+        true
+    }
+
+    /// Gives the message a place, for its packets or until there is one.
+    #[inline(never)]
+    fn send_in_place<R>(
+        &mut self,
+        send: &mut Send<'_, P>,
+        path: Path,
+        total: u32,
+        (room, rendezvous_from): (R, usize),
+        begin: impl FnOnce(&mut Self, R, Operation<P>),
+    ) -> Result<(), SendError> {
+        let header = Vec::from_slice(send.header).map_err(|_| SendError::TooLong)?;
+        let payload = core::mem::replace(&mut send.payload, Payload::Static(&[]));
+        let (data, lease) = Gather::new(payload, send.layout, total);
+        let region = self.lend_for_rendezvous(path, &data, rendezvous_from);
+        let operation = Operation {
+            path: Some(path),
+            target: send.target,
+            order: self.transport.next_order(),
+            queued: false,
+            awaits: region.is_some() || send.remote_done.is_some(),
+            result: Ok(()),
+            lease,
+            local_done: send.local_done,
+            remote_done: send.remote_done.into(),
+            action: Action::Send(SendState {
+                dispatch: send.dispatch,
+                header,
+                split: None,
+                data: Some(data),
+                region,
+            }),
+        };
+        self.transport.counters.sent += 1;
+        begin(self, room, operation);
+        Ok(())
     }
 
     /// Makes the data of a send a region that its target can get it from, if that is how it is to be sent. With no region
@@ -278,8 +333,8 @@ impl<P: Port> Active<P> {
         let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits) else {
             return Queued::All;
         };
-        let first = match (asks, awaits, &operation.remote_done) {
-            (true, _, Some(_)) => Kind::AskedAcked,
+        let first = match (asks, awaits, operation.remote_done.is_some()) {
+            (true, _, true) => Kind::AskedAcked,
             (true, ..) => Kind::Asked,
             (_, true, _) => Kind::FirstAcked,
             _ => Kind::First,
@@ -342,7 +397,10 @@ impl<P: Port> Active<P> {
     pub(crate) fn acks_arrived(&mut self, origin: Endpoint, data: &[u8]) {
         for number in bits(named(data).unwrap_or_default()) {
             match self.awaited(origin, number) {
-                Some(Operation { action: Action::Send(SendState { region: None, .. }), .. }) => {
+                Some(Operation {
+                    action: Action::Over | Action::Send(SendState { region: None, .. }),
+                    ..
+                }) => {
                     if self.operations.asking != 0 {
                         self.let_in(number);
                     }

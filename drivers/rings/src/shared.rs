@@ -179,7 +179,19 @@ impl Shared {
     ///
     /// # Errors
     /// [`Misplaced::Bounds`]; nothing was copied.
+    #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Misplaced> {
+        // Most short ones are a word.
+        if let Ok(word) = bytes.try_into()
+            && let Ok([place]) = self.words(offset, 1)
+        {
+            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+            return Ok(());
+        }
+        self.write_pieces(offset, bytes)
+    }
+
+    fn write_pieces(&self, offset: usize, bytes: &[u8]) -> Result<(), Misplaced> {
         let mut rest = bytes;
         self.pieces(offset, bytes.len(), |piece| match piece {
             Piece::Word { address, skip, len } => {

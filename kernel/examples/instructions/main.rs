@@ -41,7 +41,7 @@
 //! | row | instructions |
 //! |---|---|
 //! | `post` (12, 9) | take the slot 4, 2; store the work 2, 3; become the last of the queue 3, 1; was it idle 1, 1; say so 2, 2 |
-//! | `advance-empty` (18, 16) | is anything under way 2, 2; bell 3, 3; post queue 2, 2; looks left until timers and other ports are looked at 4, 4; has the device received 5, 4; call 2, 1 |
+//! | `advance-empty` (19, 17) | is anything under way 2, 2; bell 3, 3; post queue 3, 3; looks left until timers and other ports are looked at 4, 4; has the device received 5, 4; call 2, 1 |
 //! | `send-immediate-8-shared-memory` (47, 52) | is it the last target, which way, is the line of operations empty 9; the ring to it 7; its next line 5, free 2; data, tag, mark 7; tail 2; bell 7; counters 7; spilt register 1 |
 //! | `send-immediate-8` (56, 59) | as before 9; has a node died 5; the FIFO, room in it 5; its next entry 4; header and body of the descriptor 14; tail 3; doorbell 5; engine wanted, agent, starvation 5; counters 5; spilt register 1 |
 //! | `receive-shared-memory` (58, 74) | look at flag and bell, call 10; frame 5; the ring whose turn it is 2, its next line 5, is it filled 5, head 2; tag, origin 4; handler of the id 6; where header and data lie 7; the message for the handler 8; call 2; the handler's entry 2 |
@@ -56,8 +56,11 @@
 //!   checksum of every byte of it and of the packet, the clock, the chain of descriptors, the notification of the device;
 //!   on the way in besides the checks of all that a stranger wrote. One round serves all that is there, so a stream of
 //!   packets shares its fixed part.
-//! - `send-512`, `put-8`, `rmw-8`, `fence-*`: these have callbacks, so each has a place of the context, whose state is
-//!   built and moved there; then it passes the line of operations. That is what `send_immediate` saves.
+//! - `send-512`, `put-8`, `rmw-8`: a packet that finds its way open is made of the caller's words at once. What is to be
+//!   told of later is noted in a place of the context, by some twelve stores; a message that nobody is told of needs none.
+//!   Within a node a put or an update is carried out at once, and only its end is noted.
+//! - `fence-*`: the state of a fence is built and moved to a place, and passes the line of operations.
+//! - All of these call `memcpy` for what is longer than a word (`boot/src/aarch64/copies.rs`).
 #![no_std]
 #![no_main]
 

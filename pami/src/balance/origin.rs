@@ -73,7 +73,7 @@ impl<P: Port> Active<P> {
             result: Ok(()),
             lease: None,
             local_done,
-            remote_done,
+            remote_done: remote_done.into(),
             action: Action::Process(state),
         };
         T::begin(self, room, operation);

@@ -14,7 +14,7 @@ use spin::{Mutex, MutexGuard};
 pub(crate) type Loan<P> = MutexGuard<'static, Option<Operation<P>>>;
 
 /// Memory for one communication object, the caller's: an instruction that is passed it needs no other and so never
-/// fails with [`SendError::Again`](crate::SendError::Again). What is in it is nobody else's matter. 360 bytes, of
+/// fails with [`SendError::Again`](crate::SendError::Again). What is in it is nobody else's matter. 376 bytes, of
 /// alignment 8, on machines of 64 bits.
 ///
 /// It is free at first, and again when the last callback of its operation is called.
@@ -136,15 +136,14 @@ impl<P: Port> Active<P> {
         let outcome = match &mut operation.action {
             Action::Put(state) if local => state.carry_out(port, target),
             Action::Get(state) if local || state.is_empty() => state.carry_out(port, target),
-            Action::Fetch(state) if local => state.carry_out(port, target),
+            Action::Fetch(state) if local => {
+                state.carry_out(port, target).map(|old| operation.remote_done.fetched(old))
+            }
             _ => return false,
         };
         (operation.queued, operation.awaits) = (true, false);
         operation.result = outcome.map_err(OperationError::Region);
-        // The callback of an update is in it.
-        if !matches!(operation.action, Action::Fetch(_)) {
-            operation.action = Action::Over;
-        }
+        operation.action = Action::Over;
         true
     }
 }

@@ -12,6 +12,8 @@ use crate::operation::{Operation, Operations};
 pub(crate) trait Terms<P: Port>: Copy {
     /// Room that was found for the object.
     type Room;
+    /// Whether an operation that is carried out at once needs no room.
+    const AT_ONCE: bool;
 
     /// The path to a target.
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError>;
@@ -30,8 +32,6 @@ pub(crate) trait Terms<P: Port>: Copy {
     fn begin(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
     /// The same for one that was carried out.
     fn begin_settled(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
-    /// The same for one that has nothing left but its callbacks.
-    fn begin_over(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
     /// The same for a fence.
     fn begin_fence(active: &mut Active<P>, room: Self::Room, operation: Operation<P>);
 }
@@ -43,6 +43,7 @@ pub(crate) struct Here<'a>(pub(crate) Option<&'a Settings>);
 
 impl<P: Port> Terms<P> for Here<'_> {
     type Room = u8;
+    const AT_ONCE: bool = true;
 
     #[inline(always)]
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
@@ -91,11 +92,6 @@ impl<P: Port> Terms<P> for Here<'_> {
     }
 
     #[inline(always)]
-    fn begin_over(active: &mut Active<P>, number: u8, operation: Operation<P>) {
-        active.begin_over(number, operation);
-    }
-
-    #[inline(always)]
     fn begin_fence(active: &mut Active<P>, number: u8, operation: Operation<P>) {
         let path = operation.path;
         active.operations.put(number, operation);
@@ -137,6 +133,7 @@ impl<P: Port> Lodging<P> {
 
 impl<P: Port> Terms<P> for InMemory<'_, P> {
     type Room = Lodging<P>;
+    const AT_ONCE: bool = false;
 
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
         Here(Some(self.0)).path(active, target)
@@ -175,10 +172,6 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
             active.operations.settling |= 1 << number;
             active.stir();
         }
-    }
-
-    fn begin_over(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {
-        Self::begin_settled(active, room, operation);
     }
 
     fn begin_fence(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {

@@ -249,6 +249,63 @@ fn p11_sends_go_on_when_the_receiver_does_and_stay_in_order() {
 }
 
 #[test]
+fn p6_a_message_of_one_packet_that_nobody_is_told_of_takes_no_place() {
+    let (log, handler) = collector();
+    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let to = a.endpoint(1, 0).unwrap();
+    let (ended, done) = ends();
+    let send = |origin: &mut Context<Port>, number: usize, told: bool| {
+        let payload = Payload::Static(vec![number as u8; 300].leak());
+        let (local_done, remote_done) = (None, if told { done(number) } else { None });
+        let layout = Layout::Contiguous;
+        let send = Send { target: to, dispatch: 0, header: &[7], payload, layout, local_done, remote_done };
+        origin.send(send).map_err(|(error, _)| error)
+    };
+    let places = pami::send::OPERATIONS;
+    for number in 0..places {
+        send(&mut origin, number, true).unwrap();
+        // The port's room is not what is in question.
+        target.advance();
+    }
+    assert_eq!(send(&mut origin, places, true), Err(SendError::Again));
+    send(&mut origin, places, false).unwrap();
+    advance_all(&mut [&mut target, &mut origin]);
+    send(&mut origin, places + 1, true).unwrap();
+    advance_all(&mut [&mut target, &mut origin]);
+    let first: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| usize::from(data[0])).collect();
+    assert_eq!(first, (0..places + 2).collect::<Vec<_>>(), "in order");
+    let ended: Vec<_> = ended.lock().unwrap().drain(..).map(|end| end.0).collect();
+    assert_eq!(ended, (0..places).chain([places + 1]).collect::<Vec<_>>());
+}
+
+#[test]
+fn p5_a_short_buffer_comes_back_before_its_message_is_read() {
+    let (_, handler) = collector();
+    for local in [false, true] {
+        let [mut a, mut b] = pair(local, |client| client.dispatch(0, handler));
+        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        let (ended, done) = ends();
+        let send = Send {
+            target: a.endpoint(1, 0).unwrap(),
+            dispatch: 0,
+            header: &[],
+            payload: Payload::Buffer(buffer(100), 10..90),
+            layout: Layout::Contiguous,
+            local_done: done(1),
+            remote_done: done(2),
+        };
+        assert!(origin.send(send).is_ok());
+        assert!(ended.lock().unwrap().is_empty(), "callbacks are called by advances");
+        origin.advance();
+        let len = ended.lock().unwrap().drain(..).next();
+        assert!(len.is_some_and(|(cookie, len, result)| cookie == 1 && len >= Some(90) && result.is_ok()));
+        advance_all(&mut [&mut target, &mut origin]);
+        assert_eq!(ended.lock().unwrap().as_slice(), [(2, None, Ok(()))]);
+    }
+}
+
+#[test]
 fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
     let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
     let build = |client: ClientBuilder<_>| client.dispatch(0, whole).dispatch_later(LATER, always_later());
