@@ -7,6 +7,7 @@
 //! | `alone` | one task on one hart, with an adapter whose packets come back by the network's loop-back |
 //! | `bare` | one task on one hart, no adapter |
 //! | `pair` | two tasks on two harts of one node |
+//! | `team` | one task on one hart with eight contexts, no adapter |
 //!
 //! Each row is counted many times after a warm-up; printed are the median, and the least and the most of all. What is
 //! counted lies between two readings of the counter in this job, less what two readings with nothing between them cost. So a call's own
@@ -31,6 +32,9 @@
 //! | `receive-*` | call of the `advance` that takes an 8-byte message in | first statement of its handler |
 //! | `receive-torus` | the same; the packet lies in the virtqueue | the same, through engine and reception FIFO |
 //! | `receive-torus-fifo` | the same; the packet lies in the reception FIFO | the same |
+//! | `allreduce-8-start` | call of `collect` of an allreduce of 8 bytes over eight endpoints of the node | its return: it is in flight |
+//! | `allreduce-8-first-packet` | the same, at an endpoint to which nobody has sent | the return of the `advance` that sends its first packet |
+//! | `allreduce-8-all-endpoints` | the first call, at all eight endpoints in turn | the last callback: what all of them take together |
 //! | `fixed-loop-noise` | most less least of a fixed loop's count, over many runs without a message (SPEC N-9) | |
 //!
 //! # What the instructions are for
@@ -65,6 +69,7 @@
 #![no_main]
 
 mod alone;
+mod collective;
 mod count;
 mod factories;
 mod one_sided;
@@ -135,9 +140,10 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         Some("alone") => alone::with_adapter(task, count),
         Some("bare") => alone::without_adapter(task, count),
         Some("pair") => pair::rows(task, count),
-        Some(word) => Err(JobError::Argument(word, "is none of: alone, bare, pair")),
-        None => {
-            Err(JobError::Other("which rows? alone, bare or pair; `cargo xtask bench instructions` runs all"))
-        }
+        Some("team") => collective::rows(task, count),
+        Some(word) => Err(JobError::Argument(word, "is none of: alone, bare, pair, team")),
+        None => Err(JobError::Other(
+            "which rows? alone, bare, pair or team; `cargo xtask bench instructions` runs all",
+        )),
     }
 }

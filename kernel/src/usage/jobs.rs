@@ -249,7 +249,7 @@ pub const ALL: &[Usage] = &[
     job("hello", &[]),
     job("hostile", &[]),
     job("idle", &[argument("--seconds", Value::Number(0, 3600), "how long [default: 10]")]),
-    Usage { words: &[Value::Word(&["alone", "bare", "pair"])], ..job("instructions", &[]) },
+    Usage { words: &[Value::Word(&["alone", "bare", "pair", "team"])], ..job("instructions", &[]) },
     job(
         "modules",
         &[

@@ -97,6 +97,14 @@ impl<'a> Blocks<'a> {
         if bounds.0.is_empty() { Err(NotAscending) } else { Ok(Self::of(Layout::Pooled { bounds, longest })) }
     }
 
+    /// The length of all blocks, if they were made by [`equal`](Self::equal).
+    pub(super) fn only_len(&self) -> Option<usize> {
+        match self.layout {
+            Layout::Equal(len) if self.first == 0 && self.gap.is_none() && self.cut.is_none() => Some(len),
+            _ => None,
+        }
+    }
+
     /// Leaves out the blocks before `first`, and puts an empty one at place `gap` if there is one.
     pub const fn window(self, first: u32, gap: Option<u32>) -> Self {
         Self { first: self.first + first, gap, ..self }

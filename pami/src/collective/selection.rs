@@ -107,25 +107,42 @@ impl Query<'_> {
         demand.run(self.bytes.div_ceil(element_len), scratch / element_len)
     }
 
+    /// Whether an algorithm is valid here; what it costs is not reckoned.
+    fn check(&self, entry: &Entry) -> Result<(), Unmet> {
+        entry.check(&self.metadata)?;
+        self.run(entry.algorithm, self.scratch).map(drop).ok_or(Need::Scratch)
+    }
+
+    /// The algorithms of the collective: first those that are always valid, then those that need metadata to hold.
+    fn entries(&self) -> impl Iterator<Item = &'static Entry> + use<> {
+        let collective = self.collective;
+        let list = move |always| {
+            catalogue::entries(collective).filter(move |entry| entry.is_always_valid() == always)
+        };
+        list(true).chain(list(false))
+    }
+
     /// Every algorithm of the collective: first those that are always valid, then those that need metadata to hold.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
-        let list = |always| {
-            catalogue::entries(self.collective).filter(move |entry| entry.is_always_valid() == always)
-        };
-        list(true).chain(list(false)).map(|entry| self.candidate(entry))
+        self.entries().map(|entry| self.candidate(entry))
     }
 
     /// Those that [`choose`](Self::choose) chooses from: valid ones. Where ranks share a node and short vectors may go by
     /// affinity domains, no others but the tree network are: the model knows nothing of what a domain's boundary
     /// costs those beside it.
     pub fn permitted(&self) -> impl Iterator<Item = Candidate> + '_ {
-        let valid = || self.candidates().filter(|candidate| candidate.valid.is_ok());
+        self.permitted_entries().map(|entry| self.candidate(entry))
+    }
+
+    fn permitted_entries(&self) -> impl Iterator<Item = &'static Entry> + '_ {
+        let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
         let favoured = self.terrain.per_node > 1
             && self.bytes <= AFFINITY_LIMIT
-            && valid().any(|candidate| candidate.entry.algorithm == Algorithm::Affinity);
-        valid().filter(move |candidate| {
-            !favoured || matches!(candidate.entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork)
-        })
+            && affinity().is_some_and(|entry| self.check(entry).is_ok());
+        let may = move |entry: &&Entry| {
+            !favoured || matches!(entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork)
+        };
+        self.entries().filter(may).filter(|entry| self.check(entry).is_ok())
     }
 
     /// The algorithm to use: the cheapest that is permitted, or a forced one, which need only be valid.
@@ -136,14 +153,24 @@ impl Query<'_> {
         if let Some(algorithm) = forced {
             let entry = catalogue::entry(self.collective, algorithm)
                 .ok_or(SelectionError::Unknown(self.collective, algorithm))?;
-            let valid = self.candidate(entry).valid;
-            return valid.map(|()| entry).map_err(|unmet| SelectionError::Unmet(algorithm, unmet));
+            return self
+                .check(entry)
+                .map(|()| entry)
+                .map_err(|unmet| SelectionError::Unmet(algorithm, unmet));
         }
-        let cheapest = self.permitted().min_by_key(|candidate| candidate.cost);
-        // The first of each collective's list is valid whenever there is the memory.
-        let first =
-            catalogue::entries(self.collective).next().map_or(Algorithm::Flat, |entry| entry.algorithm);
-        cheapest.map(|candidate| candidate.entry).ok_or(SelectionError::Unmet(first, Need::Scratch))
+        let mut permitted = self.permitted_entries();
+        match (permitted.next(), permitted.next()) {
+            // What there is only one of need not be reckoned.
+            (Some(only), None) => Ok(only),
+            (first, second) => {
+                let all = first.into_iter().chain(second).chain(permitted);
+                let cheapest = all.min_by_key(|entry| self.candidate(entry).cost);
+                // The first of each collective's list is valid whenever there is the memory.
+                let first = || catalogue::entries(self.collective).next();
+                let first = first().map_or(Algorithm::Flat, |entry| entry.algorithm);
+                cheapest.ok_or(SelectionError::Unmet(first, Need::Scratch))
+            }
+        }
     }
 }
 

@@ -43,8 +43,9 @@ impl Count {
     }
 }
 
-/// The guests of one architecture: the job's argument, harts, whether there is an adapter.
-const GUESTS: [(&str, u8, bool); 3] = [("alone", 1, true), ("pair", 2, true), ("bare", 1, false)];
+/// The guests of one architecture: the job's argument, harts, most contexts of a client, whether there is an adapter.
+const GUESTS: [(&str, u8, u8, bool); 4] =
+    [("alone", 1, 4, true), ("pair", 2, 4, true), ("bare", 1, 4, false), ("team", 1, 8, false)];
 
 /// Counts everything on one architecture, in the order of the rows.
 ///
@@ -53,12 +54,12 @@ const GUESTS: [(&str, u8, bool); 3] = [("alone", 1, true), ("pair", 2, true), ("
 pub fn measure(arch: Arch, voice: &Voice) -> Result<Vec<Count>> {
     let image = firmware::build(&Request { arch, job: INSTRUCTIONS.into() }, voice)?;
     let mut counts: Vec<Count> = Vec::new();
-    for (rows, harts, adapter) in GUESTS {
+    for (rows, harts, contexts, adapter) in GUESTS {
         voice.busy(&format!("counting on {arch}: {rows}"));
         let mode = if harts > 1 { Mode::Vn } else { Mode::Smp };
         let run =
             Run::new(INSTRUCTIONS).arch(arch).image(&image).torus("1").harts(harts).mode(mode).args([rows]);
-        let outcome = run.icount(true).adapter(adapter).timeout(DEADLINE).run()?;
+        let outcome = run.contexts(contexts).icount(true).adapter(adapter).timeout(DEADLINE).run()?;
         voice.idle();
         if !outcome.success() {
             bail!("counting on {arch} failed ({rows})\n{}", outcome.explain());

@@ -1,8 +1,9 @@
 //! What a call comes to, and whether it can be started.
 
 use super::geometry::Entry;
+use super::known::{Answer, Question};
 use super::limits::REDUCED_AT_ONCE;
-use super::parts::{self, Parts};
+use super::parts::{self, Part, Parts};
 use super::request::{Collect, CollectError};
 use super::route::Way;
 use crate::collective::catalogue::Metadata;
@@ -20,24 +21,34 @@ pub(super) struct Checked<'a> {
     pub(super) parts: &'a mut Parts,
     /// Most parts of any endpoint.
     pub(super) most: usize,
+    /// Bytes that the parts name of each area.
+    pub(super) extents: [usize; 3],
+    /// What it would be known by, if it was worked out anew.
+    pub(super) question: Option<Question>,
 }
 
 impl Checked<'_> {
-    /// Bytes that the parts name of each area.
-    pub(super) fn extents(&self) -> [usize; 3] {
-        let mut extents = [0; 3];
-        for part in self.parts.iter() {
-            let [input, output] = needs(&part.call);
-            for ((area, base), elements) in part.areas.into_iter().zip([input, output, part.scratch_len()]) {
-                // Of what is nothing, nothing is in front.
-                if elements > 0 {
-                    let extent = &mut extents[area as usize];
-                    *extent = (*extent).max(base + elements * self.element_len);
-                }
+    /// What the geometry is to remember, if it is not known and can be.
+    pub(super) fn news(&self) -> Option<(Question, Answer)> {
+        let [part] = &self.parts[..] else { return None };
+        Some((self.question?, Answer { call: self.call, run: part.run, extents: self.extents }))
+    }
+}
+
+/// Bytes that the parts name of each area.
+fn extents(parts: &Parts, element_len: usize) -> [usize; 3] {
+    let mut extents = [0; 3];
+    for part in parts {
+        let [input, output] = needs(&part.call);
+        for ((area, base), elements) in part.areas.into_iter().zip([input, output, part.scratch_len()]) {
+            // Of what is nothing, nothing is in front.
+            if elements > 0 {
+                let extent = &mut extents[area as usize];
+                *extent = (*extent).max(base + elements * element_len);
             }
         }
-        extents
     }
+    extents
 }
 
 /// Elements that a call names of the input and of the output.
@@ -135,13 +146,20 @@ pub(super) fn check<'a, A>(
     anywhere: bool,
     parts: &'a mut Parts,
 ) -> Result<Checked<'a>, CollectError> {
-    let (mut call, element_len) = whole(entry, collect);
     if let Some(node) = entry.dead {
         return Err(CollectError::Dead(node));
     }
     if matches!(entry.way, Way::Pending) {
         return Err(CollectError::Again);
     }
+    let question = Question::of(collect, entry.has_route());
+    if let Some(&Answer { call, run, extents }) = question.and_then(|question| entry.known.find(&question)) {
+        // There is a place for one.
+        let _ = parts.push(Part { run, ..Part::whole(0, 1, call) });
+        let element_len = collect.reducer.map_or(1, |reducer| reducer.element_len());
+        return Ok(Checked { call, element_len, parts, most: 1, extents, question: None });
+    }
+    let (mut call, element_len) = whole(entry, collect);
     if collect.what.reduces() && collect.reducer.is_none() {
         return Err(CollectError::NoReducer(collect.what));
     }
@@ -169,5 +187,6 @@ pub(super) fn check<'a, A>(
         return Err(CollectError::Selection(unmet));
     }
     let most = parts::most(entry, collect, &call);
-    Ok(Checked { call, element_len, parts, most })
+    let extents = extents(parts, element_len);
+    Ok(Checked { call, element_len, parts, most, extents, question })
 }

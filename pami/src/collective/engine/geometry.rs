@@ -4,6 +4,7 @@
 //! caller's.
 
 use super::doomed::Doomed;
+use super::known::Known;
 use super::route::{Channel, Leaving, Way};
 use crate::affinity::{Crossings, Domains};
 use crate::collective::cost::Terrain;
@@ -34,6 +35,8 @@ pub(crate) struct Entry {
     pub(super) forsaken: bool,
     /// Those of its collectives to come that were given up.
     pub(super) doomed: Doomed,
+    /// What its last calls came to.
+    pub(super) known: Known,
 }
 
 impl Entry {
@@ -63,6 +66,7 @@ impl Entry {
             way,
             forsaken: false,
             doomed: Doomed::default(),
+            known: Known::default(),
         })
     }
 

@@ -60,7 +60,7 @@
 //! | collective | `slot` | one in flight, and what its messages do to it |
 //! | call | `check`, `parts`, `passage` | what a call comes to; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
-//! | parts of state | `areas`, `doomed`, `early`, `route` | memory, what was given up, what came early, a class route |
+//! | parts of state | `areas`, `doomed`, `early`, `route`, `known` | memory, what was given up, what came early, a class route, the last calls |
 //! | words | `request`, `wire` | what callers say, what packets say |
 //! | measures | `limits` | how much of everything |
 //!
@@ -75,6 +75,7 @@ mod doomed;
 mod early;
 mod geometries;
 mod geometry;
+mod known;
 mod limits;
 mod memory;
 mod network;

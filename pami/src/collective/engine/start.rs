@@ -95,8 +95,7 @@ impl<A> Engine<A> {
     pub(crate) fn scratch_len<P: Port>(&self, collect: &Collect<A>, port: &P) -> Result<usize, CollectError> {
         let (_, entry) = self.named(collect)?;
         let mut parts = Parts::new();
-        Ok(check::check(entry, collect, takes_any_address(port), &mut parts)?.extents()
-            [Area::Scratch as usize])
+        Ok(check::check(entry, collect, takes_any_address(port), &mut parts)?.extents[Area::Scratch as usize])
     }
 
     /// Starts a collective.
@@ -145,9 +144,8 @@ impl<A> Engine<A> {
         let mut parts = Parts::new();
         let checked = check::check(entry, &collect, takes_any_address(port), &mut parts)?;
         let areas = [&collect.input, &collect.output, &collect.scratch];
-        let extents = checked.extents();
         for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
-            let bytes = extents[area as usize];
+            let bytes = checked.extents[area as usize];
             let room = place.as_ref().map_or(0, |(memory, base)| memory.len().saturating_sub(*base));
             if room < bytes {
                 return Err(CollectError::TooSmall { area, bytes });
@@ -167,6 +165,9 @@ impl<A> Engine<A> {
         let Some(entry) = &mut self.geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
+        if let Some((question, answer)) = checked.news() {
+            entry.known.note(question, answer);
+        }
         let called = collect.form != Form::All;
         let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises(&collect, &checked.call);
         if gated || checked.parts.is_empty() {
