@@ -198,6 +198,7 @@ pub const ALL: &[Usage] = &[
             argument("--floats", Value::Number(1, MANY), "sum floats so many times instead"),
         ],
     ),
+    job("copies", &[]),
     job(
         "endpoints",
         &[

@@ -58,7 +58,8 @@
 //! | run | `run` | the steps of one collective |
 //! | table | `slots`, `memory` | those in flight; what an engine is made of |
 //! | collective | `slot` | one in flight, and what its messages do to it |
-//! | call | `check`, `parts`, `passage` | what a call comes to; a vector in the tree network |
+//! | call | `check` | what a call comes to |
+//! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
 //! | parts of state | `areas`, `doomed`, `early`, `route`, `known` | memory, what was given up, what came early, a class route, the last calls |
 //! | words | `request`, `wire` | what callers say, what packets say |
