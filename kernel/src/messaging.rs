@@ -7,7 +7,7 @@ use pami::affinity::Affinities;
 use pami::client::{ClientError, Node};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::topology::{TorusCoord, TorusShape};
-use pami::{client, context, fetch, get, lock, put, send};
+use pami::{client, context, lock};
 
 /// How long a thread rests that waits for another: a few short calls of it.
 const REST_NS: u64 = 50_000;
@@ -39,13 +39,13 @@ pub type OnPart = context::OnPart<Port>;
 /// A callback with what a word was before its update.
 pub type OnFetched = context::OnFetched<Port>;
 /// A message of any length.
-pub type Send<'a> = send::Send<'a, Port>;
+pub type Send<'a> = pami::Send<'a, Port>;
 /// Data to be written into a region.
-pub type Put = put::Put<Port>;
+pub type Put = pami::Put<Port>;
 /// Data to be read from a region.
-pub type Get = get::Get<Port>;
+pub type Get = pami::Get<Port>;
 /// An update of a word of a region.
-pub type Fetch = fetch::Fetch<Port>;
+pub type Fetch = pami::Fetch<Port>;
 /// A message to be processed into a region.
 pub type Process = pami::Process<Port>;
 /// A collective to be started.

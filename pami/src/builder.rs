@@ -4,12 +4,12 @@ use crate::balance::SubOperations;
 use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
 use crate::context::{Handler, LaterHandler};
+use crate::device::OPERATIONS;
 use crate::endpoint::TaskList;
-use crate::factory::registry::Registry;
 use crate::kept::KEPT_LIMIT;
-use crate::operation::OPERATIONS;
 use crate::packet::{DISPATCH_IDS, LATER, LATER_IDS};
 use crate::reception::RECEPTIONS;
+use crate::registry::{FactoryMemory, Registry};
 use core::ops::Range;
 
 /// Sets a client up; handlers come before contexts, so no message can find its handler missing.
@@ -187,7 +187,7 @@ impl<N: Node> ClientBuilder<N> {
         if contexts == 0 || usize::from(contexts) > limit {
             return Err(ClientError::Exhausted { what: "contexts", limit });
         }
-        let registry = Registry::new(node, factories)
+        let pool = pool(node, factories)
             .ok_or(ClientError::Exhausted { what: "memory for factories", limit: factories })?;
         let id = node.claim_client(name)?;
         let alive = 0;
@@ -208,7 +208,16 @@ impl<N: Node> ClientBuilder<N> {
             sub_operations,
             handlers,
             later,
-            factories: registry,
+            factories: Registry::new(pool),
         })
     }
+}
+
+/// Memory for so many factories; `None` if the node has less.
+fn pool<N: Node>(node: &N, places: usize) -> Option<&'static mut [Option<&'static mut FactoryMemory>]> {
+    if places == 0 {
+        return Some(&mut []);
+    }
+    let mut memory = node.memory(places, FactoryMemory::pooled)?.iter_mut();
+    node.memory(places, || memory.next())
 }

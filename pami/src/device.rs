@@ -47,6 +47,9 @@ pub enum Gone {
 
 /// Numbers that a port's requests may carry at once: those that are under way differ in their message modulo this.
 pub const REQUESTS: usize = 128;
+/// Those of them that operations have: so many of one context can be under way at once, sends, puts, gets, updates, fences and
+/// messages to be processed. The others are for what a context asks for as a target.
+pub const OPERATIONS: usize = 64;
 
 /// The end of a request: a put, a get into memory or an update that was pushed with its message's number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,20 +3,16 @@
 //! An update is atomic against all others of that word, whatever node, task or thread they come from: all are carried out
 //! by the node that owns the word.
 
-use crate::context::{Active, OnFetched};
 use crate::device::{Path, Port};
+use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
-use crate::error::{OperationError, SendError};
-use crate::factory::terms::{Here, Terms};
-use crate::operation::{Action, Operation, Queued, RemoteDone, Sent, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId, Rmw};
 use crate::transport::Transport;
-use rings::shared::Width;
 use zerocopy::IntoBytes;
 
 /// An update of a word of a region.
-pub struct Fetch<P: Port> {
+pub struct Fetch<A: 'static> {
     /// An endpoint of the task that the region belongs to.
     pub target: Endpoint,
     /// The region; its owner gave [`Rights::UPDATE`](crate::region::Rights::UPDATE).
@@ -26,14 +22,14 @@ pub struct Fetch<P: Port> {
     /// What becomes of it.
     pub rmw: Rmw,
     /// Called with what it was, or with why it could not be changed.
-    pub done: Option<OnFetched<P>>,
+    pub done: Option<OnFetched<A>>,
 }
 
 /// An update under way.
 pub(crate) struct FetchState {
-    region: RegionId,
-    offset: u32,
-    rmw: Rmw,
+    pub(crate) region: RegionId,
+    pub(crate) offset: u32,
+    pub(crate) rmw: Rmw,
 }
 
 impl FetchState {
@@ -44,7 +40,7 @@ impl FetchState {
 
     /// Queues its request. Returns whether there was room.
     #[inline(always)]
-    fn push<P: Port>(
+    pub(crate) fn push<P: Port>(
         &self,
         transport: &mut Transport<P>,
         path: Path,
@@ -63,117 +59,5 @@ impl FetchState {
             total: data.len() as u32,
         };
         transport.port.push_copy(path, &envelope, self.region.as_bytes(), data).is_ok()
-    }
-}
-
-/// Who is told, and what.
-fn told<P: Port>(done: Option<OnFetched<P>>, value: u64) -> RemoteDone<P> {
-    done.map_or(RemoteDone::Nobody, |done| RemoteDone::Fetched(done, value))
-}
-
-impl<P: Port> Active<P> {
-    /// Updates a word of a region of another task. The callback is not called before the next advance.
-    ///
-    /// # Errors
-    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
-    #[inline(always)]
-    pub fn fetch(&mut self, fetch: Fetch<P>) -> Result<(), SendError> {
-        self.fetch_here(&fetch)
-    }
-
-    // A call of its own, by reference: a factory's adds one comparison to it, and neither a copy.
-    #[inline(never)]
-    fn fetch_here(&mut self, fetch: &Fetch<P>) -> Result<(), SendError> {
-        self.fetch_on(fetch, Here(None))
-    }
-
-    #[inline(always)]
-    pub(crate) fn fetch_on<T: Terms<P>>(&mut self, fetch: &Fetch<P>, terms: T) -> Result<(), SendError> {
-        let &Fetch { target, region, offset, rmw, done } = fetch;
-        let path = terms.path(self, target)?;
-        let size = if rmw.width == Width::Eight { 8 } else { 4 };
-        region.check(target.task(), offset, size).map_err(SendError::Region)?;
-        if !offset.is_multiple_of(size) {
-            return Err(SendError::Region(RegionFault::Unaligned));
-        }
-        match path {
-            Path::Local(_) if T::AT_ONCE => {
-                if !self.operations.may_end_at_once() {
-                    return Err(SendError::Again);
-                }
-                let fetched = self.transport.port.rmw_local(target, region.id, offset, rmw);
-                let value = fetched.unwrap_or_default();
-                let tells = told(done, value);
-                self.end_at_once(target, fetched.map(drop), None, None, tells);
-                Ok(())
-            }
-            Path::Torus(_) if T::AT_ONCE && self.fetch_in_one(fetch, path) => Ok(()),
-            _ => self.fetch_in_place(fetch, path, terms),
-        }
-    }
-
-    /// Queues the request of an update that finds its way open. Returns whether it did.
-    #[inline(always)]
-    fn fetch_in_one(&mut self, fetch: &Fetch<P>, path: Path) -> bool {
-        if !self.operations.lets_pass() {
-            return false;
-        }
-        let Some(number) = self.operations.free_place() else { return false };
-        let &Fetch { target, region, offset, rmw, done } = fetch;
-        let order = self.transport.next_order();
-        let state = FetchState { region: region.id, offset, rmw };
-        if !state.push(&mut self.transport, path, target, message_number(order, number.into())) {
-            return false;
-        }
-        let remote_done = told(done, 0);
-        self.operations.note_sent(
-            number,
-            Sent { path, target, order, awaits: true, lease: None, local_done: None, remote_done },
-        );
-        self.stir();
-        true
-    }
-
-    /// Gives the update a place, for its request or until there is one.
-    #[inline(never)]
-    fn fetch_in_place<T: Terms<P>>(
-        &mut self,
-        fetch: &Fetch<P>,
-        path: Path,
-        terms: T,
-    ) -> Result<(), SendError> {
-        let &Fetch { target, region, offset, rmw, done } = fetch;
-        let room = terms.room(&self.operations)?;
-        let state = FetchState { region: region.id, offset, rmw };
-        let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
-        let result = if now { state.carry_out(&mut self.transport.port, target) } else { Ok(0) };
-        let operation = Operation {
-            path: Some(path),
-            target,
-            order: self.transport.next_order(),
-            queued: now,
-            awaits: !now,
-            result: result.map(drop).map_err(OperationError::Region),
-            lease: None,
-            local_done: None,
-            remote_done: told(done, result.unwrap_or_default()),
-            action: Action::Fetch(state),
-        };
-        if now {
-            T::begin_settled(self, room, operation);
-        } else {
-            T::begin(self, room, operation);
-        }
-        Ok(())
-    }
-
-    /// Queues the request of an update.
-    pub(crate) fn queue_fetch(&mut self, number: u8) -> Queued {
-        let Some(operation) = self.operations.get(number) else { return Queued::All };
-        let message = message_number(operation.order, usize::from(number));
-        let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else {
-            return Queued::All;
-        };
-        Queued::whole(state.push(&mut self.transport, path, operation.target, message))
     }
 }

@@ -3,19 +3,15 @@
 //! The target's message unit answers; its application does nothing for it. Within a node the bytes are copied at once, and
 //! the callback waits for the next advance.
 
-use crate::context::{Active, Done};
-use crate::device::{Path, Port};
+use crate::device::Port;
+use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
-use crate::error::{OperationError, SendError};
-use crate::factory::terms::{Here, Terms};
 use crate::layout::{Cursor, Layout};
-use crate::operation::{Action, Operation, Queued, message_number};
-use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use rings::shared::Shared;
 
 /// Data to be read from a region.
-pub struct Get<P: Port> {
+pub struct Get<A: 'static> {
     /// An endpoint of the task that the region belongs to.
     pub target: Endpoint,
     /// The region; its owner gave [`Rights::READ`](crate::region::Rights::READ).
@@ -33,20 +29,20 @@ pub struct Get<P: Port> {
     /// Number of bytes.
     pub len: u32,
     /// Called when all are there, or were refused.
-    pub done: Option<Done<P>>,
+    pub done: Option<Done<A>>,
 }
 
 /// A get under way.
 pub(crate) struct GetState {
-    region: RegionId,
-    offset: u32,
-    layout: Layout,
-    cursor: Cursor,
-    into: Shared,
-    at: u32,
-    into_layout: Layout,
-    into_cursor: Cursor,
-    left: u32,
+    pub(crate) region: RegionId,
+    pub(crate) offset: u32,
+    pub(crate) layout: Layout,
+    pub(crate) cursor: Cursor,
+    pub(crate) into: Shared,
+    pub(crate) at: u32,
+    pub(crate) into_layout: Layout,
+    pub(crate) into_cursor: Cursor,
+    pub(crate) left: u32,
 }
 
 impl GetState {
@@ -65,92 +61,5 @@ impl GetState {
             self.left -= len;
         }
         Ok(())
-    }
-}
-
-impl<P: Port> Active<P> {
-    /// Reads from a region of another task. The callback is not called before the next advance.
-    ///
-    /// # Errors
-    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the get.
-    pub fn get(&mut self, get: Get<P>) -> Result<(), SendError> {
-        self.get_on(get, Here(None))
-    }
-
-    #[inline(always)]
-    pub(crate) fn get_on<T: Terms<P>>(&mut self, get: Get<P>, terms: T) -> Result<(), SendError> {
-        let Get { target, region, offset, layout, into, at, into_layout, len, done } = get;
-        let path = terms.path(self, target)?;
-        let reach = layout.reach(len).ok_or(SendError::Layout)?;
-        region.check(target.task(), offset, reach).map_err(SendError::Region)?;
-        let fills = into_layout.reach(len).ok_or(SendError::Layout)?;
-        let end = at.checked_add(fills).ok_or(SendError::Range)?;
-        if end as usize > into.len() {
-            return Err(SendError::Range);
-        }
-        let room = terms.room(&self.operations)?;
-        let mut state = GetState {
-            region: region.id,
-            offset,
-            layout,
-            cursor: Cursor::default(),
-            into,
-            at,
-            into_layout,
-            into_cursor: Cursor::default(),
-            left: len,
-        };
-        let mut operation = Operation {
-            path: Some(path),
-            target,
-            order: self.transport.next_order(),
-            queued: true,
-            awaits: false,
-            result: Ok(()),
-            lease: None,
-            local_done: None,
-            remote_done: done.into(),
-            action: Action::Over,
-        };
-        // A request for nothing is what fences are made of.
-        if T::is_now(&room) && (len == 0 || matches!(path, Path::Local(_))) {
-            operation.result =
-                state.carry_out(&mut self.transport.port, target).map_err(OperationError::Region);
-            T::begin_settled(self, room, operation);
-        } else {
-            operation.queued = false;
-            operation.awaits = true;
-            operation.action = Action::Get(state);
-            T::begin(self, room, operation);
-        }
-        Ok(())
-    }
-
-    /// Queues requests of a get until its path is full.
-    pub(crate) fn queue_get(&mut self, number: u8) -> Queued {
-        let Some(operation) = self.operations.get(number) else { return Queued::All };
-        let message = message_number(operation.order, usize::from(number));
-        let target = operation.target;
-        let (Some(Path::Torus(node)), Action::Get(state)) = (operation.path, &mut operation.action) else {
-            return Queued::All;
-        };
-        let mut some = false;
-        while state.left > 0 {
-            let (mut cursor, mut into_cursor) = (state.cursor, state.into_cursor);
-            let (from, to) = ((&state.layout, &mut cursor), (&state.into_layout, &mut into_cursor));
-            // Both layouts were seen to reach far enough.
-            let Some((place, at, len)) = Layout::next_pair(from, to, state.left) else { return Queued::All };
-            let (origin, offset) = (self.transport.me, state.offset + place);
-            let envelope =
-                Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset, total: len };
-            let (into, last) = (Some((&state.into, state.at + at)), state.left == len);
-            if self.transport.port.push_get(node, &envelope, state.region, into, last).is_err() {
-                return Queued::stopped(some);
-            }
-            (state.cursor, state.into_cursor) = (cursor, into_cursor);
-            some = true;
-            state.left -= len;
-        }
-        Queued::All
     }
 }

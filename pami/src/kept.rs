@@ -2,17 +2,13 @@
 //!
 //! A handler of an id that was registered for it has no buffer yet, and says so. The message then waits in one of the
 //! context's kept places: its header, and of an eager message the data; that of a rendezvous stays where it is. The job looks
-//! through [`Active::kept`] when it wants a message, and accepts or discards it. When no place is free the message stays with
-//! its origin, and its handler is asked again ([`crate::admission`]).
+//! through [`Active::kept`](crate::Active::kept) when it wants a message, and accepts or discards it. When no place is free the
+//! message stays with its origin, and its handler is asked again ([`crate::admission`]).
 
-use crate::context::{Active, OnReceived, Receive};
-use crate::device::Port;
-use crate::dispatch::{Message, Received};
 use crate::endpoint::Endpoint;
-use crate::error::{OperationError, SendError};
+use crate::error::OperationError;
 use crate::packet::{Envelope, HEADER_LIMIT, Kind};
-use crate::receive::{Owes, Sink};
-use crate::reception::{Answer, Stage};
+use crate::receive::Owes;
 use crate::region::RegionId;
 use heapless::Vec;
 use rings::buffer::Buffer;
@@ -22,7 +18,7 @@ pub const KEPT_LIMIT: usize = 64;
 
 /// Name of a kept message in its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeptId(u64);
+pub struct KeptId(pub(crate) u64);
 
 /// A kept message.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +36,18 @@ pub struct Kept<'a> {
 }
 
 /// What is known of a kept message.
-struct Waiting {
-    order: u64,
-    origin: Endpoint,
-    dispatch: u8,
-    message: u32,
-    total: u32,
-    header: Vec<u8, HEADER_LIMIT>,
-    data: Data,
+pub(crate) struct Waiting {
+    pub(crate) order: u64,
+    pub(crate) origin: Endpoint,
+    pub(crate) dispatch: u8,
+    pub(crate) message: u32,
+    pub(crate) total: u32,
+    pub(crate) header: Vec<u8, HEADER_LIMIT>,
+    pub(crate) data: Data,
 }
 
 /// Where the data of a kept message is.
-enum Data {
+pub(crate) enum Data {
     /// At the origin.
     There(RegionId),
     /// In the place's buffer, as far as it has come.
@@ -60,10 +56,10 @@ enum Data {
 
 /// A place for a message.
 pub(crate) struct KeptPlace {
-    buffer: Buffer,
-    waiting: Option<Waiting>,
+    pub(crate) buffer: Buffer,
+    pub(crate) waiting: Option<Waiting>,
     /// Fences of its origin that wait behind it, by their places there.
-    fences: u64,
+    pub(crate) fences: u64,
 }
 
 impl KeptPlace {
@@ -96,7 +92,7 @@ impl KeptPlaces {
         self.waiting().next().is_none()
     }
 
-    fn waiting(&self) -> impl Iterator<Item = &Waiting> {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Waiting> {
         self.places.iter().flatten().filter_map(|place| place.waiting.as_ref())
     }
 
@@ -110,7 +106,7 @@ impl KeptPlaces {
     }
 
     /// Whether there are places, with room for `len` bytes each.
-    fn have_room(&self, len: usize) -> bool {
+    pub(crate) fn have_room(&self, len: usize) -> bool {
         self.places.iter().flatten().any(|place| len <= place.buffer.len())
     }
 
@@ -120,7 +116,7 @@ impl KeptPlaces {
     }
 
     /// A free place whose buffer has room for `len` bytes.
-    fn free(&mut self, len: usize) -> Option<(u8, &mut KeptPlace)> {
+    pub(crate) fn free(&mut self, len: usize) -> Option<(u8, &mut KeptPlace)> {
         let mut places = self.places.iter_mut().zip(0u8..);
         places.find_map(|(place, number)| {
             let place = place.as_mut()?;
@@ -128,7 +124,7 @@ impl KeptPlaces {
         })
     }
 
-    fn find(&mut self, id: KeptId) -> Option<&mut KeptPlace> {
+    pub(crate) fn find(&mut self, id: KeptId) -> Option<&mut KeptPlace> {
         self.places
             .iter_mut()
             .flatten()
@@ -159,138 +155,15 @@ impl KeptPlaces {
     }
 }
 
-impl<P: Port> Active<P> {
-    /// Whether `message` can be kept once a place is free: a rendezvous, and an eager message that is no longer than a place.
-    /// Any other stays with its origin until its handler does something else with it.
-    pub fn can_keep(&self, message: &Message<'_>) -> bool {
-        let rendezvous = message.data.is_empty();
-        self.kept.have_room(if rendezvous { 0 } else { message.total })
-    }
-
-    /// The messages that are kept, in the order of their arrival.
-    pub fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
-        let mut waiting: Vec<&Waiting, KEPT_LIMIT> = self.kept.waiting().take(KEPT_LIMIT).collect();
-        waiting.sort_unstable_by_key(|waiting| waiting.order);
-        waiting.into_iter().map(|waiting| Kept {
-            id: KeptId(waiting.order),
-            origin: waiting.origin,
-            dispatch: waiting.dispatch,
-            header: &waiting.header,
-            total: waiting.total as usize,
-        })
-    }
-
-    /// Takes a kept message: its data goes into `buffer` and then to the callback, as with [`Receive::Into`]. The callback is
-    /// not called before the next advance.
-    ///
-    /// # Errors
-    /// The buffer comes back with [`SendError::NotKept`], or [`SendError::Again`] if too many receptions are under way.
-    pub fn accept(
-        &mut self,
-        id: KeptId,
-        buffer: Buffer,
-        then: OnReceived<P>,
-    ) -> Result<(), (SendError, Buffer)> {
-        let Some(number) = self.receptions.free_place() else { return Err((SendError::Again, buffer)) };
-        let Some(place) = self.kept.find(id) else { return Err((SendError::NotKept, buffer)) };
-        let Some(waiting) = place.waiting.take() else { return Err((SendError::NotKept, buffer)) };
-        let fences = core::mem::take(&mut place.fences);
-        match waiting.data {
-            Data::There(region) => {
-                let envelope = waiting.envelope(self.transport.me);
-                self.begin_pull(number, &envelope, waiting.order, region, Receive::Into(buffer, then));
-            }
-            Data::Here { received, owes, result } => {
-                let mut buffer = buffer;
-                let len = buffer.len().min(received as usize);
-                buffer.as_mut_slice()[..len].copy_from_slice(&place.buffer.as_slice()[..len]);
-                if received < waiting.total && result.is_ok() {
-                    // The rest goes straight there.
-                    self.redirect(waiting.origin, Sink::Into(buffer, then));
-                } else {
-                    let Waiting { origin, order, message, total, .. } = waiting;
-                    let total = total as usize;
-                    let received = Received { origin, buffer, len, total, result, cookie: then.cookie };
-                    let answer = (owes == Owes::Both && result.is_ok()).then_some(Answer::Ack(message));
-                    self.receive_at(number, origin, order, answer, Stage::Deliver(received, then));
-                }
-            }
-        }
-        self.has_taken(waiting.origin, waiting.order, fences);
-        Ok(())
-    }
-
-    /// Drops a kept message.
-    ///
-    /// # Errors
-    /// [`SendError::NotKept`], or [`SendError::Again`] if too many receptions are under way to tell its sender.
-    pub fn discard(&mut self, id: KeptId) -> Result<(), SendError> {
-        let number = self.receptions.free_place().ok_or(SendError::Again)?;
-        let place = self.kept.find(id).ok_or(SendError::NotKept)?;
-        let waiting = place.waiting.take().ok_or(SendError::NotKept)?;
-        let fences = core::mem::take(&mut place.fences);
-        let Waiting { origin, order, message, total, .. } = waiting;
-        match waiting.data {
-            Data::There(_) => {
-                self.receive_at(number, origin, order, Some(Answer::Pulled(message)), Stage::Answer);
-            }
-            Data::Here { received, result: Ok(()), .. } if received < total => {
-                self.redirect(origin, Sink::Discard);
-            }
-            Data::Here { owes: Owes::Both, result: Ok(()), .. } => self.owe_ack(origin, message),
-            Data::Here { .. } => {}
-        }
-        self.has_taken(origin, order, fences);
-        Ok(())
-    }
-
-    /// A kept message has left its place, which others may want. The fences behind it wait for older ones, if there are.
-    fn has_taken(&mut self, origin: Endpoint, order: u64, fences: u64) {
-        self.acks.note_room();
-        if fences != 0 && !self.kept.hold_fences(origin, order, fences) {
-            // Its own callback may still have to be called.
-            let now = self.transport.next_order();
-            self.owe_fences(origin, fences, now);
-        }
-    }
-
-    /// Lets the rest of a message that is half-way go elsewhere. At its end it is more than kept.
-    fn redirect(&mut self, origin: Endpoint, sink: Sink<P>) {
-        if let Some(mut partial) = self.incoming.take(origin) {
-            partial.sink = sink;
-            partial.owes = if partial.owes == Owes::Nothing { Owes::Nothing } else { Owes::Ack };
-            // It had a place a moment ago.
-            self.incoming.put(partial);
-        }
-    }
-
-    /// Finds a place for an eager message.
-    pub(crate) fn keep_eager(&mut self, envelope: &Envelope, header: &[u8]) -> Option<u8> {
-        let order = self.transport.next_order();
-        let (number, place) = self.kept.free(envelope.total as usize)?;
-        let data = Data::Here { received: 0, owes: Owes::kept(envelope.kind), result: Ok(()) };
-        place.waiting = Some(Waiting::new(envelope, order, header, data)?);
-        Some(number)
-    }
-
-    /// Keeps a rendezvous. Returns `false` if no place is free.
-    pub(crate) fn keep_rendezvous(&mut self, envelope: &Envelope, header: &[u8], region: RegionId) -> bool {
-        let order = self.transport.next_order();
-        let Some((_, place)) = self.kept.free(0) else { return false };
-        place.waiting = Waiting::new(envelope, order, header, Data::There(region));
-        true
-    }
-}
-
 impl Waiting {
     /// `None` if the header is longer than any that `pami` sends; such a message is dropped before.
-    fn new(envelope: &Envelope, order: u64, header: &[u8], data: Data) -> Option<Self> {
+    pub(crate) fn new(envelope: &Envelope, order: u64, header: &[u8], data: Data) -> Option<Self> {
         let Envelope { origin, dispatch, message, total, .. } = *envelope;
         Some(Self { order, origin, dispatch, message, total, header: Vec::from_slice(header).ok()?, data })
     }
 
     /// As it arrived.
-    fn envelope(&self, target: Endpoint) -> Envelope {
+    pub(crate) fn envelope(&self, target: Endpoint) -> Envelope {
         let Self { origin, dispatch, message, total, .. } = *self;
         Envelope { kind: Kind::Rts, dispatch, origin, target, message, offset: 0, total }
     }

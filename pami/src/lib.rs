@@ -18,18 +18,7 @@
 //! wire -> message unit -> region -> wire -> message unit -> memory -> callback             (get)
 //! ```
 //!
-//! | module | what |
-//! |---|---|
-//! | [`builder`], [`client`], [`memory`], [`context`], [`lock`] | who has which resources, and who may use them |
-//! | [`wait`] | advancing until something holds, with sleep |
-//! | [`send`], [`put`], [`get`], [`fetch`], [`fence`] | operations, each with its packets; their common places in `operation` |
-//! | [`factory`] | the same functions for several messaging libraries, each with its own settings |
-//! | [`balance`] | messages that are processed on their way, at the origin or at the target |
-//! | [`dispatch`], [`kept`], [`region`] | what the application gives and names |
-//! | [`reception`], `receive`, `rendezvous`, `acks` | the target's side |
-//! | [`admission`] | messages that find no place: why nothing waits in a circle |
-//! | `deaths` | what ends when a node dies |
-//! | [`device`], [`packet`], [`topology`], [`mapping`] | what drivers and the host share with this |
+//! What the modules are, and which may know of which other, is in the crate's `README.md`.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -46,7 +35,6 @@ pub mod client;
 pub mod collective;
 pub mod combine;
 pub mod context;
-mod deaths;
 pub mod device;
 pub mod dispatch;
 pub mod endpoint;
@@ -62,7 +50,7 @@ pub mod lock;
 pub mod mapping;
 pub mod memory;
 pub(crate) mod nary;
-mod operation;
+pub mod operation;
 pub mod operator;
 pub mod packet;
 pub mod partition;
@@ -72,36 +60,32 @@ mod receive;
 pub mod reception;
 pub mod region;
 pub mod registration;
-mod rendezvous;
+mod registry;
 pub mod send;
 pub mod topology;
 mod transport;
 pub mod wait;
 
-pub use balance::{Element, Factor, Foreign, Process, Recipe, Rule, Split, SubOperations};
+pub use balance::{Element, Factor, Foreign, Recipe, Rule, Split, SubOperations};
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};
 pub use context::{
-    Active, Collect, Context, Done, NewGeometry, OnAnnounced, OnFetched, OnPart, OnReceived, Poster,
-    Progress, Receive, Work, WorkSlot,
+    Active, Collect, Context, Done, Fetch, Get, NewGeometry, ObjectMemory, OnAnnounced, OnFetched, OnPart,
+    OnReceived, Poster, Process, Progress, Put, Receive, Send, Work, WorkSlot,
 };
 pub use dispatch::{Completion, Fetched, Message, Part, Received};
 pub use endpoint::{Endpoint, TaskList};
 pub use error::{OperationError, RegisterError, SendError};
-pub use factory::{Factory, FactoryError, FactoryMemory, ObjectMemory, Outgoing, Protocol};
-pub use fetch::Fetch;
+pub use factory::{Factory, FactoryError, FactoryMemory, Outgoing, Protocol};
 pub use geometry::{GeometryId, WORLD};
-pub use get::Get;
 pub use kept::{Kept, KeptId};
 pub use layout::Layout;
 pub use lock::LockedContext;
 pub use payload::Payload;
-pub use put::Put;
 pub use region::{RegionFault, RegionHandle, Rights, Rmw};
 pub use registration::Region;
 pub use rings::buffer::{Buffer, CONTROL_BYTES, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};
-pub use send::Send;
 pub use transport::Counters;
 pub use wait::wait_on;

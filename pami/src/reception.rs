@@ -5,13 +5,12 @@
 //! piece in a buffer is pulled in pieces into the context's own landing memory, one reception at a time, and from there goes
 //! where that of eager messages goes.
 
-use crate::context::{Active, OnReceived};
-use crate::device::{Completed, Path, Port, REQUESTS};
+use crate::device::OPERATIONS;
+use crate::device::REQUESTS;
+use crate::dispatch::OnReceived;
 use crate::dispatch::Received;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
-use crate::operation::{Blocked, OPERATIONS, bits, message_number};
-use crate::packet::{Envelope, Kind};
 use crate::receive::Partial;
 use crate::region::RegionId;
 use heapless::Vec;
@@ -28,13 +27,13 @@ pub(crate) const LANDING_BYTES: usize = 32 << 10;
 const _: () = assert!(RECEPTIONS <= OPERATIONS && RECEPTIONS <= u64::BITS as usize, "one bit for each");
 
 /// What is left to be done for a reception.
-pub(crate) enum Stage<P: Port> {
+pub(crate) enum Stage<A: 'static> {
     /// `len` bytes of the origin's region go into the memory, then to the callback.
-    Whole { region: RegionId, into: Shared, len: u32, total: u32, then: OnReceived<P> },
+    Whole { region: RegionId, into: Shared, len: u32, total: u32, then: OnReceived<A> },
     /// All of it goes piece by piece to the sink. The landing memory is this reception's while a piece is under way.
-    Pieces { region: RegionId, partial: Partial<P>, landing: Option<(Shared, u32)> },
+    Pieces { region: RegionId, partial: Partial<A>, landing: Option<(Shared, u32)> },
     /// The callback has to be called.
-    Deliver(Received, OnReceived<P>),
+    Deliver(Received, OnReceived<A>),
     /// The get of nothing has to be queued.
     FenceAsks,
     /// The get of nothing has not ended.
@@ -55,15 +54,15 @@ pub(crate) enum Answer {
 }
 
 /// A reception's state.
-pub(crate) struct Reception<P: Port> {
+pub(crate) struct Reception<A: 'static> {
     pub(crate) origin: Endpoint,
     /// Place in the order of arrivals.
     pub(crate) order: u64,
     /// What the origin is told at the end.
-    answer: Option<Answer>,
+    pub(crate) answer: Option<Answer>,
     /// How the get that is under way ended.
     pub(crate) ended: Option<Result<(), OperationError>>,
-    pub(crate) stage: Stage<P>,
+    pub(crate) stage: Stage<A>,
 }
 
 /// Receptions that an origin may begin which has so many of its own, while so many places are free.
@@ -72,28 +71,28 @@ pub(crate) fn share(free: usize, own: usize) -> usize {
 }
 
 /// One place for a reception; its size is what a context's memory is reckoned by.
-pub(crate) type Place<P> = Option<Reception<P>>;
+pub(crate) type Place<A> = Option<Reception<A>>;
 
 /// The receptions of one context.
-pub(crate) struct Receptions<P: Port> {
-    places: &'static mut [Place<P>],
+pub(crate) struct Receptions<A: 'static> {
+    pub(crate) places: &'static mut [Place<A>],
     /// Bit set of places in use.
-    used: u64,
+    pub(crate) used: u64,
     /// Those that have something to queue, in that order.
     pub(crate) line: Vec<u8, RECEPTIONS>,
     /// Bit set of those that something has become of.
-    settling: u64,
+    pub(crate) settling: u64,
     /// Memory for pieces, while no reception has it.
-    landing: Option<Shared>,
+    pub(crate) landing: Option<Shared>,
 }
 
-impl<P: Port> Receptions<P> {
+impl<A: 'static> Receptions<A> {
     /// Takes at most [`RECEPTIONS`] places, and [`LANDING_BYTES`] of memory.
-    pub(crate) fn new(places: &'static mut [Place<P>], landing: Option<Shared>) -> Self {
+    pub(crate) fn new(places: &'static mut [Place<A>], landing: Option<Shared>) -> Self {
         Self { places, used: 0, line: Vec::new(), settling: 0, landing }
     }
 
-    pub(crate) fn into_parts(self) -> (&'static mut [Place<P>], Option<Shared>) {
+    pub(crate) fn into_parts(self) -> (&'static mut [Place<A>], Option<Shared>) {
         (self.places, self.landing)
     }
 
@@ -121,12 +120,12 @@ impl<P: Port> Receptions<P> {
         self.room_for(origin) > self.own(origin)
     }
 
-    fn own(&self, origin: Endpoint) -> usize {
+    pub(crate) fn own(&self, origin: Endpoint) -> usize {
         self.iter().filter(|reception| reception.origin == origin).count()
     }
 
     /// Receptions that `origin` may begin.
-    fn room_for(&self, origin: Endpoint) -> usize {
+    pub(crate) fn room_for(&self, origin: Endpoint) -> usize {
         share(self.places.len() - self.used.count_ones() as usize, self.own(origin))
     }
 
@@ -144,19 +143,19 @@ impl<P: Port> Receptions<P> {
         self.used |= 1 << number;
     }
 
-    pub(crate) fn get(&mut self, number: u8) -> Option<&mut Reception<P>> {
+    pub(crate) fn get(&mut self, number: u8) -> Option<&mut Reception<A>> {
         self.places.get_mut(usize::from(number))?.as_mut()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Reception<P>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Reception<A>> {
         self.places.iter().flatten()
     }
 
-    fn take(&mut self, number: u8) -> Option<Reception<P>> {
+    pub(crate) fn take(&mut self, number: u8) -> Option<Reception<A>> {
         self.places.get_mut(usize::from(number))?.take()
     }
 
-    fn put(&mut self, number: u8, reception: Reception<P>) {
+    pub(crate) fn put(&mut self, number: u8, reception: Reception<A>) {
         if let Some(place) = self.places.get_mut(usize::from(number)) {
             *place = Some(reception);
         }
@@ -167,238 +166,5 @@ impl<P: Port> Receptions<P> {
         self.used &= keep;
         self.settling &= keep;
         self.take(number);
-    }
-}
-
-impl<P: Port> Active<P> {
-    /// Begins a reception at a place that is free or reserved for it.
-    pub(crate) fn receive_at(
-        &mut self,
-        number: u8,
-        origin: Endpoint,
-        order: u64,
-        answer: Option<Answer>,
-        stage: Stage<P>,
-    ) {
-        let mut ended = None;
-        match &stage {
-            Stage::Whole { .. } | Stage::Pieces { .. } => {
-                // One that died before is not told of again.
-                ended = self.gone_home(origin).map(Err);
-                if let Stage::Whole { len: 0, .. } = stage {
-                    ended = ended.or(Some(Ok(())));
-                }
-            }
-            Stage::Deliver(..) => ended = Some(Ok(())),
-            _ => {}
-        }
-        if ended.is_some() {
-            self.receptions.settling |= 1 << number;
-        } else {
-            // As long as there are receptions.
-            let _ = self.receptions.line.push(number);
-        }
-        self.receptions.reserve(number);
-        self.receptions.put(number, Reception { origin, order, answer, ended, stage });
-        self.stir();
-    }
-
-    /// Once round the line, as with operations. Returns how many left it.
-    pub(crate) fn queue_receptions(&mut self, blocked: &mut Blocked) -> usize {
-        if self.receptions.line.is_empty() {
-            return 0;
-        }
-        let mut line = core::mem::take(&mut self.receptions.line);
-        let before = line.len();
-        line.retain(|&number| !self.queue_reception(number, blocked));
-        self.receptions.line = line;
-        before - self.receptions.line.len()
-    }
-
-    /// Queues what a reception has to send. Returns whether it is.
-    fn queue_reception(&mut self, number: u8, blocked: &mut Blocked) -> bool {
-        let Some(reception) = self.receptions.get(number) else { return true };
-        let origin = reception.origin;
-        let path = match reception.stage {
-            Stage::Answer => self.transport.locate(origin).ok(),
-            _ => self.transport.port.node_of(origin.task()).map(Path::Torus),
-        };
-        let Some(path) = path else {
-            // It died, or never was.
-            self.free_reception(number);
-            return true;
-        };
-        if blocked.contains(&path) {
-            return false;
-        }
-        let queued = self.push_for_reception(number, path);
-        if queued == Some(false) {
-            let _ = blocked.push(path);
-        }
-        queued == Some(true)
-    }
-
-    /// Whether the packet was queued; `None` if not for want of landing memory.
-    fn push_for_reception(&mut self, number: u8, path: Path) -> Option<bool> {
-        let me = self.transport.me;
-        let reception = self.receptions.places.get_mut(usize::from(number))?.as_mut()?;
-        let mut envelope = Envelope {
-            kind: Kind::Get,
-            dispatch: 0,
-            origin: me,
-            target: reception.origin,
-            message: message_number(reception.order, OPERATIONS + usize::from(number)),
-            offset: 0,
-            total: 0,
-        };
-        let port = &mut self.transport.port;
-        match (&mut reception.stage, path) {
-            (Stage::Whole { region, into, len, .. }, Path::Torus(node)) => {
-                envelope.total = *len;
-                Some(port.push_get(node, &envelope, *region, Some((into, 0)), true).is_ok())
-            }
-            (Stage::Pieces { region, partial, landing }, Path::Torus(node)) => {
-                let memory = self.receptions.landing.take()?;
-                envelope.offset = partial.received;
-                envelope.total = (partial.total - partial.received).min(LANDING_BYTES as u32);
-                let queued = port.push_get(node, &envelope, *region, Some((&memory, 0)), true).is_ok();
-                if queued {
-                    *landing = Some((memory, envelope.total));
-                } else {
-                    self.receptions.landing = Some(memory);
-                }
-                Some(queued)
-            }
-            (stage @ Stage::FenceAsks, Path::Torus(node)) => {
-                let queued = port.push_get(node, &envelope, RegionId::NONE, None, true).is_ok();
-                if queued {
-                    *stage = Stage::FenceAsked;
-                }
-                Some(queued)
-            }
-            (Stage::Answer, path) => {
-                let queued = match reception.answer {
-                    None | Some(Answer::Ack(_)) => true,
-                    Some(Answer::Pulled(message)) => {
-                        let envelope = Envelope { kind: Kind::Pulled, message, ..envelope };
-                        port.push_copy(path, &envelope, &[], &[]).is_ok()
-                    }
-                    Some(Answer::Fences(set)) => {
-                        let envelope = Envelope { kind: Kind::FenceAck, message: 0, ..envelope };
-                        port.push_copy(path, &envelope, &[], &set.to_le_bytes()).is_ok()
-                    }
-                };
-                if queued {
-                    self.free_reception(number);
-                }
-                Some(queued)
-            }
-            _ => Some(true),
-        }
-    }
-
-    /// A get of a reception has ended.
-    pub(crate) fn pull_ended(&mut self, completed: Completed) {
-        let index = completed.message as usize % REQUESTS;
-        let number = (index - OPERATIONS) as u8;
-        let Some(reception) = self.receptions.get(number) else { return };
-        if message_number(reception.order, index) == completed.message {
-            reception.ended = Some(completed.result.map(drop).map_err(OperationError::Region));
-            self.receptions.settling |= 1 << number;
-        }
-    }
-
-    /// The origin of a reception died: nothing more comes, and nobody is to be told.
-    pub(crate) fn abandon_reception(&mut self, number: u8, error: OperationError) {
-        let Some(reception) = self.receptions.get(number) else { return };
-        reception.answer = None;
-        match reception.stage {
-            Stage::Whole { .. } | Stage::Pieces { .. } => {
-                // One that has ended before is told as it ended.
-                reception.ended.get_or_insert(Err(error));
-                self.receptions.settling |= 1 << number;
-            }
-            Stage::Deliver(..) => {}
-            _ => self.free_reception(number),
-        }
-        self.receptions.line.retain(|&other| other != number);
-    }
-
-    /// Goes on with the receptions that something has become of. Returns how many moved.
-    pub(crate) fn settle_receptions(&mut self) -> usize {
-        bits(self.receptions.settling).filter(|&number| self.settle_reception(number)).count()
-    }
-
-    fn settle_reception(&mut self, number: u8) -> bool {
-        // While its callback runs the place is reserved, and empty.
-        let Some(mut reception) = self.receptions.take(number) else { return false };
-        let (origin, ended) = (reception.origin, reception.ended.take());
-        let Some(result) = ended else {
-            self.receptions.put(number, reception);
-            return false;
-        };
-        match reception.stage {
-            Stage::Whole { region, into, len, total, then } => match into.reclaim() {
-                Ok(buffer) => {
-                    let len = if result.is_ok() { len as usize } else { 0 };
-                    let total = total as usize;
-                    (then.call)(self, Received { origin, buffer, len, total, result, cookie: then.cookie });
-                }
-                Err(into) => {
-                    let stage = Stage::Whole { region, into, len, total, then };
-                    self.receptions.put(number, Reception { ended, stage, ..reception });
-                    return false;
-                }
-            },
-            Stage::Pieces { region, mut partial, landing } => {
-                if let Some((memory, len)) = landing {
-                    match memory.reclaim() {
-                        Ok(buffer) => {
-                            if result.is_ok() {
-                                let data = buffer.as_slice().get(..len as usize).unwrap_or_default();
-                                self.absorb(&mut partial, data);
-                            }
-                            self.receptions.landing = Some(buffer.share());
-                        }
-                        Err(memory) => {
-                            let stage = Stage::Pieces { region, partial, landing: Some((memory, len)) };
-                            self.receptions.put(number, Reception { ended, stage, ..reception });
-                            return false;
-                        }
-                    }
-                }
-                if result.is_ok() && partial.received < partial.total {
-                    self.receptions.settling &= !(1 << number);
-                    let _ = self.receptions.line.push(number);
-                    let stage = Stage::Pieces { region, partial, landing: None };
-                    self.receptions.put(number, Reception { stage, ..reception });
-                    return true;
-                }
-                self.deliver(partial, result);
-            }
-            Stage::Deliver(received, then) => (then.call)(self, received),
-            // A fence.
-            _ => {}
-        }
-        reception.stage = Stage::Answer;
-        self.receptions.settling &= !(1 << number);
-        if let Some(Answer::Ack(message)) =
-            reception.answer.take_if(|answer| matches!(answer, Answer::Ack(_)))
-        {
-            self.owe_ack(origin, message);
-        }
-        if reception.answer.is_some() {
-            let _ = self.receptions.line.push(number);
-            self.receptions.put(number, reception);
-        } else {
-            self.free_reception(number);
-        }
-        true
-    }
-
-    /// Ends a reception: others may have been refused for want of its place.
-    fn free_reception(&mut self, number: u8) {
-        self.receptions.free(number);
-        self.acks.note_room();
     }
 }

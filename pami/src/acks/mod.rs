@@ -11,22 +11,16 @@ mod owed;
 pub(crate) use owed::{Owed, bit_of};
 
 use crate::admission::Doorway;
-use crate::context::Active;
-use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
-use crate::operation::Blocked;
-use crate::packet::{Envelope, Kind};
-use crate::reception::{Answer, Stage};
-use crate::region::RegionFault;
 
 /// Bits that name a [`RegionFault`].
 const FAULT_BITS: usize = 3;
 /// Rounds of an advance between a refusal and the call to send again, at first; they double each time.
-const LEAST_PAUSE: u32 = 32;
+pub(crate) const LEAST_PAUSE: u32 = 32;
 /// And at most.
-const MOST_PAUSE: u32 = 4096;
+pub(crate) const MOST_PAUSE: u32 = 4096;
 /// Longest sleep of a context that has refused something: what its handlers say may have changed.
-const PAUSE_NS: u64 = 1_000_000;
+pub(crate) const PAUSE_NS: u64 = 1_000_000;
 
 /// One place for a record.
 pub(crate) type Place = Option<Record>;
@@ -41,20 +35,20 @@ pub(crate) enum Lack {
 
 /// What is owed to one origin.
 pub(crate) struct Record {
-    origin: Endpoint,
-    owed: Owed,
-    door: Doorway,
-    lack: Lack,
+    pub(crate) origin: Endpoint,
+    pub(crate) owed: Owed,
+    pub(crate) door: Doorway,
+    pub(crate) lack: Lack,
     /// Rounds until the origin is called.
-    rounds: u32,
-    pause: u32,
+    pub(crate) rounds: u32,
+    pub(crate) pause: u32,
     /// Next in the list of those that something is owed to.
     next: Option<u32>,
-    listed: bool,
+    pub(crate) listed: bool,
 }
 
 impl Record {
-    fn new(origin: Endpoint) -> Self {
+    pub(crate) fn new(origin: Endpoint) -> Self {
         Self {
             origin,
             owed: Owed::default(),
@@ -67,11 +61,11 @@ impl Record {
         }
     }
 
-    fn owes(&self) -> bool {
+    pub(crate) fn owes(&self) -> bool {
         self.owed.any() || self.door.is_shut()
     }
 
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         let (next, listed) = (self.next, self.listed);
         *self = Self { next, listed, ..Self::new(self.origin) };
     }
@@ -80,15 +74,15 @@ impl Record {
 /// The records of a context's origins: an open-addressed table, with twice as many places as endpoints. An origin that once
 /// has a record keeps it.
 pub(crate) struct Acks {
-    places: &'static mut [Place],
+    pub(crate) places: &'static mut [Place],
     /// Ends of the list of those that something is owed to.
     first: Option<u32>,
     last: Option<u32>,
-    listed: usize,
+    pub(crate) listed: usize,
     /// A place has become free that something refused may have lacked.
-    freed: bool,
+    pub(crate) freed: bool,
     /// An origin that was to be called for that could not be.
-    waits: bool,
+    pub(crate) waits: bool,
 }
 
 impl Acks {
@@ -108,7 +102,7 @@ impl Acks {
         self.listed == 0
     }
 
-    fn records(&self) -> impl Iterator<Item = &Record> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
         self.places.iter().flatten().filter(|record| record.listed)
     }
 
@@ -124,7 +118,7 @@ impl Acks {
 
     /// The place of an origin's record, or the free one where it belongs.
     #[inline]
-    fn find(&self, origin: Endpoint) -> Option<usize> {
+    pub(crate) fn find(&self, origin: Endpoint) -> Option<usize> {
         let mask = self.places.len().wrapping_sub(1);
         let key = origin.task() ^ (u32::from(origin.context().0) << 24);
         let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
@@ -133,12 +127,12 @@ impl Acks {
             .find(|&at| self.places[at].as_ref().is_none_or(|record| record.origin == origin))
     }
 
-    fn get(&mut self, origin: Endpoint) -> Option<&mut Record> {
+    pub(crate) fn get(&mut self, origin: Endpoint) -> Option<&mut Record> {
         let at = self.find(origin)?;
         self.places[at].as_mut()
     }
 
-    fn list(&mut self, at: usize) {
+    pub(crate) fn list(&mut self, at: usize) {
         let Some(Some(record)) = self.places.get_mut(at) else { return };
         if record.listed {
             return;
@@ -153,7 +147,7 @@ impl Acks {
         self.listed += 1;
     }
 
-    fn unlist(&mut self) -> Option<usize> {
+    pub(crate) fn unlist(&mut self) -> Option<usize> {
         let at = self.first? as usize;
         let record = self.places.get_mut(at)?.as_mut()?;
         (self.first, record.listed) = (record.next.take(), false);
@@ -211,188 +205,6 @@ impl Acks {
     }
 }
 
-impl<P: Port> Active<P> {
-    /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint.
-    #[inline]
-    fn owe(&mut self, origin: Endpoint) -> Option<&mut Record> {
-        let at = self.acks.find(origin)?;
-        if self.acks.places[at].is_none() {
-            if self.transport.locate(origin) == Err(crate::device::Unreachable::NoSuchEndpoint) {
-                return None;
-            }
-            self.acks.places[at] = Some(Record::new(origin));
-        }
-        self.acks.list(at);
-        self.stir();
-        self.acks.places[at].as_mut()
-    }
-
-    /// As [`owe`](Self::owe), for an operation of the origin.
-    fn owe_for(&mut self, origin: Endpoint, message: u32, note: impl FnOnce(&mut Owed, u64)) {
-        if let Some(bit) = bit_of(message)
-            && let Some(record) = self.owe(origin)
-        {
-            note(&mut record.owed, bit);
-        } else {
-            self.transport.stray();
-        }
-    }
-
-    /// Notes that `origin` is to hear of `message`.
-    pub(crate) fn owe_ack(&mut self, origin: Endpoint, message: u32) {
-        self.owe_for(origin, message, Owed::acknowledge);
-    }
-
-    /// Notes that `origin` is to hear that its `message` is kept.
-    pub(crate) fn owe_admission(&mut self, origin: Endpoint, message: u32) {
-        self.owe_for(origin, message, Owed::admit);
-    }
-
-    /// Notes that `origin` is to hear that its `message` was not processed.
-    pub(crate) fn owe_refusal(&mut self, origin: Endpoint, message: u32, fault: RegionFault) {
-        self.owe_for(origin, message, |owed, bit| owed.refuse(bit, fault));
-    }
-
-    /// Notes that fences of `origin` are to be answered once the callbacks of what came before `order` have been called.
-    pub(crate) fn owe_fences(&mut self, origin: Endpoint, fences: u64, order: u64) {
-        if let Some(record) = self.owe(origin) {
-            record.owed.fence(fences, order);
-        } else {
-            self.transport.stray();
-        }
-    }
-
-    /// Leaves a message with its origin until there is a place for it.
-    pub(crate) fn refuse(&mut self, envelope: &Envelope, lack: Lack) {
-        let Some(record) = self.owe(envelope.origin) else {
-            self.transport.stray();
-            return;
-        };
-        record.door.refuse(envelope.message);
-        record.lack = lack;
-        record.rounds = record.pause;
-        record.pause = (record.pause * 2).min(MOST_PAUSE);
-    }
-
-    /// Once round those that something is owed to. Returns the number of packets that went out.
-    pub(crate) fn send_answers(&mut self, blocked: &mut Blocked) -> usize {
-        if self.acks.is_empty() { 0 } else { self.send_all_answers(blocked) }
-    }
-
-    #[inline(never)]
-    fn send_all_answers(&mut self, blocked: &mut Blocked) -> usize {
-        let mut events = 0;
-        for _ in 0..self.acks.listed {
-            let Some(at) = self.acks.unlist() else { break };
-            let Some(mut record) = self.acks.places[at].take() else { break };
-            events += self.answer(&mut record, blocked);
-            let owes = record.owes();
-            self.acks.places[at] = Some(record);
-            if owes {
-                self.acks.list(at);
-            }
-        }
-        self.acks.freed &= core::mem::take(&mut self.acks.waits);
-        events
-    }
-
-    fn answer(&mut self, record: &mut Record, blocked: &mut Blocked) -> usize {
-        let Ok(path) = self.transport.locate(record.origin) else {
-            // The origin died.
-            record.forget();
-            return 0;
-        };
-        let origin = record.origin;
-        let mut told = 0;
-        told += self.tell_set((path, origin), (Kind::Ack, 0), &mut record.owed.acks, blocked);
-        told += self.tell_set((path, origin), (Kind::Admitted, 0), &mut record.owed.admitted, blocked);
-        if record.owed.refusals != 0 {
-            for fault in RegionFault::ALL {
-                let mut set = record.owed.refused_for(fault);
-                let all = set;
-                told += self.tell_set((path, origin), (Kind::Refused, fault as u8), &mut set, blocked);
-                record.owed.refusals &= !(all & !set);
-            }
-        }
-        if record.owed.fences != 0 && !self.receptions.delivers_older(origin, record.owed.fence_order) {
-            match path {
-                Path::Local(_) => {
-                    told +=
-                        self.tell_set((path, origin), (Kind::FenceAck, 0), &mut record.owed.fences, blocked);
-                }
-                Path::Torus(_) => told += self.ask_for_fences(record),
-            }
-        }
-        told + self.call(path, record, blocked)
-    }
-
-    /// Begins the second step of fences, if there is a place for it. Returns how many receptions that takes.
-    fn ask_for_fences(&mut self, record: &mut Record) -> usize {
-        let Some(number) = self.receptions.free_place() else { return 0 };
-        let answer = Answer::Fences(core::mem::take(&mut record.owed.fences));
-        let order = self.transport.next_order();
-        self.receive_at(number, record.origin, order, Some(answer), Stage::FenceAsks);
-        1
-    }
-
-    /// Has an origin send again what was refused, if it is time. Returns the number of packets that went out.
-    fn call(&mut self, path: Path, record: &mut Record, blocked: &mut Blocked) -> usize {
-        let Some(message) = record.door.to_call() else { return 0 };
-        record.rounds = record.rounds.saturating_sub(1);
-        let room = match record.lack {
-            Lack::Reception => self.receptions.has_much_room_for(record.origin),
-            Lack::Kept(len) => self.kept.has_free(len as usize),
-        };
-        let freed = self.acks.freed && room;
-        if !freed && record.rounds > 0 {
-            return 0;
-        }
-        let told = self.tell_origin((path, record.origin), (Kind::Retry, 0, message), &[], blocked);
-        if told {
-            record.door.called();
-            self.acks.freed &= !freed;
-        } else {
-            self.acks.waits |= freed;
-        }
-        usize::from(told)
-    }
-
-    /// Has an origin know of the operations in a set, if there are any. Returns the number of packets that went out.
-    fn tell_set(
-        &mut self,
-        whom: (Path, Endpoint),
-        (kind, dispatch): (Kind, u8),
-        set: &mut u64,
-        blocked: &mut Blocked,
-    ) -> usize {
-        if *set == 0 || !self.tell_origin(whom, (kind, dispatch, 0), &set.to_le_bytes(), blocked) {
-            return 0;
-        }
-        *set = 0;
-        1
-    }
-
-    /// Whether an answer went out. Notes its path if that has no room.
-    fn tell_origin(
-        &mut self,
-        (path, target): (Path, Endpoint),
-        (kind, dispatch, message): (Kind, u8, u32),
-        data: &[u8],
-        blocked: &mut Blocked,
-    ) -> bool {
-        if blocked.contains(&path) {
-            return false;
-        }
-        let envelope =
-            Envelope { kind, dispatch, origin: self.transport.me, target, message, offset: 0, total: 0 };
-        let sent = self.transport.port.push_copy(path, &envelope, &[], data).is_ok();
-        if !sent {
-            let _ = blocked.push(path);
-        }
-        sent
-    }
-}
-
 /// The operations that the data of an answer names.
 pub(crate) fn named(data: &[u8]) -> Option<u64> {
     data.try_into().ok().map(u64::from_le_bytes)
@@ -405,7 +217,7 @@ mod tests {
     use std::boxed::Box;
 
     #[test]
-    fn r1_n8_a_context_that_owes_sleeps_as_long_as_it_likes_and_one_that_has_refused_does_not() {
+    pub(crate) fn r1_n8_a_context_that_owes_sleeps_as_long_as_it_likes_and_one_that_has_refused_does_not() {
         let origin = Endpoint::from_parts(ClientId(0), 1, ContextOffset(0));
         let mut acks = Acks::new(Box::leak(Box::new([const { None }; 4])));
         let told = |acks: &Acks| (acks.has_told_all(), acks.has_let_all_in(), acks.most_sleep_ns());

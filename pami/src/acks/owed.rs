@@ -1,8 +1,8 @@
 //! The sets of answers that are owed to one origin. An operation's bit is its place at the origin.
 
 use super::FAULT_BITS;
+use crate::device::OPERATIONS;
 use crate::device::REQUESTS;
-use crate::operation::OPERATIONS;
 use crate::region::RegionFault;
 
 /// The bit of the operation that has this message number at its origin; `None` if it is no operation's.

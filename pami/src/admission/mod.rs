@@ -34,7 +34,6 @@
 
 #[cfg(test)]
 mod orders;
-mod origin;
 
 use crate::device::REQUESTS;
 

@@ -2,17 +2,13 @@
 
 use super::recipe::{Element, SubOperations};
 use super::window::WINDOW_NS;
-use crate::context::Active;
-use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
-use crate::operation::Blocked;
-use crate::packet::{Envelope, Kind};
 use heapless::Vec;
 
 /// How long advice is believed, in nanoseconds: a few windows, as it takes up to one to ask on a host that has more to do.
 pub const ADVICE_NS: u64 = 5 * WINDOW_NS;
 /// How long an operation waits for advice before it does without.
-pub(super) const PATIENCE_NS: u64 = 5 * WINDOW_NS;
+pub(crate) const PATIENCE_NS: u64 = 5 * WINDOW_NS;
 /// Targets that a context remembers the advice of, or waits for that of.
 const TARGETS: usize = 8;
 /// Contexts that a context may owe advice to; more questions at once are not answered.
@@ -52,13 +48,13 @@ struct Entry {
 }
 
 /// The advice that a context remembers.
-pub(super) struct Advices {
+pub(crate) struct Advices {
     entries: Vec<Entry, TARGETS>,
 }
 
 /// What is to be done for advice.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     Known(Advice),
     Ask,
     Wait,
@@ -67,11 +63,11 @@ pub(super) enum Wanted {
 }
 
 impl Advices {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
-    pub(super) fn look(&mut self, target: Endpoint, now: u64) -> Wanted {
+    pub(crate) fn look(&mut self, target: Endpoint, now: u64) -> Wanted {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.target == target) else {
             return if self.vacant(now).is_some() { Wanted::Ask } else { Wanted::Wait };
         };
@@ -88,7 +84,7 @@ impl Advices {
 
     /// The place of the next target that is not known: the end, or that of the one that was asked longest ago. An answer that
     /// is still to come keeps its place, or operations to many targets would take it from each other and ask again for ever.
-    fn vacant(&self, now: u64) -> Option<usize> {
+    pub(crate) fn vacant(&self, now: u64) -> Option<usize> {
         if !self.entries.is_full() {
             return Some(self.entries.len());
         }
@@ -98,7 +94,7 @@ impl Advices {
     }
 
     /// Notes that `target` was asked.
-    pub(super) fn asked(&mut self, target: Endpoint, now: u64) {
+    pub(crate) fn asked(&mut self, target: Endpoint, now: u64) {
         let known = self.entries.iter().position(|entry| entry.target == target);
         let answer = known.and_then(|at| self.entries.swap_remove(at).answer);
         let Some(at) = self.vacant(now) else { return };
@@ -109,7 +105,7 @@ impl Advices {
     }
 
     /// Returns whether that target had been asked.
-    fn answered(&mut self, target: Endpoint, now: u64, advice: Advice) -> bool {
+    pub(crate) fn answered(&mut self, target: Endpoint, now: u64, advice: Advice) -> bool {
         let entry = self.entries.iter_mut().find(|entry| entry.target == target && entry.waits);
         entry.is_some_and(|entry| {
             (entry.answer, entry.waits) = (Some((now, advice)), false);
@@ -119,100 +115,25 @@ impl Advices {
 }
 
 /// Contexts that wait for advice, in the order in which they asked.
-pub(super) struct Askers {
-    waiting: Vec<Endpoint, ASKERS>,
+pub(crate) struct Askers {
+    pub(crate) waiting: Vec<Endpoint, ASKERS>,
 }
 
 impl Askers {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { waiting: Vec::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Notes one, unless it is known or there are too many.
-    fn note(&mut self, asker: Endpoint) {
+    pub(crate) fn note(&mut self, asker: Endpoint) {
         if !self.waiting.contains(&asker) {
             // One that is not answered does without.
             let _ = self.waiting.push(asker);
         }
-    }
-}
-
-impl<P: Port> Active<P> {
-    /// What this context says when it is asked: its sub-operations and the idle share of its task's harts. Sleep and rounds of
-    /// a [`wait`](crate::Context::wait) that find nothing are idle time, and so is what was spent on messages that are
-    /// processed: it would be theirs again. A loop of the caller's own around `advance` counts as work.
-    pub fn advice(&self) -> Advice {
-        let idle = self.transport.port.idle_share().min(super::limit::ALL_TIME);
-        Advice { available: self.processing.available, idle }
-    }
-
-    /// Notes that the time since `started` was spent on a message that is processed.
-    pub(super) fn note_processing(&mut self, started: u64) {
-        let now = self.transport.port.now_ns();
-        self.transport.port.note_idle(started, now);
-    }
-
-    /// Asks `target` for advice.
-    pub(super) fn ask_advice(&mut self, path: Path, target: Endpoint) -> bool {
-        let origin = self.transport.me;
-        let envelope =
-            Envelope { kind: Kind::AskAdvice, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
-        let asked = self.transport.port.push_copy(path, &envelope, &[], &[]).is_ok();
-        if asked {
-            let now = self.transport.port.now_ns();
-            self.processing.advices.asked(target, now);
-        }
-        asked
-    }
-
-    /// Somebody asks.
-    pub(crate) fn advice_asked(&mut self, envelope: &Envelope) {
-        if self.transport.port.node_of(envelope.origin.task()).is_none() {
-            self.transport.stray();
-            return;
-        }
-        self.processing.askers.note(envelope.origin);
-        self.stir();
-    }
-
-    /// Once round those that asked, with what is true now. Returns the number of answers that went out.
-    pub(crate) fn send_advices(&mut self, blocked: &mut Blocked) -> usize {
-        if self.processing.askers.is_empty() {
-            return 0;
-        }
-        let Advice { available, idle } = self.advice();
-        let mut askers = core::mem::take(&mut self.processing.askers.waiting);
-        let before = askers.len();
-        askers.retain(|&target| {
-            // Nobody waits any more where it died.
-            let Ok(path) = self.transport.locate(target) else { return false };
-            if blocked.contains(&path) {
-                return true;
-            }
-            let (dispatch, offset, origin) = (available.bits(), idle.into(), self.transport.me);
-            let envelope =
-                Envelope { kind: Kind::Advice, dispatch, origin, target, message: 0, offset, total: 0 };
-            let sent = self.transport.port.push_copy(path, &envelope, &[], &[]).is_ok();
-            if !sent {
-                let _ = blocked.push(path);
-            }
-            !sent
-        });
-        self.processing.askers.waiting = askers;
-        before - self.processing.askers.waiting.len()
-    }
-
-    /// A target's answer.
-    pub(crate) fn advice_arrived(&mut self, envelope: &Envelope) {
-        let available = SubOperations::from_bits_truncate(envelope.dispatch);
-        let idle = envelope.offset.min(super::limit::ALL_TIME.into()) as u16;
-        let now = self.transport.port.now_ns();
-        let known = self.processing.advices.answered(envelope.origin, now, Advice { available, idle });
-        self.transport.counters.strays += u64::from(!known);
     }
 }
 

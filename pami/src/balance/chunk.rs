@@ -33,28 +33,28 @@ pub struct ChunkHeader {
 /// Where a chunk lies that is processed out of its origin's memory.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct LentChunk {
-    pub(super) region: RegionId,
-    pub(super) offset: U32,
-    pub(super) len: U32,
+pub(crate) struct LentChunk {
+    pub(crate) region: RegionId,
+    pub(crate) offset: U32,
+    pub(crate) len: U32,
 }
 
 /// A chunk's instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Instruction {
-    pub(super) region: RegionId,
-    pub(super) offset: u32,
-    pub(super) recipe: Recipe,
-    pub(super) left: SubOperations,
+pub(crate) struct Instruction {
+    pub(crate) region: RegionId,
+    pub(crate) offset: u32,
+    pub(crate) recipe: Recipe,
+    pub(crate) left: SubOperations,
     /// What the target has to have for the whole message. As each chunk says so, all of them are refused if one would be, and
     /// the answer to the last is true of all.
-    pub(super) wanted: SubOperations,
-    pub(super) last: bool,
-    pub(super) lent: bool,
+    pub(crate) wanted: SubOperations,
+    pub(crate) last: bool,
+    pub(crate) lent: bool,
 }
 
 impl Instruction {
-    pub(super) fn encode(&self) -> ChunkHeader {
+    pub(crate) fn encode(&self) -> ChunkHeader {
         let flag = |set: bool, flag| if set { flag } else { 0 };
         ChunkHeader {
             region: self.region,
@@ -68,7 +68,7 @@ impl Instruction {
     }
 
     /// `None` for what no origin sends.
-    pub(super) fn decode(header: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(header: &[u8]) -> Option<Self> {
         let header = ChunkHeader::read_from_bytes(header).ok()?;
         let recipe = Recipe::decode(header.recipe, header.factor.get())?;
         let left = SubOperations::from_bits_retain(header.left);
@@ -90,7 +90,7 @@ impl Instruction {
 }
 
 /// Whether `len` bytes at the envelope's offset are a piece of whole elements of its message.
-pub(super) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usize) -> bool {
+pub(crate) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usize) -> bool {
     let size = instruction.recipe.element().bytes();
     let end = u64::from(envelope.offset) + len as u64;
     let whole = (envelope.offset as usize).is_multiple_of(size) && len.is_multiple_of(size);

@@ -20,11 +20,11 @@
 use super::recipe::{Foreign, Recipe, SubOperations};
 
 /// The whole of a side's time.
-pub(super) const ALL_TIME: u16 = 1000;
+pub(crate) const ALL_TIME: u16 = 1000;
 
 /// How the elements get from the origin to the target's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// The origin reaches the target's memory, and the target the origin's.
     Local,
     /// In packets.
@@ -33,24 +33,24 @@ pub(super) enum Way {
 
 /// Who does what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// What the origin does with the first chunks.
-    pub(super) first: SubOperations,
+    pub(crate) first: SubOperations,
     /// With how many of them.
-    pub(super) limit: u32,
+    pub(crate) limit: u32,
     /// What it does with the others.
-    pub(super) others: SubOperations,
+    pub(crate) others: SubOperations,
 }
 
 /// What both sides say of themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Workloads {
+pub(crate) struct Workloads {
     /// Share of the origin's time that is idle, of [`ALL_TIME`].
-    pub(super) origin: u16,
+    pub(crate) origin: u16,
     /// Share of the target's.
-    pub(super) target: u16,
+    pub(crate) target: u16,
     /// Sub-operations that the target has.
-    pub(super) available: SubOperations,
+    pub(crate) available: SubOperations,
 }
 
 // Instructions for a word of one element or two, times ten; counted by the job `accumulate`, means of both architectures.
@@ -102,7 +102,7 @@ fn target(recipe: &Recipe, done: SubOperations, way: Way) -> u64 {
 }
 
 /// The fewest of the first sub-operations without which the target cannot do the rest.
-pub(super) fn fewest(recipe: &Recipe, available: SubOperations) -> SubOperations {
+pub(crate) fn fewest(recipe: &Recipe, available: SubOperations) -> SubOperations {
     let mut done = SubOperations::empty();
     let mut fewest = done;
     for step in recipe.sequence() {
@@ -115,7 +115,7 @@ pub(super) fn fewest(recipe: &Recipe, available: SubOperations) -> SubOperations
 }
 
 /// All that an origin can do on this way.
-pub(super) fn most(recipe: &Recipe, way: Way) -> SubOperations {
+pub(crate) fn most(recipe: &Recipe, way: Way) -> SubOperations {
     match way {
         Way::Local => recipe.sub_operations(),
         Way::Torus => recipe.prefix(SubOperations::ADD.complement()),
@@ -123,7 +123,7 @@ pub(super) fn most(recipe: &Recipe, way: Way) -> SubOperations {
 }
 
 /// How many of `chunks` the origin processes, and how.
-pub(super) fn balance(recipe: &Recipe, way: Way, workloads: &Workloads, chunks: u32) -> Plan {
+pub(crate) fn balance(recipe: &Recipe, way: Way, workloads: &Workloads, chunks: u32) -> Plan {
     let most = most(recipe, way);
     let others = fewest(recipe, workloads.available).intersection(most);
     let mut plan = Plan { first: others, limit: 0, others };

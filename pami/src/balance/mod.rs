@@ -37,15 +37,12 @@
 //! So a context that is advanced always takes chunks, questions and answers in. Then every peer's credit comes back, every
 //! injection FIFO's first packet leaves, and what is owed gets its turn, in front of further chunks.
 
-mod advice;
-mod arithmetic;
-mod arrival;
-mod chunk;
-mod decision;
-mod limit;
-mod origin;
-mod recipe;
-mod state;
+pub(crate) mod advice;
+pub(crate) mod arithmetic;
+pub(crate) mod chunk;
+pub(crate) mod limit;
+pub(crate) mod recipe;
+pub(crate) mod state;
 mod window;
 
 pub use advice::{ADVICE_NS, Advice, Rule};
@@ -54,8 +51,7 @@ pub use recipe::{Element, Factor, Foreign, Recipe, SubOperations};
 pub(crate) use state::ProcessState;
 pub use window::{WINDOW_NS, Window};
 
-use crate::context::Done;
-use crate::device::Port;
+use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::region::RegionHandle;
 use advice::{Advices, Askers};
@@ -77,7 +73,7 @@ pub enum Split {
 }
 
 /// A message to be processed into a region.
-pub struct Process<P: Port> {
+pub struct Process<A: 'static> {
     /// The endpoint whose context does the target's part; it is one of the task that the region belongs to.
     pub target: Endpoint,
     /// The region; its owner gave [`Rights::UPDATE`](crate::Rights::UPDATE).
@@ -93,18 +89,18 @@ pub struct Process<P: Port> {
     /// Who does it.
     pub split: Split,
     /// Called when the message's memory is no longer read.
-    pub local_done: Option<Done<P>>,
+    pub local_done: Option<Done<A>>,
     /// Called when the region has all of it, or it was refused. Without it a refusal is not told.
-    pub remote_done: Option<Done<P>>,
+    pub remote_done: Option<Done<A>>,
 }
 
 /// What a context knows of processing.
 pub(crate) struct Processing {
     /// What its client does for others.
     pub(crate) available: SubOperations,
-    advices: Advices,
+    pub(crate) advices: Advices,
     /// Who waits for this context's advice.
-    askers: Askers,
+    pub(crate) askers: Askers,
 }
 
 impl Processing {

@@ -8,43 +8,43 @@ use rings::shared::Shared;
 
 /// A message that is being processed.
 pub(crate) struct ProcessState {
-    pub(super) region: RegionId,
+    pub(crate) region: RegionId,
     /// First byte in the region.
-    pub(super) offset: u32,
+    pub(crate) offset: u32,
     /// `None` once it is no longer read.
-    pub(super) memory: Option<Shared>,
-    pub(super) start: usize,
-    pub(super) total: u32,
-    pub(super) recipe: Recipe,
-    pub(super) split: Split,
-    pub(super) plan: Option<Bounds>,
+    pub(crate) memory: Option<Shared>,
+    pub(crate) start: usize,
+    pub(crate) total: u32,
+    pub(crate) recipe: Recipe,
+    pub(crate) split: Split,
+    pub(crate) plan: Option<Bounds>,
     /// What is left for the target in any chunk that it gets.
-    pub(super) wanted: SubOperations,
+    pub(crate) wanted: SubOperations,
     /// Since when it waits for advice, and whether it has asked.
-    pub(super) waits_since: Option<u64>,
-    pub(super) has_asked: bool,
+    pub(crate) waits_since: Option<u64>,
+    pub(crate) has_asked: bool,
     /// Region that the target reads the message from.
-    pub(super) lent: Option<RegionId>,
+    pub(crate) lent: Option<RegionId>,
     /// What went wrong here.
-    pub(super) fault: Option<RegionFault>,
+    pub(crate) fault: Option<RegionFault>,
 }
 
 /// A [`Plan`](super::limit::Plan) in bytes, and how much of it is done.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) first: SubOperations,
-    pub(super) others: SubOperations,
+pub(crate) struct Bounds {
+    pub(crate) first: SubOperations,
+    pub(crate) others: SubOperations,
     /// Those in front of it are processed with `first`.
-    pub(super) limit: u32,
+    pub(crate) limit: u32,
     /// Up to where those in front are done.
-    pub(super) front: u32,
+    pub(crate) front: u32,
     /// Up to where the others are; they go first, so that the target has something to do.
-    pub(super) behind: u32,
+    pub(crate) behind: u32,
 }
 
 impl ProcessState {
     /// Bytes of the message that go, or went, to the target; before it is known, all.
-    pub(super) fn sent(&self) -> Range<u32> {
+    pub(crate) fn sent(&self) -> Range<u32> {
         match &self.plan {
             Some(plan) if plan.first.contains(SubOperations::ADD) => plan.limit..self.total,
             _ => 0..self.total,
@@ -52,7 +52,7 @@ impl ProcessState {
     }
 
     /// Whether bytes of it go to the target that are to be added to the same ones as `range` of `other`.
-    pub(super) fn meets(&self, other: &Self, range: Range<u32>) -> bool {
+    pub(crate) fn meets(&self, other: &Self, range: Range<u32>) -> bool {
         let sent = self.sent();
         self.region == other.region
             && self.offset + sent.start < other.offset + range.end

@@ -5,20 +5,15 @@ use super::function::{
     CollectFunction, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PutFunction,
     ReceiveFunction, ReceiveLaterFunction, SendFunction,
 };
-use super::object::ObjectMemory;
-use super::terms::{Here, InMemory};
 use crate::collective::engine::CollectError;
-use crate::context::{Active, Collect, Done, OnReceived};
+use crate::context::terms::{Here, InMemory};
+use crate::context::{Active, Collect, Done, Fetch, Get, ObjectMemory, OnReceived, Put, Send};
 use crate::device::Port;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::SendError;
-use crate::fetch::Fetch;
-use crate::get::Get;
 use crate::kept::KeptId;
 use crate::layout::Layout;
 use crate::payload::Payload;
-use crate::put::Put;
-use crate::send::Send;
 use rings::buffer::Buffer;
 
 /// What one send brings; the rest its factory knows. As in [`Send`].

@@ -1,13 +1,13 @@
 //! The functions that can be registered, each with the settings that one factory of it may have.
 
-use super::memory::{NOBODY, Settings};
-use super::registry::FactoryError;
 use crate::balance::Split;
 use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
 use crate::context::{Handler, LaterHandler};
 use crate::device::Port;
 use crate::packet::{DISPATCH_IDS, LATER, LATER_IDS, is_dispatch_id};
+use crate::registry::FactoryError;
+use crate::registry::{NOBODY, Settings};
 pub(super) use sealed::Settle;
 
 /// A function of the low-level library, as it is registered for one client. Implemented by the types of this module.

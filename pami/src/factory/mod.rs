@@ -147,25 +147,22 @@
 
 mod execute;
 mod function;
-pub(crate) mod memory;
-pub(crate) mod object;
 mod process;
-pub(crate) mod registry;
-pub(crate) mod terms;
+mod registry;
 
+pub use crate::context::ObjectMemory;
+pub use crate::registry::{FactoryError, FactoryMemory, PROTOCOLS};
 pub use execute::Outgoing;
 pub use function::{
     CollectFunction, FenceFunction, FetchFunction, Function, GetFunction, ImmediateFunction, ProcessFunction,
     PutFunction, ReceiveFunction, ReceiveLaterFunction, SendFunction,
 };
-pub use memory::FactoryMemory;
-pub use object::ObjectMemory;
 pub use process::Contribution;
-pub use registry::{FactoryError, PROTOCOLS, Protocol, Unregistered};
+pub use registry::{Protocol, Unregistered};
 
+use crate::registry::Settings;
 use core::fmt;
 use core::marker::PhantomData;
-use memory::Settings;
 
 /// Refers to a factory object for functions of kind `F`. It cannot be copied: who deregisters it has it no more.
 #[must_use = "a factory is used by instructions, and given up by `Client::deregister`"]

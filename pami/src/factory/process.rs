@@ -2,10 +2,9 @@
 
 use super::Factory;
 use super::function::ProcessFunction;
-use super::object::ObjectMemory;
-use super::terms::InMemory;
-use crate::balance::{Process, Recipe, Split};
-use crate::context::{Active, Done};
+use crate::balance::{Recipe, Split};
+use crate::context::terms::InMemory;
+use crate::context::{Active, Done, ObjectMemory, Process};
 use crate::device::Port;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;

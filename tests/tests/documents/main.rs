@@ -185,17 +185,17 @@ fn x5_what_documents_name_is_there() {
 fn x5_a_name_of_nothing_is_told() {
     let known = vocabulary();
     let wrong = |text: &str| missing(&Document::parse("xtask/README.md", text), &known);
-    let good = "`pami/src/context.rs: advance, Active` of `kernel/src/arch`, `run/settings.rs`, `src/cli.rs`, `fabric/torus`, \
+    let good = "`pami/src/context/mod.rs: advance, Active` of `kernel/src/arch`, `run/settings.rs`, `src/cli.rs`, `fabric/torus`, \
         `Context::advance()`, `cargo xtask test`, `a / b`, `target/hello.pcap`, `/`.\n```text\n`a/b`\n```\n";
     assert_eq!(wrong(good), Vec::<String>::new());
     assert_eq!(wrong("see `pami/src/contexts.rs`"), ["xtask/README.md: there is no pami/src/contexts.rs"]);
     assert_eq!(wrong("`run/nothing`"), ["xtask/README.md: there is no run/nothing"]);
     assert_eq!(wrong("`nothing.rs: advance`"), ["xtask/README.md: nothing.rs defines no advance"]);
     // Called there, and not defined.
-    let other = "xtask/README.md: pami/src/context.rs defines no push_copy";
-    assert_eq!(wrong("`pami/src/context.rs: advance,\n  push_copy`"), [other]);
-    let part = "xtask/README.md: pami/src/context.rs defines no advanc";
-    assert_eq!(wrong("`pami/src/context.rs: advanc`"), [part]);
+    let other = "xtask/README.md: pami/src/context/mod.rs defines no push_copy";
+    assert_eq!(wrong("`pami/src/context/mod.rs: advance,\n  push_copy`"), [other]);
+    let part = "xtask/README.md: pami/src/context/mod.rs defines no advanc";
+    assert_eq!(wrong("`pami/src/context/mod.rs: advanc`"), [part]);
     let word = "xtask/README.md: no source defines Context::weighty";
     assert_eq!(wrong("`Context::weighty`"), [word]);
     assert_eq!(wrong("`Weight::advance`"), ["xtask/README.md: no source defines Weight::advance"]);
@@ -434,12 +434,12 @@ fn x5_words_of_the_glossary_are_where_it_says() {
     );
     none(strange_words(&glossary));
     let head = "| a | b |\n|---|---|\n";
-    let rows = "| context (`Context`) | `pami/src/context.rs` |\n| `contex` | `pami/src/context.rs` |\n| c | `pami/src/context.rs` |\n\
+    let rows = "| context (`Context`) | `pami/src/context/mod.rs` |\n| `contex` | `pami/src/context/mod.rs` |\n| c | `pami/src/context/mod.rs` |\n\
         | `c` | `pami/src/contexts.rs` |\n";
     assert_eq!(
         strange_words(&Document::parse("a.md", &[head, rows].concat())),
         [
-            "pami/src/context.rs does not have the word contex",
+            "pami/src/context/mod.rs does not have the word contex",
             "c: no word of the sources is given, in backticks",
             "`c`: there is no file pami/src/contexts.rs"
         ]

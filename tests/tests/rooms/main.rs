@@ -15,7 +15,7 @@ use petgraph::graphmap::DiGraphMap;
 use source::{Module, Source};
 
 /// Crates whose README draws them.
-const DRAWN: [&str; 5] = ["drivers", "kernel", "pami/modules/armci", "pami/modules/mpi", "xtask"];
+const DRAWN: [&str; 6] = ["drivers", "kernel", "pami", "pami/modules/armci", "pami/modules/mpi", "xtask"];
 /// Crates that are small, or not yet drawn.
 const OTHERS: [&str; 2] = ["boot", "drivers/rings"];
 /// How a README's drawing begins.

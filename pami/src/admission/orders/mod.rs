@@ -8,8 +8,8 @@ mod faults;
 mod node;
 mod world;
 
+use crate::device::OPERATIONS;
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
-use crate::operation::OPERATIONS;
 use faults::Fault;
 use node::Node;
 use stateright::{Checker, Model, Property};

@@ -8,13 +8,13 @@
 //!          <----------------------  done: the payload is the sender's again
 //! ```
 
+use super::{Active, Partial, Receive, Stage, Wish};
 use crate::acks::Lack;
-use crate::context::{Active, Receive};
 use crate::device::Port;
 use crate::dispatch::Message;
 use crate::packet::{Envelope, HEADER_LIMIT};
-use crate::receive::{Owes, Partial, Wish};
-use crate::reception::{Answer, Stage};
+use crate::receive::Owes;
+use crate::reception::Answer;
 use crate::region::RegionId;
 use zerocopy::FromBytes;
 

@@ -1,18 +1,18 @@
 //! The origin's side: what it does itself, and the chunks that it queues (SPEC L-1, L-3).
 
-use super::Process;
-use super::arithmetic::{self, Source};
 use super::arrival::add_chunk;
-use super::chunk::{Instruction, LentChunk};
-use super::recipe::SubOperations;
-use super::state::{Bounds, ProcessState};
 use crate::acks::named;
-use crate::context::Active;
+use crate::balance::arithmetic;
+use crate::balance::arithmetic::Source;
+use crate::balance::chunk::{Instruction, LentChunk};
+use crate::balance::recipe::SubOperations;
+use crate::balance::state::{Bounds, ProcessState};
+use crate::context::terms::{Here, Terms};
+use crate::context::{Active, Operation, Process};
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::factory::terms::{Here, Terms};
-use crate::operation::{Action, Operation, Queued, bits, message_number};
+use crate::operation::{Action, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, Rights};
 use core::ops::Range;

@@ -1,12 +1,12 @@
 //! On what terms an operation is carried out: whose settings hold, and where its object lies.
 
-use super::memory::Settings;
-use super::object::{Loan, ObjectMemory};
+use super::{Loan, ObjectMemory, Operation};
 use crate::context::Active;
 use crate::device::{Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::operation::{Operation, Operations};
+use crate::operation::Operations;
+use crate::registry::Settings;
 
 /// Where the object lies is known where an operation is compiled, so that nobody pays for there being other memory.
 pub(crate) trait Terms<P: Port>: Copy {
@@ -25,7 +25,7 @@ pub(crate) trait Terms<P: Port>: Copy {
     fn must_be_answered(self) -> bool;
 
     /// Finds room.
-    fn room(self, operations: &Operations<P>) -> Result<Self::Room, SendError>;
+    fn room(self, operations: &Operations<Active<P>>) -> Result<Self::Room, SendError>;
     /// Whether it is a place: else the operation has to wait for one before anything of it is done.
     fn is_now(room: &Self::Room) -> bool;
     /// Lets the operation begin.
@@ -72,7 +72,7 @@ impl<P: Port> Terms<P> for Here<'_> {
     }
 
     #[inline(always)]
-    fn room(self, operations: &Operations<P>) -> Result<u8, SendError> {
+    fn room(self, operations: &Operations<Active<P>>) -> Result<u8, SendError> {
         operations.free_place().ok_or(SendError::Again)
     }
 
@@ -151,7 +151,7 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
         self.0.own_path
     }
 
-    fn room(self, operations: &Operations<P>) -> Result<Lodging<P>, SendError> {
+    fn room(self, operations: &Operations<Active<P>>) -> Result<Lodging<P>, SendError> {
         let loan = self.1.take().ok_or(SendError::MemoryInUse)?;
         Ok(Lodging { memory: self.1, loan, place: operations.free_place() })
     }

@@ -1,15 +1,16 @@
 //! The origin's decision who does what (SPEC L-2, L-4).
 
-use super::Split;
-use super::advice::{Advice, PATIENCE_NS, Rule, Wanted};
-use super::chunk::{CHUNK_BYTES, ChunkHeader};
-use super::limit::{self, Plan, Way, Workloads};
-use super::recipe::SubOperations;
-use super::state::{Bounds, ProcessState};
-use crate::context::Active;
+use crate::balance::Split;
+use crate::balance::advice::{Advice, PATIENCE_NS, Rule, Wanted};
+use crate::balance::chunk::{CHUNK_BYTES, ChunkHeader};
+use crate::balance::limit;
+use crate::balance::limit::{Plan, Way, Workloads};
+use crate::balance::recipe::SubOperations;
+use crate::balance::state::{Bounds, ProcessState};
+use crate::context::{Active, Operation};
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
-use crate::operation::{Action, Operation};
+use crate::operation::Action;
 use crate::region::{Memory, Rights};
 
 /// Bytes of a message that are at least left to a target for them to be lent instead of copied.

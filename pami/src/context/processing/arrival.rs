@@ -1,8 +1,9 @@
 //! The target's side: chunks that arrive are added at once (SPEC L-3).
 
-use super::arithmetic::{self, Source};
-use super::chunk::{Instruction, LentChunk, is_piece};
-use super::recipe::{Recipe, SubOperations};
+use crate::balance::arithmetic;
+use crate::balance::arithmetic::Source;
+use crate::balance::chunk::{Instruction, LentChunk, is_piece};
+use crate::balance::recipe::{Recipe, SubOperations};
 use crate::context::Active;
 use crate::device::Port;
 use crate::endpoint::Endpoint;

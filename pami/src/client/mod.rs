@@ -1,5 +1,7 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
+mod memory;
+
 use crate::acks::Acks;
 use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
@@ -8,7 +10,6 @@ use crate::collective::engine::{Engine, Limits};
 use crate::context::{Active, Context, Handler, LaterHandler, Setup};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
-use crate::factory::registry::Registry;
 use crate::geometry::Population;
 use crate::kept::KeptPlaces;
 use crate::memory::ContextMemory;
@@ -16,6 +17,7 @@ use crate::operation::Operations;
 use crate::packet::{DISPATCH_IDS, HEADER_LIMIT, LATER_IDS};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
+use crate::registry::Registry;
 use crate::topology::{TorusCoord, TorusShape};
 use core::fmt;
 

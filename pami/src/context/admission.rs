@@ -1,11 +1,11 @@
 //! What an origin does about messages that may be refused.
 
-use super::{goes_again, is_in};
+use super::Active;
 use crate::acks::named;
-use crate::context::Active;
-use crate::device::{Port, REQUESTS};
+use crate::admission::{goes_again, is_in};
+use crate::device::{OPERATIONS, Port, REQUESTS};
 use crate::endpoint::Endpoint;
-use crate::operation::{Action, OPERATIONS, bits, message_number};
+use crate::operation::{Action, bits, message_number};
 
 impl<P: Port> Active<P> {
     /// Has a send ask to be let in, if it may be refused.

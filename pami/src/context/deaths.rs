@@ -4,7 +4,7 @@
 //! has sent all that it had to, so collectives go on; but what still wants something of it ends, and new operations to it are
 //! refused.
 
-use crate::context::Active;
+use super::Active;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;

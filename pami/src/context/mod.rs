@@ -15,18 +15,34 @@
 //! }
 //! ```
 
+mod acks;
+mod admission;
 mod collectives;
+mod deaths;
+mod fence;
+mod fetch;
+mod get;
+mod kept;
+mod operations;
+mod processing;
+mod put;
+mod receive;
+mod reception;
+mod rendezvous;
+mod send;
+pub(crate) mod terms;
 
 use crate::acks::Acks;
 use crate::adaptive_spin::AdaptiveSpin;
 use crate::balance::Processing;
 use crate::collective::engine;
+use crate::device::OPERATIONS;
 use crate::device::{Path, Port, REQUESTS, Wake};
 use crate::dispatch;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::kept::KeptPlaces;
-use crate::operation::{Blocked, OPERATIONS, Operations};
+use crate::operation::{Blocked, Operations};
 use crate::packet::{DISPATCH_IDS, LATER_IDS};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
@@ -57,6 +73,29 @@ pub type OnPart<P> = dispatch::OnPart<Active<P>>;
 pub type Done<P> = dispatch::Done<Active<P>>;
 /// [What is called with what was fetched](dispatch::OnFetched).
 pub type OnFetched<P> = dispatch::OnFetched<Active<P>>;
+
+/// [A message](crate::send::Send) of any length.
+pub type Send<'a, P> = crate::send::Send<'a, Active<P>>;
+/// [Data to be written](crate::put::Put) into a region.
+pub type Put<P> = crate::put::Put<Active<P>>;
+/// [Data to be read](crate::get::Get) from a region.
+pub type Get<P> = crate::get::Get<Active<P>>;
+/// [An update](crate::fetch::Fetch) of a word of a region.
+pub type Fetch<P> = crate::fetch::Fetch<Active<P>>;
+/// [A message to be processed](crate::balance::Process) into a region.
+pub type Process<P> = crate::balance::Process<Active<P>>;
+/// [Memory for a communication object](crate::operation::ObjectMemory), the caller's.
+pub type ObjectMemory<P> = crate::operation::ObjectMemory<Active<P>>;
+
+type Operation<P> = crate::operation::Operation<Active<P>>;
+type RemoteDone<P> = crate::operation::RemoteDone<Active<P>>;
+type Sent<P> = crate::operation::Sent<Active<P>>;
+type Loan<P> = crate::operation::Loan<Active<P>>;
+type Stage<P> = crate::reception::Stage<Active<P>>;
+type Reception<P> = crate::reception::Reception<Active<P>>;
+type Partial<P> = crate::receive::Partial<Active<P>>;
+type Sink<P> = crate::receive::Sink<Active<P>>;
+type Wish<P> = crate::receive::Wish<Active<P>>;
 
 /// [What a member brings to a collective](engine::Collect).
 pub type Collect<P> = engine::Collect<Active<P>>;
@@ -147,7 +186,7 @@ pub struct Active<P: Port> {
     pub(crate) stalled: u16,
     pub(crate) transport: Transport<P>,
     pub(crate) posts: Posts<P>,
-    pub(crate) operations: Operations<P>,
+    pub(crate) operations: Operations<Active<P>>,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     /// Deaths that this context has taken note of.
     pub(crate) deaths: u32,
@@ -159,10 +198,10 @@ pub struct Active<P: Port> {
     /// Contexts that the client has in each task.
     pub(crate) contexts: u8,
     pub(crate) rendezvous_from: usize,
-    pub(crate) incoming: Incoming<P>,
+    pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) later: [Option<LaterHandler<P>>; LATER_IDS],
-    pub(crate) receptions: Receptions<P>,
+    pub(crate) receptions: Receptions<Active<P>>,
     pub(crate) kept: KeptPlaces,
     pub(crate) acks: Acks,
     pub(crate) processing: Processing,
@@ -177,9 +216,9 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     pub(crate) later: [Option<LaterHandler<P>>; LATER_IDS],
-    pub(crate) operations: Operations<P>,
-    pub(crate) receptions: Receptions<P>,
-    pub(crate) incoming: Incoming<P>,
+    pub(crate) operations: Operations<Active<P>>,
+    pub(crate) receptions: Receptions<Active<P>>,
+    pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) acks: Acks,
     pub(crate) kept: KeptPlaces,
     pub(crate) processing: Processing,

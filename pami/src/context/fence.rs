@@ -1,0 +1,185 @@
+//! Fences of a context, and its answers to those of others (SPEC F-1 to F-6).
+
+use super::terms::{Here, Terms};
+use super::{Active, Done, Operation, RemoteDone};
+use crate::acks::named;
+use crate::device::{OPERATIONS, Path, Port, REQUESTS, Unreachable};
+use crate::endpoint::{Endpoint, TaskList};
+use crate::error::{OperationError, SendError};
+use crate::fence::{FenceState, Next, Targets};
+use crate::operation::{Action, Blocked, Queued, bits, message_number};
+use crate::packet::{Envelope, Kind};
+
+impl<P: Port> Active<P> {
+    /// Calls `done` when all operations to `target` that were started on this context before are done on both sides: sends
+    /// received, kept ones included; puts, gets and updates carried out. Other traffic goes on. The callback is not called
+    /// before the next advance.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`] are under way, or why the target has no path.
+    pub fn fence(&mut self, target: Endpoint, done: Done<P>) -> Result<(), SendError> {
+        self.fence_on(target, done, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn fence_on<T: Terms<P>>(
+        &mut self,
+        target: Endpoint,
+        done: Done<P>,
+        terms: T,
+    ) -> Result<(), SendError> {
+        let path = self.path_to(target)?;
+        self.begin_fence(Some(path), target, Targets::One(target), done, terms)
+    }
+
+    /// As [`fence`](Self::fence), for all contexts that the client has in each of `tasks`, this one included; all of them
+    /// must be advanced. Takes one operation, however many they are. If a node among them is dead the others are fenced all
+    /// the same, and the completion names it.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`] are under way, [`SendError::Unreachable`] if the job
+    /// does not have one of the tasks.
+    pub fn fence_tasks(&mut self, tasks: impl Into<TaskList>, done: Done<P>) -> Result<(), SendError> {
+        self.fence_tasks_on(tasks.into(), done, Here(None))
+    }
+
+    pub(crate) fn fence_tasks_on<T: Terms<P>>(
+        &mut self,
+        tasks: TaskList,
+        done: Done<P>,
+        terms: T,
+    ) -> Result<(), SendError> {
+        if tasks.exception(|task| self.transport.port.node_of(task).is_some()).is_some() {
+            return Err(SendError::Unreachable);
+        }
+        let targets = Targets::Contexts(tasks, self.contexts);
+        self.begin_fence(None, self.transport.me, targets, done, terms)
+    }
+
+    #[inline(always)]
+    fn begin_fence<T: Terms<P>>(
+        &mut self,
+        path: Option<Path>,
+        target: Endpoint,
+        targets: Targets,
+        done: Done<P>,
+        terms: T,
+    ) -> Result<(), SendError> {
+        let room = terms.room(&self.operations)?;
+        let operation = Operation {
+            path,
+            target,
+            order: self.transport.next_order(),
+            queued: false,
+            awaits: true,
+            result: Ok(()),
+            lease: None,
+            local_done: None,
+            remote_done: RemoteDone::Done(done),
+            action: Action::Fence(FenceState::new(targets)),
+        };
+        T::begin_fence(self, room, operation);
+        Ok(())
+    }
+
+    /// Asks as many targets as there is room for.
+    pub(crate) fn queue_fence(&mut self, number: u8, blocked: &Blocked) -> Queued {
+        let origin = self.transport.me;
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
+        let message = message_number(operation.order, usize::from(number));
+        let Action::Fence(state) = &mut operation.action else { return Queued::All };
+        let mut some = false;
+        let envelope =
+            Envelope { kind: Kind::Fence, dispatch: 0, origin, target: origin, message, offset: 0, total: 0 };
+        loop {
+            let next = state.next(origin);
+            let target = match next {
+                Next::Nobody => return Queued::All,
+                Next::Later => return Queued::stopped(some),
+                Next::Again(_, target) | Next::New(target) => target,
+            };
+            let located = self.transport.locate(target);
+            // Of one that has died since the end comes by itself.
+            if let Ok(path) = located {
+                let envelope = Envelope { target, ..envelope };
+                // What stands in line before it goes first.
+                if blocked.contains(&path)
+                    || self.transport.port.push_copy(path, &envelope, &[], &[]).is_err()
+                {
+                    return Queued::stopped(some);
+                }
+            }
+            some = true;
+            if let Next::Again(at, _) = next {
+                state.asked_again(at);
+                continue;
+            }
+            if let Err(Unreachable::Gone(node, gone)) = located {
+                operation.result = Err(OperationError::gone(node, gone));
+            }
+            // Where there is no such endpoint nothing was ever sent.
+            state.asked(located.ok().map(|_| target));
+        }
+    }
+
+    /// A target's answer to fences.
+    pub(crate) fn fences_acked(&mut self, origin: Endpoint, data: &[u8]) {
+        for number in bits(named(data).unwrap_or_default()) {
+            let owed = self.operations.get(number).and_then(|operation| {
+                let Action::Fence(state) = &mut operation.action else { return None };
+                state.answered(origin).then_some(())
+            });
+            self.transport.counters.strays += u64::from(owed.is_none());
+        }
+    }
+
+    /// Ends the fences that have nothing left to wait for. Returns how many.
+    pub(crate) fn complete_fences(&mut self) -> usize {
+        let mut completed = 0;
+        for number in bits(self.operations.fences) {
+            if self.is_fenced(number) {
+                let result = self.operations.get(number).map_or(Ok(()), |operation| operation.result);
+                self.answered(number, result);
+                completed += 1;
+            }
+        }
+        completed
+    }
+
+    fn is_fenced(&self, number: u8) -> bool {
+        let Some(operation) = self.operations.see(number) else { return false };
+        let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return false };
+        let answered = operation.queued && state.all_answered(self.transport.me);
+        answered && !self.operations.iter().any(|other| state.is_behind(order, other.order, other.target))
+    }
+
+    /// An operation to `target` was given up: the fences behind it say so.
+    #[cold]
+    pub(crate) fn spoil_fences(&mut self, order: u64, target: Endpoint, error: OperationError) {
+        for number in bits(self.operations.fences) {
+            if let Some(operation) = self.operations.get(number)
+                && let Action::Fence(state) = &operation.action
+                && state.is_behind(operation.order, order, target)
+            {
+                operation.result = Err(error);
+            }
+        }
+    }
+
+    /// A fence arrives.
+    pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) {
+        let Envelope { origin, message, .. } = *envelope;
+        let place = message as usize % REQUESTS;
+        if place >= OPERATIONS || self.transport.port.node_of(origin.task()).is_none() {
+            self.transport.stray();
+            return;
+        }
+        if self.acks.hides(origin, message) {
+            return;
+        }
+        let order = self.transport.next_order();
+        if !self.kept.hold_fences(origin, order, 1 << place) {
+            self.owe_fences(origin, 1 << place, order);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Updates of single words by a context (SPEC P-7).
+
+use super::terms::{Here, Terms};
+use super::{Active, Fetch, OnFetched, Operation, RemoteDone, Sent};
+use crate::device::{Path, Port};
+use crate::error::{OperationError, SendError};
+use crate::fetch::FetchState;
+use crate::operation::{Action, Queued, message_number};
+use crate::region::RegionFault;
+use rings::shared::Width;
+
+impl<P: Port> Active<P> {
+    /// Updates a word of a region of another task. The callback is not called before the next advance.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
+    #[inline(always)]
+    pub fn fetch(&mut self, fetch: Fetch<P>) -> Result<(), SendError> {
+        self.fetch_here(&fetch)
+    }
+
+    // A call of its own, by reference: a factory's adds one comparison to it, and neither a copy.
+    #[inline(never)]
+    fn fetch_here(&mut self, fetch: &Fetch<P>) -> Result<(), SendError> {
+        self.fetch_on(fetch, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn fetch_on<T: Terms<P>>(&mut self, fetch: &Fetch<P>, terms: T) -> Result<(), SendError> {
+        let &Fetch { target, region, offset, rmw, done } = fetch;
+        let path = terms.path(self, target)?;
+        let size = if rmw.width == Width::Eight { 8 } else { 4 };
+        region.check(target.task(), offset, size).map_err(SendError::Region)?;
+        if !offset.is_multiple_of(size) {
+            return Err(SendError::Region(RegionFault::Unaligned));
+        }
+        match path {
+            Path::Local(_) if T::AT_ONCE => {
+                if !self.operations.may_end_at_once() {
+                    return Err(SendError::Again);
+                }
+                let fetched = self.transport.port.rmw_local(target, region.id, offset, rmw);
+                let value = fetched.unwrap_or_default();
+                let tells = told(done, value);
+                self.end_at_once(target, fetched.map(drop), None, None, tells);
+                Ok(())
+            }
+            Path::Torus(_) if T::AT_ONCE && self.fetch_in_one(fetch, path) => Ok(()),
+            _ => self.fetch_in_place(fetch, path, terms),
+        }
+    }
+
+    /// Queues the request of an update that finds its way open. Returns whether it did.
+    #[inline(always)]
+    fn fetch_in_one(&mut self, fetch: &Fetch<P>, path: Path) -> bool {
+        if !self.operations.lets_pass() {
+            return false;
+        }
+        let Some(number) = self.operations.free_place() else { return false };
+        let &Fetch { target, region, offset, rmw, done } = fetch;
+        let order = self.transport.next_order();
+        let state = FetchState { region: region.id, offset, rmw };
+        if !state.push(&mut self.transport, path, target, message_number(order, number.into())) {
+            return false;
+        }
+        let remote_done = told(done, 0);
+        self.operations.note_sent(
+            number,
+            Sent { path, target, order, awaits: true, lease: None, local_done: None, remote_done },
+        );
+        self.stir();
+        true
+    }
+
+    /// Gives the update a place, for its request or until there is one.
+    #[inline(never)]
+    fn fetch_in_place<T: Terms<P>>(
+        &mut self,
+        fetch: &Fetch<P>,
+        path: Path,
+        terms: T,
+    ) -> Result<(), SendError> {
+        let &Fetch { target, region, offset, rmw, done } = fetch;
+        let room = terms.room(&self.operations)?;
+        let state = FetchState { region: region.id, offset, rmw };
+        let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
+        let result = if now { state.carry_out(&mut self.transport.port, target) } else { Ok(0) };
+        let operation = Operation {
+            path: Some(path),
+            target,
+            order: self.transport.next_order(),
+            queued: now,
+            awaits: !now,
+            result: result.map(drop).map_err(OperationError::Region),
+            lease: None,
+            local_done: None,
+            remote_done: told(done, result.unwrap_or_default()),
+            action: Action::Fetch(state),
+        };
+        if now {
+            T::begin_settled(self, room, operation);
+        } else {
+            T::begin(self, room, operation);
+        }
+        Ok(())
+    }
+
+    /// Queues the request of an update.
+    pub(crate) fn queue_fetch(&mut self, number: u8) -> Queued {
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
+        let message = message_number(operation.order, usize::from(number));
+        let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else {
+            return Queued::All;
+        };
+        Queued::whole(state.push(&mut self.transport, path, operation.target, message))
+    }
+}
+
+/// Who is told, and what.
+fn told<P: Port>(done: Option<OnFetched<P>>, value: u64) -> RemoteDone<P> {
+    done.map_or(RemoteDone::Nobody, |done| RemoteDone::Fetched(done, value))
+}

@@ -1,0 +1,137 @@
+//! Messages that a context keeps until somebody wants them (SPEC P-6).
+
+use super::{Active, OnReceived, Receive, Sink, Stage};
+use crate::device::Port;
+use crate::dispatch::{Message, Received};
+use crate::endpoint::Endpoint;
+use crate::error::SendError;
+use crate::kept::{Data, KEPT_LIMIT, Kept, KeptId, Waiting};
+use crate::packet::Envelope;
+use crate::receive::Owes;
+use crate::reception::Answer;
+use crate::region::RegionId;
+use heapless::Vec;
+use rings::buffer::Buffer;
+
+impl<P: Port> Active<P> {
+    /// Whether `message` can be kept once a place is free: a rendezvous, and an eager message that is no longer than a place.
+    /// Any other stays with its origin until its handler does something else with it.
+    pub fn can_keep(&self, message: &Message<'_>) -> bool {
+        let rendezvous = message.data.is_empty();
+        self.kept.have_room(if rendezvous { 0 } else { message.total })
+    }
+
+    /// The messages that are kept, in the order of their arrival.
+    pub fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
+        let mut waiting: Vec<&Waiting, KEPT_LIMIT> = self.kept.waiting().take(KEPT_LIMIT).collect();
+        waiting.sort_unstable_by_key(|waiting| waiting.order);
+        waiting.into_iter().map(|waiting| Kept {
+            id: KeptId(waiting.order),
+            origin: waiting.origin,
+            dispatch: waiting.dispatch,
+            header: &waiting.header,
+            total: waiting.total as usize,
+        })
+    }
+
+    /// Takes a kept message: its data goes into `buffer` and then to the callback, as with [`Receive::Into`]. The callback is
+    /// not called before the next advance.
+    ///
+    /// # Errors
+    /// The buffer comes back with [`SendError::NotKept`], or [`SendError::Again`] if too many receptions are under way.
+    pub fn accept(
+        &mut self,
+        id: KeptId,
+        buffer: Buffer,
+        then: OnReceived<P>,
+    ) -> Result<(), (SendError, Buffer)> {
+        let Some(number) = self.receptions.free_place() else { return Err((SendError::Again, buffer)) };
+        let Some(place) = self.kept.find(id) else { return Err((SendError::NotKept, buffer)) };
+        let Some(waiting) = place.waiting.take() else { return Err((SendError::NotKept, buffer)) };
+        let fences = core::mem::take(&mut place.fences);
+        match waiting.data {
+            Data::There(region) => {
+                let envelope = waiting.envelope(self.transport.me);
+                self.begin_pull(number, &envelope, waiting.order, region, Receive::Into(buffer, then));
+            }
+            Data::Here { received, owes, result } => {
+                let mut buffer = buffer;
+                let len = buffer.len().min(received as usize);
+                buffer.as_mut_slice()[..len].copy_from_slice(&place.buffer.as_slice()[..len]);
+                if received < waiting.total && result.is_ok() {
+                    // The rest goes straight there.
+                    self.redirect(waiting.origin, Sink::Into(buffer, then));
+                } else {
+                    let Waiting { origin, order, message, total, .. } = waiting;
+                    let total = total as usize;
+                    let received = Received { origin, buffer, len, total, result, cookie: then.cookie };
+                    let answer = (owes == Owes::Both && result.is_ok()).then_some(Answer::Ack(message));
+                    self.receive_at(number, origin, order, answer, Stage::Deliver(received, then));
+                }
+            }
+        }
+        self.has_taken(waiting.origin, waiting.order, fences);
+        Ok(())
+    }
+
+    /// Drops a kept message.
+    ///
+    /// # Errors
+    /// [`SendError::NotKept`], or [`SendError::Again`] if too many receptions are under way to tell its sender.
+    pub fn discard(&mut self, id: KeptId) -> Result<(), SendError> {
+        let number = self.receptions.free_place().ok_or(SendError::Again)?;
+        let place = self.kept.find(id).ok_or(SendError::NotKept)?;
+        let waiting = place.waiting.take().ok_or(SendError::NotKept)?;
+        let fences = core::mem::take(&mut place.fences);
+        let Waiting { origin, order, message, total, .. } = waiting;
+        match waiting.data {
+            Data::There(_) => {
+                self.receive_at(number, origin, order, Some(Answer::Pulled(message)), Stage::Answer);
+            }
+            Data::Here { received, result: Ok(()), .. } if received < total => {
+                self.redirect(origin, Sink::Discard);
+            }
+            Data::Here { owes: Owes::Both, result: Ok(()), .. } => self.owe_ack(origin, message),
+            Data::Here { .. } => {}
+        }
+        self.has_taken(origin, order, fences);
+        Ok(())
+    }
+
+    /// A kept message has left its place, which others may want. The fences behind it wait for older ones, if there are.
+    fn has_taken(&mut self, origin: Endpoint, order: u64, fences: u64) {
+        self.acks.note_room();
+        if fences != 0 && !self.kept.hold_fences(origin, order, fences) {
+            // Its own callback may still have to be called.
+            let now = self.transport.next_order();
+            self.owe_fences(origin, fences, now);
+        }
+    }
+
+    /// Lets the rest of a message that is half-way go elsewhere. At its end it is more than kept.
+    fn redirect(&mut self, origin: Endpoint, sink: Sink<P>) {
+        if let Some(mut partial) = self.incoming.take(origin) {
+            partial.sink = sink;
+            partial.owes = if partial.owes == Owes::Nothing { Owes::Nothing } else { Owes::Ack };
+            // It had a place a moment ago.
+            self.incoming.put(partial);
+        }
+    }
+
+    /// Finds a place for an eager message.
+    pub(crate) fn keep_eager(&mut self, envelope: &Envelope, header: &[u8]) -> Option<u8> {
+        let order = self.transport.next_order();
+        let (number, place) = self.kept.free(envelope.total as usize)?;
+        let data = Data::Here { received: 0, owes: Owes::kept(envelope.kind), result: Ok(()) };
+        place.waiting = Some(Waiting::new(envelope, order, header, data)?);
+        Some(number)
+    }
+
+    /// Keeps a rendezvous. Returns `false` if no place is free.
+    pub(crate) fn keep_rendezvous(&mut self, envelope: &Envelope, header: &[u8], region: RegionId) -> bool {
+        let order = self.transport.next_order();
+        let Some((_, place)) = self.kept.free(0) else { return false };
+        place.waiting = Waiting::new(envelope, order, header, Data::There(region));
+        true
+    }
+}

@@ -1,0 +1,351 @@
+//! Operations of a context under way: how they begin, stand in line, settle and end.
+
+use super::{Active, Done, ObjectMemory, Operation, RemoteDone};
+use crate::device::{Completed, Path, Port, REQUESTS};
+use crate::dispatch::{Completion, Fetched};
+use crate::endpoint::Endpoint;
+use crate::error::OperationError;
+use crate::operation::{Action, Blocked, Queued, bits, message_number, sent};
+use crate::region::RegionFault;
+use rings::buffer::{Buffer, Lease};
+
+impl<P: Port> Active<P> {
+    /// Gives `operation` a place that is free and lets it begin, if nothing on its path is in front of it.
+    pub(crate) fn begin(&mut self, number: u8, operation: Operation<P>) {
+        let path = operation.path;
+        self.operations.put(number, operation);
+        self.launch(number, path);
+    }
+
+    /// Lets the operation at a place begin, if nothing on its path is in front of it.
+    #[inline(always)]
+    pub(crate) fn launch(&mut self, number: u8, path: Option<Path>) {
+        self.stir();
+        self.ask_if_needed(number);
+        let waits = path.is_none_or(|path| self.is_in_line(path));
+        if waits || self.queue(number, &Blocked::new()) != Queued::All {
+            // As long as there are operations.
+            let _ = self.operations.line.push(number);
+        } else {
+            self.all_queued(number);
+        }
+    }
+
+    /// The same for a fence, which asks nobody to be let in.
+    #[inline(never)]
+    pub(crate) fn launch_fence(&mut self, number: u8, path: Option<Path>) {
+        self.operations.fences |= 1 << number;
+        self.stir();
+        let waits = path.is_none_or(|path| self.is_in_line(path));
+        if waits || self.queue_fence(number, &Blocked::new()) != Queued::All {
+            // As long as there are operations.
+            let _ = self.operations.line.push(number);
+        } else if let Some(operation) = self.operations.get(number) {
+            operation.queued = true;
+        }
+    }
+
+    /// Gives an operation that was carried out at once a place, for its callbacks to be called by the next advance.
+    #[inline(never)]
+    pub(crate) fn begin_settled(&mut self, number: u8, operation: Operation<P>) {
+        self.operations.put(number, operation);
+        self.operations.settling |= 1 << number;
+        self.stir();
+    }
+
+    /// Has the next advance tell of what was carried out at once. There is room for it.
+    #[inline(always)]
+    pub(crate) fn end_at_once(
+        &mut self,
+        target: Endpoint,
+        outcome: Result<(), RegionFault>,
+        buffer: Option<Buffer>,
+        local_done: Option<Done<P>>,
+        remote_done: RemoteDone<P>,
+    ) {
+        if let Some(ended) = self.operations.end_next() {
+            ended.target = target;
+            ended.result = outcome.map_err(OperationError::Region);
+            ended.buffer = buffer;
+            ended.local_done = local_done;
+            ended.remote_done = remote_done;
+        }
+        self.stir();
+    }
+
+    /// Tells of what was carried out at once. What callbacks begin is told of by the next advance.
+    #[inline(never)]
+    fn tell_ended(&mut self) -> usize {
+        let [number, _] = self.operations.ended;
+        for _ in 0..number {
+            let Some(ended) = self.operations.next_ended() else { break };
+            let (target, result, remote_done) = (ended.target, ended.result, ended.remote_done);
+            let (buffer, local_done) = (ended.buffer.take(), ended.local_done);
+            if let Some(done) = local_done {
+                let completion = Completion { target, buffer, result: sent(result), cookie: done.cookie };
+                (done.call)(self, completion);
+            }
+            self.tell(target, remote_done, result);
+        }
+        number
+    }
+
+    /// Whether an earlier operation still has packets to queue on `path`.
+    #[inline]
+    pub(crate) fn is_in_line(&self, path: Path) -> bool {
+        !self.operations.line.is_empty() && self.stands_in_line(path)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stands_in_line(&self, path: Path) -> bool {
+        let operation = |&number: &u8| self.operations.see(number);
+        self.operations.line.iter().filter_map(operation).any(|operation| operation.path == Some(path))
+    }
+
+    /// Queues what has room of an operation's packets.
+    fn queue(&mut self, number: u8, blocked: &Blocked) -> Queued {
+        match self.operations.get(number).map(|operation| &operation.action) {
+            Some(Action::Send(_)) => self.queue_send(number),
+            Some(Action::Put(_)) => self.queue_put(number),
+            Some(Action::Get(_)) => self.queue_get(number),
+            Some(Action::Fetch(_)) => self.queue_fetch(number),
+            Some(Action::Fence(_)) => self.queue_fence(number, blocked),
+            Some(Action::Process(_)) => self.queue_process(number),
+            Some(Action::Over) | None => Queued::All,
+        }
+    }
+
+    /// The last packet of an operation is queued. Its payload is free as soon as nobody reads it any more, which the next
+    /// pass over those that settle finds out; that of a rendezvous is until the target has pulled it.
+    fn all_queued(&mut self, number: u8) {
+        let asks = self.operations.asking >> number & 1 == 1;
+        let Some(operation) = self.operations.get(number) else { return };
+        operation.queued = true;
+        let settles = match &mut operation.action {
+            // It may have to go again.
+            Action::Send(_) if asks => false,
+            Action::Send(state) => state.all_queued(),
+            Action::Put(_) => {
+                // The operation itself counts as a reader while it holds the source.
+                operation.action = Action::Over;
+                true
+            }
+            Action::Get(_) => {
+                operation.action = Action::Over;
+                false
+            }
+            Action::Fetch(_) | Action::Fence(_) => false,
+            Action::Process(state) => {
+                if !state.awaits() {
+                    operation.awaits = false;
+                    operation.result =
+                        state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
+                }
+                state.all_queued()
+            }
+            Action::Over => true,
+        };
+        if settles {
+            self.operations.settling |= 1 << number;
+        }
+    }
+
+    /// Once round the line: what finds no room waits, and so does all behind it on the same path. Calls no callback, since
+    /// what that sends must not come between. Returns how many operations moved.
+    pub(crate) fn queue_line(&mut self, blocked: &mut Blocked) -> usize {
+        if self.operations.line.is_empty() {
+            return 0;
+        }
+        let mut line = core::mem::take(&mut self.operations.line);
+        let mut moved = 0;
+        line.retain(|&number| {
+            let Some(operation) = self.operations.get(number) else { return false };
+            let path = operation.path;
+            if path.is_some_and(|path| blocked.contains(&path)) {
+                return true;
+            }
+            let queued = self.queue(number, blocked);
+            moved += usize::from(queued != Queued::Nothing);
+            if queued == Queued::All {
+                self.all_queued(number);
+                return false;
+            }
+            if let Some(path) = path {
+                let _ = blocked.push(path);
+            }
+            true
+        });
+        self.operations.line = line;
+        moved
+    }
+
+    /// Ends what can be ended of the operations that settle. Returns how many did.
+    pub(crate) fn settle_operations(&mut self) -> usize {
+        let at_once = if self.operations.ended[0] == 0 { 0 } else { self.tell_ended() };
+        at_once + bits(self.operations.settling).filter(|&number| self.settle(number)).count()
+    }
+
+    /// Calls the local completion if the payload is back, and the remote one if only that was missing. Returns whether the
+    /// payload is.
+    fn settle(&mut self, number: u8) -> bool {
+        // A callback before this one may have freed the place, or filled it anew.
+        if self.operations.settling & 1 << number == 0 {
+            return false;
+        }
+        let Some(operation) = self.operations.get(number) else { return false };
+        let buffer = match operation.lease.take().map(Lease::reclaim) {
+            None => None,
+            Some(Ok(buffer)) => Some(buffer),
+            Some(Err(lease)) => {
+                operation.lease = Some(lease);
+                return false;
+            }
+        };
+        let (target, local_done) = (operation.target, operation.local_done.take());
+        let result = operation.result;
+        let mut remote_done = RemoteDone::Nobody;
+        if operation.awaits {
+            self.operations.settling &= !(1 << number);
+        } else {
+            remote_done = operation.take_remote_done();
+            self.free_operation(number);
+        }
+        if let Some(done) = local_done {
+            (done.call)(self, Completion { target, buffer, result: sent(result), cookie: done.cookie });
+        }
+        self.tell(target, remote_done, result);
+        true
+    }
+
+    /// The target's answer to an operation: its end there. A local completion that is still to come follows.
+    pub(crate) fn answered(&mut self, number: u8, result: Result<(), OperationError>) {
+        let Some(operation) = self.operations.get(number) else { return };
+        operation.awaits = false;
+        operation.result = result;
+        let (target, remote_done) = (operation.target, operation.take_remote_done());
+        if self.operations.settling & 1 << number == 0 {
+            self.free_operation(number);
+        }
+        self.tell(target, remote_done, result);
+    }
+
+    /// Lets go of an operation. Its place goes to the one that waits longest for any.
+    fn free_operation(&mut self, number: u8) {
+        self.operations.free(number);
+        if !self.operations.waiting.is_empty() {
+            self.admit(number);
+        }
+    }
+
+    fn tell(&mut self, target: Endpoint, remote_done: RemoteDone<P>, result: Result<(), OperationError>) {
+        match remote_done {
+            RemoteDone::Nobody => {}
+            RemoteDone::Done(done) => {
+                let completion = Completion { target, buffer: None, result, cookie: done.cookie };
+                (done.call)(self, completion);
+            }
+            RemoteDone::Fetched(done, value) => {
+                let result = result.map(|()| value);
+                (done.call)(self, Fetched { target, result, cookie: done.cookie });
+            }
+        }
+    }
+
+    /// Gives an operation up: it has no packets any more and no answer comes; the next pass over those that settle tells.
+    pub(crate) fn give_up(&mut self, number: u8, error: OperationError) {
+        let Some(operation) = self.operations.get(number) else { return };
+        operation.queued = true;
+        operation.awaits = false;
+        operation.result = Err(error);
+        match &mut operation.action {
+            Action::Send(state) => {
+                if let Some(region) = state.give_up() {
+                    self.transport.port.deregister(region);
+                }
+            }
+            Action::Process(state) => {
+                if let Some(region) = state.give_up() {
+                    self.transport.port.deregister(region);
+                }
+            }
+            action => *action = Action::Over,
+        }
+        self.operations.settling |= 1 << number;
+        self.operations.asking &= !(1 << number);
+        self.operations.line.retain(|&other| other != number);
+    }
+
+    /// The operation at a place that an answer names, if it waits for one of `origin`.
+    pub(crate) fn awaited(&mut self, origin: Endpoint, number: u8) -> Option<&mut Operation<P>> {
+        let operation = self.operations.get(number)?;
+        (operation.target == origin && operation.queued && operation.awaits).then_some(operation)
+    }
+
+    /// A request of an operation has ended at the target's message unit.
+    pub(crate) fn request_ended(&mut self, completed: Completed) {
+        let number = (completed.message as usize % REQUESTS) as u8;
+        let Some(operation) = self.operations.get(number) else { return };
+        // One that was given up may have left its place to another.
+        if !operation.awaits || message_number(operation.order, number.into()) != completed.message {
+            return;
+        }
+        if let Ok(old) = completed.result {
+            operation.remote_done.fetched(old);
+        }
+        let result = completed.result.map(drop).map_err(OperationError::Region);
+        self.answered(number, result);
+    }
+}
+
+impl<P: Port> Active<P> {
+    /// Lets an object wait for a place.
+    pub(crate) fn wait_for_place(&mut self, memory: &'static ObjectMemory<P>) {
+        self.operations.waiting.push(memory);
+        // Nothing quick may overtake it.
+        self.transport.forget_route();
+    }
+
+    /// Gives a place that is free to the object that waits longest.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn admit(&mut self, number: u8) {
+        let Some(memory) = self.operations.waiting.pop() else { return };
+        self.operations.lend(number, memory.resume());
+        let Some(operation) = self.operations.get(number) else { return };
+        let (path, target, order) = (operation.path, operation.target, operation.order);
+        let fence = matches!(operation.action, Action::Fence(_));
+        if let Some(Path::Torus(_)) = path
+            && !fence
+            && let Some(error) = self.gone_home(target)
+        {
+            self.give_up(number, error);
+            self.spoil_fences(order, target, error);
+            self.stir();
+        } else if self.carry_out_at_once(number) {
+            self.operations.settling |= 1 << number;
+            self.stir();
+        } else {
+            self.launch(number, path);
+        }
+    }
+
+    /// Carries out what takes no packets. Returns whether there was such.
+    fn carry_out_at_once(&mut self, number: u8) -> bool {
+        let Some(operation) = self.operations.get(number) else { return false };
+        let local = matches!(operation.path, Some(Path::Local(_)));
+        let (port, target) = (&mut self.transport.port, operation.target);
+        let outcome = match &mut operation.action {
+            Action::Put(state) if local => state.carry_out(port, target),
+            Action::Get(state) if local || state.is_empty() => state.carry_out(port, target),
+            Action::Fetch(state) if local => {
+                state.carry_out(port, target).map(|old| operation.remote_done.fetched(old))
+            }
+            _ => return false,
+        };
+        (operation.queued, operation.awaits) = (true, false);
+        operation.result = outcome.map_err(OperationError::Region);
+        operation.action = Action::Over;
+        true
+    }
+}

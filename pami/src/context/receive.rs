@@ -1,0 +1,281 @@
+//! Arrival: from a packet to its handler, its buffer and its acknowledgement.
+
+use super::{Active, Handler, Partial, Receive, Sink, Wish};
+use crate::acks::Lack;
+use crate::device::Arrival;
+use crate::device::Port;
+use crate::dispatch::{Message, Part, Received};
+use crate::error::OperationError;
+use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER};
+use crate::receive::{Owes, Scatter};
+
+impl<P: Port> Active<P> {
+    /// Does with a packet what its kind says.
+    #[inline(never)]
+    pub(crate) fn receive(&mut self, arrival: &P::Arrival) {
+        let (header, data) = arrival.parts();
+        // Most messages: nothing of them, nor of another of their origin, is anywhere else.
+        if let Some((dispatch, origin)) = arrival.whole()
+            && self.incoming.is_idle()
+            && let Some(handler) = self.handler(dispatch)
+        {
+            let received = handler(self, &Message { origin, header, data, total: data.len() });
+            if matches!(received, Receive::Done) {
+                self.transport.counters.received += 1;
+                return;
+            }
+            return self.begin_reception(&arrival.envelope(), data, received);
+        }
+        self.receive_any(&arrival.envelope(), header, data);
+    }
+
+    /// A packet that lies ready in memory, while nothing is under way: if it is a whole message, the shortest way to its
+    /// handler. It comes from a context of this node, which sends one message after the other, to ids of handlers. Returns
+    /// whether there was one.
+    #[inline(never)]
+    pub(crate) fn take_ready(&mut self) -> bool {
+        let Some(arrival) = self.transport.port.pull_ready() else { return false };
+        let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
+        let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
+            return self.take_other(arrival);
+        };
+        let (header, data) = arrival.parts();
+        let received = handler(self, &Message { origin, header, data, total: data.len() });
+        if !matches!(received, Receive::Done) {
+            return self.take_more(arrival, received);
+        }
+        self.transport.counters.received += 1;
+        self.transport.port.release(arrival);
+        true
+    }
+
+    /// One that is not a whole message for a handler.
+    #[inline(never)]
+    fn take_other(&mut self, arrival: P::Arrival) -> bool {
+        self.receive(&arrival);
+        self.transport.port.release(arrival);
+        true
+    }
+
+    /// A whole message whose handler wants more than to have seen it.
+    #[inline(never)]
+    fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) -> bool {
+        self.begin_reception(&arrival.envelope(), arrival.parts().1, received);
+        self.transport.port.release(arrival);
+        true
+    }
+
+    fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        match envelope.kind {
+            Kind::First | Kind::FirstAcked => self.first(envelope, header, data),
+            _ => self.receive_later(envelope, header, data),
+        }
+    }
+
+    fn receive_later(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        match envelope.kind {
+            Kind::Next => self.next(envelope, data),
+            Kind::Ack => self.acks_arrived(envelope.origin, data),
+            Kind::Rts => self.rendezvous_arrived(envelope, header, data),
+            Kind::Pulled => self.pulled(envelope.origin, envelope.message),
+            Kind::Fence => self.fence_arrived(envelope),
+            Kind::FenceAck => self.fences_acked(envelope.origin, data),
+            Kind::Collective => self.collective_arrived(envelope, header, data),
+            Kind::Chunk => self.chunk_arrived(envelope, header, data),
+            Kind::Refused => self.refusals_arrived(envelope, data),
+            Kind::Asked | Kind::AskedAcked => self.asked(envelope, header, data),
+            Kind::Admitted => self.admissions_arrived(envelope.origin, data),
+            Kind::Retry => self.refused(envelope.origin, envelope.message),
+            Kind::AskAdvice => self.advice_asked(envelope),
+            Kind::Advice => self.advice_arrived(envelope),
+            // The rest is the message unit's.
+            _ => self.transport.counters.strays += 1,
+        }
+    }
+
+    /// The handler of a dispatch id.
+    #[inline]
+    pub(crate) fn handler(&self, dispatch: u8) -> Option<Handler<P>> {
+        self.handlers.get(usize::from(dispatch)).copied().flatten()
+    }
+
+    /// Asks the handler of a dispatch id.
+    pub(crate) fn ask(&mut self, dispatch: u8, message: &Message<'_>) -> Wish<P> {
+        if let Some(handler) = self.handler(dispatch) {
+            return Wish::Take(handler(self, message));
+        }
+        let later = usize::from(dispatch).checked_sub(usize::from(LATER)).and_then(|id| self.later.get(id));
+        match later.copied().flatten() {
+            Some(handler) => handler(self, message).map_or(Wish::Later, Wish::Take),
+            None => Wish::Nobody,
+        }
+    }
+
+    /// The first packet of a message that can be refused.
+    fn asked(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        let Envelope { origin, message, total, .. } = *envelope;
+        if header.len() > HEADER_LIMIT {
+            self.transport.stray();
+            return;
+        }
+        if !self.acks.opens_for(origin, message) || self.is_stray_first(envelope) {
+            return;
+        }
+        let total = total as usize;
+        match self.ask(envelope.dispatch, &Message { origin, header, data, total }) {
+            Wish::Take(received) => {
+                self.acks.let_in(origin);
+                self.begin_reception(envelope, data, received);
+            }
+            Wish::Later => match self.keep_eager(envelope, header) {
+                Some(place) => {
+                    self.acks.let_in(origin);
+                    self.transport.counters.received += 1;
+                    self.take_first(envelope, data, Sink::Kept(place), Owes::kept(envelope.kind));
+                }
+                None => self.refuse(envelope, Lack::Kept(envelope.total)),
+            },
+            Wish::Nobody => {
+                self.acks.let_in(origin);
+                self.no_handler(envelope, data);
+            }
+        }
+    }
+
+    fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
+        if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope) {
+            return;
+        }
+        let Some(handler) = self.handler(envelope.dispatch) else { return self.no_handler(envelope, data) };
+        let total = envelope.total as usize;
+        let received = handler(self, &Message { origin: envelope.origin, header, data, total });
+        if matches!(received, Receive::Done) && data.len() >= total {
+            self.transport.counters.received += 1;
+            if envelope.kind == Kind::FirstAcked {
+                self.owe_ack(envelope.origin, envelope.message);
+            }
+            return;
+        }
+        self.begin_reception(envelope, data, received);
+    }
+
+    /// Whether a first packet makes no sense. A message of which its origin was in the middle ends: only a hostile or
+    /// broken one starts another.
+    #[cold]
+    #[inline(never)]
+    fn is_stray_first(&mut self, envelope: &Envelope) -> bool {
+        if envelope.offset != 0 {
+            self.transport.stray();
+            return true;
+        }
+        if let Some(broken) = self.incoming.take(envelope.origin) {
+            self.transport.stray();
+            self.deliver(broken, Ok(()));
+        }
+        false
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_handler(&mut self, envelope: &Envelope, data: &[u8]) {
+        self.transport.counters.unknown_dispatch += 1;
+        self.take_first(envelope, data, Sink::Discard, Owes::taken(envelope.kind));
+    }
+
+    /// Begins to do with an eager message what its handler said.
+    #[inline(never)]
+    fn begin_reception(&mut self, envelope: &Envelope, data: &[u8], received: Receive<P>) {
+        self.transport.counters.received += 1;
+        self.take_first(envelope, data, Self::sink(received), Owes::taken(envelope.kind));
+    }
+
+    fn take_first(&mut self, envelope: &Envelope, data: &[u8], sink: Sink<P>, owes: Owes) {
+        let Envelope { origin, message, total, .. } = *envelope;
+        self.take_in(Partial { origin, message, received: 0, total, owes, sink }, data);
+    }
+
+    fn next(&mut self, envelope: &Envelope, data: &[u8]) {
+        match self.incoming.take(envelope.origin) {
+            Some(entry)
+                if (entry.message, entry.total, entry.received)
+                    == (envelope.message, envelope.total, envelope.offset) =>
+            {
+                self.take_in(entry, data);
+            }
+            other => {
+                // What was refused at its first packet comes again.
+                self.transport.counters.strays += u64::from(!self.acks.is_shut(envelope.origin));
+                // It had a place a moment ago.
+                if let Some(entry) = other {
+                    self.incoming.put(entry);
+                }
+            }
+        }
+    }
+
+    /// Puts one packet's data where it belongs, then the entry back if more is to come.
+    fn take_in(&mut self, mut entry: Partial<P>, data: &[u8]) {
+        self.absorb(&mut entry, data);
+        if entry.received >= entry.total {
+            match entry.owes {
+                Owes::Nothing => {}
+                Owes::Ack => self.owe_ack(entry.origin, entry.message),
+                Owes::Both => self.owe_admission(entry.origin, entry.message),
+            }
+            self.deliver(entry, Ok(()));
+        } else {
+            self.stir();
+            self.transport.counters.strays += u64::from(!self.incoming.put(entry));
+        }
+    }
+
+    /// Puts the next `data` of a message where it belongs. It is at most what is missing: the packet parser sees to it.
+    pub(crate) fn absorb(&mut self, entry: &mut Partial<P>, data: &[u8]) {
+        let offset = entry.received as usize;
+        match &mut entry.sink {
+            Sink::Discard => {}
+            Sink::Into(buffer, _) => {
+                let room = buffer.as_mut_slice().get_mut(offset..).unwrap_or_default();
+                let len = room.len().min(data.len());
+                room[..len].copy_from_slice(&data[..len]);
+            }
+            Sink::Scatter(scatter, _) => scatter.place(data),
+            Sink::Packets(then) => {
+                let (origin, total, cookie) = (entry.origin, entry.total as usize, then.cookie);
+                (then.call)(self, &Part { origin, offset, data, total, result: Ok(()), cookie });
+            }
+            Sink::Kept(place) => self.kept.store(*place, offset, data),
+        }
+        entry.received += data.len() as u32;
+    }
+
+    /// Tells that all data that comes is in its place.
+    pub(crate) fn deliver(&mut self, entry: Partial<P>, result: Result<(), OperationError>) {
+        let Partial { origin, received, total, .. } = entry;
+        let total = total as usize;
+        let (buffer, len, then) = match entry.sink {
+            Sink::Into(buffer, then) => {
+                let len = buffer.len().min(received as usize);
+                (buffer, len, then)
+            }
+            Sink::Scatter(scatter, then) => (scatter.buffer, scatter.placed, then),
+            Sink::Packets(then) if result.is_err() => {
+                let (offset, cookie) = (received as usize, then.cookie);
+                return (then.call)(self, &Part { origin, offset, data: &[], total, result, cookie });
+            }
+            Sink::Kept(place) => return self.kept.stored(place, received, result),
+            Sink::Packets(_) | Sink::Discard => return,
+        };
+        (then.call)(self, Received { origin, buffer, len, total, result, cookie: then.cookie });
+    }
+
+    /// Where the data of a message goes of which the handler wants all, in pieces.
+    pub(crate) fn sink(received: Receive<P>) -> Sink<P> {
+        match received {
+            Receive::Into(buffer, then) => Sink::Into(buffer, then),
+            Receive::Scatter(buffer, layout, then) => Sink::Scatter(Scatter::new(buffer, layout), then),
+            Receive::Packets(then) => Sink::Packets(then),
+            Receive::Done => Sink::Discard,
+        }
+    }
+}

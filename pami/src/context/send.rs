@@ -1,0 +1,352 @@
+//! Sends of a context: immediate ones, messages of any length, and their ends (SPEC P-5, P-6).
+
+use super::terms::{Here, Terms};
+use super::{Active, Operation, RemoteDone, Send, Sent};
+use crate::acks::named;
+use crate::device::{Full, Path, Port, REQUESTS};
+use crate::endpoint::Endpoint;
+use crate::error::SendError;
+use crate::operation::{Action, Queued, bits, message_number};
+use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER, is_dispatch_id};
+use crate::payload::{COPY_LIMIT, Gather, Payload, measure};
+use crate::region::{Memory, RegionId, Rights};
+use crate::send::SendState;
+use heapless::Vec;
+use zerocopy::IntoBytes;
+
+impl<P: Port> Active<P> {
+    /// Most bytes of header and data together in [`send_immediate`](Self::send_immediate).
+    pub fn immediate_limit(&self) -> usize {
+        self.transport.port.mtu()
+    }
+
+    /// Sends a message that fits one packet; `header` and `data` are the caller's again on return.
+    ///
+    /// To an id that may want it later, and behind a message to the same endpoint that is not known to be in
+    /// ([`crate::admission`]), it takes an operation's place, with header and data together in at most [`HEADER_LIMIT`] bytes.
+    ///
+    /// # Errors
+    /// [`SendError::Again`] if the packet could not be queued at once; the message was not sent then.
+    #[inline(always)]
+    pub fn send_immediate(
+        &mut self,
+        target: Endpoint,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        // Where the last message went, nothing waits, and what fits in a descriptor or a line: the rest is for others to
+        // look at.
+        if usize::from(dispatch) < DISPATCH_IDS && self.send_on_route(target, dispatch, header, data) {
+            return Ok(());
+        }
+        self.send_packet(target, dispatch, header, data)
+    }
+
+    /// Sends a message to where the last one went, if it fits and nothing waits. The dispatch id is one.
+    #[inline(always)]
+    pub(crate) fn send_on_route(
+        &mut self,
+        target: Endpoint,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> bool {
+        self.operations.line.is_empty() && self.transport.send_on_route(target, dispatch, header, data)
+    }
+
+    /// As [`send_immediate`](Self::send_immediate), for any message of one packet.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_packet(
+        &mut self,
+        target: Endpoint,
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        if !is_dispatch_id(dispatch) {
+            return Err(SendError::DispatchId);
+        }
+        let path = self.path_to(target)?;
+        if header.len() > HEADER_LIMIT || header.len() + data.len() > self.transport.port.mtu() {
+            return Err(SendError::TooLong);
+        }
+        if dispatch >= LATER || self.operations.asks(target) {
+            return self.send_kept((path, target), dispatch, header, data);
+        }
+        if self.is_in_line(path) || self.operations.waiting.has(path) {
+            return Err(SendError::Again);
+        }
+        // No answer comes, so the number tells nobody anything.
+        let (origin, total) = (self.transport.me, data.len() as u32);
+        let envelope = Envelope { kind: Kind::First, dispatch, origin, target, message: 0, offset: 0, total };
+        self.transport.port.push_copy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
+        self.transport.counters.sent += 1;
+        Ok(())
+    }
+
+    /// As [`send_immediate`](Self::send_immediate), with a place for the message until it is known to be in.
+    fn send_kept(
+        &mut self,
+        (path, target): (Path, Endpoint),
+        dispatch: u8,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        // What is behind one that asks finds its way once that is in.
+        let too_long = if dispatch >= LATER { SendError::TooLong } else { SendError::Again };
+        let mut bytes = Vec::from_slice(header).map_err(|_| SendError::TooLong)?;
+        bytes.extend_from_slice(data).map_err(|_| too_long)?;
+        let number = self.operations.free_place().ok_or(SendError::Again)?;
+        let split = Some(header.len() as u8);
+        let operation = Operation {
+            path: Some(path),
+            target,
+            order: self.transport.next_order(),
+            queued: false,
+            awaits: true,
+            result: Ok(()),
+            lease: None,
+            local_done: None,
+            remote_done: RemoteDone::Nobody,
+            action: Action::Send(SendState { dispatch, header: bytes, split, data: None, region: None }),
+        };
+        self.transport.counters.sent += 1;
+        self.begin(number, operation);
+        Ok(())
+    }
+
+    /// Sends a message of any length. What finds no room now goes on in later advances. No callback is called before the
+    /// next advance.
+    ///
+    /// # Errors
+    /// The payload comes back with the reason; [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way.
+    pub fn send(&mut self, send: Send<'_, P>) -> Result<(), (SendError, Payload)> {
+        self.send_on(send, Here(None))
+    }
+
+    #[inline(always)]
+    pub(crate) fn send_on<T: Terms<P>>(
+        &mut self,
+        mut send: Send<'_, P>,
+        terms: T,
+    ) -> Result<(), (SendError, Payload)> {
+        self.send_from(&mut send, terms).map_err(|error| (error, send.payload))
+    }
+
+    /// Takes the payload if the send is taken.
+    #[inline(always)]
+    fn send_from<T: Terms<P>>(&mut self, send: &mut Send<'_, P>, terms: T) -> Result<(), SendError> {
+        if !terms.has_dispatch_id() && !is_dispatch_id(send.dispatch) {
+            return Err(SendError::DispatchId);
+        }
+        let path = self.path_to(send.target)?;
+        let header = send.header.len();
+        // A first packet without room for data would never let the rest follow.
+        if header > HEADER_LIMIT || header + size_of::<RegionId>() > self.transport.port.mtu() {
+            return Err(SendError::TooLong);
+        }
+        let total = measure(&send.payload, &send.layout)?;
+        let rendezvous_from = terms.rendezvous_from(self);
+        if T::AT_ONCE && self.send_at_once(send, path, rendezvous_from) {
+            return Ok(());
+        }
+        self.send_in_place(send, path, total, (terms.room(&self.operations)?, rendezvous_from), T::begin)
+    }
+
+    /// Sends a message of one packet that finds its way open. Returns whether it did.
+    #[inline(always)]
+    fn send_at_once(&mut self, send: &mut Send<'_, P>, path: Path, rendezvous_from: usize) -> bool {
+        let Some(data) = send.payload.at_hand(&send.layout) else { return false };
+        let far = matches!(path, Path::Torus(_));
+        let lent = !far && data.len() > COPY_LIMIT;
+        let fits = lent || send.header.len() + data.len() <= self.transport.port.mtu();
+        let eager = !far || data.len() < rendezvous_from.max(1);
+        if !fits || !eager || send.dispatch >= LATER || !self.operations.lets_pass() {
+            return false;
+        }
+        // One that nobody is told of needs no place.
+        let silent = send.local_done.is_none() && matches!(send.payload, Payload::Static(_));
+        let (awaits, place) = (send.remote_done.is_some(), self.operations.free_place());
+        if place.is_none() && (awaits || !silent) {
+            return false;
+        }
+        let order = self.transport.next_order();
+        let envelope = Envelope {
+            kind: if awaits { Kind::FirstAcked } else { Kind::First },
+            dispatch: send.dispatch,
+            origin: self.transport.me,
+            target: send.target,
+            message: message_number(order, place.unwrap_or_default().into()),
+            offset: 0,
+            total: data.len() as u32,
+        };
+        let port = &mut self.transport.port;
+        if Payload::push(port, path, &envelope, send.header, (&send.payload, data)).is_err() {
+            return false;
+        }
+        self.transport.counters.sent += 1;
+        if let Some(number) = place
+            && (awaits || !silent)
+        {
+            let (target, local_done, remote_done) = (send.target, send.local_done, send.remote_done.into());
+            let lease = core::mem::replace(&mut send.payload, Payload::Static(&[])).into_lease();
+            self.operations
+                .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
+            self.stir();
+        }
+        true
+    }
+
+    /// Gives the message a place, for its packets or until there is one.
+    #[inline(never)]
+    fn send_in_place<R>(
+        &mut self,
+        send: &mut Send<'_, P>,
+        path: Path,
+        total: u32,
+        (room, rendezvous_from): (R, usize),
+        begin: impl FnOnce(&mut Self, R, Operation<P>),
+    ) -> Result<(), SendError> {
+        let header = Vec::from_slice(send.header).map_err(|_| SendError::TooLong)?;
+        let payload = core::mem::replace(&mut send.payload, Payload::Static(&[]));
+        let (data, lease) = Gather::new(payload, send.layout, total);
+        let region = self.lend_for_rendezvous(path, &data, rendezvous_from);
+        let operation = Operation {
+            path: Some(path),
+            target: send.target,
+            order: self.transport.next_order(),
+            queued: false,
+            awaits: region.is_some() || send.remote_done.is_some(),
+            result: Ok(()),
+            lease,
+            local_done: send.local_done,
+            remote_done: send.remote_done.into(),
+            action: Action::Send(SendState {
+                dispatch: send.dispatch,
+                header,
+                split: None,
+                data: Some(data),
+                region,
+            }),
+        };
+        self.transport.counters.sent += 1;
+        begin(self, room, operation);
+        Ok(())
+    }
+
+    /// Makes the data of a send a region that its target can get it from, if that is how it is to be sent. With no region
+    /// left it goes eagerly.
+    fn lend_for_rendezvous(&mut self, path: Path, data: &Gather, from: usize) -> Option<RegionId> {
+        let far = matches!(path, Path::Torus(_)) && data.total() > 0;
+        let source = data.whole().filter(|source| far && source.len() >= from)?;
+        self.transport.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
+    }
+
+    /// Queues packets of a send until its path is full.
+    pub(crate) fn queue_send(&mut self, number: u8) -> Queued {
+        let mtu = self.transport.port.mtu();
+        let asks = self.operations.asking >> number & 1 == 1;
+        let Some(operation) = self.operations.get(number) else { return Queued::All };
+        let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits) else {
+            return Queued::All;
+        };
+        let first = match (asks, awaits, operation.remote_done.is_some()) {
+            (true, _, true) => Kind::AskedAcked,
+            (true, ..) => Kind::Asked,
+            (_, true, _) => Kind::FirstAcked,
+            _ => Kind::First,
+        };
+        let message = message_number(operation.order, usize::from(number));
+        let Action::Send(state) = &mut operation.action else { return Queued::All };
+        if let Some(split) = state.split {
+            let (header, data) = state.header.split_at(split.into());
+            let (dispatch, total) = (state.dispatch, data.len() as u32);
+            let envelope = Envelope {
+                kind: first,
+                dispatch,
+                origin: self.transport.me,
+                target,
+                message,
+                offset: 0,
+                total,
+            };
+            return Queued::whole(self.transport.port.push_copy(path, &envelope, header, data).is_ok());
+        }
+        let SendState { dispatch, header, data: Some(data), region, .. } = state else {
+            return Queued::All;
+        };
+        let total = data.total();
+        let mut envelope = Envelope {
+            kind: Kind::Rts,
+            dispatch: *dispatch,
+            origin: self.transport.me,
+            target,
+            message,
+            offset: 0,
+            total,
+        };
+        if let Some(region) = region {
+            return Queued::whole(
+                self.transport.port.push_copy(path, &envelope, header, region.as_bytes()).is_ok(),
+            );
+        }
+        let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();
+        let mut some = false;
+        loop {
+            // Only the first packet has a header, and it is the only one of a message without data.
+            let started = data.taken() > 0;
+            let header: &[u8] = if started { &[] } else { header };
+            envelope.kind = if started { Kind::Next } else { first };
+            envelope.offset = data.taken();
+            let left = data.left() as usize;
+            let len = if by_packets { left.min(mtu - header.len()) } else { left };
+            if data.push(&mut self.transport.port, path, &envelope, header, len).is_err() {
+                return Queued::stopped(some);
+            }
+            some = true;
+            if data.left() == 0 {
+                return Queued::All;
+            }
+        }
+    }
+
+    /// The target has eager messages, or has processed some, whose acknowledgement was asked for.
+    pub(crate) fn acks_arrived(&mut self, origin: Endpoint, data: &[u8]) {
+        for number in bits(named(data).unwrap_or_default()) {
+            match self.awaited(origin, number) {
+                Some(Operation {
+                    action: Action::Over | Action::Send(SendState { region: None, .. }),
+                    ..
+                }) => {
+                    if self.operations.asking != 0 {
+                        self.let_in(number);
+                    }
+                    self.answered(number, Ok(()));
+                }
+                _ => self.processed(origin, number, Ok(())),
+            }
+        }
+    }
+
+    /// The target has, or does not want, the data of a rendezvous: it is the sender's again once queued packets of it have
+    /// been read.
+    pub(crate) fn pulled(&mut self, origin: Endpoint, message: u32) {
+        let number = (message as usize % REQUESTS) as u8;
+        let Some(Operation { action: Action::Send(state), .. }) =
+            self.awaited(origin, number).filter(|it| message_number(it.order, number.into()) == message)
+        else {
+            self.transport.stray();
+            return;
+        };
+        let Some(region) = state.give_up() else {
+            self.transport.stray();
+            return;
+        };
+        self.let_in(number);
+        self.transport.port.deregister(region);
+        self.operations.settling |= 1 << number;
+        self.answered(number, Ok(()));
+    }
+}
