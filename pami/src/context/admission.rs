@@ -5,7 +5,7 @@ use crate::acks::named;
 use crate::admission::{goes_again, is_in};
 use crate::device::{OPERATIONS, Port, REQUESTS};
 use crate::endpoint::Endpoint;
-use crate::operation::{Action, bits, message_number};
+use crate::operation::{Action, Awaits, bits, message_number};
 
 impl<P: Port> Active<P> {
     /// Has a send ask to be let in, if it may be refused.
@@ -20,7 +20,7 @@ impl<P: Port> Active<P> {
         }
         operations.asking |= 1 << number;
         if let Some(operation) = operations.get(number) {
-            operation.awaits = true;
+            operation.awaits = Awaits::Context;
         }
         // What is quick asks nobody.
         transport.forget_route_to(target);

@@ -80,7 +80,7 @@ impl<P: Port> Active<P> {
         for operation in self.operations.iter() {
             match &operation.action {
                 Action::Fence(state) => state.owed().iter().for_each(|&target| note(target)),
-                _ if operation.awaits => note(operation.target),
+                _ if operation.awaits.is_some() => note(operation.target),
                 _ => {}
             }
         }
@@ -118,7 +118,7 @@ impl<P: Port> Active<P> {
         let port = &self.transport.port;
         let gone = |endpoint: Endpoint| gone_home(port, endpoint);
         let Some(operation) = self.operations.get(number) else { return };
-        let waits = operation.awaits || !operation.queued || operation.lease.is_some();
+        let waits = operation.awaits.is_some() || !operation.queued || operation.lease.is_some();
         match &mut operation.action {
             // Those not asked yet are found dead when their turn comes; and it ends behind what was before it.
             Action::Fence(state) => {

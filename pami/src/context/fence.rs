@@ -7,7 +7,7 @@ use crate::device::{OPERATIONS, Path, Port, REQUESTS, Unreachable};
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
 use crate::fence::{FenceState, Next, Targets};
-use crate::operation::{Action, Blocked, Queued, bits, message_number};
+use crate::operation::{Action, Awaits, Blocked, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 
 impl<P: Port> Active<P> {
@@ -71,7 +71,7 @@ impl<P: Port> Active<P> {
             target,
             order: self.transport.next_order(),
             queued: false,
-            awaits: true,
+            awaits: Awaits::Context,
             result: Ok(()),
             lease: None,
             local_done: None,

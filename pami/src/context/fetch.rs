@@ -5,7 +5,7 @@ use super::{Active, Fetch, OnFetched, Operation, RemoteDone, Sent};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::fetch::FetchState;
-use crate::operation::{Action, Queued, message_number};
+use crate::operation::{Action, Awaits, Queued, message_number};
 use crate::region::RegionFault;
 use rings::shared::Width;
 
@@ -66,7 +66,7 @@ impl<P: Port> Active<P> {
         let remote_done = told(done, 0);
         self.operations.note_sent(
             number,
-            Sent { path, target, order, awaits: true, lease: None, local_done: None, remote_done },
+            Sent { path, target, order, awaits: Awaits::Unit, lease: None, local_done: None, remote_done },
         );
         self.stir();
         true
@@ -90,7 +90,7 @@ impl<P: Port> Active<P> {
             target,
             order: self.transport.next_order(),
             queued: now,
-            awaits: !now,
+            awaits: Awaits::unit(!now),
             result: result.map(drop).map_err(OperationError::Region),
             lease: None,
             local_done: None,

@@ -6,7 +6,7 @@ use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::get::GetState;
 use crate::layout::{Cursor, Layout};
-use crate::operation::{Action, Queued, message_number};
+use crate::operation::{Action, Awaits, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 
 impl<P: Port> Active<P> {
@@ -46,7 +46,7 @@ impl<P: Port> Active<P> {
             target,
             order: self.transport.next_order(),
             queued: true,
-            awaits: false,
+            awaits: Awaits::Nobody,
             result: Ok(()),
             lease: None,
             local_done: None,
@@ -60,7 +60,7 @@ impl<P: Port> Active<P> {
             T::begin_settled(self, room, operation);
         } else {
             operation.queued = false;
-            operation.awaits = true;
+            operation.awaits = Awaits::Unit;
             operation.action = Action::Get(state);
             T::begin(self, room, operation);
         }

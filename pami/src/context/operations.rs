@@ -5,7 +5,7 @@ use crate::device::{Completed, Path, Port, REQUESTS};
 use crate::dispatch::{Completion, Fetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
-use crate::operation::{Action, Blocked, Queued, bits, message_number, sent};
+use crate::operation::{Action, Awaits, Blocked, Queued, bits, message_number, sent};
 use crate::region::RegionFault;
 use rings::buffer::{Buffer, Lease};
 
@@ -138,7 +138,7 @@ impl<P: Port> Active<P> {
             Action::Fetch(_) | Action::Fence(_) => false,
             Action::Process(state) => {
                 if !state.awaits() {
-                    operation.awaits = false;
+                    operation.awaits = Awaits::Nobody;
                     operation.result =
                         state.fault().map_or(Ok(()), |fault| Err(OperationError::Region(fault)));
                 }
@@ -205,7 +205,7 @@ impl<P: Port> Active<P> {
         let (target, local_done) = (operation.target, operation.local_done.take());
         let result = operation.result;
         let mut remote_done = RemoteDone::Nobody;
-        if operation.awaits {
+        if operation.awaits.is_some() {
             self.operations.settling &= !(1 << number);
         } else {
             remote_done = operation.take_remote_done();
@@ -221,7 +221,7 @@ impl<P: Port> Active<P> {
     /// The target's answer to an operation: its end there. A local completion that is still to come follows.
     pub(crate) fn answered(&mut self, number: u8, result: Result<(), OperationError>) {
         let Some(operation) = self.operations.get(number) else { return };
-        operation.awaits = false;
+        operation.awaits = Awaits::Nobody;
         operation.result = result;
         let (target, remote_done) = (operation.target, operation.take_remote_done());
         if self.operations.settling & 1 << number == 0 {
@@ -256,7 +256,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn give_up(&mut self, number: u8, error: OperationError) {
         let Some(operation) = self.operations.get(number) else { return };
         operation.queued = true;
-        operation.awaits = false;
+        operation.awaits = Awaits::Nobody;
         operation.result = Err(error);
         match &mut operation.action {
             Action::Send(state) => {
@@ -276,10 +276,11 @@ impl<P: Port> Active<P> {
         self.operations.line.retain(|&other| other != number);
     }
 
-    /// The operation at a place that an answer names, if it waits for one of `origin`.
+    /// The operation at a place that a context's answer names, if it waits for one of `origin`.
     pub(crate) fn awaited(&mut self, origin: Endpoint, number: u8) -> Option<&mut Operation<P>> {
         let operation = self.operations.get(number)?;
-        (operation.target == origin && operation.queued && operation.awaits).then_some(operation)
+        let awaits = operation.awaits == Awaits::Context;
+        (operation.target == origin && operation.queued && awaits).then_some(operation)
     }
 
     /// A request of an operation has ended at the target's message unit.
@@ -287,7 +288,8 @@ impl<P: Port> Active<P> {
         let number = (completed.message as usize % REQUESTS) as u8;
         let Some(operation) = self.operations.get(number) else { return };
         // One that was given up may have left its place to another.
-        if !operation.awaits || message_number(operation.order, number.into()) != completed.message {
+        let message = message_number(operation.order, number.into());
+        if operation.awaits != Awaits::Unit || message != completed.message {
             return;
         }
         if let Ok(old) = completed.result {
@@ -343,7 +345,7 @@ impl<P: Port> Active<P> {
             }
             _ => return false,
         };
-        (operation.queued, operation.awaits) = (true, false);
+        (operation.queued, operation.awaits) = (true, Awaits::Nobody);
         operation.result = outcome.map_err(OperationError::Region);
         operation.action = Action::Over;
         true

@@ -5,7 +5,7 @@ use super::{Active, Operation, Put, Sent};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::layout::Layout;
-use crate::operation::{Action, Queued, message_number};
+use crate::operation::{Action, Awaits, Queued, message_number};
 use crate::packet::{ENDS, Envelope, Kind};
 use crate::payload::{Payload, measure};
 use crate::region::RegionFault;
@@ -59,10 +59,10 @@ impl<P: Port> Active<P> {
         if header.len() + data.len() > self.transport.port.mtu() {
             return false;
         }
-        let awaits = put.remote_done.is_some() || must_be_answered;
+        let awaits = Awaits::unit(put.remote_done.is_some() || must_be_answered);
         let order = self.transport.next_order();
         let envelope = Envelope {
-            kind: if awaits { Kind::PutLast } else { Kind::Put },
+            kind: if awaits.is_some() { Kind::PutLast } else { Kind::Put },
             dispatch: 0,
             origin: self.transport.me,
             target: put.target,
@@ -127,7 +127,7 @@ impl<P: Port> Active<P> {
             target: put.target,
             order: self.transport.next_order(),
             queued: now,
-            awaits: !now && (put.remote_done.is_some() || terms.must_be_answered()),
+            awaits: Awaits::unit(!now && (put.remote_done.is_some() || terms.must_be_answered())),
             result: result.map_err(OperationError::Region),
             lease,
             local_done: put.local_done,
@@ -147,7 +147,7 @@ impl<P: Port> Active<P> {
         let mtu = self.transport.port.mtu();
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
-        let (target, wants_reply) = (operation.target, operation.awaits);
+        let (target, wants_reply) = (operation.target, operation.awaits.is_some());
         let (Some(path), Action::Put(state)) = (operation.path, &mut operation.action) else {
             return Queued::All;
         };

@@ -6,7 +6,7 @@ use crate::acks::named;
 use crate::device::{Full, Path, Port, REQUESTS};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::operation::{Action, Queued, bits, message_number};
+use crate::operation::{Action, Awaits, Queued, bits, message_number};
 use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER, is_dispatch_id};
 use crate::payload::{COPY_LIMIT, Gather, Payload, measure};
 use crate::region::{Memory, RegionId, Rights};
@@ -105,7 +105,7 @@ impl<P: Port> Active<P> {
             target,
             order: self.transport.next_order(),
             queued: false,
-            awaits: true,
+            awaits: Awaits::Context,
             result: Ok(()),
             lease: None,
             local_done: None,
@@ -168,13 +168,14 @@ impl<P: Port> Active<P> {
         }
         // One that nobody is told of needs no place.
         let silent = send.local_done.is_none() && matches!(send.payload, Payload::Static(_));
-        let (awaits, place) = (send.remote_done.is_some(), self.operations.free_place());
-        if place.is_none() && (awaits || !silent) {
+        let awaits = Awaits::context(send.remote_done.is_some());
+        let place = self.operations.free_place();
+        if place.is_none() && (awaits.is_some() || !silent) {
             return false;
         }
         let order = self.transport.next_order();
         let envelope = Envelope {
-            kind: if awaits { Kind::FirstAcked } else { Kind::First },
+            kind: if awaits.is_some() { Kind::FirstAcked } else { Kind::First },
             dispatch: send.dispatch,
             origin: self.transport.me,
             target: send.target,
@@ -188,7 +189,7 @@ impl<P: Port> Active<P> {
         }
         self.transport.counters.sent += 1;
         if let Some(number) = place
-            && (awaits || !silent)
+            && (awaits.is_some() || !silent)
         {
             let (target, local_done, remote_done) = (send.target, send.local_done, send.remote_done.into());
             let lease = core::mem::replace(&mut send.payload, Payload::Static(&[])).into_lease();
@@ -218,7 +219,7 @@ impl<P: Port> Active<P> {
             target: send.target,
             order: self.transport.next_order(),
             queued: false,
-            awaits: region.is_some() || send.remote_done.is_some(),
+            awaits: Awaits::context(region.is_some() || send.remote_done.is_some()),
             result: Ok(()),
             lease,
             local_done: send.local_done,
@@ -249,7 +250,8 @@ impl<P: Port> Active<P> {
         let mtu = self.transport.port.mtu();
         let asks = self.operations.asking >> number & 1 == 1;
         let Some(operation) = self.operations.get(number) else { return Queued::All };
-        let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits) else {
+        let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits.is_some())
+        else {
             return Queued::All;
         };
         let first = match (asks, awaits, operation.remote_done.is_some()) {

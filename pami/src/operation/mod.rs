@@ -53,8 +53,8 @@ pub(crate) struct Operation<A: 'static> {
     pub(crate) order: u64,
     /// Every packet is.
     pub(crate) queued: bool,
-    /// The target's answer has not come.
-    pub(crate) awaits: bool,
+    /// Whose answer has not come.
+    pub(crate) awaits: Awaits,
     pub(crate) result: Result<(), OperationError>,
     pub(crate) lease: Option<Lease>,
     pub(crate) local_done: Option<Done<A>>,
@@ -62,12 +62,41 @@ pub(crate) struct Operation<A: 'static> {
     pub(crate) action: Action,
 }
 
+/// Whose answer an operation waits for. No other ends it (SPEC D-9).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    Nobody,
+    /// The target's context tells that it has the message, has pulled or has processed it; a fence, that of all targets.
+    Context,
+    /// The target's message unit answers requests (SPEC D-5).
+    Unit,
+}
+
+impl Awaits {
+    /// [`Unit`](Self::Unit), if one is wanted.
+    #[inline]
+    pub(crate) fn unit(wanted: bool) -> Self {
+        if wanted { Self::Unit } else { Self::Nobody }
+    }
+
+    /// [`Context`](Self::Context), if one is wanted.
+    #[inline]
+    pub(crate) fn context(wanted: bool) -> Self {
+        if wanted { Self::Context } else { Self::Nobody }
+    }
+
+    #[inline]
+    pub(crate) fn is_some(self) -> bool {
+        self != Self::Nobody
+    }
+}
+
 /// An operation whose only packet is queued.
 pub(crate) struct Sent<A: 'static> {
     pub(crate) path: Path,
     pub(crate) target: Endpoint,
     pub(crate) order: u64,
-    pub(crate) awaits: bool,
+    pub(crate) awaits: Awaits,
     pub(crate) lease: Option<Lease>,
     pub(crate) local_done: Option<Done<A>>,
     pub(crate) remote_done: RemoteDone<A>,
@@ -331,7 +360,7 @@ impl<A: 'static> Operations<A> {
     pub(crate) fn note_sent(&mut self, number: u8, sent: Sent<A>) {
         self.used |= 1 << number;
         let Sent { path, target, order, awaits, lease, local_done, remote_done } = sent;
-        if !awaits || local_done.is_some() || lease.is_some() {
+        if !awaits.is_some() || local_done.is_some() || lease.is_some() {
             self.settling |= 1 << number;
         }
         let operation = self.places.get_mut(usize::from(number)).map(|place| &mut place.own);
@@ -390,7 +419,7 @@ impl<A: 'static> Operation<A> {
             target,
             order: 0,
             queued: true,
-            awaits: false,
+            awaits: Awaits::Nobody,
             result: Ok(()),
             lease: None,
             local_done: None,

@@ -1,17 +1,17 @@
 //! Packets that no honest peer sends (SPEC D-9).
 
-use crate::machine::{CONTEXTS, Packet, TestNode, World, buffer, pattern};
+use crate::machine::{CONTEXTS, Packet, TestNode, World, buffer, filled, pattern};
 use crate::scene::{
-    LaterHandler, Port, advance_all, always_later, clients, context, deferred, ends, leak, message, pair,
-    send,
+    LaterHandler, Port, advance_all, always_later, clients, context, deferred, ends, fetches, leak, message,
+    pair, send,
 };
 use pami::device::{Arrival, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::packet::{Envelope, HEADER_LIMIT, Kind, LATER};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, ClientBuilder, ClientError, Context, Endpoint, Layout, Message, OnPart, OnReceived, Part,
-    Receive, Received, Send,
+    Active, ClientBuilder, ClientError, Context, Endpoint, Fetch, Get, Layout, Message, OnPart, OnReceived,
+    Part, Payload, Put, Receive, Received, RegionFault, Rights, Rmw, Send, Update, Width,
 };
 use proptest::prelude::*;
 
@@ -202,6 +202,57 @@ fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() 
         assert_eq!(origin.counters().strays, count as u64 + 1, "{kind:?}");
     }
     assert_eq!((world.lock().seen.len(), ended.lock().unwrap().len()), (sent, 0));
+}
+
+#[test]
+fn d9_a_context_ends_nothing_that_its_message_unit_answers() {
+    let [mut a, mut b] = pair(false, |client| client);
+    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let (from, to, world) = (origin.endpoint(), target.endpoint(), a.node().world);
+    let region = target.register(filled(&pattern(2000, 1)), Rights::all()).ok().unwrap();
+    let ((ended, done), (fetched, on_fetched)) = (ends(), fetches());
+    world.stepped();
+    let into = buffer(2000).share();
+    let (layout, region) = (Layout::Contiguous, region.handle());
+    let get = Get {
+        target: to,
+        region,
+        offset: 0,
+        layout,
+        into: into.clone(),
+        at: 0,
+        into_layout: layout,
+        len: 2000,
+        done: done(0),
+    };
+    origin.get(get).unwrap();
+    let put = Put {
+        target: to,
+        region,
+        offset: 0,
+        layout,
+        payload: Payload::Static(&[1; 8]),
+        payload_layout: layout,
+        local_done: None,
+        remote_done: done(1),
+    };
+    assert!(origin.put(put).is_ok());
+    let rmw = Rmw { width: Width::Eight, update: Update::Add(7) };
+    origin.fetch(Fetch { target: to, region, offset: 8, rmw, done: on_fetched(2) }).unwrap();
+    for (count, kind) in [Kind::Ack, Kind::Admitted, Kind::FenceAck, Kind::Refused].into_iter().enumerate() {
+        let dispatch = if kind == Kind::Refused { RegionFault::Rights as u8 } else { 0 };
+        let envelope = Envelope { kind, dispatch, origin: to, target: from, message: 0, offset: 0, total: 0 };
+        world.forge(Packet::new(envelope, &[], &7u64.to_le_bytes()));
+        advance_all(&mut [&mut origin]);
+        assert!(ended.lock().unwrap().is_empty() && fetched.lock().unwrap().is_empty(), "{kind:?}");
+        assert_eq!(origin.counters().strays, 3 * (count as u64 + 1), "{kind:?}");
+    }
+    world.free_running();
+    advance_all(&mut [&mut origin, &mut target]);
+    let mut told: Vec<_> = ended.lock().unwrap().iter().map(|end| (end.0, end.2)).collect();
+    told.sort_unstable_by_key(|end| end.0);
+    assert_eq!(told, [(0, Ok(())), (1, Ok(()))]);
+    assert!(fetched.lock().unwrap()[0].result.is_ok() && into.reclaim().is_ok());
 }
 
 #[test]

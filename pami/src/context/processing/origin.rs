@@ -12,7 +12,7 @@ use crate::context::{Active, Operation, Process};
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::operation::{Action, Queued, bits, message_number};
+use crate::operation::{Action, Awaits, Queued, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, Rights};
 use core::ops::Range;
@@ -69,7 +69,7 @@ impl<P: Port> Active<P> {
             target,
             order: self.transport.next_order(),
             queued: false,
-            awaits: true,
+            awaits: Awaits::Context,
             result: Ok(()),
             lease: None,
             local_done,
