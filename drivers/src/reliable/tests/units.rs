@@ -141,7 +141,7 @@ fn d8_message_units_over_bad_wires_deliver_each_contexts_packets_in_order() {
             .into_iter()
             .map(|(node, context)| Talker::new(units[node as usize], node, context))
             .collect();
-        let total = 150;
+        let total = if cfg!(miri) { 20 } else { 150 };
         let mut rounds = 0;
         while !talkers.iter().all(|talker| talker.is_done(total)) {
             let moved = talkers.iter_mut().fold(false, |moved, talker| talker.step(total) | moved);
@@ -151,9 +151,12 @@ fn d8_message_units_over_bad_wires_deliver_each_contexts_packets_in_order() {
         }
         let statistics = units.map(|unit| unit.statistics());
         for one in statistics {
-            assert_eq!((one.received_packets, one.failed_packets, one.dropped.total()), (300, 0, 0));
+            assert_eq!(
+                (one.received_packets, one.failed_packets, one.dropped.total()),
+                (2 * u64::from(total), 0, 0)
+            );
         }
-        assert!(statistics[0].reliability.retransmitted > 0 || faults.drop < 10, "seed {seed}");
+        assert!(statistics[0].reliability.retransmitted > 0 || faults.drop < 10 || cfg!(miri), "seed {seed}");
     }
 }
 
@@ -377,7 +380,7 @@ fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
     }
     let mut talkers = [0, 1].map(|node| Talker::new(units[node as usize], node, 0));
     assert_eq!(talkers[0].port.mtu(), usize::from(CARD_MTU) - 32 - LINK_BYTES);
-    let total = 400;
+    let total = if cfg!(miri) { 60 } else { 400 };
     let (mut frames, mut rounds) = (0, 0);
     while !talkers.iter().all(|talker| talker.is_done(total)) {
         let moved = talkers.iter_mut().fold(false, |moved, talker| talker.step(total) | moved);
@@ -401,7 +404,7 @@ fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
         assert!(rounds < 100_000, "hangs");
     }
     let statistics = units.map(|unit| unit.statistics());
-    assert!(statistics[0].reliability.retransmitted > 20);
+    assert!(statistics[0].reliability.retransmitted > u64::from(total) / 20);
     assert_eq!(statistics[0].dropped.total() + statistics[1].dropped.total(), 0);
 }
 
@@ -497,12 +500,12 @@ fn d8_answers_that_always_come_late_are_waited_for() {
     let slow = Faults { latency: 150_000_000, ..Faults::NONE };
     let (_wire, units) = units(1, slow);
     let mut talkers = [Talker::new(units[0], 0, 0), Talker::new(units[1], 1, 0)];
-    let packets = if cfg!(miri) { 2 } else { 40 };
+    let (packets, looks) = (40, 20);
     for packet in 1..=packets {
-        for _ in 0..1000 {
+        for _ in 0..looks {
             talkers[0].step(packet);
             talkers[1].step(0);
-            elapse(1_000_000);
+            elapse(1_000_000_000 / looks);
         }
     }
     assert_eq!(talkers[1].received, packets);
