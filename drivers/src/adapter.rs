@@ -288,7 +288,7 @@ pub trait Adapter: Send + 'static {
 
     /// Node `node` is gone, as the network says: what waits for it comes back as [`Outcome::Failed`], and further packets to
     /// it are refused.
-    fn bury(&mut self, _node: u32) {}
+    fn node_died(&mut self, _node: u32) {}
 
     /// The handle that acknowledges interrupts.
     fn interrupt(&self) -> Self::Interrupt;

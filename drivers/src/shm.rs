@@ -152,7 +152,7 @@ pub struct Shm {
 
 impl Shm {
     /// Shared memory for `ports` ports of which up to `pairs` ordered pairs talk, a port with itself being one.
-    /// `copy_bytes` is the most that one [`ShmPort::push_copy`] takes. Takes about
+    /// `copy_bytes` is the most that one [`ShmPort::push_bcopy`] takes. Takes about
     /// `pairs * (4096 + 4 * copy_bytes) + 40 * ports * ports` bytes of heap, and nothing later.
     ///
     /// # Errors
@@ -315,14 +315,18 @@ impl ShmPort {
     /// # Errors
     /// [`PushError`]; nothing was queued.
     #[inline(always)]
-    pub fn push_whole(
+    pub fn push_short(
         &mut self,
         target: u16,
         dispatch: u8,
         header: &[u8],
         data: &[u8],
     ) -> Result<(), PushError> {
-        Ok(self.connected(target)?.push_inline(what(Kind::First, dispatch) | WHOLE | BARE, header, data)?)
+        Ok(self.connected(target)?.push_inline(
+            what(Kind::EagerFirst, dispatch) | WHOLE | BARE,
+            header,
+            data,
+        )?)
     }
 
     /// Queues one packet for the port `target`, copying `header` and `data`. The envelope's origin is this
@@ -331,39 +335,39 @@ impl ShmPort {
     /// # Errors
     /// [`PushError`]; nothing was queued.
     #[inline]
-    pub fn push_copy(
+    pub fn push_bcopy(
         &mut self,
         target: u16,
         envelope: &Envelope,
         header: &[u8],
         data: &[u8],
     ) -> Result<(), PushError> {
-        Ok(self.sender(target)?.push_copy(&tag(envelope, data.len()), header, data)?)
+        Ok(self.sender(target)?.push_bcopy(&tag(envelope, data.len()), header, data)?)
     }
 
-    /// As [`push_copy`](Self::push_copy), but `data`, of any length, is read where it lies. The clone of `data`
+    /// As [`push_bcopy`](Self::push_bcopy), but `data`, of any length, is read where it lies. The clone of `data`
     /// that the ring keeps is dropped when the receiver drops the arrival; small data are copied instead.
     ///
     /// # Errors
     /// [`PushError`]; nothing was queued, and `data` was not cloned.
     #[inline]
-    pub fn push_lend(
+    pub fn push_zcopy(
         &mut self,
         target: u16,
         envelope: &Envelope,
         header: &[u8],
         data: &Source,
     ) -> Result<(), PushError> {
-        Ok(self.sender(target)?.push_lend(&tag(envelope, data.len()), header, data)?)
+        Ok(self.sender(target)?.push_zcopy(&tag(envelope, data.len()), header, data)?)
     }
 
-    /// As [`push_copy`](Self::push_copy), with `len` bytes of data that `fill` writes; it is not called if nothing is
+    /// As [`push_bcopy`](Self::push_bcopy), with `len` bytes of data that `fill` writes; it is not called if nothing is
     /// queued.
     ///
     /// # Errors
     /// [`PushError`]; nothing was queued.
     #[inline]
-    pub fn push_filled(
+    pub fn push_packed(
         &mut self,
         target: u16,
         envelope: &Envelope,
@@ -371,7 +375,7 @@ impl ShmPort {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PushError> {
-        Ok(self.sender(target)?.push_filled(&tag(envelope, len), header, len, fill)?)
+        Ok(self.sender(target)?.push_packed(&tag(envelope, len), header, len, fill)?)
     }
 
     /// Whether receivers have released all that this port lent.
@@ -510,7 +514,7 @@ const fn what(kind: Kind, dispatch: u8) -> u32 {
 #[inline]
 fn tag(envelope: &Envelope, data_len: usize) -> Tag {
     let Envelope { kind, dispatch, message, offset, total, .. } = *envelope;
-    let whole = kind == Kind::First && offset == 0 && total as usize == data_len;
+    let whole = kind == Kind::EagerFirst && offset == 0 && total as usize == data_len;
     [what(kind, dispatch) | if whole { WHOLE } else { 0 }, message, offset, total]
 }
 

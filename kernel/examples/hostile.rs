@@ -99,7 +99,7 @@ fn header(target: Endpoint, random: &mut XorShift, payload: usize) -> Header {
         if number & 1 == 0 { (number >> 8) as u32 % 100 } else { (number >> 8) as u32 }
     };
     let envelope = Envelope {
-        kind: Kind::from_byte((choice as usize % kinds) as u8).unwrap_or(Kind::First),
+        kind: Kind::from_byte((choice as usize % kinds) as u8).unwrap_or(Kind::EagerFirst),
         dispatch: number() as u8,
         origin: Endpoint::from_parts(target.client(), 0, ContextOffset(0)),
         target,

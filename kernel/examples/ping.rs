@@ -140,7 +140,7 @@ fn ways(task: &'static Task, client: &Client) -> Result<heapless::Vec<Way, 4>, J
     }
     let distance =
         |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
-    let task_on = |node: u32| task.map().task(pami::mapping::Place { node, local: 0 });
+    let task_on = |node: u32| task.map().task(pami::mapping::TaskLocation { node, local: 0 });
     if let Some(near) = (0..nodes).find(|&node| distance(node) == 1).and_then(task_on) {
         add(format_args!("torus, 1 hop"), client.endpoint(near, 0)?);
     }

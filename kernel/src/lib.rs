@@ -48,7 +48,7 @@ pub use {
     joint::{Joint, JointError},
     messaging::*,
     pami::affinity::HartPlace,
-    pami::packet::LATER,
+    pami::packet::DEFERRING,
     task::{SegmentError, Task},
 };
 

@@ -45,7 +45,7 @@ pub type Put = pami::Put<Port>;
 /// Data to be read from a region.
 pub type Get = pami::Get<Port>;
 /// An update of a word of a region.
-pub type Fetch = pami::Fetch<Port>;
+pub type Rmw = pami::Rmw<Port>;
 /// A message to be processed into a region.
 pub type Process = pami::Process<Port>;
 /// A collective to be started.
@@ -56,8 +56,8 @@ pub use pami::geometry::{Members, MembersError, Population, Rectangle};
 pub use pami::{
     Buffer, CollectError, Completion, Element, Endpoint, Factor, Fetched, Foreign, Geometry, GeometryError,
     GeometryId, Kept, KeptId, Layout, Lease, Limits, Message, OperationError, Part, Payload, Progress,
-    Received, Recipe, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, Rule, SendError, Shared,
-    Sharing, Source, Split, SubOperations, TaskList, Update, WORLD, Width, wait_on,
+    Received, Recipe, Region, RegionFault, RegionHandle, RegisterError, Rights, RmwOp, Rule, SendError,
+    Shared, Sharing, Source, Split, SubOperations, TaskList, Update, WORLD, Width, wait_on,
 };
 
 impl Node for Task {

@@ -20,7 +20,7 @@ use drivers::tree_network::TreeAdapter;
 use drivers::virtio::{Transport as _, VirtioError, mmio};
 use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;
-use pami::mapping::Place;
+use pami::mapping::TaskLocation;
 use spin::Mutex;
 
 /// Heap beside what the message unit says it needs, in bytes.
@@ -247,7 +247,7 @@ fn make_tasks(
             Some(Task {
                 personality,
                 map: division.map,
-                number: division.map.task(Place { node: personality.node, local })?,
+                number: division.map.task(TaskLocation { node: personality.node, local })?,
                 local,
                 coord: personality.shape.coord(personality.node)?,
                 harts: division.harts_per_task(),

@@ -3,11 +3,11 @@
 use crate::balance::SubOperations;
 use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
-use crate::context::{Handler, LaterHandler};
+use crate::context::{DeferringHandler, Handler};
 use crate::device::OPERATIONS;
 use crate::endpoint::TaskList;
 use crate::kept::KEPT_LIMIT;
-use crate::packet::{DISPATCH_IDS, LATER, LATER_IDS};
+use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS};
 use crate::reception::RECEPTIONS;
 use crate::registry::{FactoryMemory, Registry};
 use core::ops::Range;
@@ -29,7 +29,7 @@ pub struct ClientBuilder<N: Node> {
     factories: usize,
     sub_operations: SubOperations,
     handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
-    later: [Option<LaterHandler<N::Port>>; LATER_IDS],
+    deferring: [Option<DeferringHandler<N::Port>>; DEFERRING_IDS],
     mistake: Option<ClientError>,
 }
 
@@ -52,7 +52,7 @@ impl<N: Node> ClientBuilder<N> {
             factories: 0,
             sub_operations: SubOperations::all(),
             handlers: [None; DISPATCH_IDS],
-            later: [None; LATER_IDS],
+            deferring: [None; DEFERRING_IDS],
             mistake: None,
         }
     }
@@ -72,10 +72,10 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
-    /// Registers a dispatch handler that may want messages later, under an id from [`LATER`] on. Sends to it keep their data
+    /// Registers a dispatch handler that may want messages later, under an id from [`DEFERRING`] on. Sends to it keep their data
     /// until the target has a place for it ([`crate::admission`]).
-    pub fn dispatch_later(mut self, id: u8, handler: LaterHandler<N::Port>) -> Self {
-        let place = id.checked_sub(LATER).and_then(|id| self.later.get_mut(usize::from(id)));
+    pub fn dispatch_deferring(mut self, id: u8, handler: DeferringHandler<N::Port>) -> Self {
+        let place = id.checked_sub(DEFERRING).and_then(|id| self.deferring.get_mut(usize::from(id)));
         match place {
             Some(place @ None) => *place = Some(handler),
             _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
@@ -176,7 +176,7 @@ impl<N: Node> ClientBuilder<N> {
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
         let Self { operations, receptions, .. } = self;
-        let Self { handlers, later, collectives, factories, sub_operations, mistake, .. } = self;
+        let Self { handlers, deferring, collectives, factories, sub_operations, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -207,7 +207,7 @@ impl<N: Node> ClientBuilder<N> {
             collectives,
             sub_operations,
             handlers,
-            later,
+            deferring,
             factories: Registry::new(pool),
         })
     }

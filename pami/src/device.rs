@@ -8,7 +8,7 @@ mod collective_network;
 
 use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
-use crate::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use crate::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
 use rings::shared::Shared;
 
@@ -127,8 +127,8 @@ pub trait Port: Sized + Send + 'static {
     ///
     /// # Errors
     /// [`Full`]; nothing was queued. It may also be that the message is too long for this way, or that a node died since the
-    /// route was made: [`push_copy`](Self::push_copy) tells.
-    fn push_whole(
+    /// route was made: [`push_bcopy`](Self::push_bcopy) tells.
+    fn push_short(
         &mut self,
         route: &Self::Route,
         dispatch: u8,
@@ -137,21 +137,22 @@ pub trait Port: Sized + Send + 'static {
     ) -> Result<(), Full>;
 
     /// Most bytes of header and data together in one packet over the torus, and in one
-    /// [`push_copy`](Self::push_copy) over any path.
+    /// [`push_bcopy`](Self::push_bcopy) over any path.
     fn mtu(&self) -> usize;
 
     /// Queues one packet, copying `header` and `data`; both are the caller's again on return.
     ///
     /// # Errors
     /// [`Full`]; nothing was queued. More than an MTU is never asked for.
-    fn push_copy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8]) -> Result<(), Full>;
+    fn push_bcopy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8])
+    -> Result<(), Full>;
 
     /// Queues one packet whose data is read later, where it lies; the clone of `data` that the port keeps is
     /// dropped when it was read. `data` is over the torus at most an MTU less `header`, locally of any length.
     ///
     /// # Errors
     /// [`Full`]; nothing was queued.
-    fn push_lend(
+    fn push_zcopy(
         &mut self,
         path: Path,
         envelope: &Envelope,
@@ -159,12 +160,12 @@ pub trait Port: Sized + Send + 'static {
         data: &Source,
     ) -> Result<(), Full>;
 
-    /// As [`push_copy`](Self::push_copy), with `len` bytes of data that `fill` writes, into memory of the port's. `fill`
+    /// As [`push_bcopy`](Self::push_bcopy), with `len` bytes of data that `fill` writes, into memory of the port's. `fill`
     /// is not called if there is no room.
     ///
     /// # Errors
     /// [`Full`]; nothing was queued.
-    fn push_filled(
+    fn push_packed(
         &mut self,
         path: Path,
         envelope: &Envelope,
@@ -238,7 +239,7 @@ pub trait Port: Sized + Send + 'static {
         target: Endpoint,
         region: RegionId,
         offset: u32,
-        rmw: Rmw,
+        op: RmwOp,
     ) -> Result<u64, RegionFault>;
 
     /// Does `what` with the memory of a region of `owner`, a task of this node, which stays registered meanwhile. `what` uses

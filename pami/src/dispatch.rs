@@ -23,7 +23,7 @@ pub type Handler<A> = &'static (dyn Fn(&mut A, &Message<'_>) -> Receive<A> + Syn
 /// free, or the data is longer than a place (see [`can_keep`](crate::Active::can_keep)), the message stays with its origin, with all that the
 /// origin sends to this context behind it, and the handler is asked again: when a place has become free, and now and then.
 /// Others' messages go on meanwhile (SPEC R-1).
-pub type LaterHandler<A> = &'static (dyn Fn(&mut A, &Message<'_>) -> Option<Receive<A>> + Sync);
+pub type DeferringHandler<A> = &'static (dyn Fn(&mut A, &Message<'_>) -> Option<Receive<A>> + Sync);
 
 /// An arriving message, at its first packet. Of a rendezvous there is no data yet, only its length; an eager message that
 /// has data comes with some.

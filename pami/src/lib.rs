@@ -5,7 +5,7 @@
 //! A job makes a [`client::Client`] with its dispatch handlers, contexts from it, and advances those; messages go
 //! to [`endpoint::Endpoint`]s by [`context::Active::send_immediate`] and [`context::Active::send`]. Memory that a task
 //! [registers](context::Active::register) is reached without it: [`put`](context::Active::put),
-//! [`get`](context::Active::get), [`fetch`](context::Active::fetch). A [`fence`](context::Active::fence) waits for all of
+//! [`get`](context::Active::get), [`rmw`](context::Active::rmw). A [`fence`](context::Active::fence) waits for all of
 //! these. They take this way:
 //!
 //! ```text
@@ -41,7 +41,6 @@ pub mod endpoint;
 pub mod error;
 pub mod factory;
 pub mod fence;
-pub mod fetch;
 pub mod geometry;
 pub mod get;
 pub mod kept;
@@ -61,6 +60,7 @@ pub mod reception;
 pub mod region;
 pub mod registration;
 mod registry;
+pub mod rmw;
 pub mod send;
 pub mod topology;
 mod transport;
@@ -71,8 +71,8 @@ pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};
 pub use context::{
-    Active, Collect, Context, Done, Fetch, Get, NewGeometry, ObjectMemory, OnAnnounced, OnFetched, OnPart,
-    OnReceived, Poster, Process, Progress, Put, Receive, Send, Work, WorkSlot,
+    Active, Collect, Context, Done, Get, NewGeometry, ObjectMemory, OnAnnounced, OnFetched, OnPart,
+    OnReceived, Poster, Process, Progress, Put, Receive, Rmw, Send, Work, WorkSlot,
 };
 pub use dispatch::{Completion, Fetched, Message, Part, Received};
 pub use endpoint::{Endpoint, TaskList};
@@ -83,7 +83,7 @@ pub use kept::{Kept, KeptId};
 pub use layout::Layout;
 pub use lock::LockedContext;
 pub use payload::Payload;
-pub use region::{RegionFault, RegionHandle, Rights, Rmw};
+pub use region::{RegionFault, RegionHandle, Rights, RmwOp};
 pub use registration::Region;
 pub use rings::buffer::{Buffer, CONTROL_BYTES, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};

@@ -55,7 +55,7 @@ pub struct TaskMap {
 
 /// A task's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct TaskLocation {
     /// Rank of the node in the torus.
     pub node: u32,
     /// Number of the task within its node.
@@ -80,21 +80,21 @@ impl TaskMap {
     }
 
     /// Where `task` runs, or `None` if there is no such task.
-    pub fn place(&self, task: u32) -> Option<Place> {
+    pub fn place(&self, task: u32) -> Option<TaskLocation> {
         if task >= self.tasks() {
             return None;
         }
         Some(match self.order {
-            MapOrder::NodesFirst => Place { node: task % self.nodes, local: task / self.nodes },
+            MapOrder::NodesFirst => TaskLocation { node: task % self.nodes, local: task / self.nodes },
             MapOrder::TasksFirst => {
-                Place { node: task / self.tasks_per_node, local: task % self.tasks_per_node }
+                TaskLocation { node: task / self.tasks_per_node, local: task % self.tasks_per_node }
             }
         })
     }
 
     /// The task at `place`, or `None` if the place is outside the machine.
-    pub fn task(&self, place: Place) -> Option<u32> {
-        let Place { node, local } = place;
+    pub fn task(&self, place: TaskLocation) -> Option<u32> {
+        let TaskLocation { node, local } = place;
         if node >= self.nodes || local >= self.tasks_per_node {
             return None;
         }
@@ -117,15 +117,15 @@ mod tests {
                 assert_eq!(map.task(map.place(task).unwrap()), Some(task), "{order}");
             }
             assert_eq!(map.place(24), None);
-            assert_eq!(map.task(Place { node: 0, local: 4 }), None);
+            assert_eq!(map.task(TaskLocation { node: 0, local: 4 }), None);
         }
     }
 
     #[test]
     fn n6_the_first_tasks_lie_where_the_order_says() {
         let map = |order: &str| TaskMap::new(6, 4, order.parse().unwrap()).unwrap();
-        assert_eq!(map("xyzt").place(1), Some(Place { node: 1, local: 0 }));
-        assert_eq!(map("txyz").place(1), Some(Place { node: 0, local: 1 }));
+        assert_eq!(map("xyzt").place(1), Some(TaskLocation { node: 1, local: 0 }));
+        assert_eq!(map("txyz").place(1), Some(TaskLocation { node: 0, local: 1 }));
     }
 
     #[test]

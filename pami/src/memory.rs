@@ -59,7 +59,7 @@ impl Footprint {
 
 /// The memory of one context; a destroyed context gives it back for the next.
 pub struct ContextMemory<P: Port> {
-    pub(crate) operations: &'static mut [operation::Place<Active<P>>],
+    pub(crate) operations: &'static mut [operation::Slot<Active<P>>],
     pub(crate) receptions: &'static mut [reception::Place<Active<P>>],
     pub(crate) incoming: &'static mut [receive::Place<Active<P>>],
     pub(crate) acks: &'static mut [acks::Place],

@@ -29,13 +29,13 @@ pub const HEADER_LIMIT: usize = 128;
 /// Number of dispatch ids of a client; ids run from 0.
 pub const DISPATCH_IDS: usize = 32;
 /// The first of the ids whose handlers may want a message later.
-pub const LATER: u8 = DISPATCH_IDS as u8;
+pub const DEFERRING: u8 = DISPATCH_IDS as u8;
 /// Number of those.
-pub const LATER_IDS: usize = 8;
+pub const DEFERRING_IDS: usize = 8;
 
 /// Whether `id` is a dispatch id of either sort.
 pub(crate) fn is_dispatch_id(id: u8) -> bool {
-    usize::from(id) < DISPATCH_IDS + LATER_IDS
+    usize::from(id) < DISPATCH_IDS + DEFERRING_IDS
 }
 
 /// In the dispatch field of a [`Kind::Put`]: its origin will ask what became of the message.
@@ -52,18 +52,18 @@ pub enum Kind {
     /// The fabric's answer, once every node has said hello: the job may start.
     Go = 1,
     /// The first packet of an active message; the only one when the data fits.
-    First = 2,
+    EagerFirst = 2,
     /// A later packet of an active message: data only.
-    Next = 3,
-    /// As `First`, and the origin wants an [`Ack`](Kind::Ack) when the target has the whole message.
-    FirstAcked = 4,
+    EagerNext = 3,
+    /// As `EagerFirst`, and the origin wants an [`Ack`](Kind::Ack) when the target has the whole message.
+    EagerFirstAcked = 4,
     /// The target has the messages that its data names: eight bytes, a bit for each of the origin's places of operations.
     Ack = 5,
     /// A message whose data waits at its origin: this packet's data is the [`RegionId`](crate::region::RegionId) to get the
     /// message's from, `total` bytes from the region's start.
     Rts = 6,
     /// The target has, or does not want, the data of the `Rts` whose number this carries.
-    Pulled = 7,
+    RendezvousDone = 7,
     /// Asks for a [`FenceAck`](Kind::FenceAck) when all that came before it is done (SPEC F-2).
     Fence = 8,
     /// All that came before the fences that its data names, as in an [`Ack`](Kind::Ack), is done.
@@ -84,7 +84,7 @@ pub enum Kind {
     /// [`RegionFault`](crate::region::RegionFault).
     GetLast = 14,
     /// For the target's message unit: an update of the word at `offset` of the region that the header names; `dispatch`
-    /// and data are the encoded [`Rmw`](crate::region::Rmw).
+    /// and data are the encoded [`Rmw`](crate::region::RmwOp).
     Rmw = 15,
     /// The answer to `PutLast` and `Rmw`: `dispatch` is 0 or a [`RegionFault`](crate::region::RegionFault), data the old
     /// value of the word in eight bytes, or nothing.
@@ -106,7 +106,7 @@ pub enum Kind {
     /// The fabric's notice that a node is gone and will send nothing more (SPEC R-2): the origin task is the node's rank,
     /// `dispatch` is 0 if it died, [`ENDED`] if its job ended. Believed from the fabric only.
     Gone = 22,
-    /// As `First`, of a message that the target may refuse (SPEC R-1), and it is to send an [`Ack`](Kind::Ack) when it has all
+    /// As `EagerFirst`, of a message that the target may refuse (SPEC R-1), and it is to send an [`Ack`](Kind::Ack) when it has all
     /// of it, kept or not.
     Asked = 23,
     /// As `Asked`, but of one that is kept comes [`Admitted`](Kind::Admitted) first, and the [`Ack`](Kind::Ack) when it is
@@ -125,12 +125,12 @@ impl Kind {
         const KINDS: [Kind; 27] = [
             Kind::Hello,
             Kind::Go,
-            Kind::First,
-            Kind::Next,
-            Kind::FirstAcked,
+            Kind::EagerFirst,
+            Kind::EagerNext,
+            Kind::EagerFirstAcked,
             Kind::Ack,
             Kind::Rts,
-            Kind::Pulled,
+            Kind::RendezvousDone,
             Kind::Fence,
             Kind::FenceAck,
             Kind::Put,
@@ -161,7 +161,7 @@ impl Kind {
 
     /// Whether it is the first packet of an eager message.
     pub fn is_first(self) -> bool {
-        matches!(self, Self::First | Self::FirstAcked | Self::Asked | Self::AskedAcked)
+        matches!(self, Self::EagerFirst | Self::EagerFirstAcked | Self::Asked | Self::AskedAcked)
     }
 
     /// Whether it is for the target's message unit, whatever its application does (SPEC D-5).
@@ -250,16 +250,16 @@ pub struct Packet<'a> {
 
 /// What the headers of all messages of one packet from one endpoint to another have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Front {
+pub struct HeaderTemplate {
     /// Bytes 0 to 8, with dispatch 0, and 8 to 16, with an empty header, as the machine reads them.
     words: [u64; 2],
 }
 
-impl Front {
+impl HeaderTemplate {
     /// For messages from `origin` to `target`, of the same client.
     pub fn new(origin: Endpoint, target: Endpoint) -> Self {
         let envelope =
-            Envelope { kind: Kind::First, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
+            Envelope { kind: Kind::EagerFirst, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
         let [first, second, _, _]: [U64; 4] = zerocopy::transmute!(Header::new(&envelope, 0, 0));
         Self { words: [first.get(), second.get()] }
     }
@@ -331,7 +331,9 @@ impl Header {
     #[inline]
     pub fn is_whole(&self) -> bool {
         let data_len = self.payload_len.get().wrapping_sub(self.header_len.get());
-        self.what == what(Kind::First) && self.offset.get() == 0 && self.total.get() == u32::from(data_len)
+        self.what == what(Kind::EagerFirst)
+            && self.offset.get() == 0
+            && self.total.get() == u32::from(data_len)
     }
 
     /// Id of the handler at the target.
@@ -379,10 +381,10 @@ impl<'a> Packet<'a> {
         let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
         let (header, data) =
             payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
-        let carries_data = envelope.kind.is_first() || envelope.kind == Kind::Next;
+        let carries_data = envelope.kind.is_first() || envelope.kind == Kind::EagerNext;
         let end = u64::from(envelope.offset) + data.len() as u64;
         // No data in front of some is how handlers tell a rendezvous.
-        let empty = data.is_empty() && envelope.total > 0 && envelope.kind != Kind::Next;
+        let empty = data.is_empty() && envelope.total > 0 && envelope.kind != Kind::EagerNext;
         if carries_data && (empty || end > u64::from(envelope.total)) {
             return Err(Malformed::Range);
         }
@@ -397,7 +399,12 @@ mod tests {
     use zerocopy::IntoBytes;
 
     fn envelopes() -> impl Strategy<Value = Envelope> {
-        let kinds = prop_oneof![Just(Kind::First), Just(Kind::Next), Just(Kind::FirstAcked), Just(Kind::Ack)];
+        let kinds = prop_oneof![
+            Just(Kind::EagerFirst),
+            Just(Kind::EagerNext),
+            Just(Kind::EagerFirstAcked),
+            Just(Kind::Ack)
+        ];
         let endpoints = || (any::<u32>(), any::<u8>());
         (kinds, any::<u8>(), any::<u16>(), endpoints(), endpoints(), any::<u32>(), 0u32..1 << 20).prop_map(
             |(kind, dispatch, client, (task, context), (task2, context2), message, offset)| Envelope {
@@ -440,7 +447,7 @@ mod tests {
             let mut bytes = std::vec::Vec::from(wire.as_bytes());
             bytes.extend(&header);
             bytes.extend(&data);
-            let first = matches!(envelope.kind, Kind::First | Kind::FirstAcked);
+            let first = matches!(envelope.kind, Kind::EagerFirst | Kind::EagerFirstAcked);
             let expected = if first && data.is_empty() {
                 Err(Malformed::Range)
             } else {
@@ -458,13 +465,13 @@ mod tests {
             let (header_len, data_len) = (u16::from(header_len), u16::from(data_len));
             let Envelope { origin, target, dispatch, .. } = envelope;
             let total = u32::from(data_len);
-            let whole = Envelope { kind: Kind::First, message: 0, offset: 0, total, ..envelope };
+            let whole = Envelope { kind: Kind::EagerFirst, message: 0, offset: 0, total, ..envelope };
             let header = Header::new(&whole, header_len, data_len);
-            let made = Front::new(origin, target).header(dispatch, header_len, data_len);
+            let made = HeaderTemplate::new(origin, target).header(dispatch, header_len, data_len);
             prop_assert_eq!(made.as_bytes(), header.as_bytes());
             prop_assert!(header.is_whole() && (header.dispatch(), header.origin()) == (dispatch, origin));
             for other in [
-                Envelope { kind: Kind::FirstAcked, ..whole },
+                Envelope { kind: Kind::EagerFirstAcked, ..whole },
                 Envelope { total: total + 1, ..whole },
                 Envelope { offset: 1, ..whole },
             ] {

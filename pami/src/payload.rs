@@ -55,9 +55,9 @@ impl Payload {
     ) -> Result<(), Full> {
         match payload {
             Self::Static(bytes) if bytes.len() > COPY_LIMIT => {
-                port.push_lend(path, envelope, header, &Source::from(*bytes))
+                port.push_zcopy(path, envelope, header, &Source::from(*bytes))
             }
-            _ => port.push_copy(path, envelope, header, data),
+            _ => port.push_bcopy(path, envelope, header, data),
         }
     }
 
@@ -80,7 +80,7 @@ enum Bytes {
 }
 
 /// What is left to be queued of an operation's data.
-pub(crate) struct Gather {
+pub(crate) struct PayloadIter {
     bytes: Bytes,
     layout: Layout,
     cursor: Cursor,
@@ -104,7 +104,7 @@ pub(crate) fn measure(payload: &Payload, layout: &Layout) -> Result<u32, SendErr
     layout.bytes_within(extent).ok_or(SendError::Layout)
 }
 
-impl Gather {
+impl PayloadIter {
     /// Takes a payload whose data [`measure`]s `total` bytes, and lends its buffer if it is one.
     pub(crate) fn new(payload: Payload, layout: Layout, total: u32) -> (Self, Option<Lease>) {
         let (bytes, lease) = match payload {
@@ -167,17 +167,17 @@ impl Gather {
         match self.whole() {
             Some(source) if len <= COPY_LIMIT && header.len() + len <= port.mtu() => {
                 let data = source.as_slice().get(at..at + len).unwrap_or_default();
-                port.push_copy(path, envelope, header, data)?;
+                port.push_bcopy(path, envelope, header, data)?;
             }
             Some(source) => {
                 // The range ends inside the data.
                 if let Some(piece) = source.slice(at..at + len) {
-                    port.push_lend(path, envelope, header, &piece)?;
+                    port.push_zcopy(path, envelope, header, &piece)?;
                 }
             }
             None => {
                 let mut cursor = self.cursor;
-                port.push_filled(path, envelope, header, len, |into| self.fill(&mut cursor, into))?;
+                port.push_packed(path, envelope, header, len, |into| self.fill(&mut cursor, into))?;
                 self.cursor = cursor;
             }
         }

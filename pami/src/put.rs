@@ -8,7 +8,7 @@ use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::layout::{Cursor, Layout, Segment};
 use crate::packet::HEADER_LIMIT;
-use crate::payload::{Gather, Payload};
+use crate::payload::{Payload, PayloadIter};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use heapless::Vec;
 use rings::buffer::Lease;
@@ -40,7 +40,7 @@ pub(crate) struct PutState {
     pub(crate) offset: u32,
     pub(crate) layout: Layout,
     pub(crate) cursor: Cursor,
-    pub(crate) data: Gather,
+    pub(crate) data: PayloadIter,
 }
 
 impl<A: 'static> Put<A> {
@@ -48,7 +48,7 @@ impl<A: 'static> Put<A> {
     #[inline(always)]
     pub(crate) fn take_state(&mut self, total: u32) -> (PutState, Option<Lease>) {
         let payload = core::mem::replace(&mut self.payload, Payload::Static(&[]));
-        let (data, lease) = Gather::new(payload, self.payload_layout, total);
+        let (data, lease) = PayloadIter::new(payload, self.payload_layout, total);
         let (region, offset, layout) = (self.region.id, self.offset, self.layout);
         (PutState { region, offset, layout, cursor: Cursor::default(), data }, lease)
     }

@@ -23,7 +23,7 @@ pub(crate) enum Sink<A: 'static> {
 pub(crate) enum Wish<A: 'static> {
     Take(Receive<A>),
     /// To be asked later.
-    Later,
+    Defer,
     /// There is no handler.
     Nobody,
 }
@@ -41,7 +41,7 @@ pub(crate) enum Owes {
 impl Owes {
     /// For a message that is taken.
     pub(crate) fn taken(kind: Kind) -> Self {
-        if kind == Kind::First { Self::Nothing } else { Self::Ack }
+        if kind == Kind::EagerFirst { Self::Nothing } else { Self::Ack }
     }
 
     /// For one that is kept.

@@ -46,7 +46,7 @@ pub(crate) enum Stage<A: 'static> {
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
     /// The data of the rendezvous with this number is its sender's again.
-    Pulled(u32),
+    RendezvousDone(u32),
     /// It has the eager message with this number.
     Ack(u32),
     /// All that came before these fences is done.

@@ -139,14 +139,14 @@ pub enum Memory {
 
 /// A read-modify-write operation, on one word of a region (SPEC P-7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rmw {
+pub struct RmwOp {
     /// Size of the word.
     pub width: Width,
     /// What becomes of it.
     pub update: Update,
 }
 
-/// [`Rmw`] on the wire. The operator travels in the packet's dispatch field.
+/// [`RmwOp`] on the wire. The operator travels in the packet's dispatch field.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Operands {
@@ -157,7 +157,7 @@ pub struct Operands {
 /// Set in an operator's byte when the word has 64 bits.
 const EIGHT: u8 = 0x80;
 
-impl Rmw {
+impl RmwOp {
     /// The operator's byte and the operands.
     pub fn encode(&self) -> (u8, Operands) {
         let (code, first, second) = match self.update {

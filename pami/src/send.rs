@@ -8,7 +8,7 @@
 //!
 //! The switch-over size is [`ClientBuilder::rendezvous_from`](crate::ClientBuilder::rendezvous_from).
 //!
-//! A rendezvous, and a message to an id of [`ClientBuilder::dispatch_later`](crate::ClientBuilder::dispatch_later), may be
+//! A rendezvous, and a message to an id of [`ClientBuilder::dispatch_deferring`](crate::ClientBuilder::dispatch_deferring), may be
 //! refused by a target that has no place for it: the origin keeps it, and sends it again when it is told to
 //! ([`crate::admission`]). Until one is known to be in, what goes to the same endpoint behind it is kept as well.
 
@@ -17,8 +17,8 @@ use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
 use crate::layout::Layout;
-use crate::packet::{HEADER_LIMIT, LATER};
-use crate::payload::{Gather, Payload};
+use crate::packet::{DEFERRING, HEADER_LIMIT};
+use crate::payload::{Payload, PayloadIter};
 use crate::region::RegionId;
 use heapless::Vec;
 
@@ -51,7 +51,7 @@ pub(crate) struct SendState {
     /// If data lies behind the header in the same place: bytes of the header.
     pub(crate) split: Option<u8>,
     /// `None` once all is queued and nothing has to go again.
-    pub(crate) data: Option<Gather>,
+    pub(crate) data: Option<PayloadIter>,
     /// Where the target gets the data from.
     pub(crate) region: Option<RegionId>,
 }
@@ -67,7 +67,7 @@ impl SendState {
     /// Whether its target may have no place for it.
     #[inline]
     pub(crate) fn may_be_refused(&self) -> bool {
-        self.region.is_some() || self.dispatch >= LATER
+        self.region.is_some() || self.dispatch >= DEFERRING
     }
 
     /// It does not have to go again. Returns whether the payload is to come back now.

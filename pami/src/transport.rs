@@ -27,7 +27,7 @@ pub struct Counters {
     /// Bytes of messages from others whose processing was finished here.
     pub processed_bytes: u64,
     /// Packets that make no sense where they came, as a broken or hostile peer sends; discarded (SPEC D-9).
-    pub strays: u64,
+    pub protocol_errors: u64,
 }
 
 /// The way to an endpoint.
@@ -123,7 +123,7 @@ impl<P: Port> Transport<P> {
     ) -> bool {
         if let Some(route) = &self.route
             && route.target == target
-            && self.port.push_whole(&route.way, dispatch, header, data).is_ok()
+            && self.port.push_short(&route.way, dispatch, header, data).is_ok()
         {
             self.counters.sent += 1;
             return true;
@@ -132,7 +132,7 @@ impl<P: Port> Transport<P> {
     }
 
     /// Notes a packet that makes no sense.
-    pub(crate) fn stray(&mut self) {
-        self.counters.strays += 1;
+    pub(crate) fn protocol_error(&mut self) {
+        self.counters.protocol_errors += 1;
     }
 }

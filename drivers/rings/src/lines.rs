@@ -214,7 +214,7 @@ impl Sender {
     /// # Errors
     /// [`Refused`]; nothing was queued.
     #[inline]
-    pub fn push_copy(&mut self, tag: &Tag, header: &[u8], data: &[u8]) -> Result<(), Refused> {
+    pub fn push_bcopy(&mut self, tag: &Tag, header: &[u8], data: &[u8]) -> Result<(), Refused> {
         let line = self.free_line()?;
         if header.len() + data.len() <= INLINE_BYTES {
             // SAFETY: a line whose mark is clear is the sender's; both parts fit.
@@ -232,7 +232,7 @@ impl Sender {
         Ok(())
     }
 
-    /// As [`push_copy`](Self::push_copy) with `word` as the first of the tag and nothing said of the others, for header
+    /// As [`push_bcopy`](Self::push_bcopy) with `word` as the first of the tag and nothing said of the others, for header
     /// and data that are together at most [`INLINE_BYTES`]; longer ones are [`Refused::TooLong`].
     ///
     /// # Errors
@@ -252,13 +252,13 @@ impl Sender {
         Ok(())
     }
 
-    /// As [`push_copy`](Self::push_copy), with `len` bytes of data that `fill` writes over whatever it finds. `fill` is
+    /// As [`push_bcopy`](Self::push_bcopy), with `len` bytes of data that `fill` writes over whatever it finds. `fill` is
     /// not called if nothing is queued.
     ///
     /// # Errors
     /// [`Refused`]; nothing was queued.
     #[inline]
-    pub fn push_filled(
+    pub fn push_packed(
         &mut self,
         tag: &Tag,
         header: &[u8],
@@ -270,7 +270,7 @@ impl Sender {
             self.free_line()?;
             let mut data = [0; INLINE_BYTES];
             fill(&mut data[..len]);
-            return self.push_copy(tag, header, &data[..len]);
+            return self.push_bcopy(tag, header, &data[..len]);
         }
         let line = self.free_line()?;
         let place = self.free_slot(whole)?;
@@ -292,9 +292,9 @@ impl Sender {
     /// # Errors
     /// [`Refused`]; nothing was queued.
     #[inline]
-    pub fn push_lend(&mut self, tag: &Tag, header: &[u8], data: &Source) -> Result<(), Refused> {
+    pub fn push_zcopy(&mut self, tag: &Tag, header: &[u8], data: &Source) -> Result<(), Refused> {
         if header.len() + data.len() <= INLINE_BYTES {
-            return self.push_copy(tag, header, data.as_slice());
+            return self.push_bcopy(tag, header, data.as_slice());
         }
         let line = self.free_line()?;
         let mark = if header.len() <= INLINE_HEADER_BYTES {

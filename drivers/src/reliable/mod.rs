@@ -26,7 +26,7 @@
 //!   and less often; who got no credit is told when there is some.
 //! - *Not ready.* What a context does not take holds up nothing to others, see `aside`.
 //! - *Silence* means nothing (SPEC R-2): a node that computes acknowledges nothing, however long, and is sent the oldest
-//!   packet again now and then. That a node is gone says the network ([`Adapter::bury`]): its packets come back as
+//!   packet again now and then. That a node is gone says the network ([`Adapter::node_died`]): its packets come back as
 //!   [`Outcome::Failed`], further ones are refused, and what it sent last is dropped.
 //!
 //! Frames of the network itself go through as they are.
@@ -422,7 +422,7 @@ impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
         self.last_packet.map_or(0, |at| at + LINGER_NS)
     }
 
-    fn bury(&mut self, node: u32) {
+    fn node_died(&mut self, node: u32) {
         if let Some(word) = self.gone.get_mut(node as usize / 64) {
             *word |= 1 << (node % 64);
         }

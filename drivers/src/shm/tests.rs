@@ -23,7 +23,7 @@ fn open(shm: &'static Shm, port: u16) -> ShmPort {
 
 fn first(from: u16, to: u16, message: u32, len: usize) -> Envelope {
     Envelope {
-        kind: Kind::First,
+        kind: Kind::EagerFirst,
         dispatch: 200,
         origin: endpoint(from),
         target: endpoint(to),
@@ -50,7 +50,7 @@ fn p9_every_size_reaches_the_sender_itself() {
         for header_len in [0, 8, 16, 17] {
             let (header, data) = (bytes(9, header_len), bytes(message as u32, len));
             let sent = first(0, 0, message as u32, len);
-            match port.push_copy(0, &sent, &header, &data) {
+            match port.push_bcopy(0, &sent, &header, &data) {
                 Ok(()) => (),
                 Err(error) => {
                     assert!(error == PushError::TooLong && len + header_len > COPY_BYTES);
@@ -69,7 +69,7 @@ fn p9_every_size_reaches_the_sender_itself() {
 fn p9_every_kind_and_field_of_an_envelope_arrives() {
     let shm = shm(4, 1);
     let (mut near, mut far) = (open(shm, 3), open(shm, 2));
-    for kind in [Kind::Hello, Kind::Go, Kind::First, Kind::Next, Kind::FirstAcked, Kind::Ack] {
+    for kind in [Kind::Hello, Kind::Go, Kind::EagerFirst, Kind::EagerNext, Kind::EagerFirstAcked, Kind::Ack] {
         let sent = Envelope {
             kind,
             dispatch: 255,
@@ -79,7 +79,7 @@ fn p9_every_kind_and_field_of_an_envelope_arrives() {
             offset: u32::MAX - 1,
             total: u32::MAX - 2,
         };
-        near.push_copy(2, &sent, &[], &[]).unwrap();
+        near.push_bcopy(2, &sent, &[], &[]).unwrap();
         assert_eq!(far.pull(|_| ()).unwrap().envelope(), sent);
     }
 }
@@ -94,14 +94,14 @@ fn p9_lent_data_are_read_in_place_and_come_back() {
     let source = lease.source().slice(0..len).unwrap();
     for header_len in [0, 16, 17, 4096] {
         let header = bytes(5, header_len);
-        near.push_lend(1, &first(0, 1, 0, len), &header, &source).unwrap();
+        near.push_zcopy(1, &first(0, 1, 0, len), &header, &source).unwrap();
         let arrival = far.pull(|_| ()).unwrap();
         assert_eq!(arrival.header(), header);
         assert_eq!(arrival.data().as_ptr(), source.as_slice().as_ptr());
         assert!(arrival.data() == data);
     }
     assert_eq!(
-        near.push_lend(1, &first(0, 1, 0, len), &[0; COPY_BYTES + 1], &source),
+        near.push_zcopy(1, &first(0, 1, 0, len), &[0; COPY_BYTES + 1], &source),
         Err(PushError::TooLong)
     );
     drop(source);
@@ -131,9 +131,9 @@ fn p9_all_pairs_of_eight_ports_exchange_every_size_in_order() {
                     let source = &sources[message as usize % sizes.len()];
                     let envelope = first(me, to, message, source.len());
                     let pushed = if message / 7 % 2 == 0 {
-                        port.push_copy(to, &envelope, &[], source.as_slice())
+                        port.push_bcopy(to, &envelope, &[], source.as_slice())
                     } else {
-                        port.push_lend(to, &envelope, b"header", source)
+                        port.push_zcopy(to, &envelope, b"header", source)
                     };
                     match pushed {
                         Ok(()) => sent[usize::from(to)] += 1,
@@ -174,19 +174,19 @@ fn p11_a_stalled_receiver_stops_its_senders_only_and_they_go_on_later() {
     let lease = lendable(&[1; 100]);
     let source = lease.source();
     let mut messages = 0;
-    while near.push_lend(1, &first(0, 1, messages, 100), &[], &source).is_ok() {
+    while near.push_zcopy(1, &first(0, 1, messages, 100), &[], &source).is_ok() {
         messages += 1;
     }
     // The gate has a line too.
     assert_eq!(messages, LINES_PER_RING as u32 - 1);
-    assert_eq!(near.push_copy(1, &first(0, 1, 0, 0), &[], &[]), Err(PushError::Full));
-    near.push_copy(2, &first(0, 2, 0, 64), &[], &[7; 64]).unwrap();
+    assert_eq!(near.push_bcopy(1, &first(0, 1, 0, 0), &[], &[]), Err(PushError::Full));
+    near.push_bcopy(2, &first(0, 2, 0, 64), &[], &[7; 64]).unwrap();
     assert_eq!(other.pull(|_| ()).unwrap().data(), [7; 64]);
 
     drop(source);
     assert!(!lease.is_idle());
     drop(stalled.pull(|_| ()).unwrap());
-    near.push_copy(1, &first(0, 1, messages, 0), &[], &[]).unwrap();
+    near.push_bcopy(1, &first(0, 1, messages, 0), &[], &[]).unwrap();
     for message in 1..=messages {
         assert_eq!(stalled.pull(|_| ()).unwrap().envelope().message, message);
     }
@@ -198,14 +198,14 @@ fn p11_copies_stop_at_the_copy_slots_and_small_messages_go_on() {
     let shm = shm(2, 1);
     let (mut near, mut far) = (open(shm, 0), open(shm, 1));
     for message in 0..COPIES_PER_RING as u32 {
-        near.push_copy(1, &first(0, 1, message, 41), &[], &[message as u8; 41]).unwrap();
+        near.push_bcopy(1, &first(0, 1, message, 41), &[], &[message as u8; 41]).unwrap();
     }
-    assert_eq!(near.push_copy(1, &first(0, 1, 4, 41), &[], &[0; 41]), Err(PushError::Full));
-    near.push_copy(1, &first(0, 1, 4, 8), &[], &[4; 8]).unwrap();
+    assert_eq!(near.push_bcopy(1, &first(0, 1, 4, 41), &[], &[0; 41]), Err(PushError::Full));
+    near.push_bcopy(1, &first(0, 1, 4, 8), &[], &[4; 8]).unwrap();
     for message in 0..=COPIES_PER_RING as u8 {
         assert_eq!(far.pull(|_| ()).unwrap().data()[0], message);
     }
-    near.push_copy(1, &first(0, 1, 5, 41), &[], &[5; 41]).unwrap();
+    near.push_bcopy(1, &first(0, 1, 5, 41), &[], &[5; 41]).unwrap();
     assert_eq!(far.pull(|_| ()).unwrap().data(), [5; 41]);
 }
 
@@ -213,8 +213,8 @@ fn p11_copies_stop_at_the_copy_slots_and_small_messages_go_on() {
 fn p9_a_chatty_peer_does_not_keep_the_others_waiting() {
     let shm = shm(3, 2);
     let (mut chatty, mut quiet, mut far) = (open(shm, 0), open(shm, 1), open(shm, 2));
-    while chatty.push_copy(2, &first(0, 2, 0, 0), &[], &[]).is_ok() {}
-    quiet.push_copy(2, &first(1, 2, 0, 0), &[], &[]).unwrap();
+    while chatty.push_bcopy(2, &first(0, 2, 0, 0), &[], &[]).is_ok() {}
+    quiet.push_bcopy(2, &first(1, 2, 0, 0), &[], &[]).unwrap();
     let origins = core::iter::from_fn(|| far.pull(|_| ()).map(|arrival| arrival.envelope().origin));
     let order: Vec<_> = origins.collect();
     // One of the lines has the gate.
@@ -226,15 +226,15 @@ fn p9_a_chatty_peer_does_not_keep_the_others_waiting() {
 fn p9_what_came_before_the_opening_or_while_closed_waits() {
     let shm = shm(2, 1);
     let mut near = open(shm, 0);
-    near.push_copy(1, &first(0, 1, 0, 0), &[], &[]).unwrap();
+    near.push_bcopy(1, &first(0, 1, 0, 0), &[], &[]).unwrap();
     let mut far = open(shm, 1);
     assert!(matches!(shm.open(1, endpoint(1)), Err(OpenError::InUse)));
     assert_eq!(far.pull(|_| ()).unwrap().envelope().message, 0);
     drop(far);
-    near.push_copy(1, &first(0, 1, 1, 0), &[], &[]).unwrap();
+    near.push_bcopy(1, &first(0, 1, 1, 0), &[], &[]).unwrap();
     drop(near);
     let (mut near, mut far) = (open(shm, 0), open(shm, 1));
-    near.push_copy(1, &first(0, 1, 2, 0), &[], &[]).unwrap();
+    near.push_bcopy(1, &first(0, 1, 2, 0), &[], &[]).unwrap();
     assert_eq!([1, 2], [(); 2].map(|()| far.pull(|_| ()).unwrap().envelope().message));
 }
 
@@ -247,6 +247,6 @@ fn p9_no_port_or_no_ring_left_is_an_error() {
     assert_eq!(port.connect(1), Ok(()));
     assert_eq!(port.connect(1), Ok(()));
     assert_eq!(port.connect(2), Err(PushError::Unreachable));
-    assert_eq!(port.push_copy(2, &first(0, 2, 0, 0), &[], &[]), Err(PushError::Unreachable));
+    assert_eq!(port.push_bcopy(2, &first(0, 2, 0, 0), &[], &[]), Err(PushError::Unreachable));
     assert!(Shm::new(1, 1, 65536).is_err());
 }

@@ -8,8 +8,8 @@ use crate::tree_network::TreeUnit;
 use core::sync::atomic::Ordering;
 use pami::device::{Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable};
 use pami::endpoint::Endpoint;
-use pami::packet::{Envelope, Front};
-use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use pami::packet::{Envelope, HeaderTemplate};
+use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
 use rings::shared::Shared;
 
@@ -45,14 +45,14 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
                 if self.unit.gone(node).is_some() {
                     return None;
                 }
-                NodeRoute::Torus(node, Front::new(self.me, target), deaths)
+                NodeRoute::Torus(node, HeaderTemplate::new(self.me, target), deaths)
             }
             Path::Local(port) => NodeRoute::Local(port, &self.unit.stations.get(usize::from(port))?.bell),
         })
     }
 
     #[inline(always)]
-    fn push_whole(
+    fn push_short(
         &mut self,
         route: &NodeRoute,
         dispatch: u8,
@@ -63,12 +63,12 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
             NodeRoute::Torus(node, ref front, deaths) => {
                 // A FIFO that is shared has a lock to be taken first: the longer way does.
                 let own = self.injector.as_mut().ok_or(Full)?;
-                own.push_whole((node, deaths), front, dispatch, header, data)?;
+                own.push_short((node, deaths), front, dispatch, header, data)?;
                 self.injected();
                 Ok(())
             }
             NodeRoute::Local(port, bell) => {
-                self.shm.push_whole(port, dispatch, header, data).map_err(|_| Full)?;
+                self.shm.push_short(port, dispatch, header, data).map_err(|_| Full)?;
                 self.ring_locally(bell);
                 Ok(())
             }
@@ -81,18 +81,24 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     #[inline]
-    fn push_copy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8]) -> Result<(), Full> {
+    fn push_bcopy(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full> {
         match path {
-            Path::Torus(node) => self.inject(|fifo| fifo.push_copy(node, envelope, header, data)),
+            Path::Torus(node) => self.inject(|fifo| fifo.push_bcopy(node, envelope, header, data)),
             Path::Local(port) => {
-                let pushed = self.shm.push_copy(port, envelope, header, data);
+                let pushed = self.shm.push_bcopy(port, envelope, header, data);
                 self.pushed_locally(port, pushed)
             }
         }
     }
 
     #[inline]
-    fn push_lend(
+    fn push_zcopy(
         &mut self,
         path: Path,
         envelope: &Envelope,
@@ -100,17 +106,17 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         data: &Source,
     ) -> Result<(), Full> {
         match path {
-            Path::Torus(node) => self.inject(|fifo| fifo.push_lend(node, envelope, header, data)),
+            Path::Torus(node) => self.inject(|fifo| fifo.push_zcopy(node, envelope, header, data)),
             Path::Local(port) => {
                 self.station.listens.store(true, Ordering::Relaxed);
-                let pushed = self.shm.push_lend(port, envelope, header, data);
+                let pushed = self.shm.push_zcopy(port, envelope, header, data);
                 self.pushed_locally(port, pushed)
             }
         }
     }
 
     #[inline]
-    fn push_filled(
+    fn push_packed(
         &mut self,
         path: Path,
         envelope: &Envelope,
@@ -119,9 +125,9 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         match path {
-            Path::Torus(node) => self.inject(|fifo| fifo.push_filled(node, envelope, header, len, fill)),
+            Path::Torus(node) => self.inject(|fifo| fifo.push_packed(node, envelope, header, len, fill)),
             Path::Local(port) => {
-                let pushed = self.shm.push_filled(port, envelope, header, len, fill);
+                let pushed = self.shm.push_packed(port, envelope, header, len, fill);
                 self.pushed_locally(port, pushed)
             }
         }
@@ -181,9 +187,9 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
         target: Endpoint,
         region: RegionId,
         offset: u32,
-        rmw: Rmw,
+        op: RmwOp,
     ) -> Result<u64, RegionFault> {
-        self.unit.regions.update(target, region, offset, rmw)
+        self.unit.regions.update(target, region, offset, op)
     }
 
     #[inline]

@@ -217,8 +217,8 @@ impl<A: Adapter> Engine<A> {
 
     /// A node is gone: it will neither answer nor hear answers.
     #[cold]
-    pub(super) fn bury(&mut self, node: u32) {
-        self.adapter.bury(node);
+    pub(super) fn node_died(&mut self, node: u32) {
+        self.adapter.node_died(node);
         if let Some(index) = self.asked.find(node) {
             self.outstanding.purge(index);
         }

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pami::device::{self, Completed, Full, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
-use pami::packet::{Envelope, Front, Header, Kind};
+use pami::packet::{Envelope, Header, HeaderTemplate, Kind};
 use pami::region::RegionId;
 use rings::bell::Bell;
 use rings::buffer::Source;
@@ -180,10 +180,10 @@ impl Injector {
     /// Queues a message of one packet for `node`, if it fits in a descriptor. A longer one is refused as if there were no
     /// room; so is any while packets are parked, or if not `gone` nodes are gone.
     #[inline(always)]
-    pub(crate) fn push_whole(
+    pub(crate) fn push_short(
         &mut self,
         (node, gone): (u32, u32),
-        front: &Front,
+        front: &HeaderTemplate,
         dispatch: u8,
         header: &[u8],
         data: &[u8],
@@ -212,19 +212,19 @@ impl Injector {
 
     /// Queues a packet for `node`, copying `header` and `data`.
     #[inline]
-    pub(crate) fn push_copy(
+    pub(crate) fn push_bcopy(
         &mut self,
         node: u32,
         envelope: &Envelope,
         header: &[u8],
         data: &[u8],
     ) -> Result<(), Full> {
-        self.push_filled(node, envelope, header, data.len(), |bytes| bytes.copy_from_slice(data))
+        self.push_packed(node, envelope, header, data.len(), |bytes| bytes.copy_from_slice(data))
     }
 
     /// Queues a packet for `node`, copying `header`, with `len` bytes of data that `fill` writes.
     #[inline]
-    pub(crate) fn push_filled(
+    pub(crate) fn push_packed(
         &mut self,
         node: u32,
         envelope: &Envelope,
@@ -275,7 +275,7 @@ impl Injector {
 
     /// Queues a packet for `node` whose data stays where it is.
     #[inline]
-    pub(crate) fn push_lend(
+    pub(crate) fn push_zcopy(
         &mut self,
         node: u32,
         envelope: &Envelope,
@@ -283,7 +283,7 @@ impl Injector {
         data: &Source,
     ) -> Result<(), Full> {
         if header.len() + data.len() <= INLINE_BYTES {
-            return self.push_copy(node, envelope, header, data.as_slice());
+            return self.push_bcopy(node, envelope, header, data.as_slice());
         }
         if !self.admits(envelope.kind, envelope.target, node) {
             return Err(Full);

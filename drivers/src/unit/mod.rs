@@ -67,7 +67,7 @@ use fifo::Station;
 use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
 use pami::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint};
-use pami::mapping::{Place, TaskMap};
+use pami::mapping::{TaskLocation, TaskMap};
 use pami::packet::{Envelope, Kind};
 use regions::Regions;
 use responder::{ANSWER_SLOTS, Responder};
@@ -132,7 +132,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         const { assert!(A::RELIABLE, "an adapter that loses packets belongs into a reliable layer") };
         let Setup { adapter, node, map, contexts, harts, agent } = setup;
         let tasks = map.tasks_per_node();
-        if map.task(Place { node, local: 0 }).is_none() {
+        if map.task(TaskLocation { node, local: 0 }).is_none() {
             return Err(StartError::NoSuchNode(node));
         }
         let wanted = CLIENTS * tasks as usize * usize::from(contexts);
@@ -199,8 +199,10 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         sharing: Sharing,
     ) -> Result<NodePort<P, A>, OpenError> {
         let port = self.port_number(client, local_task, context).ok_or(OpenError::NoSuchPort)?;
-        let task =
-            self.map.task(Place { node: self.node, local: local_task }).ok_or(OpenError::NoSuchPort)?;
+        let task = self
+            .map
+            .task(TaskLocation { node: self.node, local: local_task })
+            .ok_or(OpenError::NoSuchPort)?;
         let me = Endpoint::from_parts(client, task, ContextOffset(context));
         NodePort::open(self, port, port - u16::from(context), me, sharing)
     }

@@ -12,7 +12,7 @@ use crate::tree_network::TreeUnit;
 use core::sync::atomic::{AtomicU16, Ordering};
 use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
-use pami::packet::{Envelope, Front};
+use pami::packet::{Envelope, HeaderTemplate};
 use rings::bell::Bell;
 
 /// Looks at which nothing was new, after which a port also looks whether anything else is for the engine to do: a
@@ -93,7 +93,7 @@ impl Arrival for NodeArrival {
 #[derive(Clone, Copy)]
 pub enum NodeRoute {
     /// To a node, with what their headers have in common, while no node dies beyond so many.
-    Torus(u32, Front, u32),
+    Torus(u32, HeaderTemplate, u32),
     /// To a port of the node, and its bell.
     Local(u16, &'static Bell),
 }

@@ -184,7 +184,7 @@ impl<A: Adapter> Engine<A> {
     #[cold]
     pub(super) fn note_gone<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, gone: Gone) {
         if node != unit.node {
-            self.bury(node);
+            self.node_died(node);
             unit.note_gone(node, gone);
             self.lanes.iter().for_each(|lane| lane.parked.note_gone(unit.deaths()));
         }

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use pami::device::NoRegionLeft;
 use pami::endpoint::{ClientId, Endpoint};
 use pami::layout::Segment;
-use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::shared::Shared;
 use rings::table::{Guard, Key, Place, Table};
 
@@ -176,10 +176,10 @@ impl Regions {
         target: Endpoint,
         id: RegionId,
         offset: u32,
-        rmw: Rmw,
+        op: RmwOp,
     ) -> Result<u64, RegionFault> {
         let region = self.open(target, id, Rights::UPDATE)?;
-        Ok(region.shared()?.update(offset as usize, rmw.width, rmw.update)?)
+        Ok(region.shared()?.update(offset as usize, op.width, op.update)?)
     }
 }
 

@@ -15,7 +15,7 @@ use heapless::Deque;
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
 use pami::packet::{ENDS, Envelope, Header, Kind, Packet};
-use pami::region::{Memory, RegionFault, RegionId, Rmw};
+use pami::region::{Memory, RegionFault, RegionId, RmwOp};
 use zerocopy::FromBytes;
 
 /// Packets of answers that may lie in copy slots at once.
@@ -155,8 +155,8 @@ impl Responder {
                 (Answer::End(route, result), result.err())
             }
             Kind::Rmw if segments.is_empty() => {
-                let rmw = Rmw::decode(envelope.dispatch, data).ok_or(Rejected::Malformed)?;
-                let result = regions.update(target, region, envelope.offset, rmw);
+                let op = RmwOp::decode(envelope.dispatch, data).ok_or(Rejected::Malformed)?;
+                let result = regions.update(target, region, envelope.offset, op);
                 (Answer::Word(route, result), result.err())
             }
             Kind::Get if segments.is_empty() => {

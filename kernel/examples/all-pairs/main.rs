@@ -82,8 +82,8 @@ impl Pairs {
     }
 
     /// Packets that came where they make no sense.
-    fn strays(&self) -> u64 {
-        self.contexts.iter().map(|context| context.counters().strays).sum()
+    fn protocol_errors(&self) -> u64 {
+        self.contexts.iter().map(|context| context.counters().protocol_errors).sum()
     }
 }
 

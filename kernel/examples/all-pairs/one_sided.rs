@@ -13,8 +13,8 @@ use super::pattern::{GUARD, LARGEST, Like, SHAPES, Shape, byte, clear, differenc
 use super::{EACH, Pairs, endpoint_number};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Completion, Done, Endpoint, Fetch, Fetched, Get, JobError, OnFetched, Payload, Put, Region,
-    RegionHandle, Rights, Rmw, SendError, Shared, Update, Width,
+    Active, Completion, Done, Endpoint, Fetched, Get, JobError, OnFetched, Payload, Put, Region,
+    RegionHandle, Rights, Rmw, RmwOp, SendError, Shared, Update, Width,
 };
 
 /// Bytes of a pair of words, of 64 and of 32 bits.
@@ -139,7 +139,7 @@ impl<'a> OneSided<'a> {
             self.meet([0; 2])?;
         }
         self.update_all()?;
-        let wrong = self.state.wrong.load(Relaxed) + self.pairs.strays();
+        let wrong = self.state.wrong.load(Relaxed) + self.pairs.protocol_errors();
         let endpoints = self.pairs.endpoints() as u64;
         let wrong = self.meet([wrong, 0])?[0];
         if self.pairs.task.number() == 0 {
@@ -255,11 +255,11 @@ impl<'a> OneSided<'a> {
                 let mask = if width == Width::Four { u64::from(u32::MAX) } else { u64::MAX };
                 for (update, found) in UPDATES {
                     let done = OnFetched { cookie: (found & mask) as usize, ..self.on_fetched };
-                    self.fetch(context, target, own + place, Rmw { width, update }, done)?;
+                    self.rmw(context, target, own + place, RmwOp { width, update }, done)?;
                 }
                 for _ in 0..ADDITIONS {
-                    let rmw = Rmw { width, update: Update::Add(1) };
-                    self.fetch(context, target, place, rmw, self.on_counted)?;
+                    let op = RmwOp { width, update: Update::Add(1) };
+                    self.rmw(context, target, place, op, self.on_counted)?;
                 }
             }
         }
@@ -283,17 +283,17 @@ impl<'a> OneSided<'a> {
         Ok(())
     }
 
-    fn fetch(
+    fn rmw(
         &mut self,
         context: usize,
         target: Endpoint,
         offset: usize,
-        rmw: Rmw,
+        op: RmwOp,
         done: OnFetched,
     ) -> Result<(), JobError> {
         let (region, offset) = (self.handle(target), offset as u32);
         self.begun += 1;
-        self.attempt(context, |active| active.fetch(Fetch { target, region, offset, rmw, done: Some(done) }))
+        self.attempt(context, |active| active.rmw(Rmw { target, region, offset, op, done: Some(done) }))
     }
 
     /// Each context of this task with the task and context of each endpoint of the job, task by task from this one on.

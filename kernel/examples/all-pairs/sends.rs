@@ -122,18 +122,18 @@ impl Sends {
         });
         // Nothing more comes from anybody when all have what they want.
         pairs.meeting.meet(&pairs.client, &mut pairs.contexts, [0; 2]).map(drop)?;
-        let (wrong, strays) = (state.wrong.load(Relaxed), pairs.strays());
+        let (wrong, protocol_errors) = (state.wrong.load(Relaxed), pairs.protocol_errors());
         let more = state.whole.load(Relaxed) - wanted;
         if task.number() == 0 {
             defmt::println!(
-                "{=u32} messages from {=usize} endpoints, {=u32} wrong, {=u64} strays",
+                "{=u32} messages from {=usize} endpoints, {=u32} wrong, {=u64} protocol errors",
                 wanted,
                 state.endpoints,
                 wrong,
-                strays
+                protocol_errors
             );
         }
-        Ok(u64::from(wrong) + u64::from(more) + strays)
+        Ok(u64::from(wrong) + u64::from(more) + protocol_errors)
     }
 
     fn send_all(&self, pairs: &mut Pairs) -> Result<(), JobError> {

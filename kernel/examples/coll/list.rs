@@ -10,12 +10,12 @@ use pami::collective::Collective;
 
 pub fn print(bench: &Bench, arguments: &Arguments) -> Result<(), JobError> {
     let first = bench.query(&Case { bytes: 8, ..bench.case() })?;
-    let (metadata, terrain) = (first.metadata, first.terrain);
+    let (metadata, placement) = (first.metadata, first.placement);
     let mut line = String::<200>::new();
     let _ = write!(
         line,
         "{} ranks, {} of a node, {} links at most between two",
-        terrain.size, terrain.per_node, terrain.diameter
+        placement.size, placement.per_node, placement.diameter
     );
     for (holds, name) in [
         (metadata.size.is_power_of_two(), "power of two"),

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use data::Data;
 use heapless::{String, Vec};
 use kernel::{JobError, Task};
-use pami::mapping::Place;
+use pami::mapping::TaskLocation;
 use pami::topology::Direction;
 use spin::Mutex;
 use team::{Phase, Shared, Team};
@@ -84,7 +84,7 @@ fn neighbours(task: &Task) -> Vec<u32, 10> {
     let Some(root) = task.map().place(0).and_then(|place| shape.coord(place.node)) else { return tasks };
     for link in 0..10 {
         let behind = shape.neighbour(root, Direction::from_index(link)).and_then(|coord| shape.rank(coord));
-        let behind = behind.and_then(|node| task.map().task(Place { node, local: 0 }));
+        let behind = behind.and_then(|node| task.map().task(TaskLocation { node, local: 0 }));
         if let Some(number) = behind.filter(|number| !tasks.contains(number)) {
             // As long as there are links.
             let _ = tasks.push(number);

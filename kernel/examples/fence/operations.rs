@@ -3,8 +3,8 @@
 use super::ways::{SIDES, Way, Ways};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Buffer, Completion, Done, Fetch, Fetched, Get, JobError, Layout, Message, OnFetched, OnPart,
-    OnReceived, Part, Payload, Put, Receive, Received, Rmw, Send, Shared, Task, Update, Width,
+    Active, Buffer, Completion, Done, Fetched, Get, JobError, Layout, Message, OnFetched, OnPart, OnReceived,
+    Part, Payload, Put, Receive, Received, Rmw, RmwOp, Send, Shared, Task, Update, Width,
 };
 use pami::endpoint::ClientId;
 use spin::{Mutex, Once};
@@ -240,8 +240,8 @@ impl Fenced {
     /// The word that shows how far operations of `kind` have come.
     fn progress(&mut self, way: &Way, kind: Kind) -> Result<u64, JobError> {
         match kind {
-            Kind::Eager | Kind::Rendezvous => self.fetch(way, TAKEN),
-            Kind::Update => self.fetch(way, ADDED),
+            Kind::Eager | Kind::Rendezvous => self.rmw(way, TAKEN),
+            Kind::Update => self.rmw(way, ADDED),
             Kind::Put | Kind::Get => Ok(0),
         }
     }
@@ -291,8 +291,8 @@ impl Fenced {
                 done: None,
             }),
             Kind::Update => {
-                let rmw = Rmw { width: Width::Eight, update: Update::Add(number as u64 + 1) };
-                active.fetch(Fetch { target, region, offset: ADDED, rmw, done: None })
+                let op = RmwOp { width: Width::Eight, update: Update::Add(number as u64 + 1) };
+                active.rmw(Rmw { target, region, offset: ADDED, op, done: None })
             }
         })
     }
@@ -361,16 +361,15 @@ impl Fenced {
             })
         })?;
         // In order behind the get.
-        self.fetch(way, ADDED).map(drop)
+        self.rmw(way, ADDED).map(drop)
     }
 
     /// A word of the region at the end of a way.
-    fn fetch(&mut self, way: &Way, offset: u32) -> Result<u64, JobError> {
+    fn rmw(&mut self, way: &Way, offset: u32) -> Result<u64, JobError> {
         let (target, region, done) = (way.target, way.region, Some(self.on_fetched));
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(0) };
+        let op = RmwOp { width: Width::Eight, update: Update::Add(0) };
         self.fetches += 1;
-        self.ways
-            .attempt(way.context + 1, |active| active.fetch(Fetch { target, region, offset, rmw, done }))?;
+        self.ways.attempt(way.context + 1, |active| active.rmw(Rmw { target, region, offset, op, done }))?;
         let (state, wanted) = (self.state, self.fetches);
         self.ways.wait(|| state.fetched.load(Relaxed) >= wanted)?;
         Ok(state.word.load(Relaxed))

@@ -19,8 +19,8 @@ mod random;
 use core::slice;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Context, Done, Endpoint, Fetch, Fetched, JobError, Message, OnFetched, Receive, Region,
-    RegionHandle, Rights, Rmw, SendError, Shared, Task, Update, Width,
+    Active, Client, Context, Done, Endpoint, Fetched, JobError, Message, OnFetched, Receive, Region,
+    RegionHandle, Rights, Rmw, RmwOp, SendError, Shared, Task, Update, Width,
 };
 use meeting::{Meeting, wait_among_living};
 use random::Stream;
@@ -264,7 +264,7 @@ impl Gups {
             let owner = (place / part) as u32;
             let target = self.client.endpoint(owner, 0)?;
             match form {
-                Form::Rmw => self.fetch(target, place % part, value)?,
+                Form::Rmw => self.rmw(target, place % part, value)?,
                 Form::Am => self.send(target, place % part, value)?,
             }
         }
@@ -286,11 +286,11 @@ impl Gups {
         self.meeting.meet(&self.client, slice::from_mut(&mut self.context), [0; 2]).map(drop)
     }
 
-    fn fetch(&mut self, target: Endpoint, place: u64, value: u64) -> Result<(), JobError> {
+    fn rmw(&mut self, target: Endpoint, place: u64, value: u64) -> Result<(), JobError> {
         let region = self.handles[target.task() as usize];
         let (offset, done) = ((place * WORD) as u32, Some(self.on_fetched));
-        let rmw = Rmw { width: Width::Eight, update: Update::Xor(value) };
-        self.attempt(|active| active.fetch(Fetch { target, region, offset, rmw, done }))
+        let op = RmwOp { width: Width::Eight, update: Update::Xor(value) };
+        self.attempt(|active| active.rmw(Rmw { target, region, offset, op, done }))
     }
 
     fn send(&mut self, target: Endpoint, place: u64, value: u64) -> Result<(), JobError> {

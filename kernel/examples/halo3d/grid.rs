@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 use kernel::Task;
-use pami::mapping::Place;
+use pami::mapping::TaskLocation;
 use pami::topology::TorusCoord;
 
 /// Faces of a block: face `2 * d` looks towards lower coordinates of dimension `d`, `2 * d + 1` towards higher ones.
@@ -53,6 +53,6 @@ impl Blocks {
             coord.0[dimension] = (rest % extent) as u16;
             rest /= extent;
         }
-        self.task.map().task(Place { node: shape.rank(coord)?, local: rest as u32 })
+        self.task.map().task(TaskLocation { node: shape.rank(coord)?, local: rest as u32 })
     }
 }

@@ -4,8 +4,8 @@ use super::COUNTED;
 use super::alone::{EAGER, Readings};
 use super::count::Count;
 use super::one_sided::ended;
-use kernel::{Client, Context, Done, Endpoint, Fetch, JobError, Payload, Put, SendError};
-use pami::factory::{FenceFunction, FetchFunction, ImmediateFunction, Outgoing, PutFunction, SendFunction};
+use kernel::{Client, Context, Done, Endpoint, JobError, Payload, Put, Rmw, SendError};
+use pami::factory::{FenceFunction, ImmediateFunction, Outgoing, PutFunction, RmwFunction, SendFunction};
 use pami::{Factory, FactoryError};
 
 /// Factories of a client.
@@ -25,7 +25,7 @@ pub struct Factories {
     immediate: Factory<ImmediateFunction>,
     send: Factory<SendFunction>,
     put: Factory<PutFunction>,
-    fetch: Factory<FetchFunction>,
+    fetch: Factory<RmwFunction>,
     fence: Factory<FenceFunction>,
 }
 
@@ -40,7 +40,7 @@ impl Factories {
             immediate: client.register(&protocol, ImmediateFunction { dispatch: COUNTED })?,
             send: client.register(&protocol, SendFunction { dispatch: COUNTED, rendezvous_from: None })?,
             put: client.register(&protocol, PutFunction::default())?,
-            fetch: client.register(&protocol, FetchFunction::default())?,
+            fetch: client.register(&protocol, RmwFunction::default())?,
             fence: client.register(&protocol, FenceFunction)?,
         })
     }
@@ -78,9 +78,9 @@ impl Factories {
     }
 
     #[inline(never)]
-    pub fn fetch(&self, count: Count, context: &mut Context, fetch: Fetch) -> Result<Readings, SendError> {
+    pub fn rmw(&self, count: Count, context: &mut Context, rmw: Rmw) -> Result<Readings, SendError> {
         let factory = &self.fetch;
-        count.around(|| factory.execute(context, fetch))
+        count.around(|| factory.execute(context, rmw))
     }
 
     #[inline(never)]

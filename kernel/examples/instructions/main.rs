@@ -24,7 +24,7 @@
 //! | `send-immediate-8-kick` | the same | the return of the engine's pass that puts it into the virtqueue and notifies the device |
 //! | `send-immediate-8-shared-memory` | the same, to a context of the node | its return: the receiver can see the line |
 //! | `send-512`, `send-512-shared-memory` | call of `send` of 512 bytes that lie still | its return: all is queued |
-//! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `fetch` of 8 bytes, by the torus | its return: the request is queued |
+//! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `rmw` of 8 bytes, by the torus | its return: the request is queued |
 //! | `put-8-shared-memory`, `rmw-8-shared-memory` | the same, to a task of the node | its return: it is done |
 //! | `fence-after-N-sends` | call of `fence`, N messages of 8 bytes were just sent | its return: the fence is queued |
 //! | `*-factory` | call of `execute` of a factory for it (SPEC M-2) | as without |

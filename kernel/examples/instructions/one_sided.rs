@@ -6,8 +6,8 @@ use super::factories::By;
 use super::{Arrivals, WORD};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Completion, Context, Done, Endpoint, Fetch, Fetched, JobError, Layout, OnFetched, Payload, Put,
-    RegionHandle, Rights, Rmw, SendError, Task, Update, Width,
+    Active, Completion, Context, Done, Endpoint, Fetched, JobError, Layout, OnFetched, Payload, Put,
+    RegionHandle, Rights, Rmw, RmwOp, SendError, Task, Update, Width,
 };
 
 /// Operations that have ended.
@@ -26,8 +26,8 @@ pub fn near_rows(task: &Task, near: &mut Contexts) -> Result<(), JobError> {
     let region = region(task, near)?;
     row("put-8-shared-memory", || near.put(region, By::Call))?;
     row("put-8-shared-memory-factory", || near.put(region, By::Factory))?;
-    row("rmw-8-shared-memory", || near.fetch(region, By::Call))?;
-    row("rmw-8-shared-memory-factory", || near.fetch(region, By::Factory))
+    row("rmw-8-shared-memory", || near.rmw(region, By::Call))?;
+    row("rmw-8-shared-memory-factory", || near.rmw(region, By::Factory))
 }
 
 /// The same over the network, then fences, then what they cost those who send.
@@ -42,7 +42,7 @@ pub fn far_rows(task: &Task, far: &mut Contexts) -> Result<(), JobError> {
     for (name, by) in [("rmw-8", By::Call), ("rmw-8-factory", By::Factory)] {
         slow_row(name, || {
             far.rest()?;
-            far.fetch(region, by)
+            far.rmw(region, by)
         })?;
     }
     slow_row("fence-after-0-sends", || far.fence(0, By::Call))?;
@@ -84,18 +84,18 @@ impl Contexts {
         Ok(self.count.between(readings))
     }
 
-    fn fetch(&mut self, region: RegionHandle, by: By) -> Result<u32, JobError> {
-        let operation = Fetch {
+    fn rmw(&mut self, region: RegionHandle, by: By) -> Result<u32, JobError> {
+        let operation = Rmw {
             target: self.to_second,
             region,
             offset: 0,
-            rmw: Rmw { width: Width::Eight, update: Update::Add(WORD) },
+            op: RmwOp { width: Width::Eight, update: Update::Add(WORD) },
             done: Some(OnFetched { call: &fetched, cookie: 0 }),
         };
         let before = ENDED.load(Relaxed);
         let readings = match by {
-            By::Call => fetch(self.count, &mut self.first, operation)?,
-            By::Factory => self.factories.fetch(self.count, &mut self.first, operation)?,
+            By::Call => rmw(self.count, &mut self.first, operation)?,
+            By::Factory => self.factories.rmw(self.count, &mut self.first, operation)?,
         };
         self.settle_operation(before);
         Ok(self.count.between(readings))
@@ -136,8 +136,8 @@ fn put(count: Count, context: &mut Context, put: Put) -> Result<Readings, SendEr
 }
 
 #[inline(never)]
-fn fetch(count: Count, context: &mut Context, fetch: Fetch) -> Result<Readings, SendError> {
-    count.around(|| context.fetch(fetch))
+fn rmw(count: Count, context: &mut Context, rmw: Rmw) -> Result<Readings, SendError> {
+    count.around(|| context.rmw(rmw))
 }
 
 #[inline(never)]

@@ -10,7 +10,7 @@ use kernel::{
 };
 use spin::Mutex;
 
-const DATA: u8 = kernel::LATER;
+const DATA: u8 = kernel::DEFERRING;
 /// Messages that are kept: two of each neighbour in a box of tasks, and some.
 const KEPT: usize = 16;
 /// Most bytes of a message: what a kept place has room for.
@@ -56,7 +56,7 @@ impl Swap {
         let room = Some(memory.buffer(CHUNK)?);
         let out = memory.buffer(CHUNK)?.share();
         let swap = Self { state, then, done: Done { call: sent, cookie: 0 }, room, out };
-        Ok((swap, builder.dispatch_later(DATA, data).kept(KEPT)))
+        Ok((swap, builder.dispatch_deferring(DATA, data).kept(KEPT)))
     }
 
     /// Sends `send` to a partner that calls this with this task, and takes in what it sends.

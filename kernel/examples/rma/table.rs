@@ -4,7 +4,7 @@ use super::ways::{Way, Ways};
 use super::{LONGEST, SPAN, pattern, say};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Completion, Done, Fetch, Fetched, Get, JobError, Layout, OnFetched, Payload, Put, Rmw, Shared,
+    Active, Completion, Done, Fetched, Get, JobError, Layout, OnFetched, Payload, Put, Rmw, RmwOp, Shared,
     Task, Update, Width,
 };
 
@@ -205,10 +205,10 @@ impl Bench {
     fn updates(&mut self, way: &Way) -> Result<Times, JobError> {
         self.row += 1;
         // Ways may end in the same region.
-        let first = Rmw { width: Width::Eight, update: Update::Swap(0) };
+        let first = RmwOp { width: Width::Eight, update: Update::Swap(0) };
         self.update(way, first, self.on_begun)?;
         self.wait()?;
-        let next = Rmw { width: Width::Eight, update: Update::Add(1) };
+        let next = RmwOp { width: Width::Eight, update: Update::Add(1) };
         self.time(size_of::<u64>(), |bench| bench.update(way, next, bench.on_fetched))
     }
 
@@ -251,11 +251,11 @@ impl Bench {
         })
     }
 
-    fn update(&mut self, way: &Way, rmw: Rmw, done: OnFetched) -> Result<(), JobError> {
+    fn update(&mut self, way: &Way, op: RmwOp, done: OnFetched) -> Result<(), JobError> {
         let &Way { target, region, .. } = way;
         self.begun += 1;
         self.ways.attempt(way.context, |active| {
-            active.fetch(Fetch { target, region, offset: WORD, rmw, done: Some(done) })
+            active.rmw(Rmw { target, region, offset: WORD, op, done: Some(done) })
         })
     }
 

@@ -9,7 +9,7 @@ use kernel::{
     Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, JobError, Message, Receive, Region,
     RegionHandle, Rights, SendError, Task,
 };
-use pami::mapping::Place;
+use pami::mapping::TaskLocation;
 
 /// Clients: that of all paths, that of the network alone.
 pub const SIDES: usize = 2;
@@ -124,7 +124,7 @@ impl Ways {
         let shape = self.task.shape();
         let distance = |node: u32| shape.coord(node).map_or(0, |there| shape.hops(self.task.coord(), there));
         let node = (0..shape.nodes()).find(|&node| distance(node) == 1)?;
-        self.task.map().task(Place { node, local: 0 })
+        self.task.map().task(TaskLocation { node, local: 0 })
     }
 
     /// Waits for all tasks.

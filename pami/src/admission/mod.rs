@@ -10,7 +10,7 @@
 //! ```
 //!
 //! **Who asks.** A send *asks* if its target may have no place for it: a rendezvous, a message to an id of
-//! [`dispatch_later`](crate::ClientBuilder::dispatch_later), and whatever goes to an endpoint behind one that asks and is not
+//! [`dispatch_deferring`](crate::ClientBuilder::dispatch_deferring), and whatever goes to an endpoint behind one that asks and is not
 //! known to be in, so that messages from one endpoint to another stay in order. What asks has a place among the origin's
 //! operations, and keeps its data, until the target says that it is in. An answer to one says so of all before it. All other
 //! sends are taken in as they come, and leave nothing at their origin.
@@ -23,7 +23,7 @@
 //! - plain messages run their handler; what they need to go on is one place for each origin, which is there;
 //! - what asks finds a place or is refused, and a refusal takes a word in the record of its origin;
 //! - a fence becomes a bit of the message that it is behind, or of its origin's record;
-//! - answers (`Ack`, `Admitted`, `Pulled`, `FenceAck`, `Refused`, `Retry`) end something and owe nothing; those that are owed
+//! - answers (`Ack`, `Admitted`, `RendezvousDone`, `FenceAck`, `Refused`, `Retry`) end something and owe nothing; those that are owed
 //!   are bits of the origin's record, one for each operation that it can have under way, and go out when there is room;
 //! - of collectives, see [`crate::collective::engine`]; of processing, [`crate::balance`].
 //!

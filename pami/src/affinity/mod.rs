@@ -24,7 +24,7 @@ mod crossings;
 mod threads;
 mod tree;
 
-use crate::mapping::{Place, TaskMap};
+use crate::mapping::{TaskLocation, TaskMap};
 use core::fmt;
 
 pub use crossings::Crossings;
@@ -170,7 +170,7 @@ impl<'a> Domains<'a> {
 
     /// The lowest hart of the node of `rank`, as a rank. A rank that does not exist leads itself.
     pub fn leader(&self, rank: u32) -> u32 {
-        let place = self.map.place(rank).map(|place| Place { local: 0, ..place });
+        let place = self.map.place(rank).map(|place| TaskLocation { local: 0, ..place });
         place.and_then(|place| self.map.task(place)).unwrap_or(rank)
     }
 
@@ -187,7 +187,7 @@ impl<'a> Domains<'a> {
     /// Whether the ranks of every domain follow each other, so that a subtree of rank 0's tree is a range of ranks.
     pub fn are_ranges(&self) -> bool {
         let (nodes, per_node) = (self.nodes(), self.map.tasks_per_node());
-        nodes == 1 || per_node == 1 || self.map.task(Place { node: 0, local: 1 }) == Some(1)
+        nodes == 1 || per_node == 1 || self.map.task(TaskLocation { node: 0, local: 1 }) == Some(1)
     }
 
     /// Whether two ranks are in one domain of `level`. Ranks that do not exist are in none.

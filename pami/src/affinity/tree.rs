@@ -1,7 +1,7 @@
 //! A rank's place in the tree over all affinity domains (SPEC A-3).
 
 use super::{Domains, LEVELS, Level};
-use crate::mapping::Place;
+use crate::mapping::TaskLocation;
 use crate::nary::Nary;
 use core::ops::Range;
 
@@ -18,8 +18,8 @@ struct Member {
 /// A rank's place in the tree over all domains, from a root on.
 pub(crate) struct DomainTree<'a> {
     domains: Domains<'a>,
-    root: Place,
-    own: Place,
+    root: TaskLocation,
+    own: TaskLocation,
     rank: u32,
     /// For every level whose members include the rank.
     places: [Option<Member>; LEVELS.len()],
@@ -40,7 +40,7 @@ impl<'a> DomainTree<'a> {
 
     /// The place of `rank` in the tree from `root` over the domains up to those of `highest`.
     fn within(domains: Domains<'a>, root: u32, rank: u32, highest: Level) -> Self {
-        let place = |rank| domains.map.place(rank).unwrap_or(Place { node: 0, local: 0 });
+        let place = |rank| domains.map.place(rank).unwrap_or(TaskLocation { node: 0, local: 0 });
         let mut tree =
             Self { domains, root: place(root), own: place(rank), rank, places: [None; LEVELS.len()], top: 0 };
         for (index, &level) in LEVELS[..=highest as usize].iter().enumerate() {
@@ -115,11 +115,11 @@ impl<'a> DomainTree<'a> {
         let member = if turned < to_end { leader + turned } else { turned - to_end };
         let place = match LEVELS[index] {
             Level::Machine => {
-                Place { node: member, local: self.leader(member, &(0..self.domains.harts.len())) }
+                TaskLocation { node: member, local: self.leader(member, &(0..self.domains.harts.len())) }
             }
             level => {
                 let node = self.own.node;
-                Place { node, local: self.leader(node, &self.harts(level, member)) }
+                TaskLocation { node, local: self.leader(node, &self.harts(level, member)) }
             }
         };
         self.domains.map.task(place).unwrap_or(self.rank)

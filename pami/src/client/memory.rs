@@ -15,7 +15,7 @@ impl<N: Node> Client<N> {
     pub fn footprint(&self) -> Footprint {
         Footprint {
             context: size_of::<Context<N::Port>>(),
-            operation: size_of::<operation::Place<Active<N::Port>>>(),
+            operation: size_of::<operation::Slot<Active<N::Port>>>(),
             operations: self.operations,
             reception: size_of::<reception::Place<Active<N::Port>>>(),
             receptions: self.receptions,
@@ -65,7 +65,7 @@ impl<N: Node> Client<N> {
         let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
             posts: Posts::new(&posts[0]).ok_or(exhausted)?,
-            operations: self.node.memory(self.operations, operation::Place::new).ok_or(exhausted)?,
+            operations: self.node.memory(self.operations, operation::Slot::new).ok_or(exhausted)?,
             receptions: self.node.memory(self.receptions, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
             acks: self.node.memory(places, || None).ok_or(exhausted)?,

@@ -5,16 +5,16 @@ mod memory;
 use crate::acks::Acks;
 use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
-use crate::collective::cost::Terrain;
+use crate::collective::cost::PlacementStatistics;
 use crate::collective::engine::{Engine, Limits};
-use crate::context::{Active, Context, Handler, LaterHandler, Setup};
+use crate::context::{Active, Context, DeferringHandler, Handler, Setup};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
 use crate::geometry::Population;
 use crate::kept::KeptPlaces;
 use crate::memory::ContextMemory;
 use crate::operation::Operations;
-use crate::packet::{DISPATCH_IDS, HEADER_LIMIT, LATER_IDS};
+use crate::packet::{DEFERRING_IDS, DISPATCH_IDS, HEADER_LIMIT};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
 use crate::registry::Registry;
@@ -242,7 +242,7 @@ pub struct Client<N: Node> {
     pub(crate) collectives: Limits,
     pub(crate) sub_operations: SubOperations,
     pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
-    pub(crate) later: [Option<LaterHandler<N::Port>>; LATER_IDS],
+    pub(crate) deferring: [Option<DeferringHandler<N::Port>>; DEFERRING_IDS],
     pub(crate) factories: Registry,
 }
 
@@ -314,9 +314,9 @@ impl<N: Node> Client<N> {
         let port = self.node.open(self.id, context, self.sharing)?;
         self.alive += 1;
         let me = Endpoint::from_parts(self.id, self.node.task(), context);
-        let terrain = Terrain::of_job(&self.node.torus().0, self.node.tasks());
+        let placement = PlacementStatistics::of_job(&self.node.torus().0, self.node.tasks());
         let mut collectives =
-            Engine::new(memory.collectives, self.population(), terrain, self.node.affinities());
+            Engine::new(memory.collectives, self.population(), placement, self.node.affinities());
         collectives.make_world(me, &self.tasks, self.collectives.domains);
         // The class route of all nodes is there once, for the clients of one place.
         let whole = self.id.place() == 0 && self.tasks.len() == self.node.tasks() as usize;
@@ -328,7 +328,7 @@ impl<N: Node> Client<N> {
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,
             handlers: self.handlers,
-            later: self.later,
+            deferring: self.deferring,
             operations: Operations::new(memory.operations),
             receptions: Receptions::new(memory.receptions, memory.landing),
             acks: Acks::new(memory.acks),

@@ -56,7 +56,7 @@ pub const COSTS: Costs = Costs {
 
 /// What a geometry's place in the machine means for cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terrain {
+pub struct PlacementStatistics {
     /// Number of ranks.
     pub size: u32,
     /// Ranks that share a node; 1 if that is not known.
@@ -67,7 +67,7 @@ pub struct Terrain {
     pub diameter: u32,
 }
 
-impl Terrain {
+impl PlacementStatistics {
     /// Of so many tasks on a torus.
     pub(crate) fn of_job(torus: &TorusShape, tasks: u32) -> Self {
         let nodes = torus.nodes().max(1);
@@ -99,7 +99,7 @@ fn rounds(size: u32, radix: u32) -> u128 {
 /// pipeline's chunk, at least 1.
 pub fn estimate(
     costs: &Costs,
-    terrain: &Terrain,
+    placement: &PlacementStatistics,
     collective: Collective,
     algorithm: Algorithm,
     bytes: usize,
@@ -108,48 +108,48 @@ pub fn estimate(
 ) -> u128 {
     use {Algorithm as A, Collective as C};
     let wide = |cost: u64| u128::from(cost);
-    let (size, bytes) = (u128::from(terrain.size), bytes as u128);
-    let (others, log) = (size.saturating_sub(1), rounds(terrain.size, 2));
+    let (size, bytes) = (u128::from(placement.size), bytes as u128);
+    let (others, log) = (size.saturating_sub(1), rounds(placement.size, 2));
     let near = 2 * wide(costs.overhead) + wide(costs.latency);
-    let far = near + wide(costs.hop) * u128::from(terrain.hops.saturating_sub(1));
+    let far = near + wide(costs.hop) * u128::from(placement.hops.saturating_sub(1));
     // What a message takes more if it is not to go unasked; and the messages of rounds that halve or double the data.
     let clear = |bytes: u128| if bytes > costs.unasked as u128 { far } else { 0 };
     let clears = |total: u128| (1..=log).map(|round| clear(total >> round)).sum::<u128>();
     let (byte, overhead) = (wide(costs.byte), wide(costs.overhead));
     // All ranks send far at once, and share the links between them, of which each has one in either direction.
-    let shared = byte * u128::from(terrain.hops.div_ceil(2).max(1));
+    let shared = byte * u128::from(placement.hops.div_ceil(2).max(1));
     let alu = if collective.reduces() { wide(costs.reduce) } else { 0 };
     // A tree of `depth` stages in which a rank serves `children`, one after the other.
     let tree = |depth: u128, children: u128, bytes: u128| {
         depth * (far + clear(bytes) + (children - 1) * overhead + children * bytes * (byte + alu))
     };
     let both = if matches!(collective, C::Allreduce | C::Barrier) { 2 } else { 1 };
-    let nary = |radix| tree(rounds(terrain.size, radix), radix.max(2).into(), bytes);
+    let nary = |radix| tree(rounds(placement.size, radix), radix.max(2).into(), bytes);
     let chunk = (chunk.max(1) as u128).min(bytes.max(1));
     let chunks = bytes.div_ceil(chunk);
     // A tree within each node.
     let local = wide(costs.local_latency) + bytes * (wide(costs.local_byte) + alu);
-    let within = rounds(terrain.per_node, 2) * local;
+    let within = rounds(placement.per_node, 2) * local;
     // All but the own part of what all ranks have.
     let rest = |total: u128| total * others / size.max(1);
     let (total, part) = (size * bytes, bytes.div_ceil(size.max(1)));
     match (collective, algorithm) {
         (_, A::Dissemination) => {
             let signals = u128::from(radix.max(2)) - 1;
-            rounds(terrain.size, radix) * (far + (signals - 1) * 2 * overhead)
+            rounds(placement.size, radix) * (far + (signals - 1) * 2 * overhead)
         }
         (C::Allgather, A::Affinity) | (_, A::GatherBroadcast) => {
             2 * log * far + rest(total) * byte + log * total * byte
         }
         (_, A::Affinity) => {
-            let nodes = terrain.size.div_ceil(terrain.per_node.max(1));
+            let nodes = placement.size.div_ceil(placement.per_node.max(1));
             match collective {
                 C::Gather | C::Scatter => within + rounds(nodes, 2) * far + rest(total) * byte,
                 _ => both * (within + tree(rounds(nodes, 2), 1, bytes)),
             }
         }
         (_, A::TreeNetwork) => {
-            let stages = rounds(terrain.size.div_ceil(terrain.per_node.max(1)), 2) + 1;
+            let stages = rounds(placement.size.div_ceil(placement.per_node.max(1)), 2) + 1;
             near + both * within + 2 * stages * wide(costs.tree_stage) + bytes * wide(costs.tree_byte)
         }
         (C::Gather | C::Scatter, A::Binomial) => log * far + clears(total) + rest(total) * byte,
@@ -160,19 +160,19 @@ pub fn estimate(
             (others.saturating_sub(1) + chunks) * (near + clear(chunk) + chunk * (byte + alu))
         }
         (_, A::Rectangle) => {
-            (u128::from(terrain.diameter) + chunks) * (near + clear(chunk) + overhead + chunk * byte)
+            (u128::from(placement.diameter) + chunks) * (near + clear(chunk) + overhead + chunk * byte)
         }
         (_, A::ScatterAllgather) => {
             log * far + clears(bytes) + others * (near + clear(part)) + 2 * rest(bytes) * byte
         }
         (C::Allreduce | C::Reduce, A::RecursiveDoubling) => {
             // A size that is no power of two takes a round more at each end.
-            let folds = if terrain.size.is_power_of_two() { 0 } else { 1 };
+            let folds = if placement.size.is_power_of_two() { 0 } else { 1 };
             (log + folds) * (far + clear(bytes) + bytes * (shared + alu)) + bytes * wide(costs.copy)
         }
         (_, A::Rabenseifner) => {
             let fold = far + clear(bytes) + bytes * shared;
-            let folds = if terrain.size.is_power_of_two() { 0 } else { 2 * fold };
+            let folds = if placement.size.is_power_of_two() { 0 } else { 2 * fold };
             2 * (log * far + clears(bytes))
                 + rest(bytes) * (2 * shared + alu)
                 + folds
@@ -180,7 +180,7 @@ pub fn estimate(
         }
         (_, A::RecursiveHalving) => {
             let fold = far + clear(total) + total * shared;
-            let folds = if terrain.size.is_power_of_two() { 0 } else { fold };
+            let folds = if placement.size.is_power_of_two() { 0 } else { fold };
             log * far + clears(total) + rest(total) * (shared + alu) + folds + total * wide(costs.copy)
         }
         (C::Allreduce | C::Reduce, A::Ring) => {

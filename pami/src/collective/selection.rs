@@ -4,7 +4,7 @@
 
 use super::call::{Algorithm, Collective, Tuning};
 use super::catalogue::{self, Entry, Metadata};
-use super::cost::{self, Costs, Terrain};
+use super::cost::{self, Costs, PlacementStatistics};
 use super::memory::Demand;
 use super::need::{Need, Unmet};
 use core::fmt;
@@ -31,7 +31,7 @@ pub struct Query<'a> {
     /// An alltoall's blocks arrive elsewhere than they leave from.
     pub moves: bool,
     /// Where the geometry is.
-    pub terrain: Terrain,
+    pub placement: PlacementStatistics,
     /// What things cost; [`cost::COSTS`] if nobody measured.
     pub costs: &'a Costs,
     /// What the algorithms are tuned by; [`cost::tuning`] if the caller says nothing.
@@ -79,7 +79,7 @@ impl Query<'_> {
         let (collective, algorithm) = (self.collective, entry.algorithm);
         let radix = self.tuning.radix;
         let estimate =
-            |bytes| cost::estimate(self.costs, &self.terrain, collective, algorithm, bytes, radix, chunk);
+            |bytes| cost::estimate(self.costs, &self.placement, collective, algorithm, bytes, radix, chunk);
         let run = self.run(algorithm, self.scratch);
         let valid = entry.check(&self.metadata).and(run.map(drop).ok_or(Need::Scratch));
         let run = run.unwrap_or(usize::MAX);
@@ -97,8 +97,8 @@ impl Query<'_> {
         let demand = Demand {
             collective: self.collective,
             algorithm,
-            size: self.terrain.size,
-            per_node: self.terrain.per_node,
+            size: self.placement.size,
+            per_node: self.placement.per_node,
             chunk: self.tuning.chunk,
             in_place: self.in_place,
             moves: self.moves,
@@ -136,7 +136,7 @@ impl Query<'_> {
 
     fn permitted_entries(&self) -> impl Iterator<Item = &'static Entry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
-        let favoured = self.terrain.per_node > 1
+        let favoured = self.placement.per_node > 1
             && self.bytes <= AFFINITY_LIMIT
             && affinity().is_some_and(|entry| self.check(entry).is_ok());
         let may = move |entry: &&Entry| {

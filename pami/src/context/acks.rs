@@ -21,7 +21,7 @@ impl<P: Port> Active<P> {
             self.acks.places[at] = Some(Record::new(origin));
         }
         self.acks.list(at);
-        self.stir();
+        self.note_work();
         self.acks.places[at].as_mut()
     }
 
@@ -32,7 +32,7 @@ impl<P: Port> Active<P> {
         {
             note(&mut record.owed, bit);
         } else {
-            self.transport.stray();
+            self.transport.protocol_error();
         }
     }
 
@@ -56,14 +56,14 @@ impl<P: Port> Active<P> {
         if let Some(record) = self.owe(origin) {
             record.owed.fence(fences, order);
         } else {
-            self.transport.stray();
+            self.transport.protocol_error();
         }
     }
 
     /// Leaves a message with its origin until there is a place for it.
     pub(crate) fn refuse(&mut self, envelope: &Envelope, lack: Lack) {
         let Some(record) = self.owe(envelope.origin) else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         record.door.refuse(envelope.message);
@@ -183,7 +183,7 @@ impl<P: Port> Active<P> {
         }
         let envelope =
             Envelope { kind, dispatch, origin: self.transport.me, target, message, offset: 0, total: 0 };
-        let sent = self.transport.port.push_copy(path, &envelope, &[], data).is_ok();
+        let sent = self.transport.port.push_bcopy(path, &envelope, &[], data).is_ok();
         if !sent {
             let _ = blocked.push(path);
         }

@@ -53,7 +53,7 @@ impl<P: Port> Active<P> {
         for number in bits(named(data).unwrap_or_default()) {
             match self.awaited(origin, number) {
                 Some(_) => self.let_in(number),
-                None => self.transport.counters.strays += 1,
+                None => self.transport.counters.protocol_errors += 1,
             }
         }
     }
@@ -68,7 +68,7 @@ impl<P: Port> Active<P> {
             asks && operation.target == origin && message_number(operation.order, number) == message
         });
         let Some(first) = operation.map(|operation| operation.order) else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         for number in bits(self.operations.asking | self.operations.fences) {
@@ -83,17 +83,17 @@ impl<P: Port> Active<P> {
             };
             if again {
                 operation.queued = false;
-                if !self.operations.line.contains(&number) {
+                if !self.operations.pending.contains(&number) {
                     // As long as there are operations.
-                    let _ = self.operations.line.push(number);
+                    let _ = self.operations.pending.push(number);
                 }
             }
         }
-        let mut line = core::mem::take(&mut self.operations.line);
+        let mut line = core::mem::take(&mut self.operations.pending);
         line.sort_unstable_by_key(|&number| {
             self.operations.get(number).map_or(0, |operation| operation.order)
         });
-        self.operations.line = line;
-        self.stir();
+        self.operations.pending = line;
+        self.note_work();
     }
 }

@@ -22,7 +22,7 @@ impl<P: Port> Active<P> {
     /// See [`GeometryError`].
     pub fn create_geometry(&mut self, new: NewGeometry<P>) -> Result<(), GeometryError> {
         self.collectives.create(self.transport.me, new, &self.transport.port)?;
-        self.stir();
+        self.note_work();
         Ok(())
     }
 
@@ -34,7 +34,7 @@ impl<P: Port> Active<P> {
     /// are being given up.
     pub fn destroy_geometry(&mut self, id: GeometryId) -> Result<(), GeometryError> {
         self.collectives.destroy(id)?;
-        self.stir();
+        self.note_work();
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl<P: Port> Active<P> {
     /// [abandons](Self::abandon) it.
     pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
         self.collectives.collect(collect, &self.transport.port)?;
-        self.stir();
+        self.note_work();
         Ok(())
     }
 
@@ -82,14 +82,14 @@ impl<P: Port> Active<P> {
     /// [`CollectError::Again`], [`CollectError::UnknownGeometry`], [`CollectError::Dead`]
     pub fn abandon(&mut self, geometry: GeometryId, reason: u16, done: Done<P>) -> Result<(), CollectError> {
         self.collectives.abandon(geometry, reason, done, &self.transport.port)?;
-        self.stir();
+        self.note_work();
         Ok(())
     }
 
     /// What is called when a collective begins that this endpoint was not instructed to start.
     pub fn on_announced(&mut self, on: Option<OnAnnounced<P>>) {
         self.collectives.on_announced(on);
-        self.stir();
+        self.note_work();
     }
 
     /// A packet of a collective.
@@ -97,7 +97,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         self.collectives.arrive(&mut self.transport, envelope, header, data);
         if !self.collectives.rests() {
-            self.stir();
+            self.note_work();
         }
     }
 

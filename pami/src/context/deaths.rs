@@ -42,7 +42,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn note_deaths(&mut self) {
         // Before the looks: a death behind them makes for another round.
         self.deaths = self.transport.port.deaths();
-        self.mourning = true;
+        self.dead_packets_left = true;
         self.transport.port.look();
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);
@@ -106,7 +106,7 @@ impl<P: Port> Active<P> {
         if self.transport.port.deaths() != self.deaths {
             return;
         }
-        self.mourning = false;
+        self.dead_packets_left = false;
         while let Some(origin) = self.incoming.find_origin(|origin| self.gone_home(origin).is_some()) {
             let Some(error) = self.gone_home(origin) else { break };
             let Some(partial) = self.incoming.take(origin) else { break };

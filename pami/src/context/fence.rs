@@ -104,7 +104,7 @@ impl<P: Port> Active<P> {
                 let envelope = Envelope { target, ..envelope };
                 // What stands in line before it goes first.
                 if blocked.contains(&path)
-                    || self.transport.port.push_copy(path, &envelope, &[], &[]).is_err()
+                    || self.transport.port.push_bcopy(path, &envelope, &[], &[]).is_err()
                 {
                     return Queued::stopped(some);
                 }
@@ -129,7 +129,7 @@ impl<P: Port> Active<P> {
                 let Action::Fence(state) = &mut operation.action else { return None };
                 state.answered(origin).then_some(())
             });
-            self.transport.counters.strays += u64::from(owed.is_none());
+            self.transport.counters.protocol_errors += u64::from(owed.is_none());
         }
     }
 
@@ -171,7 +171,7 @@ impl<P: Port> Active<P> {
         let Envelope { origin, message, .. } = *envelope;
         let place = message as usize % REQUESTS;
         if place >= OPERATIONS || self.transport.port.node_of(origin.task()).is_none() {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         }
         if self.acks.hides(origin, message) {

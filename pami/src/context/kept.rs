@@ -86,7 +86,7 @@ impl<P: Port> Active<P> {
         let Waiting { origin, order, message, total, .. } = waiting;
         match waiting.data {
             Data::There(_) => {
-                self.receive_at(number, origin, order, Some(Answer::Pulled(message)), Stage::Answer);
+                self.receive_at(number, origin, order, Some(Answer::RendezvousDone(message)), Stage::Answer);
             }
             Data::Here { received, result: Ok(()), .. } if received < total => {
                 self.redirect(origin, Sink::Discard);

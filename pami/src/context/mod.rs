@@ -20,7 +20,6 @@ mod admission;
 mod collectives;
 mod deaths;
 mod fence;
-mod fetch;
 mod get;
 mod kept;
 mod operations;
@@ -29,6 +28,7 @@ mod put;
 mod receive;
 mod reception;
 mod rendezvous;
+mod rmw;
 mod send;
 pub(crate) mod terms;
 
@@ -43,7 +43,7 @@ use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::kept::KeptPlaces;
 use crate::operation::{Blocked, Operations};
-use crate::packet::{DISPATCH_IDS, LATER_IDS};
+use crate::packet::{DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
 use crate::transport::{Counters, Transport};
@@ -61,8 +61,8 @@ const QUIET_LOOKS: u16 = 256;
 
 /// A [dispatch handler](dispatch::Handler).
 pub type Handler<P> = dispatch::Handler<Active<P>>;
-/// A [handler that may want messages later](dispatch::LaterHandler).
-pub type LaterHandler<P> = dispatch::LaterHandler<Active<P>>;
+/// A [handler that may want messages later](dispatch::DeferringHandler).
+pub type DeferringHandler<P> = dispatch::DeferringHandler<Active<P>>;
 /// [What becomes of a message's data](dispatch::Receive).
 pub type Receive<P> = dispatch::Receive<Active<P>>;
 /// [What is called when data has come](dispatch::OnReceived).
@@ -80,8 +80,8 @@ pub type Send<'a, P> = crate::send::Send<'a, Active<P>>;
 pub type Put<P> = crate::put::Put<Active<P>>;
 /// [Data to be read](crate::get::Get) from a region.
 pub type Get<P> = crate::get::Get<Active<P>>;
-/// [An update](crate::fetch::Fetch) of a word of a region.
-pub type Fetch<P> = crate::fetch::Fetch<Active<P>>;
+/// [An update](crate::rmw::Rmw) of a word of a region.
+pub type Rmw<P> = crate::rmw::Rmw<Active<P>>;
 /// [A message to be processed](crate::balance::Process) into a region.
 pub type Process<P> = crate::balance::Process<Active<P>>;
 /// [Memory for a communication object](crate::operation::ObjectMemory), the caller's.
@@ -191,7 +191,7 @@ pub struct Active<P: Port> {
     /// Deaths that this context has taken note of.
     pub(crate) deaths: u32,
     /// Whether packets of a node that died may still be in the FIFO.
-    pub(crate) mourning: bool,
+    pub(crate) dead_packets_left: bool,
     /// Whether the port was told whom this context waits for.
     pub(crate) told_awaited: bool,
     pub(crate) spin: AdaptiveSpin,
@@ -200,7 +200,7 @@ pub struct Active<P: Port> {
     pub(crate) rendezvous_from: usize,
     pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) collectives: engine::Engine<Active<P>>,
-    pub(crate) later: [Option<LaterHandler<P>>; LATER_IDS],
+    pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
     pub(crate) receptions: Receptions<Active<P>>,
     pub(crate) kept: KeptPlaces,
     pub(crate) acks: Acks,
@@ -215,7 +215,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
-    pub(crate) later: [Option<LaterHandler<P>>; LATER_IDS],
+    pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
     pub(crate) operations: Operations<Active<P>>,
     pub(crate) receptions: Receptions<Active<P>>,
     pub(crate) incoming: Incoming<Active<P>>,
@@ -228,7 +228,7 @@ pub(crate) struct Setup<P: Port> {
 
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
-        let Setup { me, contexts, local_paths, rendezvous_from, handlers, later, .. } = setup;
+        let Setup { me, contexts, local_paths, rendezvous_from, handlers, deferring, .. } = setup;
         let Setup { operations, receptions, incoming, acks, kept, processing, collectives, posts, .. } =
             setup;
         Self {
@@ -239,7 +239,7 @@ impl<P: Port> Active<P> {
             posts,
             handlers,
             // Some may have died before, with packets left for this context.
-            mourning: true,
+            dead_packets_left: true,
             told_awaited: false,
             spin: AdaptiveSpin::START,
             contexts,
@@ -251,7 +251,7 @@ impl<P: Port> Active<P> {
             kept,
             processing,
             collectives,
-            later,
+            deferring,
             not_sync: PhantomData,
         }
     }
@@ -340,7 +340,7 @@ impl<P: Port> Active<P> {
     }
 
     /// Something is under way that the next advance has to look at.
-    pub(crate) fn stir(&mut self) {
+    pub(crate) fn note_work(&mut self) {
         self.busy = true;
         self.stalled = 0;
     }
@@ -405,7 +405,7 @@ impl<P: Port> Active<P> {
                 break;
             }
             let Some(arrival): Option<P::Arrival> = self.transport.port.pull() else {
-                if self.mourning {
+                if self.dead_packets_left {
                     self.end_halves();
                 }
                 break;
@@ -442,7 +442,7 @@ impl<P: Port> Active<P> {
         events += self.send_advices(&mut blocked);
         events += self.queue_receptions(&mut blocked);
         blocked.clear();
-        events += self.queue_line(&mut blocked);
+        events += self.queue_pending(&mut blocked);
         events += self.settle_operations();
         events += self.complete_fences();
         if !self.collectives.rests() {

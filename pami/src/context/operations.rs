@@ -20,12 +20,12 @@ impl<P: Port> Active<P> {
     /// Lets the operation at a place begin, if nothing on its path is in front of it.
     #[inline(always)]
     pub(crate) fn launch(&mut self, number: u8, path: Option<Path>) {
-        self.stir();
+        self.note_work();
         self.ask_if_needed(number);
-        let waits = path.is_none_or(|path| self.is_in_line(path));
+        let waits = path.is_none_or(|path| self.has_pending(path));
         if waits || self.queue(number, &Blocked::new()) != Queued::All {
             // As long as there are operations.
-            let _ = self.operations.line.push(number);
+            let _ = self.operations.pending.push(number);
         } else {
             self.all_queued(number);
         }
@@ -35,11 +35,11 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn launch_fence(&mut self, number: u8, path: Option<Path>) {
         self.operations.fences |= 1 << number;
-        self.stir();
-        let waits = path.is_none_or(|path| self.is_in_line(path));
+        self.note_work();
+        let waits = path.is_none_or(|path| self.has_pending(path));
         if waits || self.queue_fence(number, &Blocked::new()) != Queued::All {
             // As long as there are operations.
-            let _ = self.operations.line.push(number);
+            let _ = self.operations.pending.push(number);
         } else if let Some(operation) = self.operations.get(number) {
             operation.queued = true;
         }
@@ -50,7 +50,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn begin_settled(&mut self, number: u8, operation: Operation<P>) {
         self.operations.put(number, operation);
         self.operations.settling |= 1 << number;
-        self.stir();
+        self.note_work();
     }
 
     /// Has the next advance tell of what was carried out at once. There is room for it.
@@ -70,7 +70,7 @@ impl<P: Port> Active<P> {
             ended.local_done = local_done;
             ended.remote_done = remote_done;
         }
-        self.stir();
+        self.note_work();
     }
 
     /// Tells of what was carried out at once. What callbacks begin is told of by the next advance.
@@ -92,15 +92,15 @@ impl<P: Port> Active<P> {
 
     /// Whether an earlier operation still has packets to queue on `path`.
     #[inline]
-    pub(crate) fn is_in_line(&self, path: Path) -> bool {
-        !self.operations.line.is_empty() && self.stands_in_line(path)
+    pub(crate) fn has_pending(&self, path: Path) -> bool {
+        !self.operations.pending.is_empty() && self.has_pending_on(path)
     }
 
     #[cold]
     #[inline(never)]
-    fn stands_in_line(&self, path: Path) -> bool {
+    fn has_pending_on(&self, path: Path) -> bool {
         let operation = |&number: &u8| self.operations.see(number);
-        self.operations.line.iter().filter_map(operation).any(|operation| operation.path == Some(path))
+        self.operations.pending.iter().filter_map(operation).any(|operation| operation.path == Some(path))
     }
 
     /// Queues what has room of an operation's packets.
@@ -109,7 +109,7 @@ impl<P: Port> Active<P> {
             Some(Action::Send(_)) => self.queue_send(number),
             Some(Action::Put(_)) => self.queue_put(number),
             Some(Action::Get(_)) => self.queue_get(number),
-            Some(Action::Fetch(_)) => self.queue_fetch(number),
+            Some(Action::Rmw(_)) => self.queue_rmw(number),
             Some(Action::Fence(_)) => self.queue_fence(number, blocked),
             Some(Action::Process(_)) => self.queue_process(number),
             Some(Action::Over) | None => Queued::All,
@@ -135,7 +135,7 @@ impl<P: Port> Active<P> {
                 operation.action = Action::Over;
                 false
             }
-            Action::Fetch(_) | Action::Fence(_) => false,
+            Action::Rmw(_) | Action::Fence(_) => false,
             Action::Process(state) => {
                 if !state.awaits() {
                     operation.awaits = Awaits::Nobody;
@@ -153,13 +153,13 @@ impl<P: Port> Active<P> {
 
     /// Once round the line: what finds no room waits, and so does all behind it on the same path. Calls no callback, since
     /// what that sends must not come between. Returns how many operations moved.
-    pub(crate) fn queue_line(&mut self, blocked: &mut Blocked) -> usize {
-        if self.operations.line.is_empty() {
+    pub(crate) fn queue_pending(&mut self, blocked: &mut Blocked) -> usize {
+        if self.operations.pending.is_empty() {
             return 0;
         }
-        let mut line = core::mem::take(&mut self.operations.line);
+        let mut pending = core::mem::take(&mut self.operations.pending);
         let mut moved = 0;
-        line.retain(|&number| {
+        pending.retain(|&number| {
             let Some(operation) = self.operations.get(number) else { return false };
             let path = operation.path;
             if path.is_some_and(|path| blocked.contains(&path)) {
@@ -176,7 +176,7 @@ impl<P: Port> Active<P> {
             }
             true
         });
-        self.operations.line = line;
+        self.operations.pending = pending;
         moved
     }
 
@@ -273,7 +273,7 @@ impl<P: Port> Active<P> {
         }
         self.operations.settling |= 1 << number;
         self.operations.asking &= !(1 << number);
-        self.operations.line.retain(|&other| other != number);
+        self.operations.pending.retain(|&other| other != number);
     }
 
     /// The operation at a place that a context's answer names, if it waits for one of `origin`.
@@ -323,10 +323,10 @@ impl<P: Port> Active<P> {
         {
             self.give_up(number, error);
             self.spoil_fences(order, target, error);
-            self.stir();
+            self.note_work();
         } else if self.carry_out_at_once(number) {
             self.operations.settling |= 1 << number;
-            self.stir();
+            self.note_work();
         } else {
             self.launch(number, path);
         }
@@ -340,7 +340,7 @@ impl<P: Port> Active<P> {
         let outcome = match &mut operation.action {
             Action::Put(state) if local => state.carry_out(port, target),
             Action::Get(state) if local || state.is_empty() => state.carry_out(port, target),
-            Action::Fetch(state) if local => {
+            Action::Rmw(state) if local => {
                 state.carry_out(port, target).map(|old| operation.remote_done.fetched(old))
             }
             _ => return false,

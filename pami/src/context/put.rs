@@ -78,7 +78,7 @@ impl<P: Port> Active<P> {
         let remote_done = put.remote_done.into();
         self.operations
             .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
-        self.stir();
+        self.note_work();
         true
     }
 

@@ -6,7 +6,7 @@ use crate::device::Arrival;
 use crate::device::Port;
 use crate::dispatch::{Message, Part, Received};
 use crate::error::OperationError;
-use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER};
+use crate::packet::{DEFERRING, DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind};
 use crate::receive::{Owes, Scatter};
 
 impl<P: Port> Active<P> {
@@ -67,17 +67,17 @@ impl<P: Port> Active<P> {
 
     fn receive_any(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         match envelope.kind {
-            Kind::First | Kind::FirstAcked => self.first(envelope, header, data),
+            Kind::EagerFirst | Kind::EagerFirstAcked => self.first(envelope, header, data),
             _ => self.receive_later(envelope, header, data),
         }
     }
 
     fn receive_later(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         match envelope.kind {
-            Kind::Next => self.next(envelope, data),
+            Kind::EagerNext => self.next(envelope, data),
             Kind::Ack => self.acks_arrived(envelope.origin, data),
             Kind::Rts => self.rendezvous_arrived(envelope, header, data),
-            Kind::Pulled => self.pulled(envelope.origin, envelope.message),
+            Kind::RendezvousDone => self.rendezvous_done(envelope.origin, envelope.message),
             Kind::Fence => self.fence_arrived(envelope),
             Kind::FenceAck => self.fences_acked(envelope.origin, data),
             Kind::Collective => self.collective_arrived(envelope, header, data),
@@ -89,7 +89,7 @@ impl<P: Port> Active<P> {
             Kind::AskAdvice => self.advice_asked(envelope),
             Kind::Advice => self.advice_arrived(envelope),
             // The rest is the message unit's.
-            _ => self.transport.counters.strays += 1,
+            _ => self.transport.counters.protocol_errors += 1,
         }
     }
 
@@ -104,9 +104,10 @@ impl<P: Port> Active<P> {
         if let Some(handler) = self.handler(dispatch) {
             return Wish::Take(handler(self, message));
         }
-        let later = usize::from(dispatch).checked_sub(usize::from(LATER)).and_then(|id| self.later.get(id));
+        let later =
+            usize::from(dispatch).checked_sub(usize::from(DEFERRING)).and_then(|id| self.deferring.get(id));
         match later.copied().flatten() {
-            Some(handler) => handler(self, message).map_or(Wish::Later, Wish::Take),
+            Some(handler) => handler(self, message).map_or(Wish::Defer, Wish::Take),
             None => Wish::Nobody,
         }
     }
@@ -115,7 +116,7 @@ impl<P: Port> Active<P> {
     fn asked(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         let Envelope { origin, message, total, .. } = *envelope;
         if header.len() > HEADER_LIMIT {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         }
         if !self.acks.opens_for(origin, message) || self.is_stray_first(envelope) {
@@ -127,7 +128,7 @@ impl<P: Port> Active<P> {
                 self.acks.let_in(origin);
                 self.begin_reception(envelope, data, received);
             }
-            Wish::Later => match self.keep_eager(envelope, header) {
+            Wish::Defer => match self.keep_eager(envelope, header) {
                 Some(place) => {
                     self.acks.let_in(origin);
                     self.transport.counters.received += 1;
@@ -151,7 +152,7 @@ impl<P: Port> Active<P> {
         let received = handler(self, &Message { origin: envelope.origin, header, data, total });
         if matches!(received, Receive::Done) && data.len() >= total {
             self.transport.counters.received += 1;
-            if envelope.kind == Kind::FirstAcked {
+            if envelope.kind == Kind::EagerFirstAcked {
                 self.owe_ack(envelope.origin, envelope.message);
             }
             return;
@@ -165,11 +166,11 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn is_stray_first(&mut self, envelope: &Envelope) -> bool {
         if envelope.offset != 0 {
-            self.transport.stray();
+            self.transport.protocol_error();
             return true;
         }
         if let Some(broken) = self.incoming.take(envelope.origin) {
-            self.transport.stray();
+            self.transport.protocol_error();
             self.deliver(broken, Ok(()));
         }
         false
@@ -204,7 +205,7 @@ impl<P: Port> Active<P> {
             }
             other => {
                 // What was refused at its first packet comes again.
-                self.transport.counters.strays += u64::from(!self.acks.is_shut(envelope.origin));
+                self.transport.counters.protocol_errors += u64::from(!self.acks.is_shut(envelope.origin));
                 // It had a place a moment ago.
                 if let Some(entry) = other {
                     self.incoming.put(entry);
@@ -224,8 +225,8 @@ impl<P: Port> Active<P> {
             }
             self.deliver(entry, Ok(()));
         } else {
-            self.stir();
-            self.transport.counters.strays += u64::from(!self.incoming.put(entry));
+            self.note_work();
+            self.transport.counters.protocol_errors += u64::from(!self.incoming.put(entry));
         }
     }
 

@@ -40,7 +40,7 @@ impl<P: Port> Active<P> {
         }
         self.receptions.reserve(number);
         self.receptions.put(number, Reception { origin, order, answer, ended, stage });
-        self.stir();
+        self.note_work();
     }
 
     /// Once round the line, as with operations. Returns how many left it.
@@ -119,13 +119,13 @@ impl<P: Port> Active<P> {
             (Stage::Answer, path) => {
                 let queued = match reception.answer {
                     None | Some(Answer::Ack(_)) => true,
-                    Some(Answer::Pulled(message)) => {
-                        let envelope = Envelope { kind: Kind::Pulled, message, ..envelope };
-                        port.push_copy(path, &envelope, &[], &[]).is_ok()
+                    Some(Answer::RendezvousDone(message)) => {
+                        let envelope = Envelope { kind: Kind::RendezvousDone, message, ..envelope };
+                        port.push_bcopy(path, &envelope, &[], &[]).is_ok()
                     }
                     Some(Answer::Fences(set)) => {
                         let envelope = Envelope { kind: Kind::FenceAck, message: 0, ..envelope };
-                        port.push_copy(path, &envelope, &[], &set.to_le_bytes()).is_ok()
+                        port.push_bcopy(path, &envelope, &[], &set.to_le_bytes()).is_ok()
                     }
                 };
                 if queued {

@@ -24,7 +24,7 @@ impl<P: Port> Active<P> {
         let Envelope { origin, message, total, .. } = *envelope;
         let region = RegionId::read_from_bytes(data).ok().filter(|_| header.len() <= HEADER_LIMIT);
         let (Some(region), Some(_)) = (region, self.transport.port.node_of(origin.task())) else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         if !self.acks.opens_for(origin, message) {
@@ -42,7 +42,7 @@ impl<P: Port> Active<P> {
                 self.transport.counters.received += 1;
                 received
             }
-            Wish::Later => {
+            Wish::Defer => {
                 self.receptions.free(number);
                 if self.keep_rendezvous(envelope, header, region) {
                     self.transport.counters.received += 1;
@@ -85,6 +85,6 @@ impl<P: Port> Active<P> {
                 Stage::Pieces { region, partial, landing: None }
             }
         };
-        self.receive_at(number, origin, order, Some(Answer::Pulled(message)), stage);
+        self.receive_at(number, origin, order, Some(Answer::RendezvousDone(message)), stage);
     }
 }

@@ -7,8 +7,8 @@ use crate::device::{Full, Path, Port, REQUESTS};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::operation::{Action, Awaits, Queued, bits, message_number};
-use crate::packet::{DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, LATER, is_dispatch_id};
-use crate::payload::{COPY_LIMIT, Gather, Payload, measure};
+use crate::packet::{DEFERRING, DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, is_dispatch_id};
+use crate::payload::{COPY_LIMIT, Payload, PayloadIter, measure};
 use crate::region::{Memory, RegionId, Rights};
 use crate::send::SendState;
 use heapless::Vec;
@@ -52,7 +52,7 @@ impl<P: Port> Active<P> {
         header: &[u8],
         data: &[u8],
     ) -> bool {
-        self.operations.line.is_empty() && self.transport.send_on_route(target, dispatch, header, data)
+        self.operations.pending.is_empty() && self.transport.send_on_route(target, dispatch, header, data)
     }
 
     /// As [`send_immediate`](Self::send_immediate), for any message of one packet.
@@ -72,16 +72,17 @@ impl<P: Port> Active<P> {
         if header.len() > HEADER_LIMIT || header.len() + data.len() > self.transport.port.mtu() {
             return Err(SendError::TooLong);
         }
-        if dispatch >= LATER || self.operations.asks(target) {
+        if dispatch >= DEFERRING || self.operations.asks(target) {
             return self.send_kept((path, target), dispatch, header, data);
         }
-        if self.is_in_line(path) || self.operations.waiting.has(path) {
+        if self.has_pending(path) || self.operations.waiting.has(path) {
             return Err(SendError::Again);
         }
         // No answer comes, so the number tells nobody anything.
         let (origin, total) = (self.transport.me, data.len() as u32);
-        let envelope = Envelope { kind: Kind::First, dispatch, origin, target, message: 0, offset: 0, total };
-        self.transport.port.push_copy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
+        let envelope =
+            Envelope { kind: Kind::EagerFirst, dispatch, origin, target, message: 0, offset: 0, total };
+        self.transport.port.push_bcopy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
         self.transport.counters.sent += 1;
         Ok(())
     }
@@ -95,7 +96,7 @@ impl<P: Port> Active<P> {
         data: &[u8],
     ) -> Result<(), SendError> {
         // What is behind one that asks finds its way once that is in.
-        let too_long = if dispatch >= LATER { SendError::TooLong } else { SendError::Again };
+        let too_long = if dispatch >= DEFERRING { SendError::TooLong } else { SendError::Again };
         let mut bytes = Vec::from_slice(header).map_err(|_| SendError::TooLong)?;
         bytes.extend_from_slice(data).map_err(|_| too_long)?;
         let number = self.operations.free_place().ok_or(SendError::Again)?;
@@ -163,7 +164,7 @@ impl<P: Port> Active<P> {
         let lent = !far && data.len() > COPY_LIMIT;
         let fits = lent || send.header.len() + data.len() <= self.transport.port.mtu();
         let eager = !far || data.len() < rendezvous_from.max(1);
-        if !fits || !eager || send.dispatch >= LATER || !self.operations.lets_pass() {
+        if !fits || !eager || send.dispatch >= DEFERRING || !self.operations.lets_pass() {
             return false;
         }
         // One that nobody is told of needs no place.
@@ -175,7 +176,7 @@ impl<P: Port> Active<P> {
         }
         let order = self.transport.next_order();
         let envelope = Envelope {
-            kind: if awaits.is_some() { Kind::FirstAcked } else { Kind::First },
+            kind: if awaits.is_some() { Kind::EagerFirstAcked } else { Kind::EagerFirst },
             dispatch: send.dispatch,
             origin: self.transport.me,
             target: send.target,
@@ -195,7 +196,7 @@ impl<P: Port> Active<P> {
             let lease = core::mem::replace(&mut send.payload, Payload::Static(&[])).into_lease();
             self.operations
                 .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
-            self.stir();
+            self.note_work();
         }
         true
     }
@@ -212,8 +213,8 @@ impl<P: Port> Active<P> {
     ) -> Result<(), SendError> {
         let header = Vec::from_slice(send.header).map_err(|_| SendError::TooLong)?;
         let payload = core::mem::replace(&mut send.payload, Payload::Static(&[]));
-        let (data, lease) = Gather::new(payload, send.layout, total);
-        let region = self.lend_for_rendezvous(path, &data, rendezvous_from);
+        let (data, lease) = PayloadIter::new(payload, send.layout, total);
+        let region = self.choose_protocol(path, &data, rendezvous_from);
         let operation = Operation {
             path: Some(path),
             target: send.target,
@@ -239,7 +240,7 @@ impl<P: Port> Active<P> {
 
     /// Makes the data of a send a region that its target can get it from, if that is how it is to be sent. With no region
     /// left it goes eagerly.
-    fn lend_for_rendezvous(&mut self, path: Path, data: &Gather, from: usize) -> Option<RegionId> {
+    fn choose_protocol(&mut self, path: Path, data: &PayloadIter, from: usize) -> Option<RegionId> {
         let far = matches!(path, Path::Torus(_)) && data.total() > 0;
         let source = data.whole().filter(|source| far && source.len() >= from)?;
         self.transport.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
@@ -257,8 +258,8 @@ impl<P: Port> Active<P> {
         let first = match (asks, awaits, operation.remote_done.is_some()) {
             (true, _, true) => Kind::AskedAcked,
             (true, ..) => Kind::Asked,
-            (_, true, _) => Kind::FirstAcked,
-            _ => Kind::First,
+            (_, true, _) => Kind::EagerFirstAcked,
+            _ => Kind::EagerFirst,
         };
         let message = message_number(operation.order, usize::from(number));
         let Action::Send(state) = &mut operation.action else { return Queued::All };
@@ -274,7 +275,7 @@ impl<P: Port> Active<P> {
                 offset: 0,
                 total,
             };
-            return Queued::whole(self.transport.port.push_copy(path, &envelope, header, data).is_ok());
+            return Queued::whole(self.transport.port.push_bcopy(path, &envelope, header, data).is_ok());
         }
         let SendState { dispatch, header, data: Some(data), region, .. } = state else {
             return Queued::All;
@@ -291,7 +292,7 @@ impl<P: Port> Active<P> {
         };
         if let Some(region) = region {
             return Queued::whole(
-                self.transport.port.push_copy(path, &envelope, header, region.as_bytes()).is_ok(),
+                self.transport.port.push_bcopy(path, &envelope, header, region.as_bytes()).is_ok(),
             );
         }
         let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();
@@ -300,7 +301,7 @@ impl<P: Port> Active<P> {
             // Only the first packet has a header, and it is the only one of a message without data.
             let started = data.taken() > 0;
             let header: &[u8] = if started { &[] } else { header };
-            envelope.kind = if started { Kind::Next } else { first };
+            envelope.kind = if started { Kind::EagerNext } else { first };
             envelope.offset = data.taken();
             let left = data.left() as usize;
             let len = if by_packets { left.min(mtu - header.len()) } else { left };
@@ -334,16 +335,16 @@ impl<P: Port> Active<P> {
 
     /// The target has, or does not want, the data of a rendezvous: it is the sender's again once queued packets of it have
     /// been read.
-    pub(crate) fn pulled(&mut self, origin: Endpoint, message: u32) {
+    pub(crate) fn rendezvous_done(&mut self, origin: Endpoint, message: u32) {
         let number = (message as usize % REQUESTS) as u8;
         let Some(Operation { action: Action::Send(state), .. }) =
             self.awaited(origin, number).filter(|it| message_number(it.order, number.into()) == message)
         else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         let Some(region) = state.give_up() else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         self.let_in(number);

@@ -2,12 +2,12 @@
 
 use super::Factory;
 use super::function::{
-    CollectFunction, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PutFunction,
-    ReceiveFunction, ReceiveLaterFunction, SendFunction,
+    CollectFunction, FenceFunction, GetFunction, ImmediateFunction, PutFunction, ReceiveFunction,
+    ReceiveLaterFunction, RmwFunction, SendFunction,
 };
 use crate::collective::engine::CollectError;
 use crate::context::terms::{Here, InMemory};
-use crate::context::{Active, Collect, Done, Fetch, Get, ObjectMemory, OnReceived, Put, Send};
+use crate::context::{Active, Collect, Done, Get, ObjectMemory, OnReceived, Put, Rmw, Send};
 use crate::device::Port;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::SendError;
@@ -207,25 +207,25 @@ impl Factory<GetFunction> {
     }
 }
 
-impl Factory<FetchFunction> {
-    /// Updates a word of a region, as [`Active::fetch`]; its object lies in the context's memory.
+impl Factory<RmwFunction> {
+    /// Updates a word of a region, as [`Active::rmw`]; its object lies in the context's memory.
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
     #[inline(always)]
-    pub fn execute<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
+    pub fn execute<P: Port>(&self, active: &mut Active<P>, rmw: Rmw<P>) -> Result<(), SendError> {
         if self.settings().usual_for != active.transport.me.client() {
-            return self.execute_otherwise(active, fetch);
+            return self.execute_otherwise(active, rmw);
         }
-        active.fetch(fetch)
+        active.rmw(rmw)
     }
 
     /// Over a path of the factory's own.
     #[cold]
     #[inline(never)]
-    fn execute_otherwise<P: Port>(&self, active: &mut Active<P>, fetch: Fetch<P>) -> Result<(), SendError> {
+    fn execute_otherwise<P: Port>(&self, active: &mut Active<P>, rmw: Rmw<P>) -> Result<(), SendError> {
         self.check(active)?;
-        active.fetch_on(&fetch, Here(Some(self.settings())))
+        active.rmw_on(&rmw, Here(Some(self.settings())))
     }
 
     /// The same with the object in the caller's memory.
@@ -236,10 +236,10 @@ impl Factory<FetchFunction> {
         &self,
         memory: &'static ObjectMemory<P>,
         active: &mut Active<P>,
-        fetch: Fetch<P>,
+        rmw: Rmw<P>,
     ) -> Result<(), SendError> {
         self.check(active)?;
-        active.fetch_on(&fetch, InMemory(self.settings(), memory))
+        active.rmw_on(&rmw, InMemory(self.settings(), memory))
     }
 }
 

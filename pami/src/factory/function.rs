@@ -3,9 +3,9 @@
 use crate::balance::Split;
 use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
-use crate::context::{Handler, LaterHandler};
+use crate::context::{DeferringHandler, Handler};
 use crate::device::Port;
-use crate::packet::{DISPATCH_IDS, LATER, LATER_IDS, is_dispatch_id};
+use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS, is_dispatch_id};
 use crate::registry::FactoryError;
 use crate::registry::{NOBODY, Settings};
 pub(super) use sealed::Settle;
@@ -62,9 +62,9 @@ pub struct GetFunction {
     pub local_paths: Option<bool>,
 }
 
-/// [`fetch`](crate::Active::fetch): updates of single words.
+/// [`rmw`](crate::Active::rmw): updates of single words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FetchFunction {
+pub struct RmwFunction {
     /// As [`PutFunction::local_paths`].
     pub local_paths: Option<bool>,
 }
@@ -103,10 +103,10 @@ pub struct ReceiveFunction<P: Port> {
 
 /// As [`ReceiveFunction`], with a handler that may want messages later, and their [`accept`](crate::Active::accept).
 pub struct ReceiveLaterFunction<P: Port> {
-    /// The dispatch id, from [`LATER`] on; `None` for the lowest of those that is free.
+    /// The dispatch id, from [`DEFERRING`] on; `None` for the lowest of those that is free.
     pub dispatch: Option<u8>,
     /// Called for each message to that id.
-    pub handler: LaterHandler<P>,
+    pub handler: DeferringHandler<P>,
 }
 
 /// The id, if it is one whose messages go without a place at their origin.
@@ -156,7 +156,7 @@ impl<N: Node> Settle<N> for GetFunction {
     }
 }
 
-impl<N: Node> Settle<N> for FetchFunction {
+impl<N: Node> Settle<N> for RmwFunction {
     fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
         settle_paths(self.local_paths, settings);
         Ok(())
@@ -225,12 +225,12 @@ impl<N: Node> Settle<N> for ReceiveLaterFunction<N::Port> {
         if client.alive > 0 {
             return Err(FactoryError::ContextsAlive(client.alive));
         }
-        let free = || client.later.iter().position(Option::is_none).map(|at| LATER + at as u8);
+        let free = || client.deferring.iter().position(Option::is_none).map(|at| DEFERRING + at as u8);
         let exhausted =
-            FactoryError::Exhausted { what: "ids of handlers that may want later", limit: LATER_IDS };
+            FactoryError::Exhausted { what: "ids of handlers that may want later", limit: DEFERRING_IDS };
         let id = self.dispatch.or_else(free).ok_or(exhausted)?;
-        let at = id.checked_sub(LATER).ok_or(FactoryError::DispatchId(id))?;
-        match client.later.get_mut(usize::from(at)) {
+        let at = id.checked_sub(DEFERRING).ok_or(FactoryError::DispatchId(id))?;
+        match client.deferring.get_mut(usize::from(at)) {
             Some(place @ None) => *place = Some(self.handler),
             _ => return Err(FactoryError::DispatchId(id)),
         }
@@ -242,8 +242,8 @@ impl<N: Node> Settle<N> for ReceiveLaterFunction<N::Port> {
         if client.alive > 0 {
             return Err(FactoryError::ContextsAlive(client.alive));
         }
-        let at = settings.dispatch.checked_sub(LATER);
-        if let Some(place) = at.and_then(|at| client.later.get_mut(usize::from(at))) {
+        let at = settings.dispatch.checked_sub(DEFERRING);
+        if let Some(place) = at.and_then(|at| client.deferring.get_mut(usize::from(at))) {
             *place = None;
         }
         Ok(())

@@ -12,7 +12,7 @@
 //! | [`SendFunction`] | dispatch id, switch-over to rendezvous | [`send`] |
 //! | [`PutFunction`] | through the node's memory, or by loop-back | [`put`] |
 //! | [`GetFunction`] | the same | [`get`] |
-//! | [`FetchFunction`] | the same | [`fetch`] |
+//! | [`RmwFunction`] | the same | [`rmw`] |
 //! | [`FenceFunction`] | | [`fence`], [`fence_tasks`] |
 //! | [`ProcessFunction`] | who does which sub-operations | [`process`] |
 //! | [`CollectFunction`] | collective, algorithm, tuning | [`collect`] |
@@ -132,7 +132,7 @@
 //! [`send`]: crate::Active::send
 //! [`put`]: crate::Active::put
 //! [`get`]: crate::Active::get
-//! [`fetch`]: crate::Active::fetch
+//! [`rmw`]: crate::Active::rmw
 //! [`fence`]: crate::Active::fence
 //! [`fence_tasks`]: crate::Active::fence_tasks
 //! [`process`]: crate::Active::process
@@ -154,8 +154,8 @@ pub use crate::context::ObjectMemory;
 pub use crate::registry::{FactoryError, FactoryMemory, PROTOCOLS};
 pub use execute::Outgoing;
 pub use function::{
-    CollectFunction, FenceFunction, FetchFunction, Function, GetFunction, ImmediateFunction, ProcessFunction,
-    PutFunction, ReceiveFunction, ReceiveLaterFunction, SendFunction,
+    CollectFunction, FenceFunction, Function, GetFunction, ImmediateFunction, ProcessFunction, PutFunction,
+    ReceiveFunction, ReceiveLaterFunction, RmwFunction, SendFunction,
 };
 pub use process::Contribution;
 pub use registry::{Protocol, Unregistered};

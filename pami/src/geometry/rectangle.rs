@@ -3,7 +3,7 @@
 use super::digest::Sequence;
 use super::{MembersError, task_part};
 use crate::collective::Grid;
-use crate::mapping::{Place, TaskMap};
+use crate::mapping::{TaskLocation, TaskMap};
 use crate::topology::{MAX_DIMENSIONS, TorusCoord, TorusShape};
 
 /// A box of nodes with all their tasks.
@@ -70,12 +70,12 @@ impl Rectangle {
             coord.0[dimension] = (place % around) as u16;
             rest /= extent;
         }
-        self.map.task(Place { node: self.shape.rank(coord)?, local })
+        self.map.task(TaskLocation { node: self.shape.rank(coord)?, local })
     }
 
     /// The index of a task, or `None` if it is outside the box.
     pub fn index(&self, task: u32) -> Option<u32> {
-        let Place { node, local } = self.map.place(task)?;
+        let TaskLocation { node, local } = self.map.place(task)?;
         let coord = self.shape.coord(node)?;
         let mut index = 0;
         for dimension in (0..MAX_DIMENSIONS).rev() {
@@ -94,9 +94,9 @@ impl Rectangle {
     pub(super) fn sequence(&self, contexts: Sequence) -> Sequence {
         // Task numbers rise evenly along a node's tasks, and along each dimension but where it goes round.
         let step = |place| self.map.task(place).map_or(0, task_part);
-        let local = step(Place { node: 0, local: 1 });
+        let local = step(TaskLocation { node: 0, local: 1 });
         let mut all = contexts.repeated(self.tasks_per_node(), local);
-        let mut stride = step(Place { node: 1, local: 0 });
+        let mut stride = step(TaskLocation { node: 1, local: 0 });
         for dimension in 0..MAX_DIMENSIONS {
             let (low, extent) = (u32::from(self.low.0[dimension]), u32::from(self.extents[dimension]));
             let around = u32::from(self.shape.extent(dimension));

@@ -17,9 +17,9 @@ use crate::dispatch::{Done, OnFetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::fence::FenceState;
-use crate::fetch::FetchState;
 use crate::get::GetState;
 use crate::put::PutState;
+use crate::rmw::RmwState;
 use crate::send::SendState;
 use heapless::Vec;
 use rings::buffer::{Buffer, Lease};
@@ -37,7 +37,7 @@ pub(crate) enum Action {
     Send(SendState),
     Put(PutState),
     Get(GetState),
-    Fetch(FetchState),
+    Rmw(RmwState),
     Fence(FenceState),
     Process(ProcessState),
     /// Nothing any more: only its callbacks are left.
@@ -123,7 +123,7 @@ impl Queued {
 }
 
 /// One place for an operation; its size is what a context's memory is reckoned by.
-pub(crate) struct Place<A: 'static> {
+pub(crate) struct Slot<A: 'static> {
     /// Over, if there is none or it is lent.
     own: Operation<A>,
     /// The caller's memory, if the operation lies there (SPEC M-3).
@@ -132,7 +132,7 @@ pub(crate) struct Place<A: 'static> {
     ended: Ended<A>,
 }
 
-impl<A: 'static> Place<A> {
+impl<A: 'static> Slot<A> {
     pub(crate) fn new() -> Self {
         // Whose it is nobody asks while it is in no use.
         let target = Endpoint::from_bits(0);
@@ -209,11 +209,11 @@ pub(crate) struct Ended<A: 'static> {
 
 /// The operations of one context.
 pub(crate) struct Operations<A: 'static> {
-    places: &'static mut [Place<A>],
+    places: &'static mut [Slot<A>],
     /// Bit set of places in use.
     used: u64,
     /// Those with packets to queue, oldest first.
-    pub(crate) line: Vec<u8, OPERATIONS>,
+    pub(crate) pending: Vec<u8, OPERATIONS>,
     /// Bit set of those whose payload is on its way back, or whose end only has to be told.
     pub(crate) settling: u64,
     /// Bit set of fences that wait for answers or for older operations.
@@ -245,11 +245,11 @@ pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = u8> {
 
 impl<A: 'static> Operations<A> {
     /// Takes at most [`OPERATIONS`] places.
-    pub(crate) fn new(places: &'static mut [Place<A>]) -> Self {
+    pub(crate) fn new(places: &'static mut [Slot<A>]) -> Self {
         Self {
             places,
             used: 0,
-            line: Vec::new(),
+            pending: Vec::new(),
             settling: 0,
             fences: 0,
             asking: 0,
@@ -258,7 +258,7 @@ impl<A: 'static> Operations<A> {
         }
     }
 
-    pub(crate) fn into_places(self) -> &'static mut [Place<A>] {
+    pub(crate) fn into_places(self) -> &'static mut [Slot<A>] {
         self.places
     }
 
@@ -294,7 +294,7 @@ impl<A: 'static> Operations<A> {
     /// Whether what goes to `target` now has nothing in front of it that waits.
     #[inline]
     pub(crate) fn lets_pass(&self) -> bool {
-        self.line.is_empty() && self.waiting.is_empty() && self.asking == 0
+        self.pending.is_empty() && self.waiting.is_empty() && self.asking == 0
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -318,7 +318,7 @@ impl<A: 'static> Operations<A> {
         if !self.is_used(number) {
             return None;
         }
-        self.places.get_mut(usize::from(number)).map(Place::get)
+        self.places.get_mut(usize::from(number)).map(Slot::get)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Operation<A>> {
@@ -342,7 +342,7 @@ impl<A: 'static> Operations<A> {
         if !self.is_used(number) {
             return None;
         }
-        self.places.get(usize::from(number)).map(Place::see)
+        self.places.get(usize::from(number)).map(Slot::see)
     }
 
     /// Builds an operation in a free place, where it is compiled: to move it there costs as much as to carry a short put out.

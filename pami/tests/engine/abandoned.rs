@@ -112,7 +112,7 @@ fn r1_r4_calls_that_were_given_up_before_they_began_here_end_with_an_error() {
             stage.world.forge(Packet::new(envelope, &header, &[]));
             stage.contexts[0].advance();
         }
-        assert_eq!(stage.contexts[0].counters().strays, 0);
+        assert_eq!(stage.contexts[0].counters().protocol_errors, 0);
         let case = Case {
             what: Collective::Broadcast,
             algorithm: Some(Algorithm::Binomial),

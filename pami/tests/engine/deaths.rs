@@ -4,10 +4,10 @@ use crate::machine::{MTU, Step, TestNode, World, buffer, filled, pattern};
 use crate::scene::{
     Ends, Port, advance_all, always_later, clients, context, ends, fetches, leak, message, send,
 };
-use pami::packet::LATER;
+use pami::packet::DEFERRING;
 use pami::{
-    Active, Client, Context, Fetch, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload,
-    Put, Receive, Received, Rights, Rmw, Send, SendError, Update, Width,
+    Active, Client, Context, Get, Layout, Message, OnPart, OnReceived, OperationError, Part, Payload, Put,
+    Receive, Received, Rights, Rmw, RmwOp, Send, SendError, Update, Width,
 };
 use std::sync::Mutex;
 
@@ -47,7 +47,7 @@ fn scene() -> Scene {
 
 fn scene_with(handler: crate::scene::Handler, got: &'static Got) -> Scene {
     let mut clients = clients(3, false, |client| {
-        client.rendezvous_from(SWITCH).dispatch(0, handler).dispatch_later(LATER, always_later())
+        client.rendezvous_from(SWITCH).dispatch(0, handler).dispatch_deferring(DEFERRING, always_later())
     });
     let [origin, dying, other] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
     Scene { world: clients[0].node().world, clients, origin, dying, other, got }
@@ -97,9 +97,9 @@ fn d8_every_operation_to_a_dead_node_ends_with_its_name_and_gives_its_buffer_bac
         done: done(4),
     };
     assert_eq!(origin.get(get), Ok(()));
-    let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
-    let fetch = Fetch { target: to, region: handle, offset: 0, rmw, done: on_fetched(0) };
-    assert_eq!(origin.fetch(fetch), Ok(()));
+    let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
+    let rmw = Rmw { target: to, region: handle, offset: 0, op, done: on_fetched(0) };
+    assert_eq!(origin.rmw(rmw), Ok(()));
     let put = Put {
         target: to,
         region: handle,
@@ -220,7 +220,7 @@ fn d8_receptions_from_a_dead_node_end_with_its_name() {
         let Scene { mut clients, world, mut origin, mut dying, mut other, .. } = scene_with(handler, got);
         world.stepped();
         let bytes = message(origin.endpoint(), pattern(len, 1));
-        let dispatch = if header == "later" { LATER } else { 0 };
+        let dispatch = if header == "later" { DEFERRING } else { 0 };
         send(&mut dying, Send { header: header.as_bytes(), dispatch, ..bytes });
         // A few packets come through: the request, the get and some data, or the first of the eager data.
         for _ in 0..3 {
@@ -421,12 +421,12 @@ fn r2_for_whom_a_context_waits_is_noted_and_nobody_wakes_to_look_after_them() {
         };
         assert_eq!(origin.get(get), Ok(()));
     };
-    let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+    let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
     let asks: [Start<'_>; 5] = [
         &get,
         &|origin| {
-            let fetch = Fetch { target: to, region: handle, offset: 0, rmw, done: fetched(0) };
-            assert_eq!(origin.fetch(fetch), Ok(()));
+            let rmw = Rmw { target: to, region: handle, offset: 0, op, done: fetched(0) };
+            assert_eq!(origin.rmw(rmw), Ok(()));
         },
         &|origin| assert_eq!(origin.fence(to, done(0).unwrap()), Ok(())),
         &|origin| send(origin, Send { remote_done: done(0), ..message(to, vec![1; 10]) }),

@@ -21,8 +21,8 @@ fn f3_behind_eager_data_the_fence_is_sent_when_all_of_it_was_and_answered_as_any
     assert_eq!(taken(events), ["received", "received", "fenced"]);
     let seen: Vec<_> = world.lock().seen.iter().map(|seen| (seen.0, seen.3 > 0)).collect();
     let eager = SWITCH / MTU;
-    let mut expected = vec![(Kind::Next, true); 2 * eager];
-    (expected[0], expected[eager]) = ((Kind::First, true), (Kind::First, true));
+    let mut expected = vec![(Kind::EagerNext, true); 2 * eager];
+    (expected[0], expected[eager]) = ((Kind::EagerFirst, true), (Kind::EagerFirst, true));
     expected.extend([Kind::Fence, Kind::Get, Kind::GetLast].map(|kind| (kind, false)));
     expected.push((Kind::FenceAck, true));
     assert_eq!(seen, expected);
@@ -70,7 +70,7 @@ fn f2_a_fence_behind_a_rendezvous_waits_for_a_pull_that_is_slow() {
     let get = state.seen.iter().position(|seen| seen.0 == Kind::Get).unwrap();
     let mut kinds: Vec<_> = state.seen[get..].iter().map(|seen| (seen.0, seen.3 > 0)).collect();
     assert_eq!(kinds.pop(), Some((Kind::FenceAck, true)));
-    kinds.retain(|&(kind, _)| !matches!(kind, Kind::GetData | Kind::Pulled));
+    kinds.retain(|&(kind, _)| !matches!(kind, Kind::GetData | Kind::RendezvousDone));
     let expected = [(Kind::Get, true), (Kind::Get, false), (Kind::GetLast, true), (Kind::GetLast, false)];
     assert_eq!(kinds, expected, "the get of nothing follows that of the data, and so does its answer");
 }

@@ -6,10 +6,10 @@ use crate::scene::{
 };
 use pami::fence::FENCED_AT_ONCE;
 use pami::memory::Footprint;
-use pami::packet::{Kind, LATER};
+use pami::packet::{DEFERRING, Kind};
 use pami::{
-    Active, Client, ClientBuilder, Completion, Context, Done, Fetch, Get, Layout, Message, OnFetched,
-    OnReceived, Payload, Put, Receive, Received, Rights, Rmw, Send, SendError, Update, Width,
+    Active, Client, ClientBuilder, Completion, Context, Done, Get, Layout, Message, OnFetched, OnReceived,
+    Payload, Put, Receive, Received, Rights, Rmw, RmwOp, Send, SendError, Update, Width,
 };
 use std::sync::Mutex;
 
@@ -110,7 +110,7 @@ fn f1_a_fence_waits_for_kept_messages_and_not_for_those_that_came_after_it() {
     for (local, size) in [(false, 10), (true, 10), (false, 2 * SWITCH)] {
         let (events, note) = events();
         let build = |client: ClientBuilder<TestNode>| {
-            client.rendezvous_from(SWITCH).dispatch_later(LATER, always_later())
+            client.rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, always_later())
         };
         let mut clients = clients(2, local, build);
         let (mut origin, mut target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
@@ -166,10 +166,10 @@ fn f5_a_fence_covers_puts_gets_and_updates() {
         };
         assert_eq!(origin.get(get), Ok(()));
         let call = leak(|_: &mut Active<Port>, fetched: pami::Fetched| assert!(fetched.result.is_ok()));
-        let rmw = Rmw { width: Width::Eight, update: Update::Swap(5) };
+        let op = RmwOp { width: Width::Eight, update: Update::Swap(5) };
         let done = Some(OnFetched { call, cookie: 0 });
-        let fetch = Fetch { target: target_endpoint, region: region_handle, offset: 29_992, rmw, done };
-        assert_eq!(origin.fetch(fetch), Ok(()));
+        let rmw = Rmw { target: target_endpoint, region: region_handle, offset: 29_992, op, done };
+        assert_eq!(origin.rmw(rmw), Ok(()));
         assert_eq!(origin.fence(target_endpoint, note("fenced")), Ok(()));
         // Answers come last.
         for _ in 0..10_000 {
@@ -370,7 +370,7 @@ fn f4_a_send_after_fences_does_what_it_did_before_them() {
 #[test]
 fn f5_a_fence_over_more_targets_than_are_asked_at_once_waits_for_the_last_of_them() {
     let tasks = FENCED_AT_ONCE + 4;
-    let build = |client: ClientBuilder<_>| client.contexts(1).dispatch_later(LATER, always_later());
+    let build = |client: ClientBuilder<_>| client.contexts(1).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(tasks as u32, false, build);
     let mut contexts: Vec<_> = clients.iter_mut().map(|client| context(client, 0)).collect();
     let last = contexts[tasks - 1].endpoint();

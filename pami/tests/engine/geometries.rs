@@ -481,7 +481,7 @@ fn d9_packets_that_make_no_sense_are_counted_and_change_nothing() {
         stage.world.forge(Packet::new(envelope, &header, &data));
         stage.contexts[0].advance();
     }
-    assert_eq!(stage.contexts[0].counters().strays, count);
+    assert_eq!(stage.contexts[0].counters().protocol_errors, count);
     let (ended, done) = ends();
     for rank in 1..3 {
         let barrier = Collect::new(WORLD, Collective::Barrier, done(rank).unwrap());

@@ -2,16 +2,16 @@
 
 use crate::machine::{CONTEXTS, Packet, TestNode, World, buffer, filled, pattern};
 use crate::scene::{
-    LaterHandler, Port, advance_all, always_later, clients, context, deferred, ends, fetches, leak, message,
-    pair, send,
+    DeferringHandler, Port, advance_all, always_later, clients, context, deferred, ends, fetches, leak,
+    message, pair, send,
 };
 use pami::device::{Arrival, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset};
-use pami::packet::{Envelope, HEADER_LIMIT, Kind, LATER};
+use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, ClientBuilder, ClientError, Context, Endpoint, Fetch, Get, Layout, Message, OnPart, OnReceived,
-    Part, Payload, Put, Receive, Received, RegionFault, Rights, Rmw, Send, Update, Width,
+    Active, ClientBuilder, ClientError, Context, Endpoint, Get, Layout, Message, OnPart, OnReceived, Part,
+    Payload, Put, Receive, Received, RegionFault, Rights, Rmw, RmwOp, Send, Update, Width,
 };
 use proptest::prelude::*;
 
@@ -34,15 +34,15 @@ fn forge(world: &World, client: ClientId, target: Endpoint, forged: Forged) {
     let total = total.min(1 << 16);
     let origin = Endpoint::from_parts(client, task, ContextOffset(task as u8 % 3));
     // What the packet parser sees to.
-    let fits = kind.is_first() || kind == Kind::Next;
+    let fits = kind.is_first() || kind == Kind::EagerNext;
     let len = if fits { data.len().min(total.saturating_sub(offset) as usize) } else { data.len() };
-    let total = if fits && len == 0 && kind != Kind::Next { 0 } else { total };
+    let total = if fits && len == 0 && kind != Kind::EagerNext { 0 } else { total };
     let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
     world.forge(Packet::new(envelope, &header, &data[..len]));
 }
 
 /// A handler that does all that a handler can.
-fn anything() -> (crate::scene::Handler, LaterHandler) {
+fn anything() -> (crate::scene::Handler, DeferringHandler) {
     let part =
         leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
     let whole = leak(|_: &mut Active<Port>, received: Received| {
@@ -82,7 +82,7 @@ proptest! {
         let (take, later) = anything();
         let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
         let build = |client: ClientBuilder<TestNode>| {
-            client.rendezvous_from(1000).dispatch(0, take).dispatch(31, whole).dispatch_later(LATER, later)
+            client.rendezvous_from(1000).dispatch(0, take).dispatch(31, whole).dispatch_deferring(DEFERRING, later)
         };
         let [mut a, mut b] = pair(false, build);
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
@@ -121,11 +121,11 @@ fn d9_a_first_packet_may_have_no_second() {
     let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything().0));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let to = target.endpoint();
-    forge(a.node().world, b.id(), to, (Kind::First, 1, 0, 0, 0, 11, vec![], vec![0]));
+    forge(a.node().world, b.id(), to, (Kind::EagerFirst, 1, 0, 0, 0, 11, vec![], vec![0]));
     target.advance();
     assert_eq!(origin.send_immediate(to, 1, &[], &[1]), Ok(()));
     advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!((target.counters().received, target.counters().strays), (2, 1));
+    assert_eq!((target.counters().received, target.counters().protocol_errors), (2, 1));
 }
 
 #[test]
@@ -133,11 +133,18 @@ fn d9_a_first_packet_that_begins_in_the_middle_is_a_stray() {
     let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything().0));
     let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let (origin, to) = (a.endpoint(0, 0).unwrap(), target.endpoint());
-    let envelope =
-        Envelope { kind: Kind::First, dispatch: 1, origin, target: to, message: 1, offset: 8, total: 20 };
+    let envelope = Envelope {
+        kind: Kind::EagerFirst,
+        dispatch: 1,
+        origin,
+        target: to,
+        message: 1,
+        offset: 8,
+        total: 20,
+    };
     a.node().world.forge(Packet::new(envelope, &[], &[0; 12]));
     target.advance();
-    assert_eq!((target.counters().received, target.counters().strays), (0, 1));
+    assert_eq!((target.counters().received, target.counters().protocol_errors), (0, 1));
 }
 
 #[test]
@@ -150,7 +157,7 @@ fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
     let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let (from, to) = (a.endpoint(0, 0).unwrap(), target.endpoint());
     let envelope = Envelope {
-        kind: Kind::First,
+        kind: Kind::EagerFirst,
         dispatch: 0,
         origin: from,
         target: to,
@@ -158,19 +165,19 @@ fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
         offset: 0,
         total: 100,
     };
-    let longer = Envelope { kind: Kind::Next, offset: 60, total: u32::MAX, ..envelope };
+    let longer = Envelope { kind: Kind::EagerNext, offset: 60, total: u32::MAX, ..envelope };
     for (envelope, len) in [(envelope, 60), (longer, 400)] {
         a.node().world.forge(Packet::new(envelope, &[], &pattern(len, 0)));
         target.advance();
     }
-    assert_eq!(target.counters().strays, 1);
+    assert_eq!(target.counters().protocol_errors, 1);
     let (error, _) = b.destroy_context(target).err().expect("half a message is there");
     assert_eq!(error, ClientError::ReceivesUnderWay);
 }
 
 #[test]
 fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(3, false, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (from, to, world) = (origin.endpoint(), target.endpoint(), clients[0].node().world);
@@ -193,13 +200,13 @@ fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() 
         // Nor is another's answer one, or one to a rendezvous that it is not.
         (Kind::Ack, other, 0, &set),
         (Kind::Admitted, other, 0, &set),
-        (Kind::Pulled, to, kept, &[]),
+        (Kind::RendezvousDone, to, kept, &[]),
     ];
     for (count, (kind, by, message, data)) in forged.into_iter().enumerate() {
         let envelope = Envelope { kind, dispatch: 0, origin: by, target: from, message, offset: 0, total: 0 };
         world.forge(Packet::new(envelope, &[], data));
         advance_all(&mut [&mut origin]);
-        assert_eq!(origin.counters().strays, count as u64 + 1, "{kind:?}");
+        assert_eq!(origin.counters().protocol_errors, count as u64 + 1, "{kind:?}");
     }
     assert_eq!((world.lock().seen.len(), ended.lock().unwrap().len()), (sent, 0));
 }
@@ -237,15 +244,15 @@ fn d9_a_context_ends_nothing_that_its_message_unit_answers() {
         remote_done: done(1),
     };
     assert!(origin.put(put).is_ok());
-    let rmw = Rmw { width: Width::Eight, update: Update::Add(7) };
-    origin.fetch(Fetch { target: to, region, offset: 8, rmw, done: on_fetched(2) }).unwrap();
+    let op = RmwOp { width: Width::Eight, update: Update::Add(7) };
+    origin.rmw(Rmw { target: to, region, offset: 8, op, done: on_fetched(2) }).unwrap();
     for (count, kind) in [Kind::Ack, Kind::Admitted, Kind::FenceAck, Kind::Refused].into_iter().enumerate() {
         let dispatch = if kind == Kind::Refused { RegionFault::Rights as u8 } else { 0 };
         let envelope = Envelope { kind, dispatch, origin: to, target: from, message: 0, offset: 0, total: 0 };
         world.forge(Packet::new(envelope, &[], &7u64.to_le_bytes()));
         advance_all(&mut [&mut origin]);
         assert!(ended.lock().unwrap().is_empty() && fetched.lock().unwrap().is_empty(), "{kind:?}");
-        assert_eq!(origin.counters().strays, 3 * (count as u64 + 1), "{kind:?}");
+        assert_eq!(origin.counters().protocol_errors, 3 * (count as u64 + 1), "{kind:?}");
     }
     world.free_running();
     advance_all(&mut [&mut origin, &mut target]);
@@ -257,7 +264,7 @@ fn d9_a_context_ends_nothing_that_its_message_unit_answers() {
 
 #[test]
 fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
     let [mut a, mut b] = pair(false, build);
     let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     // One is kept and wants to be acknowledged, another is refused, and a third's fence is behind nothing.
@@ -265,7 +272,7 @@ fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
         let origin = Endpoint::from_parts(b.id(), 0, ContextOffset(CONTEXTS + number as u8));
         let envelope = Envelope {
             kind,
-            dispatch: LATER,
+            dispatch: DEFERRING,
             origin,
             target: target.endpoint(),
             message: REQUESTS as u32,
@@ -274,19 +281,19 @@ fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
         };
         a.node().world.forge(Packet::new(envelope, &[], &[]));
         target.advance();
-        assert_eq!(target.counters().strays, number as u64 + 1, "{kind:?}");
+        assert_eq!(target.counters().protocol_errors, number as u64 + 1, "{kind:?}");
     }
     // An endpoint that does has so many operations, and so much of a header.
-    let (strays, origin) = (target.counters().strays, a.endpoint(0, 0).unwrap());
+    let (strays, origin) = (target.counters().protocol_errors, a.endpoint(0, 0).unwrap());
     for (kind, message, header) in
         [(Kind::Fence, OPERATIONS as u32, 0), (Kind::Asked, REQUESTS as u32, HEADER_LIMIT + 1)]
     {
-        let (dispatch, target) = (LATER, target.endpoint());
+        let (dispatch, target) = (DEFERRING, target.endpoint());
         let envelope = Envelope { kind, dispatch, origin, target, message, offset: 0, total: 0 };
         a.node().world.forge(Packet::new(envelope, &vec![0; header], &[]));
     }
     while target.advance() > 0 {}
-    assert_eq!(target.counters().strays, strays + 2);
+    assert_eq!(target.counters().protocol_errors, strays + 2);
     let id = target.kept().next().expect("one is kept").id;
     assert_eq!(target.discard(id), Ok(()));
     assert!(b.destroy_context(target).is_ok());

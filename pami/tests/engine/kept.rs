@@ -2,9 +2,9 @@
 
 use crate::machine::{MTU, Packet, buffer, pattern};
 use crate::scene::{
-    LaterHandler, Port, advance_all, always_later, context, deferred, ends, leak, pair, send,
+    DeferringHandler, Port, advance_all, always_later, context, deferred, ends, leak, pair, send,
 };
-use pami::packet::{Envelope, Kind, LATER};
+use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::{
     Active, ClientBuilder, ClientError, Completion, Done, KeptId, Message, OnReceived, Receive, Received,
     Send, SendError,
@@ -27,7 +27,7 @@ fn receiver() -> (&'static Got, impl Fn(usize) -> OnReceived<Port> + Copy) {
 }
 
 /// A handler that wants all later, and how often it was asked.
-fn later() -> (&'static AtomicUsize, LaterHandler) {
+fn later() -> (&'static AtomicUsize, DeferringHandler) {
     let asked: &'static AtomicUsize = leak(AtomicUsize::new(0));
     let handler = leak(move |_: &mut Active<Port>, _: &Message<'_>| {
         asked.fetch_add(1, Relaxed);
@@ -38,7 +38,8 @@ fn later() -> (&'static AtomicUsize, LaterHandler) {
 
 fn kept_round_trip(local: bool) {
     let (asked, handler) = later();
-    let [mut a, mut b] = pair(local, |client| client.rendezvous_from(SWITCH).dispatch_later(LATER, handler));
+    let [mut a, mut b] =
+        pair(local, |client| client.rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, handler));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let (ends, done) = ends();
     let sizes = [0, 1, MTU + 7, SWITCH - 1, 3 * SWITCH];
@@ -87,7 +88,8 @@ fn p6_a_message_kept_is_accepted_later_through_shared_memory() {
 #[test]
 fn p6_a_kept_rendezvous_leaves_its_data_where_it_is() {
     let (_, handler) = later();
-    let [mut a, mut b] = pair(false, |client| client.rendezvous_from(SWITCH).dispatch_later(LATER, handler));
+    let [mut a, mut b] =
+        pair(false, |client| client.rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, handler));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     send(&mut origin, deferred(target.endpoint(), pattern(1 << 20, 0)));
     advance_all(&mut [&mut origin, &mut target]);
@@ -104,7 +106,7 @@ fn p6_with_every_place_full_messages_stay_with_their_origin_and_none_is_lost() {
     const MESSAGES: usize = 50;
     let (asked, handler) = later();
     let [mut a, mut b] =
-        pair(false, |client| client.kept(3).rendezvous_from(SWITCH).dispatch_later(LATER, handler));
+        pair(false, |client| client.kept(3).rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, handler));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     assert_eq!(b.attributes().kept, 3);
     for seed in 0..MESSAGES {
@@ -146,7 +148,8 @@ fn p6_an_eager_message_longer_than_a_place_waits_until_its_handler_has_a_buffer(
         Some(Receive::Into(buffer(message.total), then(7)))
     });
     // Through shared memory a message of any length is eager.
-    let [mut a, mut b] = pair(true, |client| client.rendezvous_from(SWITCH).dispatch_later(LATER, handler));
+    let [mut a, mut b] =
+        pair(true, |client| client.rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, handler));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     send(&mut origin, deferred(target.endpoint(), pattern(10 * SWITCH, 1)));
     send(&mut origin, deferred(target.endpoint(), pattern(10, 2)));
@@ -166,7 +169,8 @@ fn p6_an_eager_message_longer_than_a_place_waits_until_its_handler_has_a_buffer(
 #[test]
 fn p6_discarding_tells_the_sender() {
     let (_, handler) = later();
-    let [mut a, mut b] = pair(false, |client| client.rendezvous_from(SWITCH).dispatch_later(LATER, handler));
+    let [mut a, mut b] =
+        pair(false, |client| client.rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, handler));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let (ends, done) = ends();
     for (cookie, size) in [10, 2 * MTU, 2 * SWITCH].into_iter().enumerate() {
@@ -187,7 +191,7 @@ fn p6_discarding_tells_the_sender() {
 #[test]
 fn p6_a_message_may_be_accepted_while_it_arrives() {
     let (_, handler) = later();
-    let [mut a, mut b] = pair(false, |client| client.dispatch_later(LATER, handler));
+    let [mut a, mut b] = pair(false, |client| client.dispatch_deferring(DEFERRING, handler));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let (ends, done) = ends();
     let size = 25 * MTU;
@@ -197,7 +201,7 @@ fn p6_a_message_may_be_accepted_while_it_arrives() {
     target.advance();
     let id = target.kept().next().unwrap().id;
     assert!(
-        target.counters().received == 1 && a.node().world.count(Kind::Next) < 24,
+        target.counters().received == 1 && a.node().world.count(Kind::EagerNext) < 24,
         "some is still to come"
     );
     let (got, then) = receiver();
@@ -229,7 +233,7 @@ fn f1_a_fence_waits_for_the_callback_of_a_message_that_another_callback_accepted
         });
         let fenced = leak(move |_: &mut Active<Port>, _: Completion| log.lock().unwrap().push("fenced"));
         let (_, handler) = later();
-        let [mut a, mut b] = pair(local, |client| client.dispatch_later(LATER, handler));
+        let [mut a, mut b] = pair(local, |client| client.dispatch_deferring(DEFERRING, handler));
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
         for seed in 0..2 {
             send(&mut origin, deferred(target.endpoint(), pattern(10, seed)));
@@ -250,12 +254,13 @@ fn f1_a_fence_waits_for_the_callback_of_a_message_that_another_callback_accepted
 #[test]
 fn d9_p6_a_kept_message_whose_sender_stops_in_the_middle_is_as_long_as_what_came() {
     let done = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
-    let [mut a, mut b] = pair(false, |client| client.dispatch(1, done).dispatch_later(LATER, always_later()));
+    let [mut a, mut b] =
+        pair(false, |client| client.dispatch(1, done).dispatch_deferring(DEFERRING, always_later()));
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let (from, to) = (origin.endpoint(), target.endpoint());
     let envelope = Envelope {
         kind: Kind::Asked,
-        dispatch: LATER,
+        dispatch: DEFERRING,
         origin: from,
         target: to,
         message: 0,
@@ -279,7 +284,7 @@ fn d9_p6_a_kept_message_whose_sender_stops_in_the_middle_is_as_long_as_what_came
 #[test]
 fn p6_p3_a_message_as_long_as_a_place_is_kept_and_its_context_not_destroyed() {
     let build = |client: ClientBuilder<_>| {
-        client.rendezvous_from(SWITCH).kept(1).dispatch_later(LATER, always_later())
+        client.rendezvous_from(SWITCH).kept(1).dispatch_deferring(DEFERRING, always_later())
     };
     let [mut a, mut b] = pair(true, build);
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));

@@ -5,8 +5,8 @@ use crate::scene::{Port, advance_all, context, ends, fetches, leak, pair};
 use crate::shapes::{gathered, layouts, reach, scattered};
 use pami::packet::Kind;
 use pami::{
-    Active, Buffer, Client, ClientBuilder, Context, Done, Endpoint, Fetch, Get, Layout, OperationError,
-    Payload, Put, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, SendError, Shared, Update,
+    Active, Buffer, Client, ClientBuilder, Context, Done, Endpoint, Get, Layout, OperationError, Payload,
+    Put, Region, RegionFault, RegionHandle, RegisterError, Rights, Rmw, RmwOp, SendError, Shared, Update,
     Width,
 };
 use proptest::prelude::*;
@@ -127,9 +127,9 @@ fn d5_the_targets_context_does_nothing_for_any_of_it() {
         advance_all(&mut [&mut origin]);
         let into = buffer(3000).share();
         assert_eq!(origin.get(Get { done: done(3), ..get(to, handle, 8, &into, 3000) }), Ok(()));
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(7) };
+        let op = RmwOp { width: Width::Eight, update: Update::Add(7) };
         assert_eq!(
-            origin.fetch(Fetch { target: to, region: handle, offset: 0, rmw, done: on_fetched(4) }),
+            origin.rmw(Rmw { target: to, region: handle, offset: 0, op, done: on_fetched(4) }),
             Ok(())
         );
         assert!(fetched.lock().unwrap().is_empty() && ends.lock().unwrap().len() == 2, "no callback inside");
@@ -210,9 +210,9 @@ fn p7_every_operator_changes_its_word_and_says_what_it_was() {
             ] {
                 region.memory().write(8, &OLD.to_le_bytes()).unwrap();
                 let (fetched, done) = fetches();
-                let rmw = Rmw { width, update };
-                let fetch = Fetch { target: to, region: region.handle(), offset, rmw, done: done(5) };
-                assert_eq!(origin.fetch(fetch), Ok(()));
+                let op = RmwOp { width, update };
+                let rmw = Rmw { target: to, region: region.handle(), offset, op, done: done(5) };
+                assert_eq!(origin.rmw(rmw), Ok(()));
                 advance_all(&mut [&mut origin]);
                 let old = OLD >> shift & mask;
                 let said = fetched.lock().unwrap()[0];
@@ -235,9 +235,9 @@ fn p7_updates_from_several_places_add_up() {
     let to = contexts[0].endpoint();
     for round in 0..50 {
         for context in &mut contexts {
-            let rmw = Rmw { width: Width::Eight, update: Update::Add(round) };
-            let fetch = Fetch { target: to, region: region.handle(), offset: 0, rmw, done: None };
-            context.retry(|active| active.fetch(Fetch { ..copy(&fetch) })).unwrap();
+            let op = RmwOp { width: Width::Eight, update: Update::Add(round) };
+            let rmw = Rmw { target: to, region: region.handle(), offset: 0, op, done: None };
+            context.retry(|active| active.rmw(Rmw { ..copy(&rmw) })).unwrap();
         }
         region.memory().update(0, Width::Eight, Update::Add(1000)).unwrap();
     }
@@ -245,14 +245,8 @@ fn p7_updates_from_several_places_add_up() {
     assert_eq!(bytes(region.memory()), (4 * (0..50).sum::<u64>() + 50_000).to_le_bytes());
 }
 
-fn copy(fetch: &Fetch<Port>) -> Fetch<Port> {
-    Fetch {
-        target: fetch.target,
-        region: fetch.region,
-        offset: fetch.offset,
-        rmw: fetch.rmw,
-        done: fetch.done,
-    }
+fn copy(rmw: &Rmw<Port>) -> Rmw<Port> {
+    Rmw { target: rmw.target, region: rmw.region, offset: rmw.offset, op: rmw.op, done: rmw.done }
 }
 
 /// All three operations on a region, and what became of them.
@@ -272,8 +266,8 @@ fn outcomes(
     );
     let into = buffer(8).share();
     assert_eq!(origin.get(Get { done: done(2), ..get(to, handle, offset, &into, 8) }), Ok(()));
-    let rmw = Rmw { width: Width::Four, update: Update::Or(0) };
-    assert_eq!(origin.fetch(Fetch { target: to, region: handle, offset, rmw, done: on_fetched(0) }), Ok(()));
+    let op = RmwOp { width: Width::Four, update: Update::Or(0) };
+    assert_eq!(origin.rmw(Rmw { target: to, region: handle, offset, op, done: on_fetched(0) }), Ok(()));
     advance_all(&mut [origin]);
     let ends = ends.lock().unwrap();
     let of = |cookie| ends.iter().find(|end| end.0 == cookie).unwrap().2;
@@ -347,8 +341,8 @@ fn p8_what_a_handle_tells_is_refused_at_once() {
     assert_eq!(origin.put(wide).map_err(|(error, _)| error), Err(SendError::Layout));
     let outside = Payload::Shared(into.clone(), 30..33);
     assert_eq!(origin.put(put(to, handle, 0, outside)).map_err(|(error, _)| error), Err(SendError::Range));
-    let rmw = |width| Rmw { width, update: Update::Add(1) };
-    let mut fetch = |offset, rmw| origin.fetch(Fetch { target: to, region: handle, offset, rmw, done: None });
+    let rmw = |width| RmwOp { width, update: Update::Add(1) };
+    let mut fetch = |offset, op| origin.rmw(Rmw { target: to, region: handle, offset, op, done: None });
     assert_eq!(fetch(60, rmw(Width::Eight)), refused(RegionFault::Bounds));
     assert_eq!(fetch(4, rmw(Width::Eight)), refused(RegionFault::Unaligned));
     assert_eq!(fetch(6, rmw(Width::Four)), refused(RegionFault::Unaligned));

@@ -5,11 +5,11 @@
 use crate::machine::{MTU, QUEUE, TestNode, TestPort, World, buffer, filled, free, pattern};
 use crate::scene::{Port, clients, leak};
 use pami::memory::ContextMemory;
-use pami::packet::LATER;
+use pami::packet::DEFERRING;
 use pami::{
-    Active, Client, Completion, Context, Done, Endpoint, Fetch, Fetched, Get, KeptId, Layout, Message,
-    OnFetched, OnPart, OnReceived, OperationError, Part, Payload, Put, Receive, Received, Region, Rights,
-    Rmw, Send, Shared, Update, Width,
+    Active, Client, Completion, Context, Done, Endpoint, Fetched, Get, KeptId, Layout, Message, OnFetched,
+    OnPart, OnReceived, OperationError, Part, Payload, Put, Receive, Received, Region, Rights, Rmw, RmwOp,
+    Send, Shared, Update, Width,
 };
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -87,7 +87,7 @@ struct Run {
 fn handlers(
     book: &'static Mutex<Book>,
     then: &'static (dyn Fn(&mut Active<Port>, Received) + Sync),
-) -> (crate::scene::Handler, crate::scene::LaterHandler) {
+) -> (crate::scene::Handler, crate::scene::DeferringHandler) {
     let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
         let number = part.cookie as u32;
         if part.result.is_ok() && data_of(number, part.total)[part.offset..][..part.data.len()] != *part.data
@@ -164,7 +164,7 @@ impl Run {
                 .rendezvous_from(SWITCH)
                 .kept(KEPT)
                 .dispatch(0, handler)
-                .dispatch_later(LATER, later)
+                .dispatch_deferring(DEFERRING, later)
         };
         let mut clients = clients(TASKS as u32, local, build);
         let world = clients[0].node().world;
@@ -209,10 +209,10 @@ impl Run {
             2 => self.put_or_get(from, to, target),
             3 => {
                 let operation = self.open(from, to);
-                let rmw = Rmw { width: Width::Eight, update: Update::Xor(operation as u64) };
+                let op = RmwOp { width: Width::Eight, update: Update::Xor(operation as u64) };
                 let done = Some(OnFetched { call: self.fetched, cookie: operation });
-                let fetch = Fetch { target, region: self.regions[to].handle(), offset: 8, rmw, done };
-                if self.contexts[from].fetch(fetch).is_err() {
+                let rmw = Rmw { target, region: self.regions[to].handle(), offset: 8, op, done };
+                if self.contexts[from].rmw(rmw).is_err() {
                     self.refused(operation);
                 }
             }
@@ -240,7 +240,7 @@ impl Run {
         let mut header = number.to_le_bytes().to_vec();
         let again = self.dice.roll(5) as u8;
         header.push(again);
-        let dispatch = if again == 3 || self.dice.roll(4) == 0 { LATER } else { 0 };
+        let dispatch = if again == 3 || self.dice.roll(4) == 0 { DEFERRING } else { 0 };
         let data = data_of(number, len);
         if len < 400 && self.dice.roll(2) == 0 {
             if self.contexts[from].send_immediate(target, dispatch, &header, &data).is_ok() {
@@ -396,8 +396,8 @@ impl Run {
         }
         drop(book);
         for ((context, mut client), task) in self.contexts.into_iter().zip(self.clients).zip(0..) {
-            if context.counters().strays > 0 && !killed {
-                violations.push(format!("task {task} counts {} strays", context.counters().strays));
+            if context.counters().protocol_errors > 0 && !killed {
+                violations.push(format!("task {task} counts {} strays", context.counters().protocol_errors));
             }
             if lives(task) {
                 match client.destroy_context(context) {

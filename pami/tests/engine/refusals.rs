@@ -8,7 +8,7 @@ use crate::scene::{
 use crate::stage::{LIMITS, Stage, shared, words};
 use pami::collective::{Algorithm, Blocks, Collective, Tuning};
 use pami::geometry::Members;
-use pami::packet::{Envelope, Kind, LATER};
+use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::send::OPERATIONS;
 use pami::{
     Active, Client, ClientBuilder, ClientError, Collect, Context, GeometryId, Limits, Message, OnReceived,
@@ -59,7 +59,7 @@ fn r1_rendezvous_of_an_origin_that_does_not_move_leave_room_for_others() {
     world.free_running();
     advance_all(&mut [&mut a, &mut b, &mut other, &mut target]);
     assert_eq!((log.lock().unwrap().len(), ended.lock().unwrap().len()), (OPERATIONS, OPERATIONS + 1));
-    assert_eq!(target.counters().strays + a.counters().strays, 0);
+    assert_eq!(target.counters().protocol_errors + a.counters().protocol_errors, 0);
 }
 
 #[test]
@@ -124,7 +124,10 @@ fn r1_a_rendezvous_that_finds_no_reception_comes_again_and_what_is_behind_it_sta
         // The way is quick again.
         assert_eq!(b.send_immediate(to, 0, &[], &pattern(300, 5)), Ok(()));
         advance_all(&mut [&mut b, &mut target]);
-        assert_eq!((log.lock().unwrap().len(), b.counters().strays + target.counters().strays), (6, 0));
+        assert_eq!(
+            (log.lock().unwrap().len(), b.counters().protocol_errors + target.counters().protocol_errors),
+            (6, 0)
+        );
     }
 }
 
@@ -133,7 +136,7 @@ fn r1_fences_behind_a_kept_message_leave_room_for_others() {
     for local in [false, true] {
         let (log, handler) = collector();
         let build = |client: ClientBuilder<_>| {
-            client.rendezvous_from(SWITCH).dispatch(0, handler).dispatch_later(LATER, always_later())
+            client.rendezvous_from(SWITCH).dispatch(0, handler).dispatch_deferring(DEFERRING, always_later())
         };
         let mut clients = clients(3, local, build);
         let [mut a, mut other, mut target] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
@@ -166,7 +169,7 @@ fn r1_kept_messages_leave_room_for_those_that_are_wanted() {
             (!message.header.is_empty()).then(|| handler(active, message))
         });
         let build = |client: ClientBuilder<_>| {
-            client.rendezvous_from(SWITCH).kept(2).dispatch(0, handler).dispatch_later(LATER, later)
+            client.rendezvous_from(SWITCH).kept(2).dispatch(0, handler).dispatch_deferring(DEFERRING, later)
         };
         let mut clients = clients(3, local, build);
         let [mut a, mut other, mut target] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
@@ -191,7 +194,7 @@ fn r1_kept_messages_leave_room_for_those_that_are_wanted() {
             advance_all(&mut [&mut a, &mut target]);
         }
         assert_eq!((target.kept().count(), target.counters().received), (0, 7));
-        assert_eq!(target.counters().strays + a.counters().strays, 0);
+        assert_eq!(target.counters().protocol_errors + a.counters().protocol_errors, 0);
     }
 }
 
@@ -265,7 +268,7 @@ fn r1_a_flat_gather_of_more_ranks_than_early_places_leaves_room_for_others() {
         stage.tick();
     }
     // The root waits for something else first.
-    let before = stage.contexts[0].counters().strays;
+    let before = stage.contexts[0].counters().protocol_errors;
     let asked: &'static AtomicUsize = leak(AtomicUsize::new(0));
     let fenced = leak(move |_: &mut Active<Port>, _: pami::Completion| _ = asked.fetch_add(1, Relaxed));
     let root = stage.contexts[0].endpoint();
@@ -274,7 +277,7 @@ fn r1_a_flat_gather_of_more_ranks_than_early_places_leaves_room_for_others() {
     let output = start(&mut stage, 0, Collective::Gather, 8);
     stage.settle("the gather", || ended.lock().unwrap().len() == TASKS as usize);
     assert!(words(&output).into_iter().eq(0..u64::from(TASKS)));
-    assert_eq!(stage.contexts[0].counters().strays, before);
+    assert_eq!(stage.contexts[0].counters().protocol_errors, before);
 }
 
 #[test]
@@ -297,11 +300,11 @@ fn r1_however_many_answers_are_owed_others_messages_come_in() {
     // As many as all of them can have under way; nothing leaves the target.
     for &origin in &origins {
         for place in 0..OPERATIONS as u32 {
-            forge(Kind::FirstAcked, 1, origin, place, &[]);
+            forge(Kind::EagerFirstAcked, 1, origin, place, &[]);
         }
         while target.advance() > 0 {}
     }
-    forge(Kind::First, 0, origins[0], 0, b"past them");
+    forge(Kind::EagerFirst, 0, origins[0], 0, b"past them");
     while target.advance() > 0 {}
     assert_eq!(target.counters().received as usize, origins.len() * OPERATIONS + 1);
     assert_eq!(log.lock().unwrap().len(), 1);
@@ -309,7 +312,7 @@ fn r1_however_many_answers_are_owed_others_messages_come_in() {
 
 /// A context that keeps one message of `origin` and has refused the next.
 fn refusing(local: bool) -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>, &'static World) {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(2, local, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (to, world) = (target.endpoint(), clients[0].node().world);
@@ -377,7 +380,8 @@ fn r1_who_was_refused_is_called_after_a_pause_that_grows_that_sleep_ends_and_tha
 #[test]
 fn r1_what_is_behind_a_message_that_is_known_to_be_kept_does_not_ask() {
     let (log, handler) = collector();
-    let build = |client: ClientBuilder<_>| client.dispatch(0, handler).dispatch_later(LATER, always_later());
+    let build =
+        |client: ClientBuilder<_>| client.dispatch(0, handler).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(2, false, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (to, world) = (target.endpoint(), clients[0].node().world);
@@ -385,7 +389,7 @@ fn r1_what_is_behind_a_message_that_is_known_to_be_kept_does_not_ask() {
     let (_, done) = ends();
     send(&mut origin, Send { remote_done: done(0), ..deferred(to, pattern(10, 1)) });
     advance_all(&mut [&mut origin, &mut target]);
-    let kinds = || [Kind::Asked, Kind::AskedAcked, Kind::First].map(|kind| world.count(kind));
+    let kinds = || [Kind::Asked, Kind::AskedAcked, Kind::EagerFirst].map(|kind| world.count(kind));
     assert_eq!((kinds(), target.kept().count()), ([1, 1, 0], 2));
     // Nobody has accepted them yet.
     assert_eq!(origin.send_immediate(to, 0, &[], b"does not ask"), Ok(()));
@@ -395,7 +399,7 @@ fn r1_what_is_behind_a_message_that_is_known_to_be_kept_does_not_ask() {
 
 #[test]
 fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the_call() {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_later(LATER, always_later());
+    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(4, false, build);
     let [mut target, mut first, mut second, mut third] =
         [0, 1, 2, 3].map(|task| context(&mut clients[task], 0));
@@ -417,8 +421,9 @@ fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the
 #[test]
 fn r1_short_messages_behind_one_that_was_refused_do_not_overtake_it_by_the_quick_way() {
     let (log, handler) = collector();
-    let build =
-        |client: ClientBuilder<_>| client.kept(1).dispatch(0, handler).dispatch_later(LATER, always_later());
+    let build = |client: ClientBuilder<_>| {
+        client.kept(1).dispatch(0, handler).dispatch_deferring(DEFERRING, always_later())
+    };
     let mut clients = clients(2, false, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let to = target.endpoint();

@@ -47,16 +47,16 @@ fn p6_the_switch_over_size_decides_and_can_be_set() {
     assert_eq!(client.attributes().rendezvous_from, SWITCH);
     let world = &client.node().world;
     for (size, requests) in [(SWITCH - 1, 0), (SWITCH, 1), (SWITCH + 1, 1), (1 << 20, 1)] {
-        let before = [Kind::Rts, Kind::Get, Kind::Pulled].map(|kind| world.count(kind));
+        let before = [Kind::Rts, Kind::Get, Kind::RendezvousDone].map(|kind| world.count(kind));
         send(&mut origin, message(target.endpoint(), pattern(size, 3)));
         advance_all(&mut [&mut origin, &mut target]);
-        let after = [Kind::Rts, Kind::Get, Kind::Pulled].map(|kind| world.count(kind));
+        let after = [Kind::Rts, Kind::Get, Kind::RendezvousDone].map(|kind| world.count(kind));
         assert_eq!(after, before.map(|count| count + requests), "{size}");
         let (_, _, data) = log.lock().unwrap().pop().unwrap();
         assert_eq!(data, pattern(size, 3));
     }
     assert_eq!(world.lock().unit(0).regions(), 0);
-    assert_eq!((origin.counters().strays, target.counters().strays), (0, 0));
+    assert_eq!((origin.counters().protocol_errors, target.counters().protocol_errors), (0, 0));
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn p6_the_data_goes_from_the_senders_memory_to_the_handlers_buffer_and_nowhere_e
         state.seen.iter().filter(|seen| kinds.contains(&seen.0)).map(|seen| seen.3).sum()
     };
     assert_eq!(bytes(&[Kind::GetData, Kind::GetLast]), size);
-    assert_eq!(bytes(&[Kind::First, Kind::FirstAcked, Kind::Next]), 0);
+    assert_eq!(bytes(&[Kind::EagerFirst, Kind::EagerFirstAcked, Kind::EagerNext]), 0);
     let kinds: Vec<_> = state.seen.iter().map(|seen| seen.0).filter(|&kind| kind != Kind::GetData).collect();
-    assert_eq!(kinds, [Kind::Rts, Kind::Get, Kind::GetLast, Kind::Pulled]);
+    assert_eq!(kinds, [Kind::Rts, Kind::Get, Kind::GetLast, Kind::RendezvousDone]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the tests play with: tasks with a context or two, handlers that write down what they saw.
 
 use crate::machine::{TestNode, TestPort, buffer, machine};
-use pami::packet::LATER;
+use pami::packet::DEFERRING;
 use pami::{
     Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, Fetched, Layout, Message, OnFetched,
     OnReceived, OperationError, Payload, Receive, Received, Send,
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 pub type Port = TestPort;
 pub type Handler = pami::context::Handler<Port>;
-pub type LaterHandler = pami::context::LaterHandler<Port>;
+pub type DeferringHandler = pami::context::DeferringHandler<Port>;
 /// Origin's task, header and data of each message.
 pub type Log = Mutex<Vec<(u32, Vec<u8>, Vec<u8>)>>;
 /// Cookie, bytes of the buffer that came back, and result of each completion.
@@ -97,11 +97,11 @@ pub fn message(target: Endpoint, bytes: Vec<u8>) -> Send<'static, Port> {
 
 /// The same, to a handler that may want it later.
 pub fn deferred(target: Endpoint, bytes: Vec<u8>) -> Send<'static, Port> {
-    Send { dispatch: LATER, ..message(target, bytes) }
+    Send { dispatch: DEFERRING, ..message(target, bytes) }
 }
 
 /// A handler that wants all later.
-pub fn always_later() -> LaterHandler {
+pub fn always_later() -> DeferringHandler {
     leak(|_: &mut Active<Port>, _: &Message<'_>| None)
 }
 

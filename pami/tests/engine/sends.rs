@@ -6,7 +6,7 @@ use crate::scene::{
 };
 use crate::shapes::{gathered, layouts, reach, scattered};
 use pami::endpoint::ContextOffset;
-use pami::packet::{Envelope, HEADER_LIMIT, Kind, LATER};
+use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use pami::{
     Active, ClientBuilder, Completion, Context, Done, Endpoint, Layout, Message, OnPart, OnReceived, Part,
     Payload, Progress, Receive, Received, Send, SendError, Work, WorkSlot,
@@ -47,7 +47,7 @@ fn every_size_arrives(local: bool) {
             assert_eq!(data, pattern(size, seed), "size {size}");
         }
     }
-    assert_eq!(target.counters().strays, 0);
+    assert_eq!(target.counters().protocol_errors, 0);
     assert_eq!(origin.counters().sent, target.counters().received);
 }
 
@@ -308,7 +308,8 @@ fn p5_a_short_buffer_comes_back_before_its_message_is_read() {
 #[test]
 fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
     let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
-    let build = |client: ClientBuilder<_>| client.dispatch(0, whole).dispatch_later(LATER, always_later());
+    let build =
+        |client: ClientBuilder<_>| client.dispatch(0, whole).dispatch_deferring(DEFERRING, always_later());
     let [mut a, mut b] = pair(false, build);
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     let to = a.endpoint(1, 0).unwrap();
@@ -319,8 +320,8 @@ fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
     assert_eq!(error, SendError::DispatchId);
     // What may be wanted later has to lie here as long.
     let (header, one_more) = ([0; HEADER_LIMIT], [0; HEADER_LIMIT + 1]);
-    assert_eq!(origin.send_immediate(to, LATER, &header, &[0]), Err(SendError::TooLong));
-    for dispatch in [0, LATER] {
+    assert_eq!(origin.send_immediate(to, DEFERRING, &header, &[0]), Err(SendError::TooLong));
+    for dispatch in [0, DEFERRING] {
         assert_eq!(origin.send_immediate(to, dispatch, &one_more, &[]), Err(SendError::TooLong));
         assert_eq!(origin.send_immediate(to, dispatch, &header, &[]), Ok(()));
     }
@@ -381,7 +382,7 @@ fn p6_a_send_from_a_completion_does_not_cut_into_an_earlier_one() {
     }
     let seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data.len())).collect();
     assert_eq!(seen, [(0, 2 * QUEUE * MTU), (1, 10), (2, 30 * MTU), (3, 10)]);
-    assert_eq!(target.counters().strays, 0);
+    assert_eq!(target.counters().protocol_errors, 0);
 }
 
 proptest! {
@@ -442,7 +443,7 @@ fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
         let origin = Endpoint::from_parts(target.endpoint().client(), *task, ContextOffset(*context));
         let (message, offset) = (*sent / 4, *sent % 4 * PART);
         let envelope = Envelope {
-            kind: if offset == 0 { Kind::First } else { Kind::Next },
+            kind: if offset == 0 { Kind::EagerFirst } else { Kind::EagerNext },
             dispatch: 0,
             origin,
             target: target.endpoint(),
@@ -458,7 +459,7 @@ fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
         }
         target.advance();
     }
-    assert_eq!(target.counters().strays, 0);
+    assert_eq!(target.counters().protocol_errors, 0);
     let log = log.lock().unwrap();
     assert_eq!(log.len(), TASKS as usize * usize::from(CONTEXTS) * 3);
     for (task, header, data) in log.iter() {
@@ -524,7 +525,7 @@ fn p5_a_message_that_nobody_handles_is_counted_and_acknowledged() {
         let bytes = message(target.endpoint(), pattern(len, 0));
         send(&mut origin, Send { remote_done: done(0), ..bytes });
         advance_all(&mut [&mut origin, &mut target]);
-        assert_eq!((target.counters().unknown_dispatch, target.counters().strays), (1, 0));
+        assert_eq!((target.counters().unknown_dispatch, target.counters().protocol_errors), (1, 0));
         assert_eq!(ended.lock().unwrap().len(), 1);
         assert!(b.destroy_context(target).is_ok());
     }

@@ -7,11 +7,11 @@ use crate::scene::{Port, leak};
 use crate::stage::{Case, Play, Random, Stage, words};
 use pami::collective::Collective;
 use pami::geometry::Members;
-use pami::packet::LATER;
+use pami::packet::DEFERRING;
 use pami::{
-    Active, Client, ClientBuilder, Completion, Done, Factor, Fetch, Fetched, Get, Layout, Limits, Message,
+    Active, Client, ClientBuilder, Completion, Done, Factor, Fetched, Get, Layout, Limits, Message,
     OnFetched, OnPart, OnReceived, Part, Payload, Process, Put, Receive, Received, Recipe, Region, Rights,
-    Rmw, Send, Shared, Split, Update, Width,
+    Rmw, RmwOp, Send, Shared, Split, Update, Width,
 };
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -115,7 +115,7 @@ fn build(
         .kept(kept)
         .collectives(limits)
         .dispatch(0, plain)
-        .dispatch_later(LATER, leak(take))
+        .dispatch_deferring(DEFERRING, leak(take))
         .create()
         .unwrap()
 }
@@ -249,7 +249,7 @@ impl Run {
         let choice = [DONE, LATER_ON, INTO, PACKETS][self.stage.random.below(4)];
         let mut header = number.to_le_bytes().to_vec();
         header.push(choice);
-        let dispatch = if choice == LATER_ON || self.stage.random.below(4) == 0 { LATER } else { 0 };
+        let dispatch = if choice == LATER_ON || self.stage.random.below(4) == 0 { DEFERRING } else { 0 };
         let (data, target) = (pattern(len, number as usize), self.stage.contexts[to].endpoint());
         if len < 400 && self.stage.random.below(2) == 0 {
             let sent = self.stage.contexts[from].send_immediate(target, dispatch, &header, &data);
@@ -313,10 +313,10 @@ impl Run {
     fn update(&mut self, from: usize, to: usize) {
         let operation = self.open(from, to);
         let (target, region) = (self.stage.contexts[to].endpoint(), self.boards[to].handle());
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+        let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
         let done = Some(OnFetched { call: self.fetched, cookie: operation });
-        let fetch = Fetch { target, region, offset: 8 * (ALL + from) as u32, rmw, done };
-        if self.stage.contexts[from].fetch(fetch).is_ok() {
+        let rmw = Rmw { target, region, offset: 8 * (ALL + from) as u32, op, done };
+        if self.stage.contexts[from].rmw(rmw).is_ok() {
             self.updates[from][to] += 1;
         } else {
             self.refused(operation);
@@ -486,8 +486,12 @@ impl Run {
             play.check();
         }
         for context in &self.stage.contexts {
-            if context.counters().strays > 0 {
-                wrong.push(format!("{:?} counts {} strays", context.endpoint(), context.counters().strays));
+            if context.counters().protocol_errors > 0 {
+                wrong.push(format!(
+                    "{:?} counts {} strays",
+                    context.endpoint(),
+                    context.counters().protocol_errors
+                ));
             }
         }
         wrong

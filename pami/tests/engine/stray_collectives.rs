@@ -42,24 +42,24 @@ fn d9_r1_short_messages_of_what_is_over_take_no_place_and_give_their_credit_back
     let before = heard(&stage);
     for count in 1..=10 {
         forge(&mut stage, peer, SHORT, [0, 0, 0, count as u32, 5], &[1]);
-        assert_eq!(stage.contexts[0].counters().strays, count);
+        assert_eq!(stage.contexts[0].counters().protocol_errors, count);
         stage.rest();
     }
     assert_eq!(heard(&stage), before + 10);
     Play::new(&stage, vec![(case, members)]).run(&mut stage);
     // Of what is to come there is a place for so many, and of nobody for none.
-    let strays = stage.contexts[0].counters().strays;
+    let strays = stage.contexts[0].counters().protocol_errors;
     let (client, future) = (peer.client(), [0, 9, 0, 0, 5]);
     for (count, (task, context)) in (1..).zip([(1, 1), (3, 0), (3, 1)]) {
         let nobody = Endpoint::from_parts(client, task, ContextOffset(context));
         forge(&mut stage, nobody, SHORT, future, &[]);
-        assert_eq!(stage.contexts[0].counters().strays, strays + count);
+        assert_eq!(stage.contexts[0].counters().protocol_errors, strays + count);
     }
     forge(&mut stage, peer, SHORT, future, &[0; SHORT_LIMIT + 1]);
-    assert_eq!(stage.contexts[0].counters().strays, strays + 4);
+    assert_eq!(stage.contexts[0].counters().protocol_errors, strays + 4);
     for (tag, stray) in [(1, 4), (2, 4), (3, 4), (4, 4), (5, 5), (6, 6)] {
         forge(&mut stage, peer, SHORT, [0, 9, 0, tag, 5], &[0; SHORT_LIMIT]);
-        assert_eq!(stage.contexts[0].counters().strays, strays + stray);
+        assert_eq!(stage.contexts[0].counters().protocol_errors, strays + stray);
     }
 }
 
@@ -70,7 +70,7 @@ fn d9_who_is_no_member_gives_nothing_up() {
     let id = stage.create(1, members, None);
     let stranger = stage.contexts[2].endpoint();
     forge(&mut stage, stranger, ABORT, [id.0, 1, 0, 2, 1], &[]);
-    assert_eq!(stage.contexts[0].counters().strays, 1);
+    assert_eq!(stage.contexts[0].counters().protocol_errors, 1);
     let case = Case { geometry: id, what: Collective::Allreduce, size: 2, len: 2, ..Case::default() };
     Play::new(&stage, vec![(case, members)]).run(&mut stage);
 }
@@ -106,7 +106,7 @@ fn d9_data_beyond_its_message_is_a_stray_and_is_written_nowhere() {
         [0, 1, 2, 3, 4].map(word)
     };
     forge(&mut stage, peer, DATA, label, &[9; 8 * LEN + 8]);
-    assert_eq!(stage.contexts[0].counters().strays, 1);
+    assert_eq!(stage.contexts[0].counters().protocol_errors, 1);
     stage.settle("the broadcast", || ended.lock().unwrap().len() == 2);
     assert!(results(ended).iter().all(|end| end.1.is_ok()));
     assert_eq!((&words(&output)[..LEN], words(&output)[LEN]), (&sent[..], 7));

@@ -97,7 +97,7 @@ fn x4_wireshark_tells_tree_packets_from_torus_packets() {
 #[test]
 fn x4_wireshark_reads_link_headers() {
     let lua = wireshark();
-    let packet = Header::new(&envelope(Kind::First), 0, 0);
+    let packet = Header::new(&envelope(Kind::EagerFirst), 0, 0);
     let link = Link {
         life: 1,
         connection: 12,
@@ -114,7 +114,7 @@ fn x4_wireshark_reads_link_headers() {
     assert_eq!(sealed.len(), LINK_BYTES);
     let with = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed, packet.as_bytes()]));
     assert!(
-        with.info.starts_with("First task 1.0 -> 2.3") && with.info.contains("[connection 12 "),
+        with.info.starts_with("EagerFirst task 1.0 -> 2.3") && with.info.contains("[connection 12 "),
         "{}",
         with.info
     );

@@ -192,8 +192,8 @@ fn x5_a_name_of_nothing_is_told() {
     assert_eq!(wrong("`run/nothing`"), ["xtask/README.md: there is no run/nothing"]);
     assert_eq!(wrong("`nothing.rs: advance`"), ["xtask/README.md: nothing.rs defines no advance"]);
     // Called there, and not defined.
-    let other = "xtask/README.md: pami/src/context/mod.rs defines no push_copy";
-    assert_eq!(wrong("`pami/src/context/mod.rs: advance,\n  push_copy`"), [other]);
+    let other = "xtask/README.md: pami/src/context/mod.rs defines no push_bcopy";
+    assert_eq!(wrong("`pami/src/context/mod.rs: advance,\n  push_bcopy`"), [other]);
     let part = "xtask/README.md: pami/src/context/mod.rs defines no advanc";
     assert_eq!(wrong("`pami/src/context/mod.rs: advanc`"), [part]);
     let word = "xtask/README.md: no source defines Context::weighty";
@@ -204,17 +204,17 @@ fn x5_a_name_of_nothing_is_told() {
 #[test]
 fn x5_what_is_called_or_told_of_is_not_defined() {
     for (line, name) in [
-        ("    pub(crate) const fn push_copy<T>(", Some("push_copy")),
+        ("    pub(crate) const fn push_bcopy<T>(", Some("push_bcopy")),
         ("macro_rules! entry {", Some("entry")),
-        ("pub const LATER: u8 = 1;", Some("LATER")),
+        ("pub const DEFERRING: u8 = 1;", Some("DEFERRING")),
         ("    Torus(u32),", Some("Torus")),
         ("    Retry = 26,", Some("Retry")),
         ("    pub total: usize,", Some("total")),
         ("local kinds = {", Some("kinds")),
-        ("    push_copy(path,", None),
-        ("    let local = push_copy(path);", None),
+        ("    push_bcopy(path,", None),
+        ("    let local = push_bcopy(path);", None),
         ("    total: usize::MAX,", None),
-        ("/// fn push_copy", None),
+        ("/// fn push_bcopy", None),
     ] {
         assert_eq!(defined(line), name, "{line}");
     }

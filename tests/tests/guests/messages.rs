@@ -8,7 +8,7 @@ const DEADLINE: Duration = Duration::from_secs(240);
 
 /// Sends, and puts, gets and updates.
 fn all_pairs_are_right(outcome: &Outcome) {
-    assert_eq!(count_lines(outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+    assert_eq!(count_lines(outcome, " 0 wrong, 0 protocol errors"), 1, "{}", outcome.explain());
     assert_eq!(count_lines(outcome, " endpoints, 0 wrong"), 2, "{}", outcome.explain());
 }
 
@@ -17,7 +17,7 @@ on_both_architectures! {
         let run = Run::new("all-pairs").arch(arch).torus("2x2x2").args(["--only", "sends"]);
         let outcome = run.timeout(DEADLINE).run().unwrap();
         expect_clean(&outcome);
-        assert_eq!(count_lines(&outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, " 0 wrong, 0 protocol errors"), 1, "{}", outcome.explain());
         assert_eq!(count_lines(&outcome, "256 messages from 16 endpoints"), 1, "{}", outcome.explain());
     }
 
@@ -73,7 +73,7 @@ on_both_architectures! {
         let run = Run::new("all-pairs").arch(arch).torus("2x2").faults(BAD_WIRE).timeout(DEADLINE);
         let outcome = run.args(["--only", "sends", "--rendezvous-from", "1"]).run().unwrap();
         expect_success_on_a_bad_wire(&outcome, BAD_WIRE);
-        assert_eq!(count_lines(&outcome, " 0 wrong, 0 strays"), 1, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, " 0 wrong, 0 protocol errors"), 1, "{}", outcome.explain());
     }
 
     fn d7_an_agent_core_may_run_the_message_unit(arch) {

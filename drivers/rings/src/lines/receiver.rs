@@ -157,7 +157,7 @@ impl Drop for Arrival {
     #[inline]
     fn drop(&mut self) {
         if self.mark as u8 >= LENT {
-            // SAFETY: the form says that the payload holds a source, which `push_lend` took apart; this is the
+            // SAFETY: the form says that the payload holds a source, which `push_zcopy` took apart; this is the
             // only arrival of the line, so it is put together once.
             drop(self.line.payload.with(|payload| unsafe { Source::from_raw((*payload).lent.source) }));
         }

@@ -24,12 +24,12 @@ fn p9_every_length_of_header_and_data_arrives_by_copy_or_loan() {
         for data_len in (0..=COPY_BYTES + 1).step_by(step) {
             let (header, data) = (bytes(2, header_len), source.slice(3..3 + data_len).unwrap());
             let tag = [header_len as u32, data_len as u32, 2, u32::MAX];
-            let copied = sender.push_copy(&tag, &header, data.as_slice());
+            let copied = sender.push_bcopy(&tag, &header, data.as_slice());
             assert_eq!(copied.is_ok(), header_len + data_len <= COPY_BYTES);
             let lent = copied.is_err();
             if lent {
                 assert_eq!(copied, Err(Refused::TooLong));
-                let lent = sender.push_lend(&tag, &header, &data);
+                let lent = sender.push_zcopy(&tag, &header, &data);
                 assert_eq!(lent, if header_len <= COPY_BYTES { Ok(()) } else { Err(Refused::TooLong) });
                 if lent.is_err() {
                     continue;
@@ -43,7 +43,7 @@ fn p9_every_length_of_header_and_data_arrives_by_copy_or_loan() {
             assert_eq!(lent, arrival.data().as_ptr() == data.as_slice().as_ptr());
             drop(arrival);
             let mut called = false;
-            let filled = sender.push_filled(&tag, &header, data_len, |to| {
+            let filled = sender.push_packed(&tag, &header, data_len, |to| {
                 called = true;
                 to.copy_from_slice(data.as_slice());
             });
@@ -68,7 +68,7 @@ fn d4_rings_of_any_size_wrap_at_any_index_and_arrivals_may_be_dropped_in_any_ord
                 match step.wrapping_mul(2_654_435_761) >> 30 {
                     0 | 1 => {
                         let data = bytes(sent, if sent.is_multiple_of(3) { 41 } else { 8 });
-                        if sender.push_copy(&[sent; 4], &[], &data).is_ok() {
+                        if sender.push_bcopy(&[sent; 4], &[], &data).is_ok() {
                             sent += 1;
                         } else {
                             assert!(sent > received || !held.is_empty());
@@ -103,9 +103,9 @@ fn p9_a_loan_ends_when_the_arrival_is_dropped() {
     let (mut sender, mut receiver) = make(2, 0, 0);
     let lease = Buffer::new(vec![5; 300].leak()).unwrap().lend();
     let source = lease.source();
-    sender.push_lend(&[0; 4], &[1], &source).unwrap();
-    sender.push_lend(&[0; 4], &[2], &source).unwrap();
-    assert_eq!(sender.push_lend(&[0; 4], &[3], &source), Err(Refused::Full));
+    sender.push_zcopy(&[0; 4], &[1], &source).unwrap();
+    sender.push_zcopy(&[0; 4], &[2], &source).unwrap();
+    assert_eq!(sender.push_zcopy(&[0; 4], &[3], &source), Err(Refused::Full));
     drop(source);
     let arrivals = [receiver.pull().unwrap(), receiver.pull().unwrap()];
     assert!(!lease.is_idle() && !sender.is_settled());
@@ -113,11 +113,11 @@ fn p9_a_loan_ends_when_the_arrival_is_dropped() {
     drop(arrivals);
     assert!(lease.is_idle() && sender.is_settled());
     for number in 0..3 {
-        sender.push_copy(&[number; 4], &[], &[]).unwrap();
+        sender.push_bcopy(&[number; 4], &[], &[]).unwrap();
         assert!(sender.is_settled(), "a copy is no loan");
         drop(receiver.pull().unwrap());
     }
-    assert_eq!(sender.push_copy(&[0; 4], &[], &[0; 41]), Err(Refused::TooLong));
+    assert_eq!(sender.push_bcopy(&[0; 4], &[], &[0; 41]), Err(Refused::TooLong));
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn p9_two_threads_exchange_all_forms() {
             let source = lease.source().slice(0..len(number)).unwrap();
             loop {
                 let pushed = match number % 4 {
-                    0 => sender.push_copy(&[number; 4], &[], &copy),
+                    0 => sender.push_bcopy(&[number; 4], &[], &copy),
                     2 => {
-                        sender.push_filled(&[number; 4], &[], copy.len(), |data| data.copy_from_slice(&copy))
+                        sender.push_packed(&[number; 4], &[], copy.len(), |data| data.copy_from_slice(&copy))
                     }
-                    _ => sender.push_lend(&[number; 4], &[7; 17], &source),
+                    _ => sender.push_zcopy(&[number; 4], &[7; 17], &source),
                 };
                 match pushed {
                     Ok(()) => break,
@@ -176,10 +176,10 @@ fn d4_storage_that_makes_no_ring_is_refused() {
 fn p9_a_gate_holds_back_what_is_behind_it_at_any_number_of_lines() {
     for index in [0, 1, (1 << 31) - 1, u32::MAX as usize - 1, usize::MAX - 1] {
         let (mut sender, mut receiver) = make(4, 0, index);
-        sender.push_copy(&[1; 4], &[], &[]).unwrap();
+        sender.push_bcopy(&[1; 4], &[], &[]).unwrap();
         sender.gate(5).unwrap();
         sender.gate(6).unwrap();
-        sender.push_copy(&[2; 4], &[], &[]).unwrap();
+        sender.push_bcopy(&[2; 4], &[], &[]).unwrap();
         assert_eq!(sender.gate(7), Err(Refused::Full));
         assert_eq!(receiver.gate(), None);
         assert_eq!(receiver.pull().unwrap().tag(), [1; 4]);
@@ -194,7 +194,7 @@ fn p9_a_gate_holds_back_what_is_behind_it_at_any_number_of_lines() {
         // A lap later nothing of it is left.
         for lap in 0..9 {
             assert!(receiver.gate().is_none() && receiver.pull().is_none());
-            sender.push_copy(&[lap; 4], &[], &[]).unwrap();
+            sender.push_bcopy(&[lap; 4], &[], &[]).unwrap();
             assert_eq!(receiver.pull().unwrap().tag(), [lap; 4]);
         }
     }

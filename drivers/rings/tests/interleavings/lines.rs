@@ -18,7 +18,7 @@ fn n8_no_line_is_slept_through() {
         let interrupt = Arc::new(Notify::new());
         let notifier = interrupt.clone();
         let sending = thread::spawn(move || {
-            sender.push_copy(&[5; 4], &[], &[]).unwrap();
+            sender.push_bcopy(&[5; 4], &[], &[]).unwrap();
             if flag.wake().is_some() {
                 notifier.notify();
             }
@@ -63,8 +63,8 @@ fn lines_and_back(lines: usize, tries: u32, hold: bool) {
             for _ in 0..tries {
                 senders.step();
                 let pushed = match sent % 2 {
-                    0 => sender.push_copy(&[sent; 4], &[1], &[sent as u8; 48]),
-                    _ => sender.push_lend(&[sent; 4], &[2], &source),
+                    0 => sender.push_bcopy(&[sent; 4], &[1], &[sent as u8; 48]),
+                    _ => sender.push_zcopy(&[sent; 4], &[2], &source),
                 };
                 sent += u32::from(pushed.is_ok());
             }
@@ -126,7 +126,7 @@ fn p9_a_copy_slot_is_written_again_only_when_its_line_is_free() {
             let mut sent = 0;
             for _ in 0..3 {
                 senders.step();
-                sent += u32::from(sender.push_copy(&[sent; 4], &[], &[sent as u8; 50]).is_ok());
+                sent += u32::from(sender.push_bcopy(&[sent; 4], &[], &[sent as u8; 50]).is_ok());
             }
             sent
         });
@@ -156,11 +156,11 @@ fn p9_nothing_behind_a_gate_is_found_before_it_is_passed() {
         let steps = Steps::new();
         let senders = steps.clone();
         let sending = thread::spawn(move || {
-            sender.push_copy(&[1; 4], &[], &[]).unwrap();
+            sender.push_bcopy(&[1; 4], &[], &[]).unwrap();
             senders.step();
             sender.gate(7).unwrap();
             senders.step();
-            while sender.push_copy(&[2; 4], &[], &[]).is_err() {
+            while sender.push_bcopy(&[2; 4], &[], &[]).is_err() {
                 senders.step();
                 thread::yield_now();
             }

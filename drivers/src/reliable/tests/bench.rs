@@ -123,9 +123,9 @@ impl Node {
     }
 
     /// Node `node` is gone, as the network says.
-    pub fn bury(&mut self, node: u32) {
+    pub fn node_died(&mut self, node: u32) {
         self.dead.push(node);
-        self.link.bury(node);
+        self.link.node_died(node);
     }
 
     /// Whether the node has nothing to do.

@@ -89,7 +89,7 @@ fn d8_what_is_under_way_to_a_peer_that_is_gone_comes_back_and_the_rest_goes_on()
         b.received[0] == 300 && a.received[1] == 300
     });
     assert_eq!(bench.nodes[0].failed + bench.nodes[0].refused, 0, "nobody said so yet");
-    bench.nodes[0].bury(2);
+    bench.nodes[0].node_died(2);
     bench.run_until(SECOND, |bench| {
         bench.nodes[0].orders.is_empty() && bench.nodes[0].failed + bench.nodes[0].refused == 20
     });
@@ -97,7 +97,7 @@ fn d8_what_is_under_way_to_a_peer_that_is_gone_comes_back_and_the_rest_goes_on()
     assert!(sender.failed >= 1 && sender.refused == 20 - sender.failed);
     // What is sent to it from now on is refused at once, what is sent to others is not. So is what is sent to one that was
     // gone before anything was sent to it.
-    bench.nodes[0].bury(3);
+    bench.nodes[0].node_died(3);
     bench.order(0, 2, 5);
     bench.order(0, 3, 5);
     bench.order(0, 1, 50);

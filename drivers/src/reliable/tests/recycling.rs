@@ -287,7 +287,7 @@ fn r2_r3_a_caller_that_died_while_it_waited_gets_no_place_and_the_next_one_does(
     calls(&mut bench, 3, 1);
     calls(&mut bench, 4, 2);
     let link = &mut bench.nodes[0].link;
-    (1..=3).for_each(|node| link.bury(node));
+    (1..=3).for_each(|node| link.node_died(node));
     link.let_callers_in();
     assert_eq!([3, 4].map(|node| link.peers.find(node).is_some()), [false, true]);
 }
@@ -298,7 +298,7 @@ fn r2_r3_the_place_of_a_node_that_died_is_free_when_its_buffers_are_back() {
     bench.nodes[0].stalled = true;
     bench.order(1, 0, 3);
     bench.run(SECOND);
-    bench.nodes[0].bury(1);
+    bench.nodes[0].node_died(1);
     for left in (0..3).rev() {
         let node = &mut bench.nodes[0];
         assert!(node.link.peers.find(1).is_some());
@@ -313,7 +313,7 @@ fn r3_a_packet_for_a_node_that_is_not_there_waits_for_no_place_and_is_refused() 
     let link = &mut bench.nodes[0].link;
     assert_eq!([3, 6].map(|node| link.has_room_for(node)), [false, true]);
     for node in [1, 2] {
-        link.bury(node);
+        link.node_died(node);
     }
     assert!(!link.queue(6, &[], b"word", [Lent::NONE; 2], 0));
     assert_eq!(link.peers.len(), 0);

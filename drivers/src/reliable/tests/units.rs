@@ -66,7 +66,7 @@ fn endpoint(task: u32, context: u8) -> Endpoint {
 }
 
 fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
-    Envelope { kind: Kind::Next, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
+    Envelope { kind: Kind::EagerNext, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
 }
 
 fn pattern(message: u32, len: usize) -> Vec<u8> {
@@ -98,9 +98,9 @@ impl<A: crate::adapter::Adapter> Talker<A> {
             // Inline, copied and lent in turn.
             let pushed = if message % 3 == 2 {
                 let lent: &'static [u8] = data.leak();
-                self.port.push_lend(path, &envelope, &message.to_le_bytes(), &Source::from(lent))
+                self.port.push_zcopy(path, &envelope, &message.to_le_bytes(), &Source::from(lent))
             } else {
-                self.port.push_copy(path, &envelope, &message.to_le_bytes(), &data)
+                self.port.push_bcopy(path, &envelope, &message.to_le_bytes(), &data)
             };
             if pushed.is_ok() {
                 (self.sent, moved) = (message + 1, true);
@@ -199,9 +199,9 @@ impl Stage {
             let path = Path::Torus(flow.to as u32 / 2);
             let pushed = if flow.sent % 3 == 2 {
                 let lent: &'static [u8] = data.leak();
-                self.ports[flow.from].push_lend(path, &envelope, header.as_bytes(), &Source::from(lent))
+                self.ports[flow.from].push_zcopy(path, &envelope, header.as_bytes(), &Source::from(lent))
             } else {
-                self.ports[flow.from].push_copy(path, &envelope, header.as_bytes(), &data)
+                self.ports[flow.from].push_bcopy(path, &envelope, header.as_bytes(), &data)
             };
             flow.sent += u32::from(pushed.is_ok());
             moved |= pushed.is_ok();
@@ -484,7 +484,7 @@ fn r2_the_networks_notice_that_a_node_is_gone_ends_sleeps_and_nobody_elses_is_be
     let (_, [unit, peer]) = units(2, Faults::NONE);
     let (mut a, mut b) = (Talker::new(unit, 0, 0), Talker::new(peer, 1, 0));
     let lie = Envelope { kind: Kind::Gone, ..envelope(b.me, b.peer, 0) };
-    b.port.push_copy(Path::Torus(0), &lie, &[], &[]).unwrap();
+    b.port.push_bcopy(Path::Torus(0), &lie, &[], &[]).unwrap();
     for _ in 0..100 {
         b.port.drive();
         a.port.drive();

@@ -62,7 +62,7 @@ fn r2_a_node_rests_when_all_is_sent_and_answered_and_peers_had_time_to_hear() {
     let (region, _) = region(&mut port, &[0; 8]);
     let may_rest = |now| unit.with_engine(|engine| engine.may_rest(now)).unwrap();
     assert_eq!([499, 500].map(may_rest), [false, true]);
-    port.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 0), &[], b"word").unwrap();
+    port.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 0), &[], b"word").unwrap();
     assert!(!may_rest(500), "a packet is in the FIFO");
     net.stop(1, true);
     port.drive();

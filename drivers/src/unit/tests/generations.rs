@@ -30,7 +30,7 @@ fn p1_r1_what_comes_early_for_a_client_waits_for_it_and_the_one_before_gets_its_
     // The other task is ahead by two clients, and late in one thing.
     for (client, message) in [(first, 0), (second, 1), (third, 2), (second, 3), (first, 4)] {
         let mut a = open(0, client);
-        a.push_copy(torus(1), &word(client, message), &[], &pattern(message, 40)).unwrap();
+        a.push_bcopy(torus(1), &word(client, message), &[], &pattern(message, 40)).unwrap();
         settle(&units);
     }
     let messages = |b: &mut TestPort<20>| {
@@ -63,7 +63,7 @@ fn p1_r1_what_is_late_of_a_client_that_ended_is_dropped_and_its_buffers_come_bac
     let rounds = if cfg!(miri) { 13 } else { 100 };
     for round in 0..rounds {
         for _ in 0..COPY_SLOTS / 2 {
-            a.push_copy(torus(1), &word(first, round), &[], &[1; 40]).unwrap();
+            a.push_bcopy(torus(1), &word(first, round), &[], &[1; 40]).unwrap();
         }
         settle(&units);
         // Half of it is there already when the client ends, though nobody took it.
@@ -75,7 +75,7 @@ fn p1_r1_what_is_late_of_a_client_that_ended_is_dropped_and_its_buffers_come_bac
     assert!(b.pull().is_none());
     drop(a);
     let mut a = units[0].open(second, 0, 0, Sharing::Exclusive).unwrap();
-    a.push_copy(torus(1), &word(second, 7), &[], &[2; 40]).unwrap();
+    a.push_bcopy(torus(1), &word(second, 7), &[], &[2; 40]).unwrap();
     settle(&units);
     assert_eq!(b.pull().map(|arrival| arrival.envelope().message), Some(7));
     let received = units[1].statistics();
@@ -104,7 +104,7 @@ fn p1_p9_clients_of_one_node_hear_their_own_only_and_late_lines_hold_nobody_up()
         let mut a = open(0, client);
         let path = a.locate(Endpoint::from_parts(client, 1, ContextOffset(0)), true).unwrap();
         assert!(matches!(path, Path::Local(_)));
-        a.push_copy(path, &word(client, message), &[], &pattern(message, 20))
+        a.push_bcopy(path, &word(client, message), &[], &pattern(message, 20))
     };
     let hear = |b: &mut TestPort<22>| {
         let arrival = b.pull()?;

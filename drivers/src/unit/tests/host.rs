@@ -288,7 +288,7 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
         Some(RxBuffer::new(memory, 0, packet.len() as u16))
     }
 
-    fn bury(&mut self, node: u32) {
+    fn node_died(&mut self, node: u32) {
         self.gone.push(node);
     }
 

@@ -21,7 +21,7 @@ use pami::device::{Arrival, Completed, Path, Port};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::{Envelope, Kind};
-use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::buffer::{Buffer, CONTROL_BYTES};
 use rings::shared::{Shared, Update, Width};
 use std::vec::Vec;
@@ -52,7 +52,7 @@ fn endpoint(task: u32, context: u8) -> Endpoint {
 }
 
 fn envelope(origin: Endpoint, target: Endpoint, message: u32) -> Envelope {
-    Envelope { kind: Kind::Next, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
+    Envelope { kind: Kind::EagerNext, dispatch: 7, origin, target, message, offset: 0, total: 1 << 20 }
 }
 
 /// Bytes that tell message and place.

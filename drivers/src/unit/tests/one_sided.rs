@@ -31,7 +31,7 @@ pub(super) fn push_put<P: Port>(
     data: &[u8],
 ) {
     let envelope = request(Kind::PutLast, node, message, offset, data.len() as u32);
-    port.push_copy(torus(node), &envelope, region.as_bytes(), data).unwrap();
+    port.push_bcopy(torus(node), &envelope, region.as_bytes(), data).unwrap();
 }
 
 pub(super) fn push_rmw<P: Port>(
@@ -40,15 +40,15 @@ pub(super) fn push_rmw<P: Port>(
     message: u32,
     region: RegionId,
     offset: u32,
-    rmw: Rmw,
+    op: RmwOp,
 ) -> Result<(), Full> {
-    let (dispatch, operands) = rmw.encode();
+    let (dispatch, operands) = op.encode();
     let envelope = Envelope { dispatch, ..request(Kind::Rmw, node, message, offset, 0) };
-    port.push_copy(torus(node), &envelope, region.as_bytes(), operands.as_bytes())
+    port.push_bcopy(torus(node), &envelope, region.as_bytes(), operands.as_bytes())
 }
 
-pub(super) fn add(operand: u64) -> Rmw {
-    Rmw { width: Width::Eight, update: Update::Add(operand) }
+pub(super) fn add(operand: u64) -> RmwOp {
+    RmwOp { width: Width::Eight, update: Update::Add(operand) }
 }
 
 pub(super) fn statistics<const TEST: usize>(port: &TestPort<TEST>) -> crate::unit::Statistics {
@@ -95,7 +95,7 @@ fn p7_a_put_of_several_packets_is_answered_once_and_lent_memory_comes_back() {
         let kind = if number == 3 { Kind::PutLast } else { Kind::Put };
         let part = lease.source().slice(start..start + 500).unwrap();
         let envelope = request(kind, 1, 3, start as u32, 2000);
-        a.push_lend(torus(1), &envelope, region.as_bytes(), &part).unwrap();
+        a.push_zcopy(torus(1), &envelope, region.as_bytes(), &part).unwrap();
     }
     let completed = ended(&mut a, || {
         b.drive();
@@ -134,7 +134,7 @@ fn p10_a_put_is_scattered_to_the_segments_that_it_names() {
     let put = |a: &mut TestPort<0>, message, segments: &[Segment], data: &[u8]| {
         let header = [region.as_bytes(), segments.as_bytes()].concat();
         let envelope = request(Kind::PutLast, 1, message, 1 << 30, data.len() as u32);
-        a.push_filled(torus(1), &envelope, &header, data.len(), |to| to.copy_from_slice(data)).unwrap();
+        a.push_packed(torus(1), &envelope, &header, data.len(), |to| to.copy_from_slice(data)).unwrap();
     };
     put(&mut a, 1, &[segment(60, 4), segment(7, 3), segment(8, 0), segment(9, 1)], &[1, 2, 3, 4, 5, 6, 7, 8]);
     let result = ended(&mut a, || {
@@ -246,11 +246,11 @@ fn p7_updates_tell_the_old_value_whatever_way_they_come() {
     let mut count = 0;
     for (message, rmw) in [
         add(5),
-        Rmw { width: Width::Four, update: Update::Or(0x10) },
-        Rmw { width: Width::Eight, update: Update::CompareSwap { expected: 0x15, new: 1 << 40 } },
-        Rmw { width: Width::Eight, update: Update::Swap(7) },
-        Rmw { width: Width::Eight, update: Update::Xor(3) },
-        Rmw { width: Width::Eight, update: Update::And(12) },
+        RmwOp { width: Width::Four, update: Update::Or(0x10) },
+        RmwOp { width: Width::Eight, update: Update::CompareSwap { expected: 0x15, new: 1 << 40 } },
+        RmwOp { width: Width::Eight, update: Update::Swap(7) },
+        RmwOp { width: Width::Eight, update: Update::Xor(3) },
+        RmwOp { width: Width::Eight, update: Update::And(12) },
     ]
     .into_iter()
     .enumerate()
@@ -345,7 +345,7 @@ fn p3_ports_that_share_an_injection_fifo_get_their_own_answers() {
             let (dispatch, operands) = add(1).encode();
             let origin = endpoint(0, context as u8);
             let envelope = Envelope { dispatch, origin, ..request(Kind::Rmw, 1, round, 0, 0) };
-            port.push_copy(torus(1), &envelope, region.as_bytes(), operands.as_bytes()).unwrap();
+            port.push_bcopy(torus(1), &envelope, region.as_bytes(), operands.as_bytes()).unwrap();
         }
         for (context, port) in ports.iter_mut().enumerate() {
             let completed = ended(port, || {
@@ -367,7 +367,7 @@ fn d5_answers_and_messages_take_turns_for_the_room_in_the_network() {
     let (mut arrived, mut sent) = (0, 0);
     let completed = loop {
         let envelope = Envelope { origin: endpoint(1, 1), ..envelope(endpoint(1, 1), endpoint(0, 0), sent) };
-        while b.push_copy(torus(0), &envelope, &[], &[0; 100]).is_ok() {
+        while b.push_bcopy(torus(0), &envelope, &[], &[0; 100]).is_ok() {
             sent += 1;
         }
         b.drive();

@@ -21,7 +21,7 @@ fn n8_a_port_is_quiet_until_something_comes_and_again_when_all_was_taken() {
     let [mut a, mut b] = looked_around::<23>();
     let path = a.locate(endpoint(0, 1), true).unwrap();
     for message in 0..3 {
-        a.push_copy(path, &envelope(endpoint(0, 0), endpoint(0, 1), message), &[], b"here").unwrap();
+        a.push_bcopy(path, &envelope(endpoint(0, 0), endpoint(0, 1), message), &[], b"here").unwrap();
         assert!(a.is_quiet() && !b.is_quiet());
     }
     for message in 0..3 {
@@ -44,19 +44,20 @@ fn n8_a_message_of_one_line_rings_as_any_other() {
     let path = a.locate(target, true).unwrap();
     let route = a.route(target, path).unwrap();
     // The first word of a pair is found by a look everywhere.
-    a.push_copy(path, &envelope(endpoint(0, 0), target, 9), &[], &[]).unwrap();
+    a.push_bcopy(path, &envelope(endpoint(0, 0), target, 9), &[], &[]).unwrap();
     let arrival = b.pull().unwrap();
     b.release(arrival);
     assert!(b.pull().is_none() && b.is_quiet());
-    a.push_whole(&route, 3, b"head", b"data").unwrap();
+    a.push_short(&route, 3, b"head", b"data").unwrap();
     assert!(!b.is_quiet());
     let arrival = b.pull_ready().unwrap();
     assert_eq!((arrival.whole(), arrival.parts()), (Some((3, endpoint(0, 0))), (&b"head"[..], &b"data"[..])));
-    let whole = Envelope { kind: Kind::First, dispatch: 3, total: 4, ..envelope(endpoint(0, 0), target, 0) };
+    let whole =
+        Envelope { kind: Kind::EagerFirst, dispatch: 3, total: 4, ..envelope(endpoint(0, 0), target, 0) };
     assert_eq!(arrival.envelope(), whole);
     b.release(arrival);
     assert!(b.pull_ready().is_none() && b.pull().is_none() && b.is_quiet());
-    assert!(a.push_whole(&route, 3, &[0; 20], &[0; 21]).is_err(), "longer than a line");
+    assert!(a.push_short(&route, 3, &[0; 20], &[0; 21]).is_err(), "longer than a line");
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn r2_a_port_that_waits_for_room_is_woken_when_there_is_some_and_not_before() {
     // Two contexts of one node: one fills all there is on the way to a node that computes, the other runs the engine.
     let (mut full, mut other, mut receiver) = (open(units[0], 0), open(units[0], 1), open(units[1], 0));
     let envelope = envelope(endpoint(0, 0), endpoint(1, 0), 0);
-    let mut push = || full.push_copy(torus(1), &envelope, &[], b"short");
+    let mut push = || full.push_bcopy(torus(1), &envelope, &[], b"short");
     while push().is_ok() || other.drive() {}
     Host::<26>::be(3);
     full.arm();

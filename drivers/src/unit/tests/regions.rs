@@ -121,7 +121,7 @@ fn p8_a_region_is_reached_as_its_own_tasks_only() {
     let (region, memory) = region(&mut b, &[0; 100]);
     for (task, result) in [(3, Err(RegionFault::Foreign)), (2, Ok(0))] {
         let envelope = Envelope { target: endpoint(task, 0), ..request(Kind::PutLast, 1, 1, 0, 4) };
-        a.push_copy(torus(1), &envelope, region.as_bytes(), b"data").unwrap();
+        a.push_bcopy(torus(1), &envelope, region.as_bytes(), b"data").unwrap();
         let completed = ended(&mut a, || {
             b.drive();
         });
@@ -135,7 +135,7 @@ fn p8_a_put_whose_middle_is_refused_fails_although_its_end_is_not() {
     let ((mut a, mut b), _) = ports::<0>(1);
     let (region, _) = region(&mut b, &[0; 100]);
     let put = |a: &mut TestPort<0>, kind, message, offset| {
-        a.push_copy(torus(1), &request(kind, 1, message, offset, 20), region.as_bytes(), &[1; 10]).unwrap();
+        a.push_bcopy(torus(1), &request(kind, 1, message, offset, 20), region.as_bytes(), &[1; 10]).unwrap();
     };
     // Two messages under way at once; only one is torn.
     put(&mut a, Kind::Put, 1, 95);
@@ -157,7 +157,7 @@ fn p8_a_refused_put_that_nobody_is_told_of_spoils_no_other() {
     let (region, _) = region(&mut b, &[0; 100]);
     let put = |a: &mut TestPort<0>, kind, dispatch, message, offset| {
         let envelope = Envelope { dispatch, ..request(kind, 1, message, offset, 20) };
-        a.push_copy(torus(1), &envelope, region.as_bytes(), &[1; 10]).unwrap();
+        a.push_bcopy(torus(1), &envelope, region.as_bytes(), &[1; 10]).unwrap();
     };
     put(&mut a, Kind::Put, ENDS, 1, 95);
     for message in 2..12 {

@@ -23,9 +23,9 @@ fn d4_packets_of_all_sizes_arrive_as_they_were_sent() {
                 let envelope = envelope(endpoint(0, 0), endpoint(1, 1), message);
                 if lend {
                     let lent: &'static [u8] = data.clone().leak();
-                    a.push_lend(torus(1), &envelope, &header, &Source::from(lent)).unwrap();
+                    a.push_zcopy(torus(1), &envelope, &header, &Source::from(lent)).unwrap();
                 } else {
-                    a.push_copy(torus(1), &envelope, &header, &data).unwrap();
+                    a.push_bcopy(torus(1), &envelope, &header, &data).unwrap();
                 }
                 let arrival = next(&mut b, || {
                     a.drive();
@@ -51,7 +51,7 @@ fn d4_lent_memory_comes_back_when_it_was_sent_and_not_before() {
     buffer.as_mut_slice()[..200].copy_from_slice(&pattern(1, 200));
     let lease = buffer.lend();
     let data = lease.source().slice(0..200).unwrap();
-    a.push_lend(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 1), b"head", &data).unwrap();
+    a.push_zcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 1), b"head", &data).unwrap();
     drop(data);
     assert!(!lease.is_idle());
     let arrival = next(&mut b, || {
@@ -77,9 +77,9 @@ fn p11_a_hundred_thousand_packets_to_a_stalled_receiver_wait_and_none_is_lost() 
         let envelope = envelope(endpoint(0, 0), target, message);
         if message % 3 == 2 {
             let lent: &'static [u8] = std::vec![message as u8; 300].leak();
-            a.push_lend(torus(1), &envelope, &[], &Source::from(lent))
+            a.push_zcopy(torus(1), &envelope, &[], &Source::from(lent))
         } else {
-            a.push_copy(torus(1), &envelope, &message.to_le_bytes(), &data)
+            a.push_bcopy(torus(1), &envelope, &message.to_le_bytes(), &data)
         }
     };
     // The receiver drives but takes nothing in: all stalls.
@@ -166,7 +166,7 @@ fn p6_packets_wait_for_a_context_that_is_not_open_yet() {
     let net = Net::new(2);
     let units = units::<4>(&net, 2, 1, None);
     let (mut a, mut b) = (open(units[0], 0), open(units[1], 0));
-    a.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 5), &[], b"early").unwrap();
+    a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 5), &[], b"early").unwrap();
     for _ in 0..10 {
         a.drive();
         b.drive();
@@ -176,7 +176,7 @@ fn p6_packets_wait_for_a_context_that_is_not_open_yet() {
     assert_eq!(late.pull().unwrap().data(), b"early");
     // And again after it was closed and opened.
     drop(late);
-    a.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 6), &[], b"between").unwrap();
+    a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 6), &[], b"between").unwrap();
     a.drive();
     b.drive();
     a.drive();
@@ -208,8 +208,8 @@ fn p9_both_sides_of_a_port_have_their_turn() {
     let looped = a.locate(target, false).unwrap();
     assert_eq!(looped, Path::Torus(0));
     for message in 0..8 {
-        a.push_copy(local, &envelope(endpoint(0, 0), target, message), &[], b"here").unwrap();
-        a.push_copy(looped, &envelope(endpoint(0, 0), target, 100 + message), &[], b"there").unwrap();
+        a.push_bcopy(local, &envelope(endpoint(0, 0), target, message), &[], b"here").unwrap();
+        a.push_bcopy(looped, &envelope(endpoint(0, 0), target, 100 + message), &[], b"there").unwrap();
     }
     for _ in 0..4 {
         a.drive();
@@ -236,7 +236,7 @@ fn p3_contexts_share_an_injection_fifo_or_have_their_own_but_not_both() {
     for message in 0..100 {
         let port = &mut shared[message as usize % 2];
         let origin = endpoint(0, (message % 2) as u8);
-        port.push_copy(torus(1), &envelope(origin, endpoint(1, 0), message), &[], &pattern(message, 40))
+        port.push_bcopy(torus(1), &envelope(origin, endpoint(1, 0), message), &[], &pattern(message, 40))
             .unwrap();
         let arrival = next(&mut b, || {
             port.drive();
@@ -285,7 +285,7 @@ fn p9_a_node_without_an_adapter_talks_to_itself_only() {
     assert_eq!(a.locate(endpoint(0, 1), false), Err(Unreachable::NoSuchEndpoint));
     let path = a.locate(endpoint(0, 1), true).unwrap();
     let data = pattern(3, a.mtu());
-    a.push_copy(path, &envelope(endpoint(0, 0), endpoint(0, 1), 3), b"h", &data[1..]).unwrap();
+    a.push_bcopy(path, &envelope(endpoint(0, 0), endpoint(0, 1), 3), b"h", &data[1..]).unwrap();
     let arrival = b.pull().unwrap();
     assert_eq!((arrival.header(), arrival.data()), (&b"h"[..], &data[1..]));
     b.release(arrival);
@@ -298,7 +298,7 @@ fn d4_the_state_block_follows_the_packets() {
     let units = units::<10>(&net, 2, 1, None);
     let (mut a, mut b) = (open(units[0], 0), open(units[1], 0));
     for message in 0..3 {
-        a.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), message), &[], &[0; 100]).unwrap();
+        a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), message), &[], &[0; 100]).unwrap();
     }
     let counters = |unit: &Unit<10>| {
         let record = unit.stations[0].record;

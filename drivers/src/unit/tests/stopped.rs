@@ -19,7 +19,7 @@ const PUSHES: [(&str, Push); 5] = [
     ("copied message", |port, node, number, _| push_message(port, node, number, 100)),
     ("put", |port, node, number, region| {
         let put = request(Kind::PutLast, node, number % REQUESTS as u32, 0, 8);
-        port.push_copy(torus(node), &put, region.as_bytes(), &[7; 8])
+        port.push_bcopy(torus(node), &put, region.as_bytes(), &[7; 8])
     }),
     ("update", |port, node, number, region| {
         push_rmw(port, node, number % REQUESTS as u32, region, 8, add(1))
@@ -32,7 +32,7 @@ const PUSHES: [(&str, Push); 5] = [
 
 fn push_message(port: &mut TestPort<0>, node: u32, number: u32, len: usize) -> Result<(), Full> {
     let envelope = envelope(endpoint(0, 0), endpoint(node, 1), number);
-    port.push_copy(torus(node), &envelope, &[], &pattern(number, len))
+    port.push_bcopy(torus(node), &envelope, &[], &pattern(number, len))
 }
 
 /// Pushes for node `node` until it has been refused for long. Returns how many were not.
@@ -145,7 +145,7 @@ fn r1_a_node_that_goes_on_gets_all_in_order_and_once() {
                 a.drive();
             }
         }
-        assert_eq!(a.push_whole(&route, 7, &[], &[1; 8]), Err(Full), "the quick way knows nothing of nodes");
+        assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Err(Full), "the quick way knows nothing of nodes");
         net.stop(1, false);
         for _ in 0..200 {
             a.drive();
@@ -163,7 +163,7 @@ fn r1_a_node_that_goes_on_gets_all_in_order_and_once() {
             }
         }
         assert_eq!((received, ended), (sent, updated));
-        assert_eq!(a.push_whole(&route, 7, &[], &[1; 8]), Ok(()), "all is as before");
+        assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Ok(()), "all is as before");
         let arrival = next(&mut c, || {
             a.drive();
         });
@@ -185,7 +185,7 @@ fn r1_what_is_all_for_one_node_stays_in_the_fifo_and_others_get_in() {
     // Parked it would be less: nothing is pushed for a node that has a list.
     let fifo = INJECTION_ENTRIES - KEPT_ENTRIES + 1;
     assert_eq!(fill(&mut a, 1, message, region) as usize, STOPPED + fifo);
-    assert_eq!(a.push_whole(&route, 7, &[], &[1; 8]), Err(Full), "the quick way knows nothing of nodes");
+    assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Err(Full), "the quick way knows nothing of nodes");
     push_message(&mut a, 2, 0, 4).unwrap();
     let arrival = next(&mut b, || {
         a.drive();
@@ -198,7 +198,7 @@ fn r1_what_is_all_for_one_node_stays_in_the_fifo_and_others_get_in() {
         arrived += core::iter::from_fn(|| net.take(1)).count();
     }
     assert_eq!(arrived, STOPPED + fifo);
-    assert_eq!(a.push_whole(&route, 7, &[], &[1; 8]), Ok(()), "all is as before");
+    assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Ok(()), "all is as before");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn r1_who_waits_for_a_node_is_told_when_it_goes_on_though_others_took_packets_si
     let (mut a, mut other) = (open(units[0], 0), open(units[0], 1));
     let mut push = |node| {
         let envelope = envelope(endpoint(0, 0), endpoint(node, 1), 0);
-        a.push_copy(torus(node), &envelope, &[], b"short")
+        a.push_bcopy(torus(node), &envelope, &[], b"short")
     };
     net.stop(1, true);
     while push(1).is_ok() || other.drive() {}
@@ -242,7 +242,7 @@ fn p3_r1_of_ports_that_share_a_fifo_the_one_that_waits_for_room_is_woken() {
             (0..2).map(|c| units[0].open(ClientId(0), 0, c, Sharing::Shared).unwrap()).collect();
         let push = |ports: &mut [TestPort<29>], port: usize| {
             let envelope = envelope(endpoint(0, port as u8), endpoint(1, 0), 0);
-            ports[port].push_copy(torus(1), &envelope, &[], b"short")
+            ports[port].push_bcopy(torus(1), &envelope, &[], b"short")
         };
         let waits = 1 - drives;
         net.stop(1, true);
@@ -273,7 +273,7 @@ fn r2_what_waits_for_a_node_that_died_gives_its_memory_back() {
     let lease = Buffer::new(std::vec![0; 1200].leak()).unwrap().lend();
     for number in 0..30 {
         let data: Source = lease.source().slice(0..100).unwrap();
-        let _ = a.push_lend(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), number), &[], &data);
+        let _ = a.push_zcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), number), &[], &data);
     }
     // Something behind it has it parked.
     push_message(&mut a, 2, 0, 4).unwrap();
@@ -287,9 +287,9 @@ fn r2_what_waits_for_a_node_that_died_gives_its_memory_back() {
     a.drive();
     assert!(lease.reclaim().is_ok());
     units[0].drain();
-    assert_eq!(a.push_whole(&route, 7, &[], &[1; 8]), Err(Full), "routes are made anew");
+    assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Err(Full), "routes are made anew");
     let route = a.route(endpoint(2, 1), torus(2)).unwrap();
-    assert_eq!(a.push_whole(&route, 7, &[], &[1; 8]), Ok(()));
+    assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Ok(()));
 }
 
 #[test]

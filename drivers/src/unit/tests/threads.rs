@@ -33,10 +33,10 @@ fn receive<P: Port>(port: &mut P, polls: u32) -> P::Arrival {
 
 /// Pushes until there is room, sleeping in between.
 fn push<P: Port>(port: &mut P, path: Path, envelope: &Envelope, data: &[u8]) {
-    while port.push_copy(path, envelope, &[], data).is_err() {
+    while port.push_bcopy(path, envelope, &[], data).is_err() {
         port.arm();
         port.drive();
-        let pushed = port.push_copy(path, envelope, &[], data).is_ok();
+        let pushed = port.push_bcopy(path, envelope, &[], data).is_ok();
         if !pushed {
             port.sleep(None);
         }
@@ -180,13 +180,13 @@ fn n8_a_hart_that_computes_does_not_keep_packets_from_one_that_sleeps() {
             }
         });
         Host::<16>::be(0);
-        a.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 0), &[], b"for the first").unwrap();
+        a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 0), &[], b"for the first").unwrap();
         a.drive();
         a.drive();
         while !busy.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
-        a.push_copy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 1), &[], b"for the second").unwrap();
+        a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 1), &[], b"for the second").unwrap();
         a.drive();
         a.drive();
         let start = Host::<16>::now_ns();
@@ -219,7 +219,7 @@ fn n8_the_end_of_a_request_ends_the_sleep_whoever_runs_the_engine() {
     let units = &units::<21>(&net, 2, 1, None);
     let (mut owner, done) = (open(units[1], 0), AtomicBool::new(false));
     let (region, memory) = region(&mut owner, &[0; 8]);
-    let update = Rmw { width: Width::Eight, update: Update::Add(1) };
+    let update = RmwOp { width: Width::Eight, update: Update::Add(1) };
     std::thread::scope(|scope| {
         // Two harts of each node ask node 1, which only sleeps and wakes up when something comes.
         let askers = [(0, 0, 0), (1, 0, 1), (9, 1, 1)].map(|(hart, node, context)| {
@@ -233,7 +233,7 @@ fn n8_the_end_of_a_request_ends_the_sleep_whoever_runs_the_engine() {
                     let kind = Kind::Rmw;
                     let envelope =
                         Envelope { kind, dispatch, offset: 0, ..envelope(origin, target, message) };
-                    port.push_copy(torus(1), &envelope, region.as_bytes(), operands.as_bytes()).unwrap();
+                    port.push_bcopy(torus(1), &envelope, region.as_bytes(), operands.as_bytes()).unwrap();
                     let Completed { message: number, result } = wait_for_end(&mut port);
                     assert!(number == message && result.ok() > last, "{result:?} after {last:?}");
                     last = result.ok();

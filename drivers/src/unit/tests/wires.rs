@@ -80,7 +80,7 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
                     if sent < rounds {
                         let data = pattern(sent, sent as usize % (port.mtu() - 4));
                         let envelope = envelope(me, peer, sent);
-                        if port.push_copy(path, &envelope, &sent.to_le_bytes(), &data).is_ok() {
+                        if port.push_bcopy(path, &envelope, &sent.to_le_bytes(), &data).is_ok() {
                             (sent, moved) = (sent + 1, true);
                         }
                     }

@@ -3,7 +3,7 @@
 //! | protocol | carried by |
 //! |---|---|
 //! | `armci-put`, `armci-get` | put, get |
-//! | `armci-rmw` | fetch |
+//! | `armci-rmw` | rmw |
 //! | `armci-acc` | process, with the split of the settings |
 //! | `armci-mutex` | active messages of one packet |
 //! | `armci-fence` | fence |
@@ -17,12 +17,12 @@ use pami::collective::Collective;
 use pami::context::Handler;
 use pami::device::Port;
 use pami::factory::{
-    CollectFunction, Contribution, Factory, FenceFunction, FetchFunction, Function, GetFunction,
-    ImmediateFunction, ProcessFunction, PutFunction, ReceiveFunction,
+    CollectFunction, Contribution, Factory, FenceFunction, Function, GetFunction, ImmediateFunction,
+    ProcessFunction, PutFunction, ReceiveFunction, RmwFunction,
 };
 use pami::{
-    Active, Client, ClientBuilder, Collect, CollectError, Completion, Done, Endpoint, Fetch, Fetched, Get,
-    Layout, Node, OnFetched, Payload, Protocol, Put, Recipe, RegionHandle, Rmw, SendError, Shared, Split,
+    Active, Client, ClientBuilder, Collect, CollectError, Completion, Done, Endpoint, Fetched, Get, Layout,
+    Node, OnFetched, Payload, Protocol, Put, Recipe, RegionHandle, Rmw, RmwOp, SendError, Shared, Split,
 };
 use spin::Mutex;
 
@@ -37,7 +37,7 @@ const OTHERS: usize = 2;
 struct Factories {
     put: Factory<PutFunction>,
     get: Factory<GetFunction>,
-    fetch: Factory<FetchFunction>,
+    rmw: Factory<RmwFunction>,
     fence: Factory<FenceFunction>,
     accumulate: Factory<ProcessFunction>,
     mutex: Factory<ImmediateFunction>,
@@ -115,7 +115,7 @@ impl<P: Port> Registered<P> {
             let factories = Factories {
                 put: client.register(&put, PutFunction::default())?,
                 get: client.register(&get, GetFunction::default())?,
-                fetch: client.register(&rmw, FetchFunction::default())?,
+                rmw: client.register(&rmw, RmwFunction::default())?,
                 fence: client.register(&fence, FenceFunction)?,
                 accumulate: client.register(&acc, ProcessFunction { split })?,
                 mutex: client.register(&lock, ImmediateFunction { dispatch: MUTEX })?,
@@ -151,11 +151,11 @@ impl<P: Port> Registered<P> {
     pub(crate) fn end<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<(), Error> {
         let mut outcome = Ok(());
         for factories in self.factories.iter().filter_map(|place| place.lock().take()) {
-            let Factories { put, get, fetch, fence, accumulate, mutex, gather, barrier } = factories;
+            let Factories { put, get, rmw, fence, accumulate, mutex, gather, barrier } = factories;
             outcome = outcome
                 .and(deregister(client, put))
                 .and(deregister(client, get))
-                .and(deregister(client, fetch))
+                .and(deregister(client, rmw))
                 .and(deregister(client, fence))
                 .and(deregister(client, accumulate))
                 .and(deregister(client, mutex))
@@ -303,12 +303,12 @@ impl<P: Port> Protocols<P> {
         &self,
         active: &mut Active<P>,
         (target, region, offset): (Endpoint, RegionHandle, u32),
-        rmw: Rmw,
+        op: RmwOp,
         request: usize,
     ) -> Result<(), SendError> {
         let done = Some(OnFetched { call: self.fetched, cookie: request });
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.fetch.execute(active, Fetch { target, region, offset, rmw, done })
+            factories.rmw.execute(active, Rmw { target, region, offset, op, done })
         })
     }
 

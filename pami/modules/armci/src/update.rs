@@ -4,7 +4,7 @@ use crate::address::GlobalAddress;
 use crate::error::Error;
 use crate::library::Library;
 use crate::requests::Kind;
-use pami::{Node, RegionHandle, Rmw, Update, Width};
+use pami::{Node, RegionHandle, RmwOp, Update, Width};
 
 /// An integer that can be updated: `i32` or `i64`.
 pub trait Integer: Copy + private::Sealed {
@@ -76,26 +76,26 @@ impl<N: Node> Library<N> {
         let region = self.check_word(address, T::WIDTH)?;
         self.follow_accumulates(address.task)?;
         let slot = self.begin(Kind::Own, address.task)?;
-        let begun = self.begin_update(address, region, Rmw { width: T::WIDTH, update }, slot);
+        let begun = self.begin_update(address, region, RmwOp { width: T::WIDTH, update }, slot);
         self.finish(slot, begun).map(T::from_bits)
     }
 
     /// Sets an integer behind what the call has begun before.
     pub(crate) fn set<T: Integer>(&self, address: GlobalAddress, value: T, slot: usize) -> Result<(), Error> {
         let region = self.check_word(address, T::WIDTH)?;
-        let rmw = Rmw { width: T::WIDTH, update: Update::Swap(value.to_bits()) };
-        self.begin_update(address, region, rmw, slot)
+        let op = RmwOp { width: T::WIDTH, update: Update::Swap(value.to_bits()) };
+        self.begin_update(address, region, op, slot)
     }
 
     fn begin_update(
         &self,
         address: GlobalAddress,
         region: RegionHandle,
-        rmw: Rmw,
+        op: RmwOp,
         slot: usize,
     ) -> Result<(), Error> {
         let word = (self.endpoint(address.task)?, region, address.offset);
-        self.operate(slot, |active| self.inner.protocols.update(active, word, rmw, slot))
+        self.operate(slot, |active| self.inner.protocols.update(active, word, op, slot))
     }
 
     pub(crate) fn check_word(&self, address: GlobalAddress, width: Width) -> Result<RegionHandle, Error> {

@@ -79,7 +79,7 @@ enum Packet {
     Acks(u64),
     Admitted(u64),
     FenceAcks(u64),
-    Pulled(u32),
+    RendezvousDone(u32),
     /// Of the reception with this number: from unit to unit.
     Get(u8),
     Got(u8),

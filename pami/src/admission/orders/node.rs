@@ -45,7 +45,7 @@ pub(super) enum Stage {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Answer {
-    Pulled(u32),
+    RendezvousDone(u32),
     Ack(u32),
     Fences(u64),
 }
@@ -245,7 +245,7 @@ impl Node {
         queued
     }
 
-    pub(super) fn queue_line(&mut self, instance: &Instance, me: u8) {
+    pub(super) fn queue_pending(&mut self, instance: &Instance, me: u8) {
         // All go by one injection FIFO: what finds no room stops what is behind it.
         while let Some(&number) = self.line.first() {
             if !self.queue(instance, me, number) {
@@ -303,7 +303,7 @@ impl Node {
                 }
                 (Stage::Answer, answer) => {
                     let packet = match answer {
-                        Answer::Pulled(message) => Packet::Pulled(message),
+                        Answer::RendezvousDone(message) => Packet::RendezvousDone(message),
                         Answer::Fences(set) => Packet::FenceAcks(set),
                         Answer::Ack(_) => continue,
                     };
@@ -326,7 +326,7 @@ impl Node {
         };
         let Kept { origin, order, item, message, rendezvous, fences } = kept;
         let (stage, answer) = if rendezvous {
-            (Stage::Asks, Answer::Pulled(message))
+            (Stage::Asks, Answer::RendezvousDone(message))
         } else {
             (Stage::Deliver, Answer::Ack(message))
         };

@@ -48,7 +48,7 @@ impl World {
         node.operations[number] = Some(Operation { item, target: endpoint(target), queued: false, action });
         node.line.push(number as u8);
         node.started += 1;
-        node.queue_line(instance, me);
+        node.queue_pending(instance, me);
         true
     }
 
@@ -73,7 +73,7 @@ impl World {
             node.answer(instance, origin, calls);
         }
         node.queue_receptions(instance);
-        node.queue_line(instance, me);
+        node.queue_pending(instance, me);
         self.complete_fences(instance, me);
     }
 
@@ -189,7 +189,7 @@ impl World {
                     }
                 }
             }
-            Packet::Pulled(message) => {
+            Packet::RendezvousDone(message) => {
                 let number = (message as usize % REQUESTS) as u8;
                 if node.awaited(from, number) {
                     self.wrong = self.wrong.or(node.ends_early(instance, me, number));
@@ -244,7 +244,7 @@ impl World {
                 node.owed[usize::from(origin)].admit(bit);
             }
         } else if let (true, Some(number)) = (rendezvous, place) {
-            let (order, answer) = (node.arrival(), Answer::Pulled(message));
+            let (order, answer) = (node.arrival(), Answer::RendezvousDone(message));
             let asks = Reception { origin, order, item: Some(item), stage: Stage::Asks, answer };
             node.receptions[number] = Some(asks);
         } else {

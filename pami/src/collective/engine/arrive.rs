@@ -25,7 +25,7 @@ impl<A> Engine<A> {
             origin.context().0 < self.population.contexts && transport.port.node_of(origin.task()).is_some();
         let label = Label::parse(header).filter(|_| ours && self.slots.capacity() > 0);
         let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), label) else {
-            transport.stray();
+            transport.protocol_error();
             return;
         };
         transport.counters.collective_received += u64::from(!data.is_empty());
@@ -34,11 +34,11 @@ impl<A> Engine<A> {
             Word::Abort => return self.abort_arrived(transport, envelope.origin, label),
             Word::Credit => return self.early.regain(envelope.origin, envelope.total),
             Word::Short | Word::Answer if !whole => {
-                transport.stray();
+                transport.protocol_error();
                 return;
             }
             Word::Clear | Word::Request if !data.is_empty() => {
-                transport.stray();
+                transport.protocol_error();
                 return;
             }
             _ => {}
@@ -67,10 +67,10 @@ impl<A> Engine<A> {
             {
                 let kept = self.keep(envelope.origin, word, label, envelope.total, data);
                 // Others are asked for again.
-                transport.counters.strays += u64::from(!kept && word == Word::Short);
+                transport.counters.protocol_errors += u64::from(!kept && word == Word::Short);
             }
             _ => {
-                transport.counters.strays += u64::from(!word.may_come_late());
+                transport.counters.protocol_errors += u64::from(!word.may_come_late());
                 if word == Word::Short {
                     self.early.took(envelope.origin);
                 }
@@ -82,7 +82,7 @@ impl<A> Engine<A> {
     #[cold]
     fn abort_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
         let Some(error) = label.reason() else {
-            transport.stray();
+            transport.protocol_error();
             return;
         };
         let geometry = self.geometries.iter_mut().position(|entry| {
@@ -119,7 +119,7 @@ impl<A> Engine<A> {
         }
         match geometry.and_then(|index| self.geometries[index].as_mut()) {
             Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
-            Some(_) => transport.counters.strays += 1,
+            Some(_) => transport.counters.protocol_errors += 1,
             None => self.unmade.add(label.key.geometry, sequence, called, error),
         }
     }

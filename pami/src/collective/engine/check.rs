@@ -132,7 +132,7 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
         scratch: parts::share(entry, collect, call.root),
         in_place: collect.in_place,
         moves: collect.in_place && collect.what == Collective::Alltoall && call.blocks != call.sources,
-        terrain: entry.terrain,
+        placement: entry.placement,
         costs: &COSTS,
         tuning: call.tuning,
     }

@@ -133,7 +133,7 @@ impl<A> Engine<A> {
         };
         if let (Ok(members), Some(place)) = (members, self.geometries.first_mut()) {
             let domains = domains_of(&members, domains, self.affinities);
-            *place = Entry::new(WORLD, members, me, domains, self.terrain);
+            *place = Entry::new(WORLD, members, me, domains, self.placement);
         }
     }
 
@@ -162,7 +162,7 @@ impl<A> Engine<A> {
         let free = |&index: &usize| self.geometries[index].is_none();
         let index = (1..self.geometries.len()).find(free).ok_or(full)?;
         let domains = domains_of(&members, domains, self.affinities);
-        let entry = Entry::new(id, members, me, domains, self.terrain);
+        let entry = Entry::new(id, members, me, domains, self.placement);
         let mut entry = entry.ok_or(GeometryError::NotMember)?;
         entry.doomed = self.unmade.take(id.0);
         let digest = entry.digest();

@@ -7,7 +7,7 @@ use super::doomed::Doomed;
 use super::known::Known;
 use super::route::{Channel, Leaving, Way};
 use crate::affinity::{Crossings, Domains};
-use crate::collective::cost::Terrain;
+use crate::collective::cost::PlacementStatistics;
 use crate::collective::{Algorithm, Call, Grid, network};
 use crate::combine::{Census, ClassRoute};
 use crate::device::Port;
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     pub(super) dead: Option<u32>,
     pub(super) grid: Option<Grid>,
     pub(super) domains: Option<Domains<'static>>,
-    pub(super) terrain: Terrain,
+    pub(super) placement: PlacementStatistics,
     pub(super) crossings: Cell<Crossings>,
     pub(super) way: Way,
     /// The class route is not used any more.
@@ -45,13 +45,13 @@ impl Entry {
         members: Members<'static>,
         me: Endpoint,
         domains: Option<Domains<'static>>,
-        terrain: Terrain,
+        placement: PlacementStatistics,
     ) -> Option<Self> {
         let (rank, size) = (members.rank(me)?, members.size());
         let grid = members.grid().filter(|grid| grid.size() == size);
         let domains = domains.filter(|domains| domains.size() == size);
-        let per_node = domains.map_or(terrain.per_node, |domains| domains.per_node());
-        let terrain = Terrain { size, per_node, ..terrain };
+        let per_node = domains.map_or(placement.per_node, |domains| domains.per_node());
+        let placement = PlacementStatistics { size, per_node, ..placement };
         let (crossings, way) = (Cell::default(), Way::Off);
         Some(Self {
             id,
@@ -61,7 +61,7 @@ impl Entry {
             dead: None,
             grid,
             domains,
-            terrain,
+            placement,
             crossings,
             way,
             forsaken: false,

@@ -100,7 +100,7 @@ pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
 pub use memory::Memory;
 pub use request::{Collect, CollectError};
 
-use super::cost::Terrain;
+use super::cost::PlacementStatistics;
 use crate::affinity::Affinities;
 use crate::combine::CLASS_ROUTES;
 use crate::endpoint::Endpoint;
@@ -141,7 +141,7 @@ pub(crate) struct Engine<A: 'static> {
     looked_ns: u64,
     /// What endpoints the client has, where its tasks are, and where threads run.
     population: Population,
-    terrain: Terrain,
+    placement: PlacementStatistics,
     affinities: Option<Affinities>,
 }
 
@@ -149,7 +149,7 @@ impl<A> Engine<A> {
     pub(crate) fn new(
         memory: Memory<A>,
         population: Population,
-        terrain: Terrain,
+        placement: PlacementStatistics,
         affinities: Option<Affinities>,
     ) -> Self {
         let Memory { slots, geometries, always, early, lanes, notes } = memory;
@@ -168,7 +168,7 @@ impl<A> Engine<A> {
             calls: false,
             looked_ns: 0,
             population,
-            terrain,
+            placement,
             affinities,
         }
     }

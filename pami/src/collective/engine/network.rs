@@ -42,8 +42,8 @@ impl<A> Engine<A> {
         if let Some(entry) = world
             && role == Some(Role::BOTH)
             && whole
-            && (entry.domains.is_some() || entry.terrain.per_node == 1)
-            && entry.members.size() > entry.terrain.per_node
+            && (entry.domains.is_some() || entry.placement.per_node == 1)
+            && entry.members.size() > entry.placement.per_node
         {
             entry.way = entry.way(ClassRoute::WORLD);
         }

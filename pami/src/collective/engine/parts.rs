@@ -149,7 +149,7 @@ pub(super) fn divide<A>(
     if !collect.divided || call.collective == Collective::Barrier {
         // A barrier is of all endpoints.
         let whole = Call { size: members.size(), rank: entry.rank, ..*call };
-        let demand = Demand::new(&whole, entry.terrain.per_node);
+        let demand = Demand::new(&whole, entry.placement.per_node);
         let run = demand.run(whole.longest(), collect.scratch_limit / element_len);
         let _ = parts.push(Part { run: run.unwrap_or(usize::MAX), ..Part::whole(0, 1, whole) });
         return Ok(());

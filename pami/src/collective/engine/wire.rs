@@ -241,9 +241,9 @@ impl<'a, P: Port> Wire<'a, P> {
         };
         let header = &bytes[..header_len];
         let pushed = if len == 0 {
-            self.transport.port.push_copy(path, &envelope, header, &[])
+            self.transport.port.push_bcopy(path, &envelope, header, &[])
         } else {
-            self.transport.port.push_filled(path, &envelope, header, len, fill)
+            self.transport.port.push_packed(path, &envelope, header, len, fill)
         };
         self.refused |= pushed.is_err();
         pushed.map_err(|Full| Stop::Full)?;

@@ -25,7 +25,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
         tree_operator: false,
         aligned: false,
     };
-    let terrain = Terrain { size, per_node: 1, hops: 3, diameter: 6 };
+    let placement = PlacementStatistics { size, per_node: 1, hops: 3, diameter: 6 };
     let tuning = cost::tuning(&COSTS, 8);
     Query {
         collective,
@@ -35,7 +35,7 @@ fn plain(collective: Collective, size: u32, bytes: usize) -> Query<'static> {
         scratch: usize::MAX,
         in_place: false,
         moves: false,
-        terrain,
+        placement,
         costs: &COSTS,
         tuning,
     }
@@ -134,7 +134,7 @@ fn g2_short_vectors_take_few_rounds_and_long_ones_little_bandwidth() {
     let rectangle: Holds = |query| query.metadata.rectangle = true;
     let routed: Holds = |query| (query.metadata.class_route, query.metadata.aligned) = (true, true);
     let shared: Holds = |query| {
-        query.terrain.per_node = 8;
+        query.placement.per_node = 8;
         query.metadata =
             Metadata { class_route: false, ..rich(query.collective, query.metadata.size, 0).metadata };
     };
@@ -194,14 +194,14 @@ fn g2_more_data_never_costs_less() {
 fn g2_the_tree_network_combines_small_vectors() {
     for per_node in [1, 2] {
         let mut query = rich(Collective::Allreduce, 16, 8);
-        query.terrain.per_node = per_node;
+        query.placement.per_node = per_node;
         assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::TreeNetwork);
     }
 }
 
 #[test]
 fn g2_a_dearer_machine_costs_more() {
-    let dearer: [fn(&mut Costs, &mut Terrain); 13] = [
+    let dearer: [fn(&mut Costs, &mut PlacementStatistics); 13] = [
         |costs, _| costs.overhead *= 2,
         |costs, _| costs.latency *= 2,
         |costs, _| costs.byte *= 2,
@@ -213,19 +213,19 @@ fn g2_a_dearer_machine_costs_more() {
         |costs, _| costs.tree_stage *= 2,
         |costs, _| costs.tree_byte *= 2,
         |costs, _| costs.unasked = 0,
-        |_, terrain| terrain.hops *= 2,
-        |_, terrain| terrain.diameter *= 2,
+        |_, placement| placement.hops *= 2,
+        |_, placement| placement.diameter *= 2,
     ];
     for entry in CATALOGUE {
         for (size, bytes) in [(7, 1000), (64, 8), (64, 1 << 20), (1000, 1 << 14)] {
             let bytes = if entry.collective == Collective::Barrier { 0 } else { bytes };
             let mut query = rich(entry.collective, size, bytes);
-            query.terrain.per_node = 2;
+            query.placement.per_node = 2;
             let cost = query.candidate(entry).cost;
             for (what, dearer) in dearer.iter().enumerate() {
-                let (mut costs, mut terrain) = (COSTS, query.terrain);
-                dearer(&mut costs, &mut terrain);
-                let other = Query { costs: &costs, terrain, ..query }.candidate(entry).cost;
+                let (mut costs, mut placement) = (COSTS, query.placement);
+                dearer(&mut costs, &mut placement);
+                let other = Query { costs: &costs, placement, ..query }.candidate(entry).cost;
                 // Of the first four everything takes some that sends, of bytes if it sends any over links.
                 let counts = match what {
                     0 | 1 => true,
@@ -270,7 +270,7 @@ fn a5_ranks_that_share_a_node_use_their_domains() {
     {
         let mut query = rich(collective, 64, 64);
         query.metadata.class_route = false;
-        query.terrain.per_node = 8;
+        query.placement.per_node = 8;
         assert_eq!(query.choose(None).unwrap().algorithm, Algorithm::Affinity);
     }
 }
@@ -281,7 +281,7 @@ fn a5_short_vectors_of_ranks_that_share_a_node_are_kept_to_their_domains_and_no_
         [(2, AFFINITY_LIMIT, true), (2, AFFINITY_LIMIT + 1, false), (1, AFFINITY_LIMIT, false)]
     {
         let mut query = rich(Collective::Allreduce, 64, bytes);
-        query.terrain.per_node = per_node;
+        query.placement.per_node = per_node;
         let expected = if kept { 2 } else { query.candidates().count() };
         assert_eq!(query.permitted().count(), expected, "{bytes} bytes, {per_node} on a node");
     }
@@ -307,10 +307,10 @@ prop_compose! {
             tree_operator: on_tree,
             aligned,
         };
-        let terrain = Terrain { size, per_node, hops: diameter.div_ceil(2), diameter };
+        let placement = PlacementStatistics { size, per_node, hops: diameter.div_ceil(2), diameter };
         let tuning = Tuning { radix, chunk };
         let collective = Collective::ALL[collective];
-        let query = Query { metadata, terrain, tuning, ..plain(collective, size, bytes) };
+        let query = Query { metadata, placement, tuning, ..plain(collective, size, bytes) };
         let [overhead, latency, hop, byte, local_latency, local_byte, copy, reduce, tree_stage, tree_byte] =
             costs.map(u64::from);
         let costs = Costs {
@@ -335,7 +335,7 @@ proptest! {
             }
             // What is kept out is kept out by affinity alone, which is then there.
             for candidate in query.candidates().filter(|candidate| candidate.valid.is_ok() && candidate.cost < cost) {
-                prop_assert!(query.terrain.per_node > 1 && query.bytes <= AFFINITY_LIMIT && query.metadata.domains);
+                prop_assert!(query.placement.per_node > 1 && query.bytes <= AFFINITY_LIMIT && query.metadata.domains);
                 prop_assert!(!matches!(candidate.entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork));
             }
         }

@@ -4,7 +4,7 @@ use super::reference::{expected, memory, values};
 use super::{Operator, describe, run};
 use crate::affinity::{Domains, HartPlace};
 use crate::collective::catalogue::Metadata;
-use crate::collective::cost::{COSTS, Terrain};
+use crate::collective::cost::{COSTS, PlacementStatistics};
 use crate::collective::memory::Demand;
 use crate::collective::{Blocks, Call, CallError, Collective, Grid, Query, Schedule, Tuning};
 use crate::mapping::{MapOrder, TaskMap};
@@ -86,7 +86,7 @@ fn holds(case: &Case) {
         scratch: usize::MAX,
         in_place: case.in_place,
         moves: false,
-        terrain: Terrain { size, per_node: case.per_node, hops: 1, diameter: 3 },
+        placement: PlacementStatistics { size, per_node: case.per_node, hops: 1, diameter: 3 },
         costs: &COSTS,
         tuning: case.tuning,
     };

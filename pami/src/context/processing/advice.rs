@@ -29,7 +29,7 @@ impl<P: Port> Active<P> {
         let origin = self.transport.me;
         let envelope =
             Envelope { kind: Kind::AskAdvice, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
-        let asked = self.transport.port.push_copy(path, &envelope, &[], &[]).is_ok();
+        let asked = self.transport.port.push_bcopy(path, &envelope, &[], &[]).is_ok();
         if asked {
             let now = self.transport.port.now_ns();
             self.processing.advices.asked(target, now);
@@ -40,11 +40,11 @@ impl<P: Port> Active<P> {
     /// Somebody asks.
     pub(crate) fn advice_asked(&mut self, envelope: &Envelope) {
         if self.transport.port.node_of(envelope.origin.task()).is_none() {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         }
         self.processing.askers.note(envelope.origin);
-        self.stir();
+        self.note_work();
     }
 
     /// Once round those that asked, with what is true now. Returns the number of answers that went out.
@@ -64,7 +64,7 @@ impl<P: Port> Active<P> {
             let (dispatch, offset, origin) = (available.bits(), idle.into(), self.transport.me);
             let envelope =
                 Envelope { kind: Kind::Advice, dispatch, origin, target, message: 0, offset, total: 0 };
-            let sent = self.transport.port.push_copy(path, &envelope, &[], &[]).is_ok();
+            let sent = self.transport.port.push_bcopy(path, &envelope, &[], &[]).is_ok();
             if !sent {
                 let _ = blocked.push(path);
             }
@@ -80,6 +80,6 @@ impl<P: Port> Active<P> {
         let idle = envelope.offset.min(limit::ALL_TIME.into()) as u16;
         let now = self.transport.port.now_ns();
         let known = self.processing.advices.answered(envelope.origin, now, Advice { available, idle });
-        self.transport.counters.strays += u64::from(!known);
+        self.transport.counters.protocol_errors += u64::from(!known);
     }
 }

@@ -42,7 +42,7 @@ impl<P: Port> Active<P> {
         let Some(instruction) = instruction
             .filter(|instruction| instruction.lent == lent.is_some() && is_piece(envelope, instruction, len))
         else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         let started = self.transport.port.now_ns();

@@ -203,11 +203,11 @@ impl<P: Port> Active<P> {
         let pushed = match lent {
             Some(region) => {
                 let lent = LentChunk { region, offset: (start as u32).into(), len: len.into() };
-                self.transport.port.push_copy(path, &envelope, header.as_bytes(), lent.as_bytes())
+                self.transport.port.push_bcopy(path, &envelope, header.as_bytes(), lent.as_bytes())
             }
             None => {
                 let started = self.transport.port.now_ns();
-                let pushed = self.transport.port.push_filled(
+                let pushed = self.transport.port.push_packed(
                     path,
                     &envelope,
                     header.as_bytes(),
@@ -229,7 +229,7 @@ impl<P: Port> Active<P> {
     /// The target has all of a message, or refused it.
     pub(crate) fn processed(&mut self, origin: Endpoint, number: u8, result: Result<(), RegionFault>) {
         let Some(Operation { action: Action::Process(state), .. }) = self.awaited(origin, number) else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         let result = result.and(state.fault().map_or(Ok(()), Err));
@@ -243,7 +243,7 @@ impl<P: Port> Active<P> {
     /// A target's refusals.
     pub(crate) fn refusals_arrived(&mut self, envelope: &Envelope, data: &[u8]) {
         let Some(fault) = RegionFault::from_byte(envelope.dispatch) else {
-            self.transport.stray();
+            self.transport.protocol_error();
             return;
         };
         for number in bits(named(data).unwrap_or_default()) {

@@ -25,7 +25,7 @@ fn l1_an_answer_never_comes_before_the_origin_has_done_its_part() {
         pair.origin.advance();
     }
     assert_eq!(*ends.lock().unwrap(), [(1, None, Ok(())), (2, None, Ok(()))]);
-    assert_eq!(pair.origin.counters().strays, 0);
+    assert_eq!(pair.origin.counters().protocol_errors, 0);
     assert_eq!(bytes_of(region.memory()), 1i32.to_ne_bytes().repeat(count));
 }
 
@@ -223,7 +223,10 @@ fn d9_l3_a_chunk_that_is_not_what_it_says_or_belongs_between_two_elements_adds_n
     for (header, strays) in [(between, 0), (lent, 1)] {
         world.forge(Packet::new(chunk.envelope(), &header, chunk.data()));
         pair.target.advance();
-        assert_eq!((bytes_of(region.memory()), pair.target.counters().strays), (before.clone(), strays));
+        assert_eq!(
+            (bytes_of(region.memory()), pair.target.counters().protocol_errors),
+            (before.clone(), strays)
+        );
     }
     world.forge(chunk);
     pair.advance();

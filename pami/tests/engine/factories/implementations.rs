@@ -42,7 +42,7 @@ fn m5_one_sided_factories_go_through_memory_or_the_network_as_each_says() {
         let puts = [(&near, Some(true)), (&far, Some(false)), (&usual, None)];
         let puts = puts.map(|(protocol, local_paths)| a.register(protocol, PutFunction { local_paths }));
         let [near_put, far_put, usual_put] = puts.map(Result::unwrap);
-        let fetch = a.register(&far, FetchFunction { local_paths: Some(false) }).unwrap();
+        let fetch = a.register(&far, RmwFunction { local_paths: Some(false) }).unwrap();
         let gets = a.register(&far, GetFunction { local_paths: Some(false) }).unwrap();
         let fence = a.register(&usual, FenceFunction).unwrap();
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
@@ -67,8 +67,8 @@ fn m5_one_sided_factories_go_through_memory_or_the_network_as_each_says() {
         }
         let (fetched, on_fetched) = fetches();
         let before = [Kind::Rmw, Kind::Get].map(|kind| world.count(kind));
-        let rmw = Rmw { width: Width::Eight, update: Update::Swap(u64::MAX) };
-        let update = Fetch { target: to, region: handle, offset: 8, rmw, done: on_fetched(0) };
+        let op = RmwOp { width: Width::Eight, update: Update::Swap(u64::MAX) };
+        let update = Rmw { target: to, region: handle, offset: 8, op, done: on_fetched(0) };
         assert_eq!(fetch.execute(&mut origin, update), Ok(()));
         let into = buffer(8).share();
         let read = Get { done: done(1), ..get(to, handle, 8, &into) };

@@ -9,15 +9,15 @@ use crate::machine::{MTU, TestNode, buffer, filled, machine, machine_of, pattern
 use crate::scene::{Port, advance_all, always_later, collector, context, ends, fetches, leak, pair};
 use pami::collective::{Algorithm, CallError, Collective, Tuning};
 use pami::factory::{
-    CollectFunction, Contribution, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, PROTOCOLS,
-    ProcessFunction, PutFunction, ReceiveFunction, ReceiveLaterFunction, SendFunction,
+    CollectFunction, Contribution, FenceFunction, GetFunction, ImmediateFunction, PROTOCOLS, ProcessFunction,
+    PutFunction, ReceiveFunction, ReceiveLaterFunction, RmwFunction, SendFunction,
 };
-use pami::packet::{Kind, LATER};
+use pami::packet::{DEFERRING, Kind};
 use pami::send::OPERATIONS;
 use pami::{
     Active, Client, ClientBuilder, ClientError, Collect, CollectError, Endpoint, Factor, Factory,
-    FactoryError, FactoryMemory, Fetch, Get, Layout, Limits, ObjectMemory, OnReceived, OperationError,
-    Outgoing, Payload, Put, Received, Recipe, RegionHandle, Rights, Rmw, Rule, SendError, Shared, Split,
+    FactoryError, FactoryMemory, Get, Layout, Limits, ObjectMemory, OnReceived, OperationError, Outgoing,
+    Payload, Put, Received, Recipe, RegionHandle, Rights, Rmw, RmwOp, Rule, SendError, Shared, Split,
     SubOperations, Update, WORLD, Width,
 };
 use proptest::prelude::*;

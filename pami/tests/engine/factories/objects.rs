@@ -11,7 +11,7 @@ fn m2_every_function_is_carried_out_by_an_object_that_calls_back_and_is_free_the
         let send = a.register(&protocol, SEND).unwrap();
         let puts = a.register(&protocol, PutFunction::default()).unwrap();
         let gets = a.register(&protocol, GetFunction::default()).unwrap();
-        let fetch = a.register(&protocol, FetchFunction::default()).unwrap();
+        let fetch = a.register(&protocol, RmwFunction::default()).unwrap();
         let fence = a.register(&protocol, FenceFunction).unwrap();
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
         let (mut second, mut fourth) = (context(&mut a, 1), context(&mut b, 1));
@@ -24,8 +24,8 @@ fn m2_every_function_is_carried_out_by_an_object_that_calls_back_and_is_free_the
         let data = pattern(3 * MTU, 4);
         let outgoing = Outgoing { remote_done: done(1), ..outgoing(to, &data) };
         let put = Put { remote_done: done(2), ..put(to, handle, &7u64.to_ne_bytes()) };
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(5) };
-        let update = Fetch { target: to, region: handle, offset: 0, rmw, done: on_fetched(4) };
+        let op = RmwOp { width: Width::Eight, update: Update::Add(5) };
+        let update = Rmw { target: to, region: handle, offset: 0, op, done: on_fetched(4) };
         let read = Get { done: done(3), ..get(to, handle, 0, &into) };
         let fenced = [done(5).unwrap(), done(6).unwrap()];
         let active: &mut Active<Port> = &mut origin;
@@ -67,9 +67,9 @@ fn m2_a_receive_factory_accepts_what_its_handler_wanted_later() {
     let protocol = b.protocol("later").unwrap();
     let receive =
         b.register(&protocol, ReceiveLaterFunction { dispatch: None, handler: always_later() }).unwrap();
-    assert_eq!(receive.dispatch(), LATER);
+    assert_eq!(receive.dispatch(), DEFERRING);
     let protocol = a.protocol("later").unwrap();
-    let send = a.register(&protocol, SendFunction { dispatch: LATER, ..SEND }).unwrap();
+    let send = a.register(&protocol, SendFunction { dispatch: DEFERRING, ..SEND }).unwrap();
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     assert!(send.execute(&mut origin, outgoing(target.endpoint(), b"unexpected")).is_ok());
     advance_all(&mut [&mut origin, &mut target]);
@@ -151,7 +151,7 @@ fn m3_objects_in_the_callers_memory_need_no_other_and_stay_in_order() {
     let ended: Vec<_> = ended.lock().unwrap().iter().map(|end| (end.0, end.2)).collect();
     assert_eq!(ended, (0..=MORE).map(|cookie| (cookie, Ok(()))).collect::<Vec<_>>());
     assert!(objects.iter().all(|object| !object.is_busy()));
-    assert_eq!(target.counters().strays, 0);
+    assert_eq!(target.counters().protocol_errors, 0);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn m3_objects_that_wait_for_a_place_do_what_takes_no_packet_when_they_get_one() 
         let protocol = a.protocol("all").unwrap();
         let puts = a.register(&protocol, PutFunction::default()).unwrap();
         let gets = a.register(&protocol, GetFunction::default()).unwrap();
-        let fetch = a.register(&protocol, FetchFunction::default()).unwrap();
+        let fetch = a.register(&protocol, RmwFunction::default()).unwrap();
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
         let (to, region) =
             (target.endpoint(), target.register(filled(&[0; 64]), Rights::all()).ok().unwrap());
@@ -275,8 +275,8 @@ fn m3_objects_that_wait_for_a_place_do_what_takes_no_packet_when_they_get_one() 
         let active: &mut Active<Port> = &mut origin;
         let put = Put { remote_done: done(1), ..put(to, handle, &7u64.to_ne_bytes()) };
         assert!(puts.execute_in(own(), active, put).is_ok());
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(5) };
-        let update = Fetch { target: to, region: handle, offset: 0, rmw, done: on_fetched(2) };
+        let op = RmwOp { width: Width::Eight, update: Update::Add(5) };
+        let update = Rmw { target: to, region: handle, offset: 0, op, done: on_fetched(2) };
         assert_eq!(fetch.execute_in(own(), active, update), Ok(()));
         let read = Get { done: done(3), ..get(to, handle, 0, &into) };
         assert_eq!(gets.execute_in(own(), active, Get { len: 0, ..read }), Ok(()));

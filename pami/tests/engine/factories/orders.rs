@@ -101,7 +101,7 @@ proptest! {
         prop_assert_eq!(eager_seen, eager_sent);
         seen.sort_unstable();
         prop_assert_eq!(seen, sent);
-        prop_assert_eq!((origin.counters().strays, target.counters().strays), (0, 0));
+        prop_assert_eq!((origin.counters().protocol_errors, target.counters().protocol_errors), (0, 0));
         prop_assert!(a.destroy_context(origin).is_ok());
     }
 }

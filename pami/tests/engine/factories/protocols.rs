@@ -73,7 +73,7 @@ fn m6_what_belongs_to_another_client_is_refused() {
     let immediate = other.register(&protocol, ImmediateFunction { dispatch: 0 }).unwrap();
     let send = other.register(&protocol, SEND).unwrap();
     let puts = other.register(&protocol, PutFunction::default()).unwrap();
-    let fetch = other.register(&protocol, FetchFunction::default()).unwrap();
+    let fetch = other.register(&protocol, RmwFunction::default()).unwrap();
     let process = other.register(&protocol, ProcessFunction::default()).unwrap();
     let memory = buffer(8).share();
     let fence = other.register(&protocol, FenceFunction).unwrap();
@@ -92,8 +92,8 @@ fn m6_what_belongs_to_another_client_is_refused() {
         assert_eq!(send.execute(&mut context, outgoing(me, b"x")).err().unwrap().0, wrong);
         assert_eq!(send.execute_in(own(), &mut context, outgoing(me, b"x")).err().unwrap().0, wrong);
         assert_eq!(puts.execute(&mut context, put(me, region, b"x")).err().unwrap().0, wrong);
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
-        let update = || Fetch { target: me, region, offset: 0, rmw, done: None };
+        let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
+        let update = || Rmw { target: me, region, offset: 0, op, done: None };
         assert_eq!(fetch.execute(&mut context, update()), Err(wrong));
         assert_eq!(fetch.execute_in(own(), &mut context, update()), Err(wrong));
         assert_eq!(process.execute(&mut context, contribution(me, region, &memory)), Err(wrong));

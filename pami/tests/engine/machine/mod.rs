@@ -14,7 +14,7 @@ use pami::client::{ClientError, Clients, Node, Sharing};
 use pami::device::{Arrival, Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable, Wake};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
-use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use pami::topology::{TorusCoord, TorusShape};
 use rings::buffer::{Buffer, CONTROL_BYTES, Source};
 use rings::shared::Shared;
@@ -61,7 +61,7 @@ impl Arrival for Packet {
     }
     fn whole(&self) -> Option<(u8, Endpoint)> {
         let Envelope { kind, dispatch, origin, offset, total, .. } = self.envelope;
-        let whole = kind == Kind::First && offset == 0 && total as usize == self.data().len();
+        let whole = kind == Kind::EagerFirst && offset == 0 && total as usize == self.data().len();
         whole.then_some((dispatch, origin))
     }
 }
@@ -144,7 +144,7 @@ impl Port for TestPort {
         Some((path, target))
     }
 
-    fn push_whole(
+    fn push_short(
         &mut self,
         &(path, target): &Self::Route,
         dispatch: u8,
@@ -156,7 +156,7 @@ impl Port for TestPort {
         if dead || header.len() + data.len() > 24 {
             return Err(Full);
         }
-        let (kind, total) = (Kind::First, data.len() as u32);
+        let (kind, total) = (Kind::EagerFirst, data.len() as u32);
         let envelope = Envelope { kind, dispatch, origin: self.me, target, message: 0, offset: 0, total };
         self.push_unless_refused(path, Packet::new(envelope, header, data))
     }
@@ -165,12 +165,18 @@ impl Port for TestPort {
         MTU
     }
 
-    fn push_copy(&mut self, path: Path, envelope: &Envelope, header: &[u8], data: &[u8]) -> Result<(), Full> {
+    fn push_bcopy(
+        &mut self,
+        path: Path,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &[u8],
+    ) -> Result<(), Full> {
         assert!(header.len() + data.len() <= MTU, "pami asked for more than an MTU");
         self.push_unless_refused(path, Packet::new(*envelope, header, data))
     }
 
-    fn push_lend(
+    fn push_zcopy(
         &mut self,
         path: Path,
         envelope: &Envelope,
@@ -183,7 +189,7 @@ impl Port for TestPort {
         self.push_unless_refused(path, Packet { envelope: *envelope, header: header.to_vec(), data })
     }
 
-    fn push_filled(
+    fn push_packed(
         &mut self,
         path: Path,
         envelope: &Envelope,
@@ -259,9 +265,9 @@ impl Port for TestPort {
         target: Endpoint,
         region: RegionId,
         offset: u32,
-        rmw: Rmw,
+        op: RmwOp,
     ) -> Result<u64, RegionFault> {
-        self.world.lock().unit_of(self.me).update(target, region, offset, rmw)
+        self.world.lock().unit_of(self.me).update(target, region, offset, op)
     }
 
     fn reach<R>(

@@ -5,7 +5,7 @@ use pami::device::{Arrival, Completed, NoRegionLeft};
 use pami::endpoint::Endpoint;
 use pami::layout::Segment;
 use pami::packet::{Envelope, Kind};
-use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::shared::Shared;
 use std::collections::{BTreeMap, VecDeque};
 use zerocopy::{FromBytes, IntoBytes};
@@ -170,10 +170,10 @@ impl Unit {
         target: Endpoint,
         id: RegionId,
         offset: u32,
-        rmw: Rmw,
+        op: RmwOp,
     ) -> Result<u64, RegionFault> {
         match self.find(target, id, Rights::UPDATE)? {
-            Memory::Shared(memory) => Ok(memory.update(offset as usize, rmw.width, rmw.update)?),
+            Memory::Shared(memory) => Ok(memory.update(offset as usize, op.width, op.update)?),
             Memory::Lent(_) => Err(RegionFault::Rights),
         }
     }
@@ -190,8 +190,8 @@ impl Unit {
                 Answer::Reply { to, message, result }
             }
             Kind::Rmw => {
-                let rmw = Rmw::decode(dispatch, packet.data()).expect("pami encoded it");
-                Answer::Reply { to, message, result: self.update(target, id, offset, rmw) }
+                let op = RmwOp::decode(dispatch, packet.data()).expect("pami encoded it");
+                Answer::Reply { to, message, result: self.update(target, id, offset, op) }
             }
             Kind::Get => {
                 Answer::Data { to, message, from: target, region: id, offset, len: total, done: 0, into }

@@ -152,7 +152,7 @@ impl Tree {
     }
 
     /// `node` contributes nothing any more, beyond what is in its queues. Combinations that wait for it have no result.
-    pub fn bury(&mut self, node: u32) {
+    pub fn node_died(&mut self, node: u32) {
         let Some(router) = self.routers.get_mut(node as usize) else { return };
         if !std::mem::replace(&mut router.dead, true) {
             self.deaths += 1;

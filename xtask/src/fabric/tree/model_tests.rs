@@ -334,7 +334,7 @@ fn g3_a_contributor_that_leaves_spoils_what_waits_for_it_and_no_more() {
             }
         }
         while tree.step() > 0 {}
-        tree.bury(dead);
+        tree.node_died(dead);
         for node in (0..10).filter(|&node| node != dead) {
             tree.inject(node, ClassRoute::WORLD, part(2)).unwrap();
         }
@@ -358,7 +358,7 @@ fn g3_a_contributor_that_leaves_spoils_what_waits_for_it_and_no_more() {
 fn g3_when_a_whole_sub_tree_has_left_the_others_hear_of_it() {
     let mut tree = Tree::new(15, 8);
     for dead in [3, 7, 8] {
-        tree.bury(dead);
+        tree.node_died(dead);
     }
     for node in (0..15).filter(|node| ![3, 7, 8].contains(node)) {
         tree.inject(node, ClassRoute::WORLD, contribution(Operation::NOTHING, 0, vec![])).unwrap();

@@ -264,7 +264,7 @@ impl<S: Read + Write> TreeSwitch<S> {
         }
         self.awake.hold(rank, left > 0);
         if left == 0 && station.left.is_some() && !std::mem::replace(&mut station.buried, true) {
-            tree.bury(rank);
+            tree.node_died(rank);
             moved = true;
         }
         moved

@@ -110,12 +110,12 @@ impl Actor {
         while let Some((node, push)) = self.pushes.front() {
             let (node, path) = (*node, Path::Torus(*node));
             let pushed = match push {
-                Push::Copy(envelope, header, data) => self.port.push_copy(path, envelope, header, data),
+                Push::Copy(envelope, header, data) => self.port.push_bcopy(path, envelope, header, data),
                 Push::Filled(envelope, header, data) => {
                     let fill = |to: &mut [u8]| to.copy_from_slice(data);
-                    self.port.push_filled(path, envelope, header, data.len(), fill)
+                    self.port.push_packed(path, envelope, header, data.len(), fill)
                 }
-                Push::Lent(envelope, header, data) => self.port.push_lend(path, envelope, header, data),
+                Push::Lent(envelope, header, data) => self.port.push_zcopy(path, envelope, header, data),
                 Push::Get(envelope, region, into, last) => {
                     let into = into.as_ref().map(|(memory, at)| (memory, *at));
                     self.port.push_get(node, envelope, *region, into, *last)
@@ -144,7 +144,7 @@ impl Actor {
 
     fn arrived(&mut self, envelope: &Envelope, data: &[u8]) {
         assert_eq!(envelope.target, self.me);
-        if envelope.kind == Kind::First {
+        if envelope.kind == Kind::EagerFirst {
             let received = &mut self.received[place_of(envelope.origin)];
             assert_eq!(envelope.message, *received, "messages come in order and once");
             assert_eq!(data, content(envelope.origin, self.me, *received));

@@ -15,7 +15,7 @@ use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::layout::Segment;
 use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::Kind;
-use pami::region::{Memory, RegionFault, RegionId, Rights, Rmw};
+use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::shared::{Shared, Update, Width};
 use std::boxed::Box;
 use std::collections::BTreeSet;
@@ -225,7 +225,7 @@ impl World {
         let number = self.actors[from].sent[to];
         self.actors[from].sent[to] += 1;
         let data = content(endpoint(from), endpoint(to), number);
-        let envelope = self.actors[from].envelope(Kind::First, endpoint(to), number, 0, data.len());
+        let envelope = self.actors[from].envelope(Kind::EagerFirst, endpoint(to), number, 0, data.len());
         self.push(from, to, Push::Copy(envelope, Vec::new(), data));
     }
 
@@ -345,12 +345,12 @@ impl World {
 
     fn count(&mut self, from: usize, to: usize, node: usize) {
         let Some(message) = self.actors[from].expect(node as u32, Expected::Ticket(node)) else { return };
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
-        self.update(from, to, message, self.exposed[node].counter.0, rmw);
+        let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
+        self.update(from, to, message, self.exposed[node].counter.0, op);
     }
 
-    fn update(&mut self, from: usize, to: usize, message: u32, region: RegionId, rmw: Rmw) {
-        let (dispatch, operands) = rmw.encode();
+    fn update(&mut self, from: usize, to: usize, message: u32, region: RegionId, op: RmwOp) {
+        let (dispatch, operands) = op.encode();
         let mut envelope = self.actors[from].envelope(Kind::Rmw, endpoint(to), message, 0, 0);
         envelope.dispatch = dispatch;
         self.push(from, to, Push::Copy(envelope, name(region), operands.as_bytes().to_vec()));

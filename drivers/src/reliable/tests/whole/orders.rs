@@ -5,8 +5,8 @@ use super::world::{COUNTER, Reading, SOURCE, STRIPE, Trouble, World};
 use super::{ACTORS, CONTEXTS, NODES, endpoint};
 use crate::reliable::tests::dice::Dice;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
-use pami::packet::{Envelope, Header, Kind, LATER};
-use pami::{Fetch, Get, Layout, Payload, Put, Rmw, Send, Update, Width};
+use pami::packet::{DEFERRING, Envelope, Header, Kind};
+use pami::{Get, Layout, Payload, Put, Rmw, RmwOp, Send, Update, Width};
 use std::vec::Vec;
 use zerocopy::IntoBytes;
 
@@ -59,7 +59,7 @@ impl World {
         let mut header = number.to_le_bytes().to_vec();
         header.push(choice);
         let target = endpoint(to);
-        let dispatch = if choice == 3 { LATER } else { 0 };
+        let dispatch = if choice == 3 { DEFERRING } else { 0 };
         if immediate {
             let data: Vec<u8> = content(from, to, number, len).collect();
             let sent = self.contexts[from].send_immediate(target, dispatch, &header, &data);
@@ -166,10 +166,10 @@ impl World {
 
     pub fn count(&mut self, from: usize, to: usize) {
         let number = self.open(from, to);
-        let rmw = Rmw { width: Width::Eight, update: Update::Add(1) };
+        let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
         let (region, done) = (self.regions[to / CONTEXTS].handle(), self.book.fetched(number));
-        let fetch = Fetch { target: endpoint(to), region, offset: 0, rmw, done };
-        if self.contexts[from].fetch(fetch).is_err() {
+        let rmw = Rmw { target: endpoint(to), region, offset: 0, op, done };
+        if self.contexts[from].rmw(rmw).is_err() {
             self.refused(number);
         }
     }

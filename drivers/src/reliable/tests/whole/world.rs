@@ -12,7 +12,7 @@ use crate::unit::{MessageUnit, Setup};
 use pami::client::Sharing;
 use pami::device::Gone;
 use pami::mapping::{MapOrder, TaskMap};
-use pami::packet::LATER;
+use pami::packet::DEFERRING;
 use pami::{Active, Client, ClientBuilder, Context, Message, Receive, Region, Rights, Shared};
 use std::boxed::Box;
 use std::vec::Vec;
@@ -97,8 +97,11 @@ impl World {
             // The last node's contexts share an injection FIFO and use no shared memory.
             let last = task as usize + 1 == NODES;
             let builder = ClientBuilder::new(node, "test").contexts(CONTEXTS as u8).dispatch(0, handler);
-            let builder =
-                builder.dispatch_later(LATER, later).rendezvous_from(SWITCH).kept(KEPT).local_paths(!last);
+            let builder = builder
+                .dispatch_deferring(DEFERRING, later)
+                .rendezvous_from(SWITCH)
+                .kept(KEPT)
+                .local_paths(!last);
             let sharing = if last { Sharing::Shared } else { Sharing::Exclusive };
             let mut client = builder.sharing(sharing).create().unwrap();
             for offset in 0..CONTEXTS as u8 {
@@ -326,7 +329,7 @@ impl World {
                 let dropped = unit.statistics().dropped;
                 assert_eq!(dropped.total(), 0, "node {node}: {dropped:?}");
             }
-            assert!(self.contexts.iter().all(|context| context.counters().strays == 0));
+            assert!(self.contexts.iter().all(|context| context.counters().protocol_errors == 0));
         }
     }
 

@@ -35,7 +35,7 @@ fn sends(node: &TestNode, all: &Barrier, kind: Kind, act: impl FnOnce()) -> (usi
 fn sends_eagerly(node: &'static TestNode, all: &Barrier, mpi: Mpi<TestNode>) -> bool {
     let (world, data) = (mpi.world(), Data::all::<u32>(&buffer(4 * WORDS).share()));
     let mut request = mpi::Request::NULL;
-    let (_, early) = sends(node, all, Kind::First, || {
+    let (_, early) = sends(node, all, Kind::EagerFirst, || {
         if world.rank() == 0 {
             request = world.isend(&data, 1, 7).unwrap();
             // Advances, whether it is complete or not.

@@ -99,7 +99,7 @@ impl Embedding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pami::mapping::{MapOrder, Place, TaskMap};
+    use pami::mapping::{MapOrder, TaskLocation, TaskMap};
     use std::collections::HashMap;
 
     fn check(shape: &str, per_node: u32, dims: &[u32], closes: bool) {
@@ -108,7 +108,7 @@ mod tests {
         let map = TaskMap::new(shape.nodes(), per_node, MapOrder::NodesFirst).unwrap();
         let places: HashMap<_, _> = (0..map.tasks())
             .map(|task| {
-                let Place { node, local } = map.place(task).unwrap();
+                let TaskLocation { node, local } = map.place(task).unwrap();
                 let node = shape.coord(node).unwrap();
                 (embedding.coords(node, local), node)
             })

@@ -6,10 +6,10 @@ use pami::client::Node;
 use pami::context::Handler;
 use pami::device::Port;
 use pami::factory::{
-    Contribution, FenceFunction, FetchFunction, GetFunction, ImmediateFunction, ProcessFunction, PutFunction,
-    ReceiveFunction,
+    Contribution, FenceFunction, GetFunction, ImmediateFunction, ProcessFunction, PutFunction,
+    ReceiveFunction, RmwFunction,
 };
-use pami::{Active, Client, Done, Endpoint, Factory, Fetch, Get, Protocol, Put, SendError, Split};
+use pami::{Active, Client, Done, Endpoint, Factory, Get, Protocol, Put, Rmw, SendError, Split};
 
 /// Accumulates that their target carries out; ids from here on belong to windows.
 const REQUEST: u8 = 16;
@@ -41,7 +41,7 @@ pub(super) struct Declared<P: Port> {
 pub(crate) struct Protocols {
     put: Factory<PutFunction>,
     get: Factory<GetFunction>,
-    fetch: Factory<FetchFunction>,
+    rmw: Factory<RmwFunction>,
     process: Factory<ProcessFunction>,
     fence: Factory<FenceFunction>,
     pub(crate) request: Factory<ImmediateFunction>,
@@ -71,7 +71,7 @@ impl<P: Port> Declared<P> {
         Ok(Protocols {
             put: client.register(transfer, PutFunction::default())?,
             get: client.register(transfer, GetFunction::default())?,
-            fetch: client.register(transfer, FetchFunction::default())?,
+            rmw: client.register(transfer, RmwFunction::default())?,
             process: client.register(transfer, ProcessFunction { split: accumulate })?,
             fence: client.register(transfer, FenceFunction)?,
             request: client.register(serve, ImmediateFunction { dispatch: REQUEST })?,
@@ -87,10 +87,10 @@ impl<P: Port> Declared<P> {
 
 impl Protocols {
     pub(super) fn end<N: Node>(self, client: &mut Client<N>) -> Result<()> {
-        let Self { put, get, fetch, process, fence, request, reply, signal } = self;
+        let Self { put, get, rmw, process, fence, request, reply, signal } = self;
         deregister(client, put)?;
         deregister(client, get)?;
-        deregister(client, fetch)?;
+        deregister(client, rmw)?;
         deregister(client, process)?;
         deregister(client, fence)?;
         [request, reply, signal].into_iter().try_for_each(|factory| deregister(client, factory))
@@ -123,13 +123,13 @@ impl Protocols {
     /// Updates a word of a region of another task.
     ///
     /// # Errors
-    /// See [`Active::fetch`].
-    pub(crate) fn fetch<P: Port>(
+    /// See [`Active::rmw`].
+    pub(crate) fn rmw<P: Port>(
         &self,
         active: &mut Active<P>,
-        fetch: Fetch<P>,
+        rmw: Rmw<P>,
     ) -> core::result::Result<(), SendError> {
-        self.fetch.execute(active, fetch)
+        self.rmw.execute(active, rmw)
     }
 
     /// Adds numbers to those in a region of another task, as the library's setting splits it.

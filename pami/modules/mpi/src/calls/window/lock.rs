@@ -16,7 +16,7 @@ use crate::window::epoch::Assert;
 use crate::window::peer::Held;
 use crate::window::wire::{LOCK_BYTES, READ, TICKETS, WRITE};
 use pami::client::Node;
-use pami::{Fetch, Rmw, Update, Width};
+use pami::{Rmw, RmwOp, Update, Width};
 
 /// Between two looks at a lock for each holder or waiter before.
 const LOOK_NS: u64 = 20_000;
@@ -28,14 +28,14 @@ impl<N: Node> At<'_, N> {
     fn ask_word(&mut self, rank: u32, word: u32, add: u64) -> Result<Option<usize>> {
         let peer = *self.peer(rank)?;
         let Some(place) = self.state.windows.asks.free_place() else { return Ok(None) };
-        let fetch = Fetch {
+        let rmw = Rmw {
             target: peer.endpoint,
             region: peer.info.home(),
             offset: peer.info.slot.get() * LOCK_BYTES as u32 + word,
-            rmw: Rmw { width: Width::Four, update: Update::Add(add) },
+            op: RmwOp { width: Width::Four, update: Update::Add(add) },
             done: Some(self.ends.fetched(place)),
         };
-        if taken(self.state.window_protocols()?.fetch(self.active, fetch))?.is_none() {
+        if taken(self.state.window_protocols()?.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
         let (window, target, wish) = (self.slot, peer.endpoint, Wish::Word(None));

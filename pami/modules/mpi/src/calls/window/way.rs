@@ -18,7 +18,7 @@ use crate::window::wire::{Kind, Request, op_number};
 use core::ops::Range;
 use pami::client::Node;
 use pami::factory::Contribution;
-use pami::{Element, Fetch, Recipe, Rmw, Update, Width};
+use pami::{Element, Recipe, Rmw, RmwOp, Update, Width};
 use zerocopy::IntoBytes;
 
 /// The bytes of a word at the end of memory that has no whole one there are no word.
@@ -121,14 +121,14 @@ impl<N: Node> At<'_, N> {
             return Ok(Some(false));
         }
         let Some(ask) = self.state.windows.asks.free_place() else { return Ok(None) };
-        let fetch = Fetch {
+        let rmw = Rmw {
             target: peer.endpoint,
             region: peer.info.region(),
             offset,
-            rmw: Rmw { width, update },
+            op: RmwOp { width, update },
             done: Some(self.ends.fetched(ask)),
         };
-        if taken(self.state.window_protocols()?.fetch(self.active, fetch))?.is_none() {
+        if taken(self.state.window_protocols()?.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
         self.ask(ask, access, result, (0, size as usize), false)?;

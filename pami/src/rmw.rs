@@ -7,12 +7,12 @@ use crate::device::{Path, Port};
 use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
 use crate::packet::{Envelope, Kind};
-use crate::region::{RegionFault, RegionHandle, RegionId, Rmw};
+use crate::region::{RegionFault, RegionHandle, RegionId, RmwOp};
 use crate::transport::Transport;
 use zerocopy::IntoBytes;
 
 /// An update of a word of a region.
-pub struct Fetch<A: 'static> {
+pub struct Rmw<A: 'static> {
     /// An endpoint of the task that the region belongs to.
     pub target: Endpoint,
     /// The region; its owner gave [`Rights::UPDATE`](crate::region::Rights::UPDATE).
@@ -20,22 +20,22 @@ pub struct Fetch<A: 'static> {
     /// The word's place, a multiple of its size.
     pub offset: u32,
     /// What becomes of it.
-    pub rmw: Rmw,
+    pub op: RmwOp,
     /// Called with what it was, or with why it could not be changed.
     pub done: Option<OnFetched<A>>,
 }
 
 /// An update under way.
-pub(crate) struct FetchState {
+pub(crate) struct RmwState {
     pub(crate) region: RegionId,
     pub(crate) offset: u32,
-    pub(crate) rmw: Rmw,
+    pub(crate) op: RmwOp,
 }
 
-impl FetchState {
+impl RmwState {
     /// Updates a word of this node. Returns what it was.
     pub(crate) fn carry_out<P: Port>(&self, port: &mut P, target: Endpoint) -> Result<u64, RegionFault> {
-        port.rmw_local(target, self.region, self.offset, self.rmw)
+        port.rmw_local(target, self.region, self.offset, self.op)
     }
 
     /// Queues its request. Returns whether there was room.
@@ -47,7 +47,7 @@ impl FetchState {
         target: Endpoint,
         message: u32,
     ) -> bool {
-        let (operator, operands) = self.rmw.encode();
+        let (operator, operands) = self.op.encode();
         let data = operands.as_bytes();
         let envelope = Envelope {
             kind: Kind::Rmw,
@@ -58,6 +58,6 @@ impl FetchState {
             offset: self.offset,
             total: data.len() as u32,
         };
-        transport.port.push_copy(path, &envelope, self.region.as_bytes(), data).is_ok()
+        transport.port.push_bcopy(path, &envelope, self.region.as_bytes(), data).is_ok()
     }
 }

@@ -1,12 +1,12 @@
 //! Updates of single words by a context (SPEC P-7).
 
 use super::terms::{Here, Terms};
-use super::{Active, Fetch, OnFetched, Operation, RemoteDone, Sent};
+use super::{Active, OnFetched, Operation, RemoteDone, Rmw, Sent};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
-use crate::fetch::FetchState;
 use crate::operation::{Action, Awaits, Queued, message_number};
 use crate::region::RegionFault;
+use crate::rmw::RmwState;
 use rings::shared::Width;
 
 impl<P: Port> Active<P> {
@@ -15,21 +15,21 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way, or what is wrong with the update.
     #[inline(always)]
-    pub fn fetch(&mut self, fetch: Fetch<P>) -> Result<(), SendError> {
-        self.fetch_here(&fetch)
+    pub fn rmw(&mut self, rmw: Rmw<P>) -> Result<(), SendError> {
+        self.rmw_here(&rmw)
     }
 
     // A call of its own, by reference: a factory's adds one comparison to it, and neither a copy.
     #[inline(never)]
-    fn fetch_here(&mut self, fetch: &Fetch<P>) -> Result<(), SendError> {
-        self.fetch_on(fetch, Here(None))
+    fn rmw_here(&mut self, rmw: &Rmw<P>) -> Result<(), SendError> {
+        self.rmw_on(rmw, Here(None))
     }
 
     #[inline(always)]
-    pub(crate) fn fetch_on<T: Terms<P>>(&mut self, fetch: &Fetch<P>, terms: T) -> Result<(), SendError> {
-        let &Fetch { target, region, offset, rmw, done } = fetch;
+    pub(crate) fn rmw_on<T: Terms<P>>(&mut self, rmw: &Rmw<P>, terms: T) -> Result<(), SendError> {
+        let &Rmw { target, region, offset, op, done } = rmw;
         let path = terms.path(self, target)?;
-        let size = if rmw.width == Width::Eight { 8 } else { 4 };
+        let size = if op.width == Width::Eight { 8 } else { 4 };
         region.check(target.task(), offset, size).map_err(SendError::Region)?;
         if !offset.is_multiple_of(size) {
             return Err(SendError::Region(RegionFault::Unaligned));
@@ -39,27 +39,27 @@ impl<P: Port> Active<P> {
                 if !self.operations.may_end_at_once() {
                     return Err(SendError::Again);
                 }
-                let fetched = self.transport.port.rmw_local(target, region.id, offset, rmw);
+                let fetched = self.transport.port.rmw_local(target, region.id, offset, op);
                 let value = fetched.unwrap_or_default();
                 let tells = told(done, value);
                 self.end_at_once(target, fetched.map(drop), None, None, tells);
                 Ok(())
             }
-            Path::Torus(_) if T::AT_ONCE && self.fetch_in_one(fetch, path) => Ok(()),
-            _ => self.fetch_in_place(fetch, path, terms),
+            Path::Torus(_) if T::AT_ONCE && self.rmw_in_one(rmw, path) => Ok(()),
+            _ => self.rmw_in_place(rmw, path, terms),
         }
     }
 
     /// Queues the request of an update that finds its way open. Returns whether it did.
     #[inline(always)]
-    fn fetch_in_one(&mut self, fetch: &Fetch<P>, path: Path) -> bool {
+    fn rmw_in_one(&mut self, rmw: &Rmw<P>, path: Path) -> bool {
         if !self.operations.lets_pass() {
             return false;
         }
         let Some(number) = self.operations.free_place() else { return false };
-        let &Fetch { target, region, offset, rmw, done } = fetch;
+        let &Rmw { target, region, offset, op, done } = rmw;
         let order = self.transport.next_order();
-        let state = FetchState { region: region.id, offset, rmw };
+        let state = RmwState { region: region.id, offset, op };
         if !state.push(&mut self.transport, path, target, message_number(order, number.into())) {
             return false;
         }
@@ -68,21 +68,16 @@ impl<P: Port> Active<P> {
             number,
             Sent { path, target, order, awaits: Awaits::Unit, lease: None, local_done: None, remote_done },
         );
-        self.stir();
+        self.note_work();
         true
     }
 
     /// Gives the update a place, for its request or until there is one.
     #[inline(never)]
-    fn fetch_in_place<T: Terms<P>>(
-        &mut self,
-        fetch: &Fetch<P>,
-        path: Path,
-        terms: T,
-    ) -> Result<(), SendError> {
-        let &Fetch { target, region, offset, rmw, done } = fetch;
+    fn rmw_in_place<T: Terms<P>>(&mut self, rmw: &Rmw<P>, path: Path, terms: T) -> Result<(), SendError> {
+        let &Rmw { target, region, offset, op, done } = rmw;
         let room = terms.room(&self.operations)?;
-        let state = FetchState { region: region.id, offset, rmw };
+        let state = RmwState { region: region.id, offset, op };
         let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
         let result = if now { state.carry_out(&mut self.transport.port, target) } else { Ok(0) };
         let operation = Operation {
@@ -95,7 +90,7 @@ impl<P: Port> Active<P> {
             lease: None,
             local_done: None,
             remote_done: told(done, result.unwrap_or_default()),
-            action: Action::Fetch(state),
+            action: Action::Rmw(state),
         };
         if now {
             T::begin_settled(self, room, operation);
@@ -106,10 +101,10 @@ impl<P: Port> Active<P> {
     }
 
     /// Queues the request of an update.
-    pub(crate) fn queue_fetch(&mut self, number: u8) -> Queued {
+    pub(crate) fn queue_rmw(&mut self, number: u8) -> Queued {
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
-        let (Some(path), Action::Fetch(state)) = (operation.path, &operation.action) else {
+        let (Some(path), Action::Rmw(state)) = (operation.path, &operation.action) else {
             return Queued::All;
         };
         Queued::whole(state.push(&mut self.transport, path, operation.target, message))
