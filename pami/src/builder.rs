@@ -1,15 +1,15 @@
 //! Setting a client up: its settings, with their defaults, and its handlers.
 
 use crate::balance::SubOperations;
-use crate::client::{Client, ClientError, KEPT_PLACES, Node, RENDEZVOUS_FROM, Sharing};
+use crate::client::{Client, ClientError, Node, RENDEZVOUS_FROM, Sharing, UNEXPECTED_PLACES};
 use crate::collective::engine::Limits;
 use crate::context::{DeferringHandler, Handler};
 use crate::device::OPERATIONS;
 use crate::endpoint::TaskList;
-use crate::kept::KEPT_LIMIT;
 use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS};
 use crate::reception::RECEPTIONS;
 use crate::registry::{FactoryMemory, Registry};
+use crate::unexpected::UNEXPECTED_LIMIT;
 use core::ops::Range;
 
 /// Sets a client up; handlers come before contexts, so no message can find its handler missing.
@@ -22,7 +22,7 @@ pub struct ClientBuilder<N: Node> {
     sharing: Sharing,
     local_paths: bool,
     rendezvous_from: usize,
-    kept: usize,
+    unexpected: usize,
     operations: usize,
     receptions: usize,
     collectives: Limits,
@@ -45,7 +45,7 @@ impl<N: Node> ClientBuilder<N> {
             sharing: Sharing::Exclusive,
             local_paths: true,
             rendezvous_from: RENDEZVOUS_FROM,
-            kept: KEPT_PLACES,
+            unexpected: UNEXPECTED_PLACES,
             operations: OPERATIONS,
             receptions: RECEPTIONS,
             collectives: Limits::NONE,
@@ -72,8 +72,8 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
-    /// Registers a dispatch handler that may want messages later, under an id from [`DEFERRING`] on. Sends to it keep their data
-    /// until the target has a place for it ([`crate::admission`]).
+    /// Registers a dispatch handler that may want messages later, under an id from [`DEFERRING`] on. Sends to it keep their
+    /// data until the target has a place for it ([`crate::admission`]).
     pub fn dispatch_deferring(mut self, id: u8, handler: DeferringHandler<N::Port>) -> Self {
         let place = id.checked_sub(DEFERRING).and_then(|id| self.deferring.get_mut(usize::from(id)));
         match place {
@@ -114,12 +114,13 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
-    /// How many messages that their handlers want later each context keeps; at most [`KEPT_LIMIT`]. A place holds an eager
-    /// message of up to the switch-over size, [`KEPT_BYTES`](crate::client::KEPT_BYTES) at most.
-    pub fn kept(mut self, places: usize) -> Self {
-        self.kept = places;
-        if places > KEPT_LIMIT {
-            let exhausted = ClientError::Exhausted { what: "places for kept messages", limit: KEPT_LIMIT };
+    /// How many messages that their handlers want later each context keeps; at most [`UNEXPECTED_LIMIT`]. A place holds an
+    /// eager message of up to the switch-over size, [`KEPT_BYTES`](crate::client::KEPT_BYTES) at most.
+    pub fn unexpected(mut self, places: usize) -> Self {
+        self.unexpected = places;
+        if places > UNEXPECTED_LIMIT {
+            let exhausted =
+                ClientError::Exhausted { what: "places of the unexpected queue", limit: UNEXPECTED_LIMIT };
             self.mistake = self.mistake.or(Some(exhausted));
         }
         self
@@ -174,7 +175,8 @@ impl<N: Node> ClientBuilder<N> {
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
-        let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, kept, .. } = self;
+        let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, unexpected, .. } =
+            self;
         let Self { operations, receptions, .. } = self;
         let Self { handlers, deferring, collectives, factories, sub_operations, mistake, .. } = self;
         if let Some(mistake) = mistake {
@@ -201,7 +203,7 @@ impl<N: Node> ClientBuilder<N> {
             sharing,
             local_paths,
             rendezvous_from,
-            kept,
+            unexpected,
             operations,
             receptions,
             collectives,

@@ -30,7 +30,7 @@ pub enum SendError {
     /// The layout does not name that many bytes of the memory that it is used on.
     Layout,
     /// No message is kept under that id, or not any more.
-    NotKept,
+    NoSuchMessage,
     /// The factory was registered by another client than the context's (SPEC M-6).
     ForeignFactory,
     /// The object memory holds another call's operation, which is not done (SPEC M-6).
@@ -56,7 +56,9 @@ impl fmt::Display for SendError {
             Self::MemoryInUse => f.write_str(
                 "the object memory still holds an operation: wait for its callback, or pass other memory",
             ),
-            Self::NotKept => f.write_str("no such message is kept: it was accepted or discarded before"),
+            Self::NoSuchMessage => {
+                f.write_str("no such message is kept: it was accepted or discarded before")
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! origin                         target
-//!   FENCE  ---------------------->  behind all earlier packets to this endpoint; kept messages keep it waiting
+//!   FENCE  ---------------------->  behind all earlier packets to this endpoint; unexpected messages keep it waiting
 //!          <----------------------  GET of nothing, behind the gets of all earlier rendezvous
 //!   GetLast of nothing ---------->  the origin's unit has sent all that was asked for before
 //!          <----------------------  FENCE-ack
@@ -13,7 +13,7 @@
 //! context's places of operations, which are there anyhow, the rest: a rendezvous, a get, a put that is to be answered. Within
 //! a node there is nothing to get, so FENCE and FENCE-ack are all.
 //!
-//! A fence that arrives is a bit: of the last kept message of its origin, while there is one, then of what is owed to the
+//! A fence that arrives is a bit: of the last unexpected message of its origin, while there is one, then of what is owed to the
 //! origin (`acks`). So there is room for all that can come, and those of one origin that wait for the same are answered
 //! together. Behind a message that was refused ([`crate::admission`]) it is not looked at; the origin asks again.
 

@@ -9,12 +9,12 @@
 //! these. They take this way:
 //!
 //! ```text
-//! send, put, get, fetch, fence -> place -> line -> injection FIFO or shared-memory ring -> wire
+//! send, put, get, rmw, fence -> slot -> pending -> injection FIFO or shared-memory ring -> wire
 //! wire -> reception FIFO or ring -> advance -> handler -> buffer -> callback           (send: eager)
 //!                                                 handler -> GET ... data -> callback -> done   (send: rendezvous)
-//!                                                 handler -> kept ... accept -> buffer -> callback
+//!                                                 handler -> unexpected ... accept -> buffer -> callback
 //! wire -> reception FIFO or ring -> advance -> arithmetic -> region                      (process)
-//! wire -> message unit -> region                                                         (put, fetch)
+//! wire -> message unit -> region                                                         (put, rmw)
 //! wire -> message unit -> region -> wire -> message unit -> memory -> callback             (get)
 //! ```
 //!
@@ -43,7 +43,6 @@ pub mod factory;
 pub mod fence;
 pub mod geometry;
 pub mod get;
-pub mod kept;
 pub mod layout;
 pub mod lock;
 pub mod mapping;
@@ -64,6 +63,7 @@ pub mod rmw;
 pub mod send;
 pub mod topology;
 mod transport;
+pub mod unexpected;
 pub mod wait;
 
 pub use balance::{Element, Factor, Foreign, Recipe, Rule, Split, SubOperations};
@@ -79,7 +79,6 @@ pub use endpoint::{Endpoint, TaskList};
 pub use error::{OperationError, RegisterError, SendError};
 pub use factory::{Factory, FactoryError, FactoryMemory, Outgoing, Protocol};
 pub use geometry::{GeometryId, WORLD};
-pub use kept::{Kept, KeptId};
 pub use layout::Layout;
 pub use lock::LockedContext;
 pub use payload::Payload;
@@ -88,4 +87,5 @@ pub use registration::Region;
 pub use rings::buffer::{Buffer, CONTROL_BYTES, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};
 pub use transport::Counters;
+pub use unexpected::{Unexpected, UnexpectedId};
 pub use wait::wait_on;

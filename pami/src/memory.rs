@@ -3,7 +3,7 @@
 use crate::collective::engine;
 use crate::context::{Active, Posts};
 use crate::device::Port;
-use crate::kept::KeptPlace;
+use crate::unexpected::UnexpectedSlot;
 use crate::{acks, operation, receive, reception};
 use rings::buffer::CONTROL_BYTES;
 use rings::shared::Shared;
@@ -30,8 +30,8 @@ pub struct Footprint {
     pub endpoints: usize,
     /// What is owed to one endpoint.
     pub ack: usize,
-    /// Each place for a kept message, its data included.
-    pub kept: usize,
+    /// Each place for an unexpected message, its data included.
+    pub unexpected: usize,
     /// Number of those.
     pub kept_places: usize,
     /// Memory that data which is pulled in pieces lands in.
@@ -45,12 +45,13 @@ pub struct Footprint {
 impl Footprint {
     /// The sum.
     pub fn bytes(&self) -> usize {
-        let Self { context, operation, reception, origin, endpoints, ack, kept, kept_places, .. } = *self;
+        let Self { context, operation, reception, origin, endpoints, ack, unexpected, kept_places, .. } =
+            *self;
         context
             + self.operations * operation
             + self.receptions * reception
             + endpoints * (origin + ack)
-            + kept_places * kept
+            + kept_places * unexpected
             + self.landing
             + self.collectives
             + self.posts
@@ -63,7 +64,7 @@ pub struct ContextMemory<P: Port> {
     pub(crate) receptions: &'static mut [reception::Place<Active<P>>],
     pub(crate) incoming: &'static mut [receive::Place<Active<P>>],
     pub(crate) acks: &'static mut [acks::Place],
-    pub(crate) kept: &'static mut [Option<KeptPlace>],
+    pub(crate) unexpected: &'static mut [Option<UnexpectedSlot>],
     pub(crate) landing: Option<Shared>,
     pub(crate) collectives: engine::Memory<Active<P>>,
     pub(crate) posts: Posts<P>,

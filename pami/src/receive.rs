@@ -15,8 +15,8 @@ pub(crate) enum Sink<A: 'static> {
     Into(Buffer, OnReceived<A>),
     Scatter(Scatter, OnReceived<A>),
     Packets(OnPart<A>),
-    /// The kept place with this number.
-    Kept(u8),
+    /// The place of the unexpected queue with this number.
+    Unexpected(u8),
 }
 
 /// What a handler wants of a message.
@@ -45,7 +45,7 @@ impl Owes {
     }
 
     /// For one that is kept.
-    pub(crate) fn kept(kind: Kind) -> Self {
+    pub(crate) fn unexpected(kind: Kind) -> Self {
         if kind == Kind::AskedAcked { Self::Both } else { Self::taken(kind) }
     }
 }

@@ -1,7 +1,8 @@
 //! A swap of data between two tasks, by messages: both send before they wait.
 //!
-//! A message that comes before it is waited for is kept (SPEC P-6). As both sides wait for each other, a partner is
-//! at most one swap ahead. Data goes in chunks that fit a kept place, so no message ever stands in the way of another.
+//! A message that comes before it is waited for is kept (SPEC P-6). As both sides wait for each other, a partner is at most
+//! one swap ahead. Data goes in chunks that fit a place of the unexpected queue, so no message ever stands in the way of
+//! another.
 
 use core::ops::Range;
 use kernel::{
@@ -12,8 +13,8 @@ use spin::Mutex;
 
 const DATA: u8 = kernel::DEFERRING;
 /// Messages that are kept: two of each neighbour in a box of tasks, and some.
-const KEPT: usize = 16;
-/// Most bytes of a message: what a kept place has room for.
+const UNEXPECTED: usize = 16;
+/// Most bytes of a message: what a place of the unexpected queue has room for.
 const CHUNK: usize = 16 << 10;
 
 /// What handlers and callbacks share with the task.
@@ -56,7 +57,7 @@ impl Swap {
         let room = Some(memory.buffer(CHUNK)?);
         let out = memory.buffer(CHUNK)?.share();
         let swap = Self { state, then, done: Done { call: sent, cookie: 0 }, room, out };
-        Ok((swap, builder.dispatch_deferring(DATA, data).kept(KEPT)))
+        Ok((swap, builder.dispatch_deferring(DATA, data).unexpected(UNEXPECTED)))
     }
 
     /// Sends `send` to a partner that calls this with this task, and takes in what it sends.
@@ -100,13 +101,16 @@ impl Swap {
 
     /// Takes the partner's message if it is there, or waits for it.
     fn receive(&mut self, context: &mut Context, partner: Endpoint) -> Result<(), JobError> {
-        let kept = context.kept().find(|kept| kept.origin == partner).map(|kept| kept.id);
-        let Some(id) = kept else {
+        let unexpected = context
+            .unexpected()
+            .find(|unexpected| unexpected.origin == partner)
+            .map(|unexpected| unexpected.id);
+        let Some(id) = unexpected else {
             *self.state.wanted.lock() = self.room.take().map(|room| (partner, room));
             return Ok(());
         };
         context.retry(|active| {
-            let room = self.room.take().ok_or(SendError::NotKept)?;
+            let room = self.room.take().ok_or(SendError::NoSuchMessage)?;
             active.accept(id, room, self.then).map_err(|(error, room)| {
                 self.room = Some(room);
                 error

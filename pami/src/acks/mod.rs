@@ -29,8 +29,8 @@ pub(crate) type Place = Option<Record>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
     Reception,
-    /// A kept place of so many bytes.
-    Kept(u32),
+    /// A place of the unexpected queue of so many bytes.
+    Unexpected(u32),
 }
 
 /// What is owed to one origin.

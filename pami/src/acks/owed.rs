@@ -21,7 +21,7 @@ pub(crate) struct Owed {
     /// Messages that were not processed, and in these bits why.
     pub(crate) refusals: u64,
     faults: [u64; FAULT_BITS],
-    /// Fences that no kept message holds up any more.
+    /// Fences that no unexpected message holds up any more.
     pub(crate) fences: u64,
     /// Callbacks of arrivals before this are called first.
     pub(crate) fence_order: u64,

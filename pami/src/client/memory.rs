@@ -3,9 +3,9 @@
 use super::{Client, ClientError, KEPT_BYTES, Node};
 use crate::collective::engine;
 use crate::context::{Active, Context, Posts, Work};
-use crate::kept::KeptPlace;
 use crate::memory::{BUFFER_EXTRA, ContextMemory, Footprint};
 use crate::reception::LANDING_BYTES;
+use crate::unexpected::UnexpectedSlot;
 use crate::{acks, operation, receive, reception};
 use rings::buffer::Buffer;
 use rings::post::PostQueue;
@@ -22,8 +22,8 @@ impl<N: Node> Client<N> {
             origin: size_of::<receive::Place<Active<N::Port>>>(),
             endpoints: self.origins(),
             ack: size_of::<acks::Place>(),
-            kept: size_of::<Option<KeptPlace>>() + self.kept_bytes() + BUFFER_EXTRA,
-            kept_places: self.kept,
+            unexpected: size_of::<Option<UnexpectedSlot>>() + self.kept_bytes() + BUFFER_EXTRA,
+            kept_places: self.unexpected,
             landing: LANDING_BYTES + BUFFER_EXTRA,
             collectives: engine::Memory::<Active<N::Port>>::bytes(&self.collectives, self.endpoints())
                 + BUFFER_EXTRA,
@@ -58,9 +58,9 @@ impl<N: Node> Client<N> {
             what: "memory for a context, in bytes",
             limit: self.footprint().bytes(),
         };
-        let kept = self.node.memory(self.kept, || None).ok_or(exhausted)?;
-        for place in kept.iter_mut() {
-            *place = Some(KeptPlace::new(self.buffer(self.kept_bytes()).ok_or(exhausted)?));
+        let unexpected = self.node.memory(self.unexpected, || None).ok_or(exhausted)?;
+        for place in unexpected.iter_mut() {
+            *place = Some(UnexpectedSlot::new(self.buffer(self.kept_bytes()).ok_or(exhausted)?));
         }
         let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
@@ -69,7 +69,7 @@ impl<N: Node> Client<N> {
             receptions: self.node.memory(self.receptions, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
             acks: self.node.memory(places, || None).ok_or(exhausted)?,
-            kept,
+            unexpected,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
             collectives: engine::Memory::new(
                 self.node.memory(self.collectives.slots(), || None).ok_or(exhausted)?,

@@ -11,7 +11,6 @@ use crate::context::{Active, Context, DeferringHandler, Handler, Setup};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
 use crate::geometry::Population;
-use crate::kept::KeptPlaces;
 use crate::memory::ContextMemory;
 use crate::operation::Operations;
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS, HEADER_LIMIT};
@@ -19,6 +18,7 @@ use crate::receive::Incoming;
 use crate::reception::Receptions;
 use crate::registry::Registry;
 use crate::topology::{TorusCoord, TorusShape};
+use crate::unexpected::UnexpectedQueue;
 use core::fmt;
 
 /// Switch-over size from eager to rendezvous sends of a client that names none, in bytes. Measured over one hop on the
@@ -26,9 +26,9 @@ use core::fmt;
 /// rendezvous's time at 64 KiB, 1.0 to 1.1 of it at 256 KiB. It is the lower of the two, as each context has places for
 /// unexpected messages up to this size.
 pub const RENDEZVOUS_FROM: usize = 64 << 10;
-/// Kept places of each context of a client that names no number.
-pub const KEPT_PLACES: usize = 8;
-/// Most bytes of data that a kept place holds, however late the switch-over.
+/// Unexpected places of each context of a client that names no number.
+pub const UNEXPECTED_PLACES: usize = 8;
+/// Most bytes of data that a place of the unexpected queue holds, however late the switch-over.
 pub const KEPT_BYTES: usize = 64 << 10;
 
 /// What goes with a context's resources: kept to itself, or shared with the client's other contexts (SPEC P-3).
@@ -222,7 +222,7 @@ pub struct Attributes {
     /// Bytes from which on a message to another node is sent by rendezvous.
     pub rendezvous_from: usize,
     /// Messages that each context can keep for later.
-    pub kept: usize,
+    pub unexpected: usize,
 }
 
 /// A client. Its contexts are made from it, each to be driven by a thread.
@@ -236,7 +236,7 @@ pub struct Client<N: Node> {
     pub(crate) sharing: Sharing,
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
-    pub(crate) kept: usize,
+    pub(crate) unexpected: usize,
     pub(crate) operations: usize,
     pub(crate) receptions: usize,
     pub(crate) collectives: Limits,
@@ -294,7 +294,7 @@ impl<N: Node> Client<N> {
             header_limit: HEADER_LIMIT,
             dispatch_ids: DISPATCH_IDS,
             rendezvous_from: self.rendezvous_from,
-            kept: self.kept,
+            unexpected: self.unexpected,
         }
     }
 
@@ -333,7 +333,7 @@ impl<N: Node> Client<N> {
             receptions: Receptions::new(memory.receptions, memory.landing),
             acks: Acks::new(memory.acks),
             incoming: Incoming::new(memory.incoming),
-            kept: KeptPlaces::new(memory.kept),
+            unexpected: UnexpectedQueue::new(memory.unexpected),
             processing: Processing::new(self.sub_operations),
             posts: memory.posts,
         };
@@ -360,7 +360,7 @@ impl<N: Node> Client<N> {
         if !context.has_received_all() {
             return Err((ClientError::ReceivesUnderWay, context));
         }
-        let Active { operations, receptions, incoming, acks, kept, collectives, posts, .. } =
+        let Active { operations, receptions, incoming, acks, unexpected, collectives, posts, .. } =
             context.into_active();
         self.alive -= 1;
         let (receptions, landing) = receptions.into_parts();
@@ -369,7 +369,7 @@ impl<N: Node> Client<N> {
             receptions,
             incoming: incoming.into_places(),
             acks: acks.into_places(),
-            kept: kept.into_places(),
+            unexpected: unexpected.into_places(),
             landing,
             collectives: collectives.into_memory(),
             posts,

@@ -139,7 +139,7 @@ impl<P: Port> Active<P> {
         record.rounds = record.rounds.saturating_sub(1);
         let room = match record.lack {
             Lack::Reception => self.receptions.has_much_room_for(record.origin),
-            Lack::Kept(len) => self.kept.has_free(len as usize),
+            Lack::Unexpected(len) => self.unexpected.has_free(len as usize),
         };
         let freed = self.acks.freed && room;
         if !freed && record.rounds > 0 {

@@ -178,7 +178,7 @@ impl<P: Port> Active<P> {
             return;
         }
         let order = self.transport.next_order();
-        if !self.kept.hold_fences(origin, order, 1 << place) {
+        if !self.unexpected.hold_fences(origin, order, 1 << place) {
             self.owe_fences(origin, 1 << place, order);
         }
     }

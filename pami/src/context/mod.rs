@@ -21,7 +21,6 @@ mod collectives;
 mod deaths;
 mod fence;
 mod get;
-mod kept;
 mod operations;
 mod processing;
 mod put;
@@ -31,6 +30,7 @@ mod rendezvous;
 mod rmw;
 mod send;
 pub(crate) mod terms;
+mod unexpected;
 
 use crate::acks::Acks;
 use crate::adaptive_spin::AdaptiveSpin;
@@ -41,12 +41,12 @@ use crate::device::{Path, Port, REQUESTS, Wake};
 use crate::dispatch;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::kept::KeptPlaces;
 use crate::operation::{Blocked, Operations};
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive::Incoming;
 use crate::reception::Receptions;
 use crate::transport::{Counters, Transport};
+use crate::unexpected::UnexpectedQueue;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -202,7 +202,7 @@ pub struct Active<P: Port> {
     pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
     pub(crate) receptions: Receptions<Active<P>>,
-    pub(crate) kept: KeptPlaces,
+    pub(crate) unexpected: UnexpectedQueue,
     pub(crate) acks: Acks,
     pub(crate) processing: Processing,
     not_sync: PhantomData<Cell<()>>,
@@ -220,7 +220,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) receptions: Receptions<Active<P>>,
     pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) acks: Acks,
-    pub(crate) kept: KeptPlaces,
+    pub(crate) unexpected: UnexpectedQueue,
     pub(crate) processing: Processing,
     pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) posts: Posts<P>,
@@ -229,8 +229,9 @@ pub(crate) struct Setup<P: Port> {
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
         let Setup { me, contexts, local_paths, rendezvous_from, handlers, deferring, .. } = setup;
-        let Setup { operations, receptions, incoming, acks, kept, processing, collectives, posts, .. } =
-            setup;
+        let Setup {
+            operations, receptions, incoming, acks, unexpected, processing, collectives, posts, ..
+        } = setup;
         Self {
             deaths: port.deaths(),
             busy: false,
@@ -248,7 +249,7 @@ impl<P: Port> Active<P> {
             receptions,
             incoming,
             acks,
-            kept,
+            unexpected,
             processing,
             collectives,
             deferring,
@@ -296,7 +297,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn has_received_all(&self) -> bool {
         self.receptions.is_idle()
             && self.incoming.is_idle()
-            && self.kept.is_idle()
+            && self.unexpected.is_idle()
             && self.acks.has_let_all_in()
     }
 

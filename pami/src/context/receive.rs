@@ -132,9 +132,9 @@ impl<P: Port> Active<P> {
                 Some(place) => {
                     self.acks.let_in(origin);
                     self.transport.counters.received += 1;
-                    self.take_first(envelope, data, Sink::Kept(place), Owes::kept(envelope.kind));
+                    self.take_first(envelope, data, Sink::Unexpected(place), Owes::unexpected(envelope.kind));
                 }
-                None => self.refuse(envelope, Lack::Kept(envelope.total)),
+                None => self.refuse(envelope, Lack::Unexpected(envelope.total)),
             },
             Wish::Nobody => {
                 self.acks.let_in(origin);
@@ -245,7 +245,7 @@ impl<P: Port> Active<P> {
                 let (origin, total, cookie) = (entry.origin, entry.total as usize, then.cookie);
                 (then.call)(self, &Part { origin, offset, data, total, result: Ok(()), cookie });
             }
-            Sink::Kept(place) => self.kept.store(*place, offset, data),
+            Sink::Unexpected(place) => self.unexpected.store(*place, offset, data),
         }
         entry.received += data.len() as u32;
     }
@@ -264,7 +264,7 @@ impl<P: Port> Active<P> {
                 let (offset, cookie) = (received as usize, then.cookie);
                 return (then.call)(self, &Part { origin, offset, data: &[], total, result, cookie });
             }
-            Sink::Kept(place) => return self.kept.stored(place, received, result),
+            Sink::Unexpected(place) => return self.unexpected.stored(place, received, result),
             Sink::Packets(_) | Sink::Discard => return,
         };
         (then.call)(self, Received { origin, buffer, len, total, result, cookie: then.cookie });

@@ -49,7 +49,7 @@ impl<P: Port> Active<P> {
                     self.acks.let_in(origin);
                     self.owe_admission(origin, message);
                 } else {
-                    self.refuse(envelope, Lack::Kept(0));
+                    self.refuse(envelope, Lack::Unexpected(0));
                 }
                 return;
             }

@@ -2,8 +2,8 @@
 
 use super::Factory;
 use super::function::{
-    CollectFunction, FenceFunction, GetFunction, ImmediateFunction, PutFunction, ReceiveFunction,
-    ReceiveLaterFunction, RmwFunction, SendFunction,
+    CollectFunction, DeferringReceiveFunction, FenceFunction, GetFunction, ImmediateFunction, PutFunction,
+    ReceiveFunction, RmwFunction, SendFunction,
 };
 use crate::collective::engine::CollectError;
 use crate::context::terms::{Here, InMemory};
@@ -11,9 +11,9 @@ use crate::context::{Active, Collect, Done, Get, ObjectMemory, OnReceived, Put, 
 use crate::device::Port;
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::SendError;
-use crate::kept::KeptId;
 use crate::layout::Layout;
 use crate::payload::Payload;
+use crate::unexpected::UnexpectedId;
 use rings::buffer::Buffer;
 
 /// What one send brings; the rest its factory knows. As in [`Send`].
@@ -351,15 +351,15 @@ impl<P: Port> Factory<ReceiveFunction<P>> {
     }
 }
 
-impl<P: Port> Factory<ReceiveLaterFunction<P>> {
-    /// Receives a kept message, as [`Active::accept`]. Others need no instruction: the handler says where they go.
+impl<P: Port> Factory<DeferringReceiveFunction<P>> {
+    /// Receives an unexpected message, as [`Active::accept`]. Others need no instruction: the handler says where they go.
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
     pub fn execute(
         &self,
         active: &mut Active<P>,
-        id: KeptId,
+        id: UnexpectedId,
         buffer: Buffer,
         then: OnReceived<P>,
     ) -> Result<(), (SendError, Buffer)> {

@@ -41,9 +41,9 @@ pub struct ImmediateFunction {
 pub struct SendFunction {
     /// Id of the handler at the targets.
     pub dispatch: u8,
-    /// Bytes from which on they go by rendezvous; 0 for all with data, `usize::MAX` for none, `None` for what the
-    /// client says (SPEC P-6). What goes eagerly and is longer than the target's kept places cannot be kept for later
-    /// there: see [`Active::can_keep`](crate::Active::can_keep).
+    /// Bytes from which on they go by rendezvous; 0 for all with data, `usize::MAX` for none, `None` for what the client
+    /// says (SPEC P-6). What goes eagerly and is longer than the target's places of the unexpected queue cannot be kept for
+    /// later there: see [`Active::can_keep`](crate::Active::can_keep).
     pub rendezvous_from: Option<usize>,
 }
 
@@ -102,7 +102,7 @@ pub struct ReceiveFunction<P: Port> {
 }
 
 /// As [`ReceiveFunction`], with a handler that may want messages later, and their [`accept`](crate::Active::accept).
-pub struct ReceiveLaterFunction<P: Port> {
+pub struct DeferringReceiveFunction<P: Port> {
     /// The dispatch id, from [`DEFERRING`] on; `None` for the lowest of those that is free.
     pub dispatch: Option<u8>,
     /// Called for each message to that id.
@@ -220,7 +220,7 @@ impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
     }
 }
 
-impl<N: Node> Settle<N> for ReceiveLaterFunction<N::Port> {
+impl<N: Node> Settle<N> for DeferringReceiveFunction<N::Port> {
     fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
         if client.alive > 0 {
             return Err(FactoryError::ContextsAlive(client.alive));

@@ -17,7 +17,7 @@
 //! | [`ProcessFunction`] | who does which sub-operations | [`process`] |
 //! | [`CollectFunction`] | collective, algorithm, tuning | [`collect`] |
 //! | [`ReceiveFunction`] | dispatch id, handler | |
-//! | [`ReceiveLaterFunction`] | dispatch id, handler | [`accept`] of what was kept |
+//! | [`DeferringReceiveFunction`] | dispatch id, handler | [`accept`] of what was kept |
 //!
 //! # Where things lie
 //!
@@ -154,8 +154,8 @@ pub use crate::context::ObjectMemory;
 pub use crate::registry::{FactoryError, FactoryMemory, PROTOCOLS};
 pub use execute::Outgoing;
 pub use function::{
-    CollectFunction, FenceFunction, Function, GetFunction, ImmediateFunction, ProcessFunction, PutFunction,
-    ReceiveFunction, ReceiveLaterFunction, RmwFunction, SendFunction,
+    CollectFunction, DeferringReceiveFunction, FenceFunction, Function, GetFunction, ImmediateFunction,
+    ProcessFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction,
 };
 pub use process::Contribution;
 pub use registry::{Protocol, Unregistered};

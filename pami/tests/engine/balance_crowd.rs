@@ -25,7 +25,8 @@ struct Crowd {
 
 impl Crowd {
     fn new(tasks: u32, per_node: u32, contexts: u8, rights: Rights, seed: u64) -> Self {
-        let create = |node| ClientBuilder::new(node, "crowd").contexts(contexts).kept(0).create().unwrap();
+        let create =
+            |node| ClientBuilder::new(node, "crowd").contexts(contexts).unexpected(0).create().unwrap();
         let mut clients: Vec<_> = machine_of(tasks, per_node).into_iter().map(create).collect();
         let mut all = Vec::new();
         for client in &mut clients {

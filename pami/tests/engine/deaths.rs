@@ -236,7 +236,7 @@ fn d8_receptions_from_a_dead_node_end_with_its_name() {
         world.free_running();
         advance_all(&mut [&mut origin, &mut other]);
         if header == "later" {
-            let id = origin.kept().next().unwrap().id;
+            let id = origin.unexpected().next().unwrap().id;
             assert!(origin.accept(id, buffer(len), OnReceived { call, cookie: 0 }).is_ok());
             advance_all(&mut [&mut origin, &mut other]);
         }

@@ -120,10 +120,10 @@ fn f1_a_fence_waits_for_kept_messages_and_not_for_those_that_came_after_it() {
         send(&mut origin, deferred(to, pattern(size, 1)));
         assert_eq!(origin.fence(to, note("second")), Ok(()));
         advance_all(&mut [&mut origin, &mut target]);
-        assert_eq!((target.kept().count(), taken(events)), (2, vec![]));
+        assert_eq!((target.unexpected().count(), taken(events)), (2, vec![]));
         let then = leak(move |_: &mut Active<Port>, _: Received| events.lock().unwrap().push("received"));
         for expected in [["received", "first"], ["received", "second"]] {
-            let id = target.kept().next().unwrap().id;
+            let id = target.unexpected().next().unwrap().id;
             assert!(target.accept(id, buffer(size), OnReceived { call: then, cookie: 0 }).is_ok());
             advance_all(&mut [&mut origin, &mut target]);
             assert_eq!(taken(events), expected);
@@ -380,8 +380,8 @@ fn f5_a_fence_over_more_targets_than_are_asked_at_once_waits_for_the_last_of_the
     // However long the others take.
     advance_all(&mut [&mut contexts[0]]);
     advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
-    assert_eq!((contexts[tasks - 1].kept().count(), ended.lock().unwrap().len()), (1, 0));
-    let id = contexts[tasks - 1].kept().next().unwrap().id;
+    assert_eq!((contexts[tasks - 1].unexpected().count(), ended.lock().unwrap().len()), (1, 0));
+    let id = contexts[tasks - 1].unexpected().next().unwrap().id;
     assert_eq!(contexts[tasks - 1].discard(id), Ok(()));
     advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
     assert_eq!(ended.lock().unwrap().len(), 1);

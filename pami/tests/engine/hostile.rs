@@ -68,7 +68,7 @@ fn anything() -> (crate::scene::Handler, DeferringHandler) {
 }
 
 fn discard_all(context: &mut Context<Port>) {
-    let ids: Vec<_> = context.kept().map(|kept| kept.id).collect();
+    let ids: Vec<_> = context.unexpected().map(|unexpected| unexpected.id).collect();
     for id in ids {
         let _ = context.discard(id);
     }
@@ -100,7 +100,7 @@ proptest! {
             forge(world, client, to, forged);
             target.advance();
         }
-        // What waits for a kept place gets one in time.
+        // What waits for a place of the unexpected queue gets one in time.
         for _ in 0..40 {
             discard_all(&mut target);
             advance_all(&mut [&mut origin, &mut target]);
@@ -177,7 +177,7 @@ fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
 
 #[test]
 fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
+    let build = |client: ClientBuilder<_>| client.unexpected(1).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(3, false, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (from, to, world) = (origin.endpoint(), target.endpoint(), clients[0].node().world);
@@ -187,20 +187,20 @@ fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() 
     advance_all(&mut [&mut origin]);
     let numbers: Vec<_> =
         world.lock().port(to).reception.iter().map(|packet| packet.envelope().message).collect();
-    let [kept, refused] = numbers[..] else { panic!("{numbers:?}") };
+    let [unexpected, refused] = numbers[..] else { panic!("{numbers:?}") };
     advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(target.kept().count(), 1);
+    assert_eq!(target.unexpected().count(), 1);
     let sent = world.lock().seen.len();
     let other = clients[2].endpoint(2, 0).unwrap();
-    let set = (1u64 << (kept as usize % REQUESTS)).to_le_bytes();
+    let set = (1u64 << (unexpected as usize % REQUESTS)).to_le_bytes();
     let forged: [(_, _, _, &[u8]); 6] = [
-        (Kind::Retry, to, kept, &[]),
+        (Kind::Retry, to, unexpected, &[]),
         (Kind::Retry, to, refused.wrapping_add(REQUESTS as u32), &[]),
         (Kind::Retry, other, refused, &[]),
         // Nor is another's answer one, or one to a rendezvous that it is not.
         (Kind::Ack, other, 0, &set),
         (Kind::Admitted, other, 0, &set),
-        (Kind::RendezvousDone, to, kept, &[]),
+        (Kind::RendezvousDone, to, unexpected, &[]),
     ];
     for (count, (kind, by, message, data)) in forged.into_iter().enumerate() {
         let envelope = Envelope { kind, dispatch: 0, origin: by, target: from, message, offset: 0, total: 0 };
@@ -264,7 +264,7 @@ fn d9_a_context_ends_nothing_that_its_message_unit_answers() {
 
 #[test]
 fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
+    let build = |client: ClientBuilder<_>| client.unexpected(1).dispatch_deferring(DEFERRING, always_later());
     let [mut a, mut b] = pair(false, build);
     let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     // One is kept and wants to be acknowledged, another is refused, and a third's fence is behind nothing.
@@ -294,7 +294,7 @@ fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
     }
     while target.advance() > 0 {}
     assert_eq!(target.counters().protocol_errors, strays + 2);
-    let id = target.kept().next().expect("one is kept").id;
+    let id = target.unexpected().next().expect("one is kept").id;
     assert_eq!(target.discard(id), Ok(()));
     assert!(b.destroy_context(target).is_ok());
 }

@@ -7,9 +7,9 @@ use crate::scene::{Port, clients, leak};
 use pami::memory::ContextMemory;
 use pami::packet::DEFERRING;
 use pami::{
-    Active, Client, Completion, Context, Done, Endpoint, Fetched, Get, KeptId, Layout, Message, OnFetched,
-    OnPart, OnReceived, OperationError, Part, Payload, Put, Receive, Received, Region, Rights, Rmw, RmwOp,
-    Send, Shared, Update, Width,
+    Active, Client, Completion, Context, Done, Endpoint, Fetched, Get, Layout, Message, OnFetched, OnPart,
+    OnReceived, OperationError, Part, Payload, Put, Receive, Received, Region, Rights, Rmw, RmwOp, Send,
+    Shared, UnexpectedId, Update, Width,
 };
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -117,7 +117,7 @@ fn handlers(
             _ => Some(Receive::Into(room(), on)),
         };
         // If no place is free it comes again.
-        let refused = received.is_none() && active.kept().count() == KEPT;
+        let refused = received.is_none() && active.unexpected().count() == UNEXPECTED;
         book.expected[from][to] += u32::from(!refused);
         received
     };
@@ -127,7 +127,7 @@ fn handlers(
     (plain, leak(take))
 }
 
-const KEPT: usize = 3;
+const UNEXPECTED: usize = 3;
 
 impl Run {
     fn new(seed: u64, pool: &mut Vec<ContextMemory<TestPort>>) -> Self {
@@ -162,7 +162,7 @@ impl Run {
             client
                 .contexts(1)
                 .rendezvous_from(SWITCH)
-                .kept(KEPT)
+                .unexpected(UNEXPECTED)
                 .dispatch(0, handler)
                 .dispatch_deferring(DEFERRING, later)
         };
@@ -218,11 +218,15 @@ impl Run {
             }
             4 => self.fence(from, to, target),
             _ => {
-                // The kept messages of one task.
-                let ids: Vec<(KeptId, usize, u32)> = self.contexts[from]
-                    .kept()
-                    .map(|kept| {
-                        (kept.id, kept.total, u32::from_le_bytes(kept.header[..4].try_into().unwrap()))
+                // The unexpected messages of one task.
+                let ids: Vec<(UnexpectedId, usize, u32)> = self.contexts[from]
+                    .unexpected()
+                    .map(|unexpected| {
+                        (
+                            unexpected.id,
+                            unexpected.total,
+                            u32::from_le_bytes(unexpected.header[..4].try_into().unwrap()),
+                        )
                     })
                     .collect();
                 if !ids.is_empty() {
@@ -336,8 +340,14 @@ impl Run {
         let mut accepted = 0;
         for context in &mut self.contexts {
             let ids: Vec<_> = context
-                .kept()
-                .map(|kept| (kept.id, kept.total, u32::from_le_bytes(kept.header[..4].try_into().unwrap())))
+                .unexpected()
+                .map(|unexpected| {
+                    (
+                        unexpected.id,
+                        unexpected.total,
+                        u32::from_le_bytes(unexpected.header[..4].try_into().unwrap()),
+                    )
+                })
                 .collect();
             for (id, total, number) in ids {
                 let then = OnReceived { call: self.then, cookie: number as usize };

@@ -152,7 +152,7 @@ fn r1_fences_behind_a_kept_message_leave_room_for_others() {
         advance_all(&mut [&mut a, &mut other, &mut target]);
         assert_eq!(log.lock().unwrap().len(), 1, "another's message comes in");
         assert_eq!(ended.lock().unwrap().drain(..).map(|end| end.0).collect::<Vec<_>>(), [100]);
-        let id = target.kept().next().unwrap().id;
+        let id = target.unexpected().next().unwrap().id;
         let call = leak(|_: &mut Active<Port>, _: Received| {});
         assert!(target.accept(id, buffer(10), OnReceived { call, cookie: 0 }).is_ok());
         advance_all(&mut [&mut a, &mut other, &mut target]);
@@ -169,7 +169,11 @@ fn r1_kept_messages_leave_room_for_those_that_are_wanted() {
             (!message.header.is_empty()).then(|| handler(active, message))
         });
         let build = |client: ClientBuilder<_>| {
-            client.rendezvous_from(SWITCH).kept(2).dispatch(0, handler).dispatch_deferring(DEFERRING, later)
+            client
+                .rendezvous_from(SWITCH)
+                .unexpected(2)
+                .dispatch(0, handler)
+                .dispatch_deferring(DEFERRING, later)
         };
         let mut clients = clients(3, local, build);
         let [mut a, mut other, mut target] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
@@ -178,7 +182,7 @@ fn r1_kept_messages_leave_room_for_those_that_are_wanted() {
             send(&mut a, deferred(to, pattern(size, seed)));
         }
         advance_all(&mut [&mut a, &mut target]);
-        assert_eq!(target.kept().count(), 2);
+        assert_eq!(target.unexpected().count(), 2);
         let header = b"wanted";
         send(&mut other, Send { header, ..deferred(to, pattern(20, 7)) });
         assert_eq!(other.send_immediate(to, 0, &[], b"plain"), Ok(()));
@@ -189,11 +193,11 @@ fn r1_kept_messages_leave_room_for_those_that_are_wanted() {
             assert_eq!(received.buffer.as_slice(), pattern(received.total, received.cookie));
         });
         for cookie in 0..5 {
-            let id = target.kept().next().unwrap().id;
+            let id = target.unexpected().next().unwrap().id;
             assert!(target.accept(id, buffer(size), OnReceived { call, cookie }).is_ok());
             advance_all(&mut [&mut a, &mut target]);
         }
-        assert_eq!((target.kept().count(), target.counters().received), (0, 7));
+        assert_eq!((target.unexpected().count(), target.counters().received), (0, 7));
         assert_eq!(target.counters().protocol_errors + a.counters().protocol_errors, 0);
     }
 }
@@ -312,18 +316,18 @@ fn r1_however_many_answers_are_owed_others_messages_come_in() {
 
 /// A context that keeps one message of `origin` and has refused the next.
 fn refusing(local: bool) -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>, &'static World) {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
+    let build = |client: ClientBuilder<_>| client.unexpected(1).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(2, local, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (to, world) = (target.endpoint(), clients[0].node().world);
     (0..2).for_each(|number| send(&mut origin, deferred(to, pattern(10, number))));
     advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(target.kept().count(), 1);
+    assert_eq!(target.unexpected().count(), 1);
     (clients, origin, target, world)
 }
 
 fn discard_kept(target: &mut Context<Port>) {
-    let id = target.kept().next().expect("one is kept").id;
+    let id = target.unexpected().next().expect("one is kept").id;
     assert_eq!(target.discard(id), Ok(()));
 }
 
@@ -331,7 +335,7 @@ fn discard_kept(target: &mut Context<Port>) {
 fn r1_a_context_that_refused_a_message_is_not_destroyed_before_that_came() {
     let (mut clients, mut origin, mut target, _) = refusing(false);
     discard_kept(&mut target);
-    while target.kept().count() == 0 {
+    while target.unexpected().count() == 0 {
         let (error, same) = clients[1].destroy_context(target).err().expect("a message is to come");
         assert_eq!(error, ClientError::ReceivesUnderWay);
         target = same;
@@ -371,7 +375,7 @@ fn r1_who_was_refused_is_called_after_a_pause_that_grows_that_sleep_ends_and_tha
     }
     discard_kept(&mut target);
     advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(target.kept().count(), 1);
+    assert_eq!(target.unexpected().count(), 1);
     send(&mut origin, deferred(target.endpoint(), pattern(10, 2)));
     advance_all(&mut [&mut origin]);
     assert!(rounds_to_call(&mut target, &mut origin) < 50);
@@ -390,7 +394,7 @@ fn r1_what_is_behind_a_message_that_is_known_to_be_kept_does_not_ask() {
     send(&mut origin, Send { remote_done: done(0), ..deferred(to, pattern(10, 1)) });
     advance_all(&mut [&mut origin, &mut target]);
     let kinds = || [Kind::Asked, Kind::AskedAcked, Kind::EagerFirst].map(|kind| world.count(kind));
-    assert_eq!((kinds(), target.kept().count()), ([1, 1, 0], 2));
+    assert_eq!((kinds(), target.unexpected().count()), ([1, 1, 0], 2));
     // Nobody has accepted them yet.
     assert_eq!(origin.send_immediate(to, 0, &[], b"does not ask"), Ok(()));
     advance_all(&mut [&mut origin, &mut target]);
@@ -399,7 +403,7 @@ fn r1_what_is_behind_a_message_that_is_known_to_be_kept_does_not_ask() {
 
 #[test]
 fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the_call() {
-    let build = |client: ClientBuilder<_>| client.kept(1).dispatch_deferring(DEFERRING, always_later());
+    let build = |client: ClientBuilder<_>| client.unexpected(1).dispatch_deferring(DEFERRING, always_later());
     let mut clients = clients(4, false, build);
     let [mut target, mut first, mut second, mut third] =
         [0, 1, 2, 3].map(|task| context(&mut clients[task], 0));
@@ -408,7 +412,7 @@ fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the
         send(origin, deferred(to, pattern(10, 0)));
         advance_all(&mut [origin, &mut target]);
     }
-    assert_eq!((target.kept().count(), world.count(Kind::Retry)), (1, 0));
+    assert_eq!((target.unexpected().count(), world.count(Kind::Retry)), (1, 0));
     world.lock().muted = Some(0);
     discard_kept(&mut target);
     (0..3).for_each(|_| _ = target.advance());
@@ -422,7 +426,7 @@ fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the
 fn r1_short_messages_behind_one_that_was_refused_do_not_overtake_it_by_the_quick_way() {
     let (log, handler) = collector();
     let build = |client: ClientBuilder<_>| {
-        client.kept(1).dispatch(0, handler).dispatch_deferring(DEFERRING, always_later())
+        client.unexpected(1).dispatch(0, handler).dispatch_deferring(DEFERRING, always_later())
     };
     let mut clients = clients(2, false, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
@@ -446,7 +450,7 @@ fn r1_short_messages_behind_one_that_was_refused_do_not_overtake_it_by_the_quick
     assert_eq!(came(), [b"first"]);
     discard_kept(&mut target);
     advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(target.kept().count(), 1);
+    assert_eq!(target.unexpected().count(), 1);
     assert_eq!(came(), [b"first".as_slice(), b"second", b"third ", b"fourth"]);
 }
 
@@ -458,7 +462,7 @@ fn r1_f1_a_fence_behind_a_message_that_was_refused_waits_until_that_is_accepted(
         assert_eq!(origin.fence(target.endpoint(), done(0).unwrap()), Ok(()));
         advance_all(&mut [&mut origin, &mut target]);
         for _ in 0..2 {
-            assert_eq!((target.kept().count(), ended.lock().unwrap().len()), (1, 0));
+            assert_eq!((target.unexpected().count(), ended.lock().unwrap().len()), (1, 0));
             discard_kept(&mut target);
             advance_all(&mut [&mut origin, &mut target]);
         }

@@ -326,7 +326,7 @@ fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
         assert_eq!(origin.send_immediate(to, dispatch, &header, &[]), Ok(()));
     }
     advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!((target.kept().count(), target.counters().received), (1, 2));
+    assert_eq!((target.unexpected().count(), target.counters().received), (1, 2));
     let foreign =
         pami::Endpoint::from_parts(pami::endpoint::ClientId(1), 1, pami::endpoint::ContextOffset(0));
     assert_eq!(origin.send_immediate(foreign, 0, &[], &[]), Err(SendError::ForeignClient));

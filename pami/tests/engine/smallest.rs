@@ -39,7 +39,7 @@ struct Book {
     /// Messages whose data has come, from each to each.
     whole: [[Vec<u32>; ALL]; ALL],
     wrong: Vec<String>,
-    kept: usize,
+    unexpected: usize,
 }
 
 fn place_of(endpoint: pami::Endpoint) -> usize {
@@ -67,7 +67,7 @@ struct Run {
     updates: [[u64; ALL]; ALL],
     started: Vec<(usize, usize)>,
     sent: [[u32; ALL]; ALL],
-    kept: usize,
+    unexpected: usize,
 }
 
 fn build(
@@ -77,7 +77,7 @@ fn build(
     sizes: (usize, usize, usize),
     limits: Limits,
 ) -> Client<TestNode> {
-    let (operations, receptions, kept) = sizes;
+    let (operations, receptions, unexpected) = sizes;
     let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
         let (number, from) = (part.cookie as u32, place_of(part.origin));
         let mut book = book.lock().unwrap();
@@ -100,7 +100,7 @@ fn build(
             PACKETS => Some(Receive::Packets(OnPart { call: part, cookie: number as usize })),
             _ => Some(Receive::Into(buffer(message.total), on)),
         };
-        let refused = wish.is_none() && active.kept().count() == book.kept;
+        let refused = wish.is_none() && active.unexpected().count() == book.unexpected;
         book.expected[from][to] += u32::from(!refused);
         wish
     };
@@ -112,7 +112,7 @@ fn build(
         .rendezvous_from(SWITCH)
         .operations(operations)
         .receptions(receptions)
-        .kept(kept)
+        .unexpected(unexpected)
         .collectives(limits)
         .dispatch(0, plain)
         .dispatch_deferring(DEFERRING, leak(take))
@@ -166,7 +166,7 @@ impl Run {
             }
         });
         let sizes = (1 + random.below(2), 1 + random.below(2), 1 + random.below(2));
-        book.lock().unwrap().kept = sizes.2;
+        book.lock().unwrap().unexpected = sizes.2;
         let limits = Limits {
             geometries: 3,
             in_flight: 1 + random.below(2),
@@ -195,7 +195,7 @@ impl Run {
             regions.push(region);
         }
         let stage = Stage { clients, contexts, per_task: CONTEXTS.into(), world, random };
-        let (started, sent, added, kept) = (Vec::new(), Default::default(), vec![0; ALL], sizes.2);
+        let (started, sent, added, unexpected) = (Vec::new(), Default::default(), vec![0; ALL], sizes.2);
         let (puts, updates) = Default::default();
         Self {
             stage,
@@ -212,7 +212,7 @@ impl Run {
             updates,
             started,
             sent,
-            kept,
+            unexpected,
         }
     }
 
@@ -364,13 +364,19 @@ impl Run {
 
     /// Accepts some of what a context keeps. Returns how many.
     fn accept(&mut self, place: usize, most: usize) -> usize {
-        let kept: Vec<_> = self.stage.contexts[place]
-            .kept()
-            .map(|kept| (kept.id, kept.total, u32::from_le_bytes(kept.header[..4].try_into().unwrap())))
+        let unexpected: Vec<_> = self.stage.contexts[place]
+            .unexpected()
+            .map(|unexpected| {
+                (
+                    unexpected.id,
+                    unexpected.total,
+                    u32::from_le_bytes(unexpected.header[..4].try_into().unwrap()),
+                )
+            })
             .take(most)
             .collect();
         let mut accepted = 0;
-        for (id, total, number) in kept {
+        for (id, total, number) in unexpected {
             let then = OnReceived { call: self.received, cookie: number as usize };
             accepted += usize::from(self.stage.contexts[place].accept(id, buffer(total), then).is_ok());
         }
@@ -419,7 +425,7 @@ impl Run {
 
     fn is_over(&self, play: &Play) -> bool {
         let book = self.book.lock().unwrap();
-        let idle = self.stage.contexts.iter().all(|context| context.kept().count() == 0);
+        let idle = self.stage.contexts.iter().all(|context| context.unexpected().count() == 0);
         book.open.is_empty() && play.is_over() && self.sent == book.expected && idle
     }
 
@@ -445,7 +451,7 @@ impl Run {
             // Time passes, for those that ask again after a while.
             self.stage.world.lock().now += 1_000_000;
             let which = self.stage.random.below(ALL);
-            self.accept(which, self.kept);
+            self.accept(which, self.unexpected);
             if self.is_over(&play) {
                 break;
             }

@@ -82,7 +82,7 @@ impl<N: Node> Library<N> {
             .contexts(contexts)
             .sharing(settings.sharing)
             // It keeps no messages.
-            .kept(0)
+            .unexpected(0)
             .collectives(LIMITS);
         *inner.client.lock() = Some(registered.register(builder, settings.accumulate, on_mutex)?);
         let library = Self { inner, context: 0 };

@@ -71,7 +71,7 @@ impl<N: Node> Mpi<N> {
         let builder = ClientBuilder::new(node, settings.name)
             .contexts(settings.contexts)
             .sharing(settings.sharing)
-            .kept(0)
+            .unexpected(0)
             .collectives(settings.limits());
         let mut client = builder.factories(factories(vcis.len())).create()?;
         let callbacks = handlers::callbacks(library)?;

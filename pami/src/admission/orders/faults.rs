@@ -28,7 +28,7 @@ pub(super) enum Fault {
     FenceHurries,
     /// A message that one origin was refused keeps those of others out.
     OneDoor,
-    /// A kept message waits for the application in front of others' too.
+    /// An unexpected message waits for the application in front of others' too.
     Blocks,
 }
 

@@ -49,10 +49,10 @@ impl Item {
 struct Instance {
     /// By node.
     items: Vec<Vec<Item>>,
-    /// Places of each for operations, receptions and kept messages, and for packets in its injection FIFO.
+    /// Places of each for operations, receptions and unexpected messages, and for packets in its injection FIFO.
     operations: usize,
     receptions: usize,
-    kept: usize,
+    unexpected: usize,
     room: usize,
     /// The nodes are no contexts of one node.
     far: bool,
@@ -167,7 +167,7 @@ const INDEPENDENT: &str = "who sends nothing that is wanted later waits for no a
 fn instance(items: &[&[Item]], far: bool, room: usize, fault: Option<Fault>) -> Instance {
     let items: Vec<_> = items.iter().map(|items| items.to_vec()).collect();
     let operations = items.iter().map(Vec::len).max().unwrap_or(1);
-    Instance { items, operations, receptions: 1, kept: 1, room, far, fault }
+    Instance { items, operations, receptions: 1, unexpected: 1, room, far, fault }
 }
 
 fn check(items: &[&[Item]], far: bool, room: usize) {

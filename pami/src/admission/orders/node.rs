@@ -7,9 +7,9 @@ use crate::admission::{Doorway, goes_again, is_in};
 use crate::device::REQUESTS;
 use crate::endpoint::Endpoint;
 use crate::fence::{FenceState, Next};
-use crate::kept::hold;
 use crate::operation::{bits, message_number};
 use crate::reception::share;
+use crate::unexpected::hold;
 use std::collections::VecDeque;
 use std::vec::Vec;
 
@@ -61,7 +61,7 @@ pub(super) struct Reception {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Kept {
+pub(super) struct Unexpected {
     pub(super) origin: u8,
     pub(super) order: u64,
     pub(super) item: u8,
@@ -86,7 +86,7 @@ pub(super) struct Node {
     pub(super) doors: Vec<Doorway>,
     pub(super) next: Vec<u8>,
     pub(super) receptions: Vec<Option<Reception>>,
-    pub(super) kept: Vec<Option<Kept>>,
+    pub(super) unexpected: Vec<Option<Unexpected>>,
     pub(super) arrivals: u64,
 }
 
@@ -105,7 +105,7 @@ impl Node {
             doors: std::vec![Doorway::default(); nodes],
             next: std::vec![0; nodes],
             receptions: std::vec![None; instance.receptions],
-            kept: std::vec![None; instance.kept],
+            unexpected: std::vec![None; instance.unexpected],
             arrivals: 0,
         }
     }
@@ -316,15 +316,16 @@ impl Node {
         }
     }
 
-    /// Takes the oldest kept message, if there is a reception for it.
+    /// Takes the oldest unexpected message, if there is a reception for it.
     pub(super) fn accept(&mut self) -> bool {
         let Some(number) = self.free_reception() else { return false };
-        let oldest = self.kept.iter_mut().filter(|place| place.is_some());
-        let Some(kept) = oldest.min_by_key(|place| place.map(|kept| kept.order)).and_then(Option::take)
+        let oldest = self.unexpected.iter_mut().filter(|place| place.is_some());
+        let Some(unexpected) =
+            oldest.min_by_key(|place| place.map(|unexpected| unexpected.order)).and_then(Option::take)
         else {
             return false;
         };
-        let Kept { origin, order, item, message, rendezvous, fences } = kept;
+        let Unexpected { origin, order, item, message, rendezvous, fences } = unexpected;
         let (stage, answer) = if rendezvous {
             (Stage::Asks, Answer::RendezvousDone(message))
         } else {
@@ -339,7 +340,7 @@ impl Node {
     }
 
     pub(super) fn hold_fences(&mut self, origin: u8, order: u64, fences: u64) -> bool {
-        let own = self.kept.iter_mut().flatten().filter(|kept| kept.origin == origin);
-        hold(own.map(|kept| (kept.order, &mut kept.fences)), order, fences)
+        let own = self.unexpected.iter_mut().flatten().filter(|unexpected| unexpected.origin == origin);
+        hold(own.map(|unexpected| (unexpected.order, &mut unexpected.fences)), order, fences)
     }
 }

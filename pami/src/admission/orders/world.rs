@@ -2,7 +2,7 @@
 
 use super::Item::{Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
 use super::faults::Fault;
-use super::node::{Action, Answer, Kept, Node, Operation, Reception, Stage};
+use super::node::{Action, Answer, Node, Operation, Reception, Stage, Unexpected};
 use super::{Instance, Packet, endpoint, node_of};
 use crate::acks::bit_of;
 use crate::device::REQUESTS;
@@ -123,7 +123,7 @@ impl World {
     }
 
     pub(super) fn arrive(&mut self, instance: &Instance, from: u8, me: u8) -> bool {
-        let full = self.nodes[usize::from(me)].kept.iter().all(Option::is_some);
+        let full = self.nodes[usize::from(me)].unexpected.iter().all(Option::is_some);
         if full && instance.has(Fault::Blocks) {
             return false;
         }
@@ -229,14 +229,14 @@ impl World {
         }
         let Some(bit) = bit_of(message) else { return };
         if instance.items[usize::from(origin)][usize::from(item)].is_wanted_later() {
-            let Some(free) = node.kept.iter().position(Option::is_none) else {
+            let Some(free) = node.unexpected.iter().position(Option::is_none) else {
                 if instance.has(Fault::SaysTooSoon) {
                     node.owed[usize::from(origin)].admit(bit);
                 }
                 return node.refuse(instance, origin, message);
             };
             let order = node.arrival();
-            node.kept[free] = Some(Kept { origin, order, item, message, rendezvous, fences: 0 });
+            node.unexpected[free] = Some(Unexpected { origin, order, item, message, rendezvous, fences: 0 });
             // Who does not ask to hear of it is told now.
             if is_quiet(instance, origin, Some(item)) {
                 node.owed[usize::from(origin)].acknowledge(bit);
@@ -320,7 +320,7 @@ impl World {
                 && node.owed.iter().all(|owed| !owed.any())
                 && node.doors.iter().all(|door| !door.is_shut())
                 && node.receptions.iter().all(Option::is_none)
-                && node.kept.iter().all(Option::is_none)
+                && node.unexpected.iter().all(Option::is_none)
         };
         let wires = self.wires.iter().flatten().all(Option::is_none);
         wires && (0..self.nodes.len()).all(|node| self.has_ended(node)) && self.nodes.iter().all(rests)

@@ -65,9 +65,9 @@ impl<A> Engine<A> {
             None | Some(Taken::Early)
                 if matches!(word, Word::Short | Word::Clear | Word::Request) && !self.is_past(&label) =>
             {
-                let kept = self.keep(envelope.origin, word, label, envelope.total, data);
+                let unexpected = self.keep(envelope.origin, word, label, envelope.total, data);
                 // Others are asked for again.
-                transport.counters.protocol_errors += u64::from(!kept && word == Word::Short);
+                transport.counters.protocol_errors += u64::from(!unexpected && word == Word::Short);
             }
             _ => {
                 transport.counters.protocol_errors += u64::from(!word.may_come_late());
@@ -157,8 +157,8 @@ impl<A> Engine<A> {
 
     /// Keeps a message for later. Returns whether there is a place.
     fn keep(&mut self, origin: Endpoint, word: Word, label: Label, total: u32, data: &[u8]) -> bool {
-        let kept = self.early.keep(origin, word, label, total, data);
-        self.calls |= kept && label.notice.is_some();
-        kept
+        let unexpected = self.early.keep(origin, word, label, total, data);
+        self.calls |= unexpected && label.notice.is_some();
+        unexpected
     }
 }

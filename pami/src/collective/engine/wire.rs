@@ -68,8 +68,8 @@ impl Key {
 
     /// Of the next run.
     pub(super) fn next_run(self) -> Self {
-        let kept = CALLED | (RUN - 1);
-        Self { part: (self.part & kept) | (self.part.wrapping_add(RUN) & !kept), ..self }
+        let unexpected = CALLED | (RUN - 1);
+        Self { part: (self.part & unexpected) | (self.part.wrapping_add(RUN) & !unexpected), ..self }
     }
 }
 

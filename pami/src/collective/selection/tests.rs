@@ -277,12 +277,12 @@ fn a5_ranks_that_share_a_node_use_their_domains() {
 
 #[test]
 fn a5_short_vectors_of_ranks_that_share_a_node_are_kept_to_their_domains_and_no_others() {
-    for (per_node, bytes, kept) in
+    for (per_node, bytes, unexpected) in
         [(2, AFFINITY_LIMIT, true), (2, AFFINITY_LIMIT + 1, false), (1, AFFINITY_LIMIT, false)]
     {
         let mut query = rich(Collective::Allreduce, 64, bytes);
         query.placement.per_node = per_node;
-        let expected = if kept { 2 } else { query.candidates().count() };
+        let expected = if unexpected { 2 } else { query.candidates().count() };
         assert_eq!(query.permitted().count(), expected, "{bytes} bytes, {per_node} on a node");
     }
 }

@@ -23,7 +23,7 @@ struct Pair {
 }
 
 fn pair_with(local: bool, build: impl Fn(ClientBuilder<TestNode>) -> ClientBuilder<TestNode>) -> Pair {
-    let mut clients = clients(2, local, |client| build(client.kept(0)));
+    let mut clients = clients(2, local, |client| build(client.unexpected(0)));
     let (origin, target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
     Pair { clients, origin, target }
 }

@@ -9,8 +9,8 @@ use crate::machine::{MTU, TestNode, buffer, filled, machine, machine_of, pattern
 use crate::scene::{Port, advance_all, always_later, collector, context, ends, fetches, leak, pair};
 use pami::collective::{Algorithm, CallError, Collective, Tuning};
 use pami::factory::{
-    CollectFunction, Contribution, FenceFunction, GetFunction, ImmediateFunction, PROTOCOLS, ProcessFunction,
-    PutFunction, ReceiveFunction, ReceiveLaterFunction, RmwFunction, SendFunction,
+    CollectFunction, Contribution, DeferringReceiveFunction, FenceFunction, GetFunction, ImmediateFunction,
+    PROTOCOLS, ProcessFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction,
 };
 use pami::packet::{DEFERRING, Kind};
 use pami::send::OPERATIONS;

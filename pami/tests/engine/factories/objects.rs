@@ -66,21 +66,21 @@ fn m2_a_receive_factory_accepts_what_its_handler_wanted_later() {
     let [mut a, mut b] = factories(false, |client| client);
     let protocol = b.protocol("later").unwrap();
     let receive =
-        b.register(&protocol, ReceiveLaterFunction { dispatch: None, handler: always_later() }).unwrap();
+        b.register(&protocol, DeferringReceiveFunction { dispatch: None, handler: always_later() }).unwrap();
     assert_eq!(receive.dispatch(), DEFERRING);
     let protocol = a.protocol("later").unwrap();
     let send = a.register(&protocol, SendFunction { dispatch: DEFERRING, ..SEND }).unwrap();
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     assert!(send.execute(&mut origin, outgoing(target.endpoint(), b"unexpected")).is_ok());
     advance_all(&mut [&mut origin, &mut target]);
-    let id = target.kept().next().unwrap().id;
+    let id = target.unexpected().next().unwrap().id;
     let call = leak(move |_: &mut Active<Port>, received: Received| {
         got.lock().unwrap().push(received.buffer.as_slice()[..received.len].to_vec());
     });
     let then = OnReceived { call, cookie: 0 };
     assert!(receive.execute(&mut target, id, buffer(10), then).is_ok());
     let again = receive.execute(&mut target, id, buffer(10), then).err().unwrap();
-    assert_eq!(again.0, SendError::NotKept);
+    assert_eq!(again.0, SendError::NoSuchMessage);
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!(*got.lock().unwrap(), [b"unexpected".to_vec()]);
 }

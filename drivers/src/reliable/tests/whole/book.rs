@@ -1,7 +1,7 @@
 //! What handlers and callbacks write down, and check.
 
 use super::node::Port;
-use super::{ACTORS, KEPT, MOST, leak, place_of};
+use super::{ACTORS, MOST, UNEXPECTED, leak, place_of};
 use pami::{
     Active, Buffer, Completion, Done, Fetched, Layout, Message, OnFetched, OnPart, OnReceived,
     OperationError, Part, Receive, Received,
@@ -145,7 +145,7 @@ impl Book {
         Some(OnFetched { call: self.fetched, cookie: number as usize })
     }
 
-    /// What becomes of a kept message.
+    /// What becomes of a unexpected message.
     pub fn received(&self, header: &[u8]) -> OnReceived<Port> {
         let number = header.first_chunk().map_or(0, |number| u32::from_le_bytes(*number));
         OnReceived { call: self.received, cookie: number as usize }
@@ -162,7 +162,7 @@ impl Book {
             assert_eq!(on.cookie, *number as usize, "{from} to {to}: the next message");
             assert!(is_content(message.data, from, to, *number, 0), "{from} to {to}: {number}");
             // What is refused comes again.
-            if choice == 3 && active.can_keep(message) && active.kept().count() == KEPT {
+            if choice == 3 && active.can_keep(message) && active.unexpected().count() == UNEXPECTED {
                 return None;
             }
             *number += 1;
@@ -172,7 +172,7 @@ impl Book {
             0 => Some(Receive::Done),
             1 => Some(Receive::Scatter(notes.buffer(), Layout::Contiguous, on)),
             2 => Some(Receive::Packets(OnPart { call: self.part, cookie: on.cookie })),
-            3 if active.can_keep(message) && active.kept().count() < KEPT => None,
+            3 if active.can_keep(message) && active.unexpected().count() < UNEXPECTED => None,
             _ => Some(Receive::Into(notes.buffer(), on)),
         }
     }

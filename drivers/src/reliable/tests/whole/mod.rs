@@ -23,7 +23,7 @@ const ACTORS: usize = NODES * CONTEXTS;
 const MOST: usize = 1500;
 /// From here on messages to other nodes go by rendezvous.
 const SWITCH: usize = 700;
-const KEPT: usize = 3;
+const UNEXPECTED: usize = 3;
 
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))

@@ -2,7 +2,7 @@
 
 use super::book::Book;
 use super::node::{Port, TestNode, Unit};
-use super::{ACTORS, CONTEXTS, KEPT, NODES, SWITCH, leak};
+use super::{ACTORS, CONTEXTS, NODES, SWITCH, UNEXPECTED, leak};
 use crate::reliable::Reliable;
 use crate::reliable::tests::dice::Dice;
 use crate::reliable::tests::random::faults;
@@ -100,7 +100,7 @@ impl World {
             let builder = builder
                 .dispatch_deferring(DEFERRING, later)
                 .rendezvous_from(SWITCH)
-                .kept(KEPT)
+                .unexpected(UNEXPECTED)
                 .local_paths(!last);
             let sharing = if last { Sharing::Shared } else { Sharing::Exclusive };
             let mut client = builder.sharing(sharing).create().unwrap();
@@ -207,8 +207,8 @@ impl World {
             }
             let end = now() + LIMIT_NS;
             loop {
-                let kept: Vec<_> = context.kept().map(|kept| kept.id).collect();
-                kept.into_iter().for_each(|id| context.discard(id).unwrap());
+                let unexpected: Vec<_> = context.unexpected().map(|unexpected| unexpected.id).collect();
+                unexpected.into_iter().for_each(|id| context.discard(id).unwrap());
                 match self.clients[actor / CONTEXTS].destroy_context(context) {
                     Ok(_) => break,
                     Err((error, _)) if now() > end => panic!("context {actor}: {error}"),
@@ -253,10 +253,10 @@ impl World {
     /// Accepts a message that a context keeps, or drops one of a hostile node.
     fn take_kept(&mut self, actor: usize, dice: &mut Dice) {
         let context = &mut self.contexts[actor];
-        let count = context.kept().count() as u64;
-        let Some(kept) = context.kept().nth(dice.below(count) as usize) else { return };
-        let (id, then) = (kept.id, self.book.received(kept.header));
-        if self.book.notes().hostile == Some(kept.origin.task()) && dice.per_mille(500) {
+        let count = context.unexpected().count() as u64;
+        let Some(unexpected) = context.unexpected().nth(dice.below(count) as usize) else { return };
+        let (id, then) = (unexpected.id, self.book.received(unexpected.header));
+        if self.book.notes().hostile == Some(unexpected.origin.task()) && dice.per_mille(500) {
             let _ = context.discard(id);
             return;
         }

@@ -6,8 +6,8 @@ use crate::scene::{
 };
 use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::{
-    Active, ClientBuilder, ClientError, Completion, Done, KeptId, Message, OnReceived, Receive, Received,
-    Send, SendError,
+    Active, ClientBuilder, ClientError, Completion, Done, Message, OnReceived, Receive, Received, Send,
+    SendError, UnexpectedId,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -51,26 +51,28 @@ fn kept_round_trip(local: bool) {
     }
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!(asked.load(Relaxed), sizes.len(), "each is asked for once");
-    let kept: Vec<_> =
-        target.kept().map(|kept| (kept.header.to_vec(), kept.total, kept.origin, kept.id)).collect();
+    let unexpected: Vec<_> = target
+        .unexpected()
+        .map(|unexpected| (unexpected.header.to_vec(), unexpected.total, unexpected.origin, unexpected.id))
+        .collect();
     let shapes: Vec<_> =
-        kept.iter().map(|(header, total, from, _)| (header.clone(), *total, *from)).collect();
+        unexpected.iter().map(|(header, total, from, _)| (header.clone(), *total, *from)).collect();
     let expected = sizes.iter().zip(0u8..).map(|(&size, seed)| (vec![seed; 5], size, origin.endpoint()));
     assert_eq!(shapes, expected.collect::<Vec<_>>(), "in the order of arrival");
     assert!(ends.lock().unwrap().is_empty(), "nobody has had them");
 
     // The last first: acknowledgements name their messages.
     let (got, then) = receiver();
-    for (seed, (.., id)) in kept.iter().enumerate().rev() {
+    for (seed, (.., id)) in unexpected.iter().enumerate().rev() {
         assert!(target.accept(*id, buffer(sizes[seed]), then(seed)).is_ok());
         assert!(got.lock().unwrap().is_empty(), "no callback inside the call");
         advance_all(&mut [&mut origin, &mut target]);
         assert_eq!(got.lock().unwrap().drain(..).collect::<Vec<_>>(), [(seed, pattern(sizes[seed], seed))]);
         assert_eq!(ends.lock().unwrap().drain(..).collect::<Vec<_>>(), [(seed, None, Ok(()))]);
     }
-    assert_eq!(target.kept().count(), 0);
-    let gone = target.accept(kept[0].3, buffer(8), then(0)).map_err(|(error, _)| error);
-    assert_eq!(gone, Err(SendError::NotKept));
+    assert_eq!(target.unexpected().count(), 0);
+    let gone = target.accept(unexpected[0].3, buffer(8), then(0)).map_err(|(error, _)| error);
+    assert_eq!(gone, Err(SendError::NoSuchMessage));
     assert_eq!(target.counters().received, sizes.len() as u64);
     assert!(b.destroy_context(target).is_ok() && a.destroy_context(origin).is_ok());
 }
@@ -94,7 +96,7 @@ fn p6_a_kept_rendezvous_leaves_its_data_where_it_is() {
     send(&mut origin, deferred(target.endpoint(), pattern(1 << 20, 0)));
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!((a.node().world.count(Kind::Rts), a.node().world.count(Kind::Get)), (1, 0));
-    let id = target.kept().next().unwrap().id;
+    let id = target.unexpected().next().unwrap().id;
     let (got, then) = receiver();
     assert!(target.accept(id, buffer(1 << 20), then(0)).is_ok());
     advance_all(&mut [&mut origin, &mut target]);
@@ -105,10 +107,11 @@ fn p6_a_kept_rendezvous_leaves_its_data_where_it_is() {
 fn p6_with_every_place_full_messages_stay_with_their_origin_and_none_is_lost() {
     const MESSAGES: usize = 50;
     let (asked, handler) = later();
-    let [mut a, mut b] =
-        pair(false, |client| client.kept(3).rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, handler));
+    let [mut a, mut b] = pair(false, |client| {
+        client.unexpected(3).rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, handler)
+    });
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    assert_eq!(b.attributes().kept, 3);
+    assert_eq!(b.attributes().unexpected, 3);
     for seed in 0..MESSAGES {
         let size = if seed % 3 == 0 { SWITCH } else { seed * 20 };
         send(&mut origin, deferred(target.endpoint(), pattern(size, seed)));
@@ -117,13 +120,14 @@ fn p6_with_every_place_full_messages_stay_with_their_origin_and_none_is_lost() {
         origin.advance();
         target.advance();
     }
-    assert_eq!((target.kept().count(), target.counters().received), (3, 3));
+    assert_eq!((target.unexpected().count(), target.counters().received), (3, 3));
     assert!(asked.load(Relaxed) > 3, "the first that was refused is offered again");
     let (error, mut target) = b.destroy_context(target).err().unwrap();
     assert_eq!(error, ClientError::ReceivesUnderWay);
     let (got, then) = receiver();
     for seed in 0..MESSAGES {
-        let (id, total) = target.kept().map(|kept| (kept.id, kept.total)).next().unwrap();
+        let (id, total) =
+            target.unexpected().map(|unexpected| (unexpected.id, unexpected.total)).next().unwrap();
         assert!(target.accept(id, buffer(total), then(seed)).is_ok());
         advance_all(&mut [&mut origin, &mut target]);
     }
@@ -157,7 +161,7 @@ fn p6_an_eager_message_longer_than_a_place_waits_until_its_handler_has_a_buffer(
         origin.advance();
         target.advance();
     }
-    assert_eq!(target.kept().count(), 0);
+    assert_eq!(target.unexpected().count(), 0);
     ready.store(1, Relaxed);
     // The handler is asked again now and then.
     for _ in 0..10_000 {
@@ -178,10 +182,10 @@ fn p6_discarding_tells_the_sender() {
         send(&mut origin, Send { remote_done: done(cookie), ..bytes });
     }
     advance_all(&mut [&mut origin, &mut target]);
-    let ids: Vec<KeptId> = target.kept().map(|kept| kept.id).collect();
+    let ids: Vec<UnexpectedId> = target.unexpected().map(|unexpected| unexpected.id).collect();
     for (cookie, id) in ids.into_iter().enumerate() {
         assert_eq!(target.discard(id), Ok(()));
-        assert_eq!(target.discard(id), Err(SendError::NotKept));
+        assert_eq!(target.discard(id), Err(SendError::NoSuchMessage));
         advance_all(&mut [&mut origin, &mut target]);
         assert_eq!(ends.lock().unwrap().pop(), Some((cookie, None, Ok(()))));
     }
@@ -199,7 +203,7 @@ fn p6_a_message_may_be_accepted_while_it_arrives() {
     send(&mut origin, Send { remote_done: done(0), ..bytes });
     origin.advance();
     target.advance();
-    let id = target.kept().next().unwrap().id;
+    let id = target.unexpected().next().unwrap().id;
     assert!(
         target.counters().received == 1 && a.node().world.count(Kind::EagerNext) < 24,
         "some is still to come"
@@ -214,7 +218,7 @@ fn p6_a_message_may_be_accepted_while_it_arrives() {
     send(&mut origin, Send { remote_done: done(2), ..bytes });
     origin.advance();
     target.advance();
-    let id = target.kept().next().unwrap().id;
+    let id = target.unexpected().next().unwrap().id;
     assert_eq!(target.discard(id), Ok(()));
     advance_all(&mut [&mut origin, &mut target]);
     assert_eq!(ends.lock().unwrap().last(), Some(&(2, None, Ok(()))));
@@ -228,7 +232,7 @@ fn f1_a_fence_waits_for_the_callback_of_a_message_that_another_callback_accepted
         let second = leak(move |_: &mut Active<Port>, _: Received| log.lock().unwrap().push("second"));
         let first = leak(move |active: &mut Active<Port>, _: Received| {
             log.lock().unwrap().push("first");
-            let id = active.kept().next().unwrap().id;
+            let id = active.unexpected().next().unwrap().id;
             assert!(active.accept(id, buffer(10), OnReceived { call: second, cookie: 0 }).is_ok());
         });
         let fenced = leak(move |_: &mut Active<Port>, _: Completion| log.lock().unwrap().push("fenced"));
@@ -241,7 +245,7 @@ fn f1_a_fence_waits_for_the_callback_of_a_message_that_another_callback_accepted
         assert_eq!(origin.fence(target.endpoint(), Done { call: fenced, cookie: 0 }), Ok(()));
         advance_all(&mut [&mut origin, &mut target]);
         assert_eq!(*log.lock().unwrap(), [""; 0]);
-        let id = target.kept().next().unwrap().id;
+        let id = target.unexpected().next().unwrap().id;
         assert!(target.accept(id, buffer(10), OnReceived { call: first, cookie: 0 }).is_ok());
         while !log.lock().unwrap().contains(&"fenced") {
             target.advance();
@@ -269,11 +273,11 @@ fn d9_p6_a_kept_message_whose_sender_stops_in_the_middle_is_as_long_as_what_came
     };
     a.node().world.forge(Packet::new(envelope, &[], &pattern(40, 3)));
     target.advance();
-    assert_eq!(target.kept().next().map(|kept| kept.total), Some(100));
+    assert_eq!(target.unexpected().next().map(|unexpected| unexpected.total), Some(100));
     // It begins another instead.
     assert_eq!(origin.send_immediate(to, 1, &[], &[1]), Ok(()));
     advance_all(&mut [&mut origin, &mut target]);
-    let (id, total) = target.kept().map(|kept| (kept.id, kept.total)).next().unwrap();
+    let (id, total) = target.unexpected().map(|unexpected| (unexpected.id, unexpected.total)).next().unwrap();
     assert_eq!(total, 40);
     let (got, then) = receiver();
     assert!(target.accept(id, buffer(40), then(0)).is_ok());
@@ -284,13 +288,13 @@ fn d9_p6_a_kept_message_whose_sender_stops_in_the_middle_is_as_long_as_what_came
 #[test]
 fn p6_p3_a_message_as_long_as_a_place_is_kept_and_its_context_not_destroyed() {
     let build = |client: ClientBuilder<_>| {
-        client.rendezvous_from(SWITCH).kept(1).dispatch_deferring(DEFERRING, always_later())
+        client.rendezvous_from(SWITCH).unexpected(1).dispatch_deferring(DEFERRING, always_later())
     };
     let [mut a, mut b] = pair(true, build);
     let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     send(&mut origin, deferred(target.endpoint(), pattern(SWITCH, 0)));
     advance_all(&mut [&mut origin, &mut target]);
-    let id = target.kept().next().expect("one is kept").id;
+    let id = target.unexpected().next().expect("one is kept").id;
     let (error, mut target) = b.destroy_context(target).err().expect("one is kept");
     assert_eq!((error, target.discard(id)), (ClientError::ReceivesUnderWay, Ok(())));
     advance_all(&mut [&mut origin, &mut target]);

@@ -1,9 +1,10 @@
 //! Messages that came before anybody wanted them (SPEC P-6).
 //!
 //! A handler of an id that was registered for it has no buffer yet, and says so. The message then waits in one of the
-//! context's kept places: its header, and of an eager message the data; that of a rendezvous stays where it is. The job looks
-//! through [`Active::kept`](crate::Active::kept) when it wants a message, and accepts or discards it. When no place is free the
-//! message stays with its origin, and its handler is asked again ([`crate::admission`]).
+//! context's places of the unexpected queue: its header, and of an eager message the data; that of a rendezvous stays where
+//! it is. The job looks through [`Active::unexpected`](crate::Active::unexpected) when it wants a message, and accepts or
+//! discards it. When no place is free the message stays with its origin, and its handler is asked again
+//! ([`crate::admission`]).
 
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
@@ -13,18 +14,18 @@ use crate::region::RegionId;
 use heapless::Vec;
 use rings::buffer::Buffer;
 
-/// Most kept places of a context.
-pub const KEPT_LIMIT: usize = 64;
+/// Most places of the unexpected queue of a context.
+pub const UNEXPECTED_LIMIT: usize = 64;
 
-/// Name of a kept message in its context.
+/// Name of an unexpected message in its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeptId(pub(crate) u64);
+pub struct UnexpectedId(pub(crate) u64);
 
-/// A kept message.
+/// An unexpected message.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
+pub struct Unexpected<'a> {
     /// Its name.
-    pub id: KeptId,
+    pub id: UnexpectedId,
     /// Who sent it.
     pub origin: Endpoint,
     /// The dispatch id that it was sent to.
@@ -35,7 +36,7 @@ pub struct Kept<'a> {
     pub total: usize,
 }
 
-/// What is known of a kept message.
+/// What is known of an unexpected message.
 pub(crate) struct Waiting {
     pub(crate) order: u64,
     pub(crate) origin: Endpoint,
@@ -46,7 +47,7 @@ pub(crate) struct Waiting {
     pub(crate) data: Data,
 }
 
-/// Where the data of a kept message is.
+/// Where the data of an unexpected message is.
 pub(crate) enum Data {
     /// At the origin.
     There(RegionId),
@@ -55,36 +56,40 @@ pub(crate) enum Data {
 }
 
 /// A place for a message.
-pub(crate) struct KeptPlace {
+pub(crate) struct UnexpectedSlot {
     pub(crate) buffer: Buffer,
     pub(crate) waiting: Option<Waiting>,
     /// Fences of its origin that wait behind it, by their places there.
     pub(crate) fences: u64,
 }
 
-impl KeptPlace {
+impl UnexpectedSlot {
     pub(crate) fn new(buffer: Buffer) -> Self {
         Self { buffer, waiting: None, fences: 0 }
     }
 }
 
-/// Lets fences wait behind the last of one origin's kept messages that came before `order`. Returns whether there is one.
-pub(crate) fn hold<'a>(kept: impl Iterator<Item = (u64, &'a mut u64)>, order: u64, fences: u64) -> bool {
-    let last = kept.filter(|&(other, _)| other < order).max_by_key(|&(other, _)| other);
+/// Lets fences wait behind the last of one origin's unexpected messages that came before `order`. Returns whether there is one.
+pub(crate) fn hold<'a>(
+    unexpected: impl Iterator<Item = (u64, &'a mut u64)>,
+    order: u64,
+    fences: u64,
+) -> bool {
+    let last = unexpected.filter(|&(other, _)| other < order).max_by_key(|&(other, _)| other);
     last.map(|(_, waiting)| *waiting |= fences).is_some()
 }
 
-/// The kept places of one context.
-pub(crate) struct KeptPlaces {
-    places: &'static mut [Option<KeptPlace>],
+/// The places of the unexpected queue of one context.
+pub(crate) struct UnexpectedQueue {
+    places: &'static mut [Option<UnexpectedSlot>],
 }
 
-impl KeptPlaces {
-    pub(crate) fn new(places: &'static mut [Option<KeptPlace>]) -> Self {
+impl UnexpectedQueue {
+    pub(crate) fn new(places: &'static mut [Option<UnexpectedSlot>]) -> Self {
         Self { places }
     }
 
-    pub(crate) fn into_places(self) -> &'static mut [Option<KeptPlace>] {
+    pub(crate) fn into_places(self) -> &'static mut [Option<UnexpectedSlot>] {
         self.places
     }
 
@@ -98,11 +103,11 @@ impl KeptPlaces {
 
     /// Lets fences of `origin` wait behind the last of its messages that came before `order`. Returns whether there is one.
     pub(crate) fn hold_fences(&mut self, origin: Endpoint, order: u64, fences: u64) -> bool {
-        let kept = self.places.iter_mut().flatten().filter_map(|place| {
+        let unexpected = self.places.iter_mut().flatten().filter_map(|place| {
             let waiting = place.waiting.as_ref()?;
             (waiting.origin == origin).then_some((waiting.order, &mut place.fences))
         });
-        hold(kept, order, fences)
+        hold(unexpected, order, fences)
     }
 
     /// Whether there are places, with room for `len` bytes each.
@@ -116,7 +121,7 @@ impl KeptPlaces {
     }
 
     /// A free place whose buffer has room for `len` bytes.
-    pub(crate) fn free(&mut self, len: usize) -> Option<(u8, &mut KeptPlace)> {
+    pub(crate) fn free(&mut self, len: usize) -> Option<(u8, &mut UnexpectedSlot)> {
         let mut places = self.places.iter_mut().zip(0u8..);
         places.find_map(|(place, number)| {
             let place = place.as_mut()?;
@@ -124,7 +129,7 @@ impl KeptPlaces {
         })
     }
 
-    pub(crate) fn find(&mut self, id: KeptId) -> Option<&mut KeptPlace> {
+    pub(crate) fn find(&mut self, id: UnexpectedId) -> Option<&mut UnexpectedSlot> {
         self.places
             .iter_mut()
             .flatten()

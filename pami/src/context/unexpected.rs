@@ -5,11 +5,11 @@ use crate::device::Port;
 use crate::dispatch::{Message, Received};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::kept::{Data, KEPT_LIMIT, Kept, KeptId, Waiting};
 use crate::packet::Envelope;
 use crate::receive::Owes;
 use crate::reception::Answer;
 use crate::region::RegionId;
+use crate::unexpected::{Data, UNEXPECTED_LIMIT, Unexpected, UnexpectedId, Waiting};
 use heapless::Vec;
 use rings::buffer::Buffer;
 
@@ -18,15 +18,16 @@ impl<P: Port> Active<P> {
     /// Any other stays with its origin until its handler does something else with it.
     pub fn can_keep(&self, message: &Message<'_>) -> bool {
         let rendezvous = message.data.is_empty();
-        self.kept.have_room(if rendezvous { 0 } else { message.total })
+        self.unexpected.have_room(if rendezvous { 0 } else { message.total })
     }
 
     /// The messages that are kept, in the order of their arrival.
-    pub fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
-        let mut waiting: Vec<&Waiting, KEPT_LIMIT> = self.kept.waiting().take(KEPT_LIMIT).collect();
+    pub fn unexpected(&self) -> impl Iterator<Item = Unexpected<'_>> {
+        let mut waiting: Vec<&Waiting, UNEXPECTED_LIMIT> =
+            self.unexpected.waiting().take(UNEXPECTED_LIMIT).collect();
         waiting.sort_unstable_by_key(|waiting| waiting.order);
-        waiting.into_iter().map(|waiting| Kept {
-            id: KeptId(waiting.order),
+        waiting.into_iter().map(|waiting| Unexpected {
+            id: UnexpectedId(waiting.order),
             origin: waiting.origin,
             dispatch: waiting.dispatch,
             header: &waiting.header,
@@ -34,20 +35,20 @@ impl<P: Port> Active<P> {
         })
     }
 
-    /// Takes a kept message: its data goes into `buffer` and then to the callback, as with [`Receive::Into`]. The callback is
-    /// not called before the next advance.
+    /// Takes an unexpected message: its data goes into `buffer` and then to the callback, as with [`Receive::Into`]. The
+    /// callback is not called before the next advance.
     ///
     /// # Errors
-    /// The buffer comes back with [`SendError::NotKept`], or [`SendError::Again`] if too many receptions are under way.
+    /// The buffer comes back with [`SendError::NoSuchMessage`], or [`SendError::Again`] if too many receptions are under way.
     pub fn accept(
         &mut self,
-        id: KeptId,
+        id: UnexpectedId,
         buffer: Buffer,
         then: OnReceived<P>,
     ) -> Result<(), (SendError, Buffer)> {
         let Some(number) = self.receptions.free_place() else { return Err((SendError::Again, buffer)) };
-        let Some(place) = self.kept.find(id) else { return Err((SendError::NotKept, buffer)) };
-        let Some(waiting) = place.waiting.take() else { return Err((SendError::NotKept, buffer)) };
+        let Some(place) = self.unexpected.find(id) else { return Err((SendError::NoSuchMessage, buffer)) };
+        let Some(waiting) = place.waiting.take() else { return Err((SendError::NoSuchMessage, buffer)) };
         let fences = core::mem::take(&mut place.fences);
         match waiting.data {
             Data::There(region) => {
@@ -74,14 +75,14 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// Drops a kept message.
+    /// Drops an unexpected message.
     ///
     /// # Errors
-    /// [`SendError::NotKept`], or [`SendError::Again`] if too many receptions are under way to tell its sender.
-    pub fn discard(&mut self, id: KeptId) -> Result<(), SendError> {
+    /// [`SendError::NoSuchMessage`], or [`SendError::Again`] if too many receptions are under way to tell its sender.
+    pub fn discard(&mut self, id: UnexpectedId) -> Result<(), SendError> {
         let number = self.receptions.free_place().ok_or(SendError::Again)?;
-        let place = self.kept.find(id).ok_or(SendError::NotKept)?;
-        let waiting = place.waiting.take().ok_or(SendError::NotKept)?;
+        let place = self.unexpected.find(id).ok_or(SendError::NoSuchMessage)?;
+        let waiting = place.waiting.take().ok_or(SendError::NoSuchMessage)?;
         let fences = core::mem::take(&mut place.fences);
         let Waiting { origin, order, message, total, .. } = waiting;
         match waiting.data {
@@ -98,10 +99,10 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// A kept message has left its place, which others may want. The fences behind it wait for older ones, if there are.
+    /// An unexpected message has left its place, which others may want. The fences behind it wait for older ones, if there are.
     fn has_taken(&mut self, origin: Endpoint, order: u64, fences: u64) {
         self.acks.note_room();
-        if fences != 0 && !self.kept.hold_fences(origin, order, fences) {
+        if fences != 0 && !self.unexpected.hold_fences(origin, order, fences) {
             // Its own callback may still have to be called.
             let now = self.transport.next_order();
             self.owe_fences(origin, fences, now);
@@ -121,8 +122,8 @@ impl<P: Port> Active<P> {
     /// Finds a place for an eager message.
     pub(crate) fn keep_eager(&mut self, envelope: &Envelope, header: &[u8]) -> Option<u8> {
         let order = self.transport.next_order();
-        let (number, place) = self.kept.free(envelope.total as usize)?;
-        let data = Data::Here { received: 0, owes: Owes::kept(envelope.kind), result: Ok(()) };
+        let (number, place) = self.unexpected.free(envelope.total as usize)?;
+        let data = Data::Here { received: 0, owes: Owes::unexpected(envelope.kind), result: Ok(()) };
         place.waiting = Some(Waiting::new(envelope, order, header, data)?);
         Some(number)
     }
@@ -130,7 +131,7 @@ impl<P: Port> Active<P> {
     /// Keeps a rendezvous. Returns `false` if no place is free.
     pub(crate) fn keep_rendezvous(&mut self, envelope: &Envelope, header: &[u8], region: RegionId) -> bool {
         let order = self.transport.next_order();
-        let Some((_, place)) = self.kept.free(0) else { return false };
+        let Some((_, place)) = self.unexpected.free(0) else { return false };
         place.waiting = Waiting::new(envelope, order, header, Data::There(region));
         true
     }
