@@ -9,6 +9,7 @@
 //! | [`spsc`] | bounded ring of descriptors (SPEC D-4) | one, one |
 //! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
 //! | [`table`] | entries that are found by key while others come and go (SPEC P-8) | any number, any number |
+//! | [`first_fit`] | which of a number of items are free (SPEC Q-2) | one, one |
 //! | [`sleep`] | flag of a sleeping hart (SPEC N-8) | one sleeper, any number of wakers |
 //! | [`bell`] | says that something is new, and whom to wake for it (SPEC N-8) | any number, one |
 //!
@@ -26,6 +27,7 @@ extern crate std;
 
 pub mod bell;
 pub mod buffer;
+pub mod first_fit;
 pub mod lines;
 pub mod post;
 pub mod shared;

@@ -16,6 +16,9 @@ use pami::geometry::Members;
 use pami::{Collect, CollectError, Done, GeometryError, GeometryId, NewGeometry, Node, WORLD};
 use zerocopy::{FromBytes, IntoBytes};
 
+/// Allocations are multiples of this many bytes, and start at such: a cache line.
+pub(crate) const ALIGNMENT: u32 = 64;
+
 /// Some of the job's tasks; an index is a task's place among them.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
@@ -175,6 +178,12 @@ impl<N: Node> Library<N> {
         self.group_barrier(group)
     }
 
+    /// The offset of `bytes` bytes that are the caller's from now on. Of no bytes there is one, too: all addresses differ.
+    fn allocate(&self, bytes: u32) -> Option<u32> {
+        let len = bytes.max(1).checked_next_multiple_of(ALIGNMENT)?;
+        self.inner.slab.lock().allocate(len as usize).map(|offset| offset as u32)
+    }
+
     /// Allocates `bytes` in this task's slab, and says where each task of the group has its own, by index. Collective; each
     /// task may ask for another length. What is allocated starts at a multiple of 64; it holds whatever it did before.
     ///
@@ -184,7 +193,7 @@ impl<N: Node> Library<N> {
     pub fn malloc(&self, group: &Group, bytes: u32, addresses: &mut [GlobalAddress]) -> Result<(), Error> {
         let (wanted, given) = (group.tasks as usize, addresses.len());
         // The others are not to wait for a task that is mistaken.
-        let offset = if given == wanted { self.inner.slab.lock().allocate(bytes) } else { None };
+        let offset = if given == wanted { self.allocate(bytes) } else { None };
         let own: [u32; 4] = [offset.is_some().into(), offset.unwrap_or(0), self.task(), given as u32];
         let mut outcome = Ok(());
         let exchanged = self.gather(group, own.as_bytes(), |index, block| {
@@ -201,7 +210,7 @@ impl<N: Node> Library<N> {
         });
         outcome = exchanged.and(outcome);
         if let (Err(_), Some(offset)) = (outcome, offset) {
-            self.inner.slab.lock().free(offset);
+            self.inner.slab.lock().free(offset as usize);
         }
         outcome
     }
@@ -212,13 +221,13 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::NotAllocated`], [`Error::Operation`], [`Error::Collect`]
     pub fn free(&self, group: &Group, address: GlobalAddress) -> Result<(), Error> {
-        let mine = address.task == self.task() && self.inner.slab.lock().has(address.offset);
+        let mine = address.task == self.task() && self.inner.slab.lock().contains(address.offset as usize);
         // The others are not to wait for a task that is mistaken.
         self.barrier(group)?;
         if !mine {
             return Err(Error::NotAllocated(address));
         }
-        self.inner.slab.lock().free(address.offset);
+        self.inner.slab.lock().free(address.offset as usize);
         Ok(())
     }
 
@@ -228,7 +237,7 @@ impl<N: Node> Library<N> {
     /// [`Error::Full`]
     pub fn malloc_local(&self, bytes: u32) -> Result<GlobalAddress, Error> {
         let task = self.task();
-        let offset = self.inner.slab.lock().allocate(bytes).ok_or(Error::Full { task })?;
+        let offset = self.allocate(bytes).ok_or(Error::Full { task })?;
         Ok(GlobalAddress { task, offset })
     }
 
@@ -237,7 +246,7 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::NotAllocated`]
     pub fn free_local(&self, address: GlobalAddress) -> Result<(), Error> {
-        let mine = address.task == self.task() && self.inner.slab.lock().free(address.offset);
+        let mine = address.task == self.task() && self.inner.slab.lock().free(address.offset as usize);
         if mine { Ok(()) } else { Err(Error::NotAllocated(address)) }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::exchange::{Areas, GROUPS};
+use crate::group::ALIGNMENT;
 use crate::lane::Lane;
 use crate::library::{Inner, Library};
 use crate::lock_table::Mutexes;
@@ -9,11 +10,11 @@ use crate::memory::Memory;
 use crate::protocols::{Protocols, Registered};
 use crate::requests::{OWN, Requests, Slot};
 use crate::settings::Settings;
-use crate::slab::{ALIGNMENT, Block, Slab};
 use pami::{
     Active, Buffer, ClientBuilder, ClientError, Completion, Fetched, Limits, Message, Node, OperationError,
     Receive, RegionHandle, Rights, Shared,
 };
+use rings::first_fit::{FirstFit, Span};
 use spin::{Mutex, Once};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -55,9 +56,9 @@ impl<N: Node> Library<N> {
                 mutexes.handle(active, message);
                 Receive::Done
             })?;
-        let blocks = memory.slice("allocations", settings.allocations, Block::default)?;
+        let spans = memory.slice("allocations", settings.allocations, Span::default)?;
         let lanes = memory.slice("contexts", contexts.into(), Once::new)?;
-        let len = settings.slab.next_multiple_of(ALIGNMENT);
+        let len = settings.slab.next_multiple_of(ALIGNMENT) as usize;
         let areas = Areas::new(&memory, tasks)?;
         let inner: &'static Inner<N> = memory.place(
             "the library",
@@ -71,13 +72,13 @@ impl<N: Node> Library<N> {
                 registered,
                 mutexes,
                 areas,
-                slab: Mutex::new(Slab::new(len, blocks)),
+                slab: Mutex::new(FirstFit::new(len, spans)),
                 region: Mutex::new(None),
                 memory: slab,
                 handles: Once::new(),
             },
         )?;
-        let buffer = memory.buffer("the slab", len as usize)?;
+        let buffer = memory.buffer("the slab", len)?;
         let builder = ClientBuilder::new(node, settings.client)
             .contexts(contexts)
             .sharing(settings.sharing)

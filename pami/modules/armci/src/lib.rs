@@ -52,7 +52,6 @@ mod protocols;
 mod requests;
 pub mod settings;
 pub mod shape;
-mod slab;
 pub mod transfer;
 pub mod update;
 

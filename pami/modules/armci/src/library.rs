@@ -9,8 +9,8 @@ use crate::protocols::{Protocols, Registered};
 use crate::requests::{Kind, Requests};
 use crate::settings::{Settings, Wait};
 use crate::shape::Plan;
-use crate::slab::Slab;
 use pami::{Active, Client, Endpoint, Node, Region, RegionHandle, SendError, Shared};
+use rings::first_fit::FirstFit;
 use spin::{Mutex, Once};
 
 /// Longest wait of a thread before it looks after contexts that nobody has.
@@ -40,7 +40,8 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) registered: &'static Registered<N::Port>,
     pub(crate) mutexes: &'static Mutexes<N::Port>,
     pub(crate) areas: Areas,
-    pub(crate) slab: Mutex<Slab>,
+    /// Which bytes of the slab are allocated.
+    pub(crate) slab: Mutex<FirstFit>,
     pub(crate) region: Mutex<Option<Region>>,
     /// The slab's memory.
     pub(crate) memory: &'static Once<Shared>,

@@ -6,81 +6,13 @@
 //! who hands a handle to another thread orders what was written before.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use rings::first_fit::{FirstFit, Span};
 use spin::Mutex;
-
-/// Items that somebody has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Piece {
-    start: u32,
-    len: u32,
-}
-
-/// Which of a number of items are taken, in pieces: first fit. The pieces are listed by rising start, so what is free is
-/// what lies between them.
-#[derive(Default)]
-pub(crate) struct Ranges {
-    limit: u32,
-    pieces: &'static mut [Piece],
-    used: usize,
-}
-
-impl Ranges {
-    /// `limit` free items; at most as many pieces as there are places for.
-    pub(crate) fn new(limit: usize, pieces: &'static mut [Piece]) -> Self {
-        Self { limit: u32::try_from(limit).unwrap_or(u32::MAX), pieces, used: 0 }
-    }
-
-    /// Takes `len` items, at least one. Returns the first.
-    pub(crate) fn take(&mut self, len: usize) -> Option<usize> {
-        let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
-        if self.used == self.pieces.len() {
-            return None;
-        }
-        let (mut start, mut at) = (0, self.used);
-        for (index, piece) in self.pieces[..self.used].iter().enumerate() {
-            if piece.start - start >= len {
-                at = index;
-                break;
-            }
-            start = piece.start + piece.len;
-        }
-        if self.limit - start < len {
-            return None;
-        }
-        self.pieces[at..=self.used].rotate_right(1);
-        self.pieces[at] = Piece { start, len };
-        self.used += 1;
-        Some(start as usize)
-    }
-
-    fn find(&self, start: usize) -> Option<usize> {
-        let start = u32::try_from(start).ok()?;
-        self.pieces[..self.used].binary_search_by_key(&start, |piece| piece.start).ok()
-    }
-
-    /// Makes a piece longer where it is, up to `len` items, or shorter. Returns how long it is.
-    pub(crate) fn resize(&mut self, start: usize, len: usize) -> usize {
-        let Some(at) = self.find(start) else { return 0 };
-        let next = self.pieces[..self.used].get(at + 1).map_or(self.limit, |next| next.start);
-        let room = next - self.pieces[at].start;
-        let len = u32::try_from(len).unwrap_or(u32::MAX).clamp(1, room);
-        self.pieces[at].len = len;
-        len as usize
-    }
-
-    /// Gives a piece back.
-    pub(crate) fn free(&mut self, start: usize) {
-        if let Some(at) = self.find(start) {
-            self.pieces[at..self.used].rotate_left(1);
-            self.used -= 1;
-        }
-    }
-}
 
 /// The cells of a pool.
 pub(crate) struct Cells<C: 'static> {
     cells: &'static [C],
-    taken: Mutex<Ranges>,
+    taken: Mutex<FirstFit>,
 }
 
 /// A place for a value; `W` is what is known of it besides its cells.
@@ -128,8 +60,8 @@ impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
         (cells, cell): (usize, impl FnMut() -> C),
     ) -> Option<Self> {
         // While a value moves it has two.
-        let pieces = memory.fill(places + 1, Piece::default)?;
-        let all = Cells { cells: memory.fill(cells, cell)?, taken: Mutex::new(Ranges::new(cells, pieces)) };
+        let spans = memory.fill(places + 1, Span::default)?;
+        let all = Cells { cells: memory.fill(cells, cell)?, taken: Mutex::new(FirstFit::new(cells, spans)) };
         let mut all = Some(all);
         let cells_of: &'static [Option<Cells<C>>] = memory.fill(1, || all.take())?;
         let cells_of = cells_of.first()?.as_ref()?;
@@ -147,7 +79,7 @@ impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
 
     /// Bytes that such a pool takes.
     pub(crate) fn bytes(places: usize, cells: usize) -> usize {
-        let each = size_of::<Place<C, W>>() + size_of::<Piece>();
+        let each = size_of::<Place<C, W>>() + size_of::<Span>();
         let places = places.saturating_mul(each);
         cells.saturating_mul(size_of::<C>()).saturating_add(places).saturating_add(size_of::<Cells<C>>())
     }
@@ -232,7 +164,7 @@ impl<C, W> Handle<C, W> {
                 if grown > 0 {
                     taken.resize(start, room);
                 }
-                let found = [wanted, len].into_iter().find_map(|room| Some((taken.take(room)?, room)));
+                let found = [wanted, len].into_iter().find_map(|room| Some((taken.allocate(room)?, room)));
                 let (new, more) = found.ok_or(Lacks::Cells)?;
                 let cells = place.cells.cells;
                 for (from, to) in self.cells().iter().zip(cells.get(new..).unwrap_or_default()) {
@@ -296,45 +228,5 @@ impl Memory for Heap {
     fn fill<T: Send>(&self, len: usize, value: impl FnMut() -> T) -> Option<&'static mut [T]> {
         use std::vec::Vec;
         Some(core::iter::repeat_with(value).take(len).collect::<Vec<_>>().leak())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::vec;
-    use std::vec::Vec;
-
-    proptest! {
-        #[test]
-        fn pieces_never_meet_and_the_first_gap_is_taken(
-            steps in prop::collection::vec((0u32..4, 0usize..70), 1..300)
-        ) {
-            const LIMIT: usize = 500;
-            let mut ranges = Ranges::new(LIMIT, vec![Piece::default(); 16].leak());
-            let mut model: Vec<(usize, usize)> = Vec::new();
-            for (step, number) in steps {
-                if step == 0 && !model.is_empty() {
-                    let (start, _) = model.swap_remove(number % model.len());
-                    ranges.free(start);
-                } else if step == 1 && !model.is_empty() {
-                    let index = number % model.len();
-                    let start = model[index].0;
-                    let next = model.iter().map(|piece| piece.0).filter(|&other| other > start).min();
-                    let len = number.clamp(1, next.unwrap_or(LIMIT) - start);
-                    prop_assert_eq!(ranges.resize(start, number), len);
-                    model[index].1 = len;
-                } else {
-                    let meets = |start: usize| {
-                        model.iter().any(|&(at, len)| start < at + len && at < start + number)
-                    };
-                    let first = (0..LIMIT).find(|&start| start + number <= LIMIT && !meets(start));
-                    let first = first.filter(|_| model.len() < 16 && number > 0);
-                    prop_assert_eq!(ranges.take(number), first);
-                    model.extend(first.map(|start| (start, number)));
-                }
-            }
-        }
     }
 }

@@ -5,6 +5,7 @@ use crate::memory::{fill, shared};
 use core::ops::Range;
 use pami::Shared;
 use pami::client::Node;
+use rings::first_fit::first_fit;
 
 /// Ranges begin at multiples of it, as the adapters' ALU and caches like it.
 const ALIGN: usize = 64;
@@ -35,16 +36,7 @@ impl Arena {
         if len > limit {
             return Err(Error::NoMem { what: "bytes of scratch memory for a collective", limit });
         }
-        if len == 0 {
-            return Ok(Some(0));
-        }
-        // A range that fits somewhere fits at the front, or right behind another.
-        let starts = core::iter::once(0).chain(used.clone().map(|range| range.end.next_multiple_of(ALIGN)));
-        let fits = |&start: &usize| {
-            let inside = start.checked_add(len).is_some_and(|end| end <= limit);
-            inside && used.clone().all(|range| range.end <= start || range.start >= start + len)
-        };
-        Ok(starts.filter(fits).min())
+        Ok(first_fit(len, limit, ALIGN, used))
     }
 }
 

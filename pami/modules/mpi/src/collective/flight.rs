@@ -370,7 +370,6 @@ impl Collectives {
         let (len, second) =
             together([scratch(&plan.send), scratch(&plan.receive)]).ok_or(Error::Count(usize::MAX))?;
         let used = self.flights.iter().flatten().map(|flight| flight.held.clone());
-        let used = used.filter(|range| !range.is_empty());
         let Some(base) = self.arena.find(len, used)? else { return Ok(Start::Again) };
         let memory = self.arena.memory().ok_or(Error::Finalized)?;
         let [send, receive] = [base, base + second];

@@ -12,6 +12,7 @@ use core::ops::Range;
 use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint, Region, RegisterError, Rights, Shared};
+use rings::first_fit::first_fit;
 
 /// Allocated windows begin at multiples of this.
 const ALIGN: usize = 64;
@@ -58,22 +59,6 @@ pub(crate) struct Windows {
     memory: usize,
     /// The last exchange's memory has a user: a call that finds no place for its window.
     pub(crate) spare_used: bool,
-}
-
-/// The first gap of `len` items among ranges below `limit`.
-fn first_gap(
-    len: usize,
-    limit: usize,
-    used: impl Iterator<Item = Range<usize>> + Clone,
-) -> Option<Range<usize>> {
-    let mut at = 0usize;
-    loop {
-        let end = at.checked_add(len).filter(|&end| end <= limit)?;
-        match used.clone().find(|used| used.start < end && at < used.end) {
-            Some(used) => at = used.end,
-            None => return Some(at..end),
-        }
-    }
 }
 
 /// Lets others access memory in every way.
@@ -175,10 +160,9 @@ impl Windows {
         let start = start.next_multiple_of(ALIGN);
         let len = bytes.max(1).checked_next_multiple_of(ALIGN).ok_or(full)?;
         let wins = self.places.iter().filter_map(|place| place.win.as_ref());
-        let used = wins.map(|win| win.piece.clone()).filter(|piece| !piece.is_empty());
-        let used = used.map(|piece| piece.start - start..piece.end - start);
-        let gap = first_gap(len, limit / ALIGN * ALIGN, used).ok_or(full)?;
-        Ok(start + gap.start..start + gap.end)
+        let used = core::iter::once(0..start).chain(wins.map(|win| win.piece.clone()));
+        let start = first_fit(len, start + limit / ALIGN * ALIGN, 1, used).ok_or(full)?;
+        Ok(start..start + len)
     }
 
     /// Whether `count` processes can be those of a window at all.
@@ -201,9 +185,10 @@ impl Windows {
     ) -> Result<Range<usize>> {
         let limit = self.peers.len();
         let wins = self.places.iter().filter_map(|place| place.win.as_ref());
-        let used = wins.map(|win| win.peers.clone()).filter(|peers| !peers.is_empty());
-        let seats = first_gap(count as usize, limit, used);
-        let seats = seats.ok_or(Error::NoMem { what: "processes of windows", limit })?;
+        let used = wins.map(|win| win.peers.clone());
+        let first = first_fit(count as usize, limit, 1, used);
+        let first = first.ok_or(Error::NoMem { what: "processes of windows", limit })?;
+        let seats = first..first + count as usize;
         for (rank, peer) in (0..).zip(&mut self.peers[seats.clone()]) {
             let endpoint = endpoint(rank).ok_or(Error::Rank(rank.into()))?;
             *peer = Peer::new(endpoint);
@@ -233,21 +218,5 @@ impl Windows {
         let place = self.places.get_mut(usize::from(slot))?;
         place.generation = place.generation.wrapping_add(1).max(1);
         place.win.take()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::first_gap;
-
-    #[test]
-    fn the_first_gap_that_is_long_enough_is_taken() {
-        let used = [10..20, 0..4, 30..40];
-        let gap = |len, limit| first_gap(len, limit, used.iter().cloned());
-        assert_eq!(gap(6, 50), Some(4..10));
-        assert_eq!(gap(7, 50), Some(20..27));
-        assert_eq!(gap(11, 51), Some(40..51));
-        assert_eq!(gap(11, 50), None);
-        assert_eq!(gap(usize::MAX, 50), None);
     }
 }
