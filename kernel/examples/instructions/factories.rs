@@ -74,7 +74,9 @@ impl Factories {
     #[inline(never)]
     pub fn put(&self, count: Count, context: &mut Context, put: Put) -> Result<Readings, SendError> {
         let factory = &self.put;
-        count.around(|| factory.execute(context, put).map_err(|(error, _)| error))
+        let from = count.now();
+        factory.execute(context, put).map_err(|(error, _)| error)?;
+        Ok((from, count.now()))
     }
 
     #[inline(never)]

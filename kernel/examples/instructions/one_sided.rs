@@ -132,7 +132,10 @@ impl Contexts {
 
 #[inline(never)]
 fn put(count: Count, context: &mut Context, put: Put) -> Result<Readings, SendError> {
-    count.around(|| context.put(put).map_err(|(error, _)| error))
+    // Not `around`: a closure would move what it is given once more.
+    let from = count.now();
+    context.put(put).map_err(|(error, _)| error)?;
+    Ok((from, count.now()))
 }
 
 #[inline(never)]

@@ -20,8 +20,9 @@ impl<P: Port> Active<P> {
     /// [`OPERATIONS`](crate::send::OPERATIONS) are under way.
     // A call of its own: a factory's adds one comparison to it.
     #[inline(never)]
-    pub fn put(&mut self, put: Put<P>) -> Result<(), (SendError, Payload)> {
-        self.put_on(put, Here(None))
+    pub fn put(&mut self, mut put: Put<P>) -> Result<(), (SendError, Payload)> {
+        // Where it lies: `put_on` would move it.
+        self.put_from(&mut put, Here(None)).map_err(|error| (error, put.payload))
     }
 
     #[inline(always)]
