@@ -23,7 +23,7 @@ pub enum Path {
     Torus(u32),
 }
 
-/// The FIFO or ring has no room for the packet now; drive the port and try again.
+/// The FIFO or ring has no room for the packet now; let the port make progress and try again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
@@ -312,8 +312,9 @@ pub trait Port: Sized + Send + 'static {
     /// Gives a packet's memory back to the FIFO or ring that it came in.
     fn release(&mut self, arrival: Self::Arrival);
 
-    /// Lets the message unit make progress, if it may have something to do and no other hart is at it. Returns whether anything moved.
-    fn drive(&mut self) -> bool;
+    /// Lets the message unit make progress, if it may have something to do and no other hart is at it. Returns whether
+    /// anything moved.
+    fn progress(&mut self) -> bool;
 
     /// Wakes this port's sleeper from another thread.
     fn waker(&self) -> Self::Waker;

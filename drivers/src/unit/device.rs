@@ -282,8 +282,8 @@ impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
     }
 
     #[inline]
-    fn drive(&mut self) -> bool {
-        self.run_engine()
+    fn progress(&mut self) -> bool {
+        self.progress_engine()
     }
 
     fn waker(&self) -> NodeWaker<P> {

@@ -95,7 +95,7 @@ impl<A: Adapter> Engine<A> {
     }
 
     /// One round of everything. Returns whether anything moved.
-    pub(crate) fn pass<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+    pub(crate) fn progress<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
         let mut wake = PortSet::EMPTY;
         let starved = !unit.starved.is_empty();
         let mut moved = self.reclaim(unit, starved, &mut wake);

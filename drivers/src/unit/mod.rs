@@ -243,7 +243,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
                 self.with_engine(|engine| engine.send_to_fabric(&hello));
             }
             self.join_flag.arm(P::hart());
-            self.run_engine();
+            self.progress();
             if !self.joined.load(Ordering::Acquire) {
                 self.sleep(Some(calls.next()));
             }
@@ -267,7 +267,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     fn poll_agent(&self) {
         let mut idle = 0;
         while idle < AGENT_POLLS {
-            idle = if self.run_engine() == Ran::Moved { 0 } else { idle + 1 };
+            idle = if self.progress() == Ran::Moved { 0 } else { idle + 1 };
             core::hint::spin_loop();
         }
     }
@@ -276,7 +276,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// arrived here.
     pub fn drain(&self) {
         loop {
-            self.run_engine();
+            self.progress();
             if self.with_engine(|engine| engine.may_rest(P::now_ns())) != Some(false) {
                 return;
             }

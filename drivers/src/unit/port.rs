@@ -319,12 +319,12 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     }
 
     /// Runs the engine, unless it is known that it has nothing to do. Returns whether anything moved.
-    pub(super) fn run_engine(&mut self) -> bool {
+    pub(super) fn progress_engine(&mut self) -> bool {
         if self.engine_rests() && self.unit.has_all_sent() {
             return false;
         }
         let seen = self.watched.load(Ordering::Relaxed);
-        match self.unit.drive() {
+        match self.unit.progress_unless_agent() {
             Ran::Moved => true,
             Ran::Quiet => {
                 (self.rest, self.seen) = (QUIET_LOOKS, seen);

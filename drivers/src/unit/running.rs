@@ -41,8 +41,8 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
 
     /// A port's share of running the engine: none if an agent does.
     #[inline]
-    pub(super) fn drive(&self) -> Ran {
-        if self.agent.is_none() { self.run_engine() } else { Ran::Quiet }
+    pub(super) fn progress_unless_agent(&self) -> Ran {
+        if self.agent.is_none() { self.progress() } else { Ran::Quiet }
     }
 
     /// What to watch for a port's share of running the engine.
@@ -70,9 +70,9 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     }
 
     /// One round of the engine, and what others are to know of when the next is needed. Returns whether anything moved.
-    fn round(&self, engine: &mut Engine<A>) -> bool {
+    fn progress_once(&self, engine: &mut Engine<A>) -> bool {
         let sent = self.watch.map_or(0, |watch| watch.sent.load(Ordering::Relaxed));
-        let moved = engine.pass(self);
+        let moved = engine.progress(self);
         let settled = !moved && engine.adapter.is_settled();
         let due = if settled { engine.adapter.due().unwrap_or(u64::MAX) } else { 0 };
         self.sent_seen.store(sent, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     }
 
     /// Runs the engine, unless another hart does.
-    pub(super) fn run_engine(&self) -> Ran {
+    pub(super) fn progress(&self) -> Ran {
         let Some(engine) = &self.engine else { return Ran::Quiet };
         let mut moved = false;
         loop {
@@ -95,7 +95,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             };
             let asked =
                 self.arm_asked.load(Ordering::Relaxed) && self.arm_asked.swap(false, Ordering::AcqRel);
-            let now = self.round(&mut engine);
+            let now = self.progress_once(&mut engine);
             moved |= now;
             let quiet = self.watch.is_some() && self.due.load(Ordering::Relaxed) != 0;
             // The interrupt that a sleeper armed may be spent on what was just taken.
@@ -120,7 +120,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let result = what(&mut engine);
         self.let_go(engine);
         if self.was_asked() {
-            self.run_engine();
+            self.progress();
         }
         Some(result)
     }
@@ -178,7 +178,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         } else if interrupted || due {
             // Should another hart have the token, then it may have looked too early.
             self.arm_asked.store(true, Ordering::Relaxed);
-            self.run_engine();
+            self.progress();
         }
     }
 
@@ -191,12 +191,12 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         fence(Ordering::SeqCst);
         let Some(mut engine) = engine.try_lock() else { return Some(u64::MAX) };
         self.arm_asked.swap(false, Ordering::AcqRel);
-        let busy = self.round(&mut engine) || engine.arm_settled(self);
+        let busy = self.progress_once(&mut engine) || engine.arm_settled(self);
         let deadline = engine.adapter.deadline().unwrap_or(u64::MAX);
         self.let_go(engine);
         if busy || self.was_asked() {
-            // The caller may never drive again, and others sleep.
-            self.run_engine();
+            // The caller may never make progress again, and others sleep.
+            self.progress();
             return None;
         }
         Some(deadline)

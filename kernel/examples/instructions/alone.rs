@@ -208,10 +208,10 @@ fn receive(task: &Task, far: &mut Contexts, engine: &mut Port, fifo: bool) -> Re
         let rested = far.rest()?;
         let (number, before) = (far.arrivals.number(), received());
         far.send(far.to_first, By::Call)?;
-        engine.drive();
+        engine.progress();
         while task.now_ns() < rested + paces * PACE_NS {}
         if fifo {
-            engine.drive();
+            engine.progress();
         }
         let in_fifo = received() != before;
         let counted = far.arrivals.reception(far.count, &mut far.first);
@@ -263,7 +263,7 @@ fn send_and_drive(
 ) -> Result<Readings, SendError> {
     count.around(|| {
         context.send_immediate(target, COUNTED, &[], &WORD.to_ne_bytes())?;
-        engine.drive();
+        engine.progress();
         Ok(())
     })
 }

@@ -358,7 +358,7 @@ impl<P: Port> Active<P> {
     fn advance_all(&mut self, ready: usize) -> usize {
         // What lies in memory needs no engine.
         let mut events = ready + self.take_arrivals();
-        let moved = self.transport.port.drive();
+        let moved = self.transport.port.progress();
         events += usize::from(moved);
         if self.transport.port.deaths() != self.deaths {
             self.note_deaths();
@@ -375,7 +375,7 @@ impl<P: Port> Active<P> {
             events += self.progress();
         }
         if events > 0 {
-            self.transport.port.drive();
+            self.transport.port.progress();
         }
         events
     }

@@ -89,7 +89,7 @@ impl<A: crate::adapter::Adapter> Talker<A> {
     }
 
     fn step(&mut self, total: u32) -> bool {
-        let mut moved = self.port.drive();
+        let mut moved = self.port.progress();
         if self.sent < total {
             let message = self.sent;
             let path = Path::Torus(self.peer.task());
@@ -207,7 +207,7 @@ impl Stage {
             moved |= pushed.is_ok();
         }
         for (at, port) in self.ports.iter_mut().enumerate() {
-            moved |= port.drive();
+            moved |= port.progress();
             while let Some(arrival) = Some(&mut *port).filter(|_| ready(at)).and_then(NodePort::pull) {
                 let header: &[u8; 8] = arrival.header().try_into().unwrap();
                 let [number, message]: [u32; 2] = zerocopy::transmute!(*header);
@@ -424,15 +424,15 @@ fn d8_what_was_asked_of_a_dead_node_is_forgotten_before_its_death_is_told() {
         b.port.push_get(0, &get(b.me, b.peer, message), own, Some((&into, 0)), true).unwrap();
     }
     for _ in 0..20 {
-        a.port.drive();
-        b.port.drive();
+        a.port.progress();
+        b.port.progress();
         elapse(30_000);
     }
     assert!(unit.statistics().placed > 10 && unit.statistics().sent_packets > 40, "both are at it");
     while a.port.completed().is_some() || b.port.completed().is_some() {}
     wire.network().cut[1] = true;
     elapse(100_000_000_000);
-    a.port.drive();
+    a.port.progress();
     assert_eq!(a.port.deaths(), 0, "silence means nothing");
     unit.announce(1, Gone::Died);
     assert_eq!((a.port.first_dead(), a.port.is_dead(1)), (Some(1), true));
@@ -440,13 +440,13 @@ fn d8_what_was_asked_of_a_dead_node_is_forgotten_before_its_death_is_told() {
     // woken, whoever runs the engine.
     a.port.arm();
     let woken = WOKEN.get();
-    other.port.drive();
+    other.port.progress();
     assert_eq!(WOKEN.get(), woken + 1);
     a.port.disarm();
     peer.announce(0, Gone::Died);
     for _ in 0..5 {
-        a.port.drive();
-        b.port.drive();
+        a.port.progress();
+        b.port.progress();
     }
     assert!(into.reclaim().is_ok(), "nobody waits for data any more");
     assert!(a.port.completed().is_none() && b.port.completed().is_none());
@@ -486,8 +486,8 @@ fn r2_the_networks_notice_that_a_node_is_gone_ends_sleeps_and_nobody_elses_is_be
     let lie = Envelope { kind: Kind::Gone, ..envelope(b.me, b.peer, 0) };
     b.port.push_bcopy(Path::Torus(0), &lie, &[], &[]).unwrap();
     for _ in 0..100 {
-        b.port.drive();
-        a.port.drive();
+        b.port.progress();
+        a.port.progress();
         elapse(100_000);
     }
     assert_eq!((unit.deaths(), unit.statistics().dropped.unexpected), (0, 1));

@@ -36,9 +36,9 @@ fn answer(net: &Net, node: u32) -> Option<u8> {
     Some(packet.envelope.dispatch)
 }
 
-fn drive(port: &mut TestPort<0>) {
+fn progress(port: &mut TestPort<0>) {
     for _ in 0..10 {
-        port.drive();
+        port.progress();
     }
 }
 
@@ -50,7 +50,7 @@ fn r3_places_of_nodes_that_asked_go_to_others_that_ask() {
     for round in 1..=3 {
         for node in 1..8 {
             asks(&net, node, region);
-            drive(&mut port);
+            progress(&mut port);
             assert_eq!(answer(&net, node), Some(0), "round {round}, node {node}");
         }
     }
@@ -71,22 +71,22 @@ fn r3_who_is_owed_an_answer_keeps_its_place() {
         asks(&net, 1, region);
         asks(&net, 2, region);
     }
-    drive(&mut port);
+    progress(&mut port);
     // The adapter would not let node 3 in; if it does, node 3 is refused, and nobody's answer is lost.
     asks(&net, 3, region);
-    drive(&mut port);
+    progress(&mut port);
     assert_eq!((statistics(&port).dropped.beyond, net.on_the_way(3)), (1, 0));
     for node in [1, 2] {
         (0..100).for_each(|_| _ = net.take(node));
     }
     let mut answers = 0;
     for _ in 0..100 {
-        drive(&mut port);
+        progress(&mut port);
         answers += [1, 2].iter().filter(|&&node| answer(&net, node) == Some(0)).count();
     }
     assert_eq!((answers, u64::from(bytes(&memory)[0])), (40, 40));
     asks(&net, 3, region);
-    drive(&mut port);
+    progress(&mut port);
     assert_eq!(answer(&net, 3), Some(0));
 }
 
@@ -100,21 +100,21 @@ fn r3_a_put_that_was_refused_in_part_is_remembered_until_its_end() {
         net.inject(0, &packet(&envelope, region.as_bytes(), &[1; 8]));
     };
     put(Kind::Put, 60);
-    drive(&mut port);
+    progress(&mut port);
     for node in [2, 3, 4, 5, 2] {
         asks(&net, node, region);
-        drive(&mut port);
+        progress(&mut port);
         assert_eq!(answer(&net, node), Some(0), "node {node}");
     }
     // The part that ends it is good in itself.
     put(Kind::PutLast, 0);
-    drive(&mut port);
+    progress(&mut port);
     assert_eq!(answer(&net, 1), Some(RegionFault::Bounds as u8));
     // Now nothing keeps the place.
     for node in [2, 3] {
         asks(&net, node, region);
     }
-    drive(&mut port);
+    progress(&mut port);
     assert_eq!([2, 3].map(|node| answer(&net, node)), [Some(0); 2]);
 }
 
@@ -126,12 +126,12 @@ fn r2_r3_a_node_that_died_in_the_middle_of_a_put_keeps_no_place() {
     // Its end, which is to be answered with the fault, never comes.
     let put = Envelope { dispatch: ENDS, offset: 60, total: 16, ..from(1, Kind::Put) };
     net.inject(0, &packet(&put, region.as_bytes(), &[1; 8]));
-    drive(&mut port);
+    progress(&mut port);
     port.unit.announce(1, Gone::Died);
     for node in [2, 3] {
         asks(&net, node, region);
     }
-    drive(&mut port);
+    progress(&mut port);
     assert_eq!([2, 3].map(|node| answer(&net, node)), [Some(0); 2]);
 }
 

@@ -40,7 +40,7 @@ fn d9_frames_that_are_not_for_this_node_are_counted_and_their_buffers_used_again
         ] {
             card.receive(&bytes).expect("a buffer");
         }
-        port.drive();
+        port.progress();
     }
     let dropped = unit.statistics().dropped;
     assert_eq!((dropped.foreign, dropped.stray, dropped.runts), (rounds, rounds, 2 * rounds));
@@ -57,7 +57,7 @@ fn d9_used_entries_that_cannot_be_are_counted_by_the_unit() {
         card.card().queues[0].as_mut().unwrap().put(id, 100_000);
     }
     card.card().queues[1].as_mut().unwrap().put(3, 0);
-    port.drive();
+    port.progress();
     // Two ids beyond the table, two lengths that cannot be, and an index of the transmit queue that is ahead of
     // what was sent.
     let dropped = unit.statistics().dropped;
@@ -93,7 +93,7 @@ fn r7_only_the_network_says_go() {
     let go = Header::new(&go, 0, 0);
     let mut says_go = |source| {
         card.receive(&frame(1, source, ETHERTYPE, go.as_bytes())).unwrap();
-        port.drive();
+        port.progress();
         unit.joined.load(std::sync::atomic::Ordering::Relaxed)
     };
     assert!(!says_go(0) && !says_go(2), "a node's word is taken for the network's");

@@ -45,7 +45,7 @@ fn r2_the_network_tells_who_died_and_who_only_ended() {
     for (node, dispatch) in [(1, ENDED), (2, 0)] {
         let gone = Envelope { kind: Kind::Gone, dispatch, ..envelope(endpoint(node, 0), endpoint(0, 0), 0) };
         net.inject(0, &packet(&gone, &[], &[]));
-        unit.run_engine();
+        unit.progress();
     }
     assert_eq!([0, 1, 2].map(|node| unit.gone(node)), [None, Some(Gone::Ended), Some(Gone::Died)]);
     assert_eq!((unit.first_dead(), DIED.take()), (Some(2), std::vec![2]));
@@ -65,10 +65,10 @@ fn r2_a_node_rests_when_all_is_sent_and_answered_and_peers_had_time_to_hear() {
     port.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 0), &[], b"word").unwrap();
     assert!(!may_rest(500), "a packet is in the FIFO");
     net.stop(1, true);
-    port.drive();
+    port.progress();
     assert!(!may_rest(500), "the adapter has it");
     net.stop(1, false);
-    port.drive();
+    port.progress();
     assert!(may_rest(500));
     let get =
         Envelope { kind: Kind::Get, dispatch: 0, total: 8, ..envelope(endpoint(1, 0), endpoint(0, 0), 0) };
@@ -76,7 +76,7 @@ fn r2_a_node_rests_when_all_is_sent_and_answered_and_peers_had_time_to_hear() {
     let mut wake = crate::bits::BitSet::EMPTY;
     unit.with_engine(|engine| engine.receive(unit, &mut wake));
     assert!(!may_rest(500), "an answer is owed");
-    while port.drive() {}
+    while port.progress() {}
     assert!(may_rest(500));
 }
 
@@ -87,14 +87,14 @@ fn d9_raw_bytes_arrive_as_they_are_or_are_refused_and_leave_nothing_behind() {
     let raw = [7; HEAD_BYTES + 1];
     assert!(!unit.send_raw(1, &raw), "too many");
     assert!(unit.send_raw(1, &raw[1..]));
-    unit.run_engine();
+    unit.progress();
     assert_eq!(net.take(1).as_deref(), Some(&raw[1..]));
     // As many as the adapter has room for.
     let sent = (0..100).take_while(|_| unit.send_raw(1, b"raw")).count();
     assert_eq!(sent, 32);
-    unit.run_engine();
+    unit.progress();
     while net.take(1).is_some() {
-        unit.run_engine();
+        unit.progress();
     }
     unit.announce(2, Gone::Died);
     assert!(!unit.send_raw(2, b"raw"), "to a node that died");

@@ -15,7 +15,7 @@ fn word(client: ClientId, message: u32) -> Envelope {
 fn settle<const TEST: usize>(units: &[&'static Unit<TEST>]) {
     for _ in 0..100 {
         units.iter().for_each(|unit| {
-            unit.run_engine();
+            unit.progress();
         });
     }
 }

@@ -55,7 +55,7 @@ fn d9_requests_that_say_nothing_are_dropped_and_not_answered() {
         net.inject(0, &packet(envelope, header, data));
     }
     for _ in 0..10 {
-        port.drive();
+        port.progress();
     }
     let statistics = units[0].statistics();
     assert_eq!(statistics.dropped.malformed, bad.len() as u64);
@@ -79,7 +79,7 @@ fn d9_a_node_that_asks_for_more_than_it_may_is_answered_as_much_as_it_may() {
         net.inject(0, &packet(&Envelope { total: 64, ..from_one(Kind::Get) }, region.as_bytes(), &[0; 4]));
     }
     for _ in 0..50 {
-        port.drive();
+        port.progress();
     }
     let statistics = units[0].statistics();
     let most = WINDOW as u64 + 32;
@@ -97,7 +97,7 @@ fn d9_answers_that_nobody_asked_for_are_dropped() {
         net.inject(0, &packet(&from_one(kind), &[], &[]));
         net.inject(0, &packet(&from_one(kind), &[], b"old value"));
     }
-    port.drive();
+    port.progress();
     assert!(port.completed().is_none() && port.pull().is_none());
     let dropped = units[0].statistics().dropped;
     assert_eq!((dropped.unasked, dropped.total()), (6, 6));
@@ -119,7 +119,7 @@ fn d9_an_answer_is_for_the_oldest_request_and_in_its_bounds_or_for_none() {
         total: 20,
     };
     port.push_get(1, &asked, RegionId::NONE, Some((&into, 8)), true).unwrap();
-    port.drive();
+    port.progress();
     let get = |kind, offset| Envelope { offset, total: 20, ..from_one(kind) };
     let wrong = [
         // Another number, another context, another node, another kind.
@@ -149,7 +149,7 @@ fn d9_an_answer_is_for_the_oldest_request_and_in_its_bounds_or_for_none() {
     net.inject(0, &packet(&get(Kind::GetLast, 8), b"head", &[9; 20]));
     let dropped = wrong.len() as u64 + 1;
     for _ in 0..10 {
-        port.drive();
+        port.progress();
     }
     assert_eq!(units[0].statistics().dropped.unasked, dropped);
     assert_eq!(bytes(&into), [0; 64]);
@@ -175,7 +175,7 @@ fn d9_an_answer_to_memory_that_was_asked_for_too_much_ends_with_a_fault() {
             Envelope { total, origin: endpoint(0, 0), target: endpoint(1, 0), ..from_one(Kind::Get) };
         a.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(completed, Completed { message: 7, result: Err(RegionFault::Bounds) });
     }

@@ -68,7 +68,7 @@ fn open<const TEST: usize>(unit: &'static Unit<TEST>, context: u8) -> TestPort<T
 fn next<P: Port>(port: &mut P, mut others: impl FnMut()) -> P::Arrival {
     for _ in 0..10_000 {
         others();
-        port.drive();
+        port.progress();
         if let Some(arrival) = port.pull() {
             return arrival;
         }
@@ -102,7 +102,7 @@ fn region(port: &mut impl Port, bytes: &[u8]) -> (RegionId, Shared) {
 fn ended<P: Port>(port: &mut P, mut others: impl FnMut()) -> Completed {
     for _ in 0..10_000 {
         others();
-        port.drive();
+        port.progress();
         if let Some(completed) = port.completed() {
             return completed;
         }

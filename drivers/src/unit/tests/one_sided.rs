@@ -72,7 +72,7 @@ fn p7_a_put_of_any_length_to_any_place_is_there_when_it_completes() {
                 }
                 push_put(&mut a, node, 9, region, offset as u32, &data);
                 let completed = ended(&mut a, || {
-                    b.drive();
+                    b.progress();
                 });
                 assert_eq!(completed, Completed { message: 9, result: Ok(0) });
                 expected[offset..offset + len].copy_from_slice(&data);
@@ -98,7 +98,7 @@ fn p7_a_put_of_several_packets_is_answered_once_and_lent_memory_comes_back() {
         a.push_zcopy(torus(1), &envelope, region.as_bytes(), &part).unwrap();
     }
     let completed = ended(&mut a, || {
-        b.drive();
+        b.progress();
     });
     assert_eq!(completed, Completed { message: 3, result: Ok(0) });
     assert!(bytes(&memory) == data && a.completed().is_none());
@@ -118,7 +118,7 @@ fn n8_whoever_lent_what_was_got_is_woken_when_nobody_reads_it_any_more() {
     owner.arm();
     // The owner's node is driven by another of its contexts.
     let completed = ended(&mut a, || {
-        other.drive();
+        other.progress();
     });
     assert_eq!(completed.result, Ok(0));
     owner.deregister(region);
@@ -138,7 +138,7 @@ fn p10_a_put_is_scattered_to_the_segments_that_it_names() {
     };
     put(&mut a, 1, &[segment(60, 4), segment(7, 3), segment(8, 0), segment(9, 1)], &[1, 2, 3, 4, 5, 6, 7, 8]);
     let result = ended(&mut a, || {
-        b.drive();
+        b.progress();
     });
     assert_eq!(result.result, Ok(0));
     let mut expected = std::vec![0; 64];
@@ -148,7 +148,7 @@ fn p10_a_put_is_scattered_to_the_segments_that_it_names() {
     for outside in [segment(61, 4), segment(u32::MAX, 4), segment(65, 4)] {
         put(&mut a, 2, &[segment(0, 4), outside], &[9; 8]);
         let result = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(result.result, Err(RegionFault::Bounds));
         assert_eq!(bytes(&memory), expected, "nothing of it was written");
@@ -171,7 +171,7 @@ fn p7_a_get_of_any_length_lands_where_it_was_wanted_and_nowhere_else() {
                 let envelope = request(Kind::Get, node, 4, offset as u32, len as u32);
                 a.push_get(node, &envelope, region, Some((&into, at as u32)), true).unwrap();
                 let completed = ended(&mut a, || {
-                    b.drive();
+                    b.progress();
                 });
                 assert_eq!(completed, Completed { message: 4, result: Ok(0) });
                 let mut expected = std::vec![0xee; 5000];
@@ -197,7 +197,7 @@ fn p10_gets_of_one_number_end_together_with_the_first_fault() {
         get(&mut a, if round == 0 { 20 } else { 995 }, 300, false);
         get(&mut a, 40, 200, true);
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         let result = if round == 0 { Ok(0) } else { Err(RegionFault::Bounds) };
         assert_eq!(completed, Completed { message: 5, result });
@@ -218,7 +218,7 @@ fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
     let mut received = Vec::new();
     while received.len() < 900 {
         let arrival = next(&mut a, || {
-            b.drive();
+            b.progress();
         });
         let envelope = arrival.envelope();
         assert_eq!((envelope.message, envelope.offset as usize), (6, 100 + received.len()));
@@ -232,7 +232,7 @@ fn p7_a_get_without_memory_arrives_in_the_reception_fifo() {
     // A fault is told in the same way.
     a.push_get(1, &request(Kind::Get, 1, 7, 100, 901), region, None, true).unwrap();
     let arrival = next(&mut a, || {
-        b.drive();
+        b.progress();
     });
     let envelope = arrival.envelope();
     assert_eq!((envelope.kind, envelope.dispatch), (Kind::GetLast, RegionFault::Bounds as u8));
@@ -257,7 +257,7 @@ fn p7_updates_tell_the_old_value_whatever_way_they_come() {
     {
         push_rmw(&mut a, 1, message as u32, region, 8, rmw).unwrap();
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         let old = [0, 5, 0x15, 1 << 40, 7, 4][message];
         assert_eq!(completed, Completed { message: message as u32, result: Ok(old) });
@@ -270,7 +270,7 @@ fn p7_updates_tell_the_old_value_whatever_way_they_come() {
     {
         push_rmw(&mut a, 1, 99, region, offset, add(1)).unwrap();
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(completed, Completed { message: 99, result: Err(fault) });
         count += 1;
@@ -289,7 +289,7 @@ fn f2_a_get_of_nothing_ends_after_all_that_was_got_before() {
     }
     for message in 1..=4 {
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(completed, Completed { message, result: Ok(0) });
         if message == 2 {
@@ -311,17 +311,17 @@ fn p7_no_more_requests_are_under_way_than_a_node_takes() {
         {
             pushed += 1;
         }
-        a.drive();
+        a.progress();
         if pushed >= 60 && !checked {
             checked = true;
             // The target has not answered: no more than the window left.
             for _ in 0..10 {
-                a.drive();
+                a.progress();
             }
             assert_eq!(a.unit.statistics().sent_packets, WINDOW as u64);
         }
         if pushed >= 60 {
-            b.drive();
+            b.progress();
         }
         while let Some(completed) = a.completed() {
             assert_eq!(completed, Completed { message: done, result: Ok(u64::from(done)) });
@@ -349,7 +349,7 @@ fn p3_ports_that_share_an_injection_fifo_get_their_own_answers() {
         }
         for (context, port) in ports.iter_mut().enumerate() {
             let completed = ended(port, || {
-                b.drive();
+                b.progress();
             });
             let old = u64::from(2 * round) + context as u64;
             assert_eq!(completed, Completed { message: round, result: Ok(old) });
@@ -370,8 +370,8 @@ fn d5_answers_and_messages_take_turns_for_the_room_in_the_network() {
         while b.push_bcopy(torus(0), &envelope, &[], &[0; 100]).is_ok() {
             sent += 1;
         }
-        b.drive();
-        a.drive();
+        b.progress();
+        a.progress();
         while let Some(arrival) = a.pull() {
             arrived += 1;
             a.release(arrival);

@@ -11,7 +11,7 @@ fn looked_around<const TEST: usize>() -> [TestPort<TEST>; 2] {
     let unit: &'static Unit<TEST> = MessageUnit::start(setup).unwrap();
     let mut ports = [open(unit, 0), open(unit, 1)];
     for port in &mut ports {
-        assert!(port.pull().is_none() && !port.drive() && port.is_quiet());
+        assert!(port.pull().is_none() && !port.progress() && port.is_quiet());
     }
     ports
 }
@@ -68,17 +68,17 @@ fn r2_a_port_that_waits_for_room_is_woken_when_there_is_some_and_not_before() {
     let (mut full, mut other, mut receiver) = (open(units[0], 0), open(units[0], 1), open(units[1], 0));
     let envelope = envelope(endpoint(0, 0), endpoint(1, 0), 0);
     let mut push = || full.push_bcopy(torus(1), &envelope, &[], b"short");
-    while push().is_ok() || other.drive() {}
+    while push().is_ok() || other.progress() {}
     Host::<26>::be(3);
     full.arm();
     for _ in 0..100 {
         other.look();
-        other.drive();
+        other.progress();
         assert!(!Host::<26>::take_woken(3), "woken, with as little room as before");
     }
     let arrival = next(&mut receiver, || ());
     receiver.release(arrival);
-    while !other.drive() {
+    while !other.progress() {
         other.look();
     }
     assert!(Host::<26>::take_woken(3), "there is room, and it was not woken");
@@ -102,11 +102,11 @@ fn r2_an_agent_does_not_end_its_own_sleep_for_a_deadline_that_it_knows() {
             std::thread::yield_now();
         }
         Host::<27>::be(AGENT);
-        unit.run_engine();
+        unit.progress();
         let itself = Host::<27>::take_woken(AGENT);
         // Another hart that ran the engine has the agent look: it may sleep past the deadline.
         Host::<27>::be(1);
-        unit.run_engine();
+        unit.progress();
         let by_another = Host::<27>::take_woken(AGENT);
         Host::<27>::wake(0);
         assert!(!itself && by_another, "the agent was woken by itself: {itself}, by another: {by_another}");

@@ -86,7 +86,7 @@ fn p8_every_fault_of_a_remote_operation_is_told_to_its_origin() {
         message += 1;
         what(&mut a, message);
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(completed, Completed { message, result: Err(fault) });
     };
@@ -123,7 +123,7 @@ fn p8_a_region_is_reached_as_its_own_tasks_only() {
         let envelope = Envelope { target: endpoint(task, 0), ..request(Kind::PutLast, 1, 1, 0, 4) };
         a.push_bcopy(torus(1), &envelope, region.as_bytes(), b"data").unwrap();
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(completed.result, result);
         assert_eq!(bytes(&memory).starts_with(b"data"), result.is_ok());
@@ -145,7 +145,7 @@ fn p8_a_put_whose_middle_is_refused_fails_although_its_end_is_not() {
     put(&mut a, Kind::PutLast, 1, 0);
     for (message, result) in [(2, Ok(0)), (1, Err(RegionFault::Bounds)), (1, Ok(0))] {
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(completed, Completed { message, result });
     }
@@ -167,7 +167,7 @@ fn p8_a_refused_put_that_nobody_is_told_of_spoils_no_other() {
     for (message, result) in [(2, Ok(0)), (11, Ok(0)), (1, Err(RegionFault::Bounds))] {
         put(&mut a, Kind::PutLast, 0, message, 0);
         let completed = ended(&mut a, || {
-            b.drive();
+            b.progress();
         });
         assert_eq!(completed, Completed { message, result });
     }
@@ -182,14 +182,14 @@ fn p8_a_region_that_goes_in_the_middle_of_a_get_ends_it() {
     let into = shared(&std::vec![0; len]);
     a.push_get(1, &request(Kind::Get, 1, 1, 0, len as u32), region, Some((&into, 0)), true).unwrap();
     for _ in 0..rounds {
-        a.drive();
-        b.drive();
+        a.progress();
+        b.progress();
     }
     assert!(bytes(&into)[0] == pattern(1, 1)[0] && a.completed().is_none(), "it is under way");
     b.deregister(region);
     assert!(memory.reclaim().is_ok(), "nobody uses it any more");
     let completed = ended(&mut a, || {
-        b.drive();
+        b.progress();
     });
     assert_eq!(completed, Completed { message: 1, result: Err(RegionFault::Stale) });
 }

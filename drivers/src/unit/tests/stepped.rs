@@ -28,7 +28,7 @@ fn d4_packets_of_all_sizes_arrive_as_they_were_sent() {
                     a.push_bcopy(torus(1), &envelope, &header, &data).unwrap();
                 }
                 let arrival = next(&mut b, || {
-                    a.drive();
+                    a.progress();
                 });
                 assert_eq!(arrival.envelope(), envelope);
                 assert_eq!((arrival.header(), arrival.data()), (&header[..], &data[..]));
@@ -55,11 +55,11 @@ fn d4_lent_memory_comes_back_when_it_was_sent_and_not_before() {
     drop(data);
     assert!(!lease.is_idle());
     let arrival = next(&mut b, || {
-        a.drive();
+        a.progress();
     });
     assert_eq!((arrival.header(), arrival.data()), (&b"head"[..], &pattern(1, 200)[..]));
     b.release(arrival);
-    a.drive();
+    a.progress();
     assert!(lease.reclaim().is_ok());
 }
 
@@ -89,8 +89,8 @@ fn p11_a_hundred_thousand_packets_to_a_stalled_receiver_wait_and_none_is_lost() 
             Ok(()) => sent += 1,
             Err(Full) => refused += 1,
         }
-        a.drive();
-        other.drive();
+        a.progress();
+        other.progress();
     }
     assert!(other.pull().is_none());
     let held = sent as usize;
@@ -102,8 +102,8 @@ fn p11_a_hundred_thousand_packets_to_a_stalled_receiver_wait_and_none_is_lost() 
         while sent < total && push(&mut a, sent).is_ok() {
             sent += 1;
         }
-        a.drive();
-        stalled.drive();
+        a.progress();
+        stalled.progress();
         for _ in 0..received % 7 + 1 {
             let Some(arrival) = stalled.pull() else { break };
             assert_eq!(arrival.envelope().message, received, "in order");
@@ -168,8 +168,8 @@ fn p6_packets_wait_for_a_context_that_is_not_open_yet() {
     let (mut a, mut b) = (open(units[0], 0), open(units[1], 0));
     a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 5), &[], b"early").unwrap();
     for _ in 0..10 {
-        a.drive();
-        b.drive();
+        a.progress();
+        b.progress();
         assert!(b.pull().is_none());
     }
     let mut late = open(units[1], 1);
@@ -177,10 +177,10 @@ fn p6_packets_wait_for_a_context_that_is_not_open_yet() {
     // And again after it was closed and opened.
     drop(late);
     a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 6), &[], b"between").unwrap();
-    a.drive();
-    b.drive();
-    a.drive();
-    b.drive();
+    a.progress();
+    b.progress();
+    a.progress();
+    b.progress();
     assert_eq!(open(units[1], 1).pull().unwrap().data(), b"between");
 }
 
@@ -212,7 +212,7 @@ fn p9_both_sides_of_a_port_have_their_turn() {
         a.push_bcopy(looped, &envelope(endpoint(0, 0), target, 100 + message), &[], b"there").unwrap();
     }
     for _ in 0..4 {
-        a.drive();
+        a.progress();
     }
     let mut order = Vec::new();
     while let Some(arrival) = b.pull() {
@@ -239,7 +239,7 @@ fn p3_contexts_share_an_injection_fifo_or_have_their_own_but_not_both() {
         port.push_bcopy(torus(1), &envelope(origin, endpoint(1, 0), message), &[], &pattern(message, 40))
             .unwrap();
         let arrival = next(&mut b, || {
-            port.drive();
+            port.progress();
         });
         assert_eq!(arrival.envelope().message, message);
         b.release(arrival);
@@ -307,11 +307,11 @@ fn d4_the_state_block_follows_the_packets() {
     };
     assert_eq!(counters(units[0]), [3, 0, 0, 0]);
     let arrival = next(&mut b, || {
-        a.drive();
+        a.progress();
     });
     b.release(arrival);
-    a.drive();
-    b.drive();
+    a.progress();
+    b.progress();
     assert_eq!(counters(units[0]), [3, 3, 0, 0]);
     assert_eq!(counters(units[1]), [0, 0, 3, 1]);
 }

@@ -43,7 +43,7 @@ fn fill(port: &mut TestPort<0>, node: u32, push: Push, region: RegionId) -> u32 
             Ok(()) => pushed += 1,
             Err(Full) => refused += 1,
         }
-        port.drive();
+        port.progress();
     }
     pushed
 }
@@ -58,20 +58,20 @@ fn assert_all_goes(a: &mut TestPort<0>, b: &mut TestPort<0>, node: u32, region: 
                 if pushed.is_ok() {
                     break;
                 }
-                a.drive();
-                b.drive();
+                a.progress();
+                b.progress();
                 pushed = push(a, node, number, region);
             }
             assert_eq!(pushed, Ok(()), "{kind} {number} behind {what}");
             if kind.contains("message") {
                 let arrival = next(b, || {
-                    a.drive();
+                    a.progress();
                 });
                 assert_eq!(arrival.envelope().message, number, "{kind} behind {what}");
                 b.release(arrival);
             } else {
                 let completed = ended(a, || {
-                    b.drive();
+                    b.progress();
                 });
                 assert_eq!(
                     (completed.message, completed.result.is_ok()),
@@ -142,14 +142,14 @@ fn r1_a_node_that_goes_on_gets_all_in_order_and_once() {
             };
             refused += u32::from(pushed.is_err());
             if refused % 5 == 4 {
-                a.drive();
+                a.progress();
             }
         }
         assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Err(Full), "the quick way knows nothing of nodes");
         net.stop(1, false);
         for _ in 0..200 {
-            a.drive();
-            b.drive();
+            a.progress();
+            b.progress();
             while let Some(arrival) = b.pull() {
                 assert_eq!(arrival.envelope().message, received);
                 assert_eq!(arrival.data(), pattern(received, 20));
@@ -165,7 +165,7 @@ fn r1_a_node_that_goes_on_gets_all_in_order_and_once() {
         assert_eq!((received, ended), (sent, updated));
         assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Ok(()), "all is as before");
         let arrival = next(&mut c, || {
-            a.drive();
+            a.progress();
         });
         c.release(arrival);
     }
@@ -188,13 +188,13 @@ fn r1_what_is_all_for_one_node_stays_in_the_fifo_and_others_get_in() {
     assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Err(Full), "the quick way knows nothing of nodes");
     push_message(&mut a, 2, 0, 4).unwrap();
     let arrival = next(&mut b, || {
-        a.drive();
+        a.progress();
     });
     b.release(arrival);
     net.stop(1, false);
     let mut arrived = 0;
     for _ in 0..100 {
-        a.drive();
+        a.progress();
         arrived += core::iter::from_fn(|| net.take(1)).count();
     }
     assert_eq!(arrived, STOPPED + fifo);
@@ -211,23 +211,23 @@ fn r1_who_waits_for_a_node_is_told_when_it_goes_on_though_others_took_packets_si
         a.push_bcopy(torus(node), &envelope, &[], b"short")
     };
     net.stop(1, true);
-    while push(1).is_ok() || other.drive() {}
+    while push(1).is_ok() || other.progress() {}
     // In what is left of the FIFO, then in all of it, as what is for node 1 is parked.
     for round in 0..2 {
         assert_eq!((push(1), push(2)), (Err(Full), Ok(())), "round {round}");
-        while other.drive() {}
+        while other.progress() {}
     }
     Host::<28>::be(3);
     a.arm();
     for _ in 0..100 {
         other.look();
-        other.drive();
+        other.progress();
     }
     Host::<28>::take_woken(3);
     net.stop(1, false);
     for _ in 0..100 {
         other.look();
-        other.drive();
+        other.progress();
         while net.take(1).is_some() {}
     }
     assert!(Host::<28>::take_woken(3), "node 1 takes packets, and who has one was not woken");
@@ -246,16 +246,16 @@ fn p3_r1_of_ports_that_share_a_fifo_the_one_that_waits_for_room_is_woken() {
         };
         let waits = 1 - drives;
         net.stop(1, true);
-        while push(&mut ports, drives).is_ok() || ports[drives].drive() {}
+        while push(&mut ports, drives).is_ok() || ports[drives].progress() {}
         assert_eq!(push(&mut ports, waits), Err(Full));
-        while ports[drives].drive() {}
+        while ports[drives].progress() {}
         Host::<29>::be(3);
         ports[waits].arm();
         for go_on in [false, true] {
             net.stop(1, !go_on);
             for _ in 0..100 {
                 ports[drives].look();
-                ports[drives].drive();
+                ports[drives].progress();
             }
             assert_eq!(Host::<29>::take_woken(3), go_on, "context {waits}, node 1 goes on: {go_on}");
         }
@@ -278,13 +278,13 @@ fn r2_what_waits_for_a_node_that_died_gives_its_memory_back() {
     // Something behind it has it parked.
     push_message(&mut a, 2, 0, 4).unwrap();
     let arrival = next(&mut b, || {
-        a.drive();
+        a.progress();
     });
     b.release(arrival);
     assert!(!lease.is_idle());
     units[0].announce(1, Gone::Died);
-    a.drive();
-    a.drive();
+    a.progress();
+    a.progress();
     assert!(lease.reclaim().is_ok());
     units[0].drain();
     assert_eq!(a.push_short(&route, 7, &[], &[1; 8]), Err(Full), "routes are made anew");
@@ -307,14 +307,14 @@ fn r1_r2_what_is_asked_of_a_node_that_died_waits_for_none_that_lives() {
         let get = request(Kind::Get, node, node % REQUESTS as u32, 0, 8);
         a.push_get(node, &get, id, Some((&memory, 0)), true).unwrap();
         for _ in 0..4 {
-            a.drive();
+            a.progress();
         }
         assert_eq!(net.take(node as usize).is_some(), node <= silent, "{node}");
     }
     let taken = statistics(&a).failed_packets;
     a.unit.announce(silent + 1, Gone::Died);
     for _ in 0..4 {
-        a.drive();
+        a.progress();
     }
     assert_eq!(
         statistics(&a).failed_packets,
@@ -336,7 +336,7 @@ fn r1_copies_for_one_node_leave_room_for_those_for_others() {
         let pushed =
             (0..20).filter(|&number| push_message(&mut a, stopped as u32, number, 100).is_ok()).count();
         assert_eq!(pushed, if stopped == 1 { COPY_SLOTS / 2 } else { 1 });
-        a.drive();
+        a.progress();
     }
     assert_all_goes(&mut a, &mut b, node, region, "copied messages");
 }
@@ -354,7 +354,7 @@ fn r1_answers_to_nodes_that_are_stopped_leave_room_for_those_to_others() {
             let get =
                 Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset: 0, total: 20_000 };
             net.inject(0, &packet(&get, region.as_bytes(), &[0; 4]));
-            a.drive();
+            a.progress();
         }
     }
     for message in 0..10 {
@@ -366,7 +366,7 @@ fn r1_answers_to_nodes_that_are_stopped_leave_room_for_those_to_others() {
         };
         b.push_get(0, &get, region, Some((&into, 0)), true).unwrap();
         let completed = ended(&mut b, || {
-            a.drive();
+            a.progress();
         });
         assert_eq!(completed, Completed { message, result: Ok(0) });
         assert!(bytes(&into) == pattern(3, 20_000));

@@ -13,13 +13,13 @@ const ROUNDS: u32 = 2_000;
 fn receive<P: Port>(port: &mut P, polls: u32) -> P::Arrival {
     loop {
         for _ in 0..polls {
-            port.drive();
+            port.progress();
             if let Some(arrival) = port.pull() {
                 return arrival;
             }
         }
         port.arm();
-        port.drive();
+        port.progress();
         let arrival = port.pull();
         if arrival.is_none() {
             port.sleep(None);
@@ -35,7 +35,7 @@ fn receive<P: Port>(port: &mut P, polls: u32) -> P::Arrival {
 fn push<P: Port>(port: &mut P, path: Path, envelope: &Envelope, data: &[u8]) {
     while port.push_bcopy(path, envelope, &[], data).is_err() {
         port.arm();
-        port.drive();
+        port.progress();
         let pushed = port.push_bcopy(path, envelope, &[], data).is_ok();
         if !pushed {
             port.sleep(None);
@@ -45,7 +45,7 @@ fn push<P: Port>(port: &mut P, path: Path, envelope: &Envelope, data: &[u8]) {
             break;
         }
     }
-    port.drive();
+    port.progress();
 }
 
 /// `ROUNDS` times to and fro between two endpoints, each side a hart.
@@ -181,14 +181,14 @@ fn n8_a_hart_that_computes_does_not_keep_packets_from_one_that_sleeps() {
         });
         Host::<16>::be(0);
         a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), 0), &[], b"for the first").unwrap();
-        a.drive();
-        a.drive();
+        a.progress();
+        a.progress();
         while !busy.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
         a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 1), 1), &[], b"for the second").unwrap();
-        a.drive();
-        a.drive();
+        a.progress();
+        a.progress();
         let start = Host::<16>::now_ns();
         while !done.load(Ordering::Acquire) && Host::<16>::now_ns() - start < 10_000_000_000 {
             std::thread::yield_now();
@@ -201,7 +201,7 @@ fn n8_a_hart_that_computes_does_not_keep_packets_from_one_that_sleeps() {
 fn wait_for_end<P: Port>(port: &mut P) -> Completed {
     loop {
         port.arm();
-        port.drive();
+        port.progress();
         let completed = port.completed();
         if completed.is_none() {
             port.sleep(None);
@@ -247,7 +247,7 @@ fn n8_the_end_of_a_request_ends_the_sleep_whoever_runs_the_engine() {
             let mut rounds = 0;
             while !flag.load(Ordering::Acquire) {
                 owner.arm();
-                if !owner.drive() && !flag.load(Ordering::Acquire) {
+                if !owner.progress() && !flag.load(Ordering::Acquire) {
                     owner.sleep(None);
                 }
                 owner.disarm();
@@ -288,7 +288,7 @@ fn p8_regions_come_and_go_while_others_get_from_them() {
                 let [index, generation] = [region.index.get(), region.generation.get()].map(u64::from);
                 name.store(generation << 32 | index, Ordering::Release);
                 for _ in 0..number % 40 {
-                    owner.drive();
+                    owner.progress();
                     std::thread::yield_now();
                 }
                 owner.deregister(region);
@@ -319,7 +319,7 @@ fn p8_regions_come_and_go_while_others_get_from_them() {
                         let envelope = Envelope { total: 3000, ..envelope(origin, target, message) };
                         port.push_get(1, &envelope, region, Some((&into, 0)), true).unwrap();
                         loop {
-                            port.drive();
+                            port.progress();
                             if let Some(completed) = port.completed() {
                                 assert_eq!(completed.message, message);
                                 break completed.result.map(|_| ());

@@ -76,7 +76,7 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
                 // Both send all the time, and sleep whenever there is nothing to do.
                 let (mut sent, mut received) = (0, 0);
                 while sent < rounds || received < rounds {
-                    let mut moved = port.drive();
+                    let mut moved = port.progress();
                     if sent < rounds {
                         let data = pattern(sent, sent as usize % (port.mtu() - 4));
                         let envelope = envelope(me, peer, sent);
@@ -92,7 +92,7 @@ fn d1_two_nodes_join_and_exchange_packets_over_virtio_cards() {
                     }
                     if !moved {
                         port.arm();
-                        if !port.drive() {
+                        if !port.progress() {
                             port.sleep(Some(Host::<17>::now_ns() + 1_000_000_000));
                         }
                         port.disarm();

@@ -16,7 +16,7 @@ pub const TAG_UB: i32 = i32::MAX;
 pub(crate) const INTERNAL: u32 = 1 << 31;
 
 /// The data follows when it is asked for.
-pub(crate) const OFFERED: u8 = 1;
+pub(crate) const RTS: u8 = 1;
 /// The sender wants to know that a receive has matched.
 pub(crate) const SYNCHRONOUS: u8 = 2;
 
@@ -56,9 +56,9 @@ pub(crate) struct Credit {
 
 /// A receive has matched a synchronous message.
 pub(crate) const MATCHED: u8 = 0;
-/// A receive has matched an offered message: the data may come.
-pub(crate) const CLEAR: u8 = 1;
-/// Offers have no place: the length is the number of the first, the sender's request how many they are.
+/// A receive has matched an RTS: the data may come.
+pub(crate) const CTS: u8 = 1;
+/// RTS have no place: the length is the number of the first, the sender's request how many they are.
 pub(crate) const REFUSED: u8 = 3;
 /// Only credit.
 pub(crate) const CREDIT: u8 = 2;
@@ -77,7 +77,7 @@ pub(crate) struct Control {
     pub(crate) unused: u8,
 }
 
-/// In front of data that was cleared.
+/// In front of data whose CTS came.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Piece {

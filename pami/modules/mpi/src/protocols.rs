@@ -12,11 +12,11 @@ use pami::device::Port;
 use pami::factory::{CollectFunction, ImmediateFunction, ReceiveFunction, SendFunction};
 use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, Protocol, SendError, Split};
 
-/// Short and eager messages, and envelopes of offered ones.
+/// Short and eager messages, and RTS.
 const EAGER: u8 = 0;
 /// What the two sides of a message tell each other: clearances, acknowledgements, credits.
 const CONTROL: u8 = 1;
-/// Data of a message that was cleared.
+/// Data of a message whose CTS came.
 const DATA: u8 = 2;
 /// Ids from here on belong to collectives.
 pub const COLLECTIVE: u8 = 8;
@@ -51,7 +51,7 @@ pub(crate) struct Protocols {
     /// Messages of several.
     pub(crate) eager: Factory<SendFunction>,
     pub(crate) control: Factory<ImmediateFunction>,
-    /// Data that was cleared, in one message or gathered packet by packet.
+    /// Data after a CTS, in one message or gathered packet by packet.
     pub(crate) data: Factory<SendFunction>,
     pub(crate) pieces: Factory<ImmediateFunction>,
     collectives: Vec<Factory<CollectFunction>, COLLECTIVES>,

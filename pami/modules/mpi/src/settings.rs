@@ -24,9 +24,9 @@ pub struct Settings {
     pub unexpected_bytes: usize,
     /// How many such messages, the same in every task.
     pub unexpected_messages: u16,
-    /// Messages that others offer each context and that it has not received, in all. One more is refused: its send ends with
+    /// RTS to each context whose messages it has not received, in all. One more is refused: its send ends with
     /// an error of class `NoMem`.
-    pub offers: usize,
+    pub rts_places: usize,
     /// Requests that each context can have at a time. At most 32768.
     pub requests: u16,
     /// Communicators at a time in each context, world and self among them.
@@ -79,7 +79,7 @@ impl Default for Settings {
             eager_limit: 8 << 10,
             unexpected_bytes: 16 << 10,
             unexpected_messages: 32,
-            offers: 16 << 10,
+            rts_places: 16 << 10,
             requests: 10 << 10,
             communicators: 1024,
             collectives: 16,

@@ -339,9 +339,9 @@ impl Port for TestPort {
         stepped && !died && !arrived
     }
 
-    fn drive(&mut self) -> bool {
+    fn progress(&mut self) -> bool {
         self.world.lock().drives += 1;
-        self.world.lock().drive(self.me)
+        self.world.lock().progress(self.me)
     }
 
     fn waker(&self) -> CountsWakes {

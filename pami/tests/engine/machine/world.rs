@@ -243,7 +243,7 @@ impl State {
     }
 
     /// What a port's advance does to the machine.
-    pub fn drive(&mut self, me: Endpoint) -> bool {
+    pub fn progress(&mut self, me: Endpoint) -> bool {
         if self.stepped || self.dead.contains(&(me.task() / self.per_node)) {
             return false;
         }

@@ -163,7 +163,7 @@ impl World {
             let at = (start + step) % ACTORS;
             let actor = &mut self.actors[at];
             if dice.per_mille(700) {
-                moved |= actor.port.drive();
+                moved |= actor.port.progress();
             }
             if dice.per_mille(if at == lazy { 2 } else { 700 }) {
                 moved |= actor.step(&mut self.tickets);

@@ -1,7 +1,7 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
 use super::At;
-use crate::envelope::{CLEAR, Control, Envelope, MATCHED, OFFERED, Piece, REFUSED};
+use crate::envelope::{CTS, Control, Envelope, MATCHED, Piece, REFUSED, RTS};
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -13,16 +13,16 @@ impl<P: Port> At<'_, P> {
     /// A message, with its data or without.
     pub(crate) fn message_came(&mut self, message: &Message<'_>) -> Receive<P> {
         let Ok(envelope) = Envelope::read_from_bytes(message.header) else { return Receive::Done };
-        let offered = envelope.has(OFFERED);
-        if !offered && envelope.len.get() as usize != message.total {
+        let rts = envelope.has(RTS);
+        if !rts && envelope.len.get() as usize != message.total {
             return Receive::Done;
         }
         let origin = message.origin;
-        let (number, shut) = self.messages.came(origin, offered);
+        let (number, shut) = self.messages.came(origin, rts);
         if let Some(slot) = self.take_posted(&envelope) {
             self.messages.credited(origin, envelope.credit);
             self.matched(slot, origin, envelope);
-            if offered {
+            if rts {
                 return Receive::Done;
             }
             self.messages.owe_credit(origin, message.total);
@@ -35,17 +35,17 @@ impl<P: Port> At<'_, P> {
             }
             return Receive::Packets(self.callbacks.part(self.requests.cookie(slot)));
         }
-        let len = if offered { 0 } else { message.total };
+        let len = if rts { 0 } else { message.total };
         self.messages.credited(origin, envelope.credit);
         // Of what comes with its data senders never have more here than there is room for.
         let place = if shut { None } else { self.messages.unexpected.push(origin, envelope, len) };
         let Some(place) = place else {
-            if offered {
+            if rts {
                 self.refuse(origin, number);
             }
             return Receive::Done;
         };
-        if offered {
+        if rts {
             return Receive::Done;
         }
         if message.is_whole() {
@@ -55,7 +55,7 @@ impl<P: Port> At<'_, P> {
         Receive::Packets(self.callbacks.part(place as usize | WAITS))
     }
 
-    /// Part of an eager message, or of data that was cleared.
+    /// Part of an eager message, or of data after a CTS.
     pub(crate) fn part_came(&mut self, part: &Part<'_>) {
         if part.cookie & WAITS != 0 {
             let place = (part.cookie & !WAITS) as u32;
@@ -87,7 +87,7 @@ impl<P: Port> At<'_, P> {
         let Ok(piece) = Piece::read_from_bytes(message.header) else { return Receive::Done };
         let slot = piece.receiver.get();
         let from = self.receiving(slot).and_then(|receiving| receiving.message);
-        if from.is_none_or(|from| from.origin != message.origin || !from.envelope.has(OFFERED)) {
+        if from.is_none_or(|from| from.origin != message.origin || !from.envelope.has(RTS)) {
             return Receive::Done;
         }
         if message.is_whole() {
@@ -105,7 +105,7 @@ impl<P: Port> At<'_, P> {
         match control.kind {
             MATCHED => self.acknowledged(origin, slot),
             REFUSED => self.refused(origin, control.len.get(), slot),
-            CLEAR => self.clear(origin, slot, control.receiver.get(), control.len.get()),
+            CTS => self.clear_to_send(origin, slot, control.receiver.get(), control.len.get()),
             // Credit, or nothing that is known.
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use super::At;
 use crate::data::Data;
-use crate::envelope::{Credit, Envelope, OFFERED, SYNCHRONOUS};
+use crate::envelope::{Credit, Envelope, RTS, SYNCHRONOUS};
 use crate::protocols;
 use crate::request::{Awaits, Mode, NONE, Operation, Sending};
 use crate::status::Status;
@@ -44,7 +44,7 @@ pub(super) fn payload(data: &Data) -> Option<(Payload, Layout)> {
 enum How {
     Short,
     Eager(Payload, Layout),
-    Offered,
+    Rts,
 }
 
 impl<P: Port> At<'_, P> {
@@ -77,7 +77,7 @@ impl<P: Port> At<'_, P> {
     fn how(&self, sending: &Sending) -> How {
         let len = sending.data.bytes();
         if !self.messages.has_share(sending.target, len) {
-            return How::Offered;
+            return How::Rts;
         }
         if len <= self.short_limit() {
             return How::Short;
@@ -85,7 +85,7 @@ impl<P: Port> At<'_, P> {
         let eager = len <= self.callbacks.eager_limit();
         match payload(&sending.data).filter(|_| eager) {
             Some((payload, layout)) => How::Eager(payload, layout),
-            None => How::Offered,
+            None => How::Rts,
         }
     }
 
@@ -106,9 +106,9 @@ impl<P: Port> At<'_, P> {
                 let sent = self.send_eager(sending, slot, flags, payload, layout);
                 (sent, Awaits::Copy { matched: !synchronous })
             }
-            How::Offered => {
-                let number = self.messages.peer(sending.target).map_or(0, |peer| peer.offered);
-                (self.offer(sending, slot, flags | OFFERED), Awaits::Clearance(number))
+            How::Rts => {
+                let number = self.messages.peer(sending.target).map_or(0, |peer| peer.rts_sent);
+                (self.send_rts(sending, slot, flags | RTS), Awaits::Cts(number))
             }
         };
         if sent.is_ok() {
@@ -173,7 +173,7 @@ impl<P: Port> At<'_, P> {
         self.sent(sending, sent, envelope.credit, true)
     }
 
-    fn offer(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
+    fn send_rts(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
         let envelope = self.envelope(sending, slot, flags);
         let sent = protocols::send_immediate(
             &self.protocols.short,
@@ -196,7 +196,7 @@ impl<P: Port> At<'_, P> {
             Ok(()) if with_data => self.messages.use_share(sending.target, sending.data.bytes()),
             Ok(()) => {
                 if let Some(peer) = self.messages.peer(sending.target) {
-                    peer.offered = peer.offered.wrapping_add(1);
+                    peer.rts_sent = peer.rts_sent.wrapping_add(1);
                 }
             }
             Err(_) => self.messages.return_credit(sending.target, credit),

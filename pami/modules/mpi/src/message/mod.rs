@@ -7,18 +7,18 @@
 //! |---|---|---|
 //! | short | header and data fit a packet | one packet, copied |
 //! | eager | up to the eager limit, and the data has a layout | the data, kept in chunks if no receive is there |
-//! | offered | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched |
+//! | RTS, CTS | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched |
 //!
 //! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
-//! a receiver than its share of the receiver's memory: beyond that it offers. Of offers the receiver has a number of places
+//! a receiver than its share of the receiver's memory: beyond that it sends RTS. Of RTS the receiver has a number of places
 //! for all senders together; one that finds none is refused, and its send ends with an error that says so. What of that waits
-//! for room is one run of offers for each sender. So nothing is lost
+//! for room is one run of RTS for each sender. So nothing is lost
 //! without a word, and nothing that waits for a place keeps others from coming (SPEC R-1).
 //!
 //! What finds no room to go out waits with others to the same process only.
 
 mod arrive;
-mod cleared;
+mod cts;
 mod depart;
 mod list;
 mod matching;
@@ -28,7 +28,7 @@ mod unexpected;
 mod watch;
 
 use crate::callbacks::Callbacks;
-use crate::envelope::{Credit, OFFERED};
+use crate::envelope::{Credit, RTS};
 use crate::error::Result;
 use crate::memory::fill;
 use crate::protocols::Protocols;
@@ -54,18 +54,18 @@ struct Peer {
     /// Receives that have to tell it something.
     owing: List,
     /// Sends there that wait for room for their data.
-    cleared: List,
-    /// Offers that went there, and that came from there: both sides number them by their order.
-    offered: u32,
+    cts: List,
+    /// RTS that went there, and that came from there: both sides number them by their order.
+    rts_sent: u32,
     seen: u32,
-    /// Its offers that found no place and of which it has not heard.
+    /// Its RTS that found no place and of which it has not heard.
     refused: Option<Refused>,
     /// The next peer that something waits for, if this one is among those.
     next: u32,
     queued: bool,
 }
 
-/// Offers in sequence. Those among them that a receive has matched are cleared before their sender hears of the others; none
+/// RTS in sequence. Those among them that a receive has matched have their CTS before their sender hears of the others; none
 /// has a place.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
@@ -109,7 +109,7 @@ impl Messages {
         let share = Held { messages: settings.unexpected_messages, chunks: chunks as u16 };
         let with_data = tasks * usize::from(share.messages);
         Ok(Self {
-            unexpected: Unexpected::new(node, (with_data, settings.offers), tasks * chunks)?,
+            unexpected: Unexpected::new(node, (with_data, settings.rts_places), tasks * chunks)?,
             peers: fill(node, tasks, Peer::default)?,
             share,
             ..Self::default()
@@ -130,7 +130,7 @@ impl Messages {
             let waiting = self.unexpected.get(place).map(|waiting| (waiting.origin, waiting.envelope));
             self.unexpected.unlink(place);
             self.unexpected.free(place);
-            if let Some((origin, envelope)) = waiting.filter(|(_, envelope)| !envelope.has(OFFERED)) {
+            if let Some((origin, envelope)) = waiting.filter(|(_, envelope)| !envelope.has(RTS)) {
                 self.owe_credit(origin, envelope.len.get() as usize);
             }
         }
@@ -187,9 +187,9 @@ impl Messages {
         }
     }
 
-    /// A message of a peer has come: the number of an offer, and whether it finds no place as one before it found none.
-    fn came(&mut self, peer: Endpoint, offered: bool) -> (u32, bool) {
-        let Some(peer) = self.peer(peer).filter(|_| offered) else { return (0, false) };
+    /// A message of a peer has come: the number of an RTS, and whether it finds no place as one before it found none.
+    fn came(&mut self, peer: Endpoint, rts: bool) -> (u32, bool) {
+        let Some(peer) = self.peer(peer).filter(|_| rts) else { return (0, false) };
         let number = peer.seen;
         peer.seen = number.wrapping_add(1);
         (number, peer.refused.is_some())

@@ -2,7 +2,7 @@
 
 use super::matching::Wanted;
 use super::{At, List, Messages, Peer, Refused};
-use crate::envelope::{CLEAR, CREDIT, Control, Envelope, MATCHED, OFFERED, REFUSED, SYNCHRONOUS};
+use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYNCHRONOUS};
 use crate::error::Error;
 use crate::protocols;
 use crate::request::{Arrived, NONE, Operation, Receiving};
@@ -68,7 +68,7 @@ impl<P: Port> At<'_, P> {
         waiting.claimed = Some(slot);
         let (origin, envelope) = (waiting.origin, waiting.envelope);
         self.matched(slot, origin, envelope);
-        if envelope.has(OFFERED) {
+        if envelope.has(RTS) {
             self.messages.unexpected.free(place);
         } else {
             self.claim(place);
@@ -94,11 +94,11 @@ impl<P: Port> At<'_, P> {
         self.data_came(slot, broken);
     }
 
-    /// A receive has its message; of an offered one the data has to be asked for.
+    /// A receive has its message; after an RTS the data has to be asked for.
     pub(super) fn matched(&mut self, slot: u16, origin: Endpoint, envelope: Envelope) {
         let Some(receiving) = self.receiving(slot) else { return };
         receiving.message = Some(Arrived { origin, envelope, placed: 0 });
-        if envelope.has(OFFERED) {
+        if envelope.has(RTS) {
             self.tell(slot);
         }
     }
@@ -108,7 +108,7 @@ impl<P: Port> At<'_, P> {
         let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
         match broken {
             Some(error) => self.requests.complete(slot, Status::failed(error.into())),
-            None if message.envelope.has(SYNCHRONOUS) && !message.envelope.has(OFFERED) => self.tell(slot),
+            None if message.envelope.has(SYNCHRONOUS) && !message.envelope.has(RTS) => self.tell(slot),
             None => self.finish(slot),
         }
         if self.messages.waits() {
@@ -136,8 +136,8 @@ impl<P: Port> At<'_, P> {
         let Some(receiving) = self.receiving(slot) else { return Ok(()) };
         let Some(Arrived { origin, envelope, .. }) = receiving.message else { return Ok(()) };
         let fits = envelope.len.get() as usize <= receiving.data.bytes();
-        let kind = if envelope.has(OFFERED) { CLEAR } else { MATCHED };
-        let len = if fits && kind == CLEAR { envelope.len.get() } else { 0 };
+        let kind = if envelope.has(RTS) { CTS } else { MATCHED };
+        let len = if fits && kind == CTS { envelope.len.get() } else { 0 };
         match self.send_control(origin, kind, envelope.sender.get(), slot, len) {
             Err(SendError::Again) => return Err(SendError::Again),
             Err(error) => self.requests.complete(slot, Status::failed(error.into())),
@@ -190,7 +190,7 @@ impl<P: Port> At<'_, P> {
         self.send_control(to, CREDIT, NONE, NONE, 0) != Err(SendError::Again)
     }
 
-    /// The offer with this number has no place: its sender is told, once there is room.
+    /// The RTS with this number has no place: its sender is told, once there is room.
     pub(super) fn refuse(&mut self, origin: Endpoint, number: u32) {
         let Some(peer) = self.messages.peer(origin) else { return };
         let first = peer.refused.map_or(number, |refused| refused.first);
@@ -202,7 +202,7 @@ impl<P: Port> At<'_, P> {
         }
     }
 
-    /// Tells a peer of its offers that found no place, behind the clears of those among them that were matched. Returns
+    /// Tells a peer of its RTS that found no place, behind the CTS of those among them that were matched. Returns
     /// whether it knows of all.
     fn tell_refused(&mut self, task: usize) -> bool {
         let me = self.active.endpoint();
@@ -238,7 +238,7 @@ impl<P: Port> At<'_, P> {
             let paid = self.pay(at);
             self.go_on_with_line(at);
             let Messages { queue, peers, .. } = &mut *self.messages;
-            let lists = |peer: &Peer| [peer.owing, peer.cleared, peer.line].iter().all(List::is_empty);
+            let lists = |peer: &Peer| [peer.owing, peer.cts, peer.line].iter().all(List::is_empty);
             if !told || !paid || !peers.get(at).is_some_and(lists) {
                 queue.push(peers, task);
             }

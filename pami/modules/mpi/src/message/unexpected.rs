@@ -4,7 +4,7 @@
 //! Data lies in chunks. Every sender has a share of them which it never uses more of, so there is room for all that
 //! comes.
 
-use crate::envelope::{Envelope, OFFERED};
+use crate::envelope::{Envelope, RTS};
 use crate::error::Result;
 use crate::memory::fill;
 use pami::client::Node;
@@ -39,8 +39,8 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Whether nothing of it is still to come.
     pub(crate) fn is_here(&self) -> bool {
-        let offered = self.envelope.has(OFFERED);
-        offered || self.broken.is_some() || self.received >= self.envelope.len.get()
+        let rts = self.envelope.has(RTS);
+        rts || self.broken.is_some() || self.received >= self.envelope.len.get()
     }
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct Unexpected {
     free_chunk: u32,
     /// Free chunks that no message under way is to have.
     spare: usize,
-    /// Places for offers, and how many of them are free.
-    offers: usize,
-    spare_offers: usize,
+    /// Places for RTS, and how many of them are free.
+    rts_places: usize,
+    spare_rts: usize,
 }
 
 impl Default for Unexpected {
@@ -78,16 +78,20 @@ impl Default for Unexpected {
             links: &mut [],
             free_chunk: NOWHERE,
             spare: 0,
-            offers: 0,
-            spare_offers: 0,
+            rts_places: 0,
+            spare_rts: 0,
         }
     }
 }
 
 impl Unexpected {
-    /// Room for so many messages with their data, for so many offers, and for so many chunks of data.
-    pub(crate) fn new<N: Node>(node: &N, (with_data, offers): (usize, usize), chunks: usize) -> Result<Self> {
-        let messages = with_data + offers;
+    /// Room for so many messages with their data, for so many RTS, and for so many chunks of data.
+    pub(crate) fn new<N: Node>(
+        node: &N,
+        (with_data, rts_places): (usize, usize),
+        chunks: usize,
+    ) -> Result<Self> {
+        let messages = with_data + rts_places;
         let after = |at: usize, len: usize| if at + 1 < len { at as u32 + 1 } else { NOWHERE };
         let (mut place, mut chunk) = (0, 0);
         let places = fill(node, messages, || {
@@ -101,7 +105,7 @@ impl Unexpected {
         let bytes = fill(node, chunks * CHUNK, || 0)?;
         let first = |len: usize| if len > 0 { 0 } else { NOWHERE };
         let (free, free_chunk) = (first(messages), first(chunks));
-        let spare_offers = offers;
+        let spare_rts = rts_places;
         Ok(Self {
             places,
             free,
@@ -109,15 +113,15 @@ impl Unexpected {
             links,
             free_chunk,
             spare: chunks,
-            offers,
-            spare_offers,
+            rts_places,
+            spare_rts,
             ..Self::default()
         })
     }
 
-    /// Places for offers.
-    pub(crate) fn offers(&self) -> usize {
-        self.offers
+    /// Places for RTS.
+    pub(crate) fn rts_places(&self) -> usize {
+        self.rts_places
     }
 
     pub(crate) fn get(&mut self, place: u32) -> Option<&mut Waiting> {
@@ -131,11 +135,11 @@ impl Unexpected {
     /// Puts a message last, of which so many bytes come now; `None` without room.
     pub(crate) fn push(&mut self, origin: Endpoint, envelope: Envelope, len: usize) -> Option<u32> {
         let number = self.free;
-        let spare_offers = self.spare_offers.checked_sub(envelope.has(OFFERED).into())?;
+        let spare_rts = self.spare_rts.checked_sub(envelope.has(RTS).into())?;
         let spare = self.spare.checked_sub(chunks_of(len))?;
         let place = self.places.get_mut(number as usize)?;
         self.spare = spare;
-        self.spare_offers = spare_offers;
+        self.spare_rts = spare_rts;
         self.free = place.next;
         place.next = NOWHERE;
         place.waiting = Some(Waiting {
@@ -237,7 +241,7 @@ impl Unexpected {
         place.generation = place.generation.wrapping_add(1);
         place.next = free;
         self.spare += waiting.chunks;
-        self.spare_offers += usize::from(waiting.envelope.has(OFFERED));
+        self.spare_rts += usize::from(waiting.envelope.has(RTS));
         self.free = number;
         if let Some(last) = self.links.get_mut(waiting.last as usize) {
             *last = self.free_chunk;

@@ -19,7 +19,7 @@ fn other(operation: &Operation) -> Option<Other> {
     match operation {
         // The layer below ends what it has, and refuses what it has not.
         Operation::Send(sending) => match sending.awaits {
-            Awaits::Match | Awaits::Clearance(_) => Some(Other::Endpoint(sending.target)),
+            Awaits::Match | Awaits::Cts(_) => Some(Other::Endpoint(sending.target)),
             _ => None,
         },
         Operation::Receive(receiving) => {

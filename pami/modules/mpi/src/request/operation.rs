@@ -42,8 +42,8 @@ pub(crate) enum Awaits {
     Copy { matched: bool },
     /// A matching receive.
     Match,
-    /// The receiver's wish for the data of the offer with this number.
-    Clearance(u32),
+    /// The CTS for the RTS with this number.
+    Cts(u32),
     /// Room for the data from a byte on, which go to this request of the receiver.
     Room { receiver: u16, at: u32 },
 }

@@ -3,7 +3,7 @@
 use crate::scene::{Comm, numbers, room, run, values};
 use mpi::{ANY_SOURCE, ANY_TAG, Class, Error, PROC_NULL, Request, Status};
 
-/// Bytes of a message that goes in each way: nothing, in a packet, in several, offered.
+/// Bytes of a message that goes in each way: nothing, in a packet, in several, by RTS.
 const LENGTHS: [usize; 4] = [0, 4, 1000, 5000];
 
 fn message(len: usize, salt: u32) -> Vec<u32> {

@@ -107,7 +107,7 @@ fn r1_one_target_that_stalls_holds_up_no_message_to_another() {
 
 #[test]
 fn r1_offers_that_find_no_place_are_refused_and_others_come() {
-    run_with(3, 1, Settings { offers: 8, ..tight() }, |mpi| {
+    run_with(3, 1, Settings { rts_places: 8, ..tight() }, |mpi| {
         let world = mpi.world();
         let large = |n: u32| numbers(&vec![n; 5000]);
         match world.rank() {
@@ -148,7 +148,7 @@ fn r1_offers_that_find_no_place_are_refused_and_others_come() {
 #[test]
 fn r1_any_number_of_refusals_waits_for_room() {
     const OFFERS: usize = 3000;
-    run_in(2, 1, Settings { offers: 8, ..Settings::default() }, |mpi, state| {
+    run_in(2, 1, Settings { rts_places: 8, ..Settings::default() }, |mpi, state| {
         let world = mpi.world();
         if world.rank() == 0 {
             // Nothing of this one gets out until all offers have come.

@@ -1,4 +1,4 @@
-//! Data of offered messages, once a receive wants it.
+//! Data of messages that began with an RTS, once a receive wants it.
 
 use super::At;
 use super::depart::{GATHERED, gathered, payload};
@@ -13,32 +13,32 @@ use pami::{Endpoint, Outgoing, SendError};
 use zerocopy::IntoBytes;
 
 impl<P: Port> At<'_, P> {
-    /// The receiver of an offered message wants `len` bytes: all, or none if it has no room for them.
-    pub(super) fn clear(&mut self, origin: Endpoint, slot: u16, receiver: u16, len: u32) {
+    /// The CTS: the receiver wants `len` bytes: all, or none if it has no room for them.
+    pub(super) fn clear_to_send(&mut self, origin: Endpoint, slot: u16, receiver: u16, len: u32) {
         let Some(sending) = self.sending(slot) else { return };
-        if sending.target != origin || !matches!(sending.awaits, Awaits::Clearance(_)) {
+        if sending.target != origin || !matches!(sending.awaits, Awaits::Cts(_)) {
             return;
         }
         if len == 0 {
             return self.requests.complete(slot, Status::EMPTY);
         }
         sending.awaits = Awaits::Room { receiver, at: 0 };
-        let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cleared.is_empty());
+        let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cts.is_empty());
         if behind || self.send_data(slot).is_err() {
-            self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.cleared, slot);
+            self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.cts, slot);
             self.pending.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The receiver of so many offers, from this number on, has no place for those of them that it has not cleared.
+    /// The receiver of so many RTS, from this number on, has no place for those of them that had no CTS.
     pub(super) fn refused(&mut self, origin: Endpoint, first: u32, count: u16) {
         let what = "messages offered to a process that has received none of them";
-        let error = Error::NoMem { what, limit: self.messages.unexpected.offers() };
+        let error = Error::NoMem { what, limit: self.messages.unexpected.rts_places() };
         for slot in 0..self.requests.len() {
             let Some(sending) = self.sending(slot).filter(|sending| sending.target == origin) else {
                 continue;
             };
-            if let Awaits::Clearance(number) = sending.awaits
+            if let Awaits::Cts(number) = sending.awaits
                 && number.wrapping_sub(first) < count.into()
             {
                 self.requests.complete(slot, Status::failed(error));
@@ -56,7 +56,7 @@ impl<P: Port> At<'_, P> {
         }
     }
 
-    /// Sends data that was cleared, as much as there is room for.
+    /// Sends data whose CTS came, as much as there is room for.
     ///
     /// # Errors
     /// [`SendError::Again`] if that was not all. For other reasons the request ends.
@@ -116,8 +116,8 @@ impl<P: Port> At<'_, P> {
         Ok(true)
     }
 
-    /// Sends to a peer of which data was cleared go on, as far as there is room.
+    /// Sends to a peer whose CTS came go on, as far as there is room.
     pub(super) fn go_on_with_data(&mut self, task: usize) {
-        self.drain(task, |peer| &mut peer.cleared, Self::send_data);
+        self.drain(task, |peer| &mut peer.cts, Self::send_data);
     }
 }
