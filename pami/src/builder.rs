@@ -7,7 +7,7 @@ use crate::context::{DeferringHandler, Handler};
 use crate::device::OPERATIONS;
 use crate::endpoint::TaskList;
 use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS};
-use crate::reception::RECEPTIONS;
+use crate::receive_request::RECEIVE_REQUESTS;
 use crate::registry::{FactoryMemory, Registry};
 use crate::unexpected::UNEXPECTED_LIMIT;
 use core::ops::Range;
@@ -24,7 +24,7 @@ pub struct ClientBuilder<N: Node> {
     rendezvous_from: usize,
     unexpected: usize,
     operations: usize,
-    receptions: usize,
+    receive_requests: usize,
     collectives: Limits,
     factories: usize,
     sub_operations: SubOperations,
@@ -47,7 +47,7 @@ impl<N: Node> ClientBuilder<N> {
             rendezvous_from: RENDEZVOUS_FROM,
             unexpected: UNEXPECTED_PLACES,
             operations: OPERATIONS,
-            receptions: RECEPTIONS,
+            receive_requests: RECEIVE_REQUESTS,
             collectives: Limits::NONE,
             factories: 0,
             sub_operations: SubOperations::all(),
@@ -115,7 +115,7 @@ impl<N: Node> ClientBuilder<N> {
     }
 
     /// How many messages that their handlers want later each context keeps; at most [`UNEXPECTED_LIMIT`]. A place holds an
-    /// eager message of up to the switch-over size, [`KEPT_BYTES`](crate::client::KEPT_BYTES) at most.
+    /// eager message of up to the switch-over size, [`UNEXPECTED_BYTES`](crate::client::UNEXPECTED_BYTES) at most.
     pub fn unexpected(mut self, places: usize) -> Self {
         self.unexpected = places;
         if places > UNEXPECTED_LIMIT {
@@ -136,12 +136,12 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
-    /// How many receptions each context can have under way; 1 to [`RECEPTIONS`], which it is by default. When all are taken
-    /// messages stay with their origins a little longer ([`crate::admission`]).
-    pub fn receptions(mut self, places: usize) -> Self {
-        self.receptions = places;
-        if !(1..=RECEPTIONS).contains(&places) {
-            let exhausted = ClientError::Exhausted { what: "places for receptions", limit: RECEPTIONS };
+    /// How many receive requests each context can have under way; 1 to [`RECEIVE_REQUESTS`], which it is by default. When
+    /// all are taken messages stay with their origins a little longer ([`crate::admission`]).
+    pub fn receive_requests(mut self, places: usize) -> Self {
+        self.receive_requests = places;
+        if !(1..=RECEIVE_REQUESTS).contains(&places) {
+            let exhausted = ClientError::Exhausted { what: "receive requests", limit: RECEIVE_REQUESTS };
             self.mistake = self.mistake.or(Some(exhausted));
         }
         self
@@ -177,7 +177,7 @@ impl<N: Node> ClientBuilder<N> {
     pub fn create(self) -> Result<Client<N>, ClientError> {
         let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, unexpected, .. } =
             self;
-        let Self { operations, receptions, .. } = self;
+        let Self { operations, receive_requests, .. } = self;
         let Self { handlers, deferring, collectives, factories, sub_operations, mistake, .. } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
@@ -205,7 +205,7 @@ impl<N: Node> ClientBuilder<N> {
             rendezvous_from,
             unexpected,
             operations,
-            receptions,
+            receive_requests,
             collectives,
             sub_operations,
             handlers,

@@ -55,7 +55,7 @@ pub mod partition;
 pub mod payload;
 pub mod put;
 mod receive;
-pub mod reception;
+pub mod receive_request;
 pub mod region;
 pub mod registration;
 mod registry;

@@ -4,7 +4,7 @@ use crate::collective::engine;
 use crate::context::{Active, Posts};
 use crate::device::Port;
 use crate::unexpected::UnexpectedSlot;
-use crate::{acks, operation, receive, reception};
+use crate::{acks, operation, receive, receive_request};
 use rings::buffer::CONTROL_BYTES;
 use rings::shared::Shared;
 
@@ -20,10 +20,10 @@ pub struct Footprint {
     pub operation: usize,
     /// Number of those.
     pub operations: usize,
-    /// Each reception that can be under way.
-    pub reception: usize,
+    /// Each receive request that can be under way.
+    pub receive_request: usize,
     /// Number of those.
-    pub receptions: usize,
+    pub receive_requests: usize,
     /// Half a message of one endpoint.
     pub origin: usize,
     /// Places for such, and for what is owed.
@@ -33,7 +33,7 @@ pub struct Footprint {
     /// Each place for an unexpected message, its data included.
     pub unexpected: usize,
     /// Number of those.
-    pub kept_places: usize,
+    pub unexpected_places: usize,
     /// Memory that data which is pulled in pieces lands in.
     pub landing: usize,
     /// Geometries, collectives in flight and their early messages.
@@ -45,13 +45,22 @@ pub struct Footprint {
 impl Footprint {
     /// The sum.
     pub fn bytes(&self) -> usize {
-        let Self { context, operation, reception, origin, endpoints, ack, unexpected, kept_places, .. } =
-            *self;
+        let Self {
+            context,
+            operation,
+            receive_request,
+            origin,
+            endpoints,
+            ack,
+            unexpected,
+            unexpected_places,
+            ..
+        } = *self;
         context
             + self.operations * operation
-            + self.receptions * reception
+            + self.receive_requests * receive_request
             + endpoints * (origin + ack)
-            + kept_places * unexpected
+            + unexpected_places * unexpected
             + self.landing
             + self.collectives
             + self.posts
@@ -61,7 +70,7 @@ impl Footprint {
 /// The memory of one context; a destroyed context gives it back for the next.
 pub struct ContextMemory<P: Port> {
     pub(crate) operations: &'static mut [operation::Slot<Active<P>>],
-    pub(crate) receptions: &'static mut [reception::Place<Active<P>>],
+    pub(crate) receive_requests: &'static mut [receive_request::Place<Active<P>>],
     pub(crate) incoming: &'static mut [receive::Place<Active<P>>],
     pub(crate) acks: &'static mut [acks::Place],
     pub(crate) unexpected: &'static mut [Option<UnexpectedSlot>],

@@ -28,7 +28,7 @@ pub(crate) type Place = Option<Record>;
 /// What a refused message lacked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
-    Reception,
+    ReceiveRequest,
     /// A place of the unexpected queue of so many bytes.
     Unexpected(u32),
 }
@@ -53,7 +53,7 @@ impl Record {
             origin,
             owed: Owed::default(),
             door: Doorway::default(),
-            lack: Lack::Reception,
+            lack: Lack::ReceiveRequest,
             rounds: 0,
             pause: LEAST_PAUSE,
             next: None,

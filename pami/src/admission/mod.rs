@@ -28,9 +28,10 @@
 //! - of collectives, see [`crate::collective::engine`]; of processing, [`crate::balance`].
 //!
 //! So no arrival waits for room in an injection FIFO, for a place, or for the application. Then the first packet of every
-//! injection FIFO leaves in the end, every answer that is owed goes, and receptions, which need nothing but that, free their
-//! places. What a refused message waits for is thus a reception that ends by itself, or its own handler, and nobody else waits
-//! for either. An origin has at most half of the receptions that are left, so one that does not move leaves places to others.
+//! injection FIFO leaves in the end, every answer that is owed goes, and receive requests, which need nothing but that, free
+//! their places. What a refused message waits for is thus a receive request that ends by itself, or its own handler, and
+//! nobody else waits for either. An origin has at most half of the receive requests that are left, so one that does not move
+//! leaves places to others.
 
 #[cfg(test)]
 mod orders;

@@ -1,12 +1,12 @@
 //! The memory of a client's contexts: how much one takes, and where it comes from.
 
-use super::{Client, ClientError, KEPT_BYTES, Node};
+use super::{Client, ClientError, Node, UNEXPECTED_BYTES};
 use crate::collective::engine;
 use crate::context::{Active, Context, Posts, Work};
 use crate::memory::{BUFFER_EXTRA, ContextMemory, Footprint};
-use crate::reception::LANDING_BYTES;
+use crate::receive_request::LANDING_BYTES;
 use crate::unexpected::UnexpectedSlot;
-use crate::{acks, operation, receive, reception};
+use crate::{acks, operation, receive, receive_request};
 use rings::buffer::Buffer;
 use rings::post::PostQueue;
 
@@ -17,13 +17,13 @@ impl<N: Node> Client<N> {
             context: size_of::<Context<N::Port>>(),
             operation: size_of::<operation::Slot<Active<N::Port>>>(),
             operations: self.operations,
-            reception: size_of::<reception::Place<Active<N::Port>>>(),
-            receptions: self.receptions,
+            receive_request: size_of::<receive_request::Place<Active<N::Port>>>(),
+            receive_requests: self.receive_requests,
             origin: size_of::<receive::Place<Active<N::Port>>>(),
             endpoints: self.origins(),
             ack: size_of::<acks::Place>(),
-            unexpected: size_of::<Option<UnexpectedSlot>>() + self.kept_bytes() + BUFFER_EXTRA,
-            kept_places: self.unexpected,
+            unexpected: size_of::<Option<UnexpectedSlot>>() + self.unexpected_bytes() + BUFFER_EXTRA,
+            unexpected_places: self.unexpected,
             landing: LANDING_BYTES + BUFFER_EXTRA,
             collectives: engine::Memory::<Active<N::Port>>::bytes(&self.collectives, self.endpoints())
                 + BUFFER_EXTRA,
@@ -43,11 +43,11 @@ impl<N: Node> Client<N> {
         self.node.tasks() as usize * usize::from(self.contexts)
     }
 
-    fn kept_bytes(&self) -> usize {
-        self.rendezvous_from.min(KEPT_BYTES)
+    fn unexpected_bytes(&self) -> usize {
+        self.rendezvous_from.min(UNEXPECTED_BYTES)
     }
 
-    /// Memory for one context: places for operations and receptions, for each endpoint that it may hear from and for kept
+    /// Memory for one context: places for operations and receive requests, for each endpoint that it may hear from and for kept
     /// messages, and what data that is pulled in pieces lands in.
     ///
     /// # Errors
@@ -60,13 +60,13 @@ impl<N: Node> Client<N> {
         };
         let unexpected = self.node.memory(self.unexpected, || None).ok_or(exhausted)?;
         for place in unexpected.iter_mut() {
-            *place = Some(UnexpectedSlot::new(self.buffer(self.kept_bytes()).ok_or(exhausted)?));
+            *place = Some(UnexpectedSlot::new(self.buffer(self.unexpected_bytes()).ok_or(exhausted)?));
         }
         let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
             posts: Posts::new(&posts[0]).ok_or(exhausted)?,
             operations: self.node.memory(self.operations, operation::Slot::new).ok_or(exhausted)?,
-            receptions: self.node.memory(self.receptions, || None).ok_or(exhausted)?,
+            receive_requests: self.node.memory(self.receive_requests, || None).ok_or(exhausted)?,
             incoming: self.node.memory(places, || None).ok_or(exhausted)?,
             acks: self.node.memory(places, || None).ok_or(exhausted)?,
             unexpected,

@@ -15,7 +15,7 @@ use crate::memory::ContextMemory;
 use crate::operation::Operations;
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS, HEADER_LIMIT};
 use crate::receive::Incoming;
-use crate::reception::Receptions;
+use crate::receive_request::ReceiveRequests;
 use crate::registry::Registry;
 use crate::topology::{TorusCoord, TorusShape};
 use crate::unexpected::UnexpectedQueue;
@@ -29,7 +29,7 @@ pub const RENDEZVOUS_FROM: usize = 64 << 10;
 /// Unexpected places of each context of a client that names no number.
 pub const UNEXPECTED_PLACES: usize = 8;
 /// Most bytes of data that a place of the unexpected queue holds, however late the switch-over.
-pub const KEPT_BYTES: usize = 64 << 10;
+pub const UNEXPECTED_BYTES: usize = 64 << 10;
 
 /// What goes with a context's resources: kept to itself, or shared with the client's other contexts (SPEC P-3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -238,7 +238,7 @@ pub struct Client<N: Node> {
     pub(crate) rendezvous_from: usize,
     pub(crate) unexpected: usize,
     pub(crate) operations: usize,
-    pub(crate) receptions: usize,
+    pub(crate) receive_requests: usize,
     pub(crate) collectives: Limits,
     pub(crate) sub_operations: SubOperations,
     pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
@@ -330,7 +330,7 @@ impl<N: Node> Client<N> {
             handlers: self.handlers,
             deferring: self.deferring,
             operations: Operations::new(memory.operations),
-            receptions: Receptions::new(memory.receptions, memory.landing),
+            receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landing),
             acks: Acks::new(memory.acks),
             incoming: Incoming::new(memory.incoming),
             unexpected: UnexpectedQueue::new(memory.unexpected),
@@ -360,13 +360,13 @@ impl<N: Node> Client<N> {
         if !context.has_received_all() {
             return Err((ClientError::ReceivesUnderWay, context));
         }
-        let Active { operations, receptions, incoming, acks, unexpected, collectives, posts, .. } =
+        let Active { operations, receive_requests, incoming, acks, unexpected, collectives, posts, .. } =
             context.into_active();
         self.alive -= 1;
-        let (receptions, landing) = receptions.into_parts();
+        let (receive_requests, landing) = receive_requests.into_parts();
         Ok(ContextMemory {
             operations: operations.into_places(),
-            receptions,
+            receive_requests,
             incoming: incoming.into_places(),
             acks: acks.into_places(),
             unexpected: unexpected.into_places(),

@@ -6,7 +6,7 @@ use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
 use crate::operation::Blocked;
 use crate::packet::{Envelope, Kind};
-use crate::reception::Answer;
+use crate::receive_request::Answer;
 use crate::region::RegionFault;
 
 impl<P: Port> Active<P> {
@@ -112,7 +112,7 @@ impl<P: Port> Active<P> {
                 record.owed.refusals &= !(all & !set);
             }
         }
-        if record.owed.fences != 0 && !self.receptions.delivers_older(origin, record.owed.fence_order) {
+        if record.owed.fences != 0 && !self.receive_requests.delivers_older(origin, record.owed.fence_order) {
             match path {
                 Path::Local(_) => {
                     told +=
@@ -124,9 +124,9 @@ impl<P: Port> Active<P> {
         told + self.call(path, record, blocked)
     }
 
-    /// Begins the second step of fences, if there is a place for it. Returns how many receptions that takes.
+    /// Begins the second step of fences, if there is a place for it. Returns how many receive requests that takes.
     fn ask_for_fences(&mut self, record: &mut Record) -> usize {
-        let Some(number) = self.receptions.free_place() else { return 0 };
+        let Some(number) = self.receive_requests.free_place() else { return 0 };
         let answer = Answer::Fences(core::mem::take(&mut record.owed.fences));
         let order = self.transport.next_order();
         self.receive_at(number, record.origin, order, Some(answer), Stage::FenceAsks);
@@ -138,7 +138,7 @@ impl<P: Port> Active<P> {
         let Some(message) = record.door.to_call() else { return 0 };
         record.rounds = record.rounds.saturating_sub(1);
         let room = match record.lack {
-            Lack::Reception => self.receptions.has_much_room_for(record.origin),
+            Lack::ReceiveRequest => self.receive_requests.has_much_room_for(record.origin),
             Lack::Unexpected(len) => self.unexpected.has_free(len as usize),
         };
         let freed = self.acks.freed && room;

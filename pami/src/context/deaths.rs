@@ -47,8 +47,8 @@ impl<P: Port> Active<P> {
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);
         }
-        for number in bits(self.receptions.used()) {
-            let Some(origin) = self.receptions.get(number).map(|reception| reception.origin) else {
+        for number in bits(self.receive_requests.used()) {
+            let Some(origin) = self.receive_requests.get(number).map(|request| request.origin) else {
                 continue;
             };
             if let Some(error) = self.gone_home(origin) {
@@ -84,7 +84,7 @@ impl<P: Port> Active<P> {
                 _ => {}
             }
         }
-        self.receptions.iter().for_each(|reception| note(reception.origin));
+        self.receive_requests.iter().for_each(|request| note(request.origin));
         self.incoming.iter().for_each(|partial| note(partial.origin));
         self.collectives.for_awaited(note);
         self.told_awaited = true;

@@ -25,7 +25,7 @@ mod operations;
 mod processing;
 mod put;
 mod receive;
-mod reception;
+mod receive_request;
 mod rendezvous;
 mod rmw;
 mod send;
@@ -44,7 +44,7 @@ use crate::error::SendError;
 use crate::operation::{Blocked, Operations};
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive::Incoming;
-use crate::reception::Receptions;
+use crate::receive_request::ReceiveRequests;
 use crate::transport::{Counters, Transport};
 use crate::unexpected::UnexpectedQueue;
 use core::cell::Cell;
@@ -91,8 +91,8 @@ type Operation<P> = crate::operation::Operation<Active<P>>;
 type RemoteDone<P> = crate::operation::RemoteDone<Active<P>>;
 type Sent<P> = crate::operation::Sent<Active<P>>;
 type Loan<P> = crate::operation::Loan<Active<P>>;
-type Stage<P> = crate::reception::Stage<Active<P>>;
-type Reception<P> = crate::reception::Reception<Active<P>>;
+type Stage<P> = crate::receive_request::Stage<Active<P>>;
+type ReceiveRequest<P> = crate::receive_request::ReceiveRequest<Active<P>>;
 type Partial<P> = crate::receive::Partial<Active<P>>;
 type Sink<P> = crate::receive::Sink<Active<P>>;
 type Wish<P> = crate::receive::Wish<Active<P>>;
@@ -178,8 +178,8 @@ impl<P: Port> Posts<P> {
 #[repr(C)]
 pub struct Active<P: Port> {
     // What every call looks at lies in front, in reach of short instructions.
-    /// Whether anything is under way: an operation, a reception, half a message, an acknowledgement that is owed, an arrival
-    /// that waits. If not, an advance has only to look for what is new.
+    /// Whether anything is under way: an operation, a receive request, half a message, an acknowledgement that is owed, an
+    /// arrival that waits. If not, an advance has only to look for what is new.
     pub(crate) busy: bool,
     /// While it is not 0, nothing is under way but collectives that wait for messages: for so many more advances a look at
     /// the port is enough.
@@ -201,7 +201,7 @@ pub struct Active<P: Port> {
     pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
-    pub(crate) receptions: Receptions<Active<P>>,
+    pub(crate) receive_requests: ReceiveRequests<Active<P>>,
     pub(crate) unexpected: UnexpectedQueue,
     pub(crate) acks: Acks,
     pub(crate) processing: Processing,
@@ -217,7 +217,7 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
     pub(crate) operations: Operations<Active<P>>,
-    pub(crate) receptions: Receptions<Active<P>>,
+    pub(crate) receive_requests: ReceiveRequests<Active<P>>,
     pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) acks: Acks,
     pub(crate) unexpected: UnexpectedQueue,
@@ -230,7 +230,15 @@ impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
         let Setup { me, contexts, local_paths, rendezvous_from, handlers, deferring, .. } = setup;
         let Setup {
-            operations, receptions, incoming, acks, unexpected, processing, collectives, posts, ..
+            operations,
+            receive_requests,
+            incoming,
+            acks,
+            unexpected,
+            processing,
+            collectives,
+            posts,
+            ..
         } = setup;
         Self {
             deaths: port.deaths(),
@@ -246,7 +254,7 @@ impl<P: Port> Active<P> {
             contexts,
             rendezvous_from,
             operations,
-            receptions,
+            receive_requests,
             incoming,
             acks,
             unexpected,
@@ -295,7 +303,7 @@ impl<P: Port> Active<P> {
 
     /// Whether nothing is under way from others, and no message kept.
     pub(crate) fn has_received_all(&self) -> bool {
-        self.receptions.is_idle()
+        self.receive_requests.is_idle()
             && self.incoming.is_idle()
             && self.unexpected.is_idle()
             && self.acks.has_let_all_in()
@@ -310,7 +318,7 @@ impl<P: Port> Active<P> {
         self.operations.is_idle()
             && self.acks.is_empty()
             && self.processing.has_told_all()
-            && self.receptions.is_idle()
+            && self.receive_requests.is_idle()
             && self.incoming.is_idle()
     }
 
@@ -438,10 +446,10 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn progress(&mut self) -> usize {
         let mut blocked = Blocked::new();
-        let mut events = self.settle_receptions();
+        let mut events = self.settle_receives();
         events += self.send_answers(&mut blocked);
         events += self.send_advices(&mut blocked);
-        events += self.queue_receptions(&mut blocked);
+        events += self.queue_receives(&mut blocked);
         blocked.clear();
         events += self.queue_pending(&mut blocked);
         events += self.settle_operations();

@@ -14,7 +14,7 @@ use crate::device::Port;
 use crate::dispatch::Message;
 use crate::packet::{Envelope, HEADER_LIMIT};
 use crate::receive::Owes;
-use crate::reception::Answer;
+use crate::receive_request::Answer;
 use crate::region::RegionId;
 use zerocopy::FromBytes;
 
@@ -31,11 +31,12 @@ impl<P: Port> Active<P> {
             return;
         }
         // Before the handler, which may take places itself.
-        let Some(number) = self.receptions.free_place().filter(|_| self.receptions.has_room_for(origin))
+        let Some(number) =
+            self.receive_requests.free_place().filter(|_| self.receive_requests.has_room_for(origin))
         else {
-            return self.refuse(envelope, Lack::Reception);
+            return self.refuse(envelope, Lack::ReceiveRequest);
         };
-        self.receptions.reserve(number);
+        self.receive_requests.reserve(number);
         let total = total as usize;
         let received = match self.ask(envelope.dispatch, &Message { origin, header, data: &[], total }) {
             Wish::Take(received) => {
@@ -43,7 +44,7 @@ impl<P: Port> Active<P> {
                 received
             }
             Wish::Defer => {
-                self.receptions.free(number);
+                self.receive_requests.free(number);
                 if self.keep_rendezvous(envelope, header, region) {
                     self.transport.counters.received += 1;
                     self.acks.let_in(origin);

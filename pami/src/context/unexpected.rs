@@ -7,7 +7,7 @@ use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::packet::Envelope;
 use crate::receive::Owes;
-use crate::reception::Answer;
+use crate::receive_request::Answer;
 use crate::region::RegionId;
 use crate::unexpected::{Data, UNEXPECTED_LIMIT, Unexpected, UnexpectedId, Waiting};
 use heapless::Vec;
@@ -39,14 +39,15 @@ impl<P: Port> Active<P> {
     /// callback is not called before the next advance.
     ///
     /// # Errors
-    /// The buffer comes back with [`SendError::NoSuchMessage`], or [`SendError::Again`] if too many receptions are under way.
+    /// The buffer comes back with [`SendError::NoSuchMessage`], or [`SendError::Again`] if too many receive requests are
+    /// under way.
     pub fn accept(
         &mut self,
         id: UnexpectedId,
         buffer: Buffer,
         then: OnReceived<P>,
     ) -> Result<(), (SendError, Buffer)> {
-        let Some(number) = self.receptions.free_place() else { return Err((SendError::Again, buffer)) };
+        let Some(number) = self.receive_requests.free_place() else { return Err((SendError::Again, buffer)) };
         let Some(place) = self.unexpected.find(id) else { return Err((SendError::NoSuchMessage, buffer)) };
         let Some(waiting) = place.waiting.take() else { return Err((SendError::NoSuchMessage, buffer)) };
         let fences = core::mem::take(&mut place.fences);
@@ -78,9 +79,9 @@ impl<P: Port> Active<P> {
     /// Drops an unexpected message.
     ///
     /// # Errors
-    /// [`SendError::NoSuchMessage`], or [`SendError::Again`] if too many receptions are under way to tell its sender.
+    /// [`SendError::NoSuchMessage`], or [`SendError::Again`] if too many receive requests are under way to tell its sender.
     pub fn discard(&mut self, id: UnexpectedId) -> Result<(), SendError> {
-        let number = self.receptions.free_place().ok_or(SendError::Again)?;
+        let number = self.receive_requests.free_place().ok_or(SendError::Again)?;
         let place = self.unexpected.find(id).ok_or(SendError::NoSuchMessage)?;
         let waiting = place.waiting.take().ok_or(SendError::NoSuchMessage)?;
         let fences = core::mem::take(&mut place.fences);

@@ -91,7 +91,7 @@ pub struct CollectFunction {
     pub algorithm: Option<(Algorithm, Tuning)>,
 }
 
-/// Reception: a dispatch handler. To be registered before the client has contexts, so that no message can find its handler
+/// ReceiveRequest: a dispatch handler. To be registered before the client has contexts, so that no message can find its handler
 /// missing.
 pub struct ReceiveFunction<P: Port> {
     /// The dispatch id; `None` for the lowest that is free. As all tasks register in the same order it is the same at

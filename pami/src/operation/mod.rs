@@ -24,7 +24,7 @@ use crate::send::SendState;
 use heapless::Vec;
 use rings::buffer::{Buffer, Lease};
 
-/// Paths that had no room in this pass; one for each operation or reception at most.
+/// Paths that had no room in this pass; one for each operation or receive request at most.
 pub(crate) type Blocked = Vec<Path, OPERATIONS>;
 
 const _: () = assert!(OPERATIONS <= u64::BITS as usize, "one bit for each operation");
@@ -226,7 +226,7 @@ pub(crate) struct Operations<A: 'static> {
     pub(crate) ended: [usize; 2],
 }
 
-/// The message number of the operation or reception at place `index`.
+/// The message number of the operation or receive request at place `index`.
 #[inline]
 pub(crate) fn message_number(order: u64, index: usize) -> u32 {
     (order as u32).wrapping_mul(REQUESTS as u32).wrapping_add(index as u32)

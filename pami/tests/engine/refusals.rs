@@ -65,7 +65,8 @@ fn r1_rendezvous_of_an_origin_that_does_not_move_leave_room_for_others() {
 #[test]
 fn r1_an_origin_gets_no_more_places_than_it_leaves() {
     let (_, handler) = collector();
-    let build = |client: ClientBuilder<_>| client.rendezvous_from(SWITCH).receptions(8).dispatch(0, handler);
+    let build =
+        |client: ClientBuilder<_>| client.rendezvous_from(SWITCH).receive_requests(8).dispatch(0, handler);
     let mut clients = clients(2, false, build);
     let mut origins = [0, 1].map(|offset| context(&mut clients[0], offset));
     let mut target = context(&mut clients[1], 0);
@@ -86,8 +87,9 @@ fn r1_an_origin_gets_no_more_places_than_it_leaves() {
 fn r1_a_rendezvous_that_finds_no_reception_comes_again_and_what_is_behind_it_stays_behind() {
     for local_behind in [false, true] {
         let (log, handler) = collector();
-        let build =
-            |client: ClientBuilder<_>| client.rendezvous_from(SWITCH).receptions(1).dispatch(0, handler);
+        let build = |client: ClientBuilder<_>| {
+            client.rendezvous_from(SWITCH).receive_requests(1).dispatch(0, handler)
+        };
         let mut clients = clients(3, false, build);
         let [mut a, mut b, mut target] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
         let world = clients[0].node().world;

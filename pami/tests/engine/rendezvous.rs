@@ -238,7 +238,7 @@ fn p6_more_rendezvous_than_places_wait_and_none_is_lost() {
         }
     }
     assert!(log.lock().unwrap().is_empty());
-    assert!(world.count(Kind::Rts) >= pami::reception::RECEPTIONS + QUEUE, "the places are full");
+    assert!(world.count(Kind::Rts) >= pami::receive_request::RECEIVE_REQUESTS + QUEUE, "the places are full");
     world.free_running();
     let mut all: Vec<_> = contexts.iter_mut().collect();
     advance_all(&mut all);

@@ -111,7 +111,7 @@ fn build(
         .contexts(CONTEXTS)
         .rendezvous_from(SWITCH)
         .operations(operations)
-        .receptions(receptions)
+        .receive_requests(receptions)
         .unexpected(unexpected)
         .collectives(limits)
         .dispatch(0, plain)

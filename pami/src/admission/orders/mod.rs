@@ -49,9 +49,9 @@ impl Item {
 struct Instance {
     /// By node.
     items: Vec<Vec<Item>>,
-    /// Places of each for operations, receptions and unexpected messages, and for packets in its injection FIFO.
+    /// Places of each for operations, receive requests and unexpected messages, and for packets in its injection FIFO.
     operations: usize,
-    receptions: usize,
+    receive_requests: usize,
     unexpected: usize,
     room: usize,
     /// The nodes are no contexts of one node.
@@ -80,7 +80,7 @@ enum Packet {
     Admitted(u64),
     FenceAcks(u64),
     RendezvousDone(u32),
-    /// Of the reception with this number: from unit to unit.
+    /// Of the receive request with this number: from unit to unit.
     Get(u8),
     Got(u8),
 }
@@ -167,7 +167,7 @@ const INDEPENDENT: &str = "who sends nothing that is wanted later waits for no a
 fn instance(items: &[&[Item]], far: bool, room: usize, fault: Option<Fault>) -> Instance {
     let items: Vec<_> = items.iter().map(|items| items.to_vec()).collect();
     let operations = items.iter().map(Vec::len).max().unwrap_or(1);
-    Instance { items, operations, receptions: 1, unexpected: 1, room, far, fault }
+    Instance { items, operations, receive_requests: 1, unexpected: 1, room, far, fault }
 }
 
 fn check(items: &[&[Item]], far: bool, room: usize) {

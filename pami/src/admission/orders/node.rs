@@ -8,7 +8,7 @@ use crate::device::REQUESTS;
 use crate::endpoint::Endpoint;
 use crate::fence::{FenceState, Next};
 use crate::operation::{bits, message_number};
-use crate::reception::share;
+use crate::receive_request::share;
 use crate::unexpected::hold;
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -51,7 +51,7 @@ pub(super) enum Answer {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Reception {
+pub(super) struct ReceiveRequest {
     pub(super) origin: u8,
     pub(super) order: u64,
     /// The origin's item that comes with it.
@@ -85,7 +85,7 @@ pub(super) struct Node {
     pub(super) owed: Vec<Owed>,
     pub(super) doors: Vec<Doorway>,
     pub(super) next: Vec<u8>,
-    pub(super) receptions: Vec<Option<Reception>>,
+    pub(super) receive_requests: Vec<Option<ReceiveRequest>>,
     pub(super) unexpected: Vec<Option<Unexpected>>,
     pub(super) arrivals: u64,
 }
@@ -104,7 +104,7 @@ impl Node {
             owed: std::vec![Owed::default(); nodes],
             doors: std::vec![Doorway::default(); nodes],
             next: std::vec![0; nodes],
-            receptions: std::vec![None; instance.receptions],
+            receive_requests: std::vec![None; instance.receive_requests],
             unexpected: std::vec![None; instance.unexpected],
             arrivals: 0,
         }
@@ -136,14 +136,14 @@ impl Node {
         self.arrivals
     }
 
-    pub(super) fn free_reception(&self) -> Option<usize> {
-        self.receptions.iter().position(Option::is_none)
+    pub(super) fn free_receive(&self) -> Option<usize> {
+        self.receive_requests.iter().position(Option::is_none)
     }
 
     pub(super) fn room_for(&self, origin: u8) -> usize {
-        let used = self.receptions.iter().flatten();
-        let own = used.clone().filter(|reception| reception.origin == origin).count();
-        share(self.receptions.len() - used.count(), own)
+        let used = self.receive_requests.iter().flatten();
+        let own = used.clone().filter(|request| request.origin == origin).count();
+        share(self.receive_requests.len() - used.count(), own)
     }
 
     /// The target has let in what asked, up to the operation at this place.
@@ -265,20 +265,20 @@ impl Node {
         if owed.admitted != 0 && self.push(instance, origin, Packet::Admitted(owed.admitted)) {
             owed.admitted = 0;
         }
-        let older = |reception: &Reception| {
-            let delivers = reception.stage == Stage::Deliver && reception.order < owed.fence_order;
-            reception.origin == origin && delivers
+        let older = |request: &ReceiveRequest| {
+            let delivers = request.stage == Stage::Deliver && request.order < owed.fence_order;
+            request.origin == origin && delivers
         };
-        if owed.fences != 0 && !self.receptions.iter().flatten().any(older) {
+        if owed.fences != 0 && !self.receive_requests.iter().flatten().any(older) {
             if !instance.far {
                 if self.push(instance, origin, Packet::FenceAcks(owed.fences)) {
                     owed.fences = 0;
                 }
-            } else if let Some(number) = self.free_reception() {
+            } else if let Some(number) = self.free_receive() {
                 let (order, answer) = (self.arrival(), Answer::Fences(owed.fences));
                 owed.fences = 0;
-                let asks = Reception { origin, order, item: None, stage: Stage::Asks, answer };
-                self.receptions[number] = Some(asks);
+                let asks = ReceiveRequest { origin, order, item: None, stage: Stage::Asks, answer };
+                self.receive_requests[number] = Some(asks);
             }
         }
         self.owed[from] = owed;
@@ -290,16 +290,16 @@ impl Node {
         }
     }
 
-    pub(super) fn queue_receptions(&mut self, instance: &Instance) {
-        for number in 0..self.receptions.len() {
-            let Some(mut reception) = self.receptions[number] else { continue };
-            let origin = reception.origin;
-            match (reception.stage, reception.answer) {
+    pub(super) fn queue_receives(&mut self, instance: &Instance) {
+        for number in 0..self.receive_requests.len() {
+            let Some(mut request) = self.receive_requests[number] else { continue };
+            let origin = request.origin;
+            match (request.stage, request.answer) {
                 (Stage::Asks, _) => {
                     if self.push(instance, origin, Packet::Get(number as u8)) {
-                        reception.stage = Stage::Asked;
+                        request.stage = Stage::Asked;
                     }
-                    self.receptions[number] = Some(reception);
+                    self.receive_requests[number] = Some(request);
                 }
                 (Stage::Answer, answer) => {
                     let packet = match answer {
@@ -308,7 +308,7 @@ impl Node {
                         Answer::Ack(_) => continue,
                     };
                     if self.push(instance, origin, packet) {
-                        self.receptions[number] = None;
+                        self.receive_requests[number] = None;
                     }
                 }
                 _ => {}
@@ -316,9 +316,9 @@ impl Node {
         }
     }
 
-    /// Takes the oldest unexpected message, if there is a reception for it.
+    /// Takes the oldest unexpected message, if there is a receive request for it.
     pub(super) fn accept(&mut self) -> bool {
-        let Some(number) = self.free_reception() else { return false };
+        let Some(number) = self.free_receive() else { return false };
         let oldest = self.unexpected.iter_mut().filter(|place| place.is_some());
         let Some(unexpected) =
             oldest.min_by_key(|place| place.map(|unexpected| unexpected.order)).and_then(Option::take)
@@ -331,7 +331,8 @@ impl Node {
         } else {
             (Stage::Deliver, Answer::Ack(message))
         };
-        self.receptions[number] = Some(Reception { origin, order, item: Some(item), stage, answer });
+        self.receive_requests[number] =
+            Some(ReceiveRequest { origin, order, item: Some(item), stage, answer });
         if fences != 0 && !self.hold_fences(origin, order, fences) {
             let now = self.arrival();
             self.owed[usize::from(origin)].fence(fences, now);

@@ -2,7 +2,7 @@
 
 use super::Item::{Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
 use super::faults::Fault;
-use super::node::{Action, Answer, Node, Operation, Reception, Stage, Unexpected};
+use super::node::{Action, Answer, Node, Operation, ReceiveRequest, Stage, Unexpected};
 use super::{Instance, Packet, endpoint, node_of};
 use crate::acks::bit_of;
 use crate::device::REQUESTS;
@@ -53,12 +53,12 @@ impl World {
     }
 
     pub(super) fn progress(&mut self, instance: &Instance, me: u8, calls: bool) {
-        for number in 0..instance.receptions {
+        for number in 0..instance.receive_requests {
             let node = &mut self.nodes[usize::from(me)];
-            if let Some(Reception { stage: Stage::Deliver, origin, item, answer, .. }) =
-                node.receptions[number]
+            if let Some(ReceiveRequest { stage: Stage::Deliver, origin, item, answer, .. }) =
+                node.receive_requests[number]
             {
-                node.receptions[number] = None;
+                node.receive_requests[number] = None;
                 if let Answer::Ack(message) = answer
                     && let Some(bit) = bit_of(message)
                     && !is_quiet(instance, origin, item)
@@ -72,7 +72,7 @@ impl World {
         for origin in 0..instance.items.len() as u8 {
             node.answer(instance, origin, calls);
         }
-        node.queue_receptions(instance);
+        node.queue_receives(instance);
         node.queue_pending(instance, me);
         self.complete_fences(instance, me);
     }
@@ -201,12 +201,12 @@ impl World {
             }
             Packet::Get(number) => node.unit.push_back((from, Packet::Got(number))),
             Packet::Got(number) => {
-                let Some(reception) = &mut node.receptions[usize::from(number)] else {
+                let Some(request) = &mut node.receive_requests[usize::from(number)] else {
                     self.wrong = Some("an answer to no get");
                     return true;
                 };
-                reception.stage = Stage::Answer;
-                let item = reception.item;
+                request.stage = Stage::Answer;
+                let item = request.item;
                 self.had(from, item);
             }
         }
@@ -223,7 +223,7 @@ impl World {
         rendezvous: bool,
     ) {
         let node = &mut self.nodes[usize::from(me)];
-        let place = node.receptions.iter().position(Option::is_none);
+        let place = node.receive_requests.iter().position(Option::is_none);
         if rendezvous && (place.is_none() || node.room_for(origin) == 0) {
             return node.refuse(instance, origin, message);
         }
@@ -245,8 +245,8 @@ impl World {
             }
         } else if let (true, Some(number)) = (rendezvous, place) {
             let (order, answer) = (node.arrival(), Answer::RendezvousDone(message));
-            let asks = Reception { origin, order, item: Some(item), stage: Stage::Asks, answer };
-            node.receptions[number] = Some(asks);
+            let asks = ReceiveRequest { origin, order, item: Some(item), stage: Stage::Asks, answer };
+            node.receive_requests[number] = Some(asks);
         } else {
             node.owed[usize::from(origin)].acknowledge(bit);
             self.had(origin, Some(item));
@@ -319,7 +319,7 @@ impl World {
                 && node.unit.is_empty()
                 && node.owed.iter().all(|owed| !owed.any())
                 && node.doors.iter().all(|door| !door.is_shut())
-                && node.receptions.iter().all(Option::is_none)
+                && node.receive_requests.iter().all(Option::is_none)
                 && node.unexpected.iter().all(Option::is_none)
         };
         let wires = self.wires.iter().flatten().all(Option::is_none);

@@ -1,9 +1,9 @@
-//! Receptions that take more than one advance: data that is pulled, callbacks and answers that are owed (SPEC P-6, F-2).
+//! ReceiveRequests that take more than one advance: data that is pulled, callbacks and answers that are owed (SPEC P-6, F-2).
 //!
-//! A reception has one of the context's places until its origin has been told what it waits for. It never needs the
-//! application to go on. When all places are taken messages are refused ([`crate::admission`]). Data that is not wanted in one
-//! piece in a buffer is pulled in pieces into the context's own landing memory, one reception at a time, and from there goes
-//! where that of eager messages goes.
+//! A receive request has one of the context's places until its origin has been told what it waits for. It never needs the
+//! application to go on. When all places are taken messages are refused ([`crate::admission`]). Data that is not wanted in
+//! one piece in a buffer is pulled in pieces into the context's own landing memory, one receive request at a time, and from
+//! there goes where that of eager messages goes.
 
 use crate::device::OPERATIONS;
 use crate::device::REQUESTS;
@@ -16,21 +16,22 @@ use crate::region::RegionId;
 use heapless::Vec;
 use rings::shared::Shared;
 
-/// Receptions of one context that can be under way at once.
-pub const RECEPTIONS: usize = REQUESTS - OPERATIONS;
-/// Most receptions of one origin: fewer than the requests that a message unit has under way to one node, so those to an
+/// ReceiveRequests of one context that can be under way at once.
+pub const RECEIVE_REQUESTS: usize = REQUESTS - OPERATIONS;
+/// Most receive requests of one origin: fewer than the requests that a message unit has under way to one node, so those to an
 /// origin that does not move leave the injection FIFO.
 const MOST_OF_ONE: usize = 16;
 /// Bytes that are pulled at once of data that is wanted in pieces.
 pub(crate) const LANDING_BYTES: usize = 32 << 10;
 
-const _: () = assert!(RECEPTIONS <= OPERATIONS && RECEPTIONS <= u64::BITS as usize, "one bit for each");
+const _: () =
+    assert!(RECEIVE_REQUESTS <= OPERATIONS && RECEIVE_REQUESTS <= u64::BITS as usize, "one bit for each");
 
-/// What is left to be done for a reception.
+/// What is left to be done for a receive request.
 pub(crate) enum Stage<A: 'static> {
     /// `len` bytes of the origin's region go into the memory, then to the callback.
     Whole { region: RegionId, into: Shared, len: u32, total: u32, then: OnReceived<A> },
-    /// All of it goes piece by piece to the sink. The landing memory is this reception's while a piece is under way.
+    /// All of it goes piece by piece to the sink. The landing memory is this receive request's while a piece is under way.
     Pieces { region: RegionId, partial: Partial<A>, landing: Option<(Shared, u32)> },
     /// The callback has to be called.
     Deliver(Received, OnReceived<A>),
@@ -42,7 +43,7 @@ pub(crate) enum Stage<A: 'static> {
     Answer,
 }
 
-/// What an origin is told at the end of a reception.
+/// What an origin is told at the end of a receive request.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
     /// The data of the rendezvous with this number is its sender's again.
@@ -53,8 +54,8 @@ pub(crate) enum Answer {
     Fences(u64),
 }
 
-/// A reception's state.
-pub(crate) struct Reception<A: 'static> {
+/// A receive request's state.
+pub(crate) struct ReceiveRequest<A: 'static> {
     pub(crate) origin: Endpoint,
     /// Place in the order of arrivals.
     pub(crate) order: u64,
@@ -65,29 +66,29 @@ pub(crate) struct Reception<A: 'static> {
     pub(crate) stage: Stage<A>,
 }
 
-/// Receptions that an origin may begin which has so many of its own, while so many places are free.
+/// ReceiveRequests that an origin may begin which has so many of its own, while so many places are free.
 pub(crate) fn share(free: usize, own: usize) -> usize {
     free.min(MOST_OF_ONE).saturating_sub(own)
 }
 
-/// One place for a reception; its size is what a context's memory is reckoned by.
-pub(crate) type Place<A> = Option<Reception<A>>;
+/// One place for a receive request; its size is what a context's memory is reckoned by.
+pub(crate) type Place<A> = Option<ReceiveRequest<A>>;
 
-/// The receptions of one context.
-pub(crate) struct Receptions<A: 'static> {
+/// The receive requests of one context.
+pub(crate) struct ReceiveRequests<A: 'static> {
     pub(crate) places: &'static mut [Place<A>],
     /// Bit set of places in use.
     pub(crate) used: u64,
     /// Those that have something to queue, in that order.
-    pub(crate) line: Vec<u8, RECEPTIONS>,
+    pub(crate) line: Vec<u8, RECEIVE_REQUESTS>,
     /// Bit set of those that something has become of.
     pub(crate) settling: u64,
-    /// Memory for pieces, while no reception has it.
+    /// Memory for pieces, while no receive request has it.
     pub(crate) landing: Option<Shared>,
 }
 
-impl<A: 'static> Receptions<A> {
-    /// Takes at most [`RECEPTIONS`] places, and [`LANDING_BYTES`] of memory.
+impl<A: 'static> ReceiveRequests<A> {
+    /// Takes at most [`RECEIVE_REQUESTS`] places, and [`LANDING_BYTES`] of memory.
     pub(crate) fn new(places: &'static mut [Place<A>], landing: Option<Shared>) -> Self {
         Self { places, used: 0, line: Vec::new(), settling: 0, landing }
     }
@@ -121,20 +122,18 @@ impl<A: 'static> Receptions<A> {
     }
 
     pub(crate) fn own(&self, origin: Endpoint) -> usize {
-        self.iter().filter(|reception| reception.origin == origin).count()
+        self.iter().filter(|request| request.origin == origin).count()
     }
 
-    /// Receptions that `origin` may begin.
+    /// ReceiveRequests that `origin` may begin.
     pub(crate) fn room_for(&self, origin: Endpoint) -> usize {
         share(self.places.len() - self.used.count_ones() as usize, self.own(origin))
     }
 
     /// Whether the callback of a message of `origin` is still to be called that came before the arrival with this number.
     pub(crate) fn delivers_older(&self, origin: Endpoint, order: u64) -> bool {
-        self.iter().any(|reception| {
-            reception.origin == origin
-                && reception.order < order
-                && matches!(reception.stage, Stage::Deliver(..))
+        self.iter().any(|request| {
+            request.origin == origin && request.order < order && matches!(request.stage, Stage::Deliver(..))
         })
     }
 
@@ -143,21 +142,21 @@ impl<A: 'static> Receptions<A> {
         self.used |= 1 << number;
     }
 
-    pub(crate) fn get(&mut self, number: u8) -> Option<&mut Reception<A>> {
+    pub(crate) fn get(&mut self, number: u8) -> Option<&mut ReceiveRequest<A>> {
         self.places.get_mut(usize::from(number))?.as_mut()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Reception<A>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ReceiveRequest<A>> {
         self.places.iter().flatten()
     }
 
-    pub(crate) fn take(&mut self, number: u8) -> Option<Reception<A>> {
+    pub(crate) fn take(&mut self, number: u8) -> Option<ReceiveRequest<A>> {
         self.places.get_mut(usize::from(number))?.take()
     }
 
-    pub(crate) fn put(&mut self, number: u8, reception: Reception<A>) {
+    pub(crate) fn put(&mut self, number: u8, request: ReceiveRequest<A>) {
         if let Some(place) = self.places.get_mut(usize::from(number)) {
-            *place = Some(reception);
+            *place = Some(request);
         }
     }
 
