@@ -298,8 +298,11 @@ impl Sender {
         }
         let line = self.free_line()?;
         let mark = if header.len() <= INLINE_HEADER_BYTES {
-            // SAFETY: a line whose mark is clear is the sender's, and the header fits in front of the source.
-            line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, &[]) });
+            // Most have none, and a copy of nothing is a call.
+            if !header.is_empty() {
+                // SAFETY: a line whose mark is clear is the sender's, and the header fits in front of the source.
+                line.payload.with_mut(|payload| unsafe { write(payload.cast(), header, &[]) });
+            }
             mark(LENT, 0, header.len())
         } else {
             let place = self.free_slot(header.len())?;
