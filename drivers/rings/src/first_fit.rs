@@ -4,8 +4,8 @@
 
 use core::ops::Range;
 
-/// The lowest multiple of `align`, which is not 0, at which `len` items lie below `limit` and meet none of `used`, in whatever
-/// order these are. Of ranges that rise each is looked at twice.
+/// The lowest multiple of `align`, which is not 0, at which `len` items lie below `limit` and meet none of `used`, in
+/// whatever order these are. Of ranges that rise each is looked at twice.
 pub fn first_fit(
     len: usize,
     limit: usize,
@@ -77,8 +77,8 @@ impl FirstFit {
         self.find(start).is_some()
     }
 
-    /// Makes an allocation longer where it is, up to `len` items, or shorter, but never empty. Returns how long it is, 0 if
-    /// there is none.
+    /// Makes an allocation longer where it is, up to `len` items, or shorter, but never empty. Returns how long it is,
+    /// 0 if there is none.
     pub fn resize(&mut self, start: usize, len: usize) -> usize {
         let Some(at) = self.find(start) else { return 0 };
         let end = self.spans().get(at + 1).map_or(self.limit, |next| next.start as usize);

@@ -10,6 +10,8 @@
 //! | [`lines`] | ring of 64-byte lines, a message in each (SPEC P-9) | one, one |
 //! | [`table`] | entries that are found by key while others come and go (SPEC P-8) | any number, any number |
 //! | [`first_fit`] | which of a number of items are free (SPEC Q-2) | one, one |
+//! | [`list`] | lists whose links lie in what is listed (SPEC Q-2) | one, one |
+//! | [`slot_table`] | entries that are found by number or key (SPEC Q-2) | one, one |
 //! | [`sleep`] | flag of a sleeping hart (SPEC N-8) | one sleeper, any number of wakers |
 //! | [`bell`] | says that something is new, and whom to wake for it (SPEC N-8) | any number, one |
 //!
@@ -29,9 +31,11 @@ pub mod bell;
 pub mod buffer;
 pub mod first_fit;
 pub mod lines;
+pub mod list;
 pub mod post;
 pub mod shared;
 pub mod sleep;
+pub mod slot_table;
 pub mod spsc;
 mod sync;
 pub mod table;

@@ -4,6 +4,8 @@ use crate::error::{Error, Result};
 use crate::memory::fill;
 use crate::settings::Settings;
 use pami::client::Node;
+use rings::slot_table::{Slot, SlotTable};
+use rings::table;
 
 /// A key. Plain data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -22,6 +24,11 @@ impl Keyval {
     pub const WTIME_IS_GLOBAL: Self = Self((1 << 31) + 3);
     /// `MPI_UNIVERSE_SIZE`: the tasks of the job.
     pub const UNIVERSE_SIZE: Self = Self((1 << 31) + 4);
+
+    /// As much of a generation as there is room for, and the place.
+    fn of(key: table::Key) -> Self {
+        Self((key.generation & 0x7fff) << 16 | key.index)
+    }
 
     /// Whether the library gave it its value, which cannot be changed.
     pub fn is_predefined(&self) -> bool {
@@ -54,8 +61,6 @@ impl<T: 'static> Clone for Copying<T> {
 impl<T: 'static> core::marker::Copy for Copying<T> {}
 
 struct Key<T: 'static> {
-    generation: u8,
-    used: bool,
     /// Attributes keep it from being taken anew.
     freed: bool,
     attributes: usize,
@@ -74,30 +79,20 @@ struct Attribute<T: 'static> {
 
 /// The keys and attributes of a library.
 pub(crate) struct Attributes<T: 'static> {
-    keys: &'static mut [Key<T>],
+    keys: SlotTable<Key<T>>,
     places: &'static mut [Option<Attribute<T>>],
     order: u64,
 }
 
 impl<T: PartialEq + core::marker::Copy + Send> Attributes<T> {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
-        let key = || Key {
-            generation: 0,
-            used: false,
-            freed: false,
-            attributes: 0,
-            copy: Copying::Never,
-            delete: None,
-            extra: 0,
-        };
-        let keys = fill(node, settings.keyvals.min(1 << 16), key)?;
+        let keys = SlotTable::new(fill(node, settings.keyvals.min(1 << 16), Slot::new)?);
         Ok(Self { keys, places: fill(node, settings.attributes, || None)?, order: 0 })
     }
 
     fn key(&mut self, keyval: Keyval) -> Result<&mut Key<T>> {
-        let key = self.keys.get_mut((keyval.0 & 0xffff) as usize).ok_or(Error::Keyval)?;
-        let good = key.used && u32::from(key.generation) == keyval.0 >> 16;
-        if good { Ok(key) } else { Err(Error::Keyval) }
+        let key = self.keys.key(keyval.0 & 0xffff).filter(|&key| Keyval::of(key) == keyval);
+        key.and_then(|key| self.keys.find(key)).ok_or(Error::Keyval)
     }
 
     fn find(&self, object: T, keyval: Keyval) -> Option<usize> {
@@ -115,12 +110,9 @@ impl<T: PartialEq + core::marker::Copy + Send> Attributes<T> {
         delete: Option<Delete<T>>,
         extra: usize,
     ) -> Result<Keyval> {
-        let full = Error::NoMem { what: "keys of attributes", limit: self.keys.len() };
-        let place = self.keys.iter().position(|key| !key.used).ok_or(full)?;
-        let key = &mut self.keys[place];
-        *key =
-            Key { generation: key.generation, used: true, freed: false, attributes: 0, copy, delete, extra };
-        Ok(Keyval(u32::from(key.generation) << 16 | place as u32))
+        let full = Error::NoMem { what: "keys of attributes", limit: self.keys.capacity() };
+        let key = self.keys.insert(Key { freed: false, attributes: 0, copy, delete, extra });
+        key.map(Keyval::of).map_err(|_| full)
     }
 
     /// No attribute can be set under it any more.
@@ -128,9 +120,8 @@ impl<T: PartialEq + core::marker::Copy + Send> Attributes<T> {
     /// # Errors
     /// [`Error::Keyval`].
     pub(crate) fn free_key(&mut self, keyval: Keyval) -> Result<()> {
-        let key = self.usable(keyval)?;
-        key.freed = true;
-        key.retire();
+        self.usable(keyval)?.freed = true;
+        self.retire(keyval);
         Ok(())
     }
 
@@ -192,7 +183,14 @@ impl<T: PartialEq + core::marker::Copy + Send> Attributes<T> {
         self.places[place] = None;
         if let Ok(key) = self.key(keyval) {
             key.attributes -= 1;
-            key.retire();
+            self.retire(keyval);
+        }
+    }
+
+    /// Lets a key go that nobody has any more.
+    fn retire(&mut self, keyval: Keyval) {
+        if self.key(keyval).is_ok_and(|key| key.freed && key.attributes == 0) {
+            self.keys.remove(keyval.0 & 0xffff);
         }
     }
 
@@ -208,14 +206,5 @@ impl<T: PartialEq + core::marker::Copy + Send> Attributes<T> {
     pub(crate) fn give(&mut self, from: T, to: T) {
         let own = self.places.iter_mut().flatten().filter(|attribute| attribute.object == from);
         own.for_each(|attribute| attribute.object = to);
-    }
-}
-
-impl<T: 'static> Key<T> {
-    fn retire(&mut self) {
-        if self.freed && self.attributes == 0 {
-            self.used = false;
-            self.generation = self.generation.wrapping_add(1) & 0x7f;
-        }
     }
 }

@@ -7,6 +7,8 @@ use crate::memory::fill;
 use crate::settings::Settings;
 use pami::client::Node;
 use pami::geometry::Members;
+use rings::slot_table::{Slot, SlotTable};
+use rings::table::Key;
 
 /// A communicator as its context knows it.
 pub(crate) struct Entry {
@@ -16,23 +18,18 @@ pub(crate) struct Entry {
     pub(crate) grid: Option<Grid>,
 }
 
-struct Place {
-    generation: u32,
-    entry: Option<Entry>,
-}
-
 /// The communicators of a context.
 #[derive(Default)]
 pub(crate) struct Communicators {
-    places: &'static mut [Place],
-    /// Places that are taken, or will be.
+    table: SlotTable<Entry>,
+    /// Slots that are taken, or will be.
     used: usize,
 }
 
 impl Communicators {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
-        let count = settings.communicators.into();
-        Ok(Self { places: fill(node, count, || Place { generation: 0, entry: None })?, used: 0 })
+        let slots = fill(node, settings.communicators.into(), Slot::new)?;
+        Ok(Self { table: SlotTable::new(slots), used: 0 })
     }
 
     /// Keeps a place for [`add`](Self::add).
@@ -40,7 +37,7 @@ impl Communicators {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn reserve(&mut self) -> Result<()> {
-        let limit = self.places.len();
+        let limit = self.table.capacity();
         if self.used == limit {
             return Err(Error::NoMem { what: "communicators", limit });
         }
@@ -58,25 +55,18 @@ impl Communicators {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn add(&mut self, entry: Entry) -> Result<(u16, u32)> {
-        let limit = self.places.len();
-        let mut places = (0..).zip(self.places.iter_mut());
-        let free = places.find(|(_, place)| place.entry.is_none());
-        let (slot, place) = free.ok_or(Error::NoMem { what: "communicators", limit })?;
-        place.entry = Some(entry);
-        Ok((slot, place.generation))
+        let full = Error::NoMem { what: "communicators", limit: self.table.capacity() };
+        let Key { index, generation } = self.table.insert(entry).map_err(|_| full)?;
+        Ok((index as u16, generation))
     }
 
     /// Frees a place.
     pub(crate) fn remove(&mut self, slot: u16) {
-        if let Some(place) = self.places.get_mut(usize::from(slot)) {
-            self.used -= usize::from(place.entry.take().is_some());
-            place.generation = place.generation.wrapping_add(1);
-        }
+        self.used -= usize::from(self.table.remove(slot.into()).is_some());
     }
 
     /// What is in a place, if this is its generation.
     pub(crate) fn entry(&mut self, slot: u16, generation: u32) -> Option<&mut Entry> {
-        let place = self.places.get_mut(usize::from(slot))?;
-        place.entry.as_mut().filter(|_| place.generation == generation)
+        self.table.find(Key { index: slot.into(), generation })
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::vci::State;
 use pami::client::Node;
 use pami::{Active, Endpoint, GeometryId, WORLD};
+use rings::slot_table::FIRST;
 
 /// A communicator: a small name. The process's rank and the number of processes need no look at anything else.
 pub struct Communicator<N: Node> {
@@ -96,7 +97,7 @@ impl<N: Node> Mpi<N> {
     pub fn world(&self) -> Communicator<N> {
         let (rank, size) = (self.library.node.task(), self.library.node.tasks());
         let library = self.library;
-        Communicator { library, id: WORLD, generation: 0, rank, size, vci: 0, slot: 0 }
+        Communicator { library, id: WORLD, generation: FIRST, rank, size, vci: 0, slot: 0 }
     }
 
     /// `MPI_COMM_SELF`: this task.

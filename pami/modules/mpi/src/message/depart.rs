@@ -9,6 +9,7 @@ use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
 use pami::{Layout, Outgoing, Payload, SendError, Shared};
+use rings::list::List;
 use zerocopy::IntoBytes;
 
 /// Most bytes that are gathered on the stack for one packet.
@@ -224,14 +225,14 @@ impl<P: Port> At<'_, P> {
     pub(super) fn drain(
         &mut self,
         task: usize,
-        list: impl Fn(&mut super::Peer) -> &mut super::List,
+        list: impl Fn(&mut super::Peer) -> &mut List,
         go_on: impl Fn(&mut Self, u16) -> Result<(), SendError>,
     ) {
         // A request that ends may be free at once, and its slot's link another list's: so it leaves the list before.
         while let Some(slot) =
             self.messages.peers.get_mut(task).and_then(|peer| list(peer).pop(self.requests))
         {
-            if go_on(self, slot).is_err() {
+            if go_on(self, slot as u16).is_err() {
                 if let Some(peer) = self.messages.peers.get_mut(task) {
                     list(peer).push_front(self.requests, slot);
                 }

@@ -36,9 +36,10 @@ fn wanted(requests: &Requests, slot: u16) -> Option<Wanted> {
 impl<P: Port> At<'_, P> {
     /// Takes the first posted receive that wants a message.
     pub(super) fn take_posted(&mut self, envelope: &Envelope) -> Option<u16> {
-        let wants =
-            |slot, requests: &Requests| wanted(requests, slot).is_some_and(|wanted| wanted.is(envelope));
-        self.messages.posted.take(self.requests, wants)
+        let wants = |slot, requests: &Requests| {
+            wanted(requests, slot as u16).is_some_and(|wanted| wanted.is(envelope))
+        };
+        self.messages.posted.take(self.requests, wants).map(|slot| slot as u16)
     }
 
     /// What a probe finds: the place and generation of the first waiting message that is wanted, and its status. If it `takes`

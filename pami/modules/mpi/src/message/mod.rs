@@ -20,7 +20,6 @@
 mod arrive;
 mod cts;
 mod depart;
-mod list;
 mod matching;
 mod receive;
 mod started;
@@ -35,11 +34,11 @@ use crate::protocols::Protocols;
 use crate::request::{Operation, Receiving, Requests, Sending};
 use crate::settings::Settings;
 use core::sync::atomic::AtomicBool;
-use list::List;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint};
+use rings::list::{Link, List};
 use unexpected::{Unexpected, chunks_of};
 
 /// What a context knows of another task's context that is its counterpart.
@@ -60,8 +59,7 @@ struct Peer {
     seen: u32,
     /// Its RTS that found no place and of which it has not heard.
     refused: Option<Refused>,
-    /// The next peer that something waits for, if this one is among those.
-    next: u32,
+    /// Whether it is in the queue of peers that something waits for.
     queued: bool,
 }
 
@@ -94,8 +92,9 @@ pub(crate) struct Messages {
     unexpected: Unexpected,
     /// By task.
     peers: &'static mut [Peer],
+    links: &'static mut [Link],
     /// Peers that something has to go to, each for itself: one that has no room does not hold up the others.
-    queue: Queue,
+    queue: List,
     /// A share of a receiver's memory.
     share: Held,
     /// Counts looks after nodes.
@@ -111,6 +110,7 @@ impl Messages {
         Ok(Self {
             unexpected: Unexpected::new(node, (with_data, settings.rts_places), tasks * chunks)?,
             peers: fill(node, tasks, Peer::default)?,
+            links: fill(node, tasks, Link::default)?,
             share,
             ..Self::default()
         })
@@ -183,7 +183,15 @@ impl Messages {
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
         peer.owed.add(1, chunks_of(len) as u16);
         if peer.is_due(share) {
-            self.queue.push(self.peers, task);
+            self.queue(task);
+        }
+    }
+
+    /// Has something wait to go to a peer.
+    fn queue(&mut self, task: u32) {
+        let peer = self.peers.get_mut(task as usize);
+        if peer.is_some_and(|peer| !core::mem::replace(&mut peer.queued, true)) {
+            self.queue.push(self.links, task);
         }
     }
 
@@ -208,60 +216,14 @@ impl Messages {
         slot: u16,
     ) {
         if let Some(peer) = self.peer(peer) {
-            list(peer).push(requests, slot);
+            list(peer).push(requests, slot.into());
         }
-        self.queue.push(self.peers, peer.task());
+        self.queue(peer.task());
     }
 
     /// Whether something waits to go to anybody.
     fn waits(&self) -> bool {
         !self.queue.is_empty()
-    }
-}
-
-/// A list of peers, linked through them.
-struct Queue {
-    head: u32,
-    tail: u32,
-    len: usize,
-}
-
-/// End of it.
-const NOBODY: u32 = u32::MAX;
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self { head: NOBODY, tail: NOBODY, len: 0 }
-    }
-}
-
-impl Queue {
-    fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Puts a peer last that is not in it.
-    fn push(&mut self, peers: &mut [Peer], task: u32) {
-        let Some(peer) = peers.get_mut(task as usize).filter(|peer| !peer.queued) else { return };
-        (peer.queued, peer.next) = (true, NOBODY);
-        match peers.get_mut(self.tail as usize) {
-            Some(last) => last.next = task,
-            None => self.head = task,
-        }
-        self.tail = task;
-        self.len += 1;
-    }
-
-    fn pop(&mut self, peers: &mut [Peer]) -> Option<u32> {
-        let task = self.head;
-        let peer = peers.get_mut(task as usize)?;
-        peer.queued = false;
-        self.head = peer.next;
-        if self.head == NOBODY {
-            self.tail = NOBODY;
-        }
-        self.len -= 1;
-        Some(task)
     }
 }
 

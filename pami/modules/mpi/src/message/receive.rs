@@ -1,7 +1,7 @@
 //! Receives, from their match to their end.
 
 use super::matching::Wanted;
-use super::{At, List, Messages, Peer, Refused};
+use super::{At, Peer, Refused};
 use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYNCHRONOUS};
 use crate::error::Error;
 use crate::protocols;
@@ -10,6 +10,7 @@ use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
 use pami::{Endpoint, OperationError, SendError};
+use rings::list::List;
 use zerocopy::IntoBytes;
 
 impl Receiving {
@@ -58,7 +59,7 @@ impl<P: Port> At<'_, P> {
                 self.messages.unexpected.unlink(place);
                 self.receive_waiting(slot, place);
             }
-            None => self.messages.posted.push(self.requests, slot),
+            None => self.messages.posted.push(self.requests, slot.into()),
         }
     }
 
@@ -196,8 +197,7 @@ impl<P: Port> At<'_, P> {
         let first = peer.refused.map_or(number, |refused| refused.first);
         peer.refused = Some(Refused { first, last: number });
         if !self.tell_refused(origin.task() as usize) {
-            let Messages { queue, peers, .. } = &mut *self.messages;
-            queue.push(peers, origin.task());
+            self.messages.queue(origin.task());
             self.pending.store(true, Ordering::Relaxed);
         }
     }
@@ -228,19 +228,19 @@ impl<P: Port> At<'_, P> {
 
     /// Goes on with what found no room, peer by peer.
     pub(crate) fn go_on(&mut self) {
-        for _ in 0..self.messages.queue.len {
-            let Messages { queue, peers, .. } = &mut *self.messages;
-            let Some(task) = queue.pop(peers) else { break };
+        // Who waits again waits behind all.
+        let mut queue = core::mem::take(&mut self.messages.queue);
+        while let Some(task) = queue.pop(self.messages.links) {
             let at = task as usize;
+            self.messages.peers[at].queued = false;
             self.go_on_telling(at);
             let told = self.tell_refused(at);
             self.go_on_with_data(at);
             let paid = self.pay(at);
             self.go_on_with_line(at);
-            let Messages { queue, peers, .. } = &mut *self.messages;
             let lists = |peer: &Peer| [peer.owing, peer.cts, peer.line].iter().all(List::is_empty);
-            if !told || !paid || !peers.get(at).is_some_and(lists) {
-                queue.push(peers, task);
+            if !told || !paid || !self.messages.peers.get(at).is_some_and(lists) {
+                self.messages.queue(task);
             }
         }
         if self.messages.waits() {

@@ -27,7 +27,7 @@ impl<P: Port> At<'_, P> {
 
     /// Ends a receive that has no message.
     pub(crate) fn cancel(&mut self, slot: u16) {
-        if self.messages.posted.remove(self.requests, slot) {
+        if self.messages.posted.remove(self.requests, slot.into()) {
             self.requests.complete(slot, Status { cancelled: true, ..Status::EMPTY });
         }
     }

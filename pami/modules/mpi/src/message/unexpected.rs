@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::memory::fill;
 use pami::client::Node;
 use pami::{Endpoint, OperationError};
+use rings::list::{Link, List};
+use rings::slot_table::{Slot, SlotTable};
 
 /// Bytes of a chunk.
 pub(crate) const CHUNK: usize = 256;
-/// End of a list.
-pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// Chunks that so many bytes take.
 pub(crate) fn chunks_of(len: usize) -> usize {
@@ -32,8 +32,7 @@ pub(crate) struct Waiting {
     pub(crate) claimed: Option<u16>,
     /// Chunks that it has or is to have.
     chunks: usize,
-    first: u32,
-    last: u32,
+    data: List,
 }
 
 impl Waiting {
@@ -44,44 +43,20 @@ impl Waiting {
     }
 }
 
-struct Place {
-    generation: u32,
-    /// Next in the queue, or next free one.
-    next: u32,
-    waiting: Option<Waiting>,
-}
-
 /// The unexpected messages of a context.
+#[derive(Default)]
 pub(crate) struct Unexpected {
-    places: &'static mut [Place],
-    free: u32,
-    head: u32,
-    tail: u32,
+    places: SlotTable<Waiting>,
+    queue: List,
     bytes: &'static mut [u8],
-    links: &'static mut [u32],
-    free_chunk: u32,
+    /// Of chunks.
+    links: &'static mut [Link],
+    free_chunks: List,
     /// Free chunks that no message under way is to have.
     spare: usize,
     /// Places for RTS, and how many of them are free.
     rts_places: usize,
     spare_rts: usize,
-}
-
-impl Default for Unexpected {
-    fn default() -> Self {
-        Self {
-            places: &mut [],
-            free: NOWHERE,
-            head: NOWHERE,
-            tail: NOWHERE,
-            bytes: &mut [],
-            links: &mut [],
-            free_chunk: NOWHERE,
-            spare: 0,
-            rts_places: 0,
-            spare_rts: 0,
-        }
-    }
 }
 
 impl Unexpected {
@@ -91,32 +66,13 @@ impl Unexpected {
         (with_data, rts_places): (usize, usize),
         chunks: usize,
     ) -> Result<Self> {
-        let messages = with_data + rts_places;
-        let after = |at: usize, len: usize| if at + 1 < len { at as u32 + 1 } else { NOWHERE };
-        let (mut place, mut chunk) = (0, 0);
-        let places = fill(node, messages, || {
-            place += 1;
-            Place { generation: 0, next: after(place - 1, messages), waiting: None }
-        })?;
-        let links = fill(node, chunks, || {
-            chunk += 1;
-            after(chunk - 1, chunks)
-        })?;
+        let places = SlotTable::new(fill(node, with_data + rts_places, Slot::new)?);
+        let links = fill(node, chunks, Link::default)?;
+        let mut free_chunks = List::EMPTY;
+        (0..chunks as u32).for_each(|chunk| free_chunks.push(links, chunk));
         let bytes = fill(node, chunks * CHUNK, || 0)?;
-        let first = |len: usize| if len > 0 { 0 } else { NOWHERE };
-        let (free, free_chunk) = (first(messages), first(chunks));
-        let spare_rts = rts_places;
-        Ok(Self {
-            places,
-            free,
-            bytes,
-            links,
-            free_chunk,
-            spare: chunks,
-            rts_places,
-            spare_rts,
-            ..Self::default()
-        })
+        let (queue, spare, spare_rts) = (List::EMPTY, chunks, rts_places);
+        Ok(Self { places, queue, bytes, links, free_chunks, spare, rts_places, spare_rts })
     }
 
     /// Places for RTS.
@@ -125,91 +81,56 @@ impl Unexpected {
     }
 
     pub(crate) fn get(&mut self, place: u32) -> Option<&mut Waiting> {
-        self.places.get_mut(place as usize)?.waiting.as_mut()
+        self.places.get_mut(place)
     }
 
     pub(crate) fn generation(&self, place: u32) -> u32 {
-        self.places.get(place as usize).map_or(0, |place| place.generation)
+        self.places.key(place).map_or(0, |key| key.generation)
     }
 
     /// Puts a message last, of which so many bytes come now; `None` without room.
     pub(crate) fn push(&mut self, origin: Endpoint, envelope: Envelope, len: usize) -> Option<u32> {
-        let number = self.free;
         let spare_rts = self.spare_rts.checked_sub(envelope.has(RTS).into())?;
         let spare = self.spare.checked_sub(chunks_of(len))?;
-        let place = self.places.get_mut(number as usize)?;
-        self.spare = spare;
-        self.spare_rts = spare_rts;
-        self.free = place.next;
-        place.next = NOWHERE;
-        place.waiting = Some(Waiting {
+        let waiting = Waiting {
             origin,
             envelope,
             received: 0,
             broken: None,
             claimed: None,
             chunks: chunks_of(len),
-            first: NOWHERE,
-            last: NOWHERE,
-        });
-        match self.places.get_mut(self.tail as usize) {
-            Some(last) => last.next = number,
-            None => self.head = number,
-        }
-        self.tail = number;
+            data: List::EMPTY,
+        };
+        let number = self.places.insert(waiting).ok()?.index;
+        self.spare = spare;
+        self.spare_rts = spare_rts;
+        self.queue.push(&mut self.places, number);
         Some(number)
     }
 
     /// The first that `holds` holds for.
     pub(crate) fn find(&self, holds: impl Fn(&Waiting) -> bool) -> Option<u32> {
-        let mut number = self.head;
-        while let Some(place) = self.places.get(number as usize) {
-            if place.waiting.as_ref().is_some_and(&holds) {
-                return Some(number);
-            }
-            number = place.next;
-        }
-        None
+        self.queue.iter(&self.places).find(|&number| self.places.get(number).is_some_and(&holds))
     }
 
     /// Takes a message out of the queue; its place stays until [`free`](Self::free).
     pub(crate) fn unlink(&mut self, number: u32) {
-        let (mut before, mut at) = (NOWHERE, self.head);
-        while at != number {
-            let Some(place) = self.places.get(at as usize) else { return };
-            (before, at) = (at, place.next);
-        }
-        let next = self.places.get(number as usize).map_or(NOWHERE, |place| place.next);
-        match self.places.get_mut(before as usize) {
-            Some(before) => before.next = next,
-            None => self.head = next,
-        }
-        if self.tail == number {
-            self.tail = before;
-        }
+        self.queue.remove(&mut self.places, number);
     }
 
     /// Adds data to a message. Returns whether there was room.
     pub(crate) fn store(&mut self, number: u32, data: &[u8]) -> bool {
         let mut rest = data;
-        let Some(waiting) = self.places.get_mut(number as usize).and_then(|place| place.waiting.as_mut())
-        else {
-            return false;
-        };
+        let Some(waiting) = self.places.get_mut(number) else { return false };
         while !rest.is_empty() {
             let within = waiting.received as usize % CHUNK;
             if within == 0 {
-                let chunk = self.free_chunk;
-                let Some(link) = self.links.get_mut(chunk as usize) else { return false };
-                self.free_chunk = core::mem::replace(link, NOWHERE);
-                match self.links.get_mut(waiting.last as usize) {
-                    Some(last) => *last = chunk,
-                    None => waiting.first = chunk,
-                }
-                waiting.last = chunk;
+                let Some(chunk) = self.free_chunks.pop(self.links) else { return false };
+                waiting.data.push(self.links, chunk);
             }
+            let Some(chunk) = waiting.data.last() else { return false };
             let (now, later) = rest.split_at(rest.len().min(CHUNK - within));
-            let start = waiting.last as usize * CHUNK + within;
+            let start = chunk as usize * CHUNK + within;
             let Some(room) = self.bytes.get_mut(start..start + now.len()) else { return false };
             room.copy_from_slice(now);
             waiting.received += now.len() as u32;
@@ -220,32 +141,22 @@ impl Unexpected {
 
     /// Hands the data of a message over, piece by piece: each with the place of its first byte.
     pub(crate) fn read(&self, number: u32, mut each: impl FnMut(usize, &[u8])) {
-        let waiting = self.places.get(number as usize).and_then(|place| place.waiting.as_ref());
-        let Some(waiting) = waiting else { return };
-        let (mut at, mut chunk) = (0, waiting.first);
-        while at < waiting.received as usize {
-            let now = CHUNK.min(waiting.received as usize - at);
+        let Some(waiting) = self.places.get(number) else { return };
+        let mut at = 0;
+        for chunk in waiting.data.iter(self.links) {
             let start = chunk as usize * CHUNK;
+            let now = CHUNK.min(waiting.received as usize - at);
             let Some(piece) = self.bytes.get(start..start + now) else { break };
             each(at, piece);
             at += now;
-            chunk = self.links.get(chunk as usize).copied().unwrap_or(NOWHERE);
         }
     }
 
     /// Frees the place of a message that is out of the queue.
     pub(crate) fn free(&mut self, number: u32) {
-        let free = self.free;
-        let Some(place) = self.places.get_mut(number as usize) else { return };
-        let Some(waiting) = place.waiting.take() else { return };
-        place.generation = place.generation.wrapping_add(1);
-        place.next = free;
+        let Some(waiting) = self.places.remove(number) else { return };
         self.spare += waiting.chunks;
         self.spare_rts += usize::from(waiting.envelope.has(RTS));
-        self.free = number;
-        if let Some(last) = self.links.get_mut(waiting.last as usize) {
-            *last = self.free_chunk;
-            self.free_chunk = waiting.first;
-        }
+        self.free_chunks.prepend(self.links, waiting.data);
     }
 }

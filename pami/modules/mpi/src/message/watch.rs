@@ -62,11 +62,11 @@ impl<P: Port> At<'_, P> {
             let Some(other) = operation.and_then(|operation| other(operation)) else { continue };
             match self.death(&other) {
                 Some(node) => {
-                    self.messages.posted.remove(self.requests, slot);
+                    self.messages.posted.remove(self.requests, slot.into());
                     if let Other::Endpoint(peer) = other
                         && let Some(peer) = self.messages.peer(peer)
                     {
-                        peer.owing.remove(self.requests, slot);
+                        peer.owing.remove(self.requests, slot.into());
                     }
                     self.requests.complete(slot, Status::failed(Error::NodeDead(node)));
                 }

@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::settings::SEEKERS;
 use crate::status::Status;
 pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Receiving, Sending};
+use rings::list::{Link, Links};
+use rings::slot_table::{self, SlotTable};
+use rings::table::Key;
 
 /// Name of a request. Plain data; [`NULL`](Self::NULL) names none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -49,13 +52,12 @@ impl Request {
 
 /// Requests of the library's own in each context, besides the application's: two for each thread that makes a communicator.
 pub(crate) const OWN: usize = 2 * SEEKERS;
-/// End of a list of slots.
+/// No slot.
 pub(crate) const NONE: u16 = u16::MAX;
 
 /// How far a request is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    Free,
     /// Persistent, and not started.
     Inactive,
     Active,
@@ -63,49 +65,43 @@ pub(crate) enum Phase {
 }
 
 /// A place for a request.
-pub(crate) struct Slot {
-    generation: u32,
-    /// The next one in the list that this one is in: of free ones, of those to be sent, of posted receives.
-    pub(crate) next: u16,
+pub(crate) type Slot = slot_table::Slot<Entry>;
+
+/// A request.
+pub(crate) struct Entry {
     pub(crate) phase: Phase,
     /// Stays after its end, to be started again.
     pub(crate) persistent: bool,
     /// Nobody waits for it: it is free once it is complete.
     pub(crate) detached: bool,
+    own: bool,
     pub(crate) status: Status,
     /// What is to be done; `None` for requests of collectives and windows.
     pub(crate) operation: Option<Operation>,
 }
 
-/// The requests of one context.
+/// The requests of one context. Each can be in one list: of those to be sent, of posted receives.
 pub(crate) struct Requests {
     vci: u8,
-    slots: &'static mut [Slot],
-    free: u16,
-    /// Free ones among the last slots, which are the library's own.
-    own: u16,
-    /// How many the application can have.
-    limit: u16,
-    /// Slots that are not free.
-    used: usize,
+    table: SlotTable<Entry>,
+    /// Those of the library's own.
+    own: usize,
 }
 
-impl Slot {
+impl Links for Requests {
+    fn link(&self, slot: u32) -> Option<&Link> {
+        self.table.link(slot)
+    }
+
+    fn link_mut(&mut self, slot: u32) -> Option<&mut Link> {
+        self.table.link_mut(slot)
+    }
+}
+
+impl Entry {
     /// What it is doing.
     pub(crate) fn active(&mut self) -> Option<&mut Operation> {
         if self.phase == Phase::Active { self.operation.as_mut() } else { None }
-    }
-
-    pub(crate) fn new() -> Self {
-        Self {
-            generation: 1,
-            next: NONE,
-            phase: Phase::Free,
-            persistent: false,
-            detached: false,
-            status: Status::EMPTY,
-            operation: None,
-        }
     }
 }
 
@@ -113,24 +109,14 @@ impl Slot {
 const GENERATIONS: usize = 0xffff_ffff;
 
 impl Requests {
-    /// Takes a table of at most [`NONE`] slots. The last [`OWN`] are for the library's own.
+    /// Takes a table of at most [`NONE`] slots, of which [`OWN`] are for the library's own.
     pub(crate) fn new(vci: u8, slots: &'static mut [Slot]) -> Self {
-        let limit = slots.len().saturating_sub(OWN) as u16;
-        let (application, own) = slots.split_at_mut(limit.into());
-        let chain = |slots: &mut [Slot], first: u16| {
-            let last = slots.len().saturating_sub(1);
-            for (index, slot) in slots.iter_mut().enumerate() {
-                slot.next = if index == last { NONE } else { first + index as u16 + 1 };
-            }
-            if slots.is_empty() { NONE } else { first }
-        };
-        let (free, own) = (chain(application, 0), chain(own, limit));
-        Self { vci, slots, free, own, limit, used: 0 }
+        Self { vci, table: SlotTable::new(slots), own: 0 }
     }
 
-    /// Slots in use.
+    /// Requests that there are.
     pub(crate) fn used(&self) -> usize {
-        self.used
+        self.table.len()
     }
 
     /// Begins a request that is active until [`complete`](Self::complete).
@@ -138,11 +124,10 @@ impl Requests {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn open(&mut self, operation: Option<Operation>) -> Result<u16> {
-        let index = self.free;
-        let limit = usize::from(self.limit);
-        let slot = self.slots.get_mut(usize::from(index)).ok_or(Error::NoMem { what: "requests", limit })?;
-        self.free = slot.next;
-        Ok(self.begin(index, operation))
+        let limit = self.table.capacity().saturating_sub(OWN);
+        let has_room = self.table.len() - self.own < limit;
+        let index = if has_room { self.begin(operation, false) } else { None };
+        index.ok_or(Error::NoMem { what: "requests", limit })
     }
 
     /// As [`open`](Self::open), of the library's own.
@@ -150,22 +135,16 @@ impl Requests {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn open_own(&mut self, operation: Option<Operation>) -> Result<u16> {
-        let index = self.own;
-        let full = Error::NoMem { what: "requests of the library's own", limit: OWN };
-        self.own = self.slots.get(usize::from(index)).ok_or(full)?.next;
-        Ok(self.begin(index, operation))
+        let index = if self.own < OWN { self.begin(operation, true) } else { None };
+        index.ok_or(Error::NoMem { what: "requests of the library's own", limit: OWN })
     }
 
-    fn begin(&mut self, index: u16, operation: Option<Operation>) -> u16 {
-        let Some(slot) = self.slots.get_mut(usize::from(index)) else { return index };
-        self.used += 1;
-        slot.next = NONE;
-        slot.phase = Phase::Active;
-        slot.persistent = false;
-        slot.detached = false;
-        slot.status = Status::EMPTY;
-        slot.operation = operation;
-        index
+    fn begin(&mut self, operation: Option<Operation>, own: bool) -> Option<u16> {
+        let (phase, status) = (Phase::Active, Status::EMPTY);
+        let entry = Entry { phase, persistent: false, detached: false, own, status, operation };
+        let key = self.table.insert(entry).ok()?;
+        self.own += usize::from(own);
+        Some(key.index as u16)
     }
 
     /// Makes a persistent request; without anything to be done it ends with `status` whenever it is started.
@@ -184,16 +163,16 @@ impl Requests {
 
     /// The name of the request in a slot.
     pub(crate) fn name(&self, index: u16) -> Request {
-        let generation = self.get(index).map_or(0, |slot| slot.generation);
+        let generation = self.table.key(index.into()).map_or(0, |key| key.generation);
         Request { vci: self.vci, slot: index, generation }
     }
 
-    pub(crate) fn get(&self, index: u16) -> Option<&Slot> {
-        self.slots.get(usize::from(index))
+    pub(crate) fn get(&self, index: u16) -> Option<&Entry> {
+        self.table.get(index.into())
     }
 
-    pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::from(index))
+    pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Entry> {
+        self.table.get_mut(index.into())
     }
 
     /// Takes what is to be done out of the table, to be given back at once.
@@ -209,8 +188,7 @@ impl Requests {
 
     /// What callbacks know a request by: a later one in its slot has another.
     pub(crate) fn cookie(&self, index: u16) -> usize {
-        let generation = self.get(index).map_or(0, |slot| slot.generation);
-        usize::from(index) | (generation as usize & GENERATIONS) << u16::BITS
+        usize::from(index) | (self.name(index).generation as usize & GENERATIONS) << u16::BITS
     }
 
     /// The slot of a request that is still active.
@@ -222,17 +200,16 @@ impl Requests {
 
     /// Number of slots.
     pub(crate) fn len(&self) -> u16 {
-        self.slots.len() as u16
+        self.table.capacity() as u16
     }
 
     /// The slot that a request names.
     ///
     /// # Errors
     /// [`Error::Request`].
-    pub(crate) fn find(&mut self, request: Request) -> Result<&mut Slot> {
-        let slot = self.slots.get_mut(usize::from(request.slot)).ok_or(Error::Request)?;
-        let good = slot.generation == request.generation && slot.phase != Phase::Free;
-        if good { Ok(slot) } else { Err(Error::Request) }
+    pub(crate) fn find(&mut self, request: Request) -> Result<&mut Entry> {
+        let key = Key { index: request.slot.into(), generation: request.generation };
+        self.table.find(key).ok_or(Error::Request)
     }
 
     /// Ends a request.
@@ -288,15 +265,8 @@ impl Requests {
 
     /// Frees a slot, whatever it is.
     pub(crate) fn free(&mut self, index: u16) {
-        let free = if index < self.limit { &mut self.free } else { &mut self.own };
-        let Some(slot) = self.slots.get_mut(usize::from(index)) else { return };
-        if slot.phase == Phase::Free {
-            return;
+        if let Some(entry) = self.table.remove(index.into()) {
+            self.own -= usize::from(entry.own);
         }
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.phase = Phase::Free;
-        slot.operation = None;
-        slot.next = core::mem::replace(free, index);
-        self.used -= 1;
     }
 }

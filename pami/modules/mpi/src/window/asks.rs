@@ -7,6 +7,7 @@ use crate::request::{NONE, Requests};
 use crate::status::Status;
 use pami::Endpoint;
 use pami::client::Node;
+use rings::slot_table::{Slot, SlotTable};
 
 /// Values that a context can be waiting for at a time.
 const ASKS: usize = 32;
@@ -41,7 +42,7 @@ struct Parts {
 /// The asks of a context.
 #[derive(Default)]
 pub(crate) struct Asks {
-    places: &'static mut [Option<Ask>],
+    places: SlotTable<Ask>,
     parts: &'static mut [Parts],
 }
 
@@ -49,41 +50,38 @@ impl Asks {
     pub(crate) fn new<N: Node>(node: &N, requests: usize) -> Result<Self> {
         let asks = if requests == 0 { 0 } else { ASKS };
         Ok(Self {
-            places: fill(node, asks, || None)?,
+            places: SlotTable::new(fill(node, asks, Slot::new)?),
             parts: fill(node, requests, || Parts { left: 0, error: None })?,
         })
     }
 
     /// A free place.
     pub(crate) fn free_place(&self) -> Option<usize> {
-        self.places.iter().position(Option::is_none)
+        self.places.vacant().map(|key| key.index as usize)
     }
 
-    pub(crate) fn put(&mut self, place: usize, ask: Ask) {
-        if let Some(free) = self.places.get_mut(place) {
-            *free = Some(ask);
-        }
+    /// Puts an ask into the free place.
+    pub(crate) fn put(&mut self, ask: Ask) {
+        let _ = self.places.insert(ask);
     }
 
     pub(crate) fn get(&mut self, place: usize) -> Option<&mut Ask> {
-        self.places.get_mut(place)?.as_mut()
+        self.places.get_mut(u32::try_from(place).ok()?)
     }
 
     pub(crate) fn take(&mut self, place: usize) -> Option<Ask> {
-        self.places.get_mut(place)?.take()
+        self.places.remove(u32::try_from(place).ok()?)
     }
 
     /// Whether a message of this target is waited for: it has room for one answer to each origin.
     pub(crate) fn is_asked(&self, target: Endpoint) -> bool {
-        self.places.iter().flatten().any(|ask| ask.by_message && ask.target == target)
+        self.places.iter().any(|(_, ask)| ask.by_message && ask.target == target)
     }
 
     /// Those that wait for a message: their places and targets.
     pub(crate) fn by_message(&self) -> impl Iterator<Item = (usize, Endpoint)> + '_ {
-        let asks = self.places.iter().enumerate();
-        asks.filter_map(|(place, ask)| {
-            ask.as_ref().filter(|ask| ask.by_message).map(|ask| (place, ask.target))
-        })
+        let asks = self.places.iter().filter(|(_, ask)| ask.by_message);
+        asks.map(|(place, ask)| (place as usize, ask.target))
     }
 
     /// A part more is to be waited for.

@@ -7,12 +7,14 @@ use super::peer::Peer;
 use super::wire::{EXCHANGED, LOCK_BYTES};
 use crate::error::{Error, Result};
 use crate::memory::{fill, shared};
+use crate::request::OWN;
 use crate::settings::Settings;
 use core::ops::Range;
 use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint, Region, RegisterError, Rights, Shared};
 use rings::first_fit::first_fit;
+use rings::slot_table::{Slot, SlotTable};
 
 /// Allocated windows begin at multiples of this.
 const ALIGN: usize = 64;
@@ -40,15 +42,10 @@ pub(crate) struct Win {
     pub error: Option<Error>,
 }
 
-struct Place {
-    generation: u32,
-    win: Option<Win>,
-}
-
 /// The windows of one context.
 #[derive(Default)]
 pub(crate) struct Windows {
-    places: &'static mut [Place],
+    wins: SlotTable<Win>,
     peers: &'static mut [Peer],
     pub(crate) asks: Asks,
     pub(crate) answers: Answers,
@@ -80,9 +77,9 @@ impl Windows {
         let ranks = if count == 0 { 0 } else { settings.window_ranks };
         let most = ranks.min(node.tasks() as usize);
         Ok(Self {
-            places: fill(node, count, || Place { generation: 1, win: None })?,
+            wins: SlotTable::new(fill(node, count, Slot::new)?),
             peers: fill(node, ranks, || peer)?,
-            asks: Asks::new(node, if ranks == 0 { 0 } else { settings.requests.into() })?,
+            asks: Asks::new(node, if ranks == 0 { 0 } else { usize::from(settings.requests) + OWN })?,
             answers: Answers::new(node, if ranks == 0 { 0 } else { node.tasks() as usize })?,
             home: None,
             exchange: EXCHANGED * (most + 1),
@@ -93,7 +90,7 @@ impl Windows {
 
     /// Windows that there are.
     pub(crate) fn used(&self) -> usize {
-        self.places.iter().filter(|place| place.win.is_some()).count()
+        self.wins.len()
     }
 
     /// Ends what the context had for windows.
@@ -106,17 +103,16 @@ impl Windows {
 
     /// Which of the windows that ever had a place has it.
     pub(crate) fn generation(&self, slot: u8) -> Option<u32> {
-        let place = self.places.get(usize::from(slot))?;
-        place.win.as_ref().map(|_| place.generation)
+        self.wins.key(slot.into()).map(|key| key.generation)
     }
 
     pub(crate) fn win(&mut self, slot: u8) -> Option<&mut Win> {
-        self.places.get_mut(usize::from(slot))?.win.as_mut()
+        self.wins.get_mut(slot.into())
     }
 
     /// All windows' slots.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u8> + use<> {
-        0..self.places.len() as u8
+        0..self.wins.capacity() as u8
     }
 
     /// The processes of a window, by rank.
@@ -134,7 +130,8 @@ impl Windows {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn home<N: Node>(&mut self, node: &N, active: &mut Active<N::Port>) -> Result<&Region> {
-        let (locks, exchanges) = (self.places.len() * LOCK_BYTES, (self.places.len() + 1) * self.exchange);
+        let (locks, exchanges) =
+            (self.wins.capacity() * LOCK_BYTES, (self.wins.capacity() + 1) * self.exchange);
         if self.home.is_none() {
             let memory = shared(node, locks + exchanges + self.memory)?;
             self.home = Some(register(active, memory)?);
@@ -144,9 +141,9 @@ impl Windows {
 
     /// The memory of the library's, and where the exchange for a window's slot begins in it; without a slot the spare one.
     pub(crate) fn exchange(&self, slot: Option<u8>) -> Option<(Shared, usize)> {
-        let index = slot.map_or(self.places.len(), usize::from);
+        let index = slot.map_or(self.wins.capacity(), usize::from);
         let memory = self.home.as_ref()?.memory().clone();
-        Some((memory, self.places.len() * LOCK_BYTES + index * self.exchange))
+        Some((memory, self.wins.capacity() * LOCK_BYTES + index * self.exchange))
     }
 
     /// A place in the memory for windows, in bytes of the home region.
@@ -156,11 +153,10 @@ impl Windows {
     pub(crate) fn piece(&self, bytes: usize) -> Result<Range<usize>> {
         let limit = self.memory;
         let full = Error::NoMem { what: "bytes for windows of the library's memory", limit };
-        let start = self.places.len() * LOCK_BYTES + (self.places.len() + 1) * self.exchange;
+        let start = self.wins.capacity() * LOCK_BYTES + (self.wins.capacity() + 1) * self.exchange;
         let start = start.next_multiple_of(ALIGN);
         let len = bytes.max(1).checked_next_multiple_of(ALIGN).ok_or(full)?;
-        let wins = self.places.iter().filter_map(|place| place.win.as_ref());
-        let used = core::iter::once(0..start).chain(wins.map(|win| win.piece.clone()));
+        let used = core::iter::once(0..start).chain(self.wins.iter().map(|(_, win)| win.piece.clone()));
         let start = first_fit(len, start + limit / ALIGN * ALIGN, 1, used).ok_or(full)?;
         Ok(start..start + len)
     }
@@ -184,8 +180,7 @@ impl Windows {
         endpoint: impl Fn(u32) -> Option<Endpoint>,
     ) -> Result<Range<usize>> {
         let limit = self.peers.len();
-        let wins = self.places.iter().filter_map(|place| place.win.as_ref());
-        let used = wins.map(|win| win.peers.clone());
+        let used = self.wins.iter().map(|(_, win)| win.peers.clone());
         let first = first_fit(count as usize, limit, 1, used);
         let first = first.ok_or(Error::NoMem { what: "processes of windows", limit })?;
         let seats = first..first + count as usize;
@@ -201,22 +196,16 @@ impl Windows {
     /// # Errors
     /// [`Error::NoMem`].
     pub(crate) fn free_place(&self) -> Result<(u8, u32)> {
-        let limit = self.places.len();
-        let mut places = (0..).zip(self.places.iter());
-        let free = places.find(|(_, place)| place.win.is_none());
-        let free = free.map(|(slot, place)| (slot, place.generation));
-        free.ok_or(Error::NoMem { what: "windows", limit })
+        let full = Error::NoMem { what: "windows", limit: self.wins.capacity() };
+        self.wins.vacant().map(|key| (key.index as u8, key.generation)).ok_or(full)
     }
 
-    pub(crate) fn place(&mut self, slot: u8, win: Win) {
-        if let Some(place) = self.places.get_mut(usize::from(slot)) {
-            place.win = Some(win);
-        }
+    /// Puts a window into the free place.
+    pub(crate) fn place(&mut self, win: Win) {
+        let _ = self.wins.insert(win);
     }
 
     pub(crate) fn remove(&mut self, slot: u8) -> Option<Win> {
-        let place = self.places.get_mut(usize::from(slot))?;
-        place.generation = place.generation.wrapping_add(1).max(1);
-        place.win.take()
+        self.wins.remove(slot.into())
     }
 }

@@ -155,7 +155,7 @@ impl<N: Node> Communicator<N> {
             remote: 0,
             error: None,
         };
-        state.windows.place(slot, win);
+        state.windows.place(win);
         Ok((Prepared { slot, generation, size: bytes }, info))
     }
 

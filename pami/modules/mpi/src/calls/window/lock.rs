@@ -40,7 +40,7 @@ impl<N: Node> At<'_, N> {
         }
         let (window, target, wish) = (self.slot, peer.endpoint, Wish::Word(None));
         let ask = Ask { window, rank, target, request: NONE, by_message: false, wish };
-        self.state.windows.asks.put(place, ask);
+        self.state.windows.asks.put(ask);
         Ok(Some(place))
     }
 

@@ -131,7 +131,7 @@ impl<N: Node> At<'_, N> {
         if taken(self.state.window_protocols()?.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
-        self.ask(ask, access, result, (0, size as usize), false)?;
+        self.ask(access, result, (0, size as usize), false)?;
         Ok(Some(true))
     }
 
@@ -174,7 +174,7 @@ impl<N: Node> At<'_, N> {
             return Ok(None);
         }
         match result {
-            Some((result, at)) => self.ask(ask, access, result, (at, len as usize), true)?,
+            Some((result, at)) => self.ask(access, result, (at, len as usize), true)?,
             None => self.peer(access.rank)?.unfenced = true,
         }
         Ok(Some(()))
@@ -183,7 +183,6 @@ impl<N: Node> At<'_, N> {
     /// Notes what a target was asked for.
     fn ask(
         &mut self,
-        place: usize,
         access: Access,
         result: &Data,
         (skip, len): (usize, usize),
@@ -200,7 +199,7 @@ impl<N: Node> At<'_, N> {
         let wish = asks::Wish::Data { data: result.clone(), skip, len };
         let asks = &mut self.state.windows.asks;
         asks.add_part(request);
-        asks.put(place, asks::Ask { window, rank, target, request, by_message, wish });
+        asks.put(asks::Ask { window, rank, target, request, by_message, wish });
         Ok(())
     }
 }

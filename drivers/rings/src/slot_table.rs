@@ -1,0 +1,160 @@
+//! A table of slots for whoever has it alone (SPEC Q-2). What several harts look at while it changes is a
+//! [`Table`](crate::table::Table).
+//!
+//! An entry is named by its slot's number, and where the name may outlive it by a [`Key`] besides: that has a
+//! generation which no other entry of the slot has, until it wraps after 2^31 entries. What has become free last is
+//! taken first, and then what never was in use, by rising number. A slot that is in use has a link for a [`List`].
+
+use crate::list::{Link, Links, List};
+use crate::table::Key;
+
+/// Generation of the first entry of a slot.
+pub const FIRST: u32 = 1;
+
+/// Room for one entry.
+pub struct Slot<T> {
+    /// Odd while there is an entry.
+    generation: u32,
+    /// Of the list of free slots, or that its user puts it into.
+    link: Link,
+    entry: Option<T>,
+}
+
+impl<T> Slot<T> {
+    /// Empty room.
+    pub const fn new() -> Self {
+        Self { generation: 0, link: Link::NONE, entry: None }
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The table.
+pub struct SlotTable<T: 'static> {
+    slots: &'static mut [Slot<T>],
+    free: List,
+    used: usize,
+}
+
+impl<T> Default for SlotTable<T> {
+    fn default() -> Self {
+        Self::new(&mut [])
+    }
+}
+
+impl<T> Links for [Slot<T>] {
+    #[inline]
+    fn link(&self, number: u32) -> Option<&Link> {
+        self.get(number as usize).map(|slot| &slot.link)
+    }
+
+    #[inline]
+    fn link_mut(&mut self, number: u32) -> Option<&mut Link> {
+        self.get_mut(number as usize).map(|slot| &mut slot.link)
+    }
+}
+
+impl<T> Links for SlotTable<T> {
+    #[inline]
+    fn link(&self, number: u32) -> Option<&Link> {
+        self.slots.link(number)
+    }
+
+    #[inline]
+    fn link_mut(&mut self, number: u32) -> Option<&mut Link> {
+        self.slots.link_mut(number)
+    }
+}
+
+impl<T> SlotTable<T> {
+    /// An empty table of so many slots, less than 2^32.
+    pub fn new(slots: &'static mut [Slot<T>]) -> Self {
+        let mut free = List::EMPTY;
+        (0..slots.len() as u32).for_each(|number| free.push(slots, number));
+        Self { slots, free, used: 0 }
+    }
+
+    /// Entries that there can be.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Entries that there are.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// What the next entry will be named.
+    pub fn vacant(&self) -> Option<Key> {
+        let index = self.free.first()?;
+        Some(Key { index, generation: self.slots.get(index as usize)?.generation.wrapping_add(1) })
+    }
+
+    /// Puts an entry into a free slot.
+    ///
+    /// # Errors
+    /// The entry, when there is none.
+    #[inline]
+    pub fn insert(&mut self, entry: T) -> Result<Key, T> {
+        let Some(index) = self.free.pop(self.slots) else { return Err(entry) };
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        (slot.link, slot.entry) = (Link::NONE, Some(entry));
+        self.used += 1;
+        Ok(Key { index, generation: slot.generation })
+    }
+
+    /// The name of the entry in a slot.
+    #[inline]
+    pub fn key(&self, index: u32) -> Option<Key> {
+        let slot = self.slots.get(index as usize).filter(|slot| slot.entry.is_some())?;
+        Some(Key { index, generation: slot.generation })
+    }
+
+    /// The entry in a slot.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&T> {
+        self.slots.get(number as usize)?.entry.as_ref()
+    }
+
+    /// The same.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.slots.get_mut(number as usize)?.entry.as_mut()
+    }
+
+    /// The entry of this name.
+    #[inline]
+    pub fn find(&mut self, key: Key) -> Option<&mut T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        slot.entry.as_mut().filter(|_| slot.generation == key.generation)
+    }
+
+    /// All entries, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> + Clone {
+        (0..).zip(self.slots.iter()).filter_map(|(number, slot)| Some((number, slot.entry.as_ref()?)))
+    }
+
+    /// Takes an entry out, which is in no list.
+    #[inline]
+    pub fn remove(&mut self, number: u32) -> Option<T> {
+        let slot = self.slots.get_mut(number as usize)?;
+        let entry = slot.entry.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push_front(self.slots, number);
+        self.used -= 1;
+        Some(entry)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,84 @@
+use super::*;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+fn table<T>(slots: usize) -> SlotTable<T> {
+    let slots: Vec<Slot<T>> = (0..slots).map(|_| Slot::new()).collect();
+    SlotTable::new(slots.leak())
+}
+
+#[test]
+fn q2_a_key_finds_its_entry_and_no_later_one() {
+    let mut table = table(2);
+    let vacant = table.vacant();
+    let key = table.insert('a').unwrap();
+    assert_eq!(key, Key { index: 0, generation: FIRST });
+    assert_eq!((vacant, table.key(0), table.find(key)), (Some(key), Some(key), Some(&mut 'a')));
+    assert_eq!(table.remove(0), Some('a'));
+    assert_eq!(table.find(key), None);
+    assert_eq!((table.key(0), table.remove(0)), (None, None));
+    assert_eq!(table.insert('b').map(|key| key.index), Ok(0), "what was used is used first");
+    assert_eq!(table.find(key), None);
+    assert_eq!(table.get(0), Some(&'b'));
+    assert!(table.insert('c').is_ok());
+    assert_eq!((table.insert('d'), table.vacant()), (Err('d'), None));
+    for generation in [0, 2, u32::MAX] {
+        for index in [0, 1, 2, u32::MAX] {
+            assert_eq!(table.find(Key { index, generation }), None, "made up");
+        }
+    }
+}
+
+#[test]
+fn q2_a_generation_wraps_and_is_never_0_with_an_entry() {
+    let mut table = table(1);
+    table.slots[0].generation = u32::MAX - 1;
+    for generation in [u32::MAX, FIRST] {
+        assert_eq!(table.insert(()), Ok(Key { index: 0, generation }));
+        table.remove(0);
+    }
+}
+
+#[test]
+fn q2_entries_can_be_listed_and_free_slots_are_not() {
+    let mut table = table(4);
+    (0..4).for_each(|entry| assert!(table.insert(entry).is_ok()));
+    let mut list = List::EMPTY;
+    [3, 1, 2].into_iter().for_each(|number| list.push(&mut table, number));
+    assert!(list.remove(&mut table, 1));
+    assert_eq!(table.remove(1), Some(1));
+    assert!(list.iter(&table).eq([3, 2]));
+    assert_eq!(table.insert(7).map(|key| key.index), Ok(1));
+    assert!(list.iter(&table).eq([3, 2]));
+}
+
+proptest! {
+    #[test]
+    fn q2_a_table_is_as_its_model(
+        steps in prop::collection::vec((any::<bool>(), 0usize..9), 1..if cfg!(miri) { 40 } else { 300 })
+    ) {
+        let mut table = table(8);
+        let mut model: [Option<usize>; 8] = [None; 8];
+        let mut keys = Vec::new();
+        for (entry, (inserts, at)) in steps.into_iter().enumerate() {
+            if inserts {
+                let (vacant, inserted) = (table.vacant(), table.insert(entry));
+                prop_assert_eq!(inserted.is_ok(), model.contains(&None));
+                if let Ok(key) = inserted {
+                    prop_assert!(model[key.index as usize].replace(entry).is_none());
+                    prop_assert_eq!((vacant, table.key(key.index)), (Some(key), Some(key)));
+                    keys.push((key, entry));
+                }
+            } else {
+                prop_assert_eq!(table.remove(at as u32), model.get_mut(at).and_then(Option::take));
+            }
+            let used = (0..).zip(&model).filter_map(|(number, entry)| Some((number, entry.as_ref()?)));
+            prop_assert!(table.iter().eq(used.clone()));
+            prop_assert_eq!((table.len(), table.is_empty()), (used.clone().count(), used.count() == 0));
+            for &(key, entry) in &keys {
+                let there = model[key.index as usize].filter(|&there| there == entry);
+                prop_assert_eq!(table.find(key).copied(), there);
+            }
+        }
+    }
+}
