@@ -3,7 +3,7 @@
 use crate::JobError;
 use crate::arch;
 use crate::task::Task;
-use crate::usage::{Shape, Usage};
+use crate::usage::Shape;
 use core::any::Any;
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -37,16 +37,17 @@ impl Termination for Result<(), JobError> {
 }
 
 /// Makes a function the job's `main`: it is called with each task of the node and returns an exit status, nothing, or
-/// a `Result<(), JobError>`.
+/// a `Result<(), JobError>`. Behind it stand descriptions of jobs, a `&'static [kernel::usage::Usage]`, by which the arguments
+/// of the job of that name are checked and read.
 #[macro_export]
 macro_rules! entry {
-    ($main:path) => {
+    ($main:path, $usage:expr) => {
         const _: () = {
             fn __job(task: &'static dyn ::core::any::Any) -> i32 {
                 $crate::job::call($main, task)
             }
 
-            $crate::job_entry!(__job);
+            $crate::job_entry!(__job, $usage);
         };
     };
 }
@@ -58,21 +59,11 @@ pub fn call<T: Termination>(main: fn(&'static Task) -> T, task: &'static dyn Any
     main(task).status(task)
 }
 
-/// Whether the last part of a module's path is the job's name, but for underscores.
-fn is(module: &str, job: &str) -> bool {
-    let name = module.rsplit("::").next().unwrap_or_default();
-    name.len() == job.len() && name.bytes().zip(job.bytes()).all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
-}
-
 /// Runs the `main` of the image's only job, or of the one that has the personality's name.
 fn main(task: &'static Task) -> i32 {
-    let (jobs, name) = (arch::jobs(), task.job());
-    let job = match jobs {
-        [only] => Some(only),
-        several => several.iter().find(|job| is(job.module, name)),
-    };
-    let Some(job) = job else {
-        defmt::error!("the image has {=usize} jobs, none of them is {=str}", jobs.len(), name);
+    let name = task.job();
+    let Some(job) = arch::job(name) else {
+        defmt::error!("the image has {=usize} jobs, none of them is {=str}", arch::jobs().len(), name);
         return 1;
     };
     let nodes = task.shape().nodes();
@@ -83,7 +74,7 @@ fn main(task: &'static Task) -> i32 {
         contexts: task.contexts().into(),
         tree: task.tree().is_some(),
     };
-    if let Some(usage) = Usage::of(name)
+    if let Some(usage) = task.usage()
         && let Err(wrong) = usage.check(task.args(), &shape)
     {
         let error = JobError::Argument(wrong.word, wrong.problem.text());

@@ -5,7 +5,7 @@ use crate::hardware::{self, Tree, Unit};
 use crate::instructions::Instructions;
 use crate::personality::{Mode, Personality};
 use crate::segments::{Refused, SEGMENTS, Segments};
-use crate::usage::Arguments;
+use crate::usage::{Arguments, Usage};
 use crate::{arch, clock, status, wakeup};
 use core::fmt;
 use core::str::SplitAsciiWhitespace;
@@ -133,9 +133,14 @@ impl Task {
         self.personality.job
     }
 
+    /// The job's description, if it has one.
+    pub(crate) fn usage(&self) -> Option<&'static Usage> {
+        Usage::of(self.job(), arch::job(self.job())?.usage)
+    }
+
     /// The job's arguments, by its description.
     pub fn arguments(&self) -> Arguments {
-        Arguments::new(self.job(), self.args())
+        Arguments::new(self.usage(), self.args())
     }
 
     /// The job's arguments, word by word.

@@ -58,7 +58,7 @@ fn gather() -> Result<Claims> {
     let mut claims = Claims::default();
     claims.read_table(&table);
     ensure!(!claims.wanted.is_empty(), "{} has no ids", path.display());
-    for part in ["boot", "drivers", "kernel", "pami", "tests", "xtask"] {
+    for part in ["boot", "drivers", "jobs", "kernel", "pami", "tests", "xtask"] {
         for file in sources(&root.join(part))? {
             let text =
                 std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;

@@ -17,7 +17,6 @@ use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
 use crate::{bench, claims, docs, doctor, firmware, helper, jobs, node, table};
-use kernel::usage::Usage;
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -303,7 +302,7 @@ fn list(voice: &Voice) -> Result<bool> {
 
 impl Qemu {
     fn into_run(self) -> Run {
-        let usage = Usage::of(&self.job);
+        let usage = jobs::usage(&self.job);
         let alone = usage.filter(|usage| usage.alone && self.torus.is_none() && self.mode.is_none());
         let mode = if alone.is_some() { Mode::Vn } else { Mode::default() };
         let mut run = Run::new(self.job)

@@ -79,7 +79,7 @@ fn compile(archs: &[Arch], examples: &[&str], what: &str, voice: &Voice) -> Resu
         setup::toolchain(arch, voice)?;
         command.args(["--target", arch.target()]);
     }
-    command.args(["--profile", "firmware", "--package", "kernel"]);
+    command.args(["--profile", "firmware", "--package", "jobs"]);
     if examples.contains(&EVERY) {
         command.args(["--features", EVERY]);
     }

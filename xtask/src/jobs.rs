@@ -1,4 +1,4 @@
-//! The jobs that nodes can run: the kernel's examples.
+//! The jobs that nodes can run: the examples of the crate `jobs`.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,14 @@ use kernel::usage::{Argument, Problem, Usage, Wrong};
 
 use crate::workspace;
 
+pub use ::jobs::usage;
+
 /// The example that has all jobs but [`INSTRUCTIONS`] in one image; it is no job itself.
 pub const EVERY: &str = "every";
 /// The job of the bench. It keeps an image of its own: what it counts is to depend on no other job.
 pub const INSTRUCTIONS: &str = "instructions";
 
-/// A job: one file of `kernel/examples`.
+/// A job: one file of `jobs/examples`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Job {
     /// The example's name.
@@ -23,7 +25,7 @@ pub struct Job {
 }
 
 fn folder() -> PathBuf {
-    workspace::root().join("kernel/examples")
+    workspace::root().join("jobs/examples")
 }
 
 /// All jobs, by name.
@@ -74,7 +76,7 @@ pub fn check(name: &str) -> Result<()> {
 pub fn help(name: &str) -> Result<String> {
     let summary = list()?.into_iter().find(|job| job.name == name).map(|job| job.summary);
     let mut text = format!("{name}: {}\n", summary.unwrap_or_default());
-    let usage = Usage::of(name);
+    let usage = usage(name);
     for word in usage.iter().flat_map(|usage| usage.words) {
         text.push_str(&format!("\n  {word}"));
     }
@@ -144,10 +146,10 @@ mod tests {
 
     #[test]
     fn n4_every_job_is_described_with_all_its_arguments() {
-        let described: Vec<_> = kernel::usage::ALL.iter().map(|usage| usage.job).collect();
+        let described: Vec<_> = ::jobs::USAGE.iter().map(|usage| usage.job).collect();
         let names: Vec<_> = list().expect("a list").into_iter().map(|job| job.name).collect();
         assert_eq!(names, described);
-        for usage in kernel::usage::ALL {
+        for usage in ::jobs::USAGE {
             let path = folder().join(usage.job);
             let files: Vec<_> = match std::fs::read_dir(&path) {
                 Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
@@ -170,7 +172,7 @@ mod tests {
             .filter_map(|line| line.trim().strip_prefix("(\"")?.split_once("\", ").map(|(name, _)| name))
             .collect();
         assert!(chapters.len() >= 10);
-        let usage = Usage::of("mpi-suite").expect("described");
+        let usage = usage("mpi-suite").expect("described");
         for chapter in chapters {
             assert!(usage.check(["--chapter", chapter], &EIGHT).is_ok(), "{chapter} is refused");
         }
@@ -180,10 +182,10 @@ mod tests {
     fn n4_help_and_refusals_say_what_can_be() {
         let help = help("npb-is").expect("a job");
         assert!(help.contains("--class") && help.contains("S, W or A"), "{help}");
-        let usage = Usage::of("npb-is").expect("described");
+        let usage = usage("npb-is").expect("described");
         let wrong = usage.check(["--class", "C"], &EIGHT).expect_err("no such class");
         assert_eq!(explain(usage, wrong), "\"C\" cannot be: --class wants S, W or A");
-        let usage = Usage::of("coll").expect("described");
+        let usage = super::usage("coll").expect("described");
         let wrong = usage.check(["--root", "8"], &EIGHT).expect_err("no such rank");
         let said = "\"8\" cannot be: --root wants a number from 0 to 7 on this machine";
         assert_eq!(explain(usage, wrong), said);

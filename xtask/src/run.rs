@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use kernel::usage::{self, Usage};
+use kernel::usage::Shape;
 use pami::topology::TorusShape;
 
 use crate::console::MAX_HARTS;
@@ -171,12 +171,12 @@ impl Run {
     /// Refuses what the job itself would, before anything boots.
     fn check_job(&self, shape: TorusShape, harts: u8) -> Result<()> {
         jobs::check(&self.job)?;
-        let Some(usage) = Usage::of(&self.job) else { return Ok(()) };
+        let Some(usage) = jobs::usage(&self.job) else { return Ok(()) };
         let harts = u32::from(harts) - u32::from(self.agent);
         let nodes = shape.nodes();
         let tasks = if self.mode == crate::Mode::Vn { nodes * harts } else { nodes };
         let (contexts, tree) = (u32::from(self.contexts), self.tree && self.adapter);
-        let machine = usage::Shape { nodes, harts, tasks, contexts, tree };
+        let machine = Shape { nodes, harts, tasks, contexts, tree };
         if let Err(wrong) = usage.check(self.arguments.iter().map(String::as_str), &machine) {
             bail!("{}", jobs::explain(usage, wrong));
         }

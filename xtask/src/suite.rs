@@ -132,10 +132,12 @@ impl Suite<'_> {
         for arch in Arch::ALL {
             self.stage(&format!("clippy: {arch}"), |voice| {
                 let mut command = setup::toolchain(arch, voice)?.cargo("clippy", arch);
-                // The kernel and its jobs, and with them every package below.
+                // The kernel and the jobs, and with them every package below.
                 command.args([
                     "--package",
                     "kernel",
+                    "--package",
+                    "jobs",
                     "--lib",
                     "--examples",
                     "--quiet",

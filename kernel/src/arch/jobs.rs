@@ -1,5 +1,6 @@
 //! The jobs of the image, where `linker.ld` puts them side by side.
 
+use crate::usage::Usage;
 use core::any::Any;
 use core::slice;
 
@@ -9,6 +10,17 @@ pub struct Entry {
     pub module: &'static str,
     /// Runs it with one of the kernel's tasks, and returns the exit status.
     pub run: fn(&'static dyn Any) -> i32,
+    /// Descriptions of jobs, of which one may be its own.
+    pub usage: &'static [Usage],
+}
+
+impl Entry {
+    /// Whether it is the job of this name.
+    fn is(&self, job: &str) -> bool {
+        let name = self.module.rsplit("::").next().unwrap_or_default();
+        let same = |(a, b)| a == b || (a, b) == (b'_', b'-');
+        name.len() == job.len() && name.bytes().zip(job.bytes()).all(same)
+    }
 }
 
 unsafe extern "C" {
@@ -24,14 +36,23 @@ pub(crate) fn jobs() -> &'static [Entry] {
     unsafe { slice::from_raw_parts(start.cast(), count) }
 }
 
-/// Puts a job into the image: what its `Entry` runs.
+/// The image's only job, or the one of this name.
+pub(crate) fn job(name: &str) -> Option<&'static Entry> {
+    match jobs() {
+        [only] => Some(only),
+        several => several.iter().find(|job| job.is(name)),
+    }
+}
+
+/// Puts a job into the image: what its `Entry` runs, and descriptions of jobs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! job_entry {
-    ($run:path) => {
+    ($run:path, $usage:expr) => {
         // SAFETY: the section is the one for entries.
         #[unsafe(link_section = ".jobs")]
         #[used]
-        static ENTRY: $crate::arch::Entry = $crate::arch::Entry { module: module_path!(), run: $run };
+        static ENTRY: $crate::arch::Entry =
+            $crate::arch::Entry { module: module_path!(), run: $run, usage: $usage };
     };
 }

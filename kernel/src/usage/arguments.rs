@@ -6,7 +6,7 @@ use core::str::{FromStr, SplitAsciiWhitespace};
 use heapless::Vec;
 
 /// Of a job that is not described: it has none.
-static NONE: Usage = super::jobs::job("", &[]);
+static NONE: Usage = Usage::new("", &[]);
 
 /// The arguments of a job that starts, which were looked at before. Of one that is said twice the last counts.
 #[derive(Clone)]
@@ -16,9 +16,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Those of `job` in these words.
-    pub fn new(job: &str, words: SplitAsciiWhitespace<'static>) -> Self {
-        Self { usage: Usage::of(job).unwrap_or(&NONE), words }
+    /// Those of a job in these words, by its description.
+    pub fn new(usage: Option<&'static Usage>, words: SplitAsciiWhitespace<'static>) -> Self {
+        Self { usage: usage.unwrap_or(&NONE), words }
     }
 
     fn items(&self) -> impl Iterator<Item = Item<'static>> {
@@ -83,20 +83,45 @@ fn parse<T: FromStr>(word: &'static str) -> Result<T, JobError> {
 mod tests {
     use super::*;
 
+    const fn argument(name: &'static str, value: Value) -> Argument {
+        Argument { name, value, help: "" }
+    }
+
+    fn are_numbers(word: &str) -> bool {
+        word.split(',').all(|number| number.parse::<u32>().is_ok())
+    }
+
+    static DESCRIBED: [Usage; 2] = [
+        Usage::new(
+            "table",
+            &[
+                argument("--updates", Value::Number(1, u64::MAX)),
+                argument("--log2", Value::Number(1, 28)),
+                argument("--form", Value::Word(&["rmw", "am"])),
+                argument("--radix", Value::Such("numbers", are_numbers)),
+                argument("--path", Value::Flag),
+                argument("--all", Value::Flag),
+            ],
+        ),
+        Usage {
+            words: &[Value::Word(&["panic", "log"]), Value::Word(&["all", "one"])],
+            ..Usage::new("faults", &[])
+        },
+    ];
+
     fn of(job: &str, words: &'static str) -> Arguments {
-        Arguments::new(job, words.split_ascii_whitespace())
+        Arguments::new(Usage::of(job, &DESCRIBED), words.split_ascii_whitespace())
     }
 
     #[test]
     fn n4_a_job_reads_its_arguments_by_their_description() {
-        let gups = of("gups", "--updates 7 --form AM --updates 8");
-        assert_eq!(gups.get::<u64>("--updates"), Ok(Some(8)), "the last counts");
-        assert_eq!(gups.word("--form"), Some("am"), "as the description spells it");
-        assert_eq!(gups.get::<u32>("--log2"), Ok(None));
-        let affinity = of("affinity", "--radix 2,3,4,5,6 --path");
-        assert!(affinity.has("--path") && !affinity.has("--radius"));
-        assert_eq!(affinity.list::<u32, 5>("--radix").map(|list| list.map(|list| list.len())), Ok(Some(5)));
-        let many = affinity.list::<u32, 4>("--radix");
+        let table = of("table", "--updates 7 --form AM --updates 8 --radix 2,3,4,5,6 --path");
+        assert_eq!(table.get::<u64>("--updates"), Ok(Some(8)), "the last counts");
+        assert_eq!(table.word("--form"), Some("am"), "as the description spells it");
+        assert_eq!(table.get::<u32>("--log2"), Ok(None));
+        assert!(table.has("--path") && !table.has("--all"));
+        assert_eq!(table.list::<u32, 5>("--radix").map(|list| list.map(|list| list.len())), Ok(Some(5)));
+        let many = table.list::<u32, 4>("--radix");
         assert_eq!(many, Err(JobError::Argument("6", "is one too many")));
         assert!(of("faults", "panic all").plain().eq(["panic", "all"]));
         assert_eq!(of("unheard-of", "--rounds 3").word("--rounds"), None);
@@ -104,7 +129,7 @@ mod tests {
 
     #[test]
     fn n4_a_value_that_its_type_cannot_hold_is_refused_not_dropped() {
-        let small = of("gups", "--updates 300").get::<u8>("--updates");
+        let small = of("table", "--updates 300").get::<u8>("--updates");
         assert_eq!(small, Err(JobError::Argument("300", super::super::NO_VALUE)));
     }
 }

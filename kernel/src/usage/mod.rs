@@ -3,10 +3,8 @@
 //! [`Arguments`]. A job that is not described takes anything, and finds it in `Task::args`.
 
 mod arguments;
-mod jobs;
 
 pub use arguments::Arguments;
-pub use jobs::ALL;
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -97,8 +95,8 @@ pub enum Problem {
     Range(&'static str, u64, u64),
 }
 
-/// Of a value that is no list.
-const NO_VALUE: &str = "is no value that its argument takes";
+/// What is wrong with a value that is no list.
+pub const NO_VALUE: &str = "is no value that its argument takes";
 
 impl Problem {
     /// In a few words that follow the word.
@@ -166,9 +164,24 @@ impl fmt::Display for Value {
 }
 
 impl Usage {
-    /// What the job of this name takes, if it is described.
-    pub fn of(job: &str) -> Option<&'static Self> {
-        ALL.iter().find(|usage| usage.job == job)
+    /// A job that runs on any shape, by default on eight nodes.
+    pub const fn new(job: &'static str, arguments: &'static [Argument]) -> Self {
+        Self { job, arguments, words: &[], torus: "2x2x2", alone: false, refuses: |_| None, counts: false }
+    }
+
+    /// The same on another shape of the torus by default.
+    pub const fn on(self, torus: &'static str) -> Self {
+        Self { torus, ..self }
+    }
+
+    /// The same, but not on every shape.
+    pub const fn refusing(self, refuses: fn(&Shape) -> Option<&'static str>) -> Self {
+        Self { refuses, ..self }
+    }
+
+    /// What the job of this name takes, if it is one of those described.
+    pub fn of(job: &str, described: &'static [Self]) -> Option<&'static Self> {
+        described.iter().find(|usage| usage.job == job)
     }
 
     /// Looks at the arguments of a job that is to run on `shape`.
@@ -239,73 +252,5 @@ impl<'a, I: Iterator<Item = &'a str>> Iterator for Items<I> {
                 Some(value) => Err(argument.value.wrong(value, argument.name)),
             },
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check<'a>(job: &str, words: &[&'a str]) -> Result<(), (&'a str, Problem)> {
-        let usage = Usage::of(job).expect("a job that is described");
-        let shape = Shape { nodes: 8, harts: 2, tasks: 8, contexts: 4, tree: true };
-        usage.check(words.iter().copied(), &shape).map_err(|wrong| (wrong.word, wrong.problem))
-    }
-
-    #[test]
-    fn n4_arguments_are_taken_or_the_bad_word_is_named() {
-        assert_eq!(check("ping", &["--rounds", "20"]), Ok(()));
-        assert_eq!(check("ping", &["--rounds"]), Err(("--rounds", Problem::NoValue)));
-        assert_eq!(check("ping", &["--rounds", "0"]), Err(("0", Problem::Value("--rounds", NO_VALUE))));
-        assert_eq!(check("hello", &["--anything"]), Err(("--anything", Problem::Unknown)));
-        assert_eq!(check("npb-is", &["--class", "w", "--over", "mpi"]), Ok(()));
-        assert_eq!(check("npb-is", &["--class", "C"]), Err(("C", Problem::Value("--class", NO_VALUE))));
-        assert_eq!(check("coll", &["--collective", "allreduce,barrier", "--sizes", "8,4096"]), Ok(()));
-        assert_eq!(
-            check("coll", &["--sizes", "8,7"]),
-            Err(("7", Problem::Value("--sizes", "is no multiple of 8")))
-        );
-        assert_eq!(check("faults", &["panic", "all"]), Ok(()));
-        assert_eq!(check("faults", &[]), Err(("", Problem::NoWord)));
-        for wrong in [&["blah"][..], &["panic", "8"], &["panic", "some"]] {
-            let word = wrong[wrong.len() - 1];
-            assert_eq!(check("faults", wrong), Err((word, Problem::Value("", NO_VALUE))));
-        }
-        assert_eq!(check("accumulate", &["--recipe", "f64"]), Ok(()));
-        let nosuch = Err(("nosuch", Problem::Value("--recipe", NO_VALUE)));
-        assert_eq!(check("accumulate", &["--recipe", "nosuch"]), nosuch);
-        let size = |size| check("halo3d", &["--size", size]);
-        assert_eq!([size("7"), size("15"), size("255")], [Ok(()); 3]);
-        for wrong in ["3,7", "6", "259", "-1", ""] {
-            assert_eq!(size(wrong), Err((wrong, Problem::Value("--size", NO_VALUE))));
-        }
-        assert_eq!(check("affinity", &["--radix", "2,2,2,2,2"]), Ok(()));
-        for wrong in ["2,2", "2,2,2,2,2,2", "2,2,2,2,0", "2"] {
-            assert_eq!(
-                check("affinity", &["--radix", wrong]),
-                Err((wrong, Problem::Value("--radix", NO_VALUE)))
-            );
-        }
-        let beyond = |name, from, to| Problem::Range(name, from, to);
-        assert_eq!(check("coll", &["--root", "7"]), Ok(()));
-        assert_eq!(check("coll", &["--root", "8"]), Err(("8", beyond("--root", 0, 7))));
-        assert_eq!(check("coll", &["--root", "-1"]), Err(("-1", Problem::Value("--root", NO_VALUE))));
-        assert_eq!(check("endpoints", &["--endpoints", "4"]), Ok(()));
-        for wrong in ["0", "5"] {
-            assert_eq!(
-                check("endpoints", &["--endpoints", wrong]),
-                Err((wrong, beyond("--endpoints", 1, 4)))
-            );
-        }
-        assert_eq!(check("instructions", &["nothing"]), Err(("nothing", Problem::Value("", NO_VALUE))));
-    }
-
-    #[test]
-    fn n4_shapes_that_a_job_cannot_have_are_refused() {
-        let shape = |nodes| Shape { nodes, harts: 2, tasks: nodes, contexts: 4, tree: true };
-        let refused = |job, nodes| (Usage::of(job).expect("described").refuses)(&shape(nodes)).is_some();
-        assert!(refused("npb-ft", 6) && !refused("npb-ft", 8));
-        assert!(refused("accumulate", 8) && !refused("accumulate", 2));
-        assert!(refused("wake", 1) && !refused("hello", 1));
     }
 }

@@ -18,7 +18,7 @@ fn faulty(arch: Arch, fault: &str) -> Outcome {
 on_both_architectures! {
     fn n10_a_panic_is_reported_with_place_and_backtrace(arch) {
         let outcome = faulty(arch, "panic");
-        expect_report(&outcome, 1, 101, &["panic on node 1, hart 0", "in kernel/examples/faults.rs", "at 0x"]);
+        expect_report(&outcome, 1, 101, &["panic on node 1, hart 0", "in jobs/examples/faults.rs", "at 0x"]);
         // The host names the functions of the backtrace.
         assert!(outcome.reports().any(|line| line.contains("main")), "{}", outcome.explain());
     }

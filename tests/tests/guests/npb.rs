@@ -1,4 +1,4 @@
-//! The NAS Parallel Benchmarks verify on nodes; their numerics are tested on the host, in `kernel/tests/npb`.
+//! The NAS Parallel Benchmarks verify on nodes; their numerics are tested on the host, in `jobs/tests/npb`.
 //!
 //! Of architecture, mode and wire, every two meet in four runs of a benchmark. Two runs have `npb-ep`, which computes long and
 //! hardly communicates, and `npb-cg`, whose short messages take longest. `npb-is` on a good wire is among the tests of jobs.

@@ -19,7 +19,7 @@ fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 fn job(name: &str) -> String {
-    std::fs::read_to_string(root().join("kernel/examples").join(name)).expect("the job")
+    std::fs::read_to_string(root().join("jobs/examples").join(name)).expect("the job")
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The modules of a folder form no circle, in no folder. A folder's own file, and those in it, belong together: neither is
 //! held against the other. Which room, as the modules of a crate's root are called, may know of which other, a crate's README
 //! draws: a block of lines `layer: room room`, the highest layer first. A room knows of those in layers below its own alone.
+//! The README of the whole draws packages in the same way.
 
 mod source;
 
@@ -113,6 +114,34 @@ fn q1_rooms_know_of_those_that_the_readme_draws_below_them() {
         let wrong = undrawn(&source.uses(), &source.rooms(), &layers(&readme));
         assert!(wrong.is_empty(), "{name}/README.md:\n{}", wrong.join("\n"));
     }
+}
+
+/// The packages of the workspace, and which names which other in its manifest, for tests too.
+fn packages() -> (Uses, BTreeSet<String>) {
+    let workspace = fs::read_to_string(folder("Cargo.toml")).unwrap();
+    let (_, members) = workspace.split_once("members = [").unwrap();
+    let folders: Vec<_> =
+        members.split_once(']').unwrap().0.split(", ").map(|it| it.trim_matches('"')).collect();
+    let name = |folder: &str| folder.rsplit('/').next().unwrap().to_owned();
+    let all: BTreeSet<_> = folders.iter().map(|folder| name(folder)).collect();
+    let mut uses = Uses::new();
+    for member in folders {
+        let manifest = fs::read_to_string(folder(member).join("Cargo.toml")).unwrap();
+        let keys = manifest.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+        uses.extend(
+            keys.filter(|key| all.contains(*key)).map(|key| (vec![name(member)], vec![key.to_owned()])),
+        );
+    }
+    (uses, all)
+}
+
+#[test]
+fn q1_packages_depend_on_those_that_the_readme_draws_below_them() {
+    let (uses, all) = packages();
+    assert!(uses.len() > 15, "{uses:?}");
+    let readme = fs::read_to_string(folder("README.md")).unwrap();
+    let wrong = undrawn(&uses, &all, &layers(&readme));
+    assert!(wrong.is_empty(), "README.md:\n{}", wrong.join("\n"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub const UPDATE: &str = "cargo xtask bench instructions --update";
 /// A row may rise by this part of what is committed, and by one instruction at least.
 const SLACK_PERCENT: u32 = 5;
 const HEAD: &str = "\
-# Instructions on a message's way. `kernel/examples/instructions` says what each row counts
+# Instructions on a message's way. `jobs/examples/instructions` says what each row counts
 # from and to. Tests fail when one rises or falls by more than 5 %, so that a fall is committed
 # and stays, or passes its ceiling. Written by:
 #   cargo xtask bench instructions --update

@@ -1,0 +1,25 @@
+//! Passes the linker scripts to the jobs.
+
+use std::env;
+use std::path::Path;
+
+fn main() {
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../linker.ld");
+    if variable("CARGO_CFG_TARGET_OS") != "none" {
+        return;
+    }
+    // 2 MiB above the start of RAM: below lies the device tree (aarch64) or the firmware (riscv64).
+    let base = match variable("CARGO_CFG_TARGET_ARCH").as_str() {
+        "aarch64" => "0x40200000",
+        "riscv64" => "0x80200000",
+        other => panic!("no image base is known for {other}"),
+    };
+    let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../linker.ld");
+    for argument in
+        [format!("--defsym=IMAGE_BASE={base}"), format!("-T{}", script.display()), "-Tdefmt.x".into()]
+    {
+        println!("cargo:rustc-link-arg-examples={argument}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Counts the instructions of posts, sends, advances and receptions; for `cargo xtask bench instructions`.
+//!
+//! One argument says which rows, and so which guest it takes:
+//!
+//! | argument | guest |
+//! |---|---|
+//! | `alone` | one task on one hart, with an adapter whose packets come back by the network's loop-back |
+//! | `bare` | one task on one hart, no adapter |
+//! | `pair` | two tasks on two harts of one node |
+//! | `team` | one task on one hart with eight contexts, no adapter |
+//!
+//! Each row is counted many times after a warm-up; printed are the median, and the least and the most of all. What is
+//! counted lies between two readings of the counter in this job, less what two readings with nothing between them cost. So a call's own
+//! jump, the set-up of its arguments and the look at its result are in it.
+//!
+//! Before each row of the torus nothing is under way, and packets come at certain times only (`xtask::node`), so that
+//! none comes in the middle. A new row is a function that counts one repeat, and a line that calls `count::row`.
+//!
+//! | row | from | to |
+//! |---|---|---|
+//! | `post` | call of `Poster::post`, slot free, target's hart awake | its return |
+//! | `advance-empty` | call of `Context::advance`, nothing to do, one peer in shared memory known | its return |
+//! | `send-immediate-8` | call of `send_immediate`, 8 bytes, by the torus | its return: the engine can see the descriptor, as nobody but an advance runs the engine |
+//! | `send-immediate-8-kick` | the same | the return of the engine's pass that puts it into the virtqueue and notifies the device |
+//! | `send-immediate-8-shared-memory` | the same, to a context of the node | its return: the receiver can see the line |
+//! | `send-512`, `send-512-shared-memory` | call of `send` of 512 bytes that lie still | its return: all is queued |
+//! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `rmw` of 8 bytes, by the torus | its return: the request is queued |
+//! | `put-8-shared-memory`, `rmw-8-shared-memory` | the same, to a task of the node | its return: it is done |
+//! | `fence-after-N-sends` | call of `fence`, N messages of 8 bytes were just sent | its return: the fence is queued |
+//! | `*-factory` | call of `execute` of a factory for it (SPEC M-2) | as without |
+//! | `*-after-fences` | as without, in a program that has fenced: the same (SPEC F-4) | |
+//! | `receive-*` | call of the `advance` that takes an 8-byte message in | first statement of its handler |
+//! | `receive-torus` | the same; the packet lies in the virtqueue | the same, through engine and reception FIFO |
+//! | `receive-torus-fifo` | the same; the packet lies in the reception FIFO | the same |
+//! | `allreduce-8-start` | call of `collect` of an allreduce of 8 bytes over eight endpoints of the node | its return: it is in flight |
+//! | `allreduce-8-first-packet` | the same, at an endpoint to which nobody has sent | the return of the `advance` that sends its first packet |
+//! | `allreduce-8-all-endpoints` | the first call, at all eight endpoints in turn | the last callback: what all of them take together |
+//! | `fixed-loop-noise` | most less least of a fixed loop's count, over many runs without a message (SPEC N-9) | |
+//!
+//! # What the instructions are for
+//!
+//! The 8 bytes are a word in a register, and the length is known where the call is compiled; a length that is not costs a
+//! call of `memcpy`. Numbers are those of aarch64, which has exclusives instead of atomic instructions, then of riscv64.
+//!
+//! | row | instructions |
+//! |---|---|
+//! | `post` (12, 9) | take the slot 4, 2; store the work 2, 3; become the last of the queue 3, 1; was it idle 1, 1; say so 2, 2 |
+//! | `advance-empty` (19, 17) | is anything under way 2, 2; bell 3, 3; post queue 3, 3; looks left until timers and other ports are looked at 4, 4; has the device received 5, 4; call 2, 1 |
+//! | `send-immediate-8-shared-memory` (47, 52) | is it the last target, which way, is the line of operations empty 9; the ring to it 7; its next line 5, free 2; data, tag, mark 7; tail 2; bell 7; counters 7; spilt register 1 |
+//! | `send-immediate-8` (56, 59) | as before 9; has a node died 5; the FIFO, room in it 5; its next entry 4; header and body of the descriptor 14; tail 3; doorbell 5; engine wanted, agent, starvation 5; counters 5; spilt register 1 |
+//! | `receive-shared-memory` (58, 74) | look at flag and bell, call 10; frame 5; the ring whose turn it is 2, its next line 5, is it filled 5, head 2; tag, origin 4; handler of the id 6; where header and data lie 7; the message for the handler 8; call 2; the handler's entry 2 |
+//!
+//! On riscv64 a reception takes 16 more, over the 60 that were aimed at: each saved register is a store of its own (4 more
+//! there, 2 in the handler), as is each word of the message (4), a bit field is two shifts (3), a call two instructions (1),
+//! the comparison of two halves of words one more, acquiring a fence (1).
+//!
+//! The longer rows:
+//!
+//! - `send-immediate-8-kick`, `receive-torus`: one round of the engine over the reliable layer. The link header and the
+//!   checksum of every byte of it and of the packet, the clock, the chain of descriptors, the notification of the device;
+//!   on the way in besides the checks of all that a stranger wrote. One round serves all that is there, so a stream of
+//!   packets shares its fixed part.
+//! - `send-512`, `put-8`, `rmw-8`: a packet that finds its way open is made of the caller's words at once. What is to be
+//!   told of later is noted in a place of the context, by some twelve stores; a message that nobody is told of needs none.
+//!   Within a node a put or an update is carried out at once, and only its end is noted.
+//! - `fence-*`: the state of a fence is built and moved to a place, and passes the line of operations.
+//! - All of these call `memcpy` for what is longer than a word (`boot/src/aarch64/copies.rs`).
+#![no_std]
+#![no_main]
+
+mod alone;
+mod collective;
+mod count;
+mod factories;
+mod one_sided;
+mod pair;
+
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use count::Count;
+use kernel::{Active, Context, Endpoint, JobError, Message, Receive, SendError, Task};
+
+kernel::entry!(main, jobs::USAGE);
+
+/// Dispatch id of the messages whose reception is counted.
+const COUNTED: u8 = 0;
+/// What they carry.
+const WORD: u64 = 0x5555_5555_5555_5555;
+
+/// What their handler leaves.
+struct Arrivals {
+    /// The count at the last one's first statement.
+    at: AtomicU32,
+    /// How many there were.
+    number: AtomicU32,
+}
+
+impl Arrivals {
+    /// In memory of the task, with the handler that writes there.
+    fn new(task: &'static Task, count: Count) -> Result<(&'static Self, Handler), JobError> {
+        let arrivals: &Self =
+            task.memory().place(Self { at: AtomicU32::new(0), number: AtomicU32::new(0) })?;
+        let handler = task.memory().place(move |_: &mut Active, _: &Message| {
+            arrivals.at.store(count.now(), Relaxed);
+            arrivals.number.store(arrivals.number.load(Relaxed) + 1, Relaxed);
+            Receive::Done
+        })?;
+        Ok((arrivals, handler))
+    }
+
+    /// Sends one such message.
+    fn send(active: &mut Active, target: Endpoint) -> Result<(), SendError> {
+        active.send_immediate(target, COUNTED, &[], &WORD.to_ne_bytes())
+    }
+
+    fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// Instructions from the start of an advance to the handler that it ran; `None` if it ran none.
+    fn reception(&self, count: Count, context: &mut Context) -> Option<u32> {
+        let number = self.number();
+        let from = advance(count, context);
+        (self.number() != number).then(|| count.between((from, self.at.load(Relaxed))))
+    }
+}
+
+/// Advances. Returns the count before; in a function of its own, so that all rows have the same code.
+#[inline(never)]
+fn advance(count: Count, context: &mut Context) -> u32 {
+    let from = count.now();
+    context.advance();
+    from
+}
+
+type Handler = &'static (dyn Fn(&mut Active, &Message) -> Receive + Sync);
+
+fn main(task: &'static Task) -> Result<(), JobError> {
+    let count = Count::new(task)?;
+    match task.arguments().plain().next() {
+        Some("alone") => alone::with_adapter(task, count),
+        Some("bare") => alone::without_adapter(task, count),
+        Some("pair") => pair::rows(task, count),
+        Some("team") => collective::rows(task, count),
+        Some(word) => Err(JobError::Argument(word, "is none of: alone, bare, pair, team")),
+        None => Err(JobError::Other(
+            "which rows? alone, bare, pair or team; `cargo xtask bench instructions` runs all",
+        )),
+    }
+}
