@@ -21,22 +21,12 @@ impl<P: Port> Active<P> {
     // A call of its own: a factory's adds one comparison to it.
     #[inline(never)]
     pub fn put(&mut self, mut put: Put<P>) -> Result<(), (SendError, Payload)> {
-        // Where it lies: `put_on` would move it.
-        self.put_from(&mut put, Here(None)).map_err(|error| (error, put.payload))
+        self.put_on(&mut put, Here(None)).map_err(|error| (error, put.payload))
     }
 
+    /// Takes the payload if the put is taken. By reference: a put is 184 bytes to move.
     #[inline(always)]
-    pub(crate) fn put_on<T: Terms<P>>(
-        &mut self,
-        mut put: Put<P>,
-        terms: T,
-    ) -> Result<(), (SendError, Payload)> {
-        self.put_from(&mut put, terms).map_err(|error| (error, put.payload))
-    }
-
-    /// Takes the payload if the put is taken.
-    #[inline(always)]
-    fn put_from<T: Terms<P>>(&mut self, put: &mut Put<P>, terms: T) -> Result<(), SendError> {
+    pub(crate) fn put_on<T: Terms<P>>(&mut self, put: &mut Put<P>, terms: T) -> Result<(), SendError> {
         let path = terms.path(self, put.target)?;
         let total = measure(&put.payload, &put.payload_layout)?;
         let reach = put.layout.reach(total).ok_or(SendError::Layout)?;

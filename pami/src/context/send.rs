@@ -123,9 +123,8 @@ impl<P: Port> Active<P> {
     ///
     /// # Errors
     /// The payload comes back with the reason; [`SendError::Again`] if [`OPERATIONS`](crate::send::OPERATIONS) are under way.
-    pub fn send(&mut self, mut send: Send<'_, P>) -> Result<(), (SendError, Payload)> {
-        // Where it lies: `send_on` would move it.
-        self.send_from(&mut send, Here(None)).map_err(|error| (error, send.payload))
+    pub fn send(&mut self, send: Send<'_, P>) -> Result<(), (SendError, Payload)> {
+        self.send_on(send, Here(None))
     }
 
     #[inline(always)]

@@ -148,12 +148,12 @@ impl Factory<PutFunction> {
     fn execute_otherwise<P: Port>(
         &self,
         active: &mut Active<P>,
-        put: Put<P>,
+        mut put: Put<P>,
     ) -> Result<(), (SendError, Payload)> {
         if let Err(error) = self.check(active) {
             return Err((error, put.payload));
         }
-        active.put_on(put, Here(Some(self.settings())))
+        active.put_on(&mut put, Here(Some(self.settings()))).map_err(|error| (error, put.payload))
     }
 
     /// The same with the object in the caller's memory.
@@ -164,12 +164,12 @@ impl Factory<PutFunction> {
         &self,
         memory: &'static ObjectMemory<P>,
         active: &mut Active<P>,
-        put: Put<P>,
+        mut put: Put<P>,
     ) -> Result<(), (SendError, Payload)> {
         if let Err(error) = self.check(active) {
             return Err((error, put.payload));
         }
-        active.put_on(put, InMemory(self.settings(), memory))
+        active.put_on(&mut put, InMemory(self.settings(), memory)).map_err(|error| (error, put.payload))
     }
 }
 
