@@ -25,7 +25,7 @@ pub struct Factories {
     immediate: Factory<ImmediateFunction>,
     send: Factory<SendFunction>,
     put: Factory<PutFunction>,
-    fetch: Factory<RmwFunction>,
+    rmw: Factory<RmwFunction>,
     fence: Factory<FenceFunction>,
 }
 
@@ -40,7 +40,7 @@ impl Factories {
             immediate: client.register(&protocol, ImmediateFunction { dispatch: COUNTED })?,
             send: client.register(&protocol, SendFunction { dispatch: COUNTED, rendezvous_from: None })?,
             put: client.register(&protocol, PutFunction::default())?,
-            fetch: client.register(&protocol, RmwFunction::default())?,
+            rmw: client.register(&protocol, RmwFunction::default())?,
             fence: client.register(&protocol, FenceFunction)?,
         })
     }
@@ -81,7 +81,7 @@ impl Factories {
 
     #[inline(never)]
     pub fn rmw(&self, count: Count, context: &mut Context, rmw: Rmw) -> Result<Readings, SendError> {
-        let factory = &self.fetch;
+        let factory = &self.rmw;
         count.around(|| factory.execute(context, rmw))
     }
 
