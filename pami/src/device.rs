@@ -17,7 +17,7 @@ pub use collective_network::CollectiveNetwork;
 /// How packets reach an endpoint from here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Path {
-    /// Through shared memory, to the receive request side with this number in the same node.
+    /// Through shared memory, to the reception side with this number in the same node.
     Local(u16),
     /// Over the torus, to the node with this rank (its own rank: looped back by the network).
     Torus(u32),

@@ -1,7 +1,7 @@
 //! Puts: the origin writes into a region of another task (SPEC D-5, P-7).
 //!
 //! To another node, and to its own by the network's loop-back, a put is packets that the target's message unit carries
-//! out on receive request. Within a node it is done at once; its callbacks wait for the next advance all the same.
+//! out as they arrive. Within a node it is done at once; its callbacks wait for the next advance all the same.
 
 use crate::device::Port;
 use crate::dispatch::Done;

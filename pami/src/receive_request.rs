@@ -1,4 +1,4 @@
-//! ReceiveRequests that take more than one advance: data that is pulled, callbacks and answers that are owed (SPEC P-6, F-2).
+//! Receive requests that take more than one advance: data that is pulled, callbacks and answers that are owed (SPEC P-6, F-2).
 //!
 //! A receive request has one of the context's places until its origin has been told what it waits for. It never needs the
 //! application to go on. When all places are taken messages are refused ([`crate::admission`]). Data that is not wanted in
@@ -16,7 +16,7 @@ use crate::region::RegionId;
 use heapless::Vec;
 use rings::shared::Shared;
 
-/// ReceiveRequests of one context that can be under way at once.
+/// Receive requests of one context that can be under way at once.
 pub const RECEIVE_REQUESTS: usize = REQUESTS - OPERATIONS;
 /// Most receive requests of one origin: fewer than the requests that a message unit has under way to one node, so those to an
 /// origin that does not move leave the injection FIFO.
@@ -66,7 +66,7 @@ pub(crate) struct ReceiveRequest<A: 'static> {
     pub(crate) stage: Stage<A>,
 }
 
-/// ReceiveRequests that an origin may begin which has so many of its own, while so many places are free.
+/// Receive requests that an origin may begin which has so many of its own, while so many places are free.
 pub(crate) fn share(free: usize, own: usize) -> usize {
     free.min(MOST_OF_ONE).saturating_sub(own)
 }
@@ -125,7 +125,7 @@ impl<A: 'static> ReceiveRequests<A> {
         self.iter().filter(|request| request.origin == origin).count()
     }
 
-    /// ReceiveRequests that `origin` may begin.
+    /// Receive requests that `origin` may begin.
     pub(crate) fn room_for(&self, origin: Endpoint) -> usize {
         share(self.places.len() - self.used.count_ones() as usize, self.own(origin))
     }

@@ -11,7 +11,7 @@ use crate::progress::Voice;
 use crate::workspace;
 
 /// Rows behind this heading need no test yet.
-const DEFERRING: &str = "## Not yet";
+const LATER: &str = "## Not yet";
 /// Lines above a function that may hold its attributes.
 const ATTRIBUTES: usize = 6;
 
@@ -89,7 +89,7 @@ impl Claims {
     fn read_table(&mut self, table: &str) {
         let mut later = false;
         for line in table.lines() {
-            later |= line == DEFERRING;
+            later |= line == LATER;
             let Some(first) = line.strip_prefix("| ").and_then(|row| row.split(" |").next()) else {
                 continue;
             };

@@ -47,8 +47,8 @@ impl<N: Node> Client<N> {
         self.rendezvous_from.min(UNEXPECTED_BYTES)
     }
 
-    /// Memory for one context: places for operations and receive requests, for each endpoint that it may hear from and for kept
-    /// messages, and what data that is pulled in pieces lands in.
+    /// Memory for one context: places for operations and receive requests, for each endpoint that it may hear from and for
+    /// unexpected messages, and what data that is pulled in pieces lands in.
     ///
     /// # Errors
     /// [`ClientError::Exhausted`].

@@ -26,7 +26,7 @@ use core::fmt;
 /// rendezvous's time at 64 KiB, 1.0 to 1.1 of it at 256 KiB. It is the lower of the two, as each context has places for
 /// unexpected messages up to this size.
 pub const RENDEZVOUS_FROM: usize = 64 << 10;
-/// Unexpected places of each context of a client that names no number.
+/// Places of the unexpected queue of each context of a client that names no number.
 pub const UNEXPECTED_PLACES: usize = 8;
 /// Most bytes of data that a place of the unexpected queue holds, however late the switch-over.
 pub const UNEXPECTED_BYTES: usize = 64 << 10;

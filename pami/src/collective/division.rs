@@ -15,8 +15,8 @@
 //! Reduce is divided by elements, not by tasks: every task's endpoints then share its work, and each element's
 //! operands meet in the same order as undivided (G-9).
 //!
-//! A broadcast goes to every endpoint of the geometry, the root's own among them. The receive requests of every endpoint
-//! but the lowest of its task are redundant: the data is for the task, which has one buffer. So those endpoints get it
+//! A broadcast goes to every endpoint of the geometry, the root's own among them. What every endpoint receives
+//! but the lowest of its task is redundant: the data is for the task, which has one buffer. So those endpoints get it
 //! from the lowest, discard it, and pass nothing on: only endpoints that keep the data are within a group's tree.
 //!
 //! A server on another node than the root task (G-5) has no access to the root's buffer: it is handed its segment

@@ -1,4 +1,4 @@
-//! ReceiveRequests of a context: what they pull, tell and call (SPEC P-6, F-2).
+//! Receive requests of a context: what they pull, tell and call (SPEC P-6, F-2).
 
 use super::{Active, ReceiveRequest, Stage};
 use crate::device::{Completed, OPERATIONS, Path, Port, REQUESTS};

@@ -110,7 +110,7 @@ impl<N: Node> Client<N> {
     ///
     /// # Errors
     /// It comes back with [`FactoryError::ForeignFactory`], or [`FactoryError::ContextsAlive`] if it is one for
-    /// receive requests.
+    /// receives.
     pub fn deregister<F: Function<N>>(
         &mut self,
         factory: Factory<F>,

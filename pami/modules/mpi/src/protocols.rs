@@ -14,7 +14,7 @@ use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, P
 
 /// Short and eager messages, and RTS.
 const EAGER: u8 = 0;
-/// What the two sides of a message tell each other: clearances, acknowledgements, credits.
+/// What the two sides of a message tell each other: CTS, acknowledgements, credits.
 const CONTROL: u8 = 1;
 /// Data of a message whose CTS came.
 const DATA: u8 = 2;

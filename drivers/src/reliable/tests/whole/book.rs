@@ -145,7 +145,7 @@ impl Book {
         Some(OnFetched { call: self.fetched, cookie: number as usize })
     }
 
-    /// What becomes of a unexpected message.
+    /// What becomes of an unexpected message.
     pub fn received(&self, header: &[u8]) -> OnReceived<Port> {
         let number = header.first_chunk().map_or(0, |number| u32::from_le_bytes(*number));
         OnReceived { call: self.received, cookie: number as usize }
