@@ -18,6 +18,8 @@ use super::descriptor::{Descriptor, INJECTION_ENTRIES, Line};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use heapless::Vec;
+use rings::list;
+use rings::slot_table::{Slot, SlotTable};
 use rings::spsc::Consumer;
 
 /// Packets of one FIFO that can be parked.
@@ -25,7 +27,7 @@ pub(crate) const PLACES: usize = 2 * INJECTION_ENTRIES;
 /// Contexts for which packets of one FIFO can be parked.
 pub(crate) const LISTS: usize = INJECTION_ENTRIES;
 /// What the parked packets of one FIFO take, and what the port sees of them.
-pub(crate) const HEAP_BYTES: usize = PLACES * size_of::<Option<Descriptor>>() + size_of::<Closed>();
+pub(crate) const HEAP_BYTES: usize = PLACES * size_of::<Slot<Descriptor>>() + size_of::<Closed>();
 /// In [`Closed::gate`], beside the number of nodes that are gone.
 const SOME: u32 = 1 << 31;
 
@@ -71,16 +73,12 @@ impl Closed {
 /// The packets of one line, chained.
 struct List {
     line: Line,
-    first: u8,
-    last: u8,
+    packets: list::List,
 }
 
 /// The parked packets of one injection FIFO.
 pub(crate) struct Parked {
-    places: Box<[Option<Descriptor>]>,
-    /// By place: the one that follows in its list, or among those that are free.
-    next: [u8; PLACES],
-    free: u8,
+    places: SlotTable<Descriptor>,
     lists: Vec<List, LISTS>,
     closed: &'static Closed,
 }
@@ -94,9 +92,8 @@ impl Parked {
             lists: AtomicU32::new(0),
             lines: [const { AtomicU64::new(0) }; LISTS],
         }));
-        let places = (0..PLACES).map(|_| None).collect();
-        let next = core::array::from_fn(|place| place as u8 + 1);
-        (Self { places, next, free: 0, lists: Vec::new(), closed }, closed)
+        let places: Box<[_]> = (0..PLACES).map(|_| Slot::new()).collect();
+        (Self { places: SlotTable::new(Box::leak(places)), lists: Vec::new(), closed }, closed)
     }
 
     /// So many nodes are gone.
@@ -119,27 +116,22 @@ impl Parked {
 
     /// Whether one more packet of this line can be parked.
     pub(crate) fn has_room(&self, line: Line) -> bool {
-        usize::from(self.free) < PLACES
+        self.places.len() < PLACES
             && (!self.lists.is_full() || self.lists.iter().any(|list| list.line == line))
     }
 
     /// Parks the next packet of the FIFO, which is of this line; there is room. The port sees the list before it sees the
     /// FIFO shorter.
     pub(crate) fn park(&mut self, line: Line, fifo: &mut Consumer<Descriptor>) {
-        let number = self.free;
-        let Some(place) = self.places.get_mut(usize::from(number)) else { return };
-        self.free = self.next[usize::from(number)];
-        match self.lists.iter_mut().find(|list| list.line == line) {
-            Some(list) => {
-                self.next[usize::from(list.last)] = number;
-                list.last = number;
-            }
-            None => {
-                let _ = self.lists.push(List { line, first: number, last: number });
-            }
+        let at = self.lists.iter().position(|list| list.line == line).unwrap_or(self.lists.len());
+        if at == self.lists.len() {
+            let _ = self.lists.push(List { line, packets: list::List::EMPTY });
         }
         publish(self.closed, &self.lists, 1);
-        *place = fifo.pop();
+        let place = fifo.pop().and_then(|packet| self.places.insert(packet).ok());
+        if let (Some(place), Some(list)) = (place, self.lists.get_mut(at)) {
+            list.packets.push(&mut self.places, place.index);
+        }
     }
 
     /// Whether list `at` waits for no other.
@@ -152,18 +144,16 @@ impl Parked {
 
     /// The first packet of list `at`.
     pub(crate) fn first(&self, at: usize) -> Option<&Descriptor> {
-        self.places.get(usize::from(self.lists.get(at)?.first))?.as_ref()
+        self.places.get(self.lists.get(at)?.packets.first()?)
     }
 
     /// Takes the first packet of list `at`; a list whose last packet this was makes room for the one behind it.
     #[cold]
     pub(crate) fn take(&mut self, at: usize) -> Option<Descriptor> {
         let list = self.lists.get_mut(at)?;
-        let (number, last) = (list.first, list.last);
-        let descriptor = self.places.get_mut(usize::from(number))?.take();
-        list.first = core::mem::replace(&mut self.next[usize::from(number)], self.free);
-        self.free = number;
-        if number == last {
+        let place = list.packets.pop(&mut self.places)?;
+        let descriptor = self.places.remove(place);
+        if list.packets.is_empty() {
             self.lists.remove(at);
         }
         publish(self.closed, &self.lists, u32::MAX);
