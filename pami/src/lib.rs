@@ -54,7 +54,7 @@ pub mod packet;
 pub mod partition;
 pub mod payload;
 pub mod put;
-mod receive;
+pub mod receive;
 pub mod receive_request;
 pub mod region;
 pub mod registration;

@@ -26,7 +26,9 @@ pub struct Footprint {
     pub receive_requests: usize,
     /// Half a message of one endpoint.
     pub origin: usize,
-    /// Places for such, and for what is owed.
+    /// Places for such; at most [`HALVES_LIMIT`](crate::receive::HALVES_LIMIT).
+    pub halves: usize,
+    /// Places for what is owed to endpoints: over all of them.
     pub endpoints: usize,
     /// What is owed to one endpoint.
     pub ack: usize,
@@ -50,6 +52,7 @@ impl Footprint {
             operation,
             receive_request,
             origin,
+            halves,
             endpoints,
             ack,
             unexpected,
@@ -59,7 +62,8 @@ impl Footprint {
         context
             + self.operations * operation
             + self.receive_requests * receive_request
-            + endpoints * (origin + ack)
+            + halves * origin
+            + endpoints * ack
             + unexpected_places * unexpected
             + self.landing
             + self.collectives

@@ -2,6 +2,8 @@
 //!
 //! Packets of one origin come in order, and an origin sends one message at a time to each target. So the state
 //! of messages in flight is one entry for each origin that is in the middle of one, found by hashing the origin.
+//! In a job of so few endpoints that each is sure of a place, messages come as they are. In a larger one those of more than
+//! one packet ask to be let in ([`crate::admission`]): when all places are taken they stay with their origins.
 
 use crate::dispatch::{OnPart, OnReceived, Receive};
 use crate::endpoint::Endpoint;
@@ -98,16 +100,32 @@ pub(crate) struct Partial<A: 'static> {
 /// One place in the table of messages in flight; its size is what a context's memory is reckoned by.
 pub(crate) type Place<A> = Option<Partial<A>>;
 
-/// The messages in flight towards one context: an open-addressed table, twice as many places as endpoints.
+/// Most places for half messages of a context.
+pub const HALVES_LIMIT: usize = 128;
+
+/// Places for half messages of a context that so many endpoints may send to: a power of two.
+pub(crate) fn places(endpoints: usize) -> usize {
+    (2 * endpoints).next_power_of_two().min(HALVES_LIMIT)
+}
+
+/// The messages in flight towards one context: an open-addressed table.
 pub(crate) struct Incoming<A: 'static> {
     pub(crate) places: &'static mut [Place<A>],
     pub(crate) used: usize,
+    /// There is not a place for every endpoint, at any task of the job.
+    pub(crate) crowded: bool,
 }
 
 impl<A: 'static> Incoming<A> {
-    /// Takes a table whose length is a power of two over the number of endpoints that may send.
-    pub(crate) fn new(places: &'static mut [Place<A>]) -> Self {
-        Self { places, used: 0 }
+    /// Takes a table of [`places`] for so many endpoints.
+    pub(crate) fn new(places: &'static mut [Place<A>], endpoints: usize) -> Self {
+        let crowded = 2 * endpoints > places.len();
+        Self { places, used: 0, crowded }
+    }
+
+    /// Whether one more message can be in flight.
+    pub(crate) fn has_room(&self) -> bool {
+        self.used < self.places.len()
     }
 
     /// Whether no message is in flight.

@@ -70,6 +70,15 @@ impl SendState {
         self.region.is_some() || self.dispatch >= DEFERRING
     }
 
+    /// Whether it takes more than one packet of so many bytes: eager data does, but what a context of the node reads in place.
+    pub(crate) fn is_in_parts(&self, far: bool, mtu: usize) -> bool {
+        let parts = |data: &PayloadIter| {
+            let copied = far || data.whole().is_none();
+            copied && self.header.len() + data.total() as usize > mtu
+        };
+        self.region.is_none() && self.data.as_ref().is_some_and(parts)
+    }
+
     /// It does not have to go again. Returns whether the payload is to come back now.
     pub(crate) fn let_in(&mut self) -> bool {
         self.region.is_none() && self.all_queued()

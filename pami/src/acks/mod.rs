@@ -31,6 +31,8 @@ pub(crate) enum Lack {
     ReceiveRequest,
     /// A place of the unexpected queue of so many bytes.
     Unexpected(u32),
+    /// A place for half a message.
+    Half,
 }
 
 /// What is owed to one origin.

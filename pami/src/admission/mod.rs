@@ -10,7 +10,8 @@
 //! ```
 //!
 //! **Who asks.** A send *asks* if its target may have no place for it: a rendezvous, a message to an id of
-//! [`dispatch_deferring`](crate::ClientBuilder::dispatch_deferring), and whatever goes to an endpoint behind one that asks and is not
+//! [`dispatch_deferring`](crate::ClientBuilder::dispatch_deferring), in a job of more endpoints than have a place for half a
+//! message each one of several packets ([`crate::receive`]), and whatever goes to an endpoint behind one that asks and is not
 //! known to be in, so that messages from one endpoint to another stay in order. What asks has a place among the origin's
 //! operations, and keeps its data, until the target says that it is in. An answer to one says so of all before it. All other
 //! sends are taken in as they come, and leave nothing at their origin.
@@ -20,7 +21,7 @@
 //!
 //! **No circle of waits.** Everything that reaches a context is taken off its FIFO whatever else goes on there:
 //!
-//! - plain messages run their handler; what they need to go on is one place for each origin, which is there;
+//! - plain messages run their handler; what they need to go on is one place for each origin, which is there, or they are whole;
 //! - what asks finds a place or is refused, and a refusal takes a word in the record of its origin;
 //! - a fence becomes a bit of the message that it is behind, or of its origin's record;
 //! - answers (`Ack`, `Admitted`, `RendezvousDone`, `FenceAck`, `Refused`, `Retry`) end something and owe nothing; those that are owed
@@ -29,8 +30,9 @@
 //!
 //! So no arrival waits for room in an injection FIFO, for a place, or for the application. Then the first packet of every
 //! injection FIFO leaves in the end, every answer that is owed goes, and receive requests, which need nothing but that, free
-//! their places. What a refused message waits for is thus a receive request that ends by itself, or its own handler, and
-//! nobody else waits for either. An origin has at most half of the receive requests that are left, so one that does not move
+//! their places; and so do half messages, whose origins need room for the rest of them and nothing else. What a refused message
+//! waits for is thus a receive request or a half message that ends by itself, or its own handler, and nobody else waits for
+//! either. An origin has at most half of the receive requests that are left, so one that does not move
 //! leaves places to others.
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ impl<N: Node> Client<N> {
             receive_request: size_of::<receive_request::Place<Active<N::Port>>>(),
             receive_requests: self.receive_requests,
             origin: size_of::<receive::Place<Active<N::Port>>>(),
-            endpoints: self.origins(),
+            halves: receive::places(self.origins()),
+            endpoints: self.records(),
             ack: size_of::<acks::Place>(),
             unexpected: size_of::<Option<UnexpectedSlot>>() + self.unexpected_bytes() + BUFFER_EXTRA,
             unexpected_places: self.unexpected,
@@ -31,11 +32,16 @@ impl<N: Node> Client<N> {
         }
     }
 
-    /// Places for messages that are half-way: a power of two, over the number of endpoints.
-    fn origins(&self) -> usize {
+    /// Endpoints that a context may hear from.
+    pub(super) fn origins(&self) -> usize {
         // A packet's origin can be any task of the job, listed or not; those are the ones that matter.
         let tasks = self.tasks.len().max(self.node.tasks() as usize);
-        (2 * tasks * usize::from(self.node.context_limit())).next_power_of_two()
+        tasks * usize::from(self.node.context_limit())
+    }
+
+    /// Places for what is owed to them: a power of two, over their number.
+    fn records(&self) -> usize {
+        (2 * self.origins()).next_power_of_two()
     }
 
     /// Endpoints that the client has in the job, the same number at every task.
@@ -47,13 +53,12 @@ impl<N: Node> Client<N> {
         self.rendezvous_from.min(UNEXPECTED_BYTES)
     }
 
-    /// Memory for one context: places for operations and receive requests, for each endpoint that it may hear from and for
-    /// unexpected messages, and what data that is pulled in pieces lands in.
+    /// Memory for one context: places for operations and receive requests, for half messages and unexpected ones, for what is
+    /// owed to each endpoint, and what data that is pulled in pieces lands in.
     ///
     /// # Errors
     /// [`ClientError::Exhausted`].
     pub fn context_memory(&self) -> Result<ContextMemory<N::Port>, ClientError> {
-        let places = self.origins();
         let exhausted = ClientError::Exhausted {
             what: "memory for a context, in bytes",
             limit: self.footprint().bytes(),
@@ -67,8 +72,8 @@ impl<N: Node> Client<N> {
             posts: Posts::new(&posts[0]).ok_or(exhausted)?,
             operations: self.node.memory(self.operations, operation::Slot::new).ok_or(exhausted)?,
             receive_requests: self.node.memory(self.receive_requests, || None).ok_or(exhausted)?,
-            incoming: self.node.memory(places, || None).ok_or(exhausted)?,
-            acks: self.node.memory(places, || None).ok_or(exhausted)?,
+            incoming: self.node.memory(receive::places(self.origins()), || None).ok_or(exhausted)?,
+            acks: self.node.memory(self.records(), || None).ok_or(exhausted)?,
             unexpected,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
             collectives: engine::Memory::new(

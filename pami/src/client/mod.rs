@@ -332,7 +332,7 @@ impl<N: Node> Client<N> {
             operations: Operations::new(memory.operations),
             receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landing),
             acks: Acks::new(memory.acks),
-            incoming: Incoming::new(memory.incoming),
+            incoming: Incoming::new(memory.incoming, self.origins()),
             unexpected: UnexpectedQueue::new(memory.unexpected),
             processing: Processing::new(self.sub_operations),
             posts: memory.posts,

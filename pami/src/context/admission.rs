@@ -3,7 +3,7 @@
 use super::Active;
 use crate::acks::named;
 use crate::admission::{goes_again, is_in};
-use crate::device::{OPERATIONS, Port, REQUESTS};
+use crate::device::{OPERATIONS, Path, Port, REQUESTS};
 use crate::endpoint::Endpoint;
 use crate::operation::{Action, Awaits, bits, message_number};
 
@@ -11,11 +11,12 @@ impl<P: Port> Active<P> {
     /// Has a send ask to be let in, if it may be refused.
     #[inline]
     pub(crate) fn ask_if_needed(&mut self, number: u8) {
-        let Self { operations, transport, .. } = self;
+        let Self { operations, transport, incoming, .. } = self;
         let Some(operation) = operations.get(number) else { return };
         let Action::Send(state) = &mut operation.action else { return };
-        let target = operation.target;
-        if !state.may_be_refused() && !operations.asks(target) {
+        let (target, far) = (operation.target, matches!(operation.path, Some(Path::Torus(_))));
+        let half = incoming.crowded && state.is_in_parts(far, transport.port.mtu());
+        if !half && !state.may_be_refused() && !operations.asks(target) {
             return;
         }
         operations.asking |= 1 << number;

@@ -123,6 +123,10 @@ impl<P: Port> Active<P> {
             return;
         }
         let total = total as usize;
+        // Before the handler, which is asked once.
+        if data.len() < total && !self.incoming.has_room() {
+            return self.refuse(envelope, Lack::Half);
+        }
         match self.ask(envelope.dispatch, &Message { origin, header, data, total }) {
             Wish::Take(received) => {
                 self.acks.let_in(origin);
@@ -218,6 +222,9 @@ impl<P: Port> Active<P> {
     fn take_in(&mut self, mut entry: Partial<P>, data: &[u8]) {
         self.absorb(&mut entry, data);
         if entry.received >= entry.total {
+            if self.incoming.crowded {
+                self.acks.note_room();
+            }
             match entry.owes {
                 Owes::Nothing => {}
                 Owes::Ack => self.owe_ack(entry.origin, entry.message),

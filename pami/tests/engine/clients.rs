@@ -5,11 +5,13 @@ use crate::scene::{Port, advance_all, collector, context, leak, pair};
 use pami::client::Clients;
 use pami::endpoint::{ClientId, GENERATIONS};
 use pami::memory::Footprint;
+use pami::receive::HALVES_LIMIT;
 use pami::{Active, ClientBuilder, ClientError, Limits, Progress, Work, WorkSlot};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of a place for what a context knows of an endpoint: half a message and what is owed; and of its collectives.
-const ENDPOINT_CEILING: usize = 240;
+/// Bytes of a place for half a message, for what is owed to an endpoint, and for what collectives know of one.
+const HALF_CEILING: usize = 128;
+const RECORD_CEILING: usize = 136;
 const LANE_CEILING: usize = 32;
 
 #[test]
@@ -113,24 +115,30 @@ fn p13_a_client_tells_its_attributes_and_a_context_its_immediate_size() {
 }
 
 #[test]
-fn r9_of_a_context_only_what_it_knows_of_endpoints_grows_with_tasks_and_contexts() {
+fn r9_of_a_context_only_what_it_owes_to_endpoints_grows_with_tasks_and_contexts() {
     // A client for `tasks` tasks, with all that collectives take.
     let of = |tasks: u32, contexts: u8| {
         let client = ClientBuilder::new(node_among(tasks), "size").contexts(contexts);
         client.collectives(Limits::default()).create().unwrap().footprint()
     };
     let alone = of(1, 1);
-    assert!(alone.origin + alone.ack <= ENDPOINT_CEILING, "{} and {} bytes", alone.origin, alone.ack);
-    for (tasks, contexts) in [(1, 8), (1000, 1), (1000, 8), (1_000_000, 1), (1_000_000, 8)] {
+    assert!(alone.origin <= HALF_CEILING && alone.ack <= RECORD_CEILING, "{alone:?}");
+    for (tasks, contexts) in [(1, 1), (1, 4), (1000, 1), (1000, 4), (1_000_000, 1), (1_000_000, 4)] {
         let among = of(tasks, contexts);
-        let Footprint { endpoints, collectives, .. } = among;
-        println!("{tasks} tasks x {contexts} contexts: {} bytes", among.bytes());
-        assert_eq!(among, Footprint { endpoints, collectives, ..alone }, "{tasks} tasks x {contexts}");
+        let Footprint { halves, endpoints, collectives, origin, ack, .. } = among;
+        let rest = among.bytes() - endpoints * ack;
+        println!(
+            "{tasks} tasks x {contexts} contexts: {rest} bytes, and {} for what is owed",
+            endpoints * ack
+        );
+        println!("  {among:?}");
+        assert_eq!(among, Footprint { halves, endpoints, collectives, ..alone }, "{tasks} x {contexts}");
+        assert!(halves <= HALVES_LIMIT && halves * origin <= 16 << 10, "{halves} halves of {origin} bytes");
+        // At most two for each early message, and that a power of two.
+        let lanes = collectives.saturating_sub(alone.collectives);
+        assert!(lanes <= 4 * Limits::default().early * LANE_CEILING, "{lanes} bytes of lanes");
         // At most four places for an endpoint: twice as many, and that a power of two.
-        let most = |contexts: u8| 4 * tasks as usize * usize::from(contexts);
-        assert!(endpoints <= most(CONTEXTS), "{endpoints} places, {tasks} tasks");
-        let lanes = collectives - alone.collectives;
-        assert!(lanes <= most(contexts) * LANE_CEILING, "{lanes} bytes, {tasks} tasks x {contexts}");
+        assert!(endpoints <= 4 * tasks as usize * usize::from(CONTEXTS), "{endpoints} places, {tasks} tasks");
     }
 }
 

@@ -332,16 +332,17 @@ fn f4_a_fence_leaves_nothing_at_the_target_or_the_origin_when_it_is_done() {
 
 #[test]
 fn f4_fences_take_no_byte_for_any_message_or_peer() {
-    // What grows with peers is one place for half a message of each and one for the answers to it; with messages, nothing
-    // does: a context has a fixed number of places, and what a fence remembers fits where a send's header and data are noted.
+    // What grows with peers is a place for the answers to each and, up to a limit, one for half a message; with messages,
+    // nothing does: a context has a fixed number of places, and what a fence remembers fits where a send's header and data are noted.
     let of = |tasks: u32| {
         let nodes = machine_of(tasks, 1);
         ClientBuilder::new(nodes[0], "size").create().unwrap().footprint()
     };
     let (small, large) = (of(2), of(64));
-    let Footprint { endpoints, origin, ack, .. } = small;
-    assert_eq!(small, Footprint { endpoints, ..large });
-    assert_eq!(large.bytes() - small.bytes(), (large.endpoints - endpoints) * (origin + ack));
+    let Footprint { halves, endpoints, origin, ack, .. } = small;
+    assert_eq!(small, Footprint { halves, endpoints, ..large });
+    let more = (large.halves - halves) * origin + (large.endpoints - endpoints) * ack;
+    assert_eq!(large.bytes() - small.bytes(), more);
     const { assert!(pami::fence::STATE_BYTES <= pami::send::STATE_BYTES) };
 }
 

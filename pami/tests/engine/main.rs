@@ -15,6 +15,7 @@ mod factories;
 mod fence_forms;
 mod fences;
 mod geometries;
+mod halves;
 mod hostile;
 mod machine;
 mod messages;

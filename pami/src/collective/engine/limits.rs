@@ -1,5 +1,6 @@
 //! How much a context has for collectives, and how much of one goes at a time.
 
+use super::early::credit;
 use crate::affinity::Domains;
 
 /// How many collectives of one geometry a member runs at once, and how many it may be ahead of another by.
@@ -48,9 +49,10 @@ impl Limits {
         if self.in_flight == 0 { 0 } else { self.in_flight + 1 + reserved(self.geometries, self.always, 0) }
     }
 
-    /// Places for what is known of other endpoints.
+    /// Places for what is known of other endpoints: none if there are so many of them that nobody has credit.
     pub(crate) fn lanes(&self, endpoints: usize) -> usize {
-        if self.in_flight == 0 { 0 } else { (2 * endpoints).next_power_of_two() }
+        let none = self.in_flight == 0 || credit(self.early, endpoints) == 0;
+        if none { 0 } else { (2 * endpoints).next_power_of_two() }
     }
 
     /// Bytes of what members of new geometries are told.

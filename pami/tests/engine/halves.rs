@@ -1,0 +1,76 @@
+//! Jobs of more endpoints than a context has places for half messages (SPEC ).
+
+use crate::machine::{MTU, Step, machine, pattern};
+use crate::scene::{Port, advance_all, collector, context, ends, message, send};
+use pami::packet::Kind;
+use pami::receive::HALVES_LIMIT;
+use pami::{ClientBuilder, Context, Send};
+
+/// Tasks of two contexts each, one of which sends to the first.
+const TASKS: u32 = 90;
+const LEN: usize = 3 * MTU;
+
+#[test]
+fn r9_r1_more_origins_are_in_the_middle_of_a_message_than_there_are_places_and_all_comes_in_order() {
+    let (log, handler) = collector();
+    let nodes = machine(TASKS, false);
+    let world = nodes[0].world;
+    let create = |node| ClientBuilder::new(node, "halves").contexts(2).dispatch(0, handler).create().unwrap();
+    let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
+    let mut contexts: Vec<Context<Port>> = Vec::new();
+    for client in &mut clients {
+        contexts.extend([0, 1].map(|offset| context(client, offset)));
+    }
+    // Those of other nodes.
+    let (to, origins) = (contexts[0].endpoint(), contexts.len() - 2);
+    assert!(origins > HALVES_LIMIT);
+    world.stepped();
+    let (ended, done) = ends();
+    for (number, origin) in contexts.iter_mut().enumerate().skip(2) {
+        send(origin, Send { remote_done: done(number), ..message(to, pattern(LEN, number)) });
+        // Behind it, and of one packet.
+        send(origin, Send { header: b"behind", ..message(to, pattern(10, number)) });
+    }
+    // The first packet of each.
+    let first: Vec<_> = world.lock().steps();
+    assert_eq!(first.len(), origins);
+    for step in first {
+        assert!(matches!(step, Step::Send(_)));
+        world.lock().step(step);
+        contexts[0].advance();
+    }
+    assert_eq!(*log.lock().unwrap(), []);
+    world.free_running();
+    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
+    let log = log.lock().unwrap();
+    assert_eq!((log.len(), ended.lock().unwrap().len()), (2 * origins, origins));
+    for number in 2..contexts.len() {
+        let task = number as u32 / 2;
+        let place = |header: &[u8], data: Vec<u8>| {
+            log.iter().position(|entry| *entry == (task, header.to_vec(), data.clone())).unwrap()
+        };
+        assert!(place(b"", pattern(LEN, number)) < place(b"behind", pattern(10, number)), "{number}");
+    }
+    assert_eq!(contexts.iter().map(|context| context.counters().protocol_errors).sum::<u64>(), 0);
+    let refused = origins - HALVES_LIMIT;
+    let called = world.count(Kind::Retry);
+    assert!((refused..=2 * refused).contains(&called), "{called} calls for {refused} that found no place");
+}
+
+#[test]
+fn r9_p6_where_each_endpoint_is_sure_of_a_place_no_message_asks() {
+    let (log, handler) = collector();
+    // Eight contexts in each task of the model.
+    for (tasks, asks) in [(8, false), (9, true)] {
+        let nodes = machine(tasks, false);
+        let world = nodes[0].world;
+        let create = |node| ClientBuilder::new(node, "sure").dispatch(0, handler).create().unwrap();
+        let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
+        let [mut a, mut b] = [0, 1].map(|task| context(&mut clients[task], 0));
+        send(&mut a, message(b.endpoint(), pattern(LEN, 1)));
+        send(&mut b, message(a.endpoint(), pattern(MTU, 2)));
+        advance_all(&mut [&mut a, &mut b]);
+        assert_eq!(std::mem::take(&mut *log.lock().unwrap()).len(), 2);
+        assert_eq!(world.count(Kind::Asked), usize::from(asks), "{tasks} tasks");
+    }
+}
