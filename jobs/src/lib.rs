@@ -237,7 +237,10 @@ pub const USAGE: &[Usage] = &[
     Usage::new("hello", &[]),
     Usage::new("hostile", &[]),
     Usage::new("idle", &[argument("--seconds", Value::Number(0, 3600), "how long [default: 10]")]),
-    Usage { words: &[Value::Word(&["alone", "bare", "pair", "team"])], ..Usage::new("instructions", &[]) },
+    Usage {
+        words: &[Value::Word(&["alone", "bare", "pair", "team", "mpi"])],
+        ..Usage::new("instructions", &[])
+    },
     Usage::new(
         "modules",
         &[

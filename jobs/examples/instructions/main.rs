@@ -8,6 +8,7 @@
 //! | `bare` | one task on one hart, no adapter |
 //! | `pair` | two tasks on two harts of one node |
 //! | `team` | one task on one hart with eight contexts, no adapter |
+//! | `mpi` | one task on one hart, no adapter |
 //!
 //! Each row is counted many times after a warm-up; printed are the median, and the least and the most of all. What is
 //! counted lies between two readings of the counter in this job, less what two readings with nothing between them cost. So a call's own
@@ -35,6 +36,7 @@
 //! | `allreduce-8-start` | call of `collect` of an allreduce of 8 bytes over eight endpoints of the node | its return: it is in flight |
 //! | `allreduce-8-first-packet` | the same, at an endpoint to which nobody has sent | the return of the `advance` that sends its first packet |
 //! | `allreduce-8-all-endpoints` | the first call, at all eight endpoints in turn | the last callback: what all of them take together |
+//! | `mpi-1-mib-shared-memory` | call of `irecv`, then of `isend`, of 1 MiB between two memories of the task | the return of `wait_all` of both: what both sides take together |
 //! | `fixed-loop-noise` | most less least of a fixed loop's count, over many runs without a message (SPEC N-9) | |
 //!
 //! # What the instructions are for
@@ -72,6 +74,7 @@ mod alone;
 mod collective;
 mod count;
 mod factories;
+mod messages;
 mod one_sided;
 mod pair;
 
@@ -141,9 +144,10 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         Some("bare") => alone::without_adapter(task, count),
         Some("pair") => pair::rows(task, count),
         Some("team") => collective::rows(task, count),
-        Some(word) => Err(JobError::Argument(word, "is none of: alone, bare, pair, team")),
+        Some("mpi") => messages::rows(task, count),
+        Some(word) => Err(JobError::Argument(word, "is none of: alone, bare, pair, team, mpi")),
         None => Err(JobError::Other(
-            "which rows? alone, bare, pair or team; `cargo xtask bench instructions` runs all",
+            "which rows? alone, bare, pair, team or mpi; `cargo xtask bench instructions` runs all",
         )),
     }
 }

@@ -98,7 +98,8 @@ impl Factory<SendFunction> {
     ///
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
-    #[inline]
+    // Where it is no call, what is sent need not be moved to it: 75 instructions.
+    #[inline(always)]
     pub fn execute<P: Port>(
         &self,
         active: &mut Active<P>,

@@ -44,8 +44,13 @@ impl Count {
 }
 
 /// The guests of one architecture: the job's argument, harts, most contexts of a client, whether there is an adapter.
-const GUESTS: [(&str, u8, u8, bool); 4] =
-    [("alone", 1, 4, true), ("pair", 2, 4, true), ("bare", 1, 4, false), ("team", 1, 8, false)];
+const GUESTS: [(&str, u8, u8, bool); 5] = [
+    ("alone", 1, 4, true),
+    ("pair", 2, 4, true),
+    ("bare", 1, 4, false),
+    ("team", 1, 8, false),
+    ("mpi", 1, 4, false),
+];
 
 /// Counts everything on one architecture, in the order of the rows.
 ///

@@ -10,6 +10,7 @@ type OnDone<P> = &'static (dyn Fn(&mut Active<P>, Completion) + Sync);
 pub(crate) struct Callbacks<P: Port> {
     pub(crate) ended: OnDone<P>,
     pub(crate) copied: OnDone<P>,
+    pub(crate) pulled: OnDone<P>,
     pub(crate) part: &'static (dyn Fn(&mut Active<P>, &Part<'_>) + Sync),
     pub(crate) eager_limit: &'static AtomicUsize,
 }
@@ -23,6 +24,11 @@ impl<P: Port> Callbacks<P> {
     /// What tells a send that its data was read.
     pub(crate) fn copied(&self, cookie: usize) -> Done<P> {
         Done { call: self.copied, cookie }
+    }
+
+    /// What tells a receive that its data is there.
+    pub(crate) fn pulled(&self, cookie: usize) -> Done<P> {
+        Done { call: self.pulled, cookie }
     }
 
     /// What takes parts of a message in.

@@ -1,5 +1,6 @@
 //! What travels in front of messages.
 
+use pami::{Layout, RegionHandle};
 use zerocopy::byteorder::little_endian::{I32, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -15,7 +16,7 @@ pub const TAG_UB: i32 = i32::MAX;
 /// Set in [`Envelope::communicator`] for messages of the library's own, which no receive of the application matches.
 pub(crate) const INTERNAL: u32 = 1 << 31;
 
-/// The data follows when it is asked for.
+/// The data stays with the sender until it is pulled or asked for.
 pub(crate) const RTS: u8 = 1;
 /// The sender wants to know that a receive has matched.
 pub(crate) const SYNCHRONOUS: u8 = 2;
@@ -44,6 +45,38 @@ impl Envelope {
     }
 }
 
+/// Behind the envelope of an RTS whose data its receiver can pull: where it lies.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Source {
+    pub(crate) region: RegionHandle,
+    /// First byte in the region.
+    pub(crate) offset: U32,
+    /// Bytes of a block, and from the start of one to that of the next; both 0 if all lie in one piece.
+    block: U32,
+    stride: U32,
+}
+
+impl Source {
+    /// `None` if the layout has no room here.
+    pub(crate) fn new(region: RegionHandle, offset: usize, layout: &Layout) -> Option<Self> {
+        let (block, stride) = match *layout {
+            Layout::Contiguous => (0, 0),
+            Layout::Strided { block, stride } => (block, stride),
+            _ => return None,
+        };
+        let offset = u32::try_from(offset).ok()?.into();
+        Some(Self { region, offset, block: block.into(), stride: stride.into() })
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        match (self.block.get(), self.stride.get()) {
+            (0, _) => Layout::Contiguous,
+            (block, stride) => Layout::Strided { block, stride },
+        }
+    }
+}
+
 /// Places for unexpected messages that the receiver of earlier ones has free again.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
@@ -56,7 +89,7 @@ pub(crate) struct Credit {
 
 /// A receive has matched a synchronous message.
 pub(crate) const MATCHED: u8 = 0;
-/// A receive has matched an RTS: the data may come.
+/// A receive has matched an RTS: the data may come, or need not.
 pub(crate) const CTS: u8 = 1;
 /// RTS have no place: the length is the number of the first, the sender's request how many they are.
 pub(crate) const REFUSED: u8 = 3;
@@ -67,7 +100,7 @@ pub(crate) const CREDIT: u8 = 2;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Control {
-    /// Bytes that are wanted: all, or none.
+    /// Bytes that are to be sent: all, or none if they were pulled or there is no room for them.
     pub(crate) len: U32,
     pub(crate) sender: U16,
     /// The receiver's request.

@@ -52,10 +52,13 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
     let copied = place(node, move |active: &mut Context<N>, completion: Completion| {
         library.at(active, |at| at.copied(completion.cookie, completion.result));
     })?;
+    let pulled = place(node, move |active: &mut Context<N>, completion: Completion| {
+        library.at(active, |at| at.pulled(completion.cookie, completion.result));
+    })?;
     let part = place(node, move |active: &mut Context<N>, part: &Part<'_>| {
         library.at(active, |at| at.part_came(part));
     })?;
-    Ok(Callbacks { ended, copied, part, eager_limit: &library.eager_limit })
+    Ok(Callbacks { ended, copied, pulled, part, eager_limit: &library.eager_limit })
 }
 
 /// What takes messages in.

@@ -9,7 +9,7 @@ use pami::client::Node;
 use pami::collective::Collective;
 use pami::context::Handler;
 use pami::device::Port;
-use pami::factory::{CollectFunction, ImmediateFunction, ReceiveFunction, SendFunction};
+use pami::factory::{CollectFunction, GetFunction, ImmediateFunction, ReceiveFunction, SendFunction};
 use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, Protocol, SendError, Split};
 
 /// Short and eager messages, and RTS.
@@ -25,7 +25,7 @@ const COLLECTIVES: usize = Collective::ALL.len();
 
 /// Factories that a library with so many contexts has.
 pub(crate) const fn factories(contexts: usize) -> usize {
-    3 + windows::RECEIVES + contexts * (5 + COLLECTIVES + windows::FACTORIES)
+    3 + windows::RECEIVES + contexts * (6 + COLLECTIVES + windows::FACTORIES)
 }
 
 /// What the layer below calls for messages.
@@ -51,6 +51,8 @@ pub(crate) struct Protocols {
     /// Messages of several.
     pub(crate) eager: Factory<SendFunction>,
     pub(crate) control: Factory<ImmediateFunction>,
+    /// Data that an RTS says the region of.
+    pub(crate) pull: Factory<GetFunction>,
     /// Data after a CTS, in one message or gathered packet by packet.
     pub(crate) data: Factory<SendFunction>,
     pub(crate) pieces: Factory<ImmediateFunction>,
@@ -95,6 +97,7 @@ impl<P: Port> Declared<P> {
             short: client.register(small, ImmediateFunction { dispatch: EAGER })?,
             eager: client.register(small, send(EAGER))?,
             control: client.register(large, ImmediateFunction { dispatch: CONTROL })?,
+            pull: client.register(large, GetFunction::default())?,
             data: client.register(large, send(DATA))?,
             pieces: client.register(large, ImmediateFunction { dispatch: DATA })?,
             collectives,
@@ -119,9 +122,10 @@ fn deregister<N: Node, F: pami::factory::Function<N>>(
 impl Protocols {
     /// Gives the factories up.
     pub(crate) fn end<N: Node>(self, client: &mut Client<N>) -> Result<()> {
-        let Self { short, eager, control, data, pieces, collectives, windows } = self;
+        let Self { short, eager, control, pull, data, pieces, collectives, windows } = self;
         [short, control, pieces].into_iter().try_for_each(|factory| deregister(client, factory))?;
         [eager, data].into_iter().try_for_each(|factory| deregister(client, factory))?;
+        deregister(client, pull)?;
         collectives.into_iter().try_for_each(|factory| deregister(client, factory))?;
         windows.end(client)
     }

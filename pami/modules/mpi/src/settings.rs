@@ -27,6 +27,9 @@ pub struct Settings {
     /// RTS to each context whose messages it has not received, in all. One more is refused: its send ends with
     /// an error of class `NoMem`.
     pub rts_places: usize,
+    /// Regions of the node that each context has at a time for messages under way, so that their receivers can pull the
+    /// data; messages from one memory share one. Without one left a message's data is sent after a CTS.
+    pub regions: usize,
     /// Requests that each context can have at a time. At most 32768.
     pub requests: u16,
     /// Communicators at a time in each context, world and self among them.
@@ -80,6 +83,7 @@ impl Default for Settings {
             unexpected_bytes: 16 << 10,
             unexpected_messages: 32,
             rts_places: 16 << 10,
+            regions: 32,
             requests: 10 << 10,
             communicators: 1024,
             collectives: 16,

@@ -255,7 +255,10 @@ impl Port for TestPort {
         into: (&Shared, u32),
         len: u32,
     ) -> Result<(), RegionFault> {
-        let bytes = self.world.lock().unit_of(self.me).get(target, region, offset, len)?;
+        let mut state = self.world.lock();
+        let bytes = state.unit_of(self.me).get(target, region, offset, len)?;
+        state.got += bytes.len();
+        drop(state);
         into.0.write(into.1 as usize, &bytes).expect("pami checks where it lets the unit write");
         Ok(())
     }

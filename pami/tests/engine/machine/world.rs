@@ -81,6 +81,9 @@ pub struct State {
     pub tree: Option<Tree>,
     /// Bytes of memory that nodes have handed out.
     pub taken: usize,
+    /// Bytes of data in the packets that ports took, and bytes that gets asked for.
+    pub carried: usize,
+    pub got: usize,
 }
 
 impl World {
@@ -104,6 +107,8 @@ impl World {
             last_words: None,
             tree: None,
             taken: 0,
+            carried: 0,
+            got: 0,
         };
         let (state, wakes, meanwhile) = (Mutex::new(state), AtomicU32::new(0), Mutex::new(None));
         Self { per_node, tasks, state, wakes, meanwhile }
@@ -229,7 +234,9 @@ impl State {
         if local.len() >= QUEUE {
             return Err(Full);
         }
+        let bytes = packet.data().len();
         local.push_back(packet);
+        self.carried += bytes;
         Ok(())
     }
 
@@ -238,7 +245,13 @@ impl State {
         if injection.len() >= QUEUE {
             return Err(Full);
         }
+        let (envelope, bytes) = (injected.packet.envelope(), injected.packet.data().len());
         injection.push_back(injected);
+        if envelope.kind == Kind::Get {
+            self.got += envelope.total as usize;
+        } else {
+            self.carried += bytes;
+        }
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
 use super::At;
-use crate::envelope::{CTS, Control, Envelope, MATCHED, Piece, REFUSED, RTS};
+use crate::envelope::{CTS, Control, Envelope, MATCHED, Piece, REFUSED, RTS, Source};
+use crate::request::Progress;
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -19,9 +20,11 @@ impl<P: Port> At<'_, P> {
         }
         let origin = message.origin;
         let (number, shut) = self.messages.came(origin, rts);
+        // Among RTS that are refused its CTS goes at once, before its sender hears of the others.
+        let source = Source::read_from_bytes(message.data).ok().filter(|_| rts && !shut);
         if let Some(slot) = self.take_posted(&envelope) {
             self.messages.credited(origin, envelope.credit);
-            self.matched(slot, origin, envelope);
+            self.matched(slot, origin, envelope, source);
             if rts {
                 return Receive::Done;
             }
@@ -35,19 +38,16 @@ impl<P: Port> At<'_, P> {
             }
             return Receive::Packets(self.callbacks.part(self.requests.cookie(slot)));
         }
-        let len = if rts { 0 } else { message.total };
         self.messages.credited(origin, envelope.credit);
-        // Of what comes with its data senders never have more here than there is room for.
-        let place = if shut { None } else { self.messages.unexpected.push(origin, envelope, len) };
-        let Some(place) = place else {
-            if rts {
+        let unexpected = &mut self.messages.unexpected;
+        if rts {
+            if shut || unexpected.push_rts(origin, envelope, source).is_none() {
                 self.refuse(origin, number);
             }
             return Receive::Done;
-        };
-        if rts {
-            return Receive::Done;
         }
+        // Senders never have more here than there is room for.
+        let Some(place) = unexpected.push(origin, envelope) else { return Receive::Done };
         if message.is_whole() {
             self.messages.unexpected.store(place, message.data);
             return Receive::Done;
@@ -60,8 +60,8 @@ impl<P: Port> At<'_, P> {
         if part.cookie & WAITS != 0 {
             let place = (part.cookie & !WAITS) as u32;
             self.messages.unexpected.store(place, part.data);
-            if let Some(waiting) = self.messages.unexpected.get(place) {
-                waiting.broken = part.result.err();
+            if let Some(here) = self.messages.unexpected.here(place) {
+                here.broken = part.result.err();
             }
             return self.claim(place);
         }
@@ -87,7 +87,12 @@ impl<P: Port> At<'_, P> {
         let Ok(piece) = Piece::read_from_bytes(message.header) else { return Receive::Done };
         let slot = piece.receiver.get();
         let from = self.receiving(slot).and_then(|receiving| receiving.message);
-        if from.is_none_or(|from| from.origin != message.origin || !from.envelope.has(RTS)) {
+        let asked = from.is_some_and(|from| {
+            from.origin == message.origin
+                && from.envelope.has(RTS)
+                && matches!(from.progress, Progress::Placed(_))
+        });
+        if !asked {
             return Receive::Done;
         }
         if message.is_whole() {

@@ -13,16 +13,19 @@ use pami::{Endpoint, Outgoing, SendError};
 use zerocopy::IntoBytes;
 
 impl<P: Port> At<'_, P> {
-    /// The CTS: the receiver wants `len` bytes: all, or none if it has no room for them.
+    /// The CTS: the receiver wants `len` bytes: all, or none if it has pulled them or has no room for them.
     pub(super) fn clear_to_send(&mut self, origin: Endpoint, slot: u16, receiver: u16, len: u32) {
         let Some(sending) = self.sending(slot) else { return };
-        if sending.target != origin || !matches!(sending.awaits, Awaits::Cts(_)) {
+        if sending.target != origin || !matches!(sending.awaits, Awaits::Cts { .. }) {
             return;
         }
+        self.give_up_region(slot);
         if len == 0 {
             return self.requests.complete(slot, Status::EMPTY);
         }
-        sending.awaits = Awaits::Room { receiver, at: 0 };
+        if let Some(sending) = self.sending(slot) {
+            sending.awaits = Awaits::Room { receiver, at: 0 };
+        }
         let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cts.is_empty());
         if behind || self.send_data(slot).is_err() {
             self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.cts, slot);
@@ -38,9 +41,10 @@ impl<P: Port> At<'_, P> {
             let Some(sending) = self.sending(slot).filter(|sending| sending.target == origin) else {
                 continue;
             };
-            if let Awaits::Cts(number) = sending.awaits
+            if let Awaits::Cts { number, .. } = sending.awaits
                 && number.wrapping_sub(first) < count.into()
             {
+                self.give_up_region(slot);
                 self.requests.complete(slot, Status::failed(error));
             }
         }

@@ -2,7 +2,7 @@
 
 use super::At;
 use crate::data::Data;
-use crate::envelope::{Credit, Envelope, RTS, SYNCHRONOUS};
+use crate::envelope::{Credit, Envelope, RTS, SYNCHRONOUS, Source};
 use crate::protocols;
 use crate::request::{Awaits, Mode, NONE, Operation, Sending};
 use crate::status::Status;
@@ -109,7 +109,12 @@ impl<P: Port> At<'_, P> {
             }
             How::Rts => {
                 let number = self.messages.peer(sending.target).map_or(0, |peer| peer.rts_sent);
-                (self.send_rts(sending, slot, flags | RTS), Awaits::Cts(number))
+                let (region, source) = self.lend(sending).unzip();
+                let sent = self.send_rts(sending, slot, flags | RTS, source);
+                if let Some(region) = region.filter(|_| sent.is_err()) {
+                    self.give_up(region);
+                }
+                (sent, Awaits::Cts { number, region })
             }
         };
         if sent.is_ok() {
@@ -174,14 +179,20 @@ impl<P: Port> At<'_, P> {
         self.sent(sending, sent, envelope.credit, true)
     }
 
-    fn send_rts(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
+    fn send_rts(
+        &mut self,
+        sending: &Sending,
+        slot: u16,
+        flags: u8,
+        source: Option<Source>,
+    ) -> Result<(), SendError> {
         let envelope = self.envelope(sending, slot, flags);
         let sent = protocols::send_immediate(
             &self.protocols.short,
             self.active,
             sending.target,
             envelope.as_bytes(),
-            &[],
+            source.as_ref().map_or(&[], Source::as_bytes),
         );
         self.sent(sending, sent, envelope.credit, false)
     }

@@ -7,7 +7,8 @@
 //! |---|---|---|
 //! | short | header and data fit a packet | one packet, copied |
 //! | eager | up to the eager limit, and the data has a layout | the data, kept in chunks if no receive is there |
-//! | RTS, CTS | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched |
+//! | RTS, pulled | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched, by a get of the receiver's |
+//! | RTS, CTS | those of them that cannot be pulled | the envelope; the data once a receive has matched, in packets |
 //!
 //! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
 //! a receiver than its share of the receiver's memory: beyond that it sends RTS. Of RTS the receiver has a number of places
@@ -18,6 +19,7 @@
 //! What finds no room to go out waits with others to the same process only.
 
 mod arrive;
+mod bulk;
 mod cts;
 mod depart;
 mod matching;
@@ -33,6 +35,7 @@ use crate::memory::fill;
 use crate::protocols::Protocols;
 use crate::request::{Operation, Receiving, Requests, Sending};
 use crate::settings::Settings;
+use bulk::Bulk;
 use core::sync::atomic::AtomicBool;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
@@ -90,6 +93,7 @@ impl Held {
 pub(crate) struct Messages {
     posted: List,
     unexpected: Unexpected,
+    bulk: Bulk,
     /// By task.
     peers: &'static mut [Peer],
     links: &'static mut [Link],
@@ -109,6 +113,7 @@ impl Messages {
         let with_data = tasks * usize::from(share.messages);
         Ok(Self {
             unexpected: Unexpected::new(node, (with_data, settings.rts_places), tasks * chunks)?,
+            bulk: Bulk::new(node, settings.regions)?,
             peers: fill(node, tasks, Peer::default)?,
             links: fill(node, tasks, Link::default)?,
             share,

@@ -1,11 +1,12 @@
 //! Receives, from their match to their end.
 
 use super::matching::Wanted;
+use super::unexpected::Data;
 use super::{At, Peer, Refused};
-use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYNCHRONOUS};
+use crate::envelope::{CREDIT, CTS, Control, Envelope, MATCHED, REFUSED, RTS, SYNCHRONOUS, Source};
 use crate::error::Error;
 use crate::protocols;
-use crate::request::{Arrived, NONE, Operation, Receiving};
+use crate::request::{Arrived, NONE, Operation, Progress, Receiving};
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
@@ -21,7 +22,10 @@ impl Receiving {
     /// What is told of it at its end.
     fn status(&self, message: &Arrived) -> Status {
         let (len, room) = (message.envelope.len.get() as usize, self.data.bytes());
-        let error = (len > room).then_some(Error::Truncate { len, room });
+        let error = match message.progress {
+            Progress::Pulled(Err(error)) => Some(error.into()),
+            _ => (len > room).then_some(Error::Truncate { len, room }),
+        };
         Status { len: len.min(room), error, ..message.envelope.status() }
     }
 
@@ -32,14 +36,18 @@ impl Receiving {
             // There is room.
             let _ = self.data.unpack_bytes(at, &data[..room]);
         }
-        if let Some(message) = &mut self.message {
-            message.placed = message.placed.saturating_add(data.len() as u32);
+        if let Some(Arrived { progress: Progress::Placed(placed), .. }) = &mut self.message {
+            *placed = placed.saturating_add(data.len() as u32);
         }
     }
 
     /// Whether nothing more comes.
     pub(super) fn is_whole(&self) -> bool {
-        self.message.as_ref().is_some_and(|message| message.placed >= message.envelope.len.get())
+        self.message.as_ref().is_some_and(|message| match message.progress {
+            Progress::Placed(placed) => placed >= message.envelope.len.get(),
+            Progress::Pulling => false,
+            Progress::Pulled(_) => true,
+        })
     }
 }
 
@@ -68,10 +76,11 @@ impl<P: Port> At<'_, P> {
         let Some(waiting) = self.messages.unexpected.get(place) else { return };
         waiting.claimed = Some(slot);
         let (origin, envelope) = (waiting.origin, waiting.envelope);
-        self.matched(slot, origin, envelope);
-        if envelope.has(RTS) {
+        if let Data::There(source) = waiting.data {
             self.messages.unexpected.free(place);
+            self.matched(slot, origin, envelope, source);
         } else {
+            self.matched(slot, origin, envelope, None);
             self.claim(place);
         }
     }
@@ -80,8 +89,10 @@ impl<P: Port> At<'_, P> {
     pub(super) fn claim(&mut self, place: u32) {
         let Some(waiting) = self.messages.unexpected.get(place) else { return };
         let Some(slot) = waiting.claimed else { return };
-        let (broken, origin, len) = (waiting.broken, waiting.origin, waiting.envelope.len.get());
-        if waiting.received < len && broken.is_none() {
+        let (origin, len) = (waiting.origin, waiting.envelope.len.get());
+        let Data::Here(here) = &waiting.data else { return };
+        let broken = here.broken;
+        if here.received < len && broken.is_none() {
             return;
         }
         let messages = &mut *self.messages;
@@ -95,11 +106,17 @@ impl<P: Port> At<'_, P> {
         self.data_came(slot, broken);
     }
 
-    /// A receive has its message; after an RTS the data has to be asked for.
-    pub(super) fn matched(&mut self, slot: u16, origin: Endpoint, envelope: Envelope) {
+    /// A receive has its message; after an RTS the data has to be pulled or asked for.
+    pub(super) fn matched(
+        &mut self,
+        slot: u16,
+        origin: Endpoint,
+        envelope: Envelope,
+        source: Option<Source>,
+    ) {
         let Some(receiving) = self.receiving(slot) else { return };
-        receiving.message = Some(Arrived { origin, envelope, placed: 0 });
-        if envelope.has(RTS) {
+        receiving.message = Some(Arrived { origin, envelope, progress: Progress::Placed(0) });
+        if envelope.has(RTS) && !source.is_some_and(|source| self.pull(slot, &source)) {
             self.tell(slot);
         }
     }
@@ -124,8 +141,8 @@ impl<P: Port> At<'_, P> {
         self.requests.complete(slot, status);
     }
 
-    /// Tells the sender that a receive has matched.
-    fn tell(&mut self, slot: u16) {
+    /// Tells the sender that a receive has matched, or has its data.
+    pub(super) fn tell(&mut self, slot: u16) {
         let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
         if self.try_to_tell(slot).is_err() {
             self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.owing, slot);
@@ -135,10 +152,11 @@ impl<P: Port> At<'_, P> {
 
     fn try_to_tell(&mut self, slot: u16) -> Result<(), SendError> {
         let Some(receiving) = self.receiving(slot) else { return Ok(()) };
-        let Some(Arrived { origin, envelope, .. }) = receiving.message else { return Ok(()) };
+        let Some(Arrived { origin, envelope, progress }) = receiving.message else { return Ok(()) };
         let fits = envelope.len.get() as usize <= receiving.data.bytes();
         let kind = if envelope.has(RTS) { CTS } else { MATCHED };
-        let len = if fits && kind == CTS { envelope.len.get() } else { 0 };
+        let pulled = matches!(progress, Progress::Pulled(_));
+        let len = if fits && kind == CTS && !pulled { envelope.len.get() } else { 0 };
         match self.send_control(origin, kind, envelope.sender.get(), slot, len) {
             Err(SendError::Again) => return Err(SendError::Again),
             Err(error) => self.requests.complete(slot, Status::failed(error.into())),

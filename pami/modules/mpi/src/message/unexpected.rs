@@ -4,7 +4,7 @@
 //! Data lies in chunks. Every sender has a share of them which it never uses more of, so there is room for all that
 //! comes.
 
-use crate::envelope::{Envelope, RTS};
+use crate::envelope::{Envelope, Source};
 use crate::error::Result;
 use crate::memory::fill;
 use pami::client::Node;
@@ -24,12 +24,26 @@ pub(crate) fn chunks_of(len: usize) -> usize {
 pub(crate) struct Waiting {
     pub(crate) origin: Endpoint,
     pub(crate) envelope: Envelope,
+    /// The request that has it although more is to come.
+    pub(crate) claimed: Option<u16>,
+    pub(crate) data: Data,
+}
+
+/// Where the data of a message that waits is.
+pub(crate) enum Data {
+    /// It comes with the message.
+    Here(Here),
+    /// With the sender, who may have said where.
+    There(Option<Source>),
+}
+
+/// Data that comes with its message.
+#[derive(Default)]
+pub(crate) struct Here {
     /// Bytes that have come.
     pub(crate) received: u32,
     /// No more comes.
     pub(crate) broken: Option<OperationError>,
-    /// The request that has it although more is to come.
-    pub(crate) claimed: Option<u16>,
     /// Chunks that it has or is to have.
     chunks: usize,
     data: List,
@@ -38,8 +52,10 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Whether nothing of it is still to come.
     pub(crate) fn is_here(&self) -> bool {
-        let rts = self.envelope.has(RTS);
-        rts || self.broken.is_some() || self.received >= self.envelope.len.get()
+        match &self.data {
+            Data::Here(here) => here.broken.is_some() || here.received >= self.envelope.len.get(),
+            Data::There(_) => true,
+        }
     }
 }
 
@@ -84,26 +100,42 @@ impl Unexpected {
         self.places.get_mut(place)
     }
 
+    /// The data of a message that came with it.
+    pub(crate) fn here(&mut self, place: u32) -> Option<&mut Here> {
+        match &mut self.places.get_mut(place)?.data {
+            Data::Here(here) => Some(here),
+            Data::There(_) => None,
+        }
+    }
+
     pub(crate) fn generation(&self, place: u32) -> u32 {
         self.places.key(place).map_or(0, |key| key.generation)
     }
 
-    /// Puts a message last, of which so many bytes come now; `None` without room.
-    pub(crate) fn push(&mut self, origin: Endpoint, envelope: Envelope, len: usize) -> Option<u32> {
-        let spare_rts = self.spare_rts.checked_sub(envelope.has(RTS).into())?;
-        let spare = self.spare.checked_sub(chunks_of(len))?;
-        let waiting = Waiting {
-            origin,
-            envelope,
-            received: 0,
-            broken: None,
-            claimed: None,
-            chunks: chunks_of(len),
-            data: List::EMPTY,
-        };
-        let number = self.places.insert(waiting).ok()?.index;
+    /// Puts a message last whose data comes with it; `None` without room.
+    pub(crate) fn push(&mut self, origin: Endpoint, envelope: Envelope) -> Option<u32> {
+        let chunks = chunks_of(envelope.len.get() as usize);
+        let spare = self.spare.checked_sub(chunks)?;
+        let number = self.add(origin, envelope, Data::Here(Here { chunks, ..Here::default() }))?;
         self.spare = spare;
+        Some(number)
+    }
+
+    /// Puts an RTS last; `None` without room.
+    pub(crate) fn push_rts(
+        &mut self,
+        origin: Endpoint,
+        envelope: Envelope,
+        source: Option<Source>,
+    ) -> Option<u32> {
+        let spare_rts = self.spare_rts.checked_sub(1)?;
+        let number = self.add(origin, envelope, Data::There(source))?;
         self.spare_rts = spare_rts;
+        Some(number)
+    }
+
+    fn add(&mut self, origin: Endpoint, envelope: Envelope, data: Data) -> Option<u32> {
+        let number = self.places.insert(Waiting { origin, envelope, claimed: None, data }).ok()?.index;
         self.queue.push(&mut self.places, number);
         Some(number)
     }
@@ -121,19 +153,21 @@ impl Unexpected {
     /// Adds data to a message. Returns whether there was room.
     pub(crate) fn store(&mut self, number: u32, data: &[u8]) -> bool {
         let mut rest = data;
-        let Some(waiting) = self.places.get_mut(number) else { return false };
+        let Some(Data::Here(here)) = self.places.get_mut(number).map(|waiting| &mut waiting.data) else {
+            return false;
+        };
         while !rest.is_empty() {
-            let within = waiting.received as usize % CHUNK;
+            let within = here.received as usize % CHUNK;
             if within == 0 {
                 let Some(chunk) = self.free_chunks.pop(self.links) else { return false };
-                waiting.data.push(self.links, chunk);
+                here.data.push(self.links, chunk);
             }
-            let Some(chunk) = waiting.data.last() else { return false };
+            let Some(chunk) = here.data.last() else { return false };
             let (now, later) = rest.split_at(rest.len().min(CHUNK - within));
             let start = chunk as usize * CHUNK + within;
             let Some(room) = self.bytes.get_mut(start..start + now.len()) else { return false };
             room.copy_from_slice(now);
-            waiting.received += now.len() as u32;
+            here.received += now.len() as u32;
             rest = later;
         }
         true
@@ -141,11 +175,11 @@ impl Unexpected {
 
     /// Hands the data of a message over, piece by piece: each with the place of its first byte.
     pub(crate) fn read(&self, number: u32, mut each: impl FnMut(usize, &[u8])) {
-        let Some(waiting) = self.places.get(number) else { return };
+        let Some(Data::Here(here)) = self.places.get(number).map(|waiting| &waiting.data) else { return };
         let mut at = 0;
-        for chunk in waiting.data.iter(self.links) {
+        for chunk in here.data.iter(self.links) {
             let start = chunk as usize * CHUNK;
-            let now = CHUNK.min(waiting.received as usize - at);
+            let now = CHUNK.min(here.received as usize - at);
             let Some(piece) = self.bytes.get(start..start + now) else { break };
             each(at, piece);
             at += now;
@@ -154,9 +188,13 @@ impl Unexpected {
 
     /// Frees the place of a message that is out of the queue.
     pub(crate) fn free(&mut self, number: u32) {
-        let Some(waiting) = self.places.remove(number) else { return };
-        self.spare += waiting.chunks;
-        self.spare_rts += usize::from(waiting.envelope.has(RTS));
-        self.free_chunks.prepend(self.links, waiting.data);
+        match self.places.remove(number).map(|waiting| waiting.data) {
+            Some(Data::Here(here)) => {
+                self.spare += here.chunks;
+                self.free_chunks.prepend(self.links, here.data);
+            }
+            Some(Data::There(_)) => self.spare_rts += 1,
+            None => {}
+        }
     }
 }

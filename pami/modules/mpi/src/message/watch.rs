@@ -3,7 +3,7 @@
 use super::At;
 use crate::envelope::INTERNAL;
 use crate::error::Error;
-use crate::request::{Awaits, Operation};
+use crate::request::{Arrived, Awaits, Operation, Progress, Receiving};
 use crate::status::Status;
 use pami::device::Port;
 use pami::{Endpoint, GeometryId};
@@ -19,9 +19,13 @@ fn other(operation: &Operation) -> Option<Other> {
     match operation {
         // The layer below ends what it has, and refuses what it has not.
         Operation::Send(sending) => match sending.awaits {
-            Awaits::Match | Awaits::Cts(_) => Some(Other::Endpoint(sending.target)),
+            Awaits::Match | Awaits::Cts { .. } => Some(Other::Endpoint(sending.target)),
             _ => None,
         },
+        // The layer below ends this.
+        Operation::Receive(Receiving {
+            message: Some(Arrived { progress: Progress::Pulling, .. }), ..
+        }) => None,
         Operation::Receive(receiving) => {
             let origin = receiving.message.map(|message| message.origin).or(receiving.from);
             let communicator = GeometryId(receiving.communicator & !INTERNAL);
@@ -68,6 +72,7 @@ impl<P: Port> At<'_, P> {
                     {
                         peer.owing.remove(self.requests, slot.into());
                     }
+                    self.give_up_region(slot);
                     self.requests.complete(slot, Status::failed(Error::NodeDead(node)));
                 }
                 None => self.watch(&other),

@@ -9,7 +9,7 @@ mod operation;
 use crate::error::{Error, Result};
 use crate::settings::SEEKERS;
 use crate::status::Status;
-pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Receiving, Sending};
+pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Progress, Receiving, Sending};
 use rings::list::{Link, Links};
 use rings::slot_table::{self, SlotTable};
 use rings::table::Key;

@@ -2,7 +2,7 @@
 
 use crate::data::Data;
 use crate::envelope::Envelope;
-use pami::Endpoint;
+use pami::{Endpoint, OperationError};
 
 /// When a send is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,8 +42,8 @@ pub(crate) enum Awaits {
     Copy { matched: bool },
     /// A matching receive.
     Match,
-    /// The CTS for the RTS with this number.
-    Cts(u32),
+    /// The CTS for the RTS with this number, whose receiver may pull the data from this one of the context's regions.
+    Cts { number: u32, region: Option<u32> },
     /// Room for the data from a byte on, which go to this request of the receiver.
     Room { receiver: u16, at: u32 },
 }
@@ -65,6 +65,16 @@ pub(crate) struct Receiving {
 pub(crate) struct Arrived {
     pub(crate) origin: Endpoint,
     pub(crate) envelope: Envelope,
-    /// Bytes of it that are in their place.
-    pub(crate) placed: u32,
+    pub(crate) progress: Progress,
+}
+
+/// How far the data of a matched message is.
+#[derive(Clone, Copy)]
+pub(crate) enum Progress {
+    /// So many bytes are in their place.
+    Placed(u32),
+    /// It is being pulled.
+    Pulling,
+    /// It was pulled, and its sender does not know yet.
+    Pulled(Result<(), OperationError>),
 }

@@ -1,5 +1,6 @@
 //! The library on the model machine: a thread for each task, each with its instance.
 
+mod bulk;
 mod collectives;
 mod communicators;
 mod endings;

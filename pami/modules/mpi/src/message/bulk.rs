@@ -1,0 +1,166 @@
+//! The bulk way: the receiver pulls the data of an RTS by a get from a region of its sender's memory into that of the
+//! receive (SPEC P-6, P-7). Nobody copies it but the message units; within a node it is copied once.
+//!
+//! ```text
+//! sender                                      receiver
+//!   RTS: envelope, region, offset, blocks ->    matched
+//!          <--------------------------------  GET, carried out by the sender's message unit
+//!   data, from where it lies -------------->  placed by the receiver's message unit
+//!          <--------------------------------  CTS for no bytes: the memory is the sender's again
+//! ```
+//!
+//! A rendezvous of PAMI's own would not do: it has one of 64 operations of the sender's context until it is matched, and all
+//! sends behind it wait when those are taken. A message that is only an envelope and a region holds none of them, and is matched
+//! here like all others (SPEC R-1).
+//!
+//! Data that the other side cannot describe, or that lies in blocks which a request each is too much for, goes after a CTS, as do
+//! messages for which no region is left, and those that come while many are being pulled.
+
+use super::At;
+use super::depart::payload;
+use crate::data::Data;
+use crate::envelope::Source;
+use crate::error::Result;
+use crate::memory::fill;
+use crate::request::{Awaits, Progress, Sending};
+use pami::client::Node;
+use pami::device::{OPERATIONS, Port};
+use pami::layout::Cursor;
+use pami::{Active, Get, Layout, OperationError, Payload, Region, Rights, Shared};
+use rings::slot_table::{Slot, SlotTable};
+
+/// Messages that a context pulls at once: a node that does not answer is not to have all operations.
+const PULLS: usize = OPERATIONS / 2;
+/// Blocks of fewer bytes are packed by their sender.
+const BLOCK: u32 = 512;
+
+/// Memory that messages under way are pulled from.
+struct Lent {
+    region: Region,
+    /// Messages that say it.
+    users: u32,
+}
+
+/// Regions of a context for messages under way, and how many messages it pulls itself.
+#[derive(Default)]
+pub(super) struct Bulk {
+    regions: SlotTable<Lent>,
+    pulls: usize,
+}
+
+/// Whether both are handles of one memory.
+fn is_same(a: &Shared, b: &Shared) -> bool {
+    let start = |memory: &Shared| memory.words(0, 0).map(|words| words.as_ptr()).ok();
+    start(a).is_some_and(|start_a| start(b) == Some(start_a)) && a.len() == b.len()
+}
+
+/// Whether every block is worth a request.
+fn is_coarse(layout: &Layout, len: u32) -> bool {
+    layout.next_run(&mut Cursor::default(), len).is_some_and(|(_, run)| run >= BLOCK.min(len))
+}
+
+impl Bulk {
+    /// Room for so many regions.
+    pub(super) fn new<N: Node>(node: &N, regions: usize) -> Result<Self> {
+        Ok(Self { regions: SlotTable::new(fill(node, regions, Slot::new)?), pulls: 0 })
+    }
+
+    /// Lets peers read some data in one of the regions: which, and where there.
+    fn lend<P: Port>(&mut self, active: &mut Active<P>, data: &Data) -> Option<(u32, Source)> {
+        let (Payload::Shared(memory, range), layout) = payload(data)? else { return None };
+        if !is_coarse(&layout, u32::try_from(data.bytes()).ok()?) {
+            return None;
+        }
+        let known = self.regions.iter().find(|(_, lent)| is_same(lent.region.memory(), &memory));
+        let number = match known.map(|(number, _)| number) {
+            Some(number) => number,
+            None => {
+                self.regions.vacant()?;
+                let region = active.register_shared(memory, Rights::READ).ok()?;
+                // There was a place.
+                self.regions.insert(Lent { region, users: 0 }).ok()?.index
+            }
+        };
+        let lent = self.regions.get_mut(number)?;
+        lent.users += 1;
+        match Source::new(lent.region.handle(), range.start, &layout) {
+            Some(source) => Some((number, source)),
+            None => {
+                self.give_up(active, number);
+                None
+            }
+        }
+    }
+
+    /// A message does not need its region any more; the last one ends that.
+    fn give_up<P: Port>(&mut self, active: &mut Active<P>, number: u32) {
+        let Some(lent) = self.regions.get_mut(number) else { return };
+        lent.users -= 1;
+        if lent.users == 0
+            && let Some(lent) = self.regions.remove(number)
+        {
+            // The memory is the application's: it has handles of its own.
+            let _ = active.deregister(lent.region);
+        }
+    }
+}
+
+impl<P: Port> At<'_, P> {
+    /// What the RTS of a send says of its data, and the region that it has for that: of data that no packet has room for.
+    pub(super) fn lend(&mut self, sending: &Sending) -> Option<(u32, Source)> {
+        let long = sending.data.bytes() > self.active.immediate_limit();
+        if long { self.messages.bulk.lend(self.active, &sending.data) } else { None }
+    }
+
+    /// A region that a send was given up for nothing.
+    pub(super) fn give_up(&mut self, region: u32) {
+        self.messages.bulk.give_up(self.active, region);
+    }
+
+    /// The send in a slot does not wait for a CTS any more: its region, if it has one, is given up.
+    pub(super) fn give_up_region(&mut self, slot: u16) {
+        if let Some(Awaits::Cts { region, .. }) = self.sending(slot).map(|sending| &mut sending.awaits)
+            && let Some(region) = region.take()
+        {
+            self.give_up(region);
+        }
+    }
+
+    /// Begins to pull the data of a receive's message to its places. Returns whether it did; the sender is to send it if not.
+    pub(super) fn pull(&mut self, slot: u16, source: &Source) -> bool {
+        let done = Some(self.callbacks.pulled(self.requests.cookie(slot)));
+        let Some(receiving) = self.receiving(slot) else { return false };
+        let Some((message, (at, into_layout))) = receiving.message.zip(receiving.data.layout()) else {
+            return false;
+        };
+        let (len, layout, room) = (message.envelope.len.get(), source.layout(), receiving.data.bytes());
+        let coarse = is_coarse(&layout, len) && is_coarse(&into_layout, len);
+        let (into, Ok(at)) = (receiving.data.memory().clone(), u32::try_from(at)) else { return false };
+        if !coarse || len as usize > room || self.messages.bulk.pulls >= PULLS {
+            return false;
+        }
+        let (region, offset) = (source.region, source.offset.get());
+        let get = Get { target: message.origin, region, offset, layout, into, at, into_layout, len, done };
+        if self.protocols.pull.execute(self.active, get).is_err() {
+            return false;
+        }
+        self.messages.bulk.pulls += 1;
+        self.note_progress(slot, Progress::Pulling);
+        true
+    }
+
+    /// The data of a receive is in its places, or will not be.
+    pub(crate) fn pulled(&mut self, cookie: usize, result: core::result::Result<(), OperationError>) {
+        self.messages.bulk.pulls -= 1;
+        if let Some(slot) = self.requests.of_cookie(cookie) {
+            self.note_progress(slot, Progress::Pulled(result));
+            self.tell(slot);
+        }
+    }
+
+    fn note_progress(&mut self, slot: u16, progress: Progress) {
+        if let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message.as_mut()) {
+            message.progress = progress;
+        }
+    }
+}
