@@ -2,7 +2,7 @@
 
 use crate::machine::{MTU, TestNode, buffer, filled, machine_of, pattern};
 use crate::scene::{Port, advance_all, context, ends, fetches, leak, pair};
-use crate::shapes::{gathered, layouts, reach, scattered};
+use crate::shapes::{self, gathered, layouts, reach, scattered};
 use pami::packet::Kind;
 use pami::{
     Active, Buffer, Client, ClientBuilder, Context, Done, Endpoint, Get, Layout, OperationError, Payload,
@@ -424,11 +424,8 @@ proptest! {
         way in ways(), sort in 0u8..4, from in layouts(), to in layouts(), offset in 0usize..100, extent in 0usize..4000
     ) {
         let data = pattern(extent, 3);
-        // An index is used whole.
-        let extent = match from {
-            Layout::Indexed(runs) => runs.iter().map(|run| (run.0 + run.1) as usize).max().unwrap_or(0),
-            _ => extent,
-        };
+        // What has an end is used whole.
+        let extent = shapes::extent(&from, extent);
         let data = if extent > data.len() { pattern(extent, 3) } else { data };
         let moved = gathered(&from, &data);
         let reaches = reach(&to, moved.len());

@@ -4,7 +4,7 @@ use crate::machine::{CONTEXTS, MTU, Packet, QUEUE, buffer, filled, machine_of, p
 use crate::scene::{
     Port, advance_all, always_later, clients, collector, context, ends, leak, message, pair, send,
 };
-use crate::shapes::{gathered, layouts, reach, scattered};
+use crate::shapes::{self, gathered, layouts, reach, scattered};
 use pami::endpoint::ContextOffset;
 use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use pami::receive::HALVES_LIMIT;
@@ -394,10 +394,8 @@ proptest! {
         local in any::<bool>(), from in layouts(), to in layouts(), extent in 0usize..4000, room in 0usize..6000,
         header in 0usize..100
     ) {
-        let extent = match from {
-            Layout::Indexed(runs) => runs.iter().map(|run| (run.0 + run.1) as usize).max().unwrap_or(0),
-            _ => extent,
-        };
+        // What has an end is used whole.
+        let extent = shapes::extent(&from, extent);
         let data = pattern(extent, 2);
         let moved = gathered(&from, &data);
         let got: &'static Mutex<Vec<(Vec<u8>, usize, usize)>> = leak(Mutex::default());

@@ -8,7 +8,7 @@ use crate::address::{GlobalAddress, Local};
 use crate::error::Error;
 use crate::library::Library;
 use crate::protocols::Ends;
-use crate::shape::{Plan, Shape};
+use crate::shape::Shape;
 use pami::{Factor, Node, Recipe, Split};
 
 impl<N: Node> Library<N> {
@@ -21,9 +21,9 @@ impl<N: Node> Library<N> {
         shape: Shape,
         slot: usize,
     ) -> Result<(), Error> {
-        let (plan, size) = (Plan::new(shape)?, scale.element().bytes() as u32);
+        let (plan, size) = (self.plan(shape, slot)?, scale.element().bytes() as u32);
         let region = self.check(from, to, &plan)?;
-        if !to.offset.is_multiple_of(size) || !plan.is_multiple_of(size) {
+        if !to.offset.is_multiple_of(size) || !shape.is_multiple_of(size) {
             return Err(Error::Unaligned { size });
         }
         let target = self.endpoint(to.task)?;

@@ -10,6 +10,8 @@ use crate::memory::Memory;
 use crate::protocols::{Protocols, Registered};
 use crate::requests::{OWN, Requests, Slot};
 use crate::settings::Settings;
+use crate::shape::Tables;
+use pami::layout::Cell;
 use pami::{
     Active, Buffer, ClientBuilder, ClientError, Completion, Fetched, Limits, Message, Node, OperationError,
     Receive, RegionHandle, Rights, Shared,
@@ -37,7 +39,11 @@ impl<N: Node> Library<N> {
         settings.check()?;
         let memory = Memory(node);
         let (contexts, tasks) = (settings.contexts, node.tasks());
-        let slots = memory.slice("handles", settings.handles.saturating_add(OWN), Slot::new)?;
+        let calls = settings.handles.saturating_add(OWN);
+        let cells: &[Cell] =
+            memory.slice("shapes of handles", calls.saturating_mul(Tables::CELLS), Cell::new)?;
+        let mut cells = cells.chunks_exact(Tables::CELLS);
+        let slots = memory.slice("handles", calls, || Slot::new(cells.next().unwrap_or_default()))?;
         let failures = memory.slice("contexts", contexts.into(), || Mutex::new(None))?;
         let requests: &Requests = memory.place("requests", Requests::new(slots, failures))?;
         let completed =

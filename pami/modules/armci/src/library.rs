@@ -8,7 +8,7 @@ use crate::lock_table::Mutexes;
 use crate::protocols::{Protocols, Registered};
 use crate::requests::{Kind, Requests};
 use crate::settings::{Settings, Wait};
-use crate::shape::Plan;
+use crate::shape::{Plan, Shape};
 use pami::{Active, Client, Endpoint, Node, Region, RegionHandle, SendError, Shared};
 use rings::first_fit::FirstFit;
 use spin::{Mutex, Once};
@@ -138,6 +138,15 @@ impl<N: Node> Library<N> {
         client.endpoint(task, self.context).map_err(|_| Error::Task(task))
     }
 
+    /// What a call has to move.
+    ///
+    /// # Errors
+    /// [`Error::Levels`], [`Error::TooLong`]
+    pub(crate) fn plan<'a>(&self, shape: Shape<'a>, slot: usize) -> Result<Plan<'a>, Error> {
+        let limit = self.settings().handles;
+        Plan::new(shape, self.inner.requests.tables(slot).ok_or(Error::NoHandle { limit })?)
+    }
+
     /// Whether a transfer stays inside the memory on both sides; the region of the remote one.
     pub(crate) fn check(
         &self,
@@ -145,7 +154,7 @@ impl<N: Node> Library<N> {
         remote: GlobalAddress,
         plan: &Plan,
     ) -> Result<RegionHandle, Error> {
-        let reach = plan.reach();
+        let reach = plan.reach;
         let (offset, len) = (local.offset, local.memory.len());
         // The messaging layer names places in 32 bits.
         let most = len.min(u32::MAX as usize) as u64;

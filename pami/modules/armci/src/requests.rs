@@ -1,6 +1,8 @@
 //! What is under way: a slot for each call that was begun, which counts the operations that it was made of.
 
+use crate::shape::Tables;
 use pami::OperationError;
+use pami::layout::Cell;
 use spin::Mutex;
 
 /// Slots of the library's own and of implicit calls, beside those of handles.
@@ -36,11 +38,15 @@ pub(crate) struct Requests {
     failures: &'static [Mutex<Option<OperationError>>],
 }
 
-pub(crate) struct Slot(Mutex<Option<Call>>);
+pub(crate) struct Slot {
+    call: Mutex<Option<Call>>,
+    tables: Tables,
+}
 
 impl Slot {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(None))
+    /// With [`Tables::CELLS`] cells.
+    pub(crate) fn new(cells: &'static [Cell]) -> Self {
+        Self { call: Mutex::new(None), tables: Tables::new(cells) }
     }
 }
 
@@ -53,13 +59,18 @@ impl Requests {
     pub(crate) fn begin(&self, kind: Kind, task: u32, context: u8) -> Option<usize> {
         let call = Call { kind, task, context, pending: 1, value: 0, result: Ok(()) };
         self.slots.iter().position(|slot| {
-            let mut slot = slot.0.lock();
+            let mut slot = slot.call.lock();
             let free = slot.is_none();
             if free {
                 *slot = Some(call);
             }
             free
         })
+    }
+
+    /// Where the layouts of a call lie, until it has ended.
+    pub(crate) fn tables(&self, slot: usize) -> Option<&'static Tables> {
+        self.slots.get(slot).map(|slot| &slot.tables)
     }
 
     /// Most handles that there can be.
@@ -69,14 +80,14 @@ impl Requests {
 
     /// How many calls have handles.
     pub(crate) fn handles(&self) -> usize {
-        let has = |slot: &&Slot| slot.0.lock().is_some_and(|call| call.kind == Kind::Handle);
+        let has = |slot: &&Slot| slot.call.lock().is_some_and(|call| call.kind == Kind::Handle);
         self.slots.iter().filter(has).count()
     }
 
     /// One more operation of a call begins.
     pub(crate) fn add(&self, slot: usize) {
         if let Some(slot) = self.slots.get(slot)
-            && let Some(call) = slot.0.lock().as_mut()
+            && let Some(call) = slot.call.lock().as_mut()
         {
             call.pending += 1;
         }
@@ -85,7 +96,7 @@ impl Requests {
     /// An operation of a call, or its issue, has ended.
     pub(crate) fn end(&self, slot: usize, result: Result<u64, OperationError>) {
         let Some(place) = self.slots.get(slot) else { return };
-        let mut place = place.0.lock();
+        let mut place = place.call.lock();
         let Some(call) = place.as_mut() else { return };
         call.pending = call.pending.saturating_sub(1);
         match result {
@@ -103,19 +114,19 @@ impl Requests {
 
     /// Whether nothing of a call is under way.
     pub(crate) fn is_done(&self, slot: usize) -> bool {
-        self.slots.get(slot).is_none_or(|slot| slot.0.lock().is_none_or(|call| call.pending == 0))
+        self.slots.get(slot).is_none_or(|slot| slot.call.lock().is_none_or(|call| call.pending == 0))
     }
 
     /// The end of a call that is done: its slot is free.
     pub(crate) fn take(&self, slot: usize) -> Result<u64, OperationError> {
-        let call = self.slots.get(slot).and_then(|slot| slot.0.lock().take());
+        let call = self.slots.get(slot).and_then(|slot| slot.call.lock().take());
         call.map_or(Ok(0), |call| call.result.map(|()| call.value))
     }
 
     /// Whether an implicit call of `context` is under way, towards `task` or anyone.
     pub(crate) fn has_implicit(&self, context: u8, task: Option<u32>) -> bool {
         self.slots.iter().any(|slot| {
-            slot.0.lock().is_some_and(|call| {
+            slot.call.lock().is_some_and(|call| {
                 let meant = task.is_none_or(|task| task == call.task);
                 meant && call.kind == Kind::Implicit && call.context == context
             })

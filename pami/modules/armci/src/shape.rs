@@ -1,8 +1,8 @@
 //! What of the memory a transfer is about, on both sides: contiguous, strided or vector (SPEC P-10).
 
 use crate::error::Error;
-use heapless::Vec;
 use pami::Layout;
+use pami::layout::{Cell, Cursor, Levels, Run, Table};
 
 /// Most stride levels of a transfer.
 pub const LEVELS: usize = 7;
@@ -37,7 +37,25 @@ impl From<u32> for Shape<'_> {
     }
 }
 
-/// What is one operation of the messaging layer: up to two dimensions.
+impl Shape<'_> {
+    /// Whether every run starts at a multiple of `size` from the start, on the remote side, and is one long.
+    pub(crate) fn is_multiple_of(&self, size: u32) -> bool {
+        match *self {
+            Self::Contiguous(row) => row.is_multiple_of(size),
+            Self::Strided { count, remote, .. } => {
+                let row = count.first().is_none_or(|row| row.is_multiple_of(size));
+                let mut levels = count.iter().skip(1).zip(remote);
+                count.contains(&0)
+                    || row && levels.all(|(&count, stride)| count == 1 || stride.is_multiple_of(size))
+            }
+            Self::Vector { bytes, places } => {
+                bytes.is_multiple_of(size) && places.iter().all(|place| place.1.is_multiple_of(size))
+            }
+        }
+    }
+}
+
+/// What is one operation of the messaging layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
     /// From the local place on.
@@ -50,18 +68,29 @@ pub(crate) struct Piece {
     pub remote_layout: Layout,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Level {
-    count: u32,
-    local: u32,
-    remote: u32,
+/// Where the layouts of a call lie that strides alone do not tell: local, remote.
+pub(crate) struct Tables([Table; 2]);
+
+impl Tables {
+    /// Cells that they take: on each side a run, with the first stride, and the other levels.
+    pub(crate) const CELLS: usize = 2 * LEVELS;
+
+    /// In so many cells, or they have room for less.
+    pub(crate) fn new(cells: &'static [Cell]) -> Self {
+        let (local, remote) = cells.split_at(cells.len().min(LEVELS));
+        Self([Table::new(local), Table::new(remote)])
+    }
 }
 
-/// A shape that was looked at: rows, and the levels that cannot be told as one.
+/// A shape that was looked at.
 #[derive(Clone, Debug)]
-pub(crate) enum Plan<'a> {
-    Levels { row: u32, levels: Vec<Level, LEVELS>, none: bool },
-    Vector { bytes: u32, places: &'a [(u32, u32)] },
+pub(crate) struct Plan<'a> {
+    /// All of it, unless it is a vector.
+    whole: Piece,
+    /// Bytes and places of segments.
+    segments: (u32, &'a [(u32, u32)]),
+    /// How far it reaches.
+    pub reach: Reach,
 }
 
 /// How far a plan reaches from its start, on each side.
@@ -71,169 +100,140 @@ pub(crate) struct Reach {
     pub remote: u64,
 }
 
+fn flat(local: u32, remote: u32, len: u32) -> Piece {
+    let (local_layout, remote_layout) = (Layout::Contiguous, Layout::Contiguous);
+    Piece { local, remote, len, local_layout, remote_layout }
+}
+
+/// One side of `counts` rows at strides.
+fn side(table: &'static Table, row: u32, counts: &[u32], strides: &[u32]) -> Result<Layout, Error> {
+    let (mut run, mut levels) = (Run::of(row), Levels::default());
+    for (&count, &stride) in counts.iter().zip(strides) {
+        // There is room for as many as there are strides.
+        let _ = levels.put_around(Some(&mut run), count, stride.into());
+    }
+    if let Some(layout) = run.layout().filter(|_| levels.as_slice().is_empty()) {
+        return Ok(layout);
+    }
+    table.set(&[run], levels.as_slice(), 0).map_err(|_| Error::TooLong)?;
+    Ok(Layout::Table(table, 1))
+}
+
 impl<'a> Plan<'a> {
+    /// What a call is to move, with its layouts in `tables` until it has ended.
+    ///
     /// # Errors
     /// [`Error::Levels`], [`Error::TooLong`]
-    pub(crate) fn new(shape: Shape<'a>) -> Result<Self, Error> {
-        let (count, local, remote) = match shape {
-            Shape::Vector { bytes, places } => return Ok(Self::Vector { bytes, places }),
+    pub(crate) fn new(shape: Shape<'a>, tables: &'static Tables) -> Result<Self, Error> {
+        let mut plan = Self { whole: flat(0, 0, 0), segments: (0, &[]), reach: Reach::default() };
+        match shape {
+            Shape::Vector { bytes: 0, .. } => {}
+            Shape::Vector { bytes, places } => {
+                plan.segments = (bytes, places);
+                for place in places {
+                    let end = |offset: u32| u64::from(offset) + u64::from(bytes);
+                    let Reach { local, remote } = plan.reach;
+                    plan.reach = Reach { local: local.max(end(place.0)), remote: remote.max(end(place.1)) };
+                }
+            }
             Shape::Contiguous(row) => {
-                return Ok(Self::Levels { row, levels: Vec::new(), none: row == 0 });
+                plan.whole.len = row;
+                plan.reach = Reach { local: row.into(), remote: row.into() };
             }
-            Shape::Strided { count, local, remote } => (count, local, remote),
-        };
-        let wrong =
-            Error::Levels { counts: count.len(), strides: [local.len(), remote.len()], limit: LEVELS };
-        let Some((&row, counts)) = count.split_first() else { return Err(wrong) };
-        if counts.len() > LEVELS || local.len() != counts.len() || remote.len() != counts.len() {
-            return Err(wrong);
-        }
-        let none = count.contains(&0);
-        let (mut row, mut levels) = (row, Vec::<Level, LEVELS>::new());
-        for ((&count, &local), &remote) in counts.iter().zip(local).zip(remote) {
-            if none || count == 1 {
-                continue;
-            }
-            match levels.last_mut() {
-                // Rows that lie one behind the other on both sides are one.
-                None if (local, remote) == (row, row) => {
-                    row = row.checked_mul(count).ok_or(Error::TooLong)?;
+            Shape::Strided { count, local, remote } => {
+                let strides = [local.len(), remote.len()];
+                let wrong = Error::Levels { counts: count.len(), strides, limit: LEVELS };
+                let Some((&row, counts)) = count.split_first() else { return Err(wrong) };
+                if counts.len() > LEVELS || strides != [counts.len(); 2] {
+                    return Err(wrong);
                 }
-                Some(last) if last.goes_on(local, remote) => {
-                    last.count = last.count.checked_mul(count).ok_or(Error::TooLong)?;
+                if count.contains(&0) {
+                    return Ok(plan);
                 }
-                // There are no more than there is room for.
-                _ => _ = levels.push(Level { count, local, remote }),
+                let long = Error::TooLong;
+                let len = counts.iter().try_fold(row, |len, &count| len.checked_mul(count)).ok_or(long)?;
+                let [here, there] = &tables.0;
+                let (local_layout, remote_layout) =
+                    (side(here, row, counts, local)?, side(there, row, counts, remote)?);
+                plan.whole = Piece { len, local_layout, remote_layout, ..plan.whole };
+                let reach = |layout: Layout| layout.reach(len).map(u64::from).ok_or(Error::TooLong);
+                plan.reach = Reach { local: reach(local_layout)?, remote: reach(remote_layout)? };
             }
         }
-        Ok(Self::Levels { row, levels, none })
-    }
-
-    /// How far it reaches.
-    pub(crate) fn reach(&self) -> Reach {
-        match self {
-            Self::Levels { none: true, .. } => Reach::default(),
-            Self::Levels { row, levels, .. } => {
-                let sum = |stride: fn(&Level) -> u32| {
-                    let steps = |level: &Level| u64::from(level.count - 1) * u64::from(stride(level));
-                    levels.iter().map(steps).fold(u64::from(*row), u64::saturating_add)
-                };
-                Reach { local: sum(|level| level.local), remote: sum(|level| level.remote) }
-            }
-            Self::Vector { bytes: 0, .. } => Reach::default(),
-            Self::Vector { bytes, places } => places.iter().fold(Reach::default(), |reach, place| {
-                let end = |offset: u32| u64::from(offset) + u64::from(*bytes);
-                Reach { local: reach.local.max(end(place.0)), remote: reach.remote.max(end(place.1)) }
-            }),
-        }
-    }
-
-    /// Whether every run starts at a multiple of `size` from the start, on the remote side, and is one long.
-    pub(crate) fn is_multiple_of(&self, size: u32) -> bool {
-        match self {
-            Self::Levels { none: true, .. } => true,
-            Self::Levels { row, levels, .. } => {
-                row.is_multiple_of(size) && levels.iter().all(|level| level.remote.is_multiple_of(size))
-            }
-            Self::Vector { bytes, places } => {
-                bytes.is_multiple_of(size) && places.iter().all(|place| place.1.is_multiple_of(size))
-            }
-        }
+        Ok(plan)
     }
 
     /// Calls `each` for everything that is one operation, in order.
     pub(crate) fn pieces<E>(&self, mut each: impl FnMut(Piece) -> Result<(), E>) -> Result<(), E> {
-        let flat = |local, remote, len| Piece {
-            local,
-            remote,
-            len,
-            local_layout: Layout::Contiguous,
-            remote_layout: Layout::Contiguous,
-        };
-        match self {
-            Self::Levels { none: true, .. } => Ok(()),
-            Self::Levels { row, levels, .. } => {
-                let Some((first, outer)) = levels.split_first() else { return each(flat(0, 0, *row)) };
-                // Rows that overlap are no layout of the messaging layer.
-                if first.local < *row || first.remote < *row {
-                    return self.runs(|local, remote, len| each(flat(local, remote, len)));
-                }
-                let layout = |stride| {
-                    if stride == *row { Layout::Contiguous } else { Layout::Strided { block: *row, stride } }
-                };
-                let (local_layout, remote_layout) = (layout(first.local), layout(first.remote));
-                // As many rows as have a length that can be told.
-                let most = (u32::MAX / row).min(first.count);
-                walk(outer, |local, remote| {
-                    let mut done = 0;
-                    while done < first.count {
-                        let now = most.min(first.count - done);
-                        let (local, remote) = (local + done * first.local, remote + done * first.remote);
-                        each(Piece { local, remote, len: now * row, local_layout, remote_layout })?;
-                        done += now;
-                    }
-                    Ok(())
-                })
-            }
-            Self::Vector { .. } => self.runs(|local, remote, len| each(flat(local, remote, len))),
+        if self.whole.len > 0 {
+            return each(self.whole);
         }
+        self.runs(|local, remote, len| each(flat(local, remote, len)))
     }
 
     /// Calls `each` with local and remote offset and length of every contiguous run, in order.
     pub(crate) fn runs<E>(&self, mut each: impl FnMut(u32, u32, u32) -> Result<(), E>) -> Result<(), E> {
-        match self {
-            Self::Levels { none: true, .. } => Ok(()),
-            Self::Levels { row, levels, .. } => walk(levels, |local, remote| each(local, remote, *row)),
-            Self::Vector { bytes: 0, .. } => Ok(()),
-            Self::Vector { bytes, places } => {
-                let mut places = places.iter().copied().peekable();
-                while let Some((local, remote)) = places.next() {
-                    let mut len = *bytes;
-                    // Segments that go on where the one before ends, on both sides, go with it.
-                    while let Some(longer) = len.checked_add(*bytes)
-                        && let Some(end) = local.checked_add(len).zip(remote.checked_add(len))
-                        && places.next_if_eq(&end).is_some()
-                    {
-                        len = longer;
-                    }
-                    each(local, remote, len)?;
-                }
-                Ok(())
-            }
+        let Piece { local_layout, remote_layout, len: mut left, .. } = self.whole;
+        let (mut here, mut there) = (Cursor::default(), Cursor::default());
+        while left > 0
+            && let Some((local, remote, len)) =
+                Layout::next_pair((&local_layout, &mut here), (&remote_layout, &mut there), left)
+        {
+            each(local, remote, len)?;
+            left -= len;
         }
+        let (bytes, places) = self.segments;
+        let mut places = places.iter().copied().peekable();
+        while let Some((local, remote)) = places.next() {
+            let mut len = bytes;
+            // Segments that go on where the one before ends, on both sides, go with it.
+            while let Some(longer) = len.checked_add(bytes)
+                && let Some(end) = local.checked_add(len).zip(remote.checked_add(len))
+                && places.next_if_eq(&end).is_some()
+            {
+                len = longer;
+            }
+            each(local, remote, len)?;
+        }
+        Ok(())
     }
 }
 
-impl Level {
-    /// Whether a level with these strides around this one only makes it longer.
-    fn goes_on(&self, local: u32, remote: u32) -> bool {
-        self.count.checked_mul(self.local) == Some(local)
-            && self.count.checked_mul(self.remote) == Some(remote)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::boxed::Box;
+    use std::iter;
+    use std::vec::Vec;
 
-/// Calls `each` with the offsets of all that the levels count, the first level fastest. The last of them can be told in 32
-/// bits, as whoever checks the reach has seen.
-fn walk<E>(levels: &[Level], mut each: impl FnMut(u32, u32) -> Result<(), E>) -> Result<(), E> {
-    let mut index = [0u32; LEVELS];
-    loop {
-        let offset = |stride: fn(&Level) -> u32| {
-            index
-                .iter()
-                .zip(levels)
-                .map(|(&at, level)| at.wrapping_mul(stride(level)))
-                .fold(0, u32::wrapping_add)
+    fn tables() -> &'static Tables {
+        let cells: Vec<_> = iter::repeat_with(Cell::new).take(Tables::CELLS).collect();
+        Box::leak(Box::new(Tables::new(cells.leak())))
+    }
+
+    fn pieces(shape: Shape) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let each = |piece| {
+            pieces.push(piece);
+            Ok::<_, ()>(())
         };
-        each(offset(|level| level.local), offset(|level| level.remote))?;
-        let mut level = 0;
-        loop {
-            let Some(Level { count, .. }) = levels.get(level) else { return Ok(()) };
-            index[level] += 1;
-            if index[level] < *count {
-                break;
-            }
-            index[level] = 0;
-            level += 1;
+        Plan::new(shape, tables()).unwrap().pieces(each).unwrap();
+        pieces
+    }
+
+    #[test]
+    fn q2_strides_of_all_levels_are_one_operation() {
+        let count = [3, 2, 2, 2, 2, 2, 2, 2];
+        let (local, remote) = ([4, 9, 20, 41, 90, 200, 410], [3, 7, 15, 31, 63, 127, 300]);
+        for levels in 1..=LEVELS {
+            let (count, local, remote) = (&count[..=levels], &local[..levels], &remote[..levels]);
+            let made = pieces(Shape::Strided { count, local, remote });
+            assert_eq!(made.len(), 1, "{levels} levels");
+            assert_eq!(made[0].len, count.iter().product());
         }
+        // Rows that overlap too.
+        let made = pieces(Shape::Strided { count: &[4, 3], local: &[2], remote: &[4] });
+        assert_eq!((made.len(), made[0].remote_layout), (1, Layout::Contiguous));
+        assert_eq!(pieces(Shape::Strided { count: &[4, 0], local: &[2], remote: &[4] }), []);
     }
 }

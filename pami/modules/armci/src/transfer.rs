@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::library::Library;
 use crate::protocols::Ends;
 use crate::requests::Kind;
-use crate::shape::{Plan, Shape};
+use crate::shape::Shape;
 use crate::update::Integer;
 use pami::{Factor, Node};
 
@@ -227,7 +227,7 @@ impl<N: Node> Library<N> {
         shape: Shape,
         slot: usize,
     ) -> Result<(), Error> {
-        let plan = Plan::new(shape)?;
+        let plan = self.plan(shape, slot)?;
         let region = self.check(local, remote, &plan)?;
         self.follow_accumulates(remote.task)?;
         let target = self.endpoint(remote.task)?;
