@@ -12,6 +12,7 @@ mod collectives;
 mod deaths;
 mod divided;
 mod factories;
+mod failures;
 mod fence_forms;
 mod fences;
 mod geometries;

@@ -63,6 +63,9 @@ impl<A> Engine<A> {
         if self.early.owes() {
             pass.moved += self.give_credit_back(transport);
         }
+        if !self.herald.has_answered() {
+            pass.moved += self.herald.send_answers(&mut Wire::new(transport));
+        }
         None
     }
 
@@ -87,6 +90,7 @@ impl<A> Engine<A> {
         let mut wire = Wire::new(transport);
         for slot in self.slots.iter_mut() {
             if !core::mem::take(&mut slot.moved) {
+                slot.tell_after_all();
                 // One question is enough: nothing is lost if it finds no room.
                 for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {
                     let label = slot.label(send.tag);
@@ -109,10 +113,23 @@ impl<A> Engine<A> {
         !self.slots.iter().any(holds)
     }
 
+    /// Whether it is to tell that it failed, and no older one of its geometry: who is far behind hears of them in order.
+    fn may_tell(&self, number: usize) -> bool {
+        let Some(slot) = self.slots.get(number) else { return false };
+        let older = |other: &Slot<A>| {
+            other.geometry == slot.geometry
+                && (other.key.part | slot.key.part) & CALLED == 0
+                && before(other.key.sequence, slot.key.sequence)
+                && other.tells()
+        };
+        slot.tells() && !self.slots.iter().any(older)
+    }
+
     fn run_slot<P: Port>(&mut self, number: usize, transport: &mut Transport<P>) -> bool {
         let waits = matches!(self.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.may_begin(number);
         let asked = self.ask(number, &transport.port);
+        let tells = self.may_tell(number);
         let Self { slots, geometries, early, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
@@ -126,6 +143,9 @@ impl<A> Engine<A> {
             moved = true;
             slot.run(entry, early, &mut wire);
         }
+        if tells {
+            moved |= slot.tell(entry, &mut wire);
+        }
         slot.refused = wire.refused;
         moved | asked
     }
@@ -135,7 +155,11 @@ impl<A> Engine<A> {
         if self.goes_on(number) {
             return None;
         }
-        let &Slot { result, done, key, ticket, geometry, asked, .. } = self.slots.get(number)?;
+        let slot = self.slots.get(number)?;
+        let &Slot { result, done, key, ticket, geometry, asked, .. } = slot;
+        if let Err(error) = result {
+            self.herald.note(slot.abort(error).key);
+        }
         // The caller may want to have its memory to itself.
         self.slots.close(number);
         if asked {

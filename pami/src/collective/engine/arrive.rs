@@ -32,6 +32,8 @@ impl<A> Engine<A> {
         let whole = data.len() == envelope.total as usize && data.len() <= SHORT_LIMIT;
         match word {
             Word::Abort => return self.abort_arrived(transport, envelope.origin, label),
+            Word::Report => return self.report_arrived(transport, envelope.origin, label),
+            Word::Tell => return self.tell_after_all(label),
             Word::Credit => return self.early.regain(envelope.origin, envelope.total),
             Word::Short | Word::Answer if !whole => {
                 transport.protocol_error();
@@ -85,6 +87,59 @@ impl<A> Engine<A> {
             transport.protocol_error();
             return;
         };
+        self.herald.note(label.key);
+        let (geometry, found) = self.end_named(origin, &label, error, false);
+        let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
+        if found || self.is_past(&label) {
+            return self.forsake(geometry, &label, error);
+        }
+        match geometry.and_then(|index| self.geometries[index].as_mut()) {
+            Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
+            Some(_) => transport.counters.protocol_errors += 1,
+            None => self.unmade.add(&label, called, error),
+        }
+    }
+
+    /// Another member has seen that a collective ends badly, and this one is to tell all.
+    #[cold]
+    fn report_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
+        let Some(error) = label.reason() else {
+            transport.protocol_error();
+            return;
+        };
+        let agrees = self.slots.iter().all(|slot| !slot.key.is_of(label.key) || slot.agrees(&label));
+        let (geometry, found) = self.end_named(origin, &label, error, true);
+        if found {
+            self.forsake(geometry, &label, error);
+        }
+        if !found || !agrees {
+            self.herald.answer(origin, label);
+        }
+    }
+
+    /// What was reported is not in flight at the herald.
+    #[cold]
+    fn tell_after_all(&mut self, label: Label) {
+        self.slots.iter_mut().filter(|slot| slot.key.is_of(label.key)).for_each(Slot::tell_after_all);
+    }
+
+    /// What comes after a collective that was given up does without the class route.
+    fn forsake(&mut self, geometry: Option<usize>, label: &Label, error: OperationError) {
+        let counted = label.key.part & CALLED == 0;
+        if let (OperationError::Abandoned { .. }, Some(geometry), true) = (error, geometry, counted) {
+            self.forsake_route(geometry, label.key.sequence, error);
+        }
+    }
+
+    /// Ends what a member says has ended badly, and tells all members of it if it `tells`. Returns the place of the geometry, and
+    /// whether the collective is in flight here.
+    fn end_named(
+        &mut self,
+        origin: Endpoint,
+        label: &Label,
+        error: OperationError,
+        tells: bool,
+    ) -> (Option<usize>, bool) {
         let geometry = self.geometries.iter_mut().position(|entry| {
             let known = entry.as_mut().filter(|entry| entry.id.0 == label.key.geometry);
             known.is_some_and(|entry| {
@@ -101,27 +156,16 @@ impl<A> Engine<A> {
             let dies = matches!(error, OperationError::NodeDead(_)) && geometry == Some(slot.geometry.into());
             let named = slot.key.is_of(label.key);
             if dies || named {
-                // Who does not agree on the members does not tell all of them.
-                if slot.creates {
-                    slot.fail(error)
+                // One of its parts tells for all. Who does not agree on the members does not tell all of them.
+                if named && tells && !found || !slot.agrees(label) {
+                    slot.tell_all(error)
                 } else {
                     slot.end(error)
                 }
                 found |= named;
             }
         }
-        let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
-        if found || self.is_past(&label) {
-            if let (OperationError::Abandoned { .. }, Some(geometry), false) = (error, geometry, called) {
-                self.forsake_route(geometry, sequence, error);
-            }
-            return;
-        }
-        match geometry.and_then(|index| self.geometries[index].as_mut()) {
-            Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
-            Some(_) => transport.counters.protocol_errors += 1,
-            None => self.unmade.add(label.key.geometry, sequence, called, error),
-        }
+        (geometry, found)
     }
 
     /// Ends the collectives of geometries that have members on nodes that died.

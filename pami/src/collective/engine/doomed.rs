@@ -7,7 +7,7 @@
 //! So it is with geometries that are not made here yet: those beyond [`UNMADE`] of which something was given up end all
 //! their collectives, their creation too.
 
-use super::wire::before;
+use super::wire::{CALLED, CREATION, Label, before};
 use crate::error::OperationError;
 use heapless::Vec;
 
@@ -76,10 +76,23 @@ impl Runs {
             return;
         }
         let at = runs.iter().position(|run| before(sequence, run.first)).unwrap_or(runs.len());
+        let next = runs
+            .get(at)
+            .copied()
+            .filter(|next| (next.first, next.error) == (sequence.wrapping_add(1), error));
         if let Some(last) = at.checked_sub(1).and_then(|at| runs.get_mut(at))
             && (last.last().wrapping_add(1), last.error) == (sequence, error)
         {
-            return last.reach(sequence);
+            last.reach(sequence);
+            // It may have been all that lay between.
+            if let Some(next) = next.filter(|next| next.told == last.told) {
+                last.reach(next.last());
+                runs.remove(at);
+            }
+            return;
+        }
+        if next.is_some() {
+            return runs[at].reach(sequence);
         }
         let new = Run { first: sequence, more: 0, error, told: true };
         if runs.insert(at, new).is_err()
@@ -134,12 +147,37 @@ pub(super) struct Doomed {
     counted: Runs,
     /// Those whose numbers are their callers'.
     called: Runs,
+    /// What the members are for those that gave the creation up, if that is known and one thing.
+    members: Members,
+}
+
+/// What was said of a geometry's members, by the digest.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Members {
+    #[default]
+    Unknown,
+    Are(u32),
+    Differ,
 }
 
 impl Doomed {
     /// A collective that has not begun here was given up, and all members were told. `called`: its number is the caller's.
     pub(super) fn add(&mut self, sequence: u32, called: bool, error: OperationError) {
         if called { &mut self.called } else { &mut self.counted }.add(sequence, error);
+    }
+
+    /// Notes whom one who gave up the creation named, if this is that.
+    fn note_members(&mut self, label: &Label) {
+        if label.key.sequence == CREATION && label.key.part & CALLED == 0 {
+            let members = Members::Are(label.members());
+            let known = self.members == Members::Unknown || self.members == members;
+            self.members = if known { members } else { Members::Differ };
+        }
+    }
+
+    /// Whether all who gave the creation up named the members of this digest.
+    pub(super) fn agree(&self, digest: u32) -> bool {
+        self.members == Members::Are(Label::NONE.of_members(Some(digest)).members())
     }
 
     /// A collective begins: how it ends, if it was given up, and whether all members were told. Of those that the members count,
@@ -163,12 +201,15 @@ impl Unmade {
     }
 
     /// A collective of a geometry was given up, and all members were told.
-    pub(super) fn add(&mut self, geometry: u32, sequence: u32, called: bool, error: OperationError) {
+    pub(super) fn add(&mut self, label: &Label, called: bool, error: OperationError) {
+        let (geometry, sequence) = (label.key.geometry, label.key.sequence);
         if let Some((_, doomed)) = self.geometries.iter_mut().find(|(known, _)| *known == geometry) {
-            return doomed.add(sequence, called, error);
+            doomed.add(sequence, called, error);
+            return doomed.note_members(label);
         }
         let mut doomed = Doomed::default();
         doomed.add(sequence, called, error);
+        doomed.note_members(label);
         if self.geometries.push((geometry, doomed)).is_err() {
             let (first, last) = self.beyond.map_or((geometry, geometry), |(first, last, _)| (first, last));
             self.beyond = Some((first.min(geometry), last.max(geometry), error));
@@ -180,7 +221,9 @@ impl Unmade {
         let at = self.geometries.iter().position(|(known, _)| *known == geometry);
         let doomed = at.map(|at| self.geometries.swap_remove(at).1);
         match self.beyond(geometry) {
-            Some(error) => Doomed { counted: Runs::all(error), called: Runs::all(error) },
+            Some(error) => {
+                Doomed { counted: Runs::all(error), called: Runs::all(error), members: Members::Unknown }
+            }
             None => doomed.unwrap_or_default(),
         }
     }
@@ -197,6 +240,7 @@ impl Unmade {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::Key;
     use super::*;
     use proptest::prelude::*;
 
@@ -228,6 +272,18 @@ mod tests {
                     prop_assert!(found.is_none() || runs > RUNS && found.is_some_and(|found| !found.1));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn r1_what_is_heard_of_late_fills_the_gap_and_takes_no_run() {
+        let mut doomed = Doomed::default();
+        for sequence in [10, 12, 11, 14, 13, 9, 20, 22, 24, 21, 23] {
+            doomed.add(sequence, false, given_up(1));
+        }
+        for sequence in 9..=24 {
+            let due = !(15..20).contains(&sequence);
+            assert_eq!(doomed.take(sequence, false), due.then_some((given_up(1), true)), "{sequence}");
         }
     }
 
@@ -277,7 +333,9 @@ mod tests {
                 unmade.put_back(geometry, tried);
             }
             for &(geometry, sequence) in &said {
-                unmade.add(geometry, sequence, false, given_up(geometry as u16));
+                let key = Key { geometry, sequence, part: 0 };
+                let label = Label::abort(key, given_up(geometry as u16));
+                unmade.add(&label, false, given_up(geometry as u16));
             }
             let few = said.iter().map(|said| said.0).collect::<std::collections::HashSet<_>>().len() <= UNMADE;
             for geometry in made {

@@ -14,6 +14,8 @@
 //! | clear | a receive of longer data was started | sends the data once it comes to that, or keeps the clear |
 //! | data | the target has cleared it | puts it in place |
 //! | abort | the collective ends badly | ends it as well |
+//! | report | a member sees that it ends badly | tells all members, or has the origin do that |
+//! | tell | a report is of what is not in flight here | tells all members |
 //! | request | there is no credit for a short message; longer data was not cleared for [`PATIENCE_NS`]; not all endpoints are instructed | compares what is meant, and clears it if the receive is there; keeps it if it announces a collective |
 //! | answer | a short message was cleared | puts it in place |
 //! | credit | short messages were taken | may send more unasked |
@@ -44,7 +46,7 @@
 //! # Errors
 //!
 //! A call that is wrong by itself is refused. One that differs from another member's, where a message can show it, ends
-//! with an error at the member that sees it, which tells all others. A node that dies ends the collectives of all its
+//! with an error at the member that sees it, which has all others told (`herald`). A node that dies ends the collectives of all its
 //! geometries at all members, with its name.
 //!
 //! Collectives that go through the tree network are the subject of `network`.
@@ -62,6 +64,7 @@
 //! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
 //! | parts of state | `areas`, `doomed`, `early`, `route`, `known` | memory, what was given up, what came early, a class route, the last calls |
+//! | heralds | `herald` | who tells of a failure |
 //! | words | `request`, `wire` | what callers say, what packets say |
 //! | measures | `limits` | how much of everything |
 //!
@@ -76,6 +79,7 @@ mod doomed;
 mod early;
 mod geometries;
 mod geometry;
+mod herald;
 mod known;
 mod limits;
 mod memory;
@@ -109,6 +113,7 @@ use doomed::Unmade;
 use early::EarlyMessages;
 use geometry::Entry;
 use heapless::{HistoryBuf, Vec};
+use herald::Herald;
 use rings::shared::Shared;
 use route::Leaving;
 use slot::Slot;
@@ -130,6 +135,7 @@ pub(crate) struct Engine<A: 'static> {
     /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one
     /// that has not.
     destroyed: HistoryBuf<GeometryId, DESTROYED>,
+    herald: Herald,
     /// What the members of a new geometry are told.
     notes: Option<Shared>,
     /// Class routes of geometries that were destroyed; no more than a node can have.
@@ -162,6 +168,7 @@ impl<A> Engine<A> {
             early,
             unmade: Unmade::default(),
             destroyed: HistoryBuf::new(),
+            herald: Herald::default(),
             notes,
             leaving: Vec::new(),
             on_announced: None,
@@ -188,18 +195,21 @@ impl<A> Engine<A> {
 
     /// Whether nobody waits for anything from here.
     pub(crate) fn has_told_all(&self) -> bool {
-        self.slots.is_empty() && self.leaving.iter().all(Leaving::has_told)
+        self.slots.is_empty() && self.leaving.iter().all(Leaving::has_told) && self.herald.has_answered()
     }
 
     /// Whether nothing becomes of the collectives in flight before something arrives, if the last advance moved none.
     pub(crate) fn is_stalled(&self) -> bool {
-        !self.calls && self.leaving.is_empty() && self.slots.iter().all(Slot::is_stalled)
+        !self.calls
+            && self.herald.has_answered()
+            && self.leaving.is_empty()
+            && self.slots.iter().all(Slot::is_stalled)
     }
 
     /// Whether an advance has nothing to do for collectives.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
-        self.is_idle() && !self.calls && !self.early.owes()
+        self.is_idle() && !self.calls && !self.early.owes() && self.herald.has_answered()
     }
 
     /// Calls `note` with each endpoint that a collective waits for.

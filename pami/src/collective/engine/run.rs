@@ -6,10 +6,11 @@ use super::passage::{Part, Passage, Turn};
 use super::route::Way;
 use super::slot::{Phase, Slot};
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{Label, Stop, Wire, Word};
+use super::wire::{Stop, Wire, Word};
 use crate::collective::{Area, Order, Span, Step};
 use crate::combine::Operation;
 use crate::device::{CollectiveNetwork, Port};
+use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 
 /// Steps of one collective that an advance carries out.
@@ -140,7 +141,7 @@ impl<A> Slot<A> {
             }
         }
         moved |= self.pump(wire);
-        moved |= self.tell(entry, wire);
+        moved |= self.report(entry, wire);
         self.moved |= moved;
         moved
     }
@@ -343,11 +344,25 @@ impl<A> Slot<A> {
         Ok(SendStage::Clear(gone))
     }
 
+    /// Has the first member that lives tell the others, unless it is this one.
+    fn report<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
+        let (Phase::Reports(false), Err(error)) = (self.phase, self.result) else { return false };
+        let lives = |to: &Endpoint| wire.transport.locate(*to).is_ok();
+        let herald = (0..entry.rank).find_map(|rank| entry.members.endpoint(rank).filter(lives));
+        let pushed = herald.map(|to| wire.push(to, Word::Report, &self.abort(error), (0, 0, 0), |_| {}));
+        match pushed {
+            Some(Err(Stop::Full)) => return false,
+            Some(Ok(())) => self.phase = Phase::Reports(true),
+            Some(Err(_)) | None => self.phase = Phase::Tells(0),
+        }
+        true
+    }
+
     /// Tells the members that are left to tell how it ended.
-    fn tell<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
+    pub(super) fn tell<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
         let (Phase::Tells(first), Err(error)) = (&self.phase, self.result) else { return false };
         let (first, size) = (*first, entry.members.size());
-        let label = Label::abort(self.key, error);
+        let label = self.abort(error);
         for rank in first..size {
             let Some(to) = entry.members.endpoint(rank).filter(|_| rank != entry.rank) else { continue };
             if wire.push(to, Word::Abort, &label, (0, 0, 0), |_| {}) == Err(Stop::Full) {

@@ -23,6 +23,8 @@ pub(super) enum Phase {
     /// For a class route.
     Asks,
     Runs,
+    /// It failed, and the herald is to know; whether it was told so.
+    Reports(bool),
     /// It failed, and the members from this rank on are to be told.
     Tells(u32),
     Over,
@@ -100,17 +102,53 @@ impl<A> Slot<A> {
         self.phase = Phase::Runs;
     }
 
-    /// Ends it, and tells the others.
+    /// Whether only others are still to hear how it ended.
+    fn has_failed(&self) -> bool {
+        matches!(self.phase, Phase::Reports(_) | Phase::Tells(_) | Phase::Over)
+    }
+
+    /// Whether others are to be told of its failure, from here or by the herald.
+    #[inline]
+    pub(super) fn tells(&self) -> bool {
+        matches!(self.phase, Phase::Reports(_) | Phase::Tells(_))
+    }
+
+    /// Ends it, and has the others told.
     pub(super) fn fail(&mut self, error: OperationError) {
+        if !self.has_failed() {
+            self.end(error);
+            self.phase = Phase::Reports(false);
+        }
+    }
+
+    /// Ends it, and tells the others from here.
+    pub(super) fn tell_all(&mut self, error: OperationError) {
         if !matches!(self.phase, Phase::Tells(_) | Phase::Over) {
             self.end(error);
             self.phase = Phase::Tells(0);
         }
     }
 
-    /// Ends it.
+    /// Nobody else tells the others of a failure that was reported.
+    pub(super) fn tell_after_all(&mut self) {
+        if self.phase == Phase::Reports(true) {
+            self.phase = Phase::Tells(0);
+        }
+    }
+
+    /// What others are told of how it ended.
+    pub(super) fn abort(&self, error: OperationError) -> Label {
+        Label::abort(self.key, error).of_members(self.creates.then_some(self.digest))
+    }
+
+    /// Whether one who tells of its end names the same members, whom it tells all.
+    pub(super) fn agrees(&self, label: &Label) -> bool {
+        !self.creates || label.members() == Label::NONE.of_members(Some(self.digest)).members()
+    }
+
+    /// Ends it. One that tells all goes on with that, whoever else does.
     pub(super) fn end(&mut self, error: OperationError) {
-        if matches!(self.phase, Phase::Over) {
+        if matches!(self.phase, Phase::Tells(_) | Phase::Over) {
             return;
         }
         if self.result.is_ok() {
@@ -133,7 +171,7 @@ impl<A> Slot<A> {
         (offset, total): (u32, u32),
         data: &[u8],
     ) -> Taken {
-        if matches!(self.phase, Phase::Tells(_) | Phase::Over) {
+        if self.has_failed() {
             return Taken::Yes;
         }
         if matches!(word, Word::Short | Word::Request | Word::Clear) && self.differs(entry, origin, label) {
@@ -143,7 +181,7 @@ impl<A> Slot<A> {
             Word::Short | Word::Answer | Word::Request => {}
             Word::Clear => return self.cleared(origin, label, total),
             Word::Data => return self.data(origin, label.tag, offset as usize, data),
-            Word::Abort | Word::Credit => return Taken::Stray,
+            Word::Abort | Word::Report | Word::Tell | Word::Credit => return Taken::Stray,
         }
         let open = |receive: &Incoming| {
             let begun = matches!(receive.stage, ReceiveStage::Cleared(1..));
@@ -204,7 +242,7 @@ impl<A> Slot<A> {
 
     /// Whether it only waits for messages, or for other collectives.
     pub(super) fn is_stalled(&self) -> bool {
-        let waits = matches!(self.phase, Phase::Waits | Phase::Runs);
+        let waits = matches!(self.phase, Phase::Waits | Phase::Runs | Phase::Reports(true));
         waits && self.passage.is_none() && !self.refused
     }
 

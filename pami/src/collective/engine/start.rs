@@ -239,8 +239,8 @@ impl<A> Engine<A> {
     /// Ends a collective that was given up before it began here.
     fn end_if_doomed(&mut self, index: usize, sequence: u32, called: bool) {
         let Self { slots, geometries, .. } = self;
-        let doomed = geometries[index].as_mut().and_then(|entry| entry.doomed.take(sequence, called));
-        let Some((error, told)) = doomed else { return };
+        let Some(entry) = &mut geometries[index] else { return };
+        let Some((error, told)) = entry.doomed.take(sequence, called) else { return };
         let of_it = |slot: &&mut Slot<A>| {
             usize::from(slot.geometry) == index
                 && slot.key.sequence == sequence
@@ -250,7 +250,9 @@ impl<A> Engine<A> {
         let mut told = told;
         for slot in slots.iter_mut().filter(of_it) {
             // Who does not agree on the members did not tell all of them.
-            if told && !slot.creates {
+            if slot.creates && !entry.doomed.agree(slot.digest) {
+                slot.tell_all(error)
+            } else if told {
                 slot.end(error)
             } else {
                 slot.fail(error)

@@ -2,8 +2,8 @@
 //!
 //! The envelope's dispatch byte is the [`Word`]; `offset` and `total` are bytes of the message that the packet is of. The
 //! header is 20 bytes, little-endian: geometry, sequence, part, tag, digest, four each; then 20 of the call's
-//! [`Notice`], if not all endpoints are instructed. An abort's tag is the reason and its digest the rank or node that it
-//! is about.
+//! [`Notice`], if not all endpoints are instructed. The tag of an abort, a report or a tell is the reason and its digest the
+//! rank or node that it is about; that of a geometry's creation has the digest of the members in its part.
 
 use crate::collective::cost::SHORT_LIMIT;
 use crate::device::{Full, Gone, Path, Port, Unreachable};
@@ -25,6 +25,8 @@ pub(super) enum Word {
     Abort = 4,
     Answer = 5,
     Credit = 6,
+    Report = 7,
+    Tell = 8,
 }
 
 impl Word {
@@ -34,8 +36,8 @@ impl Word {
     }
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        const WORDS: [Word; 7] =
-            [Word::Short, Word::Request, Word::Clear, Word::Data, Word::Abort, Word::Answer, Word::Credit];
+        use Word::{Abort, Answer, Clear, Credit, Data, Report, Request, Short, Tell};
+        const WORDS: [Word; 9] = [Short, Request, Clear, Data, Abort, Answer, Credit, Report, Tell];
         WORDS.get(usize::from(byte)).copied()
     }
 }
@@ -56,6 +58,8 @@ const RUN: u32 = 1 << 8;
 const REASON: u32 = 16;
 /// Of a part: not all endpoints were instructed.
 pub(super) const CALLED: u32 = 1 << 31;
+/// Number of a geometry's creation; the world has none.
+pub(super) const CREATION: u32 = 0;
 /// The part of the barrier in front of the others.
 pub(super) const GATE: u32 = CALLED - 1;
 
@@ -151,6 +155,17 @@ impl Label {
             OperationError::Region(_) | OperationError::NodeEnded(_) => (2, 0),
         };
         Self { key, tag, digest, notice: None }
+    }
+
+    /// The same of a geometry's creation, with the digest of its members if there is one.
+    pub(super) fn of_members(self, digest: Option<u32>) -> Self {
+        let part = digest.map_or(self.key.part, |digest| self.key.part & CALLED | digest & !CALLED);
+        Self { key: Key { part, ..self.key }, ..self }
+    }
+
+    /// What is known of the members' digest by the abort of a creation.
+    pub(super) fn members(&self) -> u32 {
+        self.key.part & !CALLED
     }
 
     /// Why the collective was aborted.
