@@ -1,5 +1,6 @@
 //! What drivers need of the kernel.
 
+use crate::link;
 use crate::virtio::Hal;
 use core::sync::atomic::{Ordering, fence};
 
@@ -32,6 +33,11 @@ pub trait Platform: Send + Sync + 'static {
 
     /// Node `node` has died, as the network says. The message unit's token may be held.
     fn node_died(_node: u32) {}
+
+    /// The state of a CRC-32C behind `bytes`, as [`link::crc32c`] has it, by the fastest way that this core has.
+    fn crc32c(state: u32, bytes: &[u8]) -> u32 {
+        link::crc32c(state, bytes)
+    }
 
     /// Orders all earlier accesses, to memory and to device registers, before all later ones.
     fn io_barrier() {

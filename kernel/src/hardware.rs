@@ -67,6 +67,11 @@ impl Platform for Hardware {
         status::lose(node);
     }
 
+    #[inline]
+    fn crc32c(state: u32, bytes: &[u8]) -> u32 {
+        arch::crc32c(state, bytes)
+    }
+
     fn io_barrier() {
         arch::io_barrier();
     }

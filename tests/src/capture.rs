@@ -1,6 +1,6 @@
 //! What went over the wire: the packets of a capture file.
 
-use drivers::link::{LINK_BYTES, Link};
+use drivers::link::{LINK_BYTES, Link, crc32c};
 use pami::packet::{Envelope, Packet};
 use std::collections::HashSet;
 use std::path::Path;
@@ -52,7 +52,7 @@ pub fn packets(file: &Path) -> Vec<Captured> {
         }
         let rank = |at: usize| u32::from_be_bytes(ethernet[at..at + 4].try_into().expect("four bytes"));
         let (to, from) = (rank(2), rank(8));
-        let Ok(link) = Link::open(body, from, to) else { continue };
+        let Ok(link) = Link::open(body, from, to, crc32c) else { continue };
         let (connection, number) = (link.connection, link.sequence.number());
         if link.length == 0 || !seen.insert((from, to, connection, number)) {
             continue;

@@ -23,7 +23,7 @@
 //!   aside or on the way keeps one.
 
 use super::credit::WINDOW;
-use super::{Clock, Reliable};
+use super::{Core, Reliable};
 use crate::adapter::Adapter;
 use crate::link::{Flags, Seq};
 use heapless::Vec;
@@ -71,7 +71,7 @@ pub(super) fn target_of(head: &[u8]) -> Option<u64> {
     Some(Header::ref_from_prefix(head).ok()?.0.target().to_bits())
 }
 
-impl<A: Adapter, C: Clock> Reliable<A, C> {
+impl<A: Adapter, C: Core> Reliable<A, C> {
     /// The peer's oldest packet that was not acknowledged was refused.
     #[cold]
     pub(super) fn put_aside(&mut self, index: u16, seq: Seq) {

@@ -5,7 +5,7 @@ use super::handshake::Number;
 use super::peers::Peer;
 use super::receiver::Verdict;
 use super::sender::Bogus;
-use super::{Clock, Reliable};
+use super::{Core, Reliable};
 use crate::adapter::{Adapter, RxBuffer};
 use crate::link::{Flags, LINK_BYTES, Link, Seq};
 use pami::packet::Packet;
@@ -20,7 +20,7 @@ pub(super) fn is_control(packet: &[u8]) -> bool {
     Packet::parse(packet).is_ok_and(|packet| packet.envelope.kind.is_control())
 }
 
-impl<A: Adapter, C: Clock> Reliable<A, C> {
+impl<A: Adapter, C: Core> Reliable<A, C> {
     /// The next packet whose turn has come.
     pub(super) fn deliver(&mut self) -> Option<RxBuffer> {
         let peer = self.peers.get(self.draining?)?;
@@ -61,7 +61,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     /// Takes a frame of another node in.
     pub(super) fn take_in(&mut self, buffer: RxBuffer) {
         let source = buffer.source();
-        let link = Link::open(buffer.packet(), source, self.node);
+        let link = Link::open(buffer.packet(), source, self.node, C::crc32c);
         let (Ok(link), true) = (link, source < self.nodes) else {
             self.counters.corrupt += 1;
             return self.inner.recycle(buffer);

@@ -49,7 +49,7 @@ mod tests;
 use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer, Watch,
 };
-use crate::link::LINK_BYTES;
+use crate::link::{self, LINK_BYTES};
 use crate::platform::Platform;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -71,15 +71,25 @@ pub const MOST_PEERS: usize = 128;
 const CALLERS: usize = 32;
 const SPARE: usize = COOKIES - IN_FLIGHT;
 
-/// What tells the time.
-pub trait Clock: 'static {
+/// What the layer needs of the core that it runs on.
+pub trait Core: 'static {
     /// Nanoseconds since the node started.
     fn now_ns() -> u64;
+
+    /// As [`Platform::crc32c`].
+    fn crc32c(state: u32, bytes: &[u8]) -> u32 {
+        link::crc32c(state, bytes)
+    }
 }
 
-impl<P: Platform> Clock for P {
+impl<P: Platform> Core for P {
     fn now_ns() -> u64 {
         P::now_ns()
+    }
+
+    #[inline]
+    fn crc32c(state: u32, bytes: &[u8]) -> u32 {
+        P::crc32c(state, bytes)
     }
 }
 
@@ -147,10 +157,10 @@ pub struct Reliable<A, C> {
     /// Something changed that the message unit looks at in its next round.
     news: bool,
     counters: Reliability,
-    clock: core::marker::PhantomData<fn() -> C>,
+    core: core::marker::PhantomData<fn() -> C>,
 }
 
-impl<A: Adapter, C: Clock> Reliable<A, C> {
+impl<A: Adapter, C: Core> Reliable<A, C> {
     /// A layer around `inner`, for node `node` of `nodes`. Allocates about [`HEAP_BYTES`], and nothing later.
     pub fn new(inner: A, node: u32, nodes: u32) -> Self {
         Self::with_peers(inner, node, nodes, MOST_PEERS as u32)
@@ -196,7 +206,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
             blocked: false,
             news: false,
             counters: Reliability::default(),
-            clock: core::marker::PhantomData,
+            core: core::marker::PhantomData,
         }
     }
 
@@ -243,7 +253,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     }
 }
 
-impl<A: Adapter, C: Clock> Adapter for Reliable<A, C> {
+impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
     const RELIABLE: bool = true;
     type Interrupt = A::Interrupt;
 

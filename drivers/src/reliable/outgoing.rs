@@ -3,7 +3,7 @@
 use super::flights::Flight;
 use super::places::link_of;
 use super::sender::Content;
-use super::{Clock, Reliable};
+use super::{Core, Reliable};
 use crate::adapter::{Adapter, Lent};
 use crate::link::{Flags, Link, Seq};
 
@@ -19,7 +19,7 @@ unsafe fn lent_bytes(lent: &Lent) -> &[u8] {
     unsafe { core::slice::from_raw_parts(lent.pointer, lent.len) }
 }
 
-impl<A: Adapter, C: Clock> Reliable<A, C> {
+impl<A: Adapter, C: Core> Reliable<A, C> {
     /// Takes a packet for `node`. False if the node is gone, or there is no room or place.
     pub(super) fn queue(
         &mut self,
@@ -92,7 +92,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let link = Link { length: flight.len() as u16, ..link };
         // SAFETY: the packet is in flight: its cookie is in the peer's window.
         let pieces = unsafe { [flight.head(), lent_bytes(&lent[0]), lent_bytes(&lent[1])] };
-        let header = link.seal(self.node, rank, pieces);
+        let header = link.seal(self.node, rank, pieces, C::crc32c);
         // SAFETY: the bytes are lent until this cookie is given back, which waits for the device to return it.
         let taken = unsafe { self.inner.transmit(rank, &header, flight.head(), lent, cookie) };
         if taken {
@@ -120,7 +120,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
         let Some(link) = self.link(index, flags, seq) else { return false };
         let Some(rank) = self.peers.get(index).map(|peer| peer.rank) else { return false };
         let (link, word) = (Link { length: size_of::<u64>() as u16, ..link }, word.to_le_bytes());
-        let header = link.seal(self.node, rank, [&word[..]]);
+        let header = link.seal(self.node, rank, [&word[..]], C::crc32c);
         // SAFETY: nothing is lent, and the cookie is this layer's own and free.
         let taken = unsafe { self.inner.transmit(rank, &header, &word, [Lent::NONE; 2], self.spare[spare]) };
         if taken {
@@ -149,7 +149,7 @@ impl<A: Adapter, C: Clock> Reliable<A, C> {
     /// Sends a frame without a packet to node `rank`, if there is room.
     pub(super) fn send_link(&mut self, rank: u32, link: &Link) -> bool {
         let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else { return false };
-        let header = link.seal(self.node, rank, []);
+        let header = link.seal(self.node, rank, [], C::crc32c);
         // SAFETY: nothing is lent, and the cookie is this layer's own and free.
         let taken = unsafe { self.inner.transmit(rank, &header, &[], [Lent::NONE; 2], self.spare[spare]) };
         if taken {

@@ -2,7 +2,7 @@
 
 use super::handshake::{Connection, Heard, Number, Numbers, Stranger, Word, Words, hear_stranger, wait};
 use super::peers::Peer;
-use super::{Clock, Reliable};
+use super::{Core, Reliable};
 use crate::adapter::{Adapter, RxBuffer};
 use crate::link::{Flags, Link, Seq};
 
@@ -35,7 +35,7 @@ fn words_of(link: &Link) -> Words {
     Words { word, to, own, attempt: link.attempt }
 }
 
-impl<A: Adapter, C: Clock> Reliable<A, C> {
+impl<A: Adapter, C: Core> Reliable<A, C> {
     /// Whether a packet for node `node`, which has no place, can be taken: there is one for it, or it is refused. If not, it
     /// waits, and room is made.
     #[cold]

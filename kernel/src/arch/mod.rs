@@ -14,6 +14,7 @@ mod riscv64;
 use riscv64 as this;
 
 mod backtrace;
+mod checksum;
 mod devices;
 mod entry;
 pub mod heap;
@@ -29,6 +30,7 @@ pub mod provoke;
 mod translation;
 
 pub(crate) use backtrace::Backtrace;
+pub(crate) use checksum::{choose_checksum, crc32c};
 pub(crate) use devices::{console, network_card, receiver};
 pub(crate) use entry::{device_tree, entries};
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};

@@ -18,7 +18,16 @@ struct Cpu {
     id: u64,
     phandle: Option<u32>,
     intc: Option<u32>,
+    carryless: bool,
     name: &'static str,
+}
+
+/// Whether a hart of RISC-V has an extension, by the list of them or the older string.
+fn has_extension(node: &FdtNode<'static>, extension: &str) -> bool {
+    let listed = value(node, "riscv,isa-extensions").unwrap_or_default();
+    let mut listed = listed.split(|&byte| byte == 0);
+    let string = text(node, "riscv,isa").unwrap_or_default();
+    listed.any(|name| name == extension.as_bytes()) || string.split('_').skip(1).any(|name| name == extension)
 }
 
 pub(super) struct Builder {
@@ -172,7 +181,8 @@ impl Builder {
         };
         let intc = at.node.children().find_map(|child| cell(&child, "phandle"));
         let phandle = cell(&at.node, "phandle");
-        let cpu = Cpu { id: id & AFFINITY, phandle, intc, name: at.node.name() };
+        let carryless = has_extension(&at.node, "zbc");
+        let cpu = Cpu { id: id & AFFINITY, phandle, intc, carryless, name: at.node.name() };
         self.cpus.push(cpu).map_err(|_| at.error("more than 8 harts; a node has 1 to 8"))
     }
 
@@ -275,6 +285,7 @@ impl Builder {
             harts,
             booted: booted.unwrap_or(0),
             map_problem,
+            carryless: !self.cpus.is_empty() && self.cpus.iter().all(|cpu| cpu.carryless),
             uart: self.uart,
             controller: self.controller,
             timer_interrupt: self.timer_interrupt,

@@ -128,6 +128,8 @@ pub struct Machine {
     pub booted: usize,
     /// Why the tree's map of the harts is not used, if so.
     pub map_problem: Option<MapError>,
+    /// Whether all harts multiply without carries (RISC-V's Zbc).
+    pub carryless: bool,
     /// The serial line, if the kernel knows it.
     pub uart: Option<Uart>,
     /// The interrupt controller, if the kernel knows it.

@@ -61,6 +61,15 @@ fn n3_the_machine_is_what_qemu_virt_says() {
 }
 
 #[test]
+fn n3_carryless_multiplication_is_what_every_hart_has_as_the_tree_says() {
+    let has = |tree| read(tree, 0x8020_0000, 3).carryless;
+    assert_eq!([has(RISCV), has(SIFIVE_U), has(VIRT)], [true, false, false]);
+    assert!(!has(patched(RISCV, b"_zbc_", b"_zbq_")));
+    // By the list that newer trees have; the disabled hart has none.
+    assert!(has(ODD) && !has(patched(ODD, b"zbb\0zbc\0", b"zbb\0zbcq")));
+}
+
+#[test]
 fn r5_a_console_that_is_not_ours_is_left_alone() {
     let machine = read(SECURE, 0x4020_0000, 0);
     // The other one is the secure firmware's.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use drivers::link::{Flags, LINK_BYTES, Link, Seq};
+use drivers::link::{Flags, LINK_BYTES, Link, Seq, crc32c};
 use drivers::torus;
 use mlua::Lua;
 use pami::combine::packet as tree;
@@ -110,7 +110,7 @@ fn x4_wireshark_reads_link_headers() {
         length: 32,
         flags: Flags::PACKET,
     };
-    let sealed = link.seal(1, 2, [packet.as_bytes()]);
+    let sealed = link.seal(1, 2, [packet.as_bytes()], crc32c);
     assert_eq!(sealed.len(), LINK_BYTES);
     let with = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed, packet.as_bytes()]));
     assert!(
@@ -119,7 +119,7 @@ fn x4_wireshark_reads_link_headers() {
         with.info
     );
     assert_eq!((with.fields["pamir_link.sack"], with.fields["pamir_link.credit"]), (5, 9));
-    let alone = Link { length: 0, flags: Flags::RELEASE, own: 4, attempt: 8, ..link }.seal(1, 2, []);
+    let alone = Link { length: 0, flags: Flags::RELEASE, own: 4, attempt: 8, ..link }.seal(1, 2, [], crc32c);
     let alone = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&alone]));
     assert!(alone.info.starts_with("Release, connection 12 "), "{}", alone.info);
     assert_eq!((alone.fields["pamir_link.own"], alone.fields["pamir_link.attempt"]), (4, 8));
@@ -127,7 +127,7 @@ fn x4_wireshark_reads_link_headers() {
     for (flags, name) in [(with_word, "Void"), (Flags::WORD, "Ready"), (Flags::REFUSED, "Not ready")] {
         let word = [1; 8];
         let word = if flags.contains(Flags::WORD) { &word[..] } else { &[] };
-        let sealed = Link { length: word.len() as u16, flags, ..link }.seal(1, 2, [word]);
+        let sealed = Link { length: word.len() as u16, flags, ..link }.seal(1, 2, [word], crc32c);
         let shown = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed, word]));
         assert!(shown.info.starts_with(&format!("{name}, connection 12 ")), "{}", shown.info);
         assert_eq!(shown.fields["pamir_link.sack"], 5);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
-use xtask::{Level, Map, Mode, Run};
+use xtask::{Arch, Level, Map, Mode, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -109,6 +109,13 @@ on_both_architectures! {
         // A line without a level is the job's own word.
         let outcome = job().arch(arch).torus("2").log(Level::Off).timeout(DEADLINE).run().unwrap();
         assert_eq!(count_lines(&outcome, "all 2 tasks said hello"), 1);
+    }
+
+    fn d8_checksums_are_made_by_the_instructions_of_the_core(arch) {
+        let outcome = Run::new("hello").arch(arch).torus("2").log(Level::Debug).timeout(DEADLINE).run().unwrap();
+        expect_clean(&outcome);
+        let instruction = if arch == Arch::Aarch64 { "crc32cx" } else { "clmul" };
+        assert_eq!(count_lines(&outcome, &format!("checksums are made by {instruction}")), 2);
     }
 
     fn n12_log_lines_carry_node_hart_and_time(arch) {

@@ -4,7 +4,7 @@ use super::bench::{BUFFERS, Bench, MTU};
 use super::elapse;
 use super::wire::Faults;
 use crate::adapter::Adapter;
-use crate::link::{Flags, LINK_BYTES, Link, Seq};
+use crate::link::{Flags, LINK_BYTES, Link, Seq, crc32c};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -44,7 +44,7 @@ proptest! {
         bench.order(0, 1, orders);
         let mut arrived = Vec::new();
         for (link, source, bytes) in frames {
-            let header = link.seal(source, 0, [&bytes[..]]);
+            let header = link.seal(source, 0, [&bytes[..]], crc32c);
             bench.wire.network().inject(source, 0, [&header[..], &bytes].concat());
             let link = &mut bench.nodes[0].link;
             while link.reclaim().is_some() {}

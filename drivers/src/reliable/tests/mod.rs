@@ -16,7 +16,7 @@ mod units;
 mod whole;
 mod wire;
 
-use super::Clock;
+use super::Core;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -29,7 +29,7 @@ std::thread_local! {
 /// Each test's own time.
 pub struct Virtual;
 
-impl Clock for Virtual {
+impl Core for Virtual {
     fn now_ns() -> u64 {
         now()
     }
