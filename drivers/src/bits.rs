@@ -62,60 +62,84 @@ impl Doorbells {
     /// Moves all ports into `set`.
     #[inline]
     pub(crate) fn take(&self, set: &mut BitSet) {
-        for (word, taken) in self.0.iter().zip(&mut set.0) {
+        for (word, taken) in self.0.iter().zip(&mut set.words) {
             if word.load(Ordering::Relaxed) != 0 {
                 *taken |= word.swap(0, Ordering::Acquire);
             }
         }
+        set.sum_up();
     }
 }
 
 /// A set of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct BitSet([u64; WORDS]);
+pub(crate) struct BitSet {
+    words: [u64; WORDS],
+    /// A bit for each word that is not 0.
+    used: u32,
+}
 
 impl BitSet {
-    pub(crate) const EMPTY: Self = Self([0; WORDS]);
+    pub(crate) const EMPTY: Self = Self { words: [0; WORDS], used: 0 };
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0 == [0; WORDS]
+        self.used == 0
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, number: u16) {
         let number = usize::from(number) % LIMIT;
-        self.0[number / 64] |= 1 << (number % 64);
+        self.words[number / 64] |= 1 << (number % 64);
+        self.used |= 1 << (number / 64);
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, number: u16) {
         let number = usize::from(number) % LIMIT;
-        self.0[number / 64] &= !(1 << (number % 64));
+        let word = &mut self.words[number / 64];
+        *word &= !(1 << (number % 64));
+        if *word == 0 {
+            self.used &= !(1 << (number / 64));
+        }
     }
 
     /// Adds all of `other`.
-    pub(crate) fn join(&mut self, other: Self) {
-        for (word, more) in self.0.iter_mut().zip(other.0) {
-            *word |= more;
+    #[inline]
+    pub(crate) fn join(&mut self, other: &Self) {
+        if !other.is_empty() {
+            self.words.iter_mut().zip(other.words).for_each(|(word, more)| *word |= more);
+            self.used |= other.used;
         }
     }
 
     /// The first number at or behind `from`, else the first of all.
+    #[inline]
     pub(crate) fn next(&self, from: u16) -> Option<u16> {
+        if self.is_empty() {
+            return None;
+        }
         let from = usize::from(from) % LIMIT;
-        let ahead = (self.0[from / 64] >> (from % 64) != 0)
-            .then(|| from + (self.0[from / 64] >> (from % 64)).trailing_zeros() as usize);
-        let first_from = |start: usize| {
-            (start..WORDS)
-                .find(|&word| self.0[word] != 0)
-                .map(|word| word * 64 + self.0[word].trailing_zeros() as usize)
-        };
-        ahead.or_else(|| first_from(from / 64 + 1)).or_else(|| first_from(0)).map(|number| number as u16)
+        let ahead = self.words[from / 64] >> (from % 64);
+        if ahead != 0 {
+            return Some((from + ahead.trailing_zeros() as usize) as u16);
+        }
+        let behind = self.used & !(1 << (from / 64) | ((1 << (from / 64)) - 1));
+        let word = if behind != 0 { behind } else { self.used }.trailing_zeros() as usize % WORDS;
+        Some((word * 64 + self.words[word].trailing_zeros() as usize) as u16)
     }
 
     /// Takes the first number out.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<u16> {
         let number = self.next(0)?;
         self.remove(number);
         Some(number)
+    }
+
+    /// Finds out which words are not 0.
+    fn sum_up(&mut self) {
+        self.used = self.words.iter().rev().fold(0, |used, &word| used << 1 | u32::from(word != 0));
     }
 }
 

@@ -16,8 +16,8 @@
 //! | 30..32 | reserved | 0 |
 
 use crate::endpoint::{ClientId, ContextOffset, Endpoint};
-use zerocopy::byteorder::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::byteorder::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the layout, below 8; a packet with another one is dropped.
 pub const VERSION: u8 = 2;
@@ -218,23 +218,24 @@ const fn what(kind: Kind) -> u8 {
     kind as u8 | VERSION << KIND_BITS
 }
 
-/// The header as it lies on the wire.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+/// The header as it lies on the wire: numbers are little-endian, and as aligned as where they lie, so that a core reads each at
+/// once.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
 #[repr(C)]
 pub struct Header {
     what: u8,
     dispatch: u8,
-    client: U16,
-    origin_task: U32,
-    target_task: U32,
+    client: u16,
+    origin_task: u32,
+    target_task: u32,
     origin_context: u8,
     target_context: u8,
-    header_len: U16,
-    message: U32,
-    offset: U32,
-    total: U32,
-    payload_len: U16,
-    reserved: U16,
+    header_len: u16,
+    message: u32,
+    offset: u32,
+    total: u32,
+    payload_len: u16,
+    reserved: u16,
 }
 
 /// A packet taken apart; borrows the buffer it came in.
@@ -285,17 +286,26 @@ impl Header {
         Self {
             what: what(envelope.kind),
             dispatch: envelope.dispatch,
-            client: envelope.origin.client().0.into(),
-            origin_task: envelope.origin.task().into(),
-            target_task: envelope.target.task().into(),
+            client: envelope.origin.client().0.to_le(),
+            origin_task: envelope.origin.task().to_le(),
+            target_task: envelope.target.task().to_le(),
             origin_context: envelope.origin.context().0,
             target_context: envelope.target.context().0,
-            header_len: header_len.into(),
-            message: envelope.message.into(),
-            offset: envelope.offset.into(),
-            total: envelope.total.into(),
-            payload_len: (header_len + data_len).into(),
-            reserved: 0.into(),
+            header_len: header_len.to_le(),
+            message: envelope.message.to_le(),
+            offset: envelope.offset.to_le(),
+            total: envelope.total.to_le(),
+            payload_len: (header_len + data_len).to_le(),
+            reserved: 0,
+        }
+    }
+
+    /// The header at the front of `bytes`, and what is behind it. It is read where it lies if it is aligned there.
+    #[inline]
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        match Self::ref_from_prefix(bytes) {
+            Ok((header, rest)) => Some((*header, rest)),
+            Err(_) => Self::read_from_prefix(bytes).ok(),
         }
     }
 
@@ -309,31 +319,32 @@ impl Header {
     #[inline]
     pub fn envelope(&self) -> Option<Envelope> {
         let client = self.client();
-        let endpoint = |task: U32, context| Endpoint::from_parts(client, task.get(), ContextOffset(context));
+        let endpoint =
+            |task, context| Endpoint::from_parts(client, u32::from_le(task), ContextOffset(context));
         Some(Envelope {
             kind: self.kind()?,
             dispatch: self.dispatch,
             origin: endpoint(self.origin_task, self.origin_context),
             target: endpoint(self.target_task, self.target_context),
-            message: self.message.get(),
-            offset: self.offset.get(),
-            total: self.total.get(),
+            message: u32::from_le(self.message),
+            offset: u32::from_le(self.offset),
+            total: u32::from_le(self.total),
         })
     }
 
     /// Bytes of the message's header at the front of the payload.
     #[inline]
     pub fn header_len(&self) -> usize {
-        usize::from(self.header_len.get())
+        usize::from(u16::from_le(self.header_len))
     }
 
     /// Whether the packet is all of a message that wants no answer.
     #[inline]
     pub fn is_whole(&self) -> bool {
-        let data_len = self.payload_len.get().wrapping_sub(self.header_len.get());
+        let data_len = u16::from_le(self.payload_len).wrapping_sub(u16::from_le(self.header_len));
         self.what == what(Kind::EagerFirst)
-            && self.offset.get() == 0
-            && self.total.get() == u32::from(data_len)
+            && self.offset == 0
+            && u32::from_le(self.total) == u32::from(data_len)
     }
 
     /// Id of the handler at the target.
@@ -345,25 +356,33 @@ impl Header {
     /// The client of origin and target.
     #[inline]
     fn client(&self) -> ClientId {
-        ClientId(self.client.get())
+        ClientId(u16::from_le(self.client))
     }
 
     /// Who sent the message.
     #[inline]
     pub fn origin(&self) -> Endpoint {
-        Endpoint::from_parts(self.client(), self.origin_task.get(), ContextOffset(self.origin_context))
+        Endpoint::from_parts(
+            self.client(),
+            u32::from_le(self.origin_task),
+            ContextOffset(self.origin_context),
+        )
     }
 
     /// Who the message is for.
     #[inline]
     pub fn target(&self) -> Endpoint {
-        Endpoint::from_parts(self.client(), self.target_task.get(), ContextOffset(self.target_context))
+        Endpoint::from_parts(
+            self.client(),
+            u32::from_le(self.target_task),
+            ContextOffset(self.target_context),
+        )
     }
 
     /// Bytes behind this header that belong to the packet.
     #[inline]
     pub fn payload_len(&self) -> usize {
-        usize::from(self.payload_len.get())
+        usize::from(u16::from_le(self.payload_len))
     }
 }
 
@@ -373,14 +392,13 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// What makes the bytes no packet.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (wire, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Short)?;
+        let (wire, rest) = Header::read(bytes).ok_or(Malformed::Short)?;
         if wire.what & !KINDS != VERSION << KIND_BITS {
             return Err(Malformed::Version);
         }
         let envelope = wire.envelope().ok_or(Malformed::Kind)?;
-        let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
-        let (header, data) =
-            payload.split_at_checked(usize::from(wire.header_len.get())).ok_or(Malformed::HeaderLength)?;
+        let payload = rest.get(..wire.payload_len()).ok_or(Malformed::Short)?;
+        let (header, data) = payload.split_at_checked(wire.header_len()).ok_or(Malformed::HeaderLength)?;
         let carries_data = envelope.kind.is_first() || envelope.kind == Kind::EagerNext;
         let end = u64::from(envelope.offset) + data.len() as u64;
         // No data in front of some is how handlers tell a rendezvous.

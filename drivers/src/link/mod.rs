@@ -26,8 +26,7 @@ pub use checksum::{agrees, crc32c, crc32c_by_products};
 pub use sequence::Seq;
 
 use bitflags::bitflags;
-use zerocopy::byteorder::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of the header.
 pub const LINK_BYTES: usize = 32;
@@ -67,16 +66,18 @@ impl Flags {
     }
 }
 
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+/// Little-endian numbers, as aligned as where they lie, so that a core reads each at once.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
 #[repr(C)]
 struct Wire {
-    checksum: U32,
-    life: U32,
-    connection: U32,
-    sequence: U32,
-    acknowledged: U32,
-    sack: U64,
-    length: U16,
+    checksum: u32,
+    life: u32,
+    connection: u32,
+    sequence: u32,
+    acknowledged: u32,
+    /// Lower half, upper half.
+    sack: [u32; 2],
+    length: u16,
     credit: u8,
     flags: u8,
 }
@@ -127,23 +128,24 @@ impl Link {
         pieces: impl IntoIterator<Item = &'a [u8]>,
         crc: impl Fn(u32, &[u8]) -> u32,
     ) -> [u8; LINK_BYTES] {
+        let sack = if self.flags.is_handshake() {
+            [self.own, self.attempt]
+        } else {
+            [self.sack as u32, (self.sack >> 32) as u32]
+        };
         let mut wire = Wire {
-            checksum: 0.into(),
-            life: self.life.into(),
-            connection: self.connection.into(),
-            sequence: self.sequence.number().into(),
-            acknowledged: self.acknowledged.number().into(),
-            sack: if self.flags.is_handshake() {
-                (u64::from(self.own) | u64::from(self.attempt) << 32).into()
-            } else {
-                self.sack.into()
-            },
-            length: self.length.into(),
+            checksum: 0,
+            life: self.life.to_le(),
+            connection: self.connection.to_le(),
+            sequence: self.sequence.number().to_le(),
+            acknowledged: self.acknowledged.number().to_le(),
+            sack: sack.map(u32::to_le),
+            length: self.length.to_le(),
             credit: self.credit,
             flags: self.flags.bits(),
         };
         let state = crc(start(source, target), &wire.as_bytes()[CHECKSUM_BYTES..]);
-        wire.checksum = (!pieces.into_iter().fold(state, crc)).into();
+        wire.checksum = (!pieces.into_iter().fold(state, crc)).to_le();
         zerocopy::transmute!(wire)
     }
 
@@ -158,25 +160,30 @@ impl Link {
         target: u32,
         crc: impl Fn(u32, &[u8]) -> u32,
     ) -> Result<Self, Damaged> {
-        let (wire, _) = Wire::ref_from_prefix(frame).map_err(|_| Damaged)?;
-        let sealed = frame.get(CHECKSUM_BYTES..LINK_BYTES + usize::from(wire.length.get())).ok_or(Damaged)?;
+        // Where it lies if it is aligned there.
+        let wire = match Wire::ref_from_prefix(frame) {
+            Ok((wire, _)) => *wire,
+            Err(_) => Wire::read_from_prefix(frame).map_err(|_| Damaged)?.0,
+        };
+        let length = u16::from_le(wire.length);
+        let sealed = frame.get(CHECKSUM_BYTES..LINK_BYTES + usize::from(length)).ok_or(Damaged)?;
         let flags = Flags::from_bits(wire.flags).ok_or(Damaged)?;
-        if !crc(start(source, target), sealed) != wire.checksum.get() {
+        if !crc(start(source, target), sealed) != u32::from_le(wire.checksum) {
             return Err(Damaged);
         }
-        let sack = wire.sack.get();
-        let (own, attempt, sack) =
-            if flags.is_handshake() { (sack as u32, (sack >> 32) as u32, 0) } else { (0, 0, sack) };
+        let [low, high] = wire.sack.map(u32::from_le);
+        let sack = u64::from(low) | u64::from(high) << 32;
+        let (own, attempt, sack) = if flags.is_handshake() { (low, high, 0) } else { (0, 0, sack) };
         Ok(Self {
-            life: wire.life.get(),
-            connection: wire.connection.get(),
+            life: u32::from_le(wire.life),
+            connection: u32::from_le(wire.connection),
             own,
             attempt,
-            sequence: Seq::new(wire.sequence.get()),
-            acknowledged: Seq::new(wire.acknowledged.get()),
+            sequence: Seq::new(u32::from_le(wire.sequence)),
+            acknowledged: Seq::new(u32::from_le(wire.acknowledged)),
             sack,
             credit: wire.credit,
-            length: wire.length.get(),
+            length,
             flags,
         })
     }

@@ -110,7 +110,7 @@ impl<A: Adapter> Engine<A> {
             self.adapter.make_room(|node| askers.find(node).is_some_and(|index| !responder.is_idle(index)));
         }
         self.adapter.flush();
-        self.to_wake.join(wake);
+        self.to_wake.join(&wake);
         moved
     }
 
