@@ -54,10 +54,11 @@ pub type Collect = pami::Collect<Port>;
 pub type NewGeometry = pami::NewGeometry<Port>;
 pub use pami::geometry::{Members, MembersError, Population, Rectangle};
 pub use pami::{
-    Buffer, CollectError, Completion, Element, Endpoint, Factor, Fetched, Foreign, Geometry, GeometryError,
-    GeometryId, Layout, Lease, Limits, Message, OperationError, Part, Payload, Progress, Received, Recipe,
-    Region, RegionFault, RegionHandle, RegisterError, Rights, RmwOp, Rule, SendError, Shared, Sharing,
-    Source, Split, SubOperations, TaskList, Unexpected, UnexpectedId, Update, WORLD, Width, wait_on,
+    Apart, Buffer, CollectError, Completion, ControlBlock, Element, Endpoint, Factor, Fetched, Foreign,
+    Geometry, GeometryError, GeometryId, Layout, Lease, Limits, Message, OperationError, Part, Payload,
+    Progress, Received, Recipe, Region, RegionFault, RegionHandle, RegisterError, Rights, RmwOp, Rule,
+    SendError, Shared, Sharing, Source, Split, SubOperations, TaskList, Unexpected, UnexpectedId, Update,
+    WORLD, Width, wait_on,
 };
 
 impl Node for Task {

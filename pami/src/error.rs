@@ -142,6 +142,9 @@ pub enum RegisterError {
     },
     /// It has over `u32::MAX` bytes.
     TooLong,
+    /// Others are to update words of it, and it does not begin at a multiple of eight: offsets would not tell them which
+    /// words are aligned.
+    Unaligned,
 }
 
 impl fmt::Display for RegisterError {
@@ -151,6 +154,9 @@ impl fmt::Display for RegisterError {
                 write!(f, "the node has {limit} memory regions, all in use: deregister one")
             }
             Self::TooLong => write!(f, "a memory region has at most {} bytes", u32::MAX),
+            Self::Unaligned => f.write_str(
+                "the memory does not begin at a multiple of 8: have it begin there, or register it without Rights::UPDATE",
+            ),
         }
     }
 }

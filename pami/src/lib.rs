@@ -84,7 +84,7 @@ pub use lock::LockedContext;
 pub use payload::Payload;
 pub use region::{RegionFault, RegionHandle, Rights, RmwOp};
 pub use registration::Region;
-pub use rings::buffer::{Buffer, CONTROL_BYTES, Lease, Source};
+pub use rings::buffer::{Apart, Buffer, CONTROL_BYTES, ControlBlock, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};
 pub use transport::Counters;
 pub use unexpected::{Unexpected, UnexpectedId};

@@ -1,8 +1,9 @@
 //! Memory regions: what puts, gets and updates of other tasks may reach (SPEC P-7, P-8).
 //!
-//! A region is made of a [`Buffer`](crate::Buffer) that its owner gives away for as long. Others name it by a
-//! [`RegionHandle`] of sixteen bytes, which is data: it can be sent. The message unit of the node that owns the memory
-//! checks every access against what it knows itself of the region; a handle only says what to ask for.
+//! A region is made of a [`Buffer`](crate::Buffer) that its owner gives away for as long, or of any memory in shared use,
+//! which may be [somebody else's](crate::Buffer::over) (SPEC Q-3). Others name it by a [`RegionHandle`] of sixteen bytes,
+//! which is data: it can be sent. The message unit of the node that owns the memory checks every access against what it
+//! knows itself of the region; a handle only says what to ask for.
 
 use bitflags::bitflags;
 use core::fmt;

@@ -46,7 +46,8 @@ impl<P: Port> Active<P> {
         })
     }
 
-    /// As [`register`](Self::register), of memory that this task goes on using.
+    /// As [`register`](Self::register), of memory that this task goes on using. It may begin and end anywhere (SPEC Q-3),
+    /// but at a multiple of eight if others are to update words of it.
     ///
     /// # Errors
     /// The handle comes back with the reason.
@@ -56,6 +57,9 @@ impl<P: Port> Active<P> {
         rights: Rights,
     ) -> Result<Region, (RegisterError, Shared)> {
         let Ok(len) = u32::try_from(memory.len()) else { return Err((RegisterError::TooLong, memory)) };
+        if rights.contains(Rights::UPDATE) && !memory.is_aligned() {
+            return Err((RegisterError::Unaligned, memory));
+        }
         match self.transport.port.register(Memory::Shared(memory.clone()), rights) {
             Ok(id) => {
                 let handle = RegionHandle { task: self.transport.me.task().into(), id, len: len.into() };

@@ -4,8 +4,12 @@
 //! [`Source`]s: read-only views that devices and other contexts may hold for as long as they like. A count in
 //! front of the data says how many are alive; when none is, [`Lease::reclaim`] gives the buffer back. A lease
 //! that is dropped leaks its memory, so no view ever dangles.
+//!
+//! [`Buffer::over`] makes a buffer of memory that is somebody else's, of any alignment and length (SPEC Q-3): its count is
+//! in a [`ControlBlock`] elsewhere, and whoever gets the buffer back knows that nobody uses the memory any more.
 
 use crate::sync::{AtomicUsize, Ordering, UnsafeCell};
+use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 use core::slice;
@@ -13,17 +17,55 @@ use core::slice;
 /// Bytes that a buffer needs in front of its data, besides what aligning to 64 costs.
 pub const CONTROL_BYTES: usize = size_of::<Control>();
 
-/// The count of live sources, at the front of a buffer's memory.
+/// The count of live sources, and where the data is.
 #[repr(C, align(64))]
 pub(crate) struct Control {
     /// Live sources of a lent buffer, or handles of a shared one.
     pub(crate) sources: AtomicUsize,
-    /// The whole memory, and how much of it lies behind this block.
-    memory: NonNull<u8>,
-    memory_len: usize,
+    data: NonNull<u8>,
     len: usize,
+    /// The memory with this block and the data in it; `None` if the data is somebody else's.
+    whole: Option<NonNull<[u8]>>,
     /// Stands for the data, so that loom sees who reads and writes it. Empty otherwise.
-    data: UnsafeCell<()>,
+    loom: UnsafeCell<()>,
+}
+
+/// Room for the control block of memory that is somebody else's: [`Buffer::over`].
+pub struct ControlBlock(MaybeUninit<Control>);
+
+// SAFETY: nothing can be done with what is inside.
+unsafe impl Send for ControlBlock {}
+// SAFETY: as above.
+unsafe impl Sync for ControlBlock {}
+
+impl ControlBlock {
+    /// Room that nothing uses.
+    pub const fn new() -> Self {
+        Self(MaybeUninit::uninit())
+    }
+}
+
+impl Default for ControlBlock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl core::fmt::Debug for ControlBlock {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("ControlBlock")
+    }
+}
+
+/// What a buffer [over](Buffer::over) somebody else's memory was made of: nobody uses either any more.
+#[derive(Debug)]
+pub struct Apart {
+    /// The memory's first byte; for none that was given as null, any.
+    pub data: *mut u8,
+    /// Its bytes.
+    pub len: usize,
+    /// Ready for other memory.
+    pub control: &'static mut ControlBlock,
 }
 
 /// The memory has no room for the control block; here it is back.
@@ -31,40 +73,70 @@ pub(crate) struct Control {
 pub struct TooSmall(pub &'static mut [u8]);
 
 impl Control {
-    /// Bytes of data behind the block at `control`, and the first of them.
+    /// Bytes of the data, and the first of them.
     ///
     /// # Safety
     /// `control` comes from [`Buffer::into_control`], and the buffer was not put together again.
     #[inline]
     pub(crate) unsafe fn bytes(control: NonNull<Self>) -> (NonNull<u8>, usize) {
-        // SAFETY: the block lives, says the caller, and the byte behind it is at most one past its memory's end.
-        unsafe { (control.add(1).cast(), control.as_ref().len) }
+        // SAFETY: the block lives, says the caller.
+        let control = unsafe { control.as_ref() };
+        (control.data, control.len)
     }
 }
 
-/// Where a buffer's parts are. All pointers derive from the one `&'static mut [u8]` the buffer was made of.
+/// Where a buffer's parts are. All pointers derive from what the buffer was made of.
 #[derive(Clone, Copy)]
 struct Parts {
-    memory: NonNull<u8>,
-    memory_len: usize,
     control: NonNull<Control>,
+    data: NonNull<u8>,
     len: usize,
 }
 
 impl Parts {
-    fn control(&self) -> &Control {
-        // SAFETY: `Buffer::new` wrote the control block inside memory that is 'static and that nothing but
-        // shared references to it reaches until `into_memory`, which consumes the parts' only owner.
-        unsafe { self.control.as_ref() }
+    /// Writes the control block.
+    ///
+    /// # Safety
+    /// It is the caller's to write, and stays as long as anybody uses the parts; so does the data.
+    unsafe fn new(
+        control: NonNull<Control>,
+        data: NonNull<u8>,
+        len: usize,
+        whole: Option<NonNull<[u8]>>,
+    ) -> Self {
+        let block = Control { sources: AtomicUsize::new(0), data, len, whole, loom: UnsafeCell::new(()) };
+        // SAFETY: as the caller says.
+        unsafe { control.write(block) };
+        Self { control, data, len }
     }
 
-    fn data(&self) -> NonNull<u8> {
-        // SAFETY: the block lies inside the memory, so the byte behind it is at most one past its end.
-        unsafe { self.control.add(1) }.cast()
+    fn control(&self) -> &Control {
+        // SAFETY: `new` wrote the control block where only shared references to it reach until `into_memory`, which
+        // consumes the parts' only owner.
+        unsafe { self.control.as_ref() }
     }
 }
 
-/// Memory owned by one, ready to be written. Its data is aligned to 64 bytes.
+/// Where memory of `len` bytes may lie: not at null, and not beyond the address space.
+fn place(data: *mut u8, len: usize) -> Option<NonNull<u8>> {
+    if len == 0 {
+        return Some(NonNull::new(data).unwrap_or(NonNull::<u64>::dangling().cast()));
+    }
+    let fits = isize::try_from(len).is_ok() && data.addr().checked_add(len).is_some();
+    NonNull::new(data).filter(|_| fits)
+}
+
+/// The buffer over `bytes` with its control block in `control`: both are borrowed for longer than the borrows last.
+///
+/// # Safety
+/// The caller ends neither borrow before nobody uses the buffer, or what becomes of it.
+pub(crate) unsafe fn borrowed(bytes: &mut [u8], control: &mut ControlBlock) -> Buffer {
+    let (len, data) = (bytes.len(), NonNull::from(bytes).cast());
+    // SAFETY: the borrows are exclusive, and last long enough, says the caller.
+    Buffer(unsafe { Parts::new(NonNull::from(&mut control.0).cast(), data, len, None) })
+}
+
+/// Memory owned by one, ready to be written. Its data is aligned to 64 bytes, unless it is somebody else's.
 pub struct Buffer(Parts);
 
 // SAFETY: a buffer is the only owner of its memory.
@@ -83,21 +155,34 @@ impl Buffer {
         let Some(len) = memory.len().checked_sub(skip.saturating_add(CONTROL_BYTES)) else {
             return Err(TooSmall(memory));
         };
-        let memory_len = memory.len();
-        let memory = NonNull::from(memory).cast::<u8>();
+        let whole = NonNull::from(memory);
         // SAFETY: `skip` plus the block is at most the memory's length, and `skip` aligns the block.
-        let control = unsafe { memory.add(skip) }.cast::<Control>();
-        // SAFETY: as above; the memory is ours alone.
-        unsafe {
-            control.write(Control {
-                sources: AtomicUsize::new(0),
-                memory,
-                memory_len,
-                len,
-                data: UnsafeCell::new(()),
-            });
-        }
-        Ok(Self(Parts { memory, memory_len, control, len }))
+        let control = unsafe { whole.cast::<u8>().add(skip) }.cast::<Control>();
+        // SAFETY: as above, so the byte behind the block is at most one past the memory's end; the memory is ours alone.
+        Ok(Self(unsafe { Parts::new(control, control.add(1).cast(), len, Some(whole)) }))
+    }
+
+    /// A buffer over memory of any alignment and length that is somebody else's (SPEC Q-3), to be lent or put into shared
+    /// use. Whoever gets it back by [`Lease::reclaim`] or [`Shared::reclaim`](crate::shared::Shared::reclaim), or as a
+    /// region's end gives it, and [takes it apart](Self::into_memory), knows that nobody uses the memory any more. Nothing
+    /// ever frees it: dropped, buffer, leases and handles leave it as it is, and the control block unused for good.
+    ///
+    /// # Errors
+    /// The control block, if there can be no such memory: at null, or reaching beyond the address space, or longer than
+    /// `isize::MAX`. No bytes may be anywhere.
+    ///
+    /// # Safety
+    /// From now on until [`into_memory`](Self::into_memory) tells its place, the `len` bytes from `data` on are initialised
+    /// and can be read and written, and are accessed only through this buffer and what becomes of it; while it is lent,
+    /// others may read them too. Memory in use in the same way may lie next to it, but not overlap.
+    pub unsafe fn over(
+        data: *mut u8,
+        len: usize,
+        control: &'static mut ControlBlock,
+    ) -> Result<Self, &'static mut ControlBlock> {
+        let Some(data) = place(data, len) else { return Err(control) };
+        // SAFETY: the block is ours for good; the data stays, says the caller.
+        Ok(Self(unsafe { Parts::new(NonNull::from(&mut control.0).cast(), data, len, None) }))
     }
 
     /// Bytes of data.
@@ -112,29 +197,36 @@ impl Buffer {
 
     /// The data.
     pub fn as_slice(&self) -> &[u8] {
-        self.0.control().data.with(|_| ());
-        // SAFETY: `len` initialised bytes of the memory follow the control block; while the buffer is borrowed
-        // shared nobody writes them.
-        unsafe { slice::from_raw_parts(self.0.data().as_ptr(), self.0.len) }
+        self.0.control().loom.with(|_| ());
+        // SAFETY: `len` initialised bytes of the buffer's memory; while it is borrowed shared nobody writes them.
+        unsafe { slice::from_raw_parts(self.0.data.as_ptr(), self.0.len) }
     }
 
     /// The data, to be written.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        self.0.control().data.with_mut(|_| ());
+        self.0.control().loom.with_mut(|_| ());
         // SAFETY: as in `as_slice`; no source is alive while a `Buffer` exists, so this view is the only one.
-        unsafe { slice::from_raw_parts_mut(self.0.data().as_ptr(), self.0.len) }
+        unsafe { slice::from_raw_parts_mut(self.0.data.as_ptr(), self.0.len) }
     }
 
     /// The whole memory the buffer was made of.
-    pub fn into_memory(self) -> &'static mut [u8] {
-        let Parts { memory, memory_len, control, .. } = self.0;
+    ///
+    /// # Errors
+    /// [`Apart`], if it is [over](Self::over) somebody else's.
+    pub fn into_memory(self) -> Result<&'static mut [u8], Apart> {
+        let Parts { control, data, len } = self.0;
+        let whole = self.0.control().whole;
         // SAFETY: no source is alive and the buffer is consumed, so nobody looks at the block any more.
         unsafe { ptr::drop_in_place(control.as_ptr()) };
-        // SAFETY: these are the pointer and length of the `&'static mut [u8]` given to `new`; every view derived
-        // from it has ended. Its bytes are initialised: the control block's padding apart, which is filled here.
-        unsafe {
-            ptr::write_bytes(control.as_ptr().cast::<u8>(), 0, CONTROL_BYTES);
-            slice::from_raw_parts_mut(memory.as_ptr(), memory_len)
+        match whole {
+            // SAFETY: these are the pointer and length of the `&'static mut [u8]` given to `new`; every view derived
+            // from it has ended. Its bytes are initialised: the control block's padding apart, which is filled here.
+            Some(mut whole) => Ok(unsafe {
+                ptr::write_bytes(control.as_ptr().cast::<u8>(), 0, CONTROL_BYTES);
+                whole.as_mut()
+            }),
+            // SAFETY: the block of `over`, a `&'static mut` that has ended; one that is `borrowed` is never taken apart.
+            None => Err(Apart { data: data.as_ptr(), len, control: unsafe { control.cast().as_mut() } }),
         }
     }
 
@@ -149,8 +241,8 @@ impl Buffer {
     /// `control` comes from [`into_control`](Self::into_control), and nothing else looks at the memory any more.
     pub(crate) unsafe fn from_control(control: NonNull<Control>) -> Self {
         // SAFETY: the block lives as long as its buffer is taken apart, says the caller.
-        let &Control { memory, memory_len, len, .. } = unsafe { control.as_ref() };
-        Self(Parts { memory, memory_len, control, len })
+        let (data, len) = unsafe { Control::bytes(control) };
+        Self(Parts { control, data, len })
     }
 
     /// Lends the buffer: from now on it is only read, through [`Source`]s of the lease.
@@ -171,14 +263,14 @@ impl Lease {
     /// A view of all the data.
     pub fn source(&self) -> Source {
         self.0.control().sources.fetch_add(1, Ordering::Relaxed);
-        Source { data: self.0.data(), len: self.0.len, control: self.0.control.as_ptr() }
+        Source { data: self.0.data, len: self.0.len, control: self.0.control.as_ptr() }
     }
 
     /// The data.
     pub fn as_slice(&self) -> &[u8] {
-        self.0.control().data.with(|_| ());
+        self.0.control().loom.with(|_| ());
         // SAFETY: as in `Buffer::as_slice`; nobody writes a lent buffer, and `reclaim` needs the lease itself.
-        unsafe { slice::from_raw_parts(self.0.data().as_ptr(), self.0.len) }
+        unsafe { slice::from_raw_parts(self.0.data.as_ptr(), self.0.len) }
     }
 
     /// Whether no source is alive: all that read the data have finished.
@@ -241,7 +333,7 @@ impl Source {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         if let Some(control) = self.control() {
-            control.data.with(|_| ());
+            control.loom.with(|_| ());
         }
         // SAFETY: `data` and `len` are those of a 'static slice, or lie in a lent buffer that cannot be reclaimed
         // while this source is counted.

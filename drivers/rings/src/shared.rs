@@ -1,14 +1,19 @@
 //! Memory that local code, the message unit and other contexts read and write at the same time (SPEC P-7, P-8).
 //!
-//! All accesses are relaxed or stronger atomics of aligned eight-byte words, and of single bytes in the last, broken
-//! word. No byte is ever accessed in two sizes, so accesses that meet are never undefined: a reader sees each word as
-//! it was before or after a write. [`Shared::update`] is atomic against all others on its word.
+//! All accesses are relaxed or stronger atomics of eight-byte words at multiples of eight, by address, and of single
+//! bytes in front of the first whole word and behind the last: memory that is [somebody else's](Buffer::over) begins and
+//! ends anywhere. No byte is ever accessed in two sizes, so accesses that meet are never undefined: a reader sees each
+//! word as it was before or after a write. [`Shared::update`] is atomic against all others on its word.
+
+mod scope;
+mod transfer;
 
 use crate::buffer::{Buffer, Control};
 use crate::sync::Ordering;
 use core::ptr::NonNull;
 use core::slice;
-use core::sync::atomic::{AtomicU8, AtomicU64};
+use core::sync::atomic::AtomicU64;
+use transfer::{Atomics, Plain};
 
 const WORD: usize = size_of::<u64>();
 
@@ -26,7 +31,8 @@ unsafe impl Sync for Shared {}
 pub enum Misplaced {
     /// It reaches beyond the end.
     Bounds,
-    /// The word's offset is not a multiple of its size.
+    /// The word's address is not a multiple of its size, or it is part of a word that does not lie whole in the memory. Where
+    /// the memory [begins at a multiple of eight](Shared::is_aligned), as that of [`Buffer::new`] does, offsets tell.
     Unaligned,
 }
 
@@ -34,7 +40,9 @@ impl core::fmt::Display for Misplaced {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Bounds => "the range reaches beyond the end of the memory",
-            Self::Unaligned => "the word is not aligned to its size",
+            Self::Unaligned => {
+                "the word's address is not a multiple of its size, or it is not whole in the memory"
+            }
         })
     }
 }
@@ -88,12 +96,12 @@ impl Update {
     }
 }
 
-/// Part of a range of bytes.
-enum Piece {
-    /// The bytes `skip..skip + len` of the aligned word at an address.
-    Word { address: *mut u8, skip: usize, len: usize },
-    /// A byte of the broken word.
-    Byte { address: *mut u8 },
+/// Makes a word what it is to be, and says what it was.
+#[inline]
+fn exchange(word: &AtomicU64, new: impl Fn(u64) -> u64) -> u64 {
+    match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(new(old))) {
+        Ok(old) | Err(old) => old,
+    }
 }
 
 impl Buffer {
@@ -129,6 +137,11 @@ impl Shared {
         self.len() == 0
     }
 
+    /// Whether the first byte's address is a multiple of eight, so that offsets and addresses are aligned alike.
+    pub fn is_aligned(&self) -> bool {
+        self.bytes().0.cast::<u64>().is_aligned()
+    }
+
     /// Ends the shared use.
     ///
     /// # Errors
@@ -150,29 +163,10 @@ impl Shared {
     /// # Errors
     /// [`Misplaced::Bounds`]; nothing was copied.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Misplaced> {
-        let mut rest = into;
-        self.pieces(offset, rest.len(), |piece| match piece {
-            Piece::Word { address, skip, len } => {
-                // SAFETY: an aligned word inside the memory, only ever accessed as an atomic of this size.
-                let word =
-                    unsafe { AtomicU64::from_ptr(address.cast()) }.load(Ordering::Relaxed).to_ne_bytes();
-                let (now, later) = core::mem::take(&mut rest).split_at_mut(len);
-                rest = later;
-                // Most words are whole, and of known size cheap to copy.
-                match <&mut [u8; WORD]>::try_from(&mut *now) {
-                    Ok(whole) => *whole = word,
-                    Err(_) => now.copy_from_slice(&word[skip..skip + len]),
-                }
-            }
-            Piece::Byte { address } => {
-                // SAFETY: a byte of the broken word, only ever accessed as an atomic of this size.
-                let byte = unsafe { AtomicU8::from_ptr(address) }.load(Ordering::Relaxed);
-                if let Some((now, later)) = core::mem::take(&mut rest).split_first_mut() {
-                    *now = byte;
-                    rest = later;
-                }
-            }
-        })
+        let (atomics, from) = self.range(offset, into.len())?;
+        // SAFETY: the range lies inside the memory; `into` is the caller's alone.
+        unsafe { transfer::copy((atomics, from), (Plain, into.as_mut_ptr()), into.len()) };
+        Ok(())
     }
 
     /// Copies `bytes` to `offset`.
@@ -188,36 +182,14 @@ impl Shared {
             place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
             return Ok(());
         }
-        self.write_pieces(offset, bytes)
+        self.write_bytes(offset, bytes)
     }
 
-    fn write_pieces(&self, offset: usize, bytes: &[u8]) -> Result<(), Misplaced> {
-        let mut rest = bytes;
-        self.pieces(offset, bytes.len(), |piece| match piece {
-            Piece::Word { address, skip, len } => {
-                // SAFETY: as in `read`.
-                let word = unsafe { AtomicU64::from_ptr(address.cast()) };
-                let (now, later) = rest.split_at(len);
-                rest = later;
-                if let Ok(whole) = now.try_into() {
-                    word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-                    return;
-                }
-                // The word's other bytes may change meanwhile.
-                let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
-                    let mut new = old.to_ne_bytes();
-                    new[skip..skip + len].copy_from_slice(now);
-                    Some(u64::from_ne_bytes(new))
-                });
-            }
-            Piece::Byte { address } => {
-                if let Some((&now, later)) = rest.split_first() {
-                    // SAFETY: as in `read`.
-                    unsafe { AtomicU8::from_ptr(address) }.store(now, Ordering::Relaxed);
-                    rest = later;
-                }
-            }
-        })
+    fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<(), Misplaced> {
+        let (atomics, to) = self.range(offset, bytes.len())?;
+        // SAFETY: the range lies inside the memory; nobody writes `bytes` meanwhile.
+        unsafe { transfer::copy((Plain, bytes.as_ptr().cast_mut()), (atomics, to), bytes.len()) };
+        Ok(())
     }
 
     /// Copies `len` bytes from `offset` here to `at` in `to`, which may be the same memory if the ranges do not meet.
@@ -225,16 +197,10 @@ impl Shared {
     /// # Errors
     /// [`Misplaced::Bounds`]; nothing was copied.
     pub fn copy(&self, offset: usize, to: &Self, at: usize, len: usize) -> Result<(), Misplaced> {
-        self.check(offset, len)?;
-        to.check(at, len)?;
-        let mut bytes = [0; 256];
-        let mut done = 0;
-        while done < len {
-            let now = &mut bytes[..(len - done).min(256)];
-            self.read(offset + done, now)?;
-            to.write(at + done, now)?;
-            done += now.len();
-        }
+        let from = self.range(offset, len)?;
+        let to = to.range(at, len)?;
+        // SAFETY: both ranges lie inside their memory.
+        unsafe { transfer::copy(from, to, len) };
         Ok(())
     }
 
@@ -244,50 +210,63 @@ impl Shared {
     /// # Errors
     /// [`Misplaced`]; nothing was changed.
     pub fn update(&self, offset: usize, width: Width, update: Update) -> Result<u64, Misplaced> {
-        let (size, mask) = match width {
-            Width::Four => (4, u64::from(u32::MAX)),
-            Width::Eight => (WORD, u64::MAX),
-        };
-        self.check(offset, size)?;
+        match width {
+            Width::Eight => {
+                self.check(offset, WORD)?;
+                let [word] = self.words(offset, 1)? else { return Err(Misplaced::Bounds) };
+                Ok(exchange(word, |old| update.apply(old, u64::MAX)))
+            }
+            Width::Four => self.update_half(offset, update),
+        }
+    }
+
+    /// As [`update`](Self::update), of half a word.
+    fn update_half(&self, offset: usize, update: Update) -> Result<u64, Misplaced> {
+        const HALF: usize = WORD / 2;
+        self.check(offset, HALF)?;
         let (data, len) = self.bytes();
-        let start = offset - offset % WORD;
-        // The broken word is bytes, which no update can change together.
-        if !offset.is_multiple_of(size) || start + WORD > len {
+        let address = data.addr().get() + offset;
+        let skip = address % WORD;
+        // Bytes of a broken word no update can change together.
+        if !address.is_multiple_of(HALF) || offset < skip || len - (offset - skip) < WORD {
             return Err(Misplaced::Unaligned);
         }
-        let shift = if cfg!(target_endian = "little") {
-            8 * (offset - start)
-        } else {
-            8 * (start + WORD - offset - size)
-        };
-        // SAFETY: `start` is a multiple of eight from an aligned address, and the word ends inside the memory; it is
-        // only ever accessed as an atomic of this size.
-        let word = unsafe { AtomicU64::from_ptr(data.add(start).as_ptr().cast()) };
-        let new = |old: u64| {
+        let shift = 8 * if cfg!(target_endian = "little") { skip } else { HALF - skip };
+        let mask = u64::from(u32::MAX);
+        // SAFETY: a word at a multiple of eight that lies whole inside the memory: it is only ever accessed as an atomic of
+        // this size.
+        let word = unsafe { AtomicU64::from_ptr(data.add(offset - skip).as_ptr().cast()) };
+        let old = exchange(word, |old| {
             let new = update.apply(old >> shift & mask, mask) & mask;
-            Some(old & !(mask << shift) | new << shift)
-        };
-        match word.fetch_update(Ordering::AcqRel, Ordering::Acquire, new) {
-            Ok(old) | Err(old) => Ok(old >> shift & mask),
-        }
+            old & !(mask << shift) | new << shift
+        });
+        Ok(old >> shift & mask)
     }
 
     /// The `count` aligned words of eight bytes from `offset` on, as they are accessed by all.
     ///
     /// # Errors
-    /// [`Misplaced::Bounds`]; [`Misplaced::Unaligned`] if `offset` is no multiple of eight, or the last word is broken.
+    /// [`Misplaced::Bounds`]; [`Misplaced::Unaligned`] if the first of them is at no multiple of eight, or the last is
+    /// broken.
     #[inline]
     pub fn words(&self, offset: usize, count: usize) -> Result<&[AtomicU64], Misplaced> {
-        let len = count.checked_mul(WORD).ok_or(Misplaced::Bounds)?;
         let (data, all) = self.bytes();
-        let end = offset.checked_add(len).filter(|&end| end <= all.next_multiple_of(WORD));
-        let end = end.ok_or(Misplaced::Bounds)?;
-        if !offset.is_multiple_of(WORD) || end > all {
-            return Err(Misplaced::Unaligned);
+        let end = count.checked_mul(WORD).and_then(|len| offset.checked_add(len));
+        if end.is_none_or(|end| end > all) || !(data.addr().get() + offset).is_multiple_of(WORD) {
+            return Err(self.no_words(end));
         }
-        // SAFETY: the words lie inside the memory, whose data is aligned to 64, and live as long as this handle; being
-        // whole they are only ever accessed as atomics of this size.
+        // SAFETY: the words lie inside the memory, at multiples of eight, and live as long as this handle; being whole they
+        // are only ever accessed as atomics of this size.
         Ok(unsafe { slice::from_raw_parts(data.add(offset).as_ptr().cast(), count) })
+    }
+
+    /// What is wrong with words that end there.
+    #[cold]
+    fn no_words(&self, end: Option<usize>) -> Misplaced {
+        let (data, all) = self.bytes();
+        let broken = data.addr().get().wrapping_add(all).wrapping_neg() % WORD;
+        let within = end.is_some_and(|end| end <= all.saturating_add(broken));
+        if within { Misplaced::Unaligned } else { Misplaced::Bounds }
     }
 
     fn check(&self, offset: usize, len: usize) -> Result<(), Misplaced> {
@@ -295,26 +274,13 @@ impl Shared {
         inside.then_some(()).ok_or(Misplaced::Bounds)
     }
 
-    /// Calls `each` for the parts of a range, in order; their lengths add up to `len`.
+    /// Where the range begins, and how the memory is accessed.
     #[inline]
-    fn pieces(&self, offset: usize, len: usize, mut each: impl FnMut(Piece)) -> Result<(), Misplaced> {
+    fn range(&self, offset: usize, len: usize) -> Result<(Atomics, *mut u8), Misplaced> {
         self.check(offset, len)?;
         let (data, all) = self.bytes();
-        let whole = all - all % WORD;
-        let (mut at, end) = (offset, offset + len);
-        while at < end.min(whole) {
-            let skip = at % WORD;
-            let len = (WORD - skip).min(end - at);
-            // SAFETY: the word lies inside the memory, whose data is aligned to 64.
-            each(Piece::Word { address: unsafe { data.add(at - skip) }.as_ptr(), skip, len });
-            at += len;
-        }
-        while at < end {
-            // SAFETY: inside the memory.
-            each(Piece::Byte { address: unsafe { data.add(at) }.as_ptr() });
-            at += 1;
-        }
-        Ok(())
+        // SAFETY: `offset` is at most the memory's length.
+        Ok((Atomics::of(data, all), unsafe { data.add(offset) }.as_ptr()))
     }
 }
 
@@ -336,3 +302,6 @@ impl Drop for Shared {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+#[cfg(all(test, not(loom)))]
+mod apart_tests;

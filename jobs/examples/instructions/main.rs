@@ -27,6 +27,8 @@
 //! | `send-512`, `send-512-shared-memory` | call of `send` of 512 bytes that lie still | its return: all is queued |
 //! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `rmw` of 8 bytes, by the torus | its return: the request is queued |
 //! | `put-8-shared-memory`, `rmw-8-shared-memory` | the same, to a task of the node | its return: it is done |
+//! | `get-1m-shared-memory` | call of `get` of 1 MiB from a task of the node | its callback |
+//! | `get-1m-skewed-shared-memory` | the same, the source's words in the middle of two of the target's | its callback |
 //! | `fence-after-N-sends` | call of `fence`, N messages of 8 bytes were just sent | its return: the fence is queued |
 //! | `*-factory` | call of `execute` of a factory for it (SPEC M-2) | as without |
 //! | `*-after-fences` | as without, in a program that has fenced: the same (SPEC F-4) | |

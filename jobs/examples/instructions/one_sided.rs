@@ -6,8 +6,8 @@ use super::factories::By;
 use super::{Arrivals, WORD};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Completion, Context, Done, Endpoint, Fetched, JobError, Layout, OnFetched, Payload, Put,
-    RegionHandle, Rights, Rmw, RmwOp, SendError, Task, Update, Width,
+    Active, Completion, Context, Done, Endpoint, Fetched, Get, JobError, Layout, OnFetched, Payload, Put,
+    RegionHandle, Rights, Rmw, RmwOp, SendError, Shared, Task, Update, Width,
 };
 
 /// Operations that have ended.
@@ -21,13 +21,20 @@ fn fetched(_: &mut Active, _: Fetched) {
     ENDED.fetch_add(1, Relaxed);
 }
 
-/// Rows of puts and updates of a word of the second context's, through the memory of the node.
+/// Bytes of a long get.
+const LONG: usize = 1 << 20;
+
+/// Rows of puts and updates of a word of the second context's, and of long gets, through the memory of the node.
 pub fn near_rows(task: &Task, near: &mut Contexts) -> Result<(), JobError> {
     let region = region(task, near)?;
     row("put-8-shared-memory", || near.put(region, By::Call))?;
     row("put-8-shared-memory-factory", || near.put(region, By::Factory))?;
     row("rmw-8-shared-memory", || near.rmw(region, By::Call))?;
-    row("rmw-8-shared-memory-factory", || near.rmw(region, By::Factory))
+    row("rmw-8-shared-memory-factory", || near.rmw(region, By::Factory))?;
+    let source = near.second.register(task.memory().buffer(LONG + 1)?, Rights::READ);
+    let (source, into) = (source.map_err(|(error, _)| error)?.handle(), task.memory().buffer(LONG)?.share());
+    slow_row("get-1m-shared-memory", || near.get(source, 0, &into))?;
+    slow_row("get-1m-skewed-shared-memory", || near.get(source, 1, &into))
 }
 
 /// The same over the network, then fences, then what they cost those who send.
@@ -98,6 +105,30 @@ impl Contexts {
             By::Factory => self.factories.rmw(self.count, &mut self.first, operation)?,
         };
         self.settle_operation(before);
+        Ok(self.count.between(readings))
+    }
+
+    /// A long get from `offset` on, to its callback.
+    fn get(&mut self, region: RegionHandle, offset: u32, into: &Shared) -> Result<u32, JobError> {
+        let operation = Get {
+            target: self.to_second,
+            region,
+            offset,
+            layout: Layout::Contiguous,
+            into: into.clone(),
+            at: 0,
+            into_layout: Layout::Contiguous,
+            len: LONG as u32,
+            done: Some(Done { call: &ended, cookie: 0 }),
+        };
+        let before = ENDED.load(Relaxed);
+        let readings = self.count.around(|| {
+            self.first.get(operation)?;
+            while ENDED.load(Relaxed) == before {
+                self.first.advance();
+            }
+            Ok::<_, SendError>(())
+        })?;
         Ok(self.count.between(readings))
     }
 

@@ -36,7 +36,7 @@
 //! | type | bytes | alignment |
 //! |---|---|---|
 //! | [`FactoryMemory`] | 88 | 8 |
-//! | [`ObjectMemory`] | 376 | 8 |
+//! | [`ObjectMemory`] | 368 | 8 |
 //! | [`Factory`], which refers to one | 8 | 8 |
 //!
 //! An object in the caller's memory stays there from call to callback. For the answers to its packets to find it it

@@ -7,6 +7,7 @@ mod agreement;
 mod ahead;
 mod balance;
 mod balance_crowd;
+mod borrowed;
 mod clients;
 mod collectives;
 mod deaths;

@@ -7,6 +7,7 @@ use crate::stage::{Case, LIMITS, Play, Stage, domains, results, shared, words};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Need, Operator, Reducer, SelectionError};
 use pami::geometry::Members;
 use pami::{ClientError, Collect, CollectError, Done, GeometryId, Limits, OperationError, WORLD};
+use zerocopy::IntoBytes;
 
 const OVER_TREE: [Collective; 4] =
     [Collective::Barrier, Collective::Broadcast, Collective::Reduce, Collective::Allreduce];
@@ -310,6 +311,12 @@ fn g2_a_network_that_asks_for_alignment_takes_only_what_all_say_is_aligned() {
     let wrong = Collect { aligned: true, input: memory(), ..sum.call(sum.memory(0), done(0).unwrap()) };
     let refused = CollectError::Unaligned(pami::collective::Area::Input);
     assert_eq!(stage.contexts[0].collect(wrong), Err(refused));
+    // Nor does an offset tell where the memory is an application's.
+    pami::Shared::scope(&mut [0u64; 8].as_mut_bytes()[4..], |memory| {
+        let input = Some((memory.clone(), 0));
+        let wrong = Collect { aligned: true, input, ..sum.call(sum.memory(0), done(0).unwrap()) };
+        assert_eq!(stage.contexts[0].collect(wrong), Err(refused));
+    });
     let aligned = Case { aligned: true, ..sum };
     Play::new(&stage, vec![(aligned, members)]).run(&mut stage);
     assert!(tree(&stage, |tree| tree.operations) > 0);

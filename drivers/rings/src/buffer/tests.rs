@@ -15,7 +15,7 @@ fn p6_a_buffer_is_aligned_and_gives_all_its_memory_back() {
                 assert_eq!(buffer.as_slice().as_ptr().addr() % 64, 0);
                 assert!(buffer.len() + CONTROL_BYTES <= len && len <= buffer.len() + CONTROL_BYTES + 63);
                 buffer.as_mut_slice().fill(1);
-                let back = buffer.into_memory();
+                let back = buffer.into_memory().unwrap();
                 assert_eq!(back.len(), len);
                 back.fill(2);
             }

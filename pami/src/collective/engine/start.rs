@@ -16,6 +16,21 @@ use crate::dispatch::Done;
 use crate::error::OperationError;
 use crate::geometry::GeometryId;
 use heapless::Vec;
+use rings::shared::Shared;
+
+/// # Errors
+/// [`CollectError::Unaligned`].
+#[cold]
+fn see_alignment(areas: [&Option<(Shared, usize)>; 3]) -> Result<(), CollectError> {
+    for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
+        let aligned =
+            |(memory, base): &(Shared, usize)| memory.is_aligned() && base.is_multiple_of(ALIGNMENT);
+        if !place.as_ref().is_none_or(aligned) {
+            return Err(CollectError::Unaligned(area));
+        }
+    }
+    Ok(())
+}
 
 /// Whether nobody is done with the collective before all have begun it.
 fn synchronises<A>(collect: &Collect<A>, call: &Call) -> bool {
@@ -150,10 +165,9 @@ impl<A> Engine<A> {
             if room < bytes {
                 return Err(CollectError::TooSmall { area, bytes });
             }
-            let at = place.as_ref().map_or(0, |(_, base)| *base);
-            if collect.aligned && !at.is_multiple_of(ALIGNMENT) {
-                return Err(CollectError::Unaligned(area));
-            }
+        }
+        if collect.aligned {
+            see_alignment(areas)?;
         }
         // With a barrier in front, whether this one has one or not.
         let (geometries, always) = (self.geometries.len(), self.always);

@@ -223,7 +223,7 @@ fn m3_factories_in_the_clients_memory_are_as_many_as_it_was_set_up_for() {
 fn m3_opaque_types_have_the_sizes_that_their_documentation_says() {
     assert_eq!((FactoryMemory::SIZE, FactoryMemory::ALIGN), (88, 8));
     assert_eq!((size_of::<FactoryMemory>(), align_of::<FactoryMemory>()), (88, 8));
-    assert_eq!((ObjectMemory::<Port>::SIZE, ObjectMemory::<Port>::ALIGN), (376, 8));
+    assert_eq!((ObjectMemory::<Port>::SIZE, ObjectMemory::<Port>::ALIGN), (368, 8));
     assert_eq!(size_of::<ObjectMemory<Port>>(), ObjectMemory::<Port>::SIZE);
     assert_eq!(size_of::<Factory<SendFunction>>(), size_of::<usize>());
 }

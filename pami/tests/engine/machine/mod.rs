@@ -445,7 +445,7 @@ pub fn buffer(len: usize) -> Buffer {
 
 /// Gives the memory of a [`buffer`] back.
 pub fn free(buffer: Buffer) {
-    FREE.lock().unwrap().push(buffer.into_memory());
+    FREE.lock().unwrap().push(buffer.into_memory().unwrap());
 }
 
 /// A buffer that holds `bytes`.
