@@ -8,8 +8,6 @@ use crate::layout::Layout;
 use crate::operation::{Action, Awaits, Queued, message_number};
 use crate::packet::{ENDS, Envelope, Kind};
 use crate::payload::{Payload, measure};
-use crate::region::RegionFault;
-use rings::buffer::Buffer;
 use zerocopy::IntoBytes;
 
 impl<P: Port> Active<P> {
@@ -21,24 +19,66 @@ impl<P: Port> Active<P> {
     // A call of its own: a factory's adds one comparison to it.
     #[inline(never)]
     pub fn put(&mut self, mut put: Put<P>) -> Result<(), (SendError, Payload)> {
-        self.put_on(&mut put, Here(None)).map_err(|error| (error, put.payload))
+        let path = match self.path_to(put.target) {
+            Ok(path) => path,
+            Err(error) => return Err((error, put.payload)),
+        };
+        if matches!(path, Path::Local(_)) && self.put_now(&put) {
+            return Ok(());
+        }
+        self.put_here(&mut put, path).map_err(|error| (error, put.payload))
+    }
+
+    /// Carries a put within the node out that needs nothing but its bytes copied. Returns whether it did: all others, and what
+    /// is wrong with this one, are [`put_here`](Self::put_here)'s.
+    #[inline(always)]
+    fn put_now(&mut self, put: &Put<P>) -> bool {
+        let (&Payload::Static(bytes), Layout::Contiguous, Layout::Contiguous) =
+            (&put.payload, put.payload_layout, put.layout)
+        else {
+            return false;
+        };
+        let Ok(len) = u32::try_from(bytes.len()) else { return false };
+        let (target, region) = (put.target, &put.region);
+        if region.check(target.task(), put.offset, len).is_err() || !self.operations.may_end_at_once() {
+            return false;
+        }
+        let outcome = self.transport.port.put_local(target, region.id, put.offset, bytes);
+        self.end_at_once(target, outcome, None, put.local_done, put.remote_done.into());
+        true
+    }
+
+    // A call of its own: what it needs of the stack and of registers is not for the short way to pay.
+    #[inline(never)]
+    fn put_here(&mut self, put: &mut Put<P>, path: Path) -> Result<(), SendError> {
+        self.put_on(put, path, Here(None))
+    }
+
+    /// On other terms than the client's.
+    pub(crate) fn put_by<T: Terms<P>>(&mut self, put: &mut Put<P>, terms: T) -> Result<(), SendError> {
+        let path = terms.path(self, put.target)?;
+        self.put_on(put, path, terms)
     }
 
     /// Takes the payload if the put is taken. By reference: a put is 184 bytes to move.
     #[inline(always)]
-    pub(crate) fn put_on<T: Terms<P>>(&mut self, put: &mut Put<P>, terms: T) -> Result<(), SendError> {
-        let path = terms.path(self, put.target)?;
+    fn put_on<T: Terms<P>>(&mut self, put: &mut Put<P>, path: Path, terms: T) -> Result<(), SendError> {
+        if T::AT_ONCE
+            && matches!(path, Path::Torus(_))
+            && self.put_in_one(put, path, terms.must_be_answered())
+        {
+            return Ok(());
+        }
         let total = measure(&put.payload, &put.payload_layout)?;
         let reach = put.layout.reach(total).ok_or(SendError::Layout)?;
         put.region.check(put.target.task(), put.offset, reach).map_err(SendError::Region)?;
         match path {
             Path::Local(_) if T::AT_ONCE => self.put_at_once(put, total),
-            Path::Torus(_) if T::AT_ONCE && self.put_in_one(put, path, terms.must_be_answered()) => Ok(()),
             _ => self.put_in_place(put, path, total, terms),
         }
     }
 
-    /// Queues a put of one packet that finds its way open. Returns whether it did.
+    /// Queues a put of one packet that finds its way open. Returns whether it did: it did not if something is wrong with it.
     #[inline(always)]
     fn put_in_one(&mut self, put: &mut Put<P>, path: Path, must_be_answered: bool) -> bool {
         if !matches!(put.layout, Layout::Contiguous) || !self.operations.lets_pass() {
@@ -47,7 +87,11 @@ impl<P: Port> Active<P> {
         let Some(data) = put.payload.at_hand(&put.payload_layout) else { return false };
         let header = put.region.id.as_bytes();
         let Some(number) = self.operations.free_place() else { return false };
-        if header.len() + data.len() > self.transport.port.mtu() {
+        // What a packet takes is no more than 32 bits tell.
+        let (len, region) = (data.len() as u32, &put.region);
+        if header.len() + data.len() > self.transport.port.mtu()
+            || region.check(put.target.task(), put.offset, len).is_err()
+        {
             return false;
         }
         let awaits = Awaits::unit(put.remote_done.is_some() || must_be_answered);
@@ -59,7 +103,7 @@ impl<P: Port> Active<P> {
             target: put.target,
             message: message_number(order, number.into()),
             offset: put.offset,
-            total: data.len() as u32,
+            total: len,
         };
         if Payload::push(&mut self.transport.port, path, &envelope, header, (&put.payload, data)).is_err() {
             return false;
@@ -73,31 +117,19 @@ impl<P: Port> Active<P> {
         true
     }
 
-    /// Writes the data to a region of this node.
+    /// Writes the data to a region of this node, piece by piece.
     #[inline(always)]
     fn put_at_once(&mut self, put: &mut Put<P>, total: u32) -> Result<(), SendError> {
         if !self.operations.may_end_at_once() {
             return Err(SendError::Again);
         }
-        let whole = put.layout == Layout::Contiguous && put.payload_layout == Layout::Contiguous;
-        let (outcome, buffer) = match &put.payload {
-            Payload::Static(bytes) if whole => {
-                (self.transport.port.put_local(put.target, put.region.id, put.offset, bytes), None)
-            }
-            _ => self.put_pieces(put, total),
-        };
-        self.end_at_once(put.target, outcome, buffer, put.local_done, put.remote_done.into());
-        Ok(())
-    }
-
-    /// The same piece by piece. Returns the buffer besides.
-    #[inline(never)]
-    fn put_pieces(&mut self, put: &mut Put<P>, total: u32) -> (Result<(), RegionFault>, Option<Buffer>) {
         let (mut state, lease) = put.take_state(total);
         let outcome = state.carry_out(&mut self.transport.port, put.target);
         drop(state);
         // Nobody else reads it.
-        (outcome, lease.and_then(|lease| lease.reclaim().ok()))
+        let buffer = lease.and_then(|lease| lease.reclaim().ok());
+        self.end_at_once(put.target, outcome, buffer, put.local_done, put.remote_done.into());
+        Ok(())
     }
 
     /// Gives the put a place, for its packets or until there is one.

@@ -154,7 +154,7 @@ impl Factory<PutFunction> {
         if let Err(error) = self.check(active) {
             return Err((error, put.payload));
         }
-        active.put_on(&mut put, Here(Some(self.settings()))).map_err(|error| (error, put.payload))
+        active.put_by(&mut put, Here(Some(self.settings()))).map_err(|error| (error, put.payload))
     }
 
     /// The same with the object in the caller's memory.
@@ -170,7 +170,7 @@ impl Factory<PutFunction> {
         if let Err(error) = self.check(active) {
             return Err((error, put.payload));
         }
-        active.put_on(&mut put, InMemory(self.settings(), memory)).map_err(|error| (error, put.payload))
+        active.put_by(&mut put, InMemory(self.settings(), memory)).map_err(|error| (error, put.payload))
     }
 }
 
