@@ -43,9 +43,14 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
         let Some(vci) = library.vci_of(active) else { return };
         let State { requests, collectives, .. } = &mut *vci.state.lock();
         if let Some(slot) = requests.of_cookie(completion.cookie) {
-            match collectives.end(slot, Status { error, ..Status::EMPTY }) {
-                Some(status) => requests.complete(slot, status),
-                None => vci.collecting.store(true, Ordering::Relaxed),
+            let ended = collectives.end(slot, Status { error, ..Status::EMPTY });
+            // It goes on itself, or what waited for it does.
+            let goes_on = ended.is_none() || collectives.are_waiting();
+            if let Some(status) = ended {
+                requests.complete(slot, status);
+            }
+            if goes_on {
+                vci.collecting.store(true, Ordering::Relaxed);
             }
         }
     })?;

@@ -432,3 +432,28 @@ fn a_long_reduction_has_the_large_place_if_that_is_free_and_goes_in_short_runs_e
     let [runs, whole] = [calls(0), calls(32 << 10)];
     assert!(whole > 0 && runs >= 8 * whole, "{runs} and {whole} calls");
 }
+
+#[test]
+fn r4_what_waits_behind_a_reduction_that_fails_before_it_begins_goes_on() {
+    run(2, 1, |mpi| {
+        let world = mpi.world();
+        // Long enough to ask for the large place.
+        let long = numbers(&[1u32; 8 << 10]);
+        if world.rank() == 0 {
+            let mut asks = world.iallreduce(IN_PLACE, &long, Op::Sum).unwrap();
+            let sums: Vec<_> = (0..3).map(|_| numbers(&[1u32; 9])).collect();
+            let start = |sum: &Data| world.iallreduce(IN_PLACE, sum, Op::Sum).unwrap();
+            let mut behind: Vec<_> = sums.iter().map(start).collect();
+            mpi.wait_all(&mut behind, &mut []).unwrap();
+            assert!(sums.iter().all(|sum| values(sum) == [2; 9]));
+            assert_eq!(mpi.wait(&mut asks).unwrap_err().class(), Class::Op);
+        } else {
+            let loose = mpi.types().contiguous(1, &Datatype::of::<u32>()).unwrap();
+            let loose = Data::new(crate::machine::buffer(16).share(), 0, 1, loose).unwrap();
+            assert_eq!(world.allreduce(IN_PLACE, &loose, Op::Sum).unwrap_err().class(), Class::Op);
+            for _ in 0..3 {
+                world.allreduce(IN_PLACE, &numbers(&[1u32; 9]), Op::Sum).unwrap();
+            }
+        }
+    });
+}
