@@ -78,7 +78,7 @@ impl<M: Machine> Operator<M> {
     fn multiply(&mut self, machine: &mut M, vector: &[f64], product: &mut [f64]) -> Result<(), M::Error> {
         self.block.times(vector, self.rows);
         machine.sum(&self.row_group, self.rows)?;
-        machine.exchange(self.partner, &self.rows[self.partners_part.clone()], product)
+        machine.exchange(self.partner, &mut self.rows[self.partners_part.clone()], product)
     }
 
     /// Sums over all parts of a vector, which lie along each row of tasks. All tasks get the same bits: rows that summed each

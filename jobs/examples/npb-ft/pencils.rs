@@ -115,7 +115,7 @@ impl<M: Machine> Pencils<M> {
                 }
             });
         }
-        machine.all_to_all(group, room.as_flattened(), field.as_flattened_mut())?;
+        machine.all_to_all(group, room.as_flattened_mut(), field.as_flattened_mut())?;
         let mut values = field.iter();
         for member in 0..members {
             back.visit(|at| {

@@ -51,8 +51,8 @@ pub fn place<M: Machine>(
     let count = machine.tasks();
     let group = machine.group(Tasks::all(count))?;
     let all = machine.reals(2 * CHARGES * count)?;
-    for (mine, charge) in extremes.iter().zip([1.0, -1.0]) {
-        machine.all_gather(&group, mine.0.as_flattened(), all)?;
+    for (mine, charge) in extremes.iter_mut().zip([1.0, -1.0]) {
+        machine.all_gather(&group, mine.0.as_flattened_mut(), all)?;
         let mut overall = Largest([[f64::NEG_INFINITY, 0.0]; CHARGES]);
         for pair in all.chunks_exact(2) {
             overall.offer(pair[0], pair[1]);

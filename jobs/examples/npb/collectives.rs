@@ -237,18 +237,18 @@ impl Machine for Collectives {
         self.all_reduce(group, (Operator::Sum, Element::U32), values)
     }
 
-    fn all_gather(&mut self, group: &Group, mine: &[f64], all: &mut [f64]) -> Result<(), JobError> {
+    fn all_gather(&mut self, group: &Group, mine: &mut [f64], all: &mut [f64]) -> Result<(), JobError> {
         self.blockwise(group, Collective::Allgather, size_of_val(mine), mine, all)
     }
 
-    fn all_to_all(&mut self, group: &Group, send: &[f64], received: &mut [f64]) -> Result<(), JobError> {
+    fn all_to_all(&mut self, group: &Group, send: &mut [f64], received: &mut [f64]) -> Result<(), JobError> {
         self.blockwise(group, Collective::Alltoall, size_of_val(send) / group.size, send, received)
     }
 
     fn all_to_all_indices(
         &mut self,
         group: &Group,
-        send: &[u32],
+        send: &mut [u32],
         starts: &[usize],
         received: &mut [u32],
     ) -> Result<usize, JobError> {
@@ -280,7 +280,7 @@ impl Machine for Collectives {
         Ok(total)
     }
 
-    fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), JobError> {
+    fn exchange(&mut self, partner: usize, send: &mut [f64], received: &mut [f64]) -> Result<(), JobError> {
         if partner == Machine::task(self) {
             received.copy_from_slice(send);
             return Ok(());

@@ -66,7 +66,7 @@ impl Grid {
 }
 
 /// One task's view of the machine. All members of a group call its collectives in the same order and with slices of
-/// the same lengths, unless it says otherwise; results are the same bits at every member and in every run. Groups
+/// the same lengths, unless it says otherwise. What they send is lent for the call, and is as it was after it; results are the same bits at every member and in every run. Groups
 /// that bring the same values may add them in another order, by where their members are.
 pub trait Machine {
     /// A group of tasks, ready for collectives.
@@ -108,14 +108,19 @@ pub trait Machine {
     fn sum_indices(&mut self, group: &Self::Group, values: &mut [u32]) -> Result<(), Self::Error>;
 
     /// `all` becomes the `mine` of every member, in the order of ranks.
-    fn all_gather(&mut self, group: &Self::Group, mine: &[f64], all: &mut [f64]) -> Result<(), Self::Error>;
+    fn all_gather(
+        &mut self,
+        group: &Self::Group,
+        mine: &mut [f64],
+        all: &mut [f64],
+    ) -> Result<(), Self::Error>;
 
     /// `send` is one block for each member, in the order of ranks and all of one length; `received` becomes the
     /// blocks for this task, in the order of their senders.
     fn all_to_all(
         &mut self,
         group: &Self::Group,
-        send: &[f64],
+        send: &mut [f64],
         received: &mut [f64],
     ) -> Result<(), Self::Error>;
 
@@ -127,11 +132,12 @@ pub trait Machine {
     fn all_to_all_indices(
         &mut self,
         group: &Self::Group,
-        send: &[u32],
+        send: &mut [u32],
         starts: &[usize],
         received: &mut [u32],
     ) -> Result<usize, Self::Error>;
 
     /// Swaps data with a task that names this one as its partner; with itself, copies.
-    fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), Self::Error>;
+    fn exchange(&mut self, partner: usize, send: &mut [f64], received: &mut [f64])
+    -> Result<(), Self::Error>;
 }

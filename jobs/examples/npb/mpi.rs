@@ -1,11 +1,11 @@
-//! The machine of the jobs over MPI: groups are communicators.
+//! The machine of the jobs over MPI: groups are communicators. MPI sends and receives a benchmark's own arrays, where they lie
+//! (SPEC Q-3).
 
-use super::area::Area;
 use super::machine::{Machine, Tasks};
 use super::threads::on_threads;
-use kernel::{JobError, Task};
-use mpi::{Blocks, Communicator, Data, IN_PLACE, Mpi, Native, Op, Settings, Threads};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use kernel::{JobError, Shared, Task};
+use mpi::{Blocks, Communicator, Data, Error, IN_PLACE, Mpi, Native, Op, Settings, Threads};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Tag of exchanges.
 const EXCHANGE: i32 = 1;
@@ -14,8 +14,6 @@ const EXCHANGE: i32 = 1;
 pub struct Processes {
     task: &'static Task,
     world: Communicator<Task>,
-    input: Area,
-    output: Area,
     /// Counts and displacements of what goes, and of what comes.
     counts: [&'static mut [usize]; 2],
     displacements: [&'static mut [isize]; 2],
@@ -35,54 +33,38 @@ impl Processes {
         Ok(Self {
             task,
             world: mpi.world(),
-            input: Area::new(task)?,
-            output: Area::new(task)?,
             counts: [memory.slice(tasks)?, memory.slice(tasks)?],
             displacements: [memory.slice(tasks)?, memory.slice(tasks)?],
         })
     }
+}
 
-    fn sum_of<T>(&mut self, group: &Communicator<Task>, values: &mut [T]) -> Result<(), JobError>
-    where
-        T: Native + IntoBytes + FromBytes + Immutable,
-    {
-        self.output.put(self.task, values)?;
-        let all = Data::of::<T>(self.output.memory(), 0, values.len()).map_err(failed)?;
-        group.allreduce(IN_PLACE, &all, Op::Sum).map_err(failed)?;
-        self.output.take(values)
-    }
+/// Has `work` done on values where they lie, as data of the first `count` of them.
+fn lend<T, R>(
+    values: &mut [T],
+    count: usize,
+    work: impl FnOnce(&Data) -> Result<R, Error>,
+) -> Result<R, Error>
+where
+    T: Native + IntoBytes + FromBytes,
+{
+    Shared::scope(values.as_mut_bytes(), |memory| work(&Data::of::<T>(memory, 0, count)?))
+}
 
-    /// `send` in shared memory, and room for `received`; the first `sent` and `room` values of them.
-    fn place<T>(
-        &mut self,
-        send: &[T],
-        sent: usize,
-        received: &[T],
-        room: usize,
-    ) -> Result<[Data; 2], JobError>
-    where
-        T: Native + IntoBytes + FromBytes + Immutable,
-    {
-        self.input.put(self.task, send)?;
-        self.output.grow(self.task, size_of_val(received))?;
-        let from = Data::of::<T>(self.input.memory(), 0, sent).map_err(failed)?;
-        Ok([from, Data::of::<T>(self.output.memory(), 0, room).map_err(failed)?])
-    }
+fn sum_of<T>(group: &Communicator<Task>, values: &mut [T]) -> Result<(), JobError>
+where
+    T: Native + IntoBytes + FromBytes,
+{
+    let count = values.len();
+    lend(values, count, |all| group.allreduce(IN_PLACE, all, Op::Sum)).map_err(failed)
+}
 
-    fn all_to_all_of<T>(
-        &mut self,
-        group: &Communicator<Task>,
-        send: &[T],
-        received: &mut [T],
-    ) -> Result<(), JobError>
-    where
-        T: Native + IntoBytes + FromBytes + Immutable,
-    {
-        let block = send.len() / group.size() as usize;
-        let [from, into] = self.place(send, block, received, block)?;
-        group.alltoall(&from, &into).map_err(failed)?;
-        self.output.take(received)
-    }
+fn all_to_all_of<T>(group: &Communicator<Task>, send: &mut [T], received: &mut [T]) -> Result<(), JobError>
+where
+    T: Native + IntoBytes + FromBytes,
+{
+    let block = send.len() / group.size() as usize;
+    lend(send, block, |from| lend(received, block, |into| group.alltoall(from, into))).map_err(failed)
 }
 
 /// Writes counts down, and the displacements of blocks that follow each other. Returns the sum of the counts.
@@ -138,62 +120,66 @@ impl Machine for Processes {
     }
 
     fn sum(&mut self, group: &Self::Group, values: &mut [f64]) -> Result<(), JobError> {
-        self.sum_of(group, values)
+        sum_of(group, values)
     }
 
     fn sum_indices(&mut self, group: &Self::Group, values: &mut [u32]) -> Result<(), JobError> {
-        self.sum_of(group, values)
+        sum_of(group, values)
     }
 
-    fn all_gather(&mut self, group: &Self::Group, mine: &[f64], all: &mut [f64]) -> Result<(), JobError> {
-        let [from, into] = self.place(mine, mine.len(), all, mine.len())?;
-        group.allgather(&from, &into).map_err(failed)?;
-        self.output.take(all)
+    fn all_gather(&mut self, group: &Self::Group, mine: &mut [f64], all: &mut [f64]) -> Result<(), JobError> {
+        let block = mine.len();
+        lend(mine, block, |from| lend(all, block, |into| group.allgather(from, into))).map_err(failed)
     }
 
     fn all_to_all(
         &mut self,
         group: &Self::Group,
-        send: &[f64],
+        send: &mut [f64],
         received: &mut [f64],
     ) -> Result<(), JobError> {
-        self.all_to_all_of(group, send, received)
+        all_to_all_of(group, send, received)
     }
 
     fn all_to_all_indices(
         &mut self,
         group: &Self::Group,
-        send: &[u32],
+        send: &mut [u32],
         starts: &[usize],
         received: &mut [u32],
     ) -> Result<usize, JobError> {
         let size = group.size() as usize;
         // First everybody is told how much comes.
         let lens = starts.windows(2).map(|pair| pair[1] - pair[0]);
-        let going = &mut *self.indices(size)?;
+        let going = self.indices(size)?;
         going.iter_mut().zip(lens.clone()).for_each(|(word, len)| *word = len as u32);
         let coming = self.indices(size)?;
-        self.all_to_all_of(group, going, coming)?;
+        all_to_all_of(group, going, coming)?;
         let [out, back] = &mut self.counts;
         let [out_at, back_at] = &mut self.displacements;
         let sent = follow(lens, out, out_at);
         let total = follow(coming.iter().map(|&len| len as usize), back, back_at);
         let room = received.get_mut(..total);
         let room = room.ok_or(JobError::Other("more values came than a task has room for"))?;
-        let [from, into] = self.place(&send[starts[0]..starts[size]], sent, room, total)?;
         let [out, back] = &self.counts;
         let [out_at, back_at] = &self.displacements;
-        let from = Blocks { data: &from, counts: &out[..size], displacements: &out_at[..size] };
-        let into = Blocks { data: &into, counts: &back[..size], displacements: &back_at[..size] };
-        group.alltoallv(Some(from), into).map_err(failed)?;
-        self.output.take(room)?;
+        lend(&mut send[starts[0]..starts[size]], sent, |data| {
+            let from = Blocks { data, counts: &out[..size], displacements: &out_at[..size] };
+            lend(room, total, |data| {
+                let into = Blocks { data, counts: &back[..size], displacements: &back_at[..size] };
+                group.alltoallv(Some(from), into)
+            })
+        })
+        .map_err(failed)?;
         Ok(total)
     }
 
-    fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), JobError> {
-        let [from, into] = self.place(send, send.len(), received, received.len())?;
-        let partner = partner as i32;
-        self.world.sendrecv(&from, partner, EXCHANGE, &into, partner, EXCHANGE).map_err(failed)?;
-        self.output.take(received)
+    fn exchange(&mut self, partner: usize, send: &mut [f64], received: &mut [f64]) -> Result<(), JobError> {
+        let (sent, room, partner) = (send.len(), received.len(), partner as i32);
+        lend(send, sent, |from| {
+            lend(received, room, |into| self.world.sendrecv(from, partner, EXCHANGE, into, partner, EXCHANGE))
+        })
+        .map_err(failed)?;
+        Ok(())
     }
 }

@@ -122,11 +122,11 @@ impl Machine for Thread {
         Ok(())
     }
 
-    fn all_gather(&mut self, group: &Tasks, mine: &[f64], all: &mut [f64]) -> Result<(), Broken> {
+    fn all_gather(&mut self, group: &Tasks, mine: &mut [f64], all: &mut [f64]) -> Result<(), Broken> {
         Self::fill(all, self.all(group, |_| words(mine))?)
     }
 
-    fn all_to_all(&mut self, group: &Tasks, send: &[f64], received: &mut [f64]) -> Result<(), Broken> {
+    fn all_to_all(&mut self, group: &Tasks, send: &mut [f64], received: &mut [f64]) -> Result<(), Broken> {
         let block = send.len() / group.count;
         Self::fill(received, self.all(group, |rank| words(&send[rank * block..][..block]))?)
     }
@@ -134,7 +134,7 @@ impl Machine for Thread {
     fn all_to_all_indices(
         &mut self,
         group: &Tasks,
-        send: &[u32],
+        send: &mut [u32],
         starts: &[usize],
         received: &mut [u32],
     ) -> Result<usize, Broken> {
@@ -145,7 +145,7 @@ impl Machine for Thread {
         Ok(values.len())
     }
 
-    fn exchange(&mut self, partner: usize, send: &[f64], received: &mut [f64]) -> Result<(), Broken> {
+    fn exchange(&mut self, partner: usize, send: &mut [f64], received: &mut [f64]) -> Result<(), Broken> {
         self.send(partner, words(send))?;
         Self::fill(received, std::iter::once(self.receive(partner)?))
     }
