@@ -5,16 +5,21 @@ use crate::scene::{Port, advance_all, context, ends};
 use crate::stage::results;
 use pami::collective::engine::PATIENCE_NS;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
+use pami::geometry::Members;
 use pami::packet::Kind;
-use pami::{ClientBuilder, Collect, Context, Done, Limits, OperationError, WORLD};
+use pami::{ClientBuilder, Collect, Context, Done, GeometryId, Limits, NewGeometry, OperationError, WORLD};
 
 const LIMITS: Limits = Limits { geometries: 1, in_flight: 4, always: 0, early: 512, domains: None };
 
 /// A context of each of so many tasks, on nodes of their own.
 fn contexts(tasks: u32) -> (&'static World, Vec<Context<Port>>) {
+    contexts_within(tasks, LIMITS)
+}
+
+fn contexts_within(tasks: u32, limits: Limits) -> (&'static World, Vec<Context<Port>>) {
     let nodes = machine(tasks, false);
     let world = nodes[0].world;
-    let create = |node| ClientBuilder::new(node, "failures").unexpected(1).collectives(LIMITS).create();
+    let create = |node| ClientBuilder::new(node, "failures").unexpected(1).collectives(limits).create();
     (world, nodes.into_iter().map(|node| context(&mut create(node).unwrap(), 0)).collect())
 }
 
@@ -136,4 +141,57 @@ fn r4_members_whose_herald_is_silent_are_told_all_the_same() {
     advance(&mut contexts);
     assert_eq!(results(ended)[0], (0, abandoned));
     assert_eq!(contexts.iter().map(|context| context.counters().protocol_errors).sum::<u64>(), 0);
+}
+
+/// Makes a geometry of all.
+fn create(contexts: &mut [Context<Port>], id: GeometryId) {
+    let (ended, done) = ends();
+    for context in contexts.iter_mut() {
+        let members = Members::world(context.population(), 0..1).unwrap();
+        let new = NewGeometry { id, members, domains: None, done: done(0).unwrap() };
+        context.create_geometry(new).unwrap();
+    }
+    advance(contexts);
+    assert!(
+        ended.lock().unwrap().len() == contexts.len()
+            && ended.lock().unwrap().iter().all(|end| end.2.is_ok())
+    );
+}
+
+/// Destroys it at all.
+fn destroy(contexts: &mut [Context<Port>], id: GeometryId) {
+    for context in contexts.iter_mut() {
+        context.destroy_geometry(id).unwrap();
+    }
+    advance(contexts);
+}
+
+#[test]
+fn r4_a_failure_in_a_geometry_whose_number_was_anothers_is_told_to_all() {
+    let (_, mut contexts) = contexts_within(3, Limits { geometries: 2, ..LIMITS });
+    let id = GeometryId(1);
+    create(&mut contexts, id);
+    let (ended, done) = ends();
+    for context in &mut contexts {
+        context.abandon(id, 3, done(0).unwrap()).unwrap();
+    }
+    advance(&mut contexts);
+    assert_eq!(ended.lock().unwrap().len(), 3);
+    destroy(&mut contexts, id);
+    // The number is free once so many others were.
+    for other in (2..70).map(GeometryId) {
+        create(&mut contexts, other);
+        destroy(&mut contexts, other);
+    }
+    create(&mut contexts, id);
+    let (ended, done) = ends();
+    contexts[2].abandon(id, 3, done(2).unwrap()).unwrap();
+    advance(&mut contexts);
+    for number in [0, 1] {
+        let barrier = Collect::new(id, Collective::Barrier, done(number).unwrap());
+        contexts[number].collect(barrier).unwrap();
+    }
+    advance(&mut contexts);
+    let ended = results(ended);
+    assert!(ended.len() == 3 && ended.iter().all(|end| end.1.is_err()), "{ended:?}");
 }

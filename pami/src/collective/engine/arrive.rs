@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::slot::{Slot, Taken};
-use super::wire::{CALLED, Label, Word, before};
+use super::wire::{CALLED, CREATION, Label, Word, before};
 use crate::collective::cost::SHORT_LIMIT;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
@@ -87,6 +87,10 @@ impl<A> Engine<A> {
             transport.protocol_error();
             return;
         };
+        if self.is_no_member(origin, &label) {
+            transport.protocol_error();
+            return;
+        }
         self.herald.note(label.key);
         let (geometry, found) = self.end_named(origin, &label, error, false);
         let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
@@ -107,6 +111,10 @@ impl<A> Engine<A> {
             transport.protocol_error();
             return;
         };
+        if self.is_no_member(origin, &label) {
+            transport.protocol_error();
+            return;
+        }
         let agrees = self.slots.iter().all(|slot| !slot.key.is_of(label.key) || slot.agrees(&label));
         let (geometry, found) = self.end_named(origin, &label, error, true);
         if found {
@@ -115,6 +123,14 @@ impl<A> Engine<A> {
         if !found || !agrees {
             self.herald.answer(origin, label);
         }
+    }
+
+    /// Whether nothing of what is named is for `origin` to say. Who creates a geometry may name members that do not name it.
+    fn is_no_member(&self, origin: Endpoint, label: &Label) -> bool {
+        let creation = label.key.sequence == CREATION && label.key.part & CALLED == 0;
+        let mut known = self.geometries.iter().flatten();
+        !creation
+            && known.any(|entry| entry.id.0 == label.key.geometry && entry.members.rank(origin).is_none())
     }
 
     /// What was reported is not in flight at the herald.

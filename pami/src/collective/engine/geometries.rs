@@ -209,6 +209,7 @@ impl<A> Engine<A> {
         self.geometries[index] = None;
         self.destroyed.write(id);
         self.early.forget(|key| key.geometry == id.0);
+        self.herald.forget(id.0);
         Ok(())
     }
 

@@ -40,6 +40,15 @@ impl Herald {
         }
     }
 
+    /// Forgets a geometry: its number may be that of another one.
+    pub(super) fn forget(&mut self, geometry: u32) {
+        let told: Vec<Key, TOLD> =
+            self.told.oldest_ordered().copied().filter(|key| key.geometry != geometry).collect();
+        self.told.clear();
+        self.told.extend(told);
+        self.answers.retain(|(_, _, label)| label.key.geometry != geometry);
+    }
+
     fn knows(&self, key: Key) -> bool {
         self.told.iter().any(|&told| told == named(key))
     }
@@ -104,6 +113,16 @@ mod tests {
         let counted = [(1, tell), (2, told), (1, tell), (3, told), (1, told)];
         let others = [(4, tell), (5, tell), (6, told), (7, tell)];
         assert_eq!(words, [&counted[..], &others[..]].concat());
+    }
+
+    #[test]
+    fn r4_what_was_told_of_a_geometry_is_not_of_the_next_one_with_its_number() {
+        let mut herald = Herald::default();
+        let other = Key { geometry: 2, ..label(5).key };
+        herald.note(label(5).key);
+        herald.note(other);
+        herald.forget(1);
+        assert!(!herald.knows(label(5).key) && herald.knows(other));
     }
 
     #[test]
