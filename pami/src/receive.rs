@@ -128,6 +128,17 @@ impl<A: 'static> Incoming<A> {
         self.used < self.places.len()
     }
 
+    /// Whether one more can be of those for which `is_own`: while places are scarce those have at most half of what others leave,
+    /// so who stands still leaves places to others.
+    pub(crate) fn has_room_for(&self, is_own: impl Fn(Endpoint) -> bool) -> bool {
+        let free = self.places.len() - self.used;
+        if free > self.places.len() / 2 {
+            return true;
+        }
+        let own = self.places.iter().flatten().filter(|partial| is_own(partial.origin)).count();
+        free > 0 && own < (own + free).div_ceil(2)
+    }
+
     /// Whether no message is in flight.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {

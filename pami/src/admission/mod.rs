@@ -30,10 +30,9 @@
 //!
 //! So no arrival waits for room in an injection FIFO, for a place, or for the application. Then the first packet of every
 //! injection FIFO leaves in the end, every answer that is owed goes, and receive requests, which need nothing but that, free
-//! their places; and so do half messages, whose origins need room for the rest of them and nothing else. What a refused message
-//! waits for is thus a receive request or a half message that ends by itself, or its own handler, and nobody else waits for
-//! either. An origin has at most half of the receive requests that are left, so one that does not move
-//! leaves places to others.
+//! their places; and so do half messages, whose origins have begun to send the rest. What a refused message waits for is thus a
+//! receive request or a half message that ends by itself, or its own handler. An origin has at most half of the receive requests
+//! that are left, a node at most half of the half messages, so one that does not move leaves places to others.
 
 #[cfg(test)]
 mod orders;

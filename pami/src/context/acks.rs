@@ -140,7 +140,7 @@ impl<P: Port> Active<P> {
         let room = match record.lack {
             Lack::ReceiveRequest => self.receive_requests.has_much_room_for(record.origin),
             Lack::Unexpected(len) => self.unexpected.has_free(len as usize),
-            Lack::Half => self.incoming.has_room(),
+            Lack::Half => self.has_half_for(record.origin),
         };
         let freed = self.acks.freed && room;
         if !freed && record.rounds > 0 {

@@ -5,6 +5,7 @@ use crate::acks::Lack;
 use crate::device::Arrival;
 use crate::device::Port;
 use crate::dispatch::{Message, Part, Received};
+use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{DEFERRING, DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind};
 use crate::receive::{Owes, Scatter};
@@ -119,12 +120,12 @@ impl<P: Port> Active<P> {
             self.transport.protocol_error();
             return;
         }
-        if !self.acks.opens_for(origin, message) || self.is_stray_first(envelope) {
+        if !self.acks.opens_for(origin, message) || self.is_stray_first(envelope, data.len()) {
             return;
         }
         let total = total as usize;
         // Before the handler, which is asked once.
-        if data.len() < total && !self.incoming.has_room() {
+        if data.len() < total && !self.has_half_for(origin) {
             return self.refuse(envelope, Lack::Half);
         }
         match self.ask(envelope.dispatch, &Message { origin, header, data, total }) {
@@ -148,7 +149,7 @@ impl<P: Port> Active<P> {
     }
 
     fn first(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
-        if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope) {
+        if (envelope.offset != 0 || !self.incoming.is_idle()) && self.is_stray_first(envelope, data.len()) {
             return;
         }
         let Some(handler) = self.handler(envelope.dispatch) else { return self.no_handler(envelope, data) };
@@ -164,11 +165,18 @@ impl<P: Port> Active<P> {
         self.begin_reception(envelope, data, received);
     }
 
-    /// Whether a first packet makes no sense. A message of which its origin was in the middle ends: only a hostile or
-    /// broken one starts another.
+    /// Whether a message of an origin's may be half-way in: its node leaves some places to others.
+    pub(crate) fn has_half_for(&self, origin: Endpoint) -> bool {
+        let port = &self.transport.port;
+        let node = port.node_of(origin.task());
+        self.incoming.has_room_for(|other| port.node_of(other.task()) == node)
+    }
+
+    /// Whether a first packet with so many bytes makes no sense. A message of which its origin was in the middle ends: only a
+    /// hostile or broken one starts another, or one that has no place and does not ask.
     #[cold]
     #[inline(never)]
-    fn is_stray_first(&mut self, envelope: &Envelope) -> bool {
+    fn is_stray_first(&mut self, envelope: &Envelope, len: usize) -> bool {
         if envelope.offset != 0 {
             self.transport.protocol_error();
             return true;
@@ -176,6 +184,11 @@ impl<P: Port> Active<P> {
         if let Some(broken) = self.incoming.take(envelope.origin) {
             self.transport.protocol_error();
             self.deliver(broken, Ok(()));
+        }
+        let asks = matches!(envelope.kind, Kind::Asked | Kind::AskedAcked);
+        if !asks && len < envelope.total as usize && !self.incoming.has_room() {
+            self.transport.protocol_error();
+            return true;
         }
         false
     }

@@ -1,8 +1,8 @@
 //! Jobs of more endpoints than a context has places for half messages (SPEC ).
 
-use crate::machine::{MTU, Step, machine, pattern};
+use crate::machine::{MTU, Packet, Step, machine, machine_of, pattern};
 use crate::scene::{Port, advance_all, collector, context, ends, message, send};
-use pami::packet::Kind;
+use pami::packet::{Envelope, Kind};
 use pami::receive::HALVES_LIMIT;
 use pami::{ClientBuilder, Context, Send};
 
@@ -73,4 +73,70 @@ fn r9_p6_where_each_endpoint_is_sure_of_a_place_no_message_asks() {
         assert_eq!(std::mem::take(&mut *log.lock().unwrap()).len(), 2);
         assert_eq!(world.count(Kind::Asked), usize::from(asks), "{tasks} tasks");
     }
+}
+
+#[test]
+fn r1_origins_of_a_node_that_stand_still_in_the_middle_of_messages_leave_places_to_others() {
+    let (log, handler) = collector();
+    let nodes = machine_of(66, 22);
+    let world = nodes[0].world;
+    let create = |node| ClientBuilder::new(node, "still").contexts(8).dispatch(0, handler).create().unwrap();
+    let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
+    let mut contexts: Vec<Vec<Context<Port>>> =
+        clients.iter_mut().map(|client| (0..8).map(|offset| context(client, offset)).collect()).collect();
+    let to = contexts[0][0].endpoint();
+    world.stepped();
+    // All of the second node: more than there are places.
+    for origin in contexts[22..44].iter_mut().flatten() {
+        send(origin, message(to, pattern(LEN, 1)));
+    }
+    let firsts = world.lock().steps();
+    assert!(firsts.len() > HALVES_LIMIT);
+    for step in firsts {
+        world.lock().step(step);
+        contexts[0][0].advance();
+    }
+    let still = world.lock().steps();
+    // And one of the third, which alone goes on.
+    send(&mut contexts[44][0], message(to, pattern(LEN, 2)));
+    for _ in 0..200 {
+        let moves = world.lock().steps();
+        for step in moves.into_iter().filter(|step| !still.contains(step)) {
+            world.lock().step(step);
+        }
+        contexts[0][0].advance();
+        contexts[44][0].advance();
+    }
+    assert_eq!(log.lock().unwrap().iter().map(|entry| entry.0).collect::<Vec<_>>(), [44]);
+}
+
+#[test]
+fn d9_a_message_that_finds_no_place_and_does_not_ask_is_a_stray_of_which_no_handler_hears() {
+    let (_, handler) = collector();
+    let nodes = machine(TASKS, false);
+    let world = nodes[0].world;
+    let create = |node| ClientBuilder::new(node, "full").contexts(2).dispatch(0, handler).create().unwrap();
+    let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
+    let mut contexts: Vec<_> =
+        clients.iter_mut().map(|client| [0, 1].map(|offset| context(client, offset))).collect();
+    let to = contexts[0][0].endpoint();
+    world.stepped();
+    for origin in contexts.iter_mut().skip(1).flatten() {
+        send(origin, message(to, pattern(LEN, 1)));
+    }
+    let firsts = world.lock().steps();
+    for step in firsts {
+        world.lock().step(step);
+        contexts[0][0].advance();
+    }
+    let before = contexts[0][0].counters();
+    assert_eq!(before.received as usize, HALVES_LIMIT);
+    let origin = contexts[TASKS as usize - 1][1].endpoint();
+    let kind = Kind::EagerFirst;
+    let envelope =
+        Envelope { kind, dispatch: 0, origin, target: to, message: 1 << 20, offset: 0, total: LEN as u32 };
+    world.forge(Packet::new(envelope, &[], &pattern(MTU, 2)));
+    contexts[0][0].advance();
+    let after = contexts[0][0].counters();
+    assert_eq!((after.received, after.protocol_errors), (before.received, before.protocol_errors + 1));
 }
