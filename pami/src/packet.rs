@@ -302,7 +302,7 @@ impl Header {
 
     /// The header at the front of `bytes`, and what is behind it. It is read where it lies if it is aligned there.
     #[inline]
-    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+    pub fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         match Self::ref_from_prefix(bytes) {
             Ok((header, rest)) => Some((*header, rest)),
             Err(_) => Self::read_from_prefix(bytes).ok(),

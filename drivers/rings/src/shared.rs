@@ -132,6 +132,11 @@ impl Shared {
         self.bytes().1
     }
 
+    /// Whether both are handles of one memory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
     /// Whether there is no memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -28,7 +28,6 @@ use crate::adapter::Adapter;
 use crate::link::{Flags, Seq};
 use heapless::Vec;
 use pami::packet::Header;
-use zerocopy::FromBytes;
 
 /// When what is aside is tried again, at first and at last.
 const FIRST_NS: u64 = 1_000_000;
@@ -68,7 +67,7 @@ impl Aside {
 
 /// The context that a packet with this front is for.
 pub(super) fn target_of(head: &[u8]) -> Option<u64> {
-    Some(Header::ref_from_prefix(head).ok()?.0.target().to_bits())
+    Some(Header::read(head)?.0.target().to_bits())
 }
 
 impl<A: Adapter, C: Core> Reliable<A, C> {

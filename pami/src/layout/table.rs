@@ -209,7 +209,7 @@ impl core::error::Error for TableError {}
 /// Runs with levels around them, and the extent at which the whole is repeated. Offsets and strides may be negative.
 ///
 /// It lies in memory that its owner took for good, and may be set anew. While an operation uses it, it must stay as it is:
-/// the operation would move other bytes of the same memory, or end with some of them missing.
+/// the operation would move other bytes of the same memory, end with some of them missing, or not end.
 pub struct Table {
     cells: &'static [Cell],
     /// The first of its cells; the runs, and behind them the levels.

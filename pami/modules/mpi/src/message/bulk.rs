@@ -26,7 +26,7 @@ use crate::request::{Awaits, Progress, Sending};
 use pami::client::Node;
 use pami::device::{OPERATIONS, Port};
 use pami::layout::Cursor;
-use pami::{Active, Get, Layout, OperationError, Payload, Region, Rights, Shared};
+use pami::{Active, Get, Layout, OperationError, Payload, Region, Rights};
 use rings::slot_table::{Slot, SlotTable};
 
 /// Messages that a context pulls at once: a node that does not answer is not to have all operations.
@@ -48,12 +48,6 @@ pub(super) struct Bulk {
     pulls: usize,
 }
 
-/// Whether both are handles of one memory.
-fn is_same(a: &Shared, b: &Shared) -> bool {
-    let start = |memory: &Shared| memory.words(0, 0).map(|words| words.as_ptr()).ok();
-    start(a).is_some_and(|start_a| start(b) == Some(start_a)) && a.len() == b.len()
-}
-
 /// Whether every block is worth a request.
 fn is_coarse(layout: &Layout, len: u32) -> bool {
     layout.next_run(&mut Cursor::default(), len).is_some_and(|(_, run)| run >= BLOCK.min(len))
@@ -71,7 +65,7 @@ impl Bulk {
         if !is_coarse(&layout, u32::try_from(data.bytes()).ok()?) {
             return None;
         }
-        let known = self.regions.iter().find(|(_, lent)| is_same(lent.region.memory(), &memory));
+        let known = self.regions.iter().find(|(_, lent)| lent.region.memory().is_same(&memory));
         let number = match known.map(|(number, _)| number) {
             Some(number) => number,
             None => {

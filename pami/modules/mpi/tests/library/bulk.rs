@@ -3,6 +3,7 @@
 use crate::machine::{Packet, World};
 use crate::scene::{Library, numbers, room, run_in, run_tasks, run_with, values};
 use mpi::{ANY_SOURCE, Data, Error, Request, Settings, Threads};
+use pami::Shared;
 use pami::endpoint::{ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 
@@ -125,30 +126,35 @@ fn numbers_of(data: &Data) -> pami::Shared {
 #[test]
 fn q2_messages_from_one_memory_share_a_region() {
     const MESSAGES: usize = 20;
-    run_in(2, 1, Settings { regions: 1, ..Settings::default() }, |mpi, state| {
-        let world = mpi.world();
-        let whole = numbers(&vec![7u32; MESSAGES * LONG]);
-        let before = tally(state);
-        if world.rank() == 0 {
-            let part = |n: usize| whole.part(n * LONG, LONG).unwrap();
-            (0..MESSAGES).for_each(|n| part(n).write(&message(n as u32)).unwrap());
-            let sends = (0..MESSAGES).map(|n| world.isend(&part(n), 1, 0).unwrap());
-            let mut sends: Vec<Request> = sends.collect();
-            assert_eq!(regions(&mpi), 1);
-            world.send(&room(0), 1, 1).unwrap();
-            mpi.wait_all(&mut sends, &mut []).unwrap();
-            assert_eq!(regions(&mpi), 0);
-        } else {
-            world.recv(&room(0), 0, 1).unwrap();
-            let data = room(LONG);
-            for n in 0..MESSAGES {
-                world.recv(&data, 0, 0).unwrap();
-                assert_eq!(values(&data), message(n as u32));
+    // Where it begins aligned, and where not.
+    for skip in [0, 1] {
+        run_in(2, 1, Settings { regions: 1, ..Settings::default() }, move |mpi, state| {
+            let world = mpi.world();
+            let before = tally(state);
+            if world.rank() == 0 {
+                let mut bytes = vec![0; MESSAGES * BYTES + skip];
+                Shared::scope(&mut bytes[skip..], |memory| {
+                    let part = |n| Data::of::<u32>(memory, n * BYTES, LONG).unwrap();
+                    (0..MESSAGES).for_each(|n| part(n).write(&message(n as u32)).unwrap());
+                    let sends = (0..MESSAGES).map(|n| world.isend(&part(n), 1, 0).unwrap());
+                    let mut sends: Vec<Request> = sends.collect();
+                    assert_eq!(regions(&mpi), 1);
+                    world.send(&room(0), 1, 1).unwrap();
+                    mpi.wait_all(&mut sends, &mut []).unwrap();
+                });
+                assert_eq!(regions(&mpi), 0);
+            } else {
+                world.recv(&room(0), 0, 1).unwrap();
+                let data = room(LONG);
+                for n in 0..MESSAGES {
+                    world.recv(&data, 0, 0).unwrap();
+                    assert_eq!(values(&data), message(n as u32));
+                }
             }
-        }
-        world.barrier().unwrap();
-        assert_pulled(state, before, MESSAGES * BYTES);
-    });
+            world.barrier().unwrap();
+            assert_pulled(state, before, MESSAGES * BYTES);
+        });
+    }
 }
 
 #[test]
