@@ -62,12 +62,12 @@ impl Doorbells {
     /// Moves all ports into `set`.
     #[inline]
     pub(crate) fn take(&self, set: &mut BitSet) {
-        for (word, taken) in self.0.iter().zip(&mut set.words) {
+        for (at, (word, taken)) in self.0.iter().zip(&mut set.words).enumerate() {
             if word.load(Ordering::Relaxed) != 0 {
                 *taken |= word.swap(0, Ordering::Acquire);
+                set.used |= 1 << at;
             }
         }
-        set.sum_up();
     }
 }
 
@@ -124,7 +124,7 @@ impl BitSet {
         if ahead != 0 {
             return Some((from + ahead.trailing_zeros() as usize) as u16);
         }
-        let behind = self.used & !(1 << (from / 64) | ((1 << (from / 64)) - 1));
+        let behind = self.used & u32::MAX << (from / 64 + 1);
         let word = if behind != 0 { behind } else { self.used }.trailing_zeros() as usize % WORDS;
         Some((word * 64 + self.words[word].trailing_zeros() as usize) as u16)
     }
@@ -135,11 +135,6 @@ impl BitSet {
         let number = self.next(0)?;
         self.remove(number);
         Some(number)
-    }
-
-    /// Finds out which words are not 0.
-    fn sum_up(&mut self) {
-        self.used = self.words.iter().rev().fold(0, |used, &word| used << 1 | u32::from(word != 0));
     }
 }
 

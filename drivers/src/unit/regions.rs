@@ -2,8 +2,8 @@
 //!
 //! Nothing here trusts a region's name, an offset or a length: they come from the wire. A region is found by place and
 //! generation; it has to be one of the client and task that the packet names as its target, allow what is to be done,
-//! and be large enough (a range in one piece the memory itself checks, `rings::shared`). Whoever deregisters it waits for those that are at it, each at most one packet, or one local
-//! operation, long.
+//! and be large enough (a range in one piece the memory itself checks, `rings::shared`). Whoever deregisters it waits for
+//! those that are at it, each at most one packet, or one local operation, long.
 
 use alloc::boxed::Box;
 use pami::device::NoRegionLeft;

@@ -1,7 +1,7 @@
 //! Jobs of more endpoints than a context has places for half messages (SPEC ).
 
-use crate::machine::{MTU, Packet, Step, machine, machine_of, pattern};
-use crate::scene::{Port, advance_all, collector, context, ends, message, send};
+use crate::machine::{MTU, Packet, Step, TestNode, World, machine, machine_of, pattern};
+use crate::scene::{Handler, Port, advance_all, collector, context, ends, message, send};
 use pami::packet::{Envelope, Kind};
 use pami::receive::HALVES_LIMIT;
 use pami::{ClientBuilder, Context, Send};
@@ -10,17 +10,31 @@ use pami::{ClientBuilder, Context, Send};
 const TASKS: u32 = 90;
 const LEN: usize = 3 * MTU;
 
+/// So many contexts of each task.
+fn contexts(nodes: &[&'static TestNode], each: u8, handler: Handler) -> Vec<Vec<Context<Port>>> {
+    let create =
+        |&node| ClientBuilder::new(node, "halves").contexts(each).dispatch(0, handler).create().unwrap();
+    let mut clients: Vec<_> = nodes.iter().map(create).collect();
+    clients.iter_mut().map(|client| (0..each).map(|offset| context(client, offset)).collect()).collect()
+}
+
+/// Lets what can happen first happen, and the target take it in.
+fn let_first_go(world: &World, target: &mut Context<Port>) -> usize {
+    let first = world.lock().steps();
+    for &step in &first {
+        assert!(matches!(step, Step::Send(_)));
+        world.lock().step(step);
+        target.advance();
+    }
+    first.len()
+}
+
 #[test]
 fn r9_r1_more_origins_are_in_the_middle_of_a_message_than_there_are_places_and_all_comes_in_order() {
     let (log, handler) = collector();
     let nodes = machine(TASKS, false);
     let world = nodes[0].world;
-    let create = |node| ClientBuilder::new(node, "halves").contexts(2).dispatch(0, handler).create().unwrap();
-    let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
-    let mut contexts: Vec<Context<Port>> = Vec::new();
-    for client in &mut clients {
-        contexts.extend([0, 1].map(|offset| context(client, offset)));
-    }
+    let mut contexts: Vec<_> = contexts(&nodes, 2, handler).into_iter().flatten().collect();
     // Those of other nodes.
     let (to, origins) = (contexts[0].endpoint(), contexts.len() - 2);
     assert!(origins > HALVES_LIMIT);
@@ -32,13 +46,7 @@ fn r9_r1_more_origins_are_in_the_middle_of_a_message_than_there_are_places_and_a
         send(origin, Send { header: b"behind", ..message(to, pattern(10, number)) });
     }
     // The first packet of each.
-    let first: Vec<_> = world.lock().steps();
-    assert_eq!(first.len(), origins);
-    for step in first {
-        assert!(matches!(step, Step::Send(_)));
-        world.lock().step(step);
-        contexts[0].advance();
-    }
+    assert_eq!(let_first_go(world, &mut contexts[0]), origins);
     assert_eq!(*log.lock().unwrap(), []);
     world.free_running();
     advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
@@ -80,22 +88,14 @@ fn r1_origins_of_a_node_that_stand_still_in_the_middle_of_messages_leave_places_
     let (log, handler) = collector();
     let nodes = machine_of(66, 22);
     let world = nodes[0].world;
-    let create = |node| ClientBuilder::new(node, "still").contexts(8).dispatch(0, handler).create().unwrap();
-    let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
-    let mut contexts: Vec<Vec<Context<Port>>> =
-        clients.iter_mut().map(|client| (0..8).map(|offset| context(client, offset)).collect()).collect();
+    let mut contexts = contexts(&nodes, 8, handler);
     let to = contexts[0][0].endpoint();
     world.stepped();
     // All of the second node: more than there are places.
     for origin in contexts[22..44].iter_mut().flatten() {
         send(origin, message(to, pattern(LEN, 1)));
     }
-    let firsts = world.lock().steps();
-    assert!(firsts.len() > HALVES_LIMIT);
-    for step in firsts {
-        world.lock().step(step);
-        contexts[0][0].advance();
-    }
+    assert!(let_first_go(world, &mut contexts[0][0]) > HALVES_LIMIT);
     let still = world.lock().steps();
     // And one of the third, which alone goes on.
     send(&mut contexts[44][0], message(to, pattern(LEN, 2)));
@@ -115,20 +115,13 @@ fn d9_a_message_that_finds_no_place_and_does_not_ask_is_a_stray_of_which_no_hand
     let (_, handler) = collector();
     let nodes = machine(TASKS, false);
     let world = nodes[0].world;
-    let create = |node| ClientBuilder::new(node, "full").contexts(2).dispatch(0, handler).create().unwrap();
-    let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
-    let mut contexts: Vec<_> =
-        clients.iter_mut().map(|client| [0, 1].map(|offset| context(client, offset))).collect();
+    let mut contexts = contexts(&nodes, 2, handler);
     let to = contexts[0][0].endpoint();
     world.stepped();
     for origin in contexts.iter_mut().skip(1).flatten() {
         send(origin, message(to, pattern(LEN, 1)));
     }
-    let firsts = world.lock().steps();
-    for step in firsts {
-        world.lock().step(step);
-        contexts[0][0].advance();
-    }
+    let_first_go(world, &mut contexts[0][0]);
     let before = contexts[0][0].counters();
     assert_eq!(before.received as usize, HALVES_LIMIT);
     let origin = contexts[TASKS as usize - 1][1].endpoint();

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::slot::{Slot, Taken};
-use super::wire::{CALLED, CREATION, Label, Word, before};
+use super::wire::{CALLED, Label, Word, before};
 use crate::collective::cost::SHORT_LIMIT;
 use crate::device::Port;
 use crate::endpoint::Endpoint;
@@ -83,14 +83,7 @@ impl<A> Engine<A> {
     /// Another member says that a collective ended badly.
     #[cold]
     fn abort_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
-        let Some(error) = label.reason() else {
-            transport.protocol_error();
-            return;
-        };
-        if self.is_no_member(origin, &label) {
-            transport.protocol_error();
-            return;
-        }
+        let Some(error) = self.heard(origin, &label) else { return transport.protocol_error() };
         self.herald.note(label.key);
         let (geometry, found) = self.end_named(origin, &label, error, false);
         let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
@@ -107,14 +100,7 @@ impl<A> Engine<A> {
     /// Another member has seen that a collective ends badly, and this one is to tell all.
     #[cold]
     fn report_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
-        let Some(error) = label.reason() else {
-            transport.protocol_error();
-            return;
-        };
-        if self.is_no_member(origin, &label) {
-            transport.protocol_error();
-            return;
-        }
+        let Some(error) = self.heard(origin, &label) else { return transport.protocol_error() };
         let agrees = self.slots.iter().all(|slot| !slot.key.is_of(label.key) || slot.agrees(&label));
         let (geometry, found) = self.end_named(origin, &label, error, true);
         if found {
@@ -125,12 +111,12 @@ impl<A> Engine<A> {
         }
     }
 
-    /// Whether nothing of what is named is for `origin` to say. Who creates a geometry may name members that do not name it.
-    fn is_no_member(&self, origin: Endpoint, label: &Label) -> bool {
-        let creation = label.key.sequence == CREATION && label.key.part & CALLED == 0;
+    /// Why a collective ended badly, if that is for `origin` to say. Who creates a geometry may name members that do not name it.
+    fn heard(&self, origin: Endpoint, label: &Label) -> Option<OperationError> {
         let mut known = self.geometries.iter().flatten();
-        !creation
-            && known.any(|entry| entry.id.0 == label.key.geometry && entry.members.rank(origin).is_none())
+        let is_no_member =
+            known.any(|entry| entry.id.0 == label.key.geometry && entry.members.rank(origin).is_none());
+        label.reason().filter(|_| label.key.is_creation() || !is_no_member)
     }
 
     /// What was reported is not in flight at the herald.

@@ -7,7 +7,7 @@
 //! So it is with geometries that are not made here yet: those beyond [`UNMADE`] of which something was given up end all
 //! their collectives, their creation too.
 
-use super::wire::{CALLED, CREATION, Label, before};
+use super::wire::{Label, before};
 use crate::error::OperationError;
 use heapless::Vec;
 
@@ -168,7 +168,7 @@ impl Doomed {
 
     /// Notes whom one who gave up the creation named, if this is that.
     fn note_members(&mut self, label: &Label) {
-        if label.key.sequence == CREATION && label.key.part & CALLED == 0 {
+        if label.key.is_creation() {
             let members = Members::Are(label.members());
             let known = self.members == Members::Unknown || self.members == members;
             self.members = if known { members } else { Members::Differ };

@@ -9,7 +9,7 @@
 //! Nothing depends on the herald: a member that hears nothing for [`PATIENCE_NS`](super::PATIENCE_NS) tells all itself. So
 //! does one that did not name the same members in a geometry's creation: the herald's list is not its.
 
-use super::wire::{CALLED, CREATION, Key, Label, Stop, Wire, Word};
+use super::wire::{CALLED, Key, Label, Stop, Wire, Word};
 use crate::device::Port;
 use crate::endpoint::Endpoint;
 use heapless::{HistoryBuf, Vec};
@@ -21,8 +21,7 @@ const ANSWERS: usize = 16;
 
 /// What of an abort's key says which members hear of it: of a creation, the digest of those as well.
 fn named(key: Key) -> Key {
-    let creation = key.sequence == CREATION && key.part & CALLED == 0;
-    if creation { key } else { Key { part: key.part & CALLED, ..key } }
+    if key.is_creation() { key } else { Key { part: key.part & CALLED, ..key } }
 }
 
 /// What one member knows as a herald.
@@ -85,6 +84,7 @@ impl Herald {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::CREATION;
     use super::*;
     use crate::endpoint::{ClientId, ContextOffset};
     use crate::error::OperationError;

@@ -70,6 +70,11 @@ impl Key {
             == (other.geometry, other.sequence, other.part & CALLED)
     }
 
+    /// Whether it is a geometry's creation.
+    pub(super) fn is_creation(self) -> bool {
+        self.sequence == CREATION && self.part & CALLED == 0
+    }
+
     /// Of the next run.
     pub(super) fn next_run(self) -> Self {
         let unexpected = CALLED | (RUN - 1);
