@@ -36,13 +36,13 @@ pub struct FifoRecord {
     context: u8,
     open: AtomicU8,
     /// Packets that the context put into the injection FIFO.
-    pub(crate) injected: AtomicU32,
+    injected: AtomicU32,
     /// Packets of the injection FIFO that the adapter has sent.
-    pub(crate) retired: AtomicU32,
+    retired: AtomicU32,
     /// Packets that the engine put into the reception FIFO.
-    pub(crate) delivered: AtomicU32,
+    delivered: AtomicU32,
     /// Packets of the reception FIFO whose buffers came back.
-    pub(crate) consumed: AtomicU32,
+    consumed: AtomicU32,
     /// Nodes that the context waits for, each plus 1; 0 behind the last. More than there is room for are not told.
     awaited: [AtomicU32; AWAITED],
 }
@@ -85,11 +85,42 @@ impl FifoRecord {
     pub(crate) fn set_open(&self, open: bool) {
         self.open.store(u8::from(open), Ordering::Relaxed);
     }
+
+    /// The context has put `all` packets into the injection FIFO so far, modulo 2^32.
+    #[inline]
+    pub(crate) fn note_injected(&self, all: u32) {
+        self.injected.store(all, Ordering::Relaxed);
+    }
+
+    /// The adapter has sent one more packet of the injection FIFO.
+    #[inline]
+    pub(crate) fn note_retired(&self) {
+        count(&self.retired);
+    }
+
+    /// The engine has put one more packet into the reception FIFO.
+    #[inline]
+    pub(crate) fn note_delivered(&self) {
+        count(&self.delivered);
+    }
+
+    /// The buffer of one more packet of the reception FIFO came back.
+    #[inline]
+    pub(crate) fn note_consumed(&self) {
+        count(&self.consumed);
+    }
+
+    /// Packets injected, retired, delivered and consumed.
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> [u32; 4] {
+        [&self.injected, &self.retired, &self.delivered, &self.consumed]
+            .map(|counter| counter.load(Ordering::Relaxed))
+    }
 }
 
 /// Adds one to a counter that has one writer.
 #[inline]
-pub(crate) fn count(counter: &AtomicU32) {
+fn count(counter: &AtomicU32) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 

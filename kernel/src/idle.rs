@@ -10,7 +10,7 @@ pub struct Idle<const N: usize> {
     /// How often each slept.
     sleeps: [AtomicU32; N],
     /// Harts of each task, which follow each other.
-    pub(crate) each: AtomicUsize,
+    each: AtomicUsize,
 }
 
 impl<const N: usize> Idle<N> {
@@ -18,6 +18,11 @@ impl<const N: usize> Idle<N> {
     pub const fn new() -> Self {
         let harts = [const { Mutex::new(Window::new()) }; N];
         Self { harts, sleeps: [const { AtomicU32::new(0) }; N], each: AtomicUsize::new(1) }
+    }
+
+    /// Each task has `each` harts from now on.
+    pub fn divide(&self, each: usize) {
+        self.each.store(each, Ordering::Relaxed);
     }
 
     /// Hart `hart`'s window.
@@ -74,7 +79,7 @@ mod tests {
         idle.with(2, |window| window.note(90 * MS, 95 * MS));
         assert_eq!([0, 1, 2, 3].map(|hart| idle.share(hart, 100 * MS)), [0, 1000, 500, 0]);
         for (each, shares) in [(4, [375, 375, 375, 375, 0]), (8, [187; 5]), (3, [500, 500, 500, 0, 0])] {
-            idle.each.store(each, Ordering::Relaxed);
+            idle.divide(each);
             assert_eq!([0, 1, 2, 3, 4].map(|hart| idle.share(hart, 100 * MS)), shares, "{each} harts");
         }
         assert_eq!(idle.share(99, 100 * MS), 0);

@@ -10,7 +10,6 @@ use crate::idle::Idle;
 use crate::interrupt_routing::{Reroute, Routing};
 use crate::status::Exit;
 use crate::{clock, question, report};
-use core::sync::atomic::Ordering;
 use drivers::virtio::mmio;
 use spin::{Mutex, Once};
 
@@ -39,7 +38,7 @@ fn reroute(change: impl FnOnce(&mut Routing) -> Option<Reroute>) {
 
 /// Says how many harts each task has.
 pub(crate) fn start(harts_per_task: usize) {
-    IDLE.each.store(harts_per_task, Ordering::Relaxed);
+    IDLE.divide(harts_per_task);
 }
 
 /// Sleeps until an interrupt is pending; this is idle time.

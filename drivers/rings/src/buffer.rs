@@ -21,7 +21,7 @@ pub const CONTROL_BYTES: usize = size_of::<Control>();
 #[repr(C, align(64))]
 pub(crate) struct Control {
     /// Live sources of a lent buffer, or handles of a shared one.
-    pub(crate) sources: AtomicUsize,
+    sources: AtomicUsize,
     data: NonNull<u8>,
     len: usize,
     /// The memory with this block and the data in it; `None` if the data is somebody else's.
@@ -82,6 +82,24 @@ impl Control {
         // SAFETY: the block lives, says the caller.
         let control = unsafe { control.as_ref() };
         (control.data, control.len)
+    }
+
+    /// Live sources, or handles; what all that are gone did was done before.
+    #[inline]
+    pub(crate) fn uses(&self) -> usize {
+        self.sources.load(Ordering::Acquire)
+    }
+
+    /// One source, or handle, more. That needs no order: whoever makes it has one already, or the memory to itself.
+    #[inline]
+    pub(crate) fn enter(&self) {
+        self.sources.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less. What was done through it was done before anybody sees the count fall.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        self.sources.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -262,7 +280,7 @@ unsafe impl Sync for Lease {}
 impl Lease {
     /// A view of all the data.
     pub fn source(&self) -> Source {
-        self.0.control().sources.fetch_add(1, Ordering::Relaxed);
+        self.0.control().enter();
         Source { data: self.0.data, len: self.0.len, control: self.0.control.as_ptr() }
     }
 
@@ -275,7 +293,7 @@ impl Lease {
 
     /// Whether no source is alive: all that read the data have finished.
     pub fn is_idle(&self) -> bool {
-        self.0.control().sources.load(Ordering::Acquire) == 0
+        self.0.control().uses() == 0
     }
 
     /// Ends the loan.
@@ -393,8 +411,7 @@ impl Clone for Source {
     #[inline]
     fn clone(&self) -> Self {
         if let Some(control) = self.control() {
-            // A new view needs no order: whoever made it has one already.
-            control.sources.fetch_add(1, Ordering::Relaxed);
+            control.enter();
         }
         Self { data: self.data, len: self.len, control: self.control }
     }
@@ -404,8 +421,7 @@ impl Drop for Source {
     #[inline]
     fn drop(&mut self) {
         if let Some(control) = self.control() {
-            // What was read through this view was read before the owner sees the count fall.
-            control.sources.fetch_sub(1, Ordering::Release);
+            control.leave();
         }
     }
 }

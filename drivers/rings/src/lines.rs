@@ -189,7 +189,7 @@ fn ring_at(
     let storage = Storage { lines, copies: NonNull::from(copies).cast(), copy_bytes };
     let sender =
         Sender { storage, tail: index, slots, next_slot: 0, used_by: [None; COPY_SLOTS], lent: None };
-    Ok((sender, Receiver { storage, head: index }))
+    Ok((sender, Receiver::new(storage, index)))
 }
 
 /// The end that sends.

@@ -109,7 +109,7 @@ impl Buffer {
     pub fn share(self) -> Shared {
         let control = self.into_control();
         let shared = Shared(control);
-        shared.control().sources.store(1, Ordering::Relaxed);
+        shared.control().enter();
         shared
     }
 }
@@ -153,10 +153,10 @@ impl Shared {
     /// The handle, when there are others.
     pub fn reclaim(self) -> Result<Buffer, Self> {
         // This is the only handle if the count is one, so none can appear after this look.
-        if self.control().sources.load(Ordering::Acquire) != 1 {
+        if self.control().uses() != 1 {
             return Err(self);
         }
-        self.control().sources.store(0, Ordering::Relaxed);
+        self.control().leave();
         let control = self.0;
         core::mem::forget(self);
         // SAFETY: it comes from a buffer, whose last handle this was.
@@ -292,7 +292,7 @@ impl Shared {
 impl Clone for Shared {
     #[inline]
     fn clone(&self) -> Self {
-        self.control().sources.fetch_add(1, Ordering::Relaxed);
+        self.control().enter();
         Self(self.0)
     }
 }
@@ -300,8 +300,7 @@ impl Clone for Shared {
 impl Drop for Shared {
     #[inline]
     fn drop(&mut self) {
-        // What was done through this handle was done before the last one sees the count fall.
-        self.control().sources.fetch_sub(1, Ordering::Release);
+        self.control().leave();
     }
 }
 

@@ -126,7 +126,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
             self.aside.remove(at);
             if let Some(peer) = self.peers.get(index) {
-                peer.sender.aside -= 1;
+                peer.sender.take_from_aside();
             }
             self.send_new(index, cookie);
         }
@@ -139,7 +139,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             return;
         }
         for index in 0..self.peers.indices() {
-            if self.peers.in_use(index).is_some_and(|peer| peer.sender.aside > 0) {
+            if self.peers.in_use(index).is_some_and(|peer| peer.sender.has_aside()) {
                 self.try_again(index, None);
             }
         }
@@ -167,7 +167,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 let others =
                     self.put_off.iter().enumerate().any(|(other, it)| other != at && it.rank == rank);
                 if let Some(peer) = self.peers.get(index) {
-                    peer.receiver.put_off = others;
+                    peer.receiver.note_put_off(others);
                 }
             }
             self.put_off.swap_remove(at);

@@ -9,13 +9,13 @@ pub(super) struct Flight {
     head_len: u8,
     lent: [Lent; 2],
     /// When it was first given to the device.
-    pub(super) first_sent: u64,
+    first_sent: u64,
     /// How often it was; more than 200 are not told apart.
-    pub(super) sends: u8,
+    sends: u8,
     /// A gap in what arrived says that it was lost.
-    pub(super) lost: bool,
+    lost: bool,
     /// The peer has it, but not all before it.
-    pub(super) arrived: bool,
+    arrived: bool,
     in_device: bool,
     outcome: Option<Outcome>,
 }
@@ -55,6 +55,48 @@ impl Flight {
     pub(super) fn in_device(&self) -> bool {
         self.in_device
     }
+
+    /// Later packets have arrived without it. Returns whether that says that it was lost: not if it was sent again since.
+    #[inline]
+    pub(super) fn note_gap(&mut self) -> bool {
+        let lost = self.sends == 1 && !self.arrived;
+        self.lost |= lost;
+        lost
+    }
+
+    /// Whether it is known to be lost.
+    #[inline]
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// The peer has it. Returns how long it took, if this is news.
+    #[inline]
+    pub(super) fn note_arrived(&mut self, now: u64) -> Option<Trip> {
+        if self.arrived {
+            return None;
+        }
+        (self.arrived, self.lost) = (true, false);
+        let ns = now.saturating_sub(self.first_sent);
+        Some(if self.sends == 1 { Trip::Of(ns) } else { Trip::AtMost(ns) })
+    }
+
+    /// Whether it may be sent again, if `which` says so. Otherwise it does not count as lost: what has arrived is not, nor is
+    /// what the device has not sent yet.
+    #[inline]
+    pub(super) fn may_go_again(&mut self, which: impl Fn(&Self) -> bool) -> bool {
+        let may = !self.arrived && which(self) && !self.in_device;
+        self.lost &= may;
+        may
+    }
+}
+
+/// Nanoseconds from a packet's first leaving to the answer.
+pub(super) enum Trip {
+    /// It was sent once.
+    Of(u64),
+    /// It was sent more often, and nobody knows which the peer has.
+    AtMost(u64),
 }
 
 /// All packets in flight.

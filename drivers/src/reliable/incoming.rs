@@ -34,7 +34,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         if after != before {
             self.pool.change(before, after);
         }
-        self.patience = self.pool.patience(peer.receiver.lent);
+        self.patience = self.pool.patience(peer.receiver.lent());
         buffer
     }
 
@@ -99,7 +99,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 let left = peer.sender.outstanding();
                 self.outstanding -= before - left;
                 self.busy -= u32::from(before > 0 && left == 0);
-                self.timer = self.timer.min(peer.sender.timer);
+                self.timer = self.timer.min(peer.sender.timer());
                 self.news |= progress.room;
                 if progress.to_send {
                     self.sendable.insert(index);
@@ -114,7 +114,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.timer = self.retry_at;
         }
         if link.flags.contains(Flags::PROBE) {
-            (peer.receiver.ack_now, peer.receiver.asks) = (true, true);
+            peer.receiver.asked();
             self.acks_due.insert(index);
         }
         if link.flags.contains(Flags::REFUSED) {
@@ -147,12 +147,12 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
             Verdict::Duplicate(buffer) => {
                 self.counters.duplicates += 1;
-                peer.receiver.ack_now = true;
+                peer.receiver.ack_at_once();
                 Some(buffer)
             }
             Verdict::Beyond(buffer) => {
                 self.counters.beyond_credit += 1;
-                peer.receiver.ack_now = true;
+                peer.receiver.ack_at_once();
                 Some(buffer)
             }
         }
@@ -166,7 +166,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         if !peer.receiver.accept_voids(seq, behind, |packet| inner.recycle(packet)) {
             self.counters.beyond_credit += 1;
         }
-        peer.receiver.ack_now = true;
+        peer.receiver.ack_at_once();
         if peer.receiver.is_ready() {
             self.draining = Some(index);
         }
@@ -177,14 +177,14 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         let Some(index) = self.peers.find(source) else { return };
         let Some(peer) = self.peers.get(index) else { return };
         let before = peer.used();
-        peer.receiver.lent = peer.receiver.lent.saturating_sub(1);
+        peer.receiver.given_back();
         self.pool.change(before, peer.used());
         if !peer.dead {
             let all = peer.receiver.gets_all();
             let worth = (self.pool.share() / 4).max(1);
-            let (promised, lent) = (peer.receiver.promised(), peer.receiver.lent);
+            let (promised, lent) = (peer.receiver.promised(), peer.receiver.lent());
             if promised < worth && self.pool.grant(promised, lent, all) >= worth {
-                peer.receiver.ack_now = true;
+                peer.receiver.ack_at_once();
                 self.acks_due.insert(index);
             }
         } else {
@@ -206,7 +206,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if peer.used() >= self.pool.most(all) {
                 // It has what it may have; what it gives back will be its own again.
                 self.starving.remove(index);
-            } else if self.pool.grant(peer.receiver.promised(), peer.receiver.lent, all) > 0 {
+            } else if self.pool.grant(peer.receiver.promised(), peer.receiver.lent(), all) > 0 {
                 peer.receiver.ack_later(now);
                 self.acks_due.insert(index);
             }

@@ -165,7 +165,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         if !peer.dead {
             let before = peer.used();
             let mut more =
-                self.pool.grant(peer.receiver.promised(), peer.receiver.lent, peer.receiver.gets_all());
+                self.pool.grant(peer.receiver.promised(), peer.receiver.lent(), peer.receiver.gets_all());
             if !self.starving.is_empty() && self.starving.next(index) != Some(index) {
                 // Others come first, but for what is guaranteed.
                 more = more.min(self.pool.guarantee().saturating_sub(before));
@@ -198,18 +198,15 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     pub(super) fn send_ready(&mut self) {
         let mut sendable = core::mem::replace(&mut self.sendable, super::PeerSet::EMPTY);
         while let Some(index) = sendable.pop() {
-            let due = self.peers.get(index).and_then(|peer| {
-                let due = core::mem::take(&mut peer.sender.void_due);
-                peer.sender.on_the_way(0).filter(|&(_, content)| due && content == Content::Void)
-            });
-            if let Some((seq, _)) = due
+            let due = self.peers.get(index).and_then(|peer| peer.sender.take_due_void());
+            if let Some(seq) = due
                 && !self.send_void(index, seq)
             {
                 if let Some(peer) = self.peers.get(index) {
-                    peer.sender.void_due = true;
+                    peer.sender.keep_due_void();
                 }
                 self.sendable.insert(index);
-            } else if !self.send_again(index, |flight| flight.lost, u32::MAX) {
+            } else if !self.send_again(index, Flight::is_lost, u32::MAX) {
                 self.sendable.insert(index);
             } else {
                 while self.send_next(index) {}
@@ -227,9 +224,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             step += 1;
             let Content::Packet(cookie) = content else { continue };
             let Some(flight) = self.flights.get(cookie) else { continue };
-            if flight.arrived || !which(flight) || flight.in_device() {
-                // What the device has not sent yet is not lost.
-                flight.lost = false;
+            if !flight.may_go_again(&which) {
                 continue;
             }
             if !self.send(index, seq, cookie) {
@@ -268,7 +263,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
             let Some(peer) = self.peers.get(index) else { break };
             let sender = &mut peer.sender;
-            if sender.timer <= now {
+            if sender.timer() <= now {
                 let (stalled, burst) = (sender.is_stalled(), sender.burst());
                 sender.timed_out(now);
                 if !peer.connection.is_open() {
@@ -286,7 +281,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 }
             }
             if let Some(peer) = self.peers.get(index) {
-                self.timer = self.timer.min(peer.sender.timer);
+                self.timer = self.timer.min(peer.sender.timer());
             }
         }
     }

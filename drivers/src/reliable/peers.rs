@@ -24,12 +24,12 @@ pub(super) struct Peer {
 impl Peer {
     /// Receive buffers that count for the peer.
     pub(super) fn used(&self) -> u32 {
-        self.receiver.promised() + self.receiver.lent
+        self.receiver.promised() + self.receiver.lent()
     }
 
     /// Whether nothing is on the way to or from the peer, as far as this node can tell, and it waits for nothing.
     pub(super) fn is_idle(&self) -> bool {
-        self.sender.outstanding() == 0 && self.sender.aside == 0 && self.receiver.is_idle()
+        self.sender.outstanding() == 0 && !self.sender.has_aside() && self.receiver.is_idle()
     }
 
     /// Whether it may be asked for release.

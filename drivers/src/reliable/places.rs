@@ -96,7 +96,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if !peer.connection.is_open() {
                 peer.sender.ask(now);
             }
-            self.timer = self.timer.min(peer.sender.timer);
+            self.timer = self.timer.min(peer.sender.timer());
         }
         self.tell_soon(index);
     }
@@ -104,7 +104,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     fn tell_soon(&mut self, index: u16) {
         if !self.tell(index, Flags::empty()) {
             if let Some(peer) = self.peers.get(index) {
-                peer.receiver.ack_now = true;
+                peer.receiver.ack_at_once();
             }
             self.acks_due.insert(index);
         }

@@ -31,18 +31,18 @@ pub(super) struct Receiver {
     /// Bit `i`: packet `expected + i` is held.
     present: u64,
     /// Buffers that the message unit has.
-    pub(super) lent: u32,
+    lent: u32,
     /// Packets that arrived since the peer was told of any, and since when.
     unacked: u32,
     unacked_since: u64,
     /// The peer should hear at once.
-    pub(super) ack_now: bool,
+    ack_now: bool,
     /// Packet `expected` was not taken: it will be void.
     refused: bool,
     /// The peer has packets aside that were not.
-    pub(super) put_off: bool,
+    put_off: bool,
     /// It asks for credit.
-    pub(super) asks: bool,
+    asks: bool,
 }
 
 impl Receiver {
@@ -161,6 +161,34 @@ impl Receiver {
     /// Whether what the peer hears is that packet `expected` was not taken.
     pub(super) fn has_refused(&self) -> bool {
         self.refused && self.present & 1 == 0
+    }
+
+    /// Buffers that the message unit has.
+    #[inline]
+    pub(super) fn lent(&self) -> u32 {
+        self.lent
+    }
+
+    /// The message unit gave a buffer back.
+    #[inline]
+    pub(super) fn given_back(&mut self) {
+        self.lent = self.lent.saturating_sub(1);
+    }
+
+    /// The peer asks for credit.
+    pub(super) fn asked(&mut self) {
+        (self.ack_now, self.asks) = (true, true);
+    }
+
+    /// Whether the peer still has packets aside that were not taken.
+    pub(super) fn note_put_off(&mut self, still: bool) {
+        self.put_off = still;
+    }
+
+    /// The peer is to hear at once.
+    #[inline]
+    pub(super) fn ack_at_once(&mut self) {
+        self.ack_now = true;
     }
 
     /// One packet more to tell the peer of.

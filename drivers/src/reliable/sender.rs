@@ -1,7 +1,7 @@
 //! What a node knows of its packets to one peer.
 
 use super::credit::WINDOW;
-use super::flights::Flights;
+use super::flights::{Flights, Trip};
 use super::rto::Rto;
 use crate::adapter::Outcome;
 use crate::link::{Link, Seq};
@@ -35,9 +35,9 @@ pub(super) struct Sender {
     /// Cookies by number modulo [`WINDOW`].
     window: [u16; WINDOW as usize],
     /// Packets of the peer's that are aside.
-    pub(super) aside: u32,
+    aside: u32,
     /// The first on the way is a void, and the peer is to hear so.
-    pub(super) void_due: bool,
+    void_due: bool,
     rto: Rto,
     /// Timeouts since the peer last took something.
     backoff: u32,
@@ -46,7 +46,7 @@ pub(super) struct Sender {
     /// The peer goes on with the connection, and is asked for release again later.
     rests: bool,
     /// When to do something if nothing is heard; `u64::MAX` if nothing waits.
-    pub(super) timer: u64,
+    timer: u64,
 }
 
 /// What an acknowledgement changed.
@@ -189,6 +189,35 @@ impl Sender {
         }
     }
 
+    /// Whether packets of the peer's are aside.
+    #[inline]
+    pub(super) fn has_aside(&self) -> bool {
+        self.aside > 0
+    }
+
+    /// A packet that was aside is to be queued again.
+    pub(super) fn take_from_aside(&mut self) {
+        self.aside -= 1;
+    }
+
+    /// The number of the void that the peer is to hear of: the first on the way.
+    #[inline]
+    pub(super) fn take_due_void(&mut self) -> Option<Seq> {
+        let due = core::mem::take(&mut self.void_due);
+        self.on_the_way(0).filter(|&(_, content)| due && content == Content::Void).map(|(seq, _)| seq)
+    }
+
+    /// That void could not be told.
+    pub(super) fn keep_due_void(&mut self) {
+        self.void_due = true;
+    }
+
+    /// When to do something if nothing is heard; `u64::MAX` if nothing waits.
+    #[inline]
+    pub(super) fn timer(&self) -> u64 {
+        self.timer
+    }
+
     /// Starts the timer, unless it runs. Returns when it ends.
     pub(super) fn start_timer(&mut self, now: u64) -> u64 {
         if self.timer == u64::MAX || self.rests {
@@ -265,11 +294,8 @@ impl Sender {
                 self.note_arrived(seq, flights, now, &mut progress, &mut measured);
             } else if later >= REORDERED
                 && let Some(flight) = flights.get(*self.slot(seq))
-                && flight.sends == 1
-                && !flight.arrived
             {
-                flight.lost = true;
-                progress.to_send = true;
+                progress.to_send |= flight.note_gap();
             }
         }
         if let Some(ns) = measured {
@@ -298,10 +324,13 @@ impl Sender {
         progress: &mut Progress,
         measured: &mut Option<u64>,
     ) {
-        let Some(flight) = flights.get(*self.slot(seq)).filter(|flight| !flight.arrived) else { return };
-        let ns = now.saturating_sub(flight.first_sent);
-        *measured = Some(if flight.sends == 1 { ns } else { self.rto.at_most(ns) });
-        (flight.arrived, flight.lost) = (true, false);
+        let Some(trip) = flights.get(*self.slot(seq)).and_then(|flight| flight.note_arrived(now)) else {
+            return;
+        };
+        *measured = Some(match trip {
+            Trip::Of(ns) => ns,
+            Trip::AtMost(ns) => self.rto.at_most(ns),
+        });
         progress.arrived += 1;
     }
 

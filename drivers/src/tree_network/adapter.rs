@@ -30,6 +30,8 @@ pub struct TreeAdapter<H, T: Transport = mmio::Transport> {
     /// Something was refused for want of room in the card.
     starved: bool,
     counters: TreeCounters,
+    /// What the card cannot see.
+    faults: TreeFaults,
 }
 
 impl<H: Hal, T: Transport> TreeAdapter<H, T> {
@@ -53,6 +55,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
             request: Request::None,
             starved: false,
             counters: TreeCounters::default(),
+            faults: TreeFaults::default(),
         })
     }
 
@@ -75,13 +78,13 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
 
     /// What this node does on `route`; `None` if it is not open here.
     pub fn role(&self, route: ClassRoute) -> Option<Role> {
-        self.route(route).map(|open| open.role)
+        self.route(route).map(Route::role)
     }
 
     /// The open class route that node `owner` asked for under `tag`, if this node is a member.
     pub fn find(&self, owner: u32, tag: u32) -> Option<ClassRoute> {
         let mut open = self.routes.iter().flatten();
-        open.find(|it| (it.owner, it.tag) == (owner, tag)).map(|it| it.route)
+        open.find(|it| it.is_named(owner, tag)).map(Route::route)
     }
 
     /// Contributes `len` bytes, whole elements, which `fill` writes, to the next combination on `route`. `sequence`,
@@ -183,7 +186,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     /// # Errors
     /// `Full`; `NoRoute` also if another node has asked for it.
     pub fn release(&mut self, route: ClassRoute) -> Result<(), InjectError> {
-        if self.route(route).is_none_or(|open| open.owner != self.node) {
+        if self.route(route).is_none_or(|open| !open.is_of(self.node)) {
             return Err(InjectError::NoRoute);
         }
         let sent = self.send(Envelope::new(Kind::Release, route, self.node), 0, |_| {});
@@ -205,13 +208,13 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     /// Shows the device what was queued, and tells the network what was taken, where it may wait for that.
     pub fn flush(&mut self) {
         for id in 0..CLASS_ROUTES {
-            let Some(open) = self.routes[id].as_mut().filter(|open| open.window.owes()) else { continue };
-            let (route, mut window) = (open.route, open.window);
-            let credit = Envelope { taken: window.tell(), ..Envelope::new(Kind::Credit, route, self.node) };
+            let Some(open) = self.routes[id].as_ref().filter(|open| open.owes()) else { continue };
+            let route = open.route();
+            let credit = Envelope { taken: open.taken(), ..Envelope::new(Kind::Credit, route, self.node) };
             if self.send(credit, 0, |_| {}) {
                 self.counters.credits += 1;
                 if let Some(open) = self.route_mut(route) {
-                    open.window = window;
+                    open.told();
                 }
             }
         }
@@ -245,15 +248,16 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
 
     /// What went wrong so far.
     pub fn faults(&self) -> TreeFaults {
-        self.card.faults()
+        let TreeFaults { malformed, no_route, overrun, .. } = self.faults;
+        TreeFaults { malformed, no_route, overrun, ..self.card.faults() }
     }
 
     fn route(&self, route: ClassRoute) -> Option<&Route> {
-        self.routes.get(usize::from(route.id))?.as_ref().filter(|open| open.route == route)
+        self.routes.get(usize::from(route.id))?.as_ref().filter(|open| open.route() == route)
     }
 
     fn route_mut(&mut self, route: ClassRoute) -> Option<&mut Route> {
-        self.routes.get_mut(usize::from(route.id))?.as_mut().filter(|open| open.route == route)
+        self.routes.get_mut(usize::from(route.id))?.as_mut().filter(|open| open.route() == route)
     }
 
     /// Sends what counts in a window.
@@ -267,13 +271,12 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
             return Err(InjectError::Length);
         }
         let open = self.route(envelope.route).ok_or(InjectError::NoRoute)?;
-        let mut window = open.window;
-        if !window.may_send() || !self.send(Envelope { taken: window.tell(), ..envelope }, len, fill) {
+        let (may_send, taken) = (open.may_send(), open.taken());
+        if !may_send || !self.send(Envelope { taken, ..envelope }, len, fill) {
             return Err(InjectError::Full);
         }
-        window.send();
         if let Some(open) = self.route_mut(envelope.route) {
-            open.window = window;
+            open.sent();
         }
         self.counters.sent += 1;
         Ok(())
@@ -288,7 +291,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     /// Does what a packet says; gives the buffer back unless it is to be kept.
     fn take_in(&mut self, buffer: RxBuffer) -> Option<RxBuffer> {
         let Ok(Packet { envelope, .. }) = Packet::parse(buffer.packet()) else {
-            self.card.faults.malformed += 1;
+            self.faults.malformed += 1;
             return Some(buffer);
         };
         match envelope.kind {
@@ -299,17 +302,17 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
                 self.request = Request::Answered(Err(envelope.status));
             }
             Kind::Closed => self.close(envelope.route),
-            _ => self.card.faults.malformed += 1,
+            _ => self.faults.malformed += 1,
         }
         Some(buffer)
     }
 
     fn arrive(&mut self, envelope: &Envelope, buffer: RxBuffer) -> Option<RxBuffer> {
         let Some(open) = self.route_mut(envelope.route) else {
-            self.card.faults.no_route += 1;
+            self.faults.no_route += 1;
             return Some(buffer);
         };
-        let possible = open.window.hear(envelope.taken);
+        let possible = open.hear(envelope.taken);
         let back = if possible && envelope.kind != Kind::Credit { open.push(buffer) } else { Err(buffer) };
         match back {
             Ok(()) => {
@@ -317,7 +320,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
                 None
             }
             Err(buffer) => {
-                self.card.faults.overrun += u64::from(!possible || envelope.kind != Kind::Credit);
+                self.faults.overrun += u64::from(!possible || envelope.kind != Kind::Credit);
                 Some(buffer)
             }
         }
@@ -328,7 +331,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
         let Some(place) = self.routes.get_mut(usize::from(route.id)) else { return };
         // An earlier one was closed before, on the same wire; the world's is never closed.
         if place.is_some() || !role.is_member() {
-            self.card.faults.malformed += 1;
+            self.faults.malformed += 1;
             return;
         }
         *place = Some(Route::new(route, role, origin, tag));
@@ -339,7 +342,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
 
     fn close(&mut self, route: ClassRoute) {
         if route == ClassRoute::WORLD || self.route(route).is_none() {
-            self.card.faults.no_route += 1;
+            self.faults.no_route += 1;
             return;
         }
         let Some(mut open) = self.routes[usize::from(route.id)].take() else { return };
@@ -354,6 +357,6 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
 impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     /// Arrivals that nobody took yet.
     pub(super) fn routes_hold(&self) -> usize {
-        self.routes.iter().flatten().map(|open| usize::from(open.window.untaken())).sum()
+        self.routes.iter().flatten().map(|open| usize::from(open.untaken())).sum()
     }
 }

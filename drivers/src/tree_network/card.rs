@@ -64,7 +64,8 @@ pub(super) struct Card<H, T: Transport> {
     slot_of: [u8; TX_SLOTS],
     own: [u8; 6],
     payload: usize,
-    pub(super) faults: TreeFaults,
+    /// What was wrong with frames.
+    faults: TreeFaults,
 }
 
 // SAFETY: the pointers in `buffers` are each the only way to their memory; the card as a whole may move between harts

@@ -6,15 +6,15 @@ use pami::combine::{ClassRoute, Role, WINDOW, Window};
 /// What the node knows of a class route that it is on.
 pub(super) struct Route {
     /// Its full name.
-    pub route: ClassRoute,
+    route: ClassRoute,
     /// What this node does.
-    pub role: Role,
+    role: Role,
     /// The node that asked for it.
-    pub owner: u32,
+    owner: u32,
     /// The owner's tag.
-    pub tag: u32,
+    tag: u32,
     /// Credits.
-    pub window: Window,
+    window: Window,
     /// What has arrived and was not taken; the oldest at `first`.
     arrivals: [Option<RxBuffer>; WINDOW as usize],
     first: usize,
@@ -26,6 +26,64 @@ impl Route {
     pub fn new(route: ClassRoute, role: Role, owner: u32, tag: u32) -> Self {
         let arrivals = [const { None }; WINDOW as usize];
         Self { route, role, owner, tag, window: Window::new(), arrivals, first: 0, count: 0 }
+    }
+
+    /// Its full name.
+    pub fn route(&self) -> ClassRoute {
+        self.route
+    }
+
+    /// What this node does.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Whether node `node` asked for it.
+    pub fn is_of(&self, node: u32) -> bool {
+        self.owner == node
+    }
+
+    /// Whether node `node` asked for it under `tag`.
+    pub fn is_named(&self, node: u32, tag: u32) -> bool {
+        (self.owner, self.tag) == (node, tag)
+    }
+
+    /// Whether there is credit for a packet.
+    pub fn may_send(&self) -> bool {
+        self.window.may_send()
+    }
+
+    /// Whether the network may wait to be told what was taken.
+    pub fn owes(&self) -> bool {
+        self.window.owes()
+    }
+
+    /// What to tell the network: how many arrivals were taken.
+    pub fn taken(&self) -> u16 {
+        let mut window = self.window;
+        window.tell()
+    }
+
+    /// The network was told.
+    pub fn told(&mut self) {
+        self.window.tell();
+    }
+
+    /// The network was told with a packet that took credit.
+    pub fn sent(&mut self) {
+        self.window.tell();
+        self.window.send();
+    }
+
+    /// Takes in what the network has taken. False if that cannot be.
+    pub fn hear(&mut self, taken: u16) -> bool {
+        self.window.hear(taken)
+    }
+
+    /// Arrivals that nobody took yet.
+    #[cfg(test)]
+    pub fn untaken(&self) -> u16 {
+        self.window.untaken()
     }
 
     /// Keeps what has arrived, if it had credit; else gives it back.

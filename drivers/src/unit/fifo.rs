@@ -6,7 +6,7 @@ use super::slots::{CopySlots, Slot, Stock};
 use crate::adapter::RxBuffer;
 use crate::state::FifoRecord;
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use pami::device::{self, Completed, Full, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Header, HeaderTemplate, Kind};
@@ -85,48 +85,14 @@ pub(crate) struct Reception {
 }
 
 /// The engine's ends.
-pub(crate) struct Lane {
+pub(crate) struct Ends {
     pub(crate) descriptors: Consumer<Descriptor>,
-    /// Number of the first packet of the FIFO that may be of another line than the first.
-    alike: usize,
     pub(crate) parked: Parked,
     pub(crate) freed: Producer<Slot>,
     pub(crate) arrived: Producer<Arrived>,
     pub(crate) returned: Consumer<RxBuffer>,
     pub(crate) completed: Producer<Completed>,
-    /// Of the client that the port is of, or will be.
-    pub(crate) generation: u16,
-    /// What was refused since the port last took all it had was for this context.
-    pub(crate) refused: Option<Endpoint>,
-    /// How many packets the port had taken when it was last given one while buffers ran out, and how many it was given since.
-    pub(crate) taken: usize,
-    pub(crate) given: u32,
     pub(crate) record: &'static FifoRecord,
-}
-
-impl Lane {
-    /// Parks the first packet of the FIFO, which is of this line, if something for others is behind it or parked. Returns
-    /// whether it was.
-    #[cold]
-    pub(crate) fn park(&mut self, line: Line) -> bool {
-        let parks = self.parked.has_room(line) && (!self.parked.is_empty() || self.holds_others(line));
-        if parks {
-            self.parked.park(line, &mut self.descriptors);
-        }
-        parks
-    }
-
-    /// Whether the FIFO, whose first packet is of this line, holds some of others.
-    fn holds_others(&mut self, line: Line) -> bool {
-        let first = self.descriptors.popped();
-        let alike = self.alike.wrapping_sub(first);
-        let mut alike = if alike <= INJECTION_ENTRIES { alike } else { 0 };
-        while self.descriptors.get(alike).is_some_and(|packet| packet.line() == line) {
-            alike += 1;
-        }
-        self.alike = first.wrapping_add(alike);
-        self.descriptors.get(alike).is_some()
-    }
 }
 
 /// Both ends of a port's FIFOs; reception FIFOs hold `buffers` packets. Allocates.
@@ -135,7 +101,7 @@ pub(crate) fn fifos(
     own: impl Iterator<Item = Slot>,
     buffers: usize,
     record: &'static FifoRecord,
-) -> (Injector, Reception, Lane) {
+) -> (Injector, Reception, Ends) {
     let (mut descriptors, taken) = ring(INJECTION_ENTRIES);
     descriptors.keep_back(KEPT_ENTRIES);
     let (mut freed, unused) = ring(COPY_SLOTS);
@@ -151,20 +117,7 @@ pub(crate) fn fifos(
     (
         Injector { descriptors, beyond: Box::new([0; INJECTION_ENTRIES]), closed, copies, record },
         Reception { arrived, returned, completed: ended },
-        Lane {
-            descriptors: taken,
-            alike: 0,
-            parked,
-            freed,
-            arrived: delivered,
-            returned: recycled,
-            completed,
-            generation: 0,
-            refused: None,
-            taken: 0,
-            given: 0,
-            record,
-        },
+        Ends { descriptors: taken, parked, freed, arrived: delivered, returned: recycled, completed, record },
     )
 }
 
@@ -207,7 +160,7 @@ impl Injector {
     /// Lets the host know how many packets were put in.
     #[inline]
     fn count(&self, injected: usize) {
-        self.record.injected.store(injected as u32, Ordering::Relaxed);
+        self.record.note_injected(injected as u32);
     }
 
     /// Queues a packet for `node`, copying `header` and `data`.

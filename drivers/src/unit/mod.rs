@@ -24,17 +24,14 @@
 
 mod dead;
 mod descriptor;
-mod device;
 mod engine;
 mod fifo;
 mod outstanding;
 mod parked;
 mod port;
-mod receiving;
 mod regions;
 mod responder;
 mod running;
-mod sending;
 mod setup;
 mod slots;
 mod statistics;
@@ -62,7 +59,7 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use dead::Dead;
-use engine::Engine;
+use engine::{Engine, Lane};
 use fifo::Station;
 use outstanding::Outstanding;
 use pami::device::{Gone, REQUESTS};
@@ -88,8 +85,8 @@ const AGENT_POLLS: usize = 256;
 
 /// The node's message unit.
 pub struct MessageUnit<P: Platform, A: Adapter> {
-    pub(crate) node: u32,
-    pub(crate) map: TaskMap,
+    node: u32,
+    map: TaskMap,
     contexts: u8,
     agent: Option<usize>,
     mtu: usize,
@@ -292,7 +289,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
 
     /// What went through the unit so far.
     pub fn statistics(&self) -> Statistics {
-        let faults = self.with_engine(|engine| engine.adapter.faults()).unwrap_or_default();
+        let faults = self.with_engine(|engine| engine.faults()).unwrap_or_default();
         let counters = &self.counters;
         let local = self.stations.iter().map(|station| station.local_packets.load(Ordering::Relaxed)).sum();
         Statistics {
@@ -390,10 +387,10 @@ fn engine<A: Adapter>(adapter: A, stations: &[Station], mtu: usize, nodes: u32) 
     let lanes: Vec<_> = stations
         .iter()
         .map(|station| {
-            let (injector, reception, lane) = fifo::fifos(slots, &mut all_slots, RX_BUFFERS, station.record);
+            let (injector, reception, ends) = fifo::fifos(slots, &mut all_slots, RX_BUFFERS, station.record);
             station.injection.lock().injector = Some(injector);
             *station.reception.lock() = Some(reception);
-            lane
+            Lane::new(ends)
         })
         .collect();
     let nodes = (nodes as usize).min(MOST_NODES);

@@ -103,8 +103,8 @@ pub(crate) enum Next {
 pub(crate) struct Responder {
     peers: Box<[Peer]>,
     /// Nodes that are owed something, and whose turn it is.
-    pub(crate) owed: NodeSet,
-    pub(crate) turn: u16,
+    owed: NodeSet,
+    turn: u16,
     slots: Stock<ANSWER_SLOTS>,
 }
 
@@ -234,6 +234,30 @@ impl Responder {
             self.owed.remove(node);
         }
         Next::Packet(Header::new(&envelope, 0, len as u16), body)
+    }
+
+    /// Whether no node is owed anything.
+    #[inline]
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// The nodes that are owed something.
+    #[inline]
+    pub(crate) fn owed(&self) -> NodeSet {
+        self.owed
+    }
+
+    /// The first node that has its turn, if it is owed something.
+    #[inline]
+    pub(crate) fn turn(&self) -> u16 {
+        self.turn
+    }
+
+    /// Node `node` had its turn.
+    #[inline]
+    pub(crate) fn had_turn(&mut self, node: u16) {
+        self.turn = node + 1;
     }
 
     /// Whether a node is owed nothing, and nothing is noted that its next request needs.

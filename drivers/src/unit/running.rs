@@ -73,8 +73,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     fn progress_once(&self, engine: &mut Engine<A>) -> bool {
         let sent = self.watch.map_or(0, |watch| watch.sent.load(Ordering::Relaxed));
         let moved = engine.progress(self);
-        let settled = !moved && engine.adapter.is_settled();
-        let due = if settled { engine.adapter.due().unwrap_or(u64::MAX) } else { 0 };
+        let due = if moved { 0 } else { engine.due() };
         self.sent_seen.store(sent, Ordering::Relaxed);
         self.due.store(due, Ordering::Relaxed);
         moved
@@ -101,7 +100,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             // The interrupt that a sleeper armed may be spent on what was just taken.
             let arm = asked || (now && self.sleeping.load(Ordering::Relaxed) != 0);
             let more = arm && engine.arm(self);
-            let deadline = engine.adapter.deadline();
+            let deadline = engine.deadline();
             self.let_go(engine);
             self.mind(deadline);
             if !more && !self.was_asked() {
@@ -192,7 +191,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let Some(mut engine) = engine.try_lock() else { return Some(u64::MAX) };
         self.arm_asked.swap(false, Ordering::AcqRel);
         let busy = self.progress_once(&mut engine) || engine.arm_settled(self);
-        let deadline = engine.adapter.deadline().unwrap_or(u64::MAX);
+        let deadline = engine.deadline().unwrap_or(u64::MAX);
         self.let_go(engine);
         if busy || self.was_asked() {
             // The caller may never make progress again, and others sleep.

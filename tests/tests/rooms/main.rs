@@ -5,6 +5,7 @@
 //! draws: a block of lines `layer: room room`, the highest layer first. A room knows of those in layers below its own alone.
 //! The README of the whole draws packages in the same way.
 
+mod doors;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ use source::{Module, Source};
 const DRAWN: [&str; 6] = ["drivers", "kernel", "pami", "pami/modules/armci", "pami/modules/mpi", "xtask"];
 /// Crates that are small, or not yet drawn.
 const OTHERS: [&str; 2] = ["boot", "drivers/rings"];
+/// Crates whose structs have one door each.
+const ONE_DOOR: [&str; 3] = ["drivers", "drivers/rings", "kernel"];
 /// How a README's drawing begins.
 const BLOCK: &str = "```layers\n";
 
@@ -160,15 +163,23 @@ fn q1_the_engine_of_collectives_has_no_circle_and_knows_of_no_context() {
     assert!(uses.len() > 20 && up.is_empty(), "{up:?}");
 }
 
+#[test]
+fn q1_a_struct_has_one_door() {
+    for name in ONE_DOOR {
+        let wrong = doors::wrong(&Source::read(&folder(name).join("src/lib.rs")));
+        assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
+    }
+}
+
 /// A crate of these files.
-fn written(files: &[(&str, &str)]) -> Uses {
+fn written(files: &[(&str, &str)]) -> Source {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    Source::read(&folder.path().join("lib.rs")).uses()
+    Source::read(&folder.path().join("lib.rs"))
 }
 
 #[test]
@@ -190,13 +201,15 @@ fn q1_a_use_is_found_however_it_is_written() {
             ("lib.rs", "mod a; mod b; pub use b::B;"),
             ("a.rs", way),
             ("b.rs", "pub struct B; pub const NUMBER: u32 = 1;"),
-        ]);
+        ])
+        .uses();
         assert_eq!(circles(&uses), [""; 0]);
         assert!(between(&uses, &[]).contains_key(&("a".into(), "b".into())), "not found: {way}");
     }
     // What only tests name, and what is of other crates, is no use.
     let none = "use std::b::B; #[cfg(test)] mod tests { use crate::b::B; }";
-    assert!(written(&[("lib.rs", "mod a; mod b;"), ("a.rs", none), ("b.rs", "pub struct B;")]).is_empty());
+    let none = written(&[("lib.rs", "mod a; mod b;"), ("a.rs", none), ("b.rs", "pub struct B;")]);
+    assert!(none.uses().is_empty());
 }
 
 #[test]
@@ -207,7 +220,8 @@ fn q1_a_circle_is_found_in_any_folder() {
         ("a/b.rs", "use super::c::C; pub struct B(C);"),
         ("a/c.rs", "use super::{A, d::D}; pub struct C(D);"),
         ("a/d.rs", "pub struct D(super::b::B);"),
-    ]);
+    ])
+    .uses();
     let [circle] = &circles(&uses)[..] else { panic!("one circle of {uses:?}") };
     assert!(circle.starts_with("3 modules of `a`"), "{circle}");
 }
@@ -220,11 +234,48 @@ fn q1_an_arrow_that_goes_up_is_found() {
         ("b.rs", "pub struct B;"),
         ("c.rs", ""),
     ];
-    let (uses, rooms) = (written(&files), ["a", "b", "c"].map(String::from).into());
+    let (uses, rooms) = (written(&files).uses(), ["a", "b", "c"].map(String::from).into());
     let wrong = |drawing| undrawn(&uses, &rooms, &layers(drawing)).join("; ");
     assert_eq!(wrong("x\n```layers\nhigh: a c\nlow: b\n```\n"), "");
     assert_eq!(wrong("```layers\nhigh: b\nlow: a c\n```"), "a may not know of b: a uses b");
     assert_eq!(wrong("```layers\none: a b c\n```"), "a may not know of b: a uses b");
     assert_eq!(wrong("```layers\nhigh: a\nlow: b d\n```"), "c is not drawn; d is drawn and not there");
     assert_eq!(wrong("```layers\nhigh: a c\nlow: b c\n```"), "a room is drawn twice");
+}
+
+#[test]
+fn q1_a_second_door_is_found() {
+    let wrong = |a: &str, b: &str| {
+        let inner = "impl super::Room { pub fn stand(&mut self) { self.seat = 0; } }";
+        let a = format!("mod inner; {a}");
+        let files = [("lib.rs", "mod a; mod b;"), ("a/mod.rs", &a), ("a/inner.rs", inner), ("b.rs", b)];
+        doors::wrong(&written(&files)).join("; ")
+    };
+    let room = "pub struct Room { seat: u32 } impl Room { pub fn sit(&mut self) { self.seat += 1; } }";
+    let data = "pub struct Room; pub struct Data { pub(crate) x: u32, pub y: [u32; 2] }";
+    let holds = "use crate::a::Data; struct Holder(Data); impl Holder { fn f(&mut self) { self.0.x = 1; } }";
+    let makes =
+        "use crate::a::Data; fn f() -> Data { let mut made = Data { x: 1, y: [2; 2] }; made.x = 2; made }";
+    for (a, b) in
+        [(room, ""), (data, holds), (data, makes), (data, "fn f(data: &crate::a::Data) -> u32 { data.x }")]
+    {
+        assert_eq!(wrong(a, b), "", "{a} {b}");
+    }
+    let mixed = "pub struct Room { pub seat: u32, of: u32 }";
+    assert_eq!(wrong(mixed, ""), "a::Room shows its field `seat` and hides `of`: all, or none");
+    let both = "pub struct Room { pub(super) seat: u32 }";
+    let told =
+        "a::Room shows its field `seat`, and `stand`, which changes it: hide its fields, or move the method";
+    assert_eq!(wrong(both, ""), told);
+    let lent = [
+        "use crate::a; fn f(it: &mut a::Data) { it.x += 1; }",
+        "use crate::a::Data as D; fn f(it: &mut D) { it.x = 1; }",
+    ];
+    for lent in lent {
+        assert_eq!(wrong(data, lent), "b assigns `it.x`: that is for the file of a::Data");
+    }
+    let deep = "struct B; impl B { fn f(&self, it: &mut crate::a::Data) { (it.y[0], _) = (1, 2); } }";
+    assert_eq!(wrong(data, deep), "b assigns `it.y`: that is for the file of a::Data");
+    let other = "impl crate::a::Data { fn f(&mut self) { self.x = 1; } }";
+    assert_eq!(wrong(data, other), "b assigns `self.x`: that is for the file of a::Data");
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
-use syn::{Attribute, File, Item, ItemMod, UseTree, Visibility};
+use syn::{Attribute, File, Item, ItemMod, Type, UseTree, Visibility};
 
 /// A module by its names from the crate's root on.
 pub type Module = Vec<String>;
@@ -30,6 +30,8 @@ pub struct Source {
     /// Paths that are handed on as a whole, by module.
     globs: HashMap<Module, Vec<Vec<String>>>,
     paths: BTreeMap<Module, BTreeSet<Vec<String>>>,
+    /// All but modules and uses.
+    contents: Vec<(Module, Item)>,
 }
 
 impl Source {
@@ -83,6 +85,7 @@ impl Source {
             let mut paths = Paths::default();
             paths.visit_item(&item);
             self.paths.get_mut(&module).unwrap().extend(paths.found);
+            self.contents.push((module.clone(), item));
         }
     }
 
@@ -114,8 +117,9 @@ impl Source {
         self.names.entry(module.clone()).or_default().entry(name).or_insert(meaning);
     }
 
-    /// The module in which what a path names is defined, as seen from `from`.
-    fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<Module> {
+    /// The module in which what a path names is defined, as seen from `from`, and its name there, unless it is the module
+    /// itself.
+    fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<(Module, Option<String>)> {
         let (mut at, mut rest) = (from.clone(), path);
         match rest.first()?.as_str() {
             "crate" => (at, rest) = (Vec::new(), &rest[1..]),
@@ -126,18 +130,18 @@ impl Source {
             at.pop()?;
             rest = &rest[1..];
         }
-        let Some((name, rest)) = rest.split_first() else { return Some(at) };
+        let Some((name, rest)) = rest.split_first() else { return Some((at, None)) };
         if depth == 0 {
             return None;
         }
         match self.names.get(&at)?.get(name) {
-            Some(Meaning::Module(module)) if rest.is_empty() => Some(module.clone()),
+            Some(Meaning::Module(module)) if rest.is_empty() => Some((module.clone(), None)),
             Some(Meaning::Module(module)) => {
                 let below: Vec<_> = ["self".to_string()].into_iter().chain(rest.iter().cloned()).collect();
                 self.resolve(module, &below, depth - 1)
             }
             // What follows is an associated item, or a variant.
-            Some(Meaning::Item) => Some(at),
+            Some(Meaning::Item) => Some((at, Some(name.clone()))),
             Some(Meaning::Alias(path)) => {
                 let (whole, own) = ([path, rest].concat(), path.first() == Some(name) && path.len() == 1);
                 if own { None } else { self.resolve(&at, &whole, depth - 1) }
@@ -149,6 +153,19 @@ impl Source {
         }
     }
 
+    /// What is defined in the modules, but for modules and uses.
+    pub fn contents(&self) -> &[(Module, Item)] {
+        &self.contents
+    }
+
+    /// The type that this names, as seen from `from`: its module and name; `None` if it is of another crate, or not named.
+    pub fn named(&self, from: &Module, named: &Type) -> Option<(Module, String)> {
+        let Type::Path(named) = named else { return None };
+        let path: Vec<_> = named.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let (module, name) = self.resolve(from, &path, 16)?;
+        Some((module, name?))
+    }
+
     /// The modules of the root.
     pub fn rooms(&self) -> BTreeSet<String> {
         self.names.keys().filter(|module| module.len() == 1).map(|module| module[0].clone()).collect()
@@ -157,7 +174,7 @@ impl Source {
     /// Which module uses which.
     pub fn uses(&self) -> BTreeSet<(Module, Module)> {
         let all = self.paths.iter().flat_map(|(module, paths)| paths.iter().map(move |path| (module, path)));
-        let uses = all.filter_map(|(module, path)| Some((module.clone(), self.resolve(module, path, 16)?)));
+        let uses = all.filter_map(|(module, path)| Some((module.clone(), self.resolve(module, path, 16)?.0)));
         uses.filter(|(from, to)| from != to).collect()
     }
 }
@@ -239,7 +256,7 @@ fn attributes(item: &Item) -> &[Attribute] {
 }
 
 /// Whether only tests, or a model checker, see it.
-fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
             let condition = list.tokens.to_string().replace(' ', "");

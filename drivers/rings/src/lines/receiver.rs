@@ -8,15 +8,20 @@ use core::slice;
 
 /// The end that receives.
 pub struct Receiver {
-    pub(super) storage: Storage,
+    storage: Storage,
     /// Lines taken so far.
-    pub(super) head: usize,
+    head: usize,
 }
 
 // SAFETY: the copy slots that the storage leads to are only read, under the marks of their lines.
 unsafe impl Send for Receiver {}
 
 impl Receiver {
+    /// One that begins with line `head`.
+    pub(super) fn new(storage: Storage, head: usize) -> Self {
+        Self { storage, head }
+    }
+
     /// The next message. Several arrivals may be held at a time and dropped in any order; the sender can use
     /// their lines again, one after the other, once they are dropped.
     #[inline]

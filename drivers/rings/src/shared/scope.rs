@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::buffer::{ControlBlock, borrowed};
-use crate::sync::{Ordering, spin_loop};
+use crate::sync::spin_loop;
 
 /// How often the end of a scope looks whether a handle is left, before it gives up: those that are left behind are about
 /// to be dropped by another hart, or never.
@@ -15,7 +15,7 @@ struct Scope(Shared);
 impl Drop for Scope {
     fn drop(&mut self) {
         for _ in 0..LOOKS {
-            if self.0.control().sources.load(Ordering::Acquire) == 1 {
+            if self.0.control().uses() == 1 {
                 return;
             }
             spin_loop();

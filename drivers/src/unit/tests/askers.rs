@@ -127,7 +127,7 @@ fn r2_r3_a_node_that_died_in_the_middle_of_a_put_keeps_no_place() {
     let put = Envelope { dispatch: ENDS, offset: 60, total: 16, ..from(1, Kind::Put) };
     net.inject(0, &packet(&put, region.as_bytes(), &[1; 8]));
     progress(&mut port);
-    port.unit.announce(1, Gone::Died);
+    port.unit().announce(1, Gone::Died);
     for node in [2, 3] {
         asks(&net, node, region);
     }

@@ -52,7 +52,7 @@ pub(super) fn add(operand: u64) -> RmwOp {
 }
 
 pub(super) fn statistics<const TEST: usize>(port: &TestPort<TEST>) -> crate::unit::Statistics {
-    port.unit.statistics()
+    port.unit().statistics()
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn n8_whoever_lent_what_was_got_is_woken_when_nobody_reads_it_any_more() {
     assert_eq!(completed.result, Ok(0));
     owner.deregister(region);
     assert!(lease.reclaim().is_ok());
-    assert_eq!(owner.station.bell.ring(), None, "somebody has woken it");
+    assert_eq!(owner.bell().ring(), None, "somebody has woken it");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn p7_no_more_requests_are_under_way_than_a_node_takes() {
             for _ in 0..10 {
                 a.progress();
             }
-            assert_eq!(a.unit.statistics().sent_packets, WINDOW as u64);
+            assert_eq!(a.unit().statistics().sent_packets, WINDOW as u64);
         }
         if pushed >= 60 {
             b.progress();

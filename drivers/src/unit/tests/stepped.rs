@@ -300,11 +300,7 @@ fn d4_the_state_block_follows_the_packets() {
     for message in 0..3 {
         a.push_bcopy(torus(1), &envelope(endpoint(0, 0), endpoint(1, 0), message), &[], &[0; 100]).unwrap();
     }
-    let counters = |unit: &Unit<10>| {
-        let record = unit.stations[0].record;
-        [&record.injected, &record.retired, &record.delivered, &record.consumed]
-            .map(|counter| counter.load(core::sync::atomic::Ordering::Relaxed))
-    };
+    let counters = |unit: &Unit<10>| unit.stations[0].record.counts();
     assert_eq!(counters(units[0]), [3, 0, 0, 0]);
     let arrival = next(&mut b, || {
         a.progress();

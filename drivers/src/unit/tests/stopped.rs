@@ -315,7 +315,7 @@ fn r1_r2_what_is_asked_of_a_node_that_died_waits_for_none_that_lives() {
         assert_eq!(net.take(node as usize).is_some(), node <= silent, "{node}");
     }
     let taken = statistics(&a).failed_packets;
-    a.unit.announce(silent + 1, Gone::Died);
+    a.unit().announce(silent + 1, Gone::Died);
     for _ in 0..4 {
         a.progress();
     }

@@ -1,6 +1,6 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
-use super::port::{NodeArrival, NodePort, NodeRoute, NodeWaker};
+use super::{NodeArrival, NodePort, NodeRoute, NodeWaker};
 use crate::adapter::Adapter;
 use crate::platform::Platform;
 use crate::shm::PushError;

@@ -5,62 +5,134 @@
 //! buffers. What is for contexts that do not take theirs is refused when those run out, and its senders stall
 //! (SPEC P-11, R-1).
 
+mod receiving;
+mod sending;
+
 use super::MessageUnit;
-use super::descriptor::Body;
-use super::fifo::{Arrived, Lane};
+use super::descriptor::{Body, Descriptor, INJECTION_ENTRIES, Line};
+use super::fifo::{Arrived, Ends};
 use super::outstanding::Outstanding;
+use super::parked::Parked;
 use super::responder::Responder;
 use super::slots::{CopySlots, Slot};
-use crate::adapter::{Adapter, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS};
+use crate::adapter::{Adapter, AdapterFaults, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS, RxBuffer};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
 use crate::ranks::Ranks;
+use crate::state::FifoRecord;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use pami::device::Completed;
+use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Header};
+use rings::spsc::{Consumer, Producer};
 
 /// A packet that the adapter is sending, and whose memory it reads.
-pub(super) struct Flight {
+struct Flight {
     /// `None`: the unit's own packet.
-    pub(super) port: Option<u16>,
+    port: Option<u16>,
     /// Who waits for lent memory to be free.
-    pub(super) lender: Option<u16>,
-    pub(super) body: Body,
+    lender: Option<u16>,
+    body: Body,
 }
 
 /// A packet that came before its client.
-pub(super) struct Early {
-    pub(super) port: u16,
-    pub(super) generation: u16,
-    pub(super) arrived: Arrived,
+struct Early {
+    port: u16,
+    generation: u16,
+    arrived: Arrived,
+}
+
+/// The engine's ends of a port's FIFOs, and what it remembers of the port.
+pub(crate) struct Lane {
+    descriptors: Consumer<Descriptor>,
+    /// Number of the first packet of the FIFO that may be of another line than the first.
+    alike: usize,
+    parked: Parked,
+    freed: Producer<Slot>,
+    arrived: Producer<Arrived>,
+    returned: Consumer<RxBuffer>,
+    completed: Producer<Completed>,
+    /// Of the client that the port is of, or will be.
+    generation: u16,
+    /// What was refused since the port last took all it had was for this context.
+    refused: Option<Endpoint>,
+    /// How many packets the port had taken when it was last given one while buffers ran out, and how many it was given since.
+    taken: usize,
+    given: u32,
+    record: &'static FifoRecord,
+}
+
+impl Lane {
+    /// That of a port that was not open yet.
+    pub(crate) fn new(ends: Ends) -> Self {
+        let Ends { descriptors, parked, freed, arrived, returned, completed, record } = ends;
+        Self {
+            descriptors,
+            alike: 0,
+            parked,
+            freed,
+            arrived,
+            returned,
+            completed,
+            generation: 0,
+            refused: None,
+            taken: 0,
+            given: 0,
+            record,
+        }
+    }
+
+    /// Parks the first packet of the FIFO, which is of this line, if something for others is behind it or parked. Returns
+    /// whether it was.
+    #[cold]
+    fn park(&mut self, line: Line) -> bool {
+        let parks = self.parked.has_room(line) && (!self.parked.is_empty() || self.holds_others(line));
+        if parks {
+            self.parked.park(line, &mut self.descriptors);
+        }
+        parks
+    }
+
+    /// Whether the FIFO, whose first packet is of this line, holds some of others.
+    fn holds_others(&mut self, line: Line) -> bool {
+        let first = self.descriptors.popped();
+        let alike = self.alike.wrapping_sub(first);
+        let mut alike = if alike <= INJECTION_ENTRIES { alike } else { 0 };
+        while self.descriptors.get(alike).is_some_and(|packet| packet.line() == line) {
+            alike += 1;
+        }
+        self.alike = first.wrapping_add(alike);
+        self.descriptors.get(alike).is_some()
+    }
 }
 
 /// What the token guards.
 pub(crate) struct Engine<A> {
-    pub(crate) adapter: A,
-    pub(super) lanes: Box<[Lane]>,
-    pub(super) slots: CopySlots,
+    adapter: A,
+    lanes: Box<[Lane]>,
+    slots: CopySlots,
     /// By cookie.
-    pub(super) flights: Box<[Option<Flight>]>,
+    flights: Box<[Option<Flight>]>,
     /// The first `free` are not in flight.
-    pub(super) cookies: Box<[u16]>,
-    pub(super) free: usize,
+    cookies: Box<[u16]>,
+    free: usize,
     /// Flights that read senders' memory.
-    pub(super) lent: usize,
+    lent: usize,
     /// Ports with descriptors to send, and whose turn it is.
-    pub(super) pending: PortSet,
-    pub(super) turn: u16,
-    pub(super) to_wake: PortSet,
+    pending: PortSet,
+    turn: u16,
+    to_wake: PortSet,
     /// Has room for all receive buffers.
-    pub(super) early: Vec<Early>,
+    early: Vec<Early>,
     /// Nodes that were asked for something.
-    pub(super) asked: Ranks,
-    pub(super) outstanding: Outstanding,
+    asked: Ranks,
+    outstanding: Outstanding,
     /// Nodes that asked.
-    pub(super) askers: Ranks,
-    pub(super) responder: Responder,
+    askers: Ranks,
+    responder: Responder,
     /// Whether answers leave before what ports send.
-    pub(super) answers_first: bool,
+    answers_first: bool,
 }
 
 impl<A: Adapter> Engine<A> {
@@ -131,11 +203,28 @@ impl<A: Adapter> Engine<A> {
         self.arm(unit)
     }
 
+    /// When the next round is due without news, after one in which nothing moved: 0 at once, `u64::MAX` never.
+    #[inline]
+    pub(crate) fn due(&mut self) -> u64 {
+        if self.adapter.is_settled() { self.adapter.due().unwrap_or(u64::MAX) } else { 0 }
+    }
+
+    /// When a hart that sleeps has to run the engine, if ever.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.adapter.deadline()
+    }
+
+    /// What went wrong in the adapter so far.
+    pub(crate) fn faults(&self) -> AdapterFaults {
+        self.adapter.faults()
+    }
+
     /// Whether everything that the engine knows of was sent, and no peer needs to hear of this node any more.
     pub(crate) fn may_rest(&mut self, now: u64) -> bool {
         self.adapter.settle();
         self.free == IN_FLIGHT
-            && self.responder.owed.is_empty()
+            && self.responder.owes_nothing()
             && self.lanes.iter_mut().all(|lane| lane.descriptors.is_empty() && lane.parked.is_empty())
             && now >= self.adapter.linger_until()
     }
@@ -200,14 +289,14 @@ impl<A: Adapter> Engine<A> {
     /// Index of node `node` among those that are asked, from now on. `None` while as many as can be owe something: then it
     /// is asked later.
     #[inline]
-    pub(super) fn asked(&mut self, node: u32) -> Option<u16> {
+    fn asked(&mut self, node: u32) -> Option<u16> {
         let idle = |index| self.outstanding.is_idle(index);
         self.asked.find_or_add(node).or_else(|| take_over(&mut self.asked, node, idle))
     }
 
     /// Index of node `node` among those that ask, from now on. There is one: no more can ask than the adapter lets in.
     #[inline]
-    pub(super) fn asker(&mut self, node: u32) -> Option<u16> {
+    fn asker(&mut self, node: u32) -> Option<u16> {
         self.askers.find_or_add(node).or_else(|| {
             let index = take_over(&mut self.askers, node, |index| self.responder.is_idle(index))?;
             self.responder.purge(index);
@@ -217,7 +306,7 @@ impl<A: Adapter> Engine<A> {
 
     /// A node is gone: it will neither answer nor hear answers.
     #[cold]
-    pub(super) fn node_died(&mut self, node: u32) {
+    fn node_died(&mut self, node: u32) {
         self.adapter.node_died(node);
         if let Some(index) = self.asked.find(node) {
             self.outstanding.purge(index);

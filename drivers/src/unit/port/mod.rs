@@ -1,5 +1,7 @@
 //! A context's port: its FIFOs on the torus and its end of the node's shared memory.
 
+mod device;
+
 use super::fifo::{Arrived, Injector, Reception, Station};
 use super::running::{Ran, ring};
 use super::{MessageUnit, OpenError, Sharing};
@@ -7,7 +9,6 @@ use crate::adapter::{Adapter, RxBuffer};
 use crate::bits::Doorbell;
 use crate::platform::Platform;
 use crate::shm::{self, PushError, ShmPort};
-use crate::state::count;
 use crate::tree_network::TreeUnit;
 use core::sync::atomic::{AtomicU16, Ordering};
 use pami::device::{Arrival, Full, Wake};
@@ -24,8 +25,8 @@ static NEVER: AtomicU16 = AtomicU16::new(0);
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
 pub struct NodePort<P: Platform, A: Adapter> {
-    pub(super) unit: &'static MessageUnit<P, A>,
-    pub(super) station: &'static Station,
+    unit: &'static MessageUnit<P, A>,
+    station: &'static Station,
     number: u16,
     /// Whose injection FIFO the port uses: its own, or that of context 0.
     injection: u16,
@@ -35,12 +36,12 @@ pub struct NodePort<P: Platform, A: Adapter> {
     /// Whether an agent runs the engine.
     agent: bool,
     /// The injection FIFO, if it is exclusive.
-    pub(super) injector: Option<Injector>,
+    injector: Option<Injector>,
     /// `None` without an adapter, and once the port is closed.
-    pub(super) reception: Option<Reception>,
-    pub(super) shm: ShmPort,
+    reception: Option<Reception>,
+    shm: ShmPort,
     /// Whether shared memory is looked at first: it and the network have turns while there is something.
-    pub(super) local_first: bool,
+    local_first: bool,
     /// Whether the unit knows that the port waits for room.
     starved: bool,
     /// Whether something may have arrived since a pull found nothing.
@@ -50,9 +51,9 @@ pub struct NodePort<P: Platform, A: Adapter> {
     /// Changes when something comes in, and its value when the engine last had nothing to do.
     watched: &'static AtomicU16,
     seen: u16,
-    pub(super) me: Endpoint,
+    me: Endpoint,
     /// The collective network, if the node is on it.
-    pub(super) tree: Option<&'static TreeUnit<P>>,
+    tree: Option<&'static TreeUnit<P>>,
 }
 
 /// A packet from either side.
@@ -100,8 +101,8 @@ pub enum NodeRoute {
 
 /// Wakes the sleeper of one port.
 pub struct NodeWaker<P> {
-    pub(super) bell: &'static Bell,
-    pub(super) platform: core::marker::PhantomData<fn() -> P>,
+    bell: &'static Bell,
+    platform: core::marker::PhantomData<fn() -> P>,
 }
 
 impl<P> Clone for NodeWaker<P> {
@@ -165,12 +166,21 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
         self
     }
 
+    /// The message unit that it is of.
+    #[cfg(test)]
+    pub(super) fn unit(&self) -> &'static MessageUnit<P, A> {
+        self.unit
+    }
+
+    /// What is rung for it.
+    #[cfg(test)]
+    pub(super) fn bell(&self) -> &'static Bell {
+        &self.station.bell
+    }
+
     /// Puts one packet into the injection FIFO, with or without its lock.
     #[inline]
-    pub(super) fn inject(
-        &mut self,
-        push: impl FnOnce(&mut Injector) -> Result<(), Full>,
-    ) -> Result<(), Full> {
+    fn inject(&mut self, push: impl FnOnce(&mut Injector) -> Result<(), Full>) -> Result<(), Full> {
         let pushed = match &mut self.injector {
             Some(own) => push(own),
             None => self.with_shared(push).unwrap_or(Err(Full)),
@@ -185,7 +195,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 
     /// A packet was put into the injection FIFO.
     #[inline]
-    pub(super) fn injected(&mut self) {
+    fn injected(&mut self) {
         self.ring(self.injection_bell);
         if self.starved {
             self.note_some_room();
@@ -237,7 +247,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 
     /// What became of a packet for port `target` of this node.
     #[inline]
-    pub(super) fn pushed_locally(&mut self, target: u16, result: Result<(), PushError>) -> Result<(), Full> {
+    fn pushed_locally(&mut self, target: u16, result: Result<(), PushError>) -> Result<(), Full> {
         let target = self.unit.stations.get(usize::from(target));
         if result.is_err() {
             self.station.listens.store(true, Ordering::Relaxed);
@@ -253,55 +263,55 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 
     /// Lets a port of this node know that there is a packet for it.
     #[inline]
-    pub(super) fn ring_locally(&self, bell: &Bell) {
+    fn ring_locally(&self, bell: &Bell) {
         let sent = &self.station.local_packets;
         sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         ring::<P>(bell);
     }
 
     #[inline]
-    pub(super) fn pull_torus(&mut self) -> Option<NodeArrival> {
+    fn pull_torus(&mut self) -> Option<NodeArrival> {
         self.reception.as_mut()?.arrived.pop().map(NodeArrival::Torus)
     }
 
     #[inline]
-    pub(super) fn pull_local(&mut self) -> Option<NodeArrival> {
+    fn pull_local(&mut self) -> Option<NodeArrival> {
         let unit = self.unit;
         self.shm.pull(|sender| unit.tell_sender(sender)).map(NodeArrival::Local)
     }
 
     /// Gives a receive buffer back to the engine.
     #[inline]
-    pub(super) fn give_back(&mut self, buffer: RxBuffer) {
+    fn give_back(&mut self, buffer: RxBuffer) {
         if let Some(reception) = &mut self.reception {
             // There is room: the ring is as long as there are buffers.
             let _ = reception.returned.push(buffer);
-            count(&self.station.record.consumed);
+            self.station.record.note_consumed();
             self.ring(self.doorbell);
         }
     }
 
     /// Whether anything may have arrived, as far as the port has heard.
     #[inline]
-    pub(super) fn may_pull(&mut self) -> bool {
+    fn may_pull(&mut self) -> bool {
         self.fresh |= self.station.bell.take();
         self.fresh
     }
 
     /// A pull looked everywhere and found nothing.
     #[inline]
-    pub(super) fn found_nothing(&mut self) {
+    fn found_nothing(&mut self) {
         (self.fresh, self.local_first) = (false, true);
     }
 
     /// The next look is to be everywhere.
-    pub(super) fn look_everywhere(&mut self) {
+    fn look_everywhere(&mut self) {
         (self.fresh, self.rest) = (true, 0);
     }
 
     /// Whether the engine has nothing to do that this port knows of: nothing has come in, nothing was given to it.
     #[inline]
-    pub(super) fn engine_rests(&mut self) -> bool {
+    fn engine_rests(&mut self) -> bool {
         if self.rest == 0 && !self.may_rest_on() {
             return false;
         }
@@ -319,7 +329,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
     }
 
     /// Runs the engine, unless it is known that it has nothing to do. Returns whether anything moved.
-    pub(super) fn progress_engine(&mut self) -> bool {
+    fn progress_engine(&mut self) -> bool {
         if self.engine_rests() && self.unit.has_all_sent() {
             return false;
         }

@@ -1,14 +1,13 @@
 //! The engine's way out: descriptors, requests and answers to the adapter.
 
-use super::MessageUnit;
-use super::descriptor::{Body, Descriptor};
-use super::engine::{Engine, Flight};
-use super::outstanding::{Awaited, Request};
-use super::responder::Next;
+use super::super::MessageUnit;
+use super::super::descriptor::{Body, Descriptor};
+use super::super::outstanding::{Awaited, Request};
+use super::super::responder::Next;
+use super::{Engine, Flight};
 use crate::adapter::{Adapter, Lent, Outcome};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
-use crate::state::count;
 use pami::packet::{Header, Kind};
 use zerocopy::IntoBytes;
 
@@ -63,7 +62,7 @@ impl<A: Adapter> Engine<A> {
             // There is room: the ring is as long as the port has slots.
             let _ = lane.freed.push(slot);
         }
-        count(&lane.record.retired);
+        lane.record.note_retired();
         if starved {
             wake.insert(port);
         }
@@ -73,7 +72,7 @@ impl<A: Adapter> Engine<A> {
     /// Whether packets or answers wait for room in the adapter, or for answers.
     #[inline]
     pub(super) fn has_to_send(&self) -> bool {
-        !self.pending.is_empty() || !self.responder.owed.is_empty()
+        !self.pending.is_empty() || !self.responder.owes_nothing()
     }
 
     /// Gives the adapter what it takes. Ports and answers have the first turn alternately: neither may keep the other
@@ -237,8 +236,8 @@ impl<A: Adapter> Engine<A> {
     /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
     fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
         let mut moved = false;
-        let mut ready = self.responder.owed;
-        while let Some(node) = ready.next(self.responder.turn) {
+        let mut ready = self.responder.owed();
+        while let Some(node) = ready.next(self.responder.turn()) {
             let Some(rank) = self.askers.rank(node) else { return moved };
             for _ in 0..SEND_BURST {
                 if !self.has_room() {
@@ -267,7 +266,7 @@ impl<A: Adapter> Engine<A> {
                     self.retire(refused, false, wake);
                 }
             }
-            self.responder.turn = node + 1;
+            self.responder.had_turn(node);
         }
         moved
     }

@@ -1,14 +1,13 @@
 //! The engine's way in: packets from the adapter to reception FIFOs, to memory, or to the queue of answers.
 
-use super::MessageUnit;
-use super::engine::{Early, Engine};
-use super::fifo::{Arrived, Reception};
-use super::outstanding::Taken;
-use super::responder::Rejected;
+use super::super::MessageUnit;
+use super::super::fifo::{Arrived, Reception};
+use super::super::outstanding::Taken;
+use super::super::responder::Rejected;
+use super::{Early, Engine};
 use crate::adapter::{Adapter, FABRIC, RxBuffer};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
-use crate::state::count;
 use pami::device::Gone;
 use pami::packet::{ENDED, Envelope, Kind, Packet};
 
@@ -17,7 +16,7 @@ const RECEIVE_BURST: usize = 64;
 
 impl<A: Adapter> Engine<A> {
     /// Takes in what has arrived.
-    pub(super) fn receive<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
+    pub(crate) fn receive<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
         let mut moved = false;
         for _ in 0..RECEIVE_BURST {
             let Some(buffer) = self.adapter.receive() else { break };
@@ -91,7 +90,7 @@ impl<A: Adapter> Engine<A> {
             counters.overflow.add(1);
             return Err(buffer);
         }
-        count(&lane.record.delivered);
+        lane.record.note_delivered();
         counters.received_packets.add(1);
         counters.received_bytes.add(u64::from(header_len) + u64::from(data_len));
         wake.insert(port);
@@ -149,16 +148,16 @@ impl<A: Adapter> Engine<A> {
 
     /// Has port `port`, which is closed, wait for the client of this generation: takes back what nobody took, and delivers
     /// what came early.
-    pub(super) fn renew(&mut self, port: u16, generation: u16, reception: &mut Reception) {
+    pub(crate) fn renew(&mut self, port: u16, generation: u16, reception: &mut Reception) {
         let lane = &mut self.lanes[usize::from(port)];
         lane.generation = generation;
         while reception.completed.pop().is_some() {}
         while let Some(arrived) = reception.arrived.pop() {
-            count(&lane.record.consumed);
+            lane.record.note_consumed();
             self.adapter.recycle(arrived.buffer);
         }
         for early in self.early.extract_if(.., |early| (early.port, early.generation) == (port, generation)) {
-            count(&lane.record.delivered);
+            lane.record.note_delivered();
             // There is room: the ring is as long as there are buffers.
             let _ = lane.arrived.push(early.arrived);
         }
@@ -182,7 +181,7 @@ impl<A: Adapter> Engine<A> {
 
     /// Node `node` is gone. Who asks after it must find it forgotten already.
     #[cold]
-    pub(super) fn note_gone<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, gone: Gone) {
+    pub(crate) fn note_gone<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, gone: Gone) {
         if node != unit.node {
             self.node_died(node);
             unit.note_gone(node, gone);
