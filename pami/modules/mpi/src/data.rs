@@ -1,7 +1,8 @@
 //! What a call sends, receives or works on: elements of a datatype in shared memory.
 
-use crate::datatype::{Datatype, Native, Walk};
+use crate::datatype::{Datatype, Native};
 use core::fmt;
+use pami::layout::Cursor;
 use pami::{Layout, Shared};
 use zerocopy::IntoBytes;
 
@@ -21,7 +22,7 @@ pub struct Data {
 /// Why data is refused. The caller is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataError {
-    /// The elements reach outside their memory.
+    /// The elements reach outside their memory, or have more data than can be sent.
     Range {
         /// The origin of the first.
         offset: usize,
@@ -45,7 +46,10 @@ impl fmt::Display for DataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Range { offset, count, memory } => {
-                write!(f, "{count} elements from byte {offset} on reach outside the memory's {memory} bytes")
+                write!(
+                    f,
+                    "{count} elements from byte {offset} on reach outside the memory's {memory} bytes, or are over 4 GiB"
+                )
             }
             Self::Short { asked, bytes } => write!(f, "{asked} bytes do not fit: there are {bytes}"),
             Self::Type => f.write_str("the values are of another type than the data's elements"),
@@ -79,7 +83,11 @@ impl Data {
             && offset.checked_add_signed(end).is_some_and(|end| end <= memory.len());
         // Without data it does not matter where; but the offset has to be one of the memory's.
         let inside = inside && offset <= memory.len();
-        if inside { Ok(Self { memory, offset, count, datatype }) } else { Err(range) }
+        // Layouts name places in 32 bits.
+        let small = |number: Option<usize>| number.is_some_and(|number| u32::try_from(number).is_ok());
+        let small =
+            small(end.checked_sub(first).map(|reach| reach as usize)) && small(datatype.pack_size(count));
+        if inside && small { Ok(Self { memory, offset, count, datatype }) } else { Err(range) }
     }
 
     /// `count` numbers from byte `offset` on.
@@ -148,10 +156,10 @@ impl Data {
         self.datatype.size().saturating_mul(self.count)
     }
 
-    /// Where its first byte is and how the others lie from there, if PAMI has a layout for it: then it need not be packed.
+    /// Where its lowest byte is and how all lie from there, for PAMI to take it as it is.
     pub fn layout(&self) -> Option<(usize, Layout)> {
-        let (first, layout) = self.datatype.layout(self.count)?;
-        Some((self.offset.checked_add_signed(first)?, layout))
+        let (low, layout) = self.datatype.layout(self.count)?;
+        Some((self.offset.checked_add_signed(low)?, layout))
     }
 
     /// Where its first byte is, if all lie in one piece.
@@ -168,44 +176,15 @@ impl Data {
         if asked > bytes { Err(DataError::Short { asked, bytes }) } else { Ok(()) }
     }
 
-    /// Calls `each` for the pieces of the next `len` bytes of a walk: their places in memory.
-    fn along<E>(
-        &self,
-        walk: &mut Walk,
-        len: usize,
-        mut each: impl FnMut(usize, usize) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut left = len;
-        while left > 0 {
-            let Some((offset, now)) = walk.next(&self.datatype, left) else { break };
-            each(self.offset.wrapping_add_signed(offset), now)?;
-            left -= now;
-        }
-        Ok(())
+    fn range(&self) -> DataError {
+        DataError::Range { offset: self.offset, count: self.count, memory: self.memory.len() }
     }
 
-    fn outside<E>(&self) -> impl Fn(E) -> DataError {
-        let range = DataError::Range { offset: self.offset, count: self.count, memory: self.memory.len() };
-        move |_| range
-    }
-
-    fn gather(&self, walk: &mut Walk, into: &mut [u8]) -> Result<(), DataError> {
-        let mut rest = into;
-        let len = rest.len();
-        self.along(walk, len, |at, now| {
-            let (piece, later) = core::mem::take(&mut rest).split_at_mut(now);
-            rest = later;
-            self.memory.read(at, piece).map_err(self.outside())
-        })
-    }
-
-    fn spread(&self, walk: &mut Walk, from: &[u8]) -> Result<(), DataError> {
-        let mut rest = from;
-        self.along(walk, from.len(), |at, now| {
-            let (piece, later) = rest.split_at(now);
-            rest = later;
-            self.memory.write(at, piece).map_err(self.outside())
-        })
+    /// A walk along its bytes, from the packed byte `skip` on.
+    fn walk(&self, skip: usize) -> Result<Walk<'_>, DataError> {
+        let (start, layout) = self.layout().ok_or(self.range())?;
+        let cursor = u32::try_from(skip).ok().and_then(|skip| layout.seek(skip)).ok_or(self.range())?;
+        Ok(Walk { data: self, start, layout, cursor })
     }
 
     /// Copies its bytes without gaps, from the packed byte `skip` on, as many as `into` has room for.
@@ -214,7 +193,7 @@ impl Data {
     /// [`DataError::Short`].
     pub fn pack_bytes(&self, skip: usize, into: &mut [u8]) -> Result<(), DataError> {
         self.has(skip, into.len())?;
-        self.gather(&mut Walk::new(&self.datatype, skip), into)
+        self.walk(skip)?.gather(into)
     }
 
     /// Puts bytes without gaps in their places, from the packed byte `skip` on.
@@ -223,7 +202,7 @@ impl Data {
     /// [`DataError::Short`] if the data has fewer bytes; none was put.
     pub fn unpack_bytes(&self, skip: usize, from: &[u8]) -> Result<(), DataError> {
         self.has(skip, from.len())?;
-        self.spread(&mut Walk::new(&self.datatype, skip), from)
+        self.walk(skip)?.spread(from)
     }
 
     /// Copies all its bytes without gaps to byte `at` of other memory; returns how many these are (`MPI_Pack`).
@@ -236,11 +215,11 @@ impl Data {
         if bytes > room {
             return Err(DataError::Short { asked: bytes, bytes: room });
         }
-        let (mut walk, mut piece, mut done) = (Walk::new(&self.datatype, 0), [0; PIECE], 0);
+        let (mut walk, mut piece, mut done) = (self.walk(0)?, [0; PIECE], 0);
         while done < bytes {
             let now = &mut piece[..PIECE.min(bytes - done)];
-            self.gather(&mut walk, now)?;
-            into.write(at + done, now).map_err(self.outside())?;
+            walk.gather(now)?;
+            into.write(at + done, now).map_err(|_| self.range())?;
             done += now.len();
         }
         Ok(bytes)
@@ -256,11 +235,11 @@ impl Data {
         if bytes > there {
             return Err(DataError::Short { asked: bytes, bytes: there });
         }
-        let (mut walk, mut piece, mut done) = (Walk::new(&self.datatype, 0), [0; PIECE], 0);
+        let (mut walk, mut piece, mut done) = (self.walk(0)?, [0; PIECE], 0);
         while done < bytes {
             let now = &mut piece[..PIECE.min(bytes - done)];
-            from.read(at + done, now).map_err(self.outside())?;
-            self.spread(&mut walk, now)?;
+            from.read(at + done, now).map_err(|_| self.range())?;
+            walk.spread(now)?;
             done += now.len();
         }
         Ok(())
@@ -273,12 +252,12 @@ impl Data {
     pub fn copy(&self, to: &Self) -> Result<(), DataError> {
         let bytes = self.bytes();
         to.has(0, bytes)?;
-        let (mut here, mut there) = (Walk::new(&self.datatype, 0), Walk::new(&to.datatype, 0));
+        let (mut here, mut there) = (self.walk(0)?, to.walk(0)?);
         let (mut piece, mut done) = ([0; PIECE], 0);
         while done < bytes {
             let now = &mut piece[..PIECE.min(bytes - done)];
-            self.gather(&mut here, now)?;
-            to.spread(&mut there, now)?;
+            here.gather(now)?;
+            there.spread(now)?;
             done += now.len();
         }
         Ok(())
@@ -305,5 +284,51 @@ impl Data {
     pub fn read<T: Native>(&self, values: &mut [T]) -> Result<(), DataError> {
         self.check_type::<T>()?;
         self.pack_bytes(0, values.as_mut_bytes())
+    }
+}
+
+/// How far data has been packed or unpacked.
+struct Walk<'a> {
+    data: &'a Data,
+    start: usize,
+    layout: Layout,
+    cursor: Cursor,
+}
+
+impl Walk<'_> {
+    /// Calls `each` for the pieces of the next `len` bytes: their places in memory.
+    fn along(
+        &mut self,
+        len: usize,
+        mut each: impl FnMut(usize, usize) -> Result<(), rings::shared::Misplaced>,
+    ) -> Result<(), DataError> {
+        let mut left = len;
+        while left > 0 {
+            // As many as the data was seen to have.
+            let most = u32::try_from(left).unwrap_or(u32::MAX);
+            let Some((offset, now)) = self.layout.next_run(&mut self.cursor, most) else { break };
+            each(self.start + offset as usize, now as usize).map_err(|_| self.data.range())?;
+            left -= now as usize;
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, into: &mut [u8]) -> Result<(), DataError> {
+        let (memory, len) = (&self.data.memory, into.len());
+        let mut rest = into;
+        self.along(len, |at, now| {
+            let (piece, later) = core::mem::take(&mut rest).split_at_mut(now);
+            rest = later;
+            memory.read(at, piece)
+        })
+    }
+
+    fn spread(&mut self, from: &[u8]) -> Result<(), DataError> {
+        let (memory, mut rest) = (&self.data.memory, from);
+        self.along(from.len(), |at, now| {
+            let (piece, later) = rest.split_at(now);
+            rest = later;
+            memory.write(at, piece)
+        })
     }
 }

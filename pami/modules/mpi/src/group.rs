@@ -167,7 +167,7 @@ pub(crate) struct Lists {
 impl Lists {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         let (groups, ranks) = (settings.groups, settings.group_ranks);
-        let pool = Pool::new(node, (groups, AtomicUsize::default), (ranks, AtomicU32::default));
+        let pool = Pool::new(node, (groups, |_| AtomicUsize::default()), (ranks, AtomicU32::default));
         let bytes = Pool::<AtomicU32, AtomicUsize>::bytes(groups, ranks);
         let none = Error::NoMem { what: "bytes of the task's memory for groups", limit: bytes };
         Ok(Self { pool: Some(pool.ok_or(none)?), scratch: fill(node, 2 * node.tasks() as usize, || 0)? })

@@ -53,10 +53,10 @@ impl<N: pami::Node> Memory for N {
 }
 
 impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
-    /// A pool of `places` values, which have `cells` cells together.
+    /// A pool of `places` values, which have `cells` cells together. What is known of a value may name them all.
     pub(crate) fn new(
         memory: &impl Memory,
-        (places, mut what): (usize, impl FnMut() -> W),
+        (places, mut what): (usize, impl FnMut(&'static [C]) -> W),
         (cells, cell): (usize, impl FnMut() -> C),
     ) -> Option<Self> {
         // While a value moves it has two.
@@ -71,7 +71,7 @@ impl<C: Send + Sync, W: Send + Sync> Pool<C, W> {
             start: AtomicUsize::new(0),
             room: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
-            what: what(),
+            what: what(cells_of.cells),
             cells: cells_of,
         };
         Some(Self { places: memory.fill(places, place)?, limit: cells })
@@ -134,6 +134,11 @@ impl<C, W> Handle<C, W> {
         } else {
             None
         }
+    }
+
+    /// The first of its cells.
+    pub(crate) fn start(&self) -> usize {
+        self.0.start.load(Ordering::Relaxed)
     }
 
     /// Number of cells.

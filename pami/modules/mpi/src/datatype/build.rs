@@ -1,13 +1,15 @@
 //! The constructors of derived types.
 
-use super::pool::{Handle, Run, Types};
+use super::pool::{Handle, Types};
 use super::shape::Shape;
 use super::{Datatype, Kind, TypeError};
+use pami::layout::{Levels, Run};
 
 /// A type that is being made.
 struct Draft<'a> {
     types: &'a Types,
     handle: Handle,
+    levels: Levels,
     shape: Shape,
 }
 
@@ -16,13 +18,18 @@ fn times(stride: isize, count: usize) -> Result<isize, TypeError> {
     product.ok_or(TypeError::Overflow)
 }
 
+/// The run further on.
+fn moved(run: Run, by: i64) -> Result<Run, TypeError> {
+    Ok(Run { offset: run.offset.checked_add(by).ok_or(TypeError::Overflow)?, ..run })
+}
+
 /// The two runs as one, if that is a run and the values come in the same order.
 fn joined(a: Run, b: Run) -> Option<Run> {
-    if a.basic != b.basic {
+    if a.tag != b.tag {
         return None;
     }
     let gap = b.offset.checked_sub(a.offset)?;
-    if a.count == 1 && b.count == 1 && gap == a.block as isize {
+    if a.count == 1 && b.count == 1 && gap == i64::from(a.block) {
         return Some(Run { block: a.block.checked_add(b.block)?, ..a });
     }
     let stride = match (a.count, b.count) {
@@ -31,24 +38,17 @@ fn joined(a: Run, b: Run) -> Option<Run> {
         _ => a.stride,
     };
     let even = a.block == b.block && (b.count == 1 || b.stride == stride);
-    let follows = times(stride, a.count).ok()? == gap;
+    let follows = stride.checked_mul(a.count.into())? == gap;
     (even && follows).then_some(Run { stride, count: a.count.checked_add(b.count)?, ..a })
 }
 
 impl<'a> Draft<'a> {
     fn new(types: &'a Types) -> Result<Self, TypeError> {
-        Ok(Self { types, handle: types.claim()?, shape: Shape::EMPTY })
+        Ok(Self { types, handle: types.claim()?, levels: Levels::default(), shape: Shape::EMPTY })
     }
 
     /// Adds a run behind the others, or to the last.
-    fn push(&mut self, run: Run) -> Result<(), TypeError> {
-        let dense = run.count > 1 && run.stride == run.block as isize;
-        let mut run = if dense {
-            let block = run.block.checked_mul(run.count).ok_or(TypeError::Overflow)?;
-            Run { block, count: 1, ..run }
-        } else {
-            run
-        };
+    fn push(&mut self, mut run: Run) -> Result<(), TypeError> {
         // What has grown may go on from the one before.
         while let Some(last) = self.handle.used().checked_sub(1)
             && let Some(one) = self.handle.run(last).and_then(|before| joined(before, run))
@@ -59,16 +59,48 @@ impl<'a> Draft<'a> {
         self.types.append(&self.handle, run)
     }
 
-    /// Adds the data of one element at `at`.
-    fn copy(&mut self, old: &Datatype, at: isize) -> Result<(), TypeError> {
-        for run in old.runs() {
-            let offset = run.offset.checked_add(at).ok_or(TypeError::Overflow)?;
-            self.push(Run { offset, ..run })?;
+    /// Notes how far `count` blocks of `len` elements each reach, the first at `first` and the others every `stride` bytes.
+    /// Returns whether they have data.
+    fn extend(
+        &mut self,
+        old: &Datatype,
+        (len, count): (usize, usize),
+        first: isize,
+        stride: isize,
+    ) -> Result<bool, TypeError> {
+        let part = old.shape();
+        let block = Shape::EMPTY.with(&part, 0, part.extent(), len)?;
+        // What is empty has no bounds either.
+        let count = if len == 0 { 0 } else { count };
+        self.shape = self.shape.with(&block, first, stride, count)?;
+        Ok(block.size > 0 && count > 0)
+    }
+
+    /// Adds the data of `len` elements, the first at `at`.
+    fn elements(&mut self, old: &Datatype, len: usize, at: isize) -> Result<(), TypeError> {
+        let (at, extent) = (at as i64, old.extent() as i64);
+        if let (Some(run), Ok(len)) = (old.only_run(), u32::try_from(len))
+            && let Some(row) = run.repeated(len, extent)
+        {
+            return self.push(moved(row, at)?);
+        }
+        for element in 0..len as i64 {
+            let first = extent.checked_mul(element).and_then(|within| at.checked_add(within));
+            for origin in old.origins() {
+                let origin = first.and_then(|first| first.checked_add(origin)).ok_or(TypeError::Overflow)?;
+                old.runs().try_for_each(|run| self.push(moved(run, origin)?))?;
+            }
         }
         Ok(())
     }
 
-    /// Adds `count` blocks of `len` elements each, the first at `first` and the others every `stride` bytes.
+    /// Adds `len` elements at `at` behind what there is.
+    fn append(&mut self, old: &Datatype, len: usize, at: isize) -> Result<(), TypeError> {
+        if self.extend(old, (len, 1), at, 0)? { self.elements(old, len, at) } else { Ok(()) }
+    }
+
+    /// All there is: `count` blocks of `len` elements each, the first at `first` and the others every `stride` bytes. What is
+    /// in an element becomes no more runs by it, as long as there are levels.
     fn blocks(
         &mut self,
         old: &Datatype,
@@ -76,44 +108,29 @@ impl<'a> Draft<'a> {
         first: isize,
         stride: isize,
     ) -> Result<(), TypeError> {
-        let part = old.shape();
-        let block = Shape::EMPTY.with(&part, 0, part.extent(), len)?;
-        // What is empty has no bounds either.
-        let count = if len == 0 { 0 } else { count };
-        self.shape = self.shape.with(&block, first, stride, count)?;
-        if block.size == 0 || count == 0 {
+        if !self.extend(old, (len, count), first, stride)? {
             return Ok(());
         }
-        let single = old.run(0).filter(|run| old.run_count() == 1 && run.count == 1);
-        if let Some(run) = single {
-            let offset = run.offset.checked_add(first).ok_or(TypeError::Overflow)?;
-            if run.block as isize == part.extent() {
-                return self.push(Run { offset, block: block.size, stride, count, ..run });
-            }
-            if len == 1 {
-                return self.push(Run { offset, stride, count, ..run });
-            }
-            if count == 1 {
-                return self.push(Run { offset, stride: part.extent(), count: len, ..run });
-            }
+        let (mut only, mut levels) = (old.only_run(), Levels::of(old.levels()));
+        let mut around = |count: usize, stride: isize| {
+            u32::try_from(count).is_ok_and(|count| levels.put_around(only.as_mut(), count, stride as i64))
+        };
+        if around(len, old.extent()) && around(count, stride) {
+            self.levels = levels;
+            return match only {
+                Some(run) => self.push(moved(run, first as i64)?),
+                None => old.runs().try_for_each(|run| self.push(moved(run, first as i64)?)),
+            };
         }
         for number in 0..count {
             let at = times(stride, number)?.checked_add(first).ok_or(TypeError::Overflow)?;
-            if let Some(run) = single {
-                let offset = run.offset.checked_add(at).ok_or(TypeError::Overflow)?;
-                self.push(Run { offset, stride: part.extent(), count: len, ..run })?;
-                continue;
-            }
-            for element in 0..len {
-                let within = times(part.extent(), element)?;
-                self.copy(old, at.checked_add(within).ok_or(TypeError::Overflow)?)?;
-            }
+            self.elements(old, len, at)?;
         }
         Ok(())
     }
 
     fn finish(self) -> Result<Datatype, TypeError> {
-        self.handle.close(self.shape.closed()?);
+        self.types.close(&self.handle, self.levels.as_slice(), self.shape.closed()?)?;
         Ok(Datatype(Kind::Derived(self.handle)))
     }
 }
@@ -167,16 +184,22 @@ impl Types {
         draft.finish()
     }
 
-    fn listed(
+    /// Blocks of elements: how many, at which displacement in units, and of which type.
+    fn listed<'b>(
         &self,
-        blocks: impl Iterator<Item = (usize, isize)>,
+        blocks: impl Iterator<Item = (usize, isize, &'b Datatype)> + Clone,
         unit: isize,
-        old: &Datatype,
     ) -> Result<Datatype, TypeError> {
         let mut draft = Draft::new(self)?;
-        for (len, displacement) in blocks {
+        let blocks = blocks.filter(|block| block.0 > 0);
+        let alone = blocks.clone().nth(1).is_none();
+        for (len, displacement, old) in blocks {
             let at = displacement.checked_mul(unit).ok_or(TypeError::Overflow)?;
-            draft.blocks(old, (len, 1), at, 0)?;
+            if alone {
+                draft.blocks(old, (len, 1), at, 0)?;
+            } else {
+                draft.append(old, len, at)?;
+            }
         }
         draft.finish()
     }
@@ -192,7 +215,7 @@ impl Types {
         old: &Datatype,
     ) -> Result<Datatype, TypeError> {
         same_length(lens.len(), displacements.len())?;
-        self.listed(lens.iter().copied().zip(displacements.iter().copied()), old.extent(), old)
+        self.listed(lens.iter().zip(displacements).map(|(&len, &at)| (len, at, old)), old.extent())
     }
 
     /// As [`indexed`](Self::indexed), with displacements in bytes (`MPI_Type_create_hindexed`).
@@ -206,7 +229,7 @@ impl Types {
         old: &Datatype,
     ) -> Result<Datatype, TypeError> {
         same_length(lens.len(), displacements.len())?;
-        self.listed(lens.iter().copied().zip(displacements.iter().copied()), 1, old)
+        self.listed(lens.iter().zip(displacements).map(|(&len, &at)| (len, at, old)), 1)
     }
 
     /// Blocks of `len` elements each at `displacements`, in elements (`MPI_Type_create_indexed_block`).
@@ -219,7 +242,7 @@ impl Types {
         displacements: &[isize],
         old: &Datatype,
     ) -> Result<Datatype, TypeError> {
-        self.listed(displacements.iter().map(|&at| (len, at)), old.extent(), old)
+        self.listed(displacements.iter().map(|&at| (len, at, old)), old.extent())
     }
 
     /// As [`indexed_block`](Self::indexed_block), with displacements in bytes (`MPI_Type_create_hindexed_block`).
@@ -232,7 +255,7 @@ impl Types {
         displacements: &[isize],
         old: &Datatype,
     ) -> Result<Datatype, TypeError> {
-        self.listed(displacements.iter().map(|&at| (len, at)), 1, old)
+        self.listed(displacements.iter().map(|&at| (len, at, old)), 1)
     }
 
     /// Fields: so many elements of a type at a displacement in bytes (`MPI_Type_create_struct`). The extent is rounded up to
@@ -241,11 +264,7 @@ impl Types {
     /// # Errors
     /// See [`Types`].
     pub fn structure(&self, fields: &[(usize, isize, &Datatype)]) -> Result<Datatype, TypeError> {
-        let mut draft = Draft::new(self)?;
-        for &(len, at, old) in fields {
-            draft.blocks(old, (len, 1), at, 0)?;
-        }
-        draft.finish()
+        self.listed(fields.iter().copied(), 1)
     }
 
     /// The same data with other bounds (`MPI_Type_create_resized`).
@@ -254,7 +273,7 @@ impl Types {
     /// See [`Types`].
     pub fn resized(&self, old: &Datatype, lb: isize, extent: isize) -> Result<Datatype, TypeError> {
         let mut draft = Draft::new(self)?;
-        draft.copy(old, 0)?;
+        draft.blocks(old, (1, 1), 0, 0)?;
         let ub = lb.checked_add(extent).ok_or(TypeError::Overflow)?;
         draft.shape = Shape { lb, ub, marked: true, ..old.shape() };
         draft.finish()

@@ -1,23 +1,23 @@
 //! Datatypes: which bytes of memory are the values of a message, and of what type (MPI chapter 4).
 //!
-//! A [`Datatype`] is a basic type or a derived one. Derived types are made by the methods of [`Types`], flattened into runs
-//! of equally spaced blocks as they are made: a vector of numbers is one run, whatever its length. They live in places of
-//! their pool; clones of a handle name the same type, and the place is free when the last is dropped. So `MPI_Type_dup` is
-//! `clone`, `MPI_Type_free` is `drop`, and what is under way keeps its own handle.
+//! A [`Datatype`] is a basic type or a derived one. Derived types are made by the methods of [`Types`], and become runs of
+//! equally spaced blocks with levels around them as they are made: tables of PAMI's, which it walks. A vector of numbers is one
+//! run, whatever its length, and so is a box of an array. They live in places of their pool; clones of a handle name the same
+//! type, and the place is free when the last is dropped. So `MPI_Type_dup` is `clone`, `MPI_Type_free` is `drop`, and what is
+//! under way keeps its own handle.
 
 mod basic;
 mod build;
 mod pool;
 mod shape;
-mod walk;
 
 pub use basic::{Basic, Native};
 pub use pool::Types;
-pub use walk::Walk;
 
 use core::fmt;
 use pami::Layout;
-use pool::{Handle, Run};
+use pami::layout::{Level, Run};
+use pool::Handle;
 use shape::Shape;
 
 /// Why a datatype is refused. The caller is at fault.
@@ -130,27 +130,50 @@ impl Datatype {
         }
     }
 
-    fn run(&self, index: usize) -> Option<Run> {
-        match &self.0 {
-            Kind::Basic(basic) => {
-                let block = basic.bytes();
-                let run = Run { offset: 0, block, stride: block as isize, count: 1, basic: *basic };
-                (index == 0).then_some(run)
-            }
-            Kind::Derived(handle) => handle.run(index),
-        }
+    fn runs(&self) -> impl Iterator<Item = Run> + Clone + use<> {
+        let (basic, table) = match &self.0 {
+            Kind::Basic(basic) => (Some(Run { tag: *basic as u32, ..Run::of(basic.bytes() as u32) }), None),
+            Kind::Derived(handle) => (None, Some(handle.table())),
+        };
+        basic.into_iter().chain(table.into_iter().flat_map(|table| table.runs()))
     }
 
-    fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        (0..).map_while(|index| self.run(index))
+    /// What is around the runs.
+    fn levels(&self) -> impl Iterator<Item = Level> + Clone + use<> {
+        let table = match &self.0 {
+            Kind::Basic(_) => None,
+            Kind::Derived(handle) => Some(handle.table()),
+        };
+        table.into_iter().flat_map(|table| table.levels())
     }
 
-    /// Number of runs that the type is flattened into.
+    /// All the data, if it is one run.
+    fn only_run(&self) -> Option<Run> {
+        let mut runs = self.runs();
+        let first = runs.next()?;
+        (runs.next().is_none() && self.levels().next().is_none()).then_some(first)
+    }
+
+    /// How often levels repeat the runs.
+    fn repetitions(&self) -> usize {
+        // No more than there are bytes, which could be counted.
+        self.levels().map(|level| level.count as usize).product()
+    }
+
+    /// Where the runs begin each time, from the element's origin.
+    fn origins(&self) -> impl Iterator<Item = i64> + use<'_> {
+        (0..self.repetitions()).map(|number| {
+            let step = |(origin, number): (i64, usize), level: Level| {
+                let (count, at) = (level.count as usize, (number % level.count as usize) as i64);
+                (origin + at * level.stride, number / count)
+            };
+            self.levels().fold((0, number), step).0
+        })
+    }
+
+    /// Number of runs that the type consists of, whatever levels repeat them.
     pub fn run_count(&self) -> usize {
-        match &self.0 {
-            Kind::Basic(_) => 1,
-            Kind::Derived(handle) => handle.used(),
-        }
+        self.runs().count()
     }
 
     /// Bytes of data in an element (`MPI_Type_size`).
@@ -204,8 +227,8 @@ impl Datatype {
 
     /// The basic type that all values are of, if there is one.
     pub fn uniform(&self) -> Option<Basic> {
-        let first = self.run(0)?.basic;
-        self.runs().all(|run| run.basic == first).then_some(first)
+        let first = self.runs().next()?.tag;
+        self.runs().all(|run| run.tag == first).then(|| Basic::from_number(first as u8))
     }
 
     /// Basic values in an element.
@@ -215,7 +238,11 @@ impl Datatype {
 
     /// The type signature of an element: so many values of each type, in order.
     pub fn signature(&self) -> impl Iterator<Item = (Basic, usize)> + '_ {
-        self.runs().map(|run| (run.basic, run.block / run.basic.bytes() * run.count))
+        let values = |run: Run| {
+            let basic = Basic::from_number(run.tag as u8);
+            (basic, run.block as usize / basic.bytes() * run.count as usize)
+        };
+        (0..self.repetitions()).flat_map(move |_| self.runs().map(values))
     }
 
     /// Whether the values of `count` elements are those of `other_count` of another type, one by one. Bytes and packed
@@ -264,8 +291,11 @@ impl Datatype {
             return (bytes == 0).then_some(0);
         };
         let (mut elements, mut rest) = (whole * self.elements(), bytes % self.size());
+        let repetitions = self.repetitions();
+        elements += rest / (self.size() / repetitions) * (self.elements() / repetitions);
+        rest %= self.size() / repetitions;
         for run in self.runs() {
-            let (all, each) = (run.block * run.count, run.basic.bytes());
+            let (all, each) = (run.bytes() as usize, Basic::from_number(run.tag as u8).bytes());
             if rest < all {
                 return rest.is_multiple_of(each).then_some(elements + rest / each);
             }
@@ -285,29 +315,22 @@ impl Datatype {
         matches!(self.layout(count), Some((_, Layout::Contiguous)))
     }
 
-    /// Where the first byte of `count` elements is, in bytes from their origin, and how the others lie from there, if PAMI
-    /// has a layout for it: then they need not be packed.
+    /// Where the lowest byte of `count` elements is, in bytes from their origin, and how all lie from there, as PAMI takes it.
+    /// `None` if there are too many. A table is to be used only while there is a handle of the type.
     pub fn layout(&self, count: usize) -> Option<(isize, Layout)> {
         let shape = self.shape();
-        if shape.size == 0 || count == 0 {
-            return Some((0, Layout::Contiguous));
-        }
-        let run = self.run(0).filter(|_| self.run_count() == 1)?;
-        let (block, extent) = (run.block, shape.extent());
-        let stride = if run.count == 1 { extent } else { run.stride };
-        let ends = isize::try_from(run.count).ok()?.checked_mul(run.stride)?;
-        // The next element goes on where the last one ends.
-        let regular = count == 1 || run.count == 1 || extent == ends;
-        if !regular {
-            return None;
-        }
-        if stride == block as isize || run.count == 1 && count == 1 {
-            return Some((run.offset, Layout::Contiguous));
-        }
-        let stride = usize::try_from(stride).ok().filter(|&stride| stride >= block)?;
-        let layout =
-            Layout::Strided { block: u32::try_from(block).ok()?, stride: u32::try_from(stride).ok()? };
-        Some((run.offset, layout))
+        let table = match &self.0 {
+            Kind::Derived(handle) if shape.size > 0 && count > 0 => handle.table(),
+            _ => return Some((0, Layout::Contiguous)),
+        };
+        let count = u32::try_from(count).ok()?;
+        let all = self.only_run().and_then(|run| run.repeated(count, shape.extent() as i64));
+        let plain = all.and_then(|run| Some((run.offset, run.layout()?)));
+        let (low, layout) = match plain {
+            Some(plain) => plain,
+            None => (table.low(count)?, Layout::Table(table, count)),
+        };
+        Some((isize::try_from(low).ok()?, layout))
     }
 
     /// The bytes that `count` elements reach over, from the origin: the first, and one past the last.

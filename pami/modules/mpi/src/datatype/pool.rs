@@ -1,80 +1,31 @@
-//! Where derived types live: a [`pool`](crate::pool) of runs.
+//! Where derived types live: a [`pool`](crate::pool) of the cells of PAMI's tables.
 
 use super::TypeError;
-use super::basic::Basic;
 use super::shape::Shape;
 use crate::pool::{self, Lacks, Memory, Pool};
-use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use pami::Node;
-
-/// `count` blocks of `block` bytes each, `stride` bytes from the start of one to that of the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Run {
-    /// Of the first block, in bytes from the element's origin.
-    pub offset: isize,
-    /// Whole values of `basic`, at least one.
-    pub block: usize,
-    pub stride: isize,
-    pub count: usize,
-    pub basic: Basic,
-}
-
-/// A run that was or will be written.
-pub(crate) struct RunPlace {
-    offset: AtomicIsize,
-    block: AtomicUsize,
-    stride: AtomicIsize,
-    count: AtomicUsize,
-    basic: AtomicU8,
-}
-
-impl RunPlace {
-    const fn new() -> Self {
-        Self {
-            offset: AtomicIsize::new(0),
-            block: AtomicUsize::new(0),
-            stride: AtomicIsize::new(0),
-            count: AtomicUsize::new(0),
-            basic: AtomicU8::new(0),
-        }
-    }
-
-    fn get(&self) -> Run {
-        Run {
-            offset: self.offset.load(Ordering::Relaxed),
-            block: self.block.load(Ordering::Relaxed),
-            stride: self.stride.load(Ordering::Relaxed),
-            count: self.count.load(Ordering::Relaxed),
-            basic: Basic::from_number(self.basic.load(Ordering::Relaxed)),
-        }
-    }
-
-    fn set(&self, run: Run) {
-        self.offset.store(run.offset, Ordering::Relaxed);
-        self.block.store(run.block, Ordering::Relaxed);
-        self.stride.store(run.stride, Ordering::Relaxed);
-        self.count.store(run.count, Ordering::Relaxed);
-        self.basic.store(run.basic as u8, Ordering::Relaxed);
-    }
-}
+use pami::layout::{Cell, Level, Run, Table, TableError};
 
 /// What is known of a type besides its runs.
 pub(crate) struct Known {
     committed: AtomicBool,
+    table: Table,
     shape: [AtomicIsize; Shape::WORDS],
 }
 
 impl Known {
-    const fn new() -> Self {
-        Self { committed: AtomicBool::new(false), shape: [const { AtomicIsize::new(0) }; Shape::WORDS] }
+    fn new(cells: &'static [Cell]) -> Self {
+        let shape = [const { AtomicIsize::new(0) }; Shape::WORDS];
+        Self { committed: AtomicBool::new(false), table: Table::new(cells), shape }
     }
 }
 
-/// The derived datatypes of one library: so many, with so many runs together. Its methods make new types of others.
-pub struct Types(Pool<RunPlace, Known>);
+/// The derived datatypes of one library: so many, with so many runs and levels together. Its methods make new types of others.
+pub struct Types(Pool<Cell, Known>);
 
 impl Types {
-    /// A pool of `types` derived types with `runs` runs together, in the node's memory.
+    /// A pool of `types` derived types with `runs` runs and levels together, in the node's memory.
     ///
     /// # Errors
     /// [`TypeError::Memory`].
@@ -83,8 +34,8 @@ impl Types {
     }
 
     fn of_memory(memory: &impl Memory, types: usize, runs: usize) -> Result<Self, TypeError> {
-        let exhausted = TypeError::Memory { bytes: Pool::<RunPlace, Known>::bytes(types, runs) };
-        let pool = Pool::new(memory, (types, Known::new), (runs, RunPlace::new));
+        let exhausted = TypeError::Memory { bytes: Pool::<Cell, Known>::bytes(types, runs) };
+        let pool = Pool::new(memory, (types, Known::new), (runs, Cell::new));
         pool.map(Self).ok_or(exhausted)
     }
 
@@ -99,7 +50,7 @@ impl Types {
         self.0.limit()
     }
 
-    /// Most runs of all types together.
+    /// Most runs and levels of all types together.
     pub fn run_limit(&self) -> usize {
         self.0.cell_limit()
     }
@@ -117,12 +68,32 @@ impl Types {
 
     /// Adds a run to a type behind its others.
     pub(super) fn append(&self, to: &Handle, run: Run) -> Result<(), TypeError> {
-        let used = to.used();
-        to.0.lengthen(used + 1, |from, to| to.set(from.get())).map_err(|lacks| self.lacks(lacks))?;
-        if let Some(place) = to.0.cell(used) {
-            place.set(run);
-        }
+        self.lengthen(to)?.set_run(run);
         Ok(())
+    }
+
+    fn lengthen(&self, to: &Handle) -> Result<&'static Cell, TypeError> {
+        let used = to.used();
+        to.0.lengthen(used + 1, |from, to| to.set_run(from.run())).map_err(|lacks| self.lacks(lacks))?;
+        to.0.cell(used).ok_or(TypeError::Overflow)
+    }
+
+    /// The type is whole: its runs with levels around them.
+    pub(super) fn close(&self, type_: &Handle, levels: &[Level], shape: Shape) -> Result<(), TypeError> {
+        let runs = type_.used();
+        for &level in levels {
+            self.lengthen(type_)?.set_level(level);
+        }
+        type_.0.close();
+        let known = type_.0.what();
+        for (place, word) in known.shape.iter().zip(shape.into_words()) {
+            place.store(word, Ordering::Relaxed);
+        }
+        let extent = shape.extent() as i64;
+        known.table.set_written(type_.0.start(), (runs, levels.len()), extent).map_err(|error| match error {
+            TableError::Cells => TypeError::Runs { limit: self.run_limit() },
+            TableError::Range => TypeError::Overflow,
+        })
     }
 
     fn lacks(&self, lacks: Lacks) -> TypeError {
@@ -135,7 +106,7 @@ impl Types {
 
 /// A handle of a type.
 #[derive(Clone)]
-pub(super) struct Handle(pool::Handle<RunPlace, Known>);
+pub(super) struct Handle(pool::Handle<Cell, Known>);
 
 impl Handle {
     pub fn commit(&self) {
@@ -150,21 +121,19 @@ impl Handle {
         Shape::from_words(self.0.what().shape.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
-    /// The type is whole.
-    pub fn close(&self, shape: Shape) {
-        self.0.close();
-        for (place, word) in self.0.what().shape.iter().zip(shape.into_words()) {
-            place.store(word, Ordering::Relaxed);
-        }
-    }
-
-    /// Number of runs.
+    /// Number of runs, while the type is being made.
     pub fn used(&self) -> usize {
         self.0.len()
     }
 
+    /// A run, while the type is being made.
     pub fn run(&self, index: usize) -> Option<Run> {
-        self.0.cell(index).map(RunPlace::get)
+        self.0.cell(index).map(Cell::run)
+    }
+
+    /// All runs and levels, once the type is whole.
+    pub fn table(&self) -> &'static Table {
+        &self.0.what().table
     }
 
     pub fn shorten(&self, used: usize) {

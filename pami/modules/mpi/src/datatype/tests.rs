@@ -133,6 +133,8 @@ proptest! {
         if let (Some(first), Some(last)) = (model.places.iter().min(), model.places.iter().max()) {
             prop_assert_eq!(datatype.true_extent(), (*first, last + 1 - first));
         }
+        let whole = datatype.get_elements(2 * datatype.size() + datatype.signature().next().map_or(0, |one| one.0.bytes()));
+        prop_assert_eq!(whole, Some(2 * datatype.elements() + usize::from(datatype.size() > 0)));
         let values: usize = datatype.signature().map(|(basic, count)| basic.bytes() * count).sum();
         prop_assert_eq!(values, datatype.size());
         let elements: Vec<_> = (0..count as isize).map(|element| element * model.extent()).collect();
@@ -155,16 +157,19 @@ proptest! {
             data.pack_bytes(skip, &mut bytes).unwrap();
             prop_assert_eq!(&bytes[..], &expected[skip..]);
         }
-        // A layout names the same bytes.
-        if let Some((first, layout)) = data.layout() {
-            let (mut cursor, mut named) = (pami::layout::Cursor::default(), Vec::new());
-            while named.len() < places.len() {
-                let left = (places.len() - named.len()) as u32;
-                let (at, len) = layout.next_run(&mut cursor, left).unwrap();
-                named.extend((at..at + len).map(|at| all[first + at as usize]));
-            }
-            prop_assert_eq!(&named, &expected);
+        // There is always a layout, and it names the same bytes, of which it knows how many they are.
+        let (first, layout) = data.layout().unwrap();
+        let (mut cursor, mut named) = (pami::layout::Cursor::default(), Vec::new());
+        while named.len() < places.len() {
+            let left = (places.len() - named.len()) as u32;
+            let (at, len) = layout.next_run(&mut cursor, left).unwrap();
+            named.extend((at..at + len).map(|at| all[first + at as usize]));
         }
+        prop_assert_eq!(&named, &expected);
+        let len = places.len() as u32;
+        let reach = layout.reach(len).unwrap();
+        prop_assert!(first + reach as usize <= from.len());
+        prop_assert_eq!(layout.bytes_within(reach), Some(len));
         // And back, into memory of zeros: what the type does not name stays.
         let back = memory(from.len());
         let data = Data::new(back.clone(), offset as usize, count, datatype).unwrap();
@@ -188,9 +193,9 @@ fn regular_types_are_one_run_and_have_a_layout() {
         (column.run_count(), column.layout(1)),
         (1, Some((0, Layout::Strided { block: 8, stride: 56 })))
     );
-    assert_eq!(column.layout(2), None);
+    assert!(matches!(column.layout(2), Some((0, Layout::Table(_, 2)))));
     let columns = types.resized(&column, 0, 8).unwrap();
-    assert_eq!((columns.extent(), columns.layout(2)), (8, None));
+    assert!(matches!((columns.extent(), columns.layout(2)), (8, Some((0, Layout::Table(_, 2))))));
     let row = types.contiguous(1000, &double).unwrap();
     assert!(row.is_contiguous(17));
     let plane = types.subarray(&[10, 20, 30], &[4, 20, 30], &[2, 0, 0], &double).unwrap();
@@ -202,6 +207,37 @@ fn regular_types_are_one_run_and_have_a_layout() {
     assert_eq!(gaps.layout(5), Some((0, Layout::Strided { block: 8, stride: 16 })));
     let blocks = types.indexed(&[1; 4], &[0, 3, 6, 9], &double).unwrap();
     assert_eq!(blocks.run_count(), 1);
+}
+
+#[test]
+fn q2_what_is_repeated_becomes_a_level_and_no_runs() {
+    // There are more repetitions than the pool has cells.
+    let types = types();
+    let (byte, double) = (Datatype::of::<i8>(), Datatype::of::<f64>());
+    let inner = types.subarray(&[100, 90, 80, 70], &[9, 8, 7, 6], &[1, 2, 0, 3], &double).unwrap();
+    assert_eq!((inner.run_count(), inner.levels().count()), (1, 2));
+    let pair = types.structure(&[(1, 0, &double), (1, 8, &byte)]).unwrap();
+    let many = types.vector(1000, 50, 60, &pair).unwrap();
+    assert_eq!((many.run_count(), many.levels().count(), many.elements()), (2, 2, 100_000));
+    let many = types.contiguous(3, &many).unwrap();
+    assert_eq!((many.run_count(), many.levels().count(), many.elements()), (2, 3, 300_000));
+    assert_eq!(many.get_elements(9 * 50_000 + 8), Some(100_001));
+    // Whatever is one of several is told by runs, and matches all the same.
+    let small = types.vector(2, 2, 3, &pair).unwrap();
+    let both = types.structure(&[(1, 0, &small), (1, 200, &byte)]).unwrap();
+    assert_eq!((both.run_count(), both.levels().count(), small.run_count()), (8, 0, 2));
+    assert!(small.matches(2, &pair, 8) && !small.matches(1, &pair, 3));
+    // As deep as it may be, and then no deeper.
+    let types = Types::on_heap(16, 4000);
+    let mut deep = types.resized(&pair, 0, 16).unwrap();
+    for depth in 0..8 {
+        let extent = deep.extent();
+        deep = types.hvector(2, 1, 2 * extent + 1, &deep).unwrap();
+        assert_eq!(
+            (deep.elements(), deep.levels().count()),
+            (4 << depth, if depth < 7 { depth + 1 } else { 0 })
+        );
+    }
 }
 
 #[test]

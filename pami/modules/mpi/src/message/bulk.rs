@@ -50,7 +50,11 @@ pub(super) struct Bulk {
 
 /// Whether every block is worth a request.
 fn is_coarse(layout: &Layout, len: u32) -> bool {
-    layout.next_run(&mut Cursor::default(), len).is_some_and(|(_, run)| run >= BLOCK.min(len))
+    let block = BLOCK.min(len);
+    match layout {
+        Layout::Table(table, _) => table.runs().all(|run| run.block >= block),
+        _ => layout.next_run(&mut Cursor::default(), len).is_some_and(|(_, run)| run >= block),
+    }
 }
 
 impl Bulk {

@@ -269,7 +269,7 @@ fn types_of_any_number_of_runs_go_round() {
         let far: Vec<isize> = (0..3000).map(|n| n * n + n).collect();
         let scattered = types.indexed_block(1, &far, &byte).unwrap();
         let inner = types.subarray(&[12, 11, 10, 9], &[9, 8, 7, 6], &[1, 2, 0, 3], &byte).unwrap();
-        assert!(scattered.run_count() >= 1500 && inner.run_count() >= 72);
+        assert!(scattered.run_count() >= 1500 && inner.run_count() == 1, "a box is one run");
         for datatype in [scattered, inner] {
             datatype.commit();
             let words = datatype.extent() as usize / 4 + 4;

@@ -2,8 +2,8 @@
 
 use super::target::Target;
 use crate::data::Data;
-use crate::datatype::Walk;
 use pami::Layout;
+use pami::layout::Cursor;
 
 /// A part of an access that has a layout on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,50 +16,46 @@ pub(super) struct Piece {
     pub len: u32,
 }
 
-/// The pieces of an access, in the order of its bytes.
-pub(super) struct Pieces<'a> {
-    data: &'a Data,
-    target: &'a Target,
-    /// Where the target's first element has its origin in the window.
-    origin: usize,
-    whole: Option<Piece>,
-    walks: (Walk, Walk),
-    left: usize,
+/// The pieces of an access, in the order of its bytes: one, if both layouts are told by their values. Tables are the types',
+/// which may go as soon as the call returns; the pieces are as far as both sides have it in one.
+pub(super) struct Pieces {
+    here: (usize, Layout, Cursor),
+    there: (usize, Layout, Cursor),
+    left: u32,
 }
 
-impl<'a> Pieces<'a> {
-    /// The pieces of an access of `bytes` bytes that was seen to fit on both sides.
-    pub(super) fn new(data: &'a Data, target: &'a Target, origin: usize, bytes: u32) -> Self {
-        let there = target.datatype.layout(target.count);
-        let there = there.and_then(|(first, layout)| Some((origin.checked_add_signed(first)?, layout)));
-        let whole = data.layout().zip(there).map(|(here, there)| Piece { here, there, len: bytes });
-        let whole = whole.filter(|_| bytes > 0);
-        let walks = (Walk::new(data.datatype(), 0), Walk::new(&target.datatype, 0));
-        let left = if whole.is_some() { 0 } else { bytes as usize };
-        Self { data, target, origin, whole, walks, left }
+/// Where the lowest byte of the target's elements is in the window, and how they lie from there.
+fn layout(target: &Target, origin: usize) -> Option<(usize, Layout)> {
+    let (low, layout) = target.datatype.layout(target.count)?;
+    Some((origin.checked_add_signed(low)?, layout))
+}
+
+impl Pieces {
+    /// The pieces of an access of `bytes` bytes that was seen to fit on both sides. The target's first element has its
+    /// origin at `origin` in the window.
+    pub(super) fn new(data: &Data, target: &Target, origin: usize, bytes: u32) -> Option<Self> {
+        let ((here, from), (there, to)) = (data.layout()?, layout(target, origin)?);
+        let start = Cursor::default();
+        Some(Self { here: (here, from, start), there: (there, to, start), left: bytes })
     }
 }
 
-impl Iterator for Pieces<'_> {
+impl Iterator for Pieces {
     type Item = Piece;
 
     fn next(&mut self) -> Option<Piece> {
-        if self.whole.is_some() {
-            return self.whole.take();
-        }
-        if self.left == 0 {
+        let Self { here: (here, from, at_from), there: (there, to, at_to), left } = self;
+        if *left == 0 {
             return None;
         }
-        let (mut here, mut there) = self.walks;
-        // As far as both have it in one piece.
-        let (_, len) = here.next(self.data.datatype(), self.left)?;
-        let (offset, len) = there.next(&self.target.datatype, len)?;
-        let at = self.walks.0.next(self.data.datatype(), len)?.0;
-        self.walks.1 = there;
-        self.left -= len;
-        let at = self.data.offset().checked_add_signed(at)?;
-        let place = self.origin.checked_add_signed(offset)?;
-        Some(Piece { here: (at, Layout::Contiguous), there: (place, Layout::Contiguous), len: len as u32 })
+        if !matches!((&from, &to), (Layout::Table(..), _) | (_, Layout::Table(..))) {
+            let len = core::mem::take(left);
+            return Some(Piece { here: (*here, *from), there: (*there, *to), len });
+        }
+        let (at, place, len) = Layout::next_pair((from, at_from), (to, at_to), *left)?;
+        *left -= len;
+        let (at, place) = (here.checked_add(at as usize)?, there.checked_add(place as usize)?);
+        Some(Piece { here: (at, Layout::Contiguous), there: (place, Layout::Contiguous), len })
     }
 }
 
@@ -84,23 +80,16 @@ pub(super) fn each_blocks<E>(
     bytes: u32,
     mut each: impl FnMut(Blocks) -> Result<(), E>,
 ) -> Result<(), E> {
-    let whole = target.datatype.layout(target.count);
-    let whole = whole.and_then(|(first, layout)| Some((origin.checked_add_signed(first)?, layout)));
-    match whole {
-        Some((offset, Layout::Contiguous)) => {
-            return each(Blocks { offset, block: bytes, stride: bytes, len: bytes });
-        }
-        Some((offset, Layout::Strided { block, stride })) => {
-            return each(Blocks { offset, block, stride, len: bytes });
-        }
-        _ => {}
+    let Some((offset, layout)) = layout(target, origin) else { return Ok(()) };
+    match layout {
+        Layout::Contiguous => return each(Blocks { offset, block: bytes, stride: bytes, len: bytes }),
+        Layout::Strided { block, stride } => return each(Blocks { offset, block, stride, len: bytes }),
+        Layout::Indexed(_) | Layout::Table(..) => {}
     }
-    let (mut walk, mut left) = (Walk::new(&target.datatype, 0), bytes);
+    let (mut cursor, mut left) = (Cursor::default(), bytes);
     while left > 0 {
-        let Some((offset, len)) = walk.next(&target.datatype, left as usize) else { break };
-        let len = len as u32;
-        let offset = origin.wrapping_add_signed(offset);
-        each(Blocks { offset, block: len, stride: len, len })?;
+        let Some((place, len)) = layout.next_run(&mut cursor, left) else { break };
+        each(Blocks { offset: offset.wrapping_add(place as usize), block: len, stride: len, len })?;
         left -= len;
     }
     Ok(())

@@ -149,16 +149,20 @@ impl<N: Node> Window<N> {
     fn begin_put(&self, origin: &Data, target: &Target, wanted: bool) -> Result<Request> {
         target.check(origin)?;
         self.access(target, wanted, |access| {
-            let mut pieces = Pieces::new(origin, target, access.origin, access.bytes);
-            pieces.try_for_each(|piece| self.insist(|at| at.put(access, origin, &piece)))
+            let pieces = Pieces::new(origin, target, access.origin, access.bytes);
+            pieces
+                .ok_or(Error::RmaRange)?
+                .try_for_each(|piece| self.insist(|at| at.put(access, origin, &piece)))
         })
     }
 
     fn begin_get(&self, origin: &Data, target: &Target, wanted: bool) -> Result<Request> {
         target.check(origin)?;
         self.access(target, wanted, |access| {
-            let mut pieces = Pieces::new(origin, target, access.origin, access.bytes);
-            pieces.try_for_each(|piece| self.insist(|at| at.get(access, origin, &piece)))
+            let pieces = Pieces::new(origin, target, access.origin, access.bytes);
+            pieces
+                .ok_or(Error::RmaRange)?
+                .try_for_each(|piece| self.insist(|at| at.get(access, origin, &piece)))
         })
     }
 
