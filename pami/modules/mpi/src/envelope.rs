@@ -113,8 +113,7 @@ pub(crate) struct Control {
 /// In front of data whose CTS came.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(crate) struct Piece {
-    /// Its first byte in the packed message.
-    pub(crate) at: U32,
+pub(crate) struct DataHeader {
+    /// The receiver's request.
     pub(crate) receiver: U16,
 }

@@ -25,7 +25,7 @@ const COLLECTIVES: usize = Collective::ALL.len();
 
 /// Factories that a library with so many contexts has.
 pub(crate) const fn factories(contexts: usize) -> usize {
-    3 + windows::RECEIVES + contexts * (6 + COLLECTIVES + windows::FACTORIES)
+    3 + windows::RECEIVES + contexts * (5 + COLLECTIVES + windows::FACTORIES)
 }
 
 /// What the layer below calls for messages.
@@ -53,9 +53,8 @@ pub(crate) struct Protocols {
     pub(crate) control: Factory<ImmediateFunction>,
     /// Data that an RTS says the region of.
     pub(crate) pull: Factory<GetFunction>,
-    /// Data after a CTS, in one message or gathered packet by packet.
+    /// Data after a CTS.
     pub(crate) data: Factory<SendFunction>,
-    pub(crate) pieces: Factory<ImmediateFunction>,
     collectives: Vec<Factory<CollectFunction>, COLLECTIVES>,
     pub(crate) windows: windows::Protocols,
 }
@@ -99,7 +98,6 @@ impl<P: Port> Declared<P> {
             control: client.register(large, ImmediateFunction { dispatch: CONTROL })?,
             pull: client.register(large, GetFunction::default())?,
             data: client.register(large, send(DATA))?,
-            pieces: client.register(large, ImmediateFunction { dispatch: DATA })?,
             collectives,
             windows: windows.register(client, accumulate)?,
         })
@@ -122,8 +120,8 @@ fn deregister<N: Node, F: pami::factory::Function<N>>(
 impl Protocols {
     /// Gives the factories up.
     pub(crate) fn end<N: Node>(self, client: &mut Client<N>) -> Result<()> {
-        let Self { short, eager, control, pull, data, pieces, collectives, windows } = self;
-        [short, control, pieces].into_iter().try_for_each(|factory| deregister(client, factory))?;
+        let Self { short, eager, control, pull, data, collectives, windows } = self;
+        [short, control].into_iter().try_for_each(|factory| deregister(client, factory))?;
         [eager, data].into_iter().try_for_each(|factory| deregister(client, factory))?;
         deregister(client, pull)?;
         collectives.into_iter().try_for_each(|factory| deregister(client, factory))?;

@@ -1,7 +1,7 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
 use super::At;
-use crate::envelope::{CTS, Control, Envelope, MATCHED, Piece, REFUSED, RTS, Source};
+use crate::envelope::{CTS, Control, DataHeader, Envelope, MATCHED, REFUSED, RTS, Source};
 use crate::request::Progress;
 use pami::device::Port;
 use pami::{Message, Part, Receive};
@@ -84,8 +84,8 @@ impl<P: Port> At<'_, P> {
 
     /// Data that was asked for.
     pub(crate) fn data_arrived(&mut self, message: &Message<'_>) -> Receive<P> {
-        let Ok(piece) = Piece::read_from_bytes(message.header) else { return Receive::Done };
-        let slot = piece.receiver.get();
+        let Ok(header) = DataHeader::read_from_bytes(message.header) else { return Receive::Done };
+        let slot = header.receiver.get();
         let from = self.receiving(slot).and_then(|receiving| receiving.message);
         let asked = from.is_some_and(|from| {
             from.origin == message.origin
@@ -96,7 +96,7 @@ impl<P: Port> At<'_, P> {
             return Receive::Done;
         }
         if message.is_whole() {
-            self.data_of(slot, piece.at.get() as usize, message.data);
+            self.data_of(slot, 0, message.data);
             return Receive::Done;
         }
         Receive::Packets(self.callbacks.part(self.requests.cookie(slot)))

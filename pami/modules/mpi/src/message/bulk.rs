@@ -65,7 +65,7 @@ impl Bulk {
 
     /// Lets peers read some data in one of the regions: which, and where there.
     fn lend<P: Port>(&mut self, active: &mut Active<P>, data: &Data) -> Option<(u32, Source)> {
-        let (Payload::Shared(memory, range), layout) = payload(data)? else { return None };
+        let (Payload::Shared(memory, range), layout) = payload(data).ok()? else { return None };
         if !is_coarse(&layout, u32::try_from(data.bytes()).ok()?) {
             return None;
         }

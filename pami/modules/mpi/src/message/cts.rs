@@ -1,11 +1,11 @@
 //! Data of messages that began with an RTS, once a receive wants it.
 
 use super::At;
-use super::depart::{GATHERED, gathered, payload};
-use crate::envelope::Piece;
+use super::depart::payload;
+use crate::envelope::DataHeader;
 use crate::error::Error;
 use crate::protocols;
-use crate::request::{Awaits, Operation, Sending};
+use crate::request::Awaits;
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
@@ -24,7 +24,7 @@ impl<P: Port> At<'_, P> {
             return self.requests.complete(slot, Status::EMPTY);
         }
         if let Some(sending) = self.sending(slot) {
-            sending.awaits = Awaits::Room { receiver, at: 0 };
+            sending.awaits = Awaits::Room { receiver };
         }
         let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cts.is_empty());
         if behind || self.send_data(slot).is_err() {
@@ -60,64 +60,36 @@ impl<P: Port> At<'_, P> {
         }
     }
 
-    /// Sends data whose CTS came, as much as there is room for.
+    /// Sends data whose CTS came.
     ///
     /// # Errors
-    /// [`SendError::Again`] if that was not all. For other reasons the request ends.
+    /// [`SendError::Again`]; nothing was done then. For other reasons the request ends.
     fn send_data(&mut self, slot: u16) -> Result<(), SendError> {
-        let Some(mut operation) = self.requests.take_operation(slot) else { return Ok(()) };
-        let sent = match &mut operation {
-            Operation::Send(sending) => match (sending.awaits, payload(&sending.data)) {
-                (Awaits::Room { receiver, .. }, Some((payload, layout))) => {
-                    let piece = Piece { at: 0.into(), receiver: receiver.into() };
-                    let outgoing = Outgoing {
-                        target: sending.target,
-                        header: piece.as_bytes(),
-                        payload,
-                        layout,
-                        local_done: Some(self.callbacks.copied(self.requests.cookie(slot))),
-                        remote_done: None,
-                    };
-                    protocols::send(&self.protocols.data, self.active, outgoing).map(|()| {
-                        sending.awaits = Awaits::Copy { matched: true };
-                        false
-                    })
-                }
-                (Awaits::Room { receiver, at }, None) => self.send_pieces(sending, receiver, at),
-                _ => Ok(false),
-            },
-            Operation::Receive(_) => Ok(false),
-        };
-        self.requests.give_operation(slot, operation);
+        let Some(sending) = self.sending(slot) else { return Ok(()) };
+        let Awaits::Room { receiver } = sending.awaits else { return Ok(()) };
+        let header = DataHeader { receiver: receiver.into() };
+        let (target, data) = (sending.target, payload(&sending.data));
+        let sent = data.and_then(|(payload, layout)| {
+            let outgoing = Outgoing {
+                target,
+                header: header.as_bytes(),
+                payload,
+                layout,
+                local_done: Some(self.callbacks.copied(self.requests.cookie(slot))),
+                remote_done: None,
+            };
+            protocols::send(&self.protocols.data, self.active, outgoing)
+        });
         match sent {
             Err(SendError::Again) => return Err(SendError::Again),
             Err(error) => self.requests.complete(slot, Status::failed(error.into())),
-            Ok(true) => self.requests.complete(slot, Status::EMPTY),
-            Ok(false) => {}
+            Ok(()) => {
+                if let Some(sending) = self.sending(slot) {
+                    sending.awaits = Awaits::Copy { matched: true };
+                }
+            }
         }
         Ok(())
-    }
-
-    /// Gathers data that has no layout, packet by packet. Returns whether it is done with it.
-    fn send_pieces(&mut self, sending: &mut Sending, receiver: u16, at: u32) -> Result<bool, SendError> {
-        let (all, mut at) = (sending.data.bytes() as u32, at);
-        let packet = self.active.immediate_limit().saturating_sub(size_of::<Piece>()).min(GATHERED);
-        while at < all {
-            let len = packet.min((all - at) as usize);
-            let piece = Piece { at: at.into(), receiver: receiver.into() };
-            gathered(&sending.data, at as usize, len, |bytes| {
-                protocols::send_immediate(
-                    &self.protocols.pieces,
-                    self.active,
-                    sending.target,
-                    piece.as_bytes(),
-                    bytes,
-                )
-            })?;
-            at += len as u32;
-            sending.awaits = Awaits::Room { receiver, at };
-        }
-        Ok(true)
     }
 
     /// Sends to a peer whose CTS came go on, as far as there is room.

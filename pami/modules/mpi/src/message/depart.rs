@@ -8,43 +8,45 @@ use crate::request::{Awaits, Mode, NONE, Operation, Sending};
 use crate::status::Status;
 use core::sync::atomic::Ordering;
 use pami::device::Port;
-use pami::{Layout, Outgoing, Payload, SendError, Shared};
+use pami::{Layout, Outgoing, Payload, SendError};
 use rings::list::List;
 use zerocopy::IntoBytes;
 
 /// Most bytes that are gathered on the stack for one packet.
-pub(super) const GATHERED: usize = 1024;
+const GATHERED: usize = 1024;
 /// As above, of messages that are really short.
 const FEW: usize = 64;
 
-/// Calls `work` with `len` bytes of data from byte `at` on, gathered; at most [`GATHERED`], and the data has them.
+/// Calls `work` with the first `len` bytes of data, gathered; at most [`GATHERED`], and the data has them.
 #[inline]
-pub(super) fn gathered<T>(data: &Data, at: usize, len: usize, work: impl FnOnce(&[u8]) -> T) -> T {
+fn gathered<T>(data: &Data, len: usize, work: impl FnOnce(&[u8]) -> T) -> T {
     if len <= FEW {
         let mut bytes = [0; FEW];
-        let _ = data.pack_bytes(at, &mut bytes[..len]);
+        let _ = data.pack_bytes(0, &mut bytes[..len]);
         work(&bytes[..len])
     } else {
         let mut bytes = [0; GATHERED];
         let len = len.min(GATHERED);
-        let _ = data.pack_bytes(at, &mut bytes[..len]);
+        let _ = data.pack_bytes(0, &mut bytes[..len]);
         work(&bytes[..len])
     }
 }
 
-/// The data as the layer below takes it, if it can.
-pub(super) fn payload(data: &Data) -> Option<(Payload, Layout)> {
-    let (start, layout) = data.layout()?;
-    let reach = layout.reach(u32::try_from(data.bytes()).ok()?)?;
-    let memory: Shared = data.memory().clone();
-    let range = start..start.checked_add(reach as usize).filter(|&end| end <= memory.len())?;
-    Some((Payload::Shared(memory, range), layout))
+/// The data as the layer below takes it.
+///
+/// # Errors
+/// [`SendError::TooLong`].
+pub(super) fn payload(data: &Data) -> Result<(Payload, Layout), SendError> {
+    let (start, layout) = data.layout().ok_or(SendError::TooLong)?;
+    let reach = u32::try_from(data.bytes()).ok().and_then(|bytes| layout.reach(bytes));
+    let end = reach.and_then(|reach| start.checked_add(reach as usize)).ok_or(SendError::TooLong)?;
+    Ok((Payload::Shared(data.memory().clone(), start..end), layout))
 }
 
 /// How a message goes.
 enum How {
     Short,
-    Eager(Payload, Layout),
+    Eager,
     Rts,
 }
 
@@ -80,13 +82,10 @@ impl<P: Port> At<'_, P> {
         if !self.messages.has_share(sending.target, len) {
             return How::Rts;
         }
-        if len <= self.short_limit() {
-            return How::Short;
-        }
-        let eager = len <= self.callbacks.eager_limit();
-        match payload(&sending.data).filter(|_| eager) {
-            Some((payload, layout)) => How::Eager(payload, layout),
-            None => How::Rts,
+        match len {
+            len if len <= self.short_limit() => How::Short,
+            len if len <= self.callbacks.eager_limit() => How::Eager,
+            _ => How::Rts,
         }
     }
 
@@ -100,13 +99,9 @@ impl<P: Port> At<'_, P> {
         let Operation::Send(sending) = &mut operation else { return Ok(()) };
         let synchronous = sending.mode == Mode::Synchronous;
         let flags = if synchronous { SYNCHRONOUS } else { 0 };
-        let how = self.how(sending);
-        let (sent, awaits) = match how {
+        let (sent, awaits) = match self.how(sending) {
             How::Short => (self.send_short(sending, slot, flags), Awaits::Match),
-            How::Eager(payload, layout) => {
-                let sent = self.send_eager(sending, slot, flags, payload, layout);
-                (sent, Awaits::Copy { matched: !synchronous })
-            }
+            How::Eager => (self.send_eager(sending, slot, flags), Awaits::Copy { matched: !synchronous }),
             How::Rts => {
                 let number = self.messages.peer(sending.target).map_or(0, |peer| peer.rts_sent);
                 let (region, source) = self.lend(sending).unzip();
@@ -146,7 +141,7 @@ impl<P: Port> At<'_, P> {
     fn send_short(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
         let envelope = self.envelope(sending, slot, flags);
         let len = sending.data.bytes();
-        let sent = gathered(&sending.data, 0, len, |bytes| {
+        let sent = gathered(&sending.data, len, |bytes| {
             protocols::send_immediate(
                 &self.protocols.short,
                 self.active,
@@ -158,14 +153,8 @@ impl<P: Port> At<'_, P> {
         self.sent(sending, sent, envelope.credit, true)
     }
 
-    fn send_eager(
-        &mut self,
-        sending: &Sending,
-        slot: u16,
-        flags: u8,
-        payload: Payload,
-        layout: Layout,
-    ) -> Result<(), SendError> {
+    fn send_eager(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
+        let (payload, layout) = payload(&sending.data)?;
         let envelope = self.envelope(sending, slot, flags);
         let outgoing = Outgoing {
             target: sending.target,

@@ -6,9 +6,9 @@
 //! | how | when | what goes |
 //! |---|---|---|
 //! | short | header and data fit a packet | one packet, copied |
-//! | eager | up to the eager limit, and the data has a layout | the data, kept in chunks if no receive is there |
+//! | eager | up to the eager limit, however the data lies | the data, kept in chunks if no receive is there |
 //! | RTS, pulled | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched, by a get of the receiver's |
-//! | RTS, CTS | those of them that cannot be pulled | the envelope; the data once a receive has matched, in packets |
+//! | RTS, CTS | those of them that cannot be pulled | the envelope; the data once a receive has matched, as an eager message |
 //!
 //! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
 //! a receiver than its share of the receiver's memory: beyond that it sends RTS. Of RTS the receiver has a number of places

@@ -44,8 +44,8 @@ pub(crate) enum Awaits {
     Match,
     /// The CTS for the RTS with this number, whose receiver may pull the data from this one of the context's regions.
     Cts { number: u32, region: Option<u32> },
-    /// Room for the data from a byte on, which go to this request of the receiver.
-    Room { receiver: u16, at: u32 },
+    /// Room for the data, which go to this request of the receiver.
+    Room { receiver: u16 },
 }
 
 /// A receive.

@@ -1,7 +1,7 @@
 //! Which receive gets which message.
 
 use crate::scene::{Comm, numbers, room, run, values};
-use mpi::{ANY_SOURCE, ANY_TAG, Class, Error, PROC_NULL, Request, Status};
+use mpi::{ANY_SOURCE, ANY_TAG, Class, Data, Datatype, Error, PROC_NULL, Request, Status};
 
 /// Bytes of a message that goes in each way: nothing, in a packet, in several, by RTS.
 const LENGTHS: [usize; 4] = [0, 4, 1000, 5000];
@@ -40,6 +40,50 @@ fn every_length_arrives_whether_it_is_waited_for_or_not() {
                         assert_eq!((status.source, status.tag), (0, 3));
                         receive(&world, 0, 0, 0, 4);
                     }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn p10_however_data_lies_it_goes_as_what_lies_in_one_piece_and_its_type_may_be_freed() {
+    for per_node in [1, 2] {
+        run(2, per_node, |mpi| {
+            let world = mpi.world();
+            for (len, eager) in [(LENGTHS[1], true), (LENGTHS[2], true), (LENGTHS[3], false)] {
+                let scattered = |factor: isize| {
+                    let places: Vec<_> = (0..len as isize).map(|n| factor * n + n % 3).collect();
+                    let datatype = mpi.types().indexed_block(1, &places, &Datatype::of::<u32>()).unwrap();
+                    datatype.commit();
+                    datatype
+                };
+                let place = |factor: isize| {
+                    Data::new(room(factor as usize * len).memory().clone(), 0, 1, scattered(factor)).unwrap()
+                };
+                if world.rank() == 0 {
+                    let data = place(4);
+                    let packed = numbers(&message(len, 5));
+                    data.unpack(packed.memory(), 0, 4 * len).unwrap();
+                    let mut request = world.isend(&data, 1, 0).unwrap();
+                    drop(data);
+                    // Nobody receives it yet.
+                    if eager {
+                        mpi.wait(&mut request).unwrap();
+                    }
+                    assert!(eager || (0..1000).all(|_| mpi.test(&mut request).unwrap().is_none()));
+                    // These have the room of the one that was dropped, if it is free.
+                    let others = [5, 6, 7].map(scattered);
+                    world.send(&room(0), 1, 1).unwrap();
+                    mpi.wait(&mut request).unwrap();
+                    drop(others);
+                } else {
+                    world.recv(&room(0), 0, 1).unwrap();
+                    let data = place(5);
+                    world.recv(&data, 0, 0).unwrap();
+                    let packed = room(len);
+                    data.pack(packed.memory(), 0).unwrap();
+                    assert_eq!(values(&packed), message(len, 5));
                 }
             }
         });
