@@ -68,7 +68,7 @@ impl Joint {
             let geometry = call.geometry;
             match active.collect(call) {
                 Ok(()) => Progress::Done,
-                Err(CollectError::Again) => Progress::Again,
+                Err(CollectError::NotCreated(_) | CollectError::Full { .. }) => Progress::Again,
                 Err(_) => give_up(active, geometry, done),
             }
         })?;
@@ -101,7 +101,7 @@ impl Joint {
 /// No endpoint is to wait for one that cannot begin.
 fn give_up(active: &mut Active, geometry: GeometryId, done: Done) -> Progress {
     match active.abandon(geometry, 0, done) {
-        Err(CollectError::Again) => Progress::Again,
+        Err(CollectError::NotCreated(_) | CollectError::Full { .. }) => Progress::Again,
         Ok(()) => Progress::Done,
         Err(_) => {
             let target = active.endpoint();

@@ -72,10 +72,16 @@ impl List {
         (self.last != END).then_some(self.last)
     }
 
+    /// The one behind one that is in it.
+    #[inline]
+    pub fn after<L: Links + ?Sized>(&self, links: &L, number: u32) -> Option<u32> {
+        links.link(number).map(|next| next.0).filter(|&next| next != END)
+    }
+
     /// All, in order.
     pub fn iter<'a, L: Links + ?Sized>(&self, links: &'a L) -> impl Iterator<Item = u32> + use<'a, L> {
-        let after = |&number: &u32| links.link(number).map(|next| next.0).filter(|&next| next != END);
-        core::iter::successors(self.first(), after)
+        let list = *self;
+        core::iter::successors(self.first(), move |&number| list.after(links, number))
     }
 
     /// Puts one last that is in no list.

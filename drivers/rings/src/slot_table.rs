@@ -108,8 +108,12 @@ impl<T> SlotTable<T> {
         let Some(index) = self.free.pop(self.slots) else { return Err(entry) };
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        (slot.link, slot.entry) = (Link::NONE, Some(entry));
+        slot.link = Link::NONE;
         self.used += 1;
+        // It is empty: without this the compiler has it dropped.
+        if let place @ None = &mut slot.entry {
+            *place = Some(entry);
+        }
         Ok(Key { index, generation: slot.generation })
     }
 
@@ -139,20 +143,54 @@ impl<T> SlotTable<T> {
         slot.entry.as_mut().filter(|_| slot.generation == key.generation)
     }
 
-    /// All entries, by number.
+    /// All entries, by number. What follows the last one is not looked at.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> + Clone {
-        (0..).zip(self.slots.iter()).filter_map(|(number, slot)| Some((number, slot.entry.as_ref()?)))
+        let slots = (0..).zip(self.slots.iter());
+        slots.filter_map(|(number, slot)| Some((number, slot.entry.as_ref()?))).take(self.used)
+    }
+
+    /// The same, to be changed, without their numbers.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.entry.as_mut()).take(self.used)
+    }
+
+    /// The same, to be looked at.
+    pub fn values(&self) -> impl Iterator<Item = &T> + Clone {
+        self.slots.iter().filter_map(|slot| slot.entry.as_ref()).take(self.used)
+    }
+
+    /// Its slots, empty, to make another table of.
+    pub fn into_slots(self) -> &'static mut [Slot<T>] {
+        self.slots.iter_mut().for_each(|slot| slot.entry = None);
+        self.slots
     }
 
     /// Takes an entry out, which is in no list.
     #[inline]
     pub fn remove(&mut self, number: u32) -> Option<T> {
-        let slot = self.slots.get_mut(number as usize)?;
-        let entry = slot.entry.take()?;
+        let entry = self.slots.get_mut(number as usize)?.entry.take()?;
+        self.close(number);
+        Some(entry)
+    }
+
+    /// Drops an entry where it is, which is in no list. Returns whether there was one.
+    #[inline]
+    pub fn discard(&mut self, number: u32) -> bool {
+        let Some(Slot { entry: entry @ Some(_), .. }) = self.slots.get_mut(number as usize) else {
+            return false;
+        };
+        *entry = None;
+        self.close(number);
+        true
+    }
+
+    /// A slot whose entry is gone is free.
+    #[inline]
+    fn close(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push_front(self.slots, number);
         self.used -= 1;
-        Some(entry)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::unexpected::UnexpectedSlot;
 use crate::{acks, operation, receive, receive_request};
 use rings::buffer::Buffer;
 use rings::post::PostQueue;
+use rings::slot_table;
 
 impl<N: Node> Client<N> {
     /// What one context takes.
@@ -77,7 +78,8 @@ impl<N: Node> Client<N> {
             unexpected,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
             collectives: engine::Memory::new(
-                self.node.memory(self.collectives.slots(), || None).ok_or(exhausted)?,
+                self.node.memory(self.collectives.slots(), slot_table::Slot::new).ok_or(exhausted)?,
+                self.node.memory(self.collectives.queued, slot_table::Slot::new).ok_or(exhausted)?,
                 self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
                 self.collectives.always,
                 self.node.memory(self.collectives.early, engine::EarlyPlace::new).ok_or(exhausted)?,

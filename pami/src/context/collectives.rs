@@ -60,13 +60,15 @@ impl<P: Port> Active<P> {
     }
 
     /// Starts a collective. Several may be in flight; those of a geometry are matched by the order in which each member
-    /// starts them. The callback is not called before the next advance. It hears
+    /// calls them. One that finds no room waits for it, and those of its geometry behind it; an advance starts it. If a
+    /// member [abandons](Self::abandon) one before it and it cannot do without the class route that goes with that, it ends
+    /// at all members as that one does. The callback is not called before the next advance. It hears
     /// [`OperationError::NodeDead`](crate::OperationError::NodeDead) if a member's node dies,
     /// [`OperationError::Mismatch`](crate::OperationError::Mismatch) if another member's call was another one or had other
     /// lengths, [`OperationError::Abandoned`](crate::OperationError::Abandoned) if a member gave up.
     ///
     /// # Errors
-    /// [`CollectError`]; nothing was started, and the other members wait until this one starts or
+    /// [`CollectError`]; nothing was started, nothing waits, and the other members wait until this one starts or
     /// [abandons](Self::abandon) it.
     pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
         self.collectives.collect(collect, &self.transport.port)?;
@@ -79,7 +81,7 @@ impl<P: Port> Active<P> {
     /// callback hears that too.
     ///
     /// # Errors
-    /// [`CollectError::Again`], [`CollectError::UnknownGeometry`], [`CollectError::Dead`]
+    /// [`CollectError::UnknownGeometry`], [`CollectError::NotCreated`], [`CollectError::Dead`], [`CollectError::Full`]
     pub fn abandon(&mut self, geometry: GeometryId, reason: u16, done: Done<P>) -> Result<(), CollectError> {
         self.collectives.abandon(geometry, reason, done, &self.transport.port)?;
         self.note_work();

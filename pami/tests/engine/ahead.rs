@@ -17,7 +17,7 @@ fn done_alone(stage: &mut Stage, context: usize, call: impl Fn(Done<Port>) -> Co
     for _ in 0..60 {
         let active = &mut stage.contexts[context];
         let collect = with_scratch(active, call(done(0).unwrap())).unwrap();
-        assert!(matches!(active.collect(collect), Ok(()) | Err(CollectError::Again)));
+        assert!(matches!(active.collect(collect), Ok(()) | Err(CollectError::Full { .. })));
         (0..50).for_each(|_| stage.tick());
     }
     stage.rest();

@@ -144,9 +144,10 @@ fn r9_of_a_context_only_what_it_owes_to_endpoints_grows_with_tasks_and_contexts(
 
 #[test]
 fn r9_a_contexts_footprint_is_what_it_takes_of_its_nodes_memory() {
-    for limits in
-        [Limits::default(), Limits { geometries: 20, in_flight: 5, always: 3, early: 7, domains: None }]
-    {
+    for limits in [
+        Limits::default(),
+        Limits { geometries: 20, in_flight: 5, always: 3, queued: 6, early: 7, domains: None },
+    ] {
         let node = machine(3, false)[0];
         let client = ClientBuilder::new(node, "size").contexts(2).collectives(limits).create().unwrap();
         let before = node.world.lock().taken;

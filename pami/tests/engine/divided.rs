@@ -279,7 +279,7 @@ fn g4_many_divided_collectives_are_in_flight_at_once() {
             let collect = call(&stage, &members, case, memory, rank as u32, done(number).unwrap());
             let context = stage.member(&members, rank as u32);
             match stage.contexts[context].collect(collect) {
-                Err(CollectError::Again) => {}
+                Err(CollectError::Full { .. }) => {}
                 outcome => {
                     outcome.unwrap();
                     started[rank] += 1;

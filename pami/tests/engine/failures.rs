@@ -9,7 +9,8 @@ use pami::geometry::Members;
 use pami::packet::Kind;
 use pami::{ClientBuilder, Collect, Context, Done, GeometryId, Limits, NewGeometry, OperationError, WORLD};
 
-const LIMITS: Limits = Limits { geometries: 1, in_flight: 4, always: 0, early: 512, domains: None };
+const LIMITS: Limits =
+    Limits { geometries: 1, in_flight: 4, always: 0, queued: 8, early: 512, domains: None };
 
 /// A context of each of so many tasks, on nodes of their own.
 fn contexts(tasks: u32) -> (&'static World, Vec<Context<Port>>) {

@@ -75,8 +75,13 @@ fn g1_wrong_geometries_are_refused_where_they_are_made() {
     let list = |list: &[Endpoint]| Members::endpoints(population, list.to_vec().leak(), index()).err();
     assert_eq!(list(&[own, foreign]), Some(MembersError::ForeignClient(1)));
     assert_eq!(list(&[own, own]), Some(MembersError::Duplicate(1)));
-    let mut bare =
-        Stage::with(1, 1, 1, 1, Limits { geometries: 0, in_flight: 0, always: 0, early: 0, domains: None });
+    let mut bare = Stage::with(
+        1,
+        1,
+        1,
+        1,
+        Limits { geometries: 0, in_flight: 0, always: 0, queued: 0, early: 0, domains: None },
+    );
     assert_eq!(bare.contexts[0].create_geometry(new(1, two)), Err(GeometryError::NotSetUp));
 }
 
@@ -267,7 +272,7 @@ fn r1_r4_members_that_start_collectives_of_many_geometries_in_any_order_find_roo
                 let (collect, _) = case.collect(active, rank as u32, done(0).unwrap()).unwrap();
                 match active.collect(collect) {
                     Ok(()) => at[rank] += 1,
-                    Err(error) => assert_eq!(error, CollectError::Again),
+                    Err(error) => assert_eq!(error, CollectError::Full { limit: LIMITS.queued }),
                 }
             }
             let total = 3 * geometries * (round + 1);
@@ -405,7 +410,7 @@ fn r1_r4_a_member_that_gives_up_far_ahead_of_the_others_ends_each_collective_for
                 };
                 match started {
                     Ok(()) => left[rank] -= 1,
-                    Err(error) => assert_eq!(error, CollectError::Again),
+                    Err(error) => assert_eq!(error, CollectError::Full { limit: LIMITS.queued }),
                 }
                 patience -= 1;
                 assert!(patience > 0, "there is never room again");

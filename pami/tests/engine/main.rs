@@ -24,6 +24,7 @@ mod messages;
 mod neighbours;
 mod one_sided;
 mod orders;
+mod queue;
 mod refusals;
 mod rendezvous;
 mod scene;

@@ -171,6 +171,7 @@ impl Run {
             geometries: 3,
             in_flight: 1 + random.below(2),
             always: 2,
+            queued: random.below(3),
             early: random.below(3),
             domains: None,
         };

@@ -41,7 +41,8 @@ pub struct Stage {
     pub random: Random,
 }
 
-pub const LIMITS: Limits = Limits { geometries: 8, in_flight: 32, always: 15, early: 128, domains: None };
+pub const LIMITS: Limits =
+    Limits { geometries: 8, in_flight: 32, always: 15, queued: 4, early: 128, domains: None };
 
 impl Stage {
     pub fn new(tasks: u32, per_node: u32, per_task: u8, seed: u64) -> Self {
@@ -368,7 +369,7 @@ impl Play {
         let done = (self.done)(index * 1000 + *rank as usize).unwrap();
         let (collect, output) = case.collect(active, *rank, done).unwrap();
         match active.collect(collect) {
-            Err(CollectError::Again) => return true,
+            Err(CollectError::Full { .. }) => return true,
             started => started.unwrap_or_else(|error| panic!("{case:?}: {error}")),
         }
         self.outputs[index][*rank as usize] = output;

@@ -13,12 +13,12 @@ use pami::{Collect, Endpoint, Limits, WORLD};
 /// Words of packets.
 const SHORT: u8 = 0;
 const DATA: u8 = 3;
-const ABORT: u8 = 4;
+pub const ABORT: u8 = 4;
 /// Most bytes of data of a message that is sent unasked.
 const SHORT_LIMIT: usize = 4096;
 
 /// Has context 0 take a packet in.
-fn forge(stage: &mut Stage, origin: Endpoint, word: u8, label: [u32; 5], data: &[u8]) {
+pub fn forge(stage: &mut Stage, origin: Endpoint, word: u8, label: [u32; 5], data: &[u8]) {
     let target = stage.contexts[0].endpoint();
     let header: Vec<u8> = label.into_iter().flat_map(u32::to_le_bytes).collect();
     let (kind, total) = (Kind::Collective, data.len() as u32);

@@ -69,6 +69,8 @@ proptest! {
                     prop_assert_eq!((vacant, table.key(key.index)), (Some(key), Some(key)));
                     keys.push((key, entry));
                 }
+            } else if at % 3 == 0 {
+                prop_assert_eq!(table.discard(at as u32), model.get_mut(at).and_then(Option::take).is_some());
             } else {
                 prop_assert_eq!(table.remove(at as u32), model.get_mut(at).and_then(Option::take));
             }
@@ -81,4 +83,17 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn q2_all_entries_are_gone_over_and_a_table_made_of_its_slots_is_empty() {
+    let mut table = table(4);
+    (0..3).for_each(|entry| assert!(table.insert(entry * 10).is_ok()));
+    table.remove(1);
+    table.values_mut().for_each(|entry| *entry += 1);
+    assert!(table.values().copied().eq([1, 21]) && table.iter().map(|(number, _)| number).eq([0, 2]));
+    let mut again = SlotTable::new(table.into_slots());
+    assert_eq!((again.len(), again.values().count(), again.capacity()), (0, 0, 4));
+    assert!((0..4).all(|entry| again.insert(entry).is_ok()), "no entry of before is in the way");
+    assert!(again.values().copied().eq([0, 1, 2, 3]));
 }

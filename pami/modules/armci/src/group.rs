@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::requests::Kind;
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
-use pami::{Collect, CollectError, Done, GeometryError, GeometryId, NewGeometry, Node, WORLD};
+use pami::{Collect, Done, GeometryError, GeometryId, NewGeometry, Node, WORLD};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Allocations are multiples of this many bytes, and start at such: a cache line.
@@ -101,20 +101,18 @@ impl<N: Node> Library<N> {
     }
 
     /// Starts a collective on context 0 and waits for it.
-    fn collect(&self, make: impl Fn(Done<N::Port>) -> Collect<N::Port>) -> Result<(), Error> {
+    fn collect(&self, make: impl FnOnce(Done<N::Port>) -> Collect<N::Port>) -> Result<(), Error> {
         let first = self.first();
         let slot = first.begin(Kind::Own, self.task())?;
         let requests = self.inner.requests;
         requests.add(slot);
-        let mut started = Err(CollectError::Again);
-        let waited = first.advance_until(|active| {
-            started = self.inner.protocols.collect(active, slot, &make);
-            !matches!(started, Err(CollectError::Again))
+        let started = first.lane().and_then(|lane| {
+            lane.with(|active| self.inner.protocols.collect(active, slot, make).map_err(Error::Collect))?
         });
         if started.is_err() {
             requests.end(slot, Ok(0));
         }
-        first.finish(slot, waited.and(started.map_err(Error::Collect))).map(drop)
+        first.finish(slot, started).map(drop)
     }
 
     /// Every member's sixteen bytes, in the order of indices.

@@ -26,7 +26,7 @@ const RELEASE_NS: u64 = 1_000_000;
 const RELEASE_LOOKS: u32 = 1000;
 /// What each context has for collectives: one in flight for each group, so that none waits for another's.
 const LIMITS: Limits =
-    Limits { geometries: GROUPS, in_flight: 1, always: GROUPS - 1, early: 64, domains: None };
+    Limits { geometries: GROUPS, in_flight: 1, always: GROUPS - 1, queued: OWN, early: 64, domains: None };
 
 impl<N: Node> Library<N> {
     /// Sets the library up. Collective: every task of the job calls it, with the same client, contexts and sharing, and in

@@ -316,7 +316,11 @@ impl From<SendError> for Error {
 
 impl From<CollectError> for Error {
     fn from(error: CollectError) -> Self {
-        if let CollectError::Dead(node) = error { Self::NodeDead(node) } else { Self::Collect(error) }
+        match error {
+            CollectError::Dead(node) => Self::NodeDead(node),
+            CollectError::Full { limit } => Self::NoMem { what: "collectives that wait for room", limit },
+            other => Self::Collect(other),
+        }
     }
 }
 

@@ -117,6 +117,8 @@ impl Settings {
             in_flight: self.collectives,
             // As many as can be under way, each of another communicator.
             always: self.collective_requests.saturating_sub(1),
+            // As many again may be refused, of which all are told in their turn.
+            queued: 2 * self.collective_requests,
             early: self.early,
             domains: None,
         }

@@ -17,7 +17,7 @@ pub(crate) type Ended<A> = (Done<A>, Completion);
 
 /// How far a pass over the collectives in flight is.
 pub(crate) struct Pass {
-    number: usize,
+    next: Option<u32>,
     /// Those that were in flight when it began and that it has not come to.
     left: usize,
     /// How much moved.
@@ -27,7 +27,7 @@ pub(crate) struct Pass {
 impl<A> Engine<A> {
     /// A pass over those that are in flight now.
     pub(crate) fn pass(&self) -> Pass {
-        Pass { number: 0, left: self.slots.len(), moved: 0 }
+        Pass { next: self.in_flight.first(), left: self.slots.len(), moved: 0 }
     }
 
     /// Goes on with every collective in flight, up to one that is over. `None`: the pass is. What is called in
@@ -38,20 +38,26 @@ impl<A> Engine<A> {
         transport: &mut Transport<P>,
         pass: &mut Pass,
     ) -> Option<Ended<A>> {
-        while pass.left > 0 && pass.number < self.slots.capacity() {
-            let number = pass.number;
-            pass.number += 1;
-            if self.slots.get(number).is_none() {
-                continue;
-            }
+        while let Some(number) = pass.next.filter(|_| pass.left > 0) {
+            pass.next = self.in_flight.after(&self.slots, number);
             pass.left -= 1;
             pass.moved += usize::from(self.run_slot(number, transport));
             if matches!(self.slots.get(number), Some(Slot { phase: Phase::Over, .. })) {
                 pass.moved += 1;
                 let ended = self.end_slot(number, transport.me);
+                if self.queue.is_stirred() {
+                    // Before the callback, which may call another one.
+                    pass.moved += self.start_waiting(&transport.port);
+                }
                 if ended.is_some() {
                     return ended;
                 }
+            }
+        }
+        if self.queue.is_stirred() {
+            let ended = self.end_waiting(transport.me, &transport.port, &mut pass.moved);
+            if ended.is_some() {
+                return ended;
             }
         }
         if !self.leaving.is_empty() {
@@ -88,7 +94,7 @@ impl<A> Engine<A> {
         }
         self.looked_ns = now;
         let mut wire = Wire::new(transport);
-        for slot in self.slots.iter_mut() {
+        for slot in self.slots.values_mut() {
             if !core::mem::take(&mut slot.moved) {
                 slot.tell_after_all();
                 // One question is enough: nothing is lost if it finds no room.
@@ -101,7 +107,7 @@ impl<A> Engine<A> {
     }
 
     /// Whether no part of an earlier turn, and no much older collective of the geometry, is in flight.
-    fn may_begin(&self, number: usize) -> bool {
+    fn may_begin(&self, number: u32) -> bool {
         let Some(slot) = self.slots.get(number) else { return false };
         let key = slot.key;
         let holds = |other: &Slot<A>| {
@@ -110,11 +116,11 @@ impl<A> Engine<A> {
                 && before(other.key.sequence.wrapping_add(WINDOW - 1), key.sequence);
             old || other.key.is_of(key) && other.turn < slot.turn
         };
-        !self.slots.iter().any(holds)
+        !self.slots.values().any(holds)
     }
 
     /// Whether it is to tell that it failed, and no older one of its geometry: who is far behind hears of them in order.
-    fn may_tell(&self, number: usize) -> bool {
+    fn may_tell(&self, number: u32) -> bool {
         let Some(slot) = self.slots.get(number) else { return false };
         let older = |other: &Slot<A>| {
             other.geometry == slot.geometry
@@ -122,10 +128,10 @@ impl<A> Engine<A> {
                 && before(other.key.sequence, slot.key.sequence)
                 && other.tells()
         };
-        slot.tells() && !self.slots.iter().any(older)
+        slot.tells() && !self.slots.values().any(older)
     }
 
-    fn run_slot<P: Port>(&mut self, number: usize, transport: &mut Transport<P>) -> bool {
+    fn run_slot<P: Port>(&mut self, number: u32, transport: &mut Transport<P>) -> bool {
         let waits = matches!(self.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.may_begin(number);
         let asked = self.ask(number, &transport.port);
@@ -151,7 +157,7 @@ impl<A> Engine<A> {
     }
 
     /// Lets a collective that is over go, unless it goes on. Returns what is to be called.
-    fn end_slot(&mut self, number: usize, me: Endpoint) -> Option<Ended<A>> {
+    fn end_slot(&mut self, number: u32, me: Endpoint) -> Option<Ended<A>> {
         if self.goes_on(number) {
             return None;
         }
@@ -161,7 +167,9 @@ impl<A> Engine<A> {
             self.herald.note(slot.abort(error).key);
         }
         // The caller may want to have its memory to itself.
-        self.slots.close(number);
+        self.in_flight.remove(&mut self.slots, number);
+        self.slots.discard(number);
+        self.queue.stir();
         if asked {
             // There is a place for every class route.
             let _ = self.give_up(Leaving::Unwanted);
@@ -178,7 +186,7 @@ impl<A> Engine<A> {
             self.early.forget(|other| other.is_of(key));
         }
         let mut parts = 0;
-        for other in self.slots.iter_mut().filter(|other| other.key.is_of(key)) {
+        for other in self.slots.values_mut().filter(|other| other.key.is_of(key)) {
             parts += 1;
             if let Err(error) = result {
                 other.end(error);

@@ -2,7 +2,6 @@
 
 use super::Engine;
 use super::request::Collect;
-use super::slot::Slot;
 use super::wire::{Label, Notice, Word};
 use crate::collective::catalogue::CATALOGUE;
 use crate::collective::{Algorithm, Blocks, Collective, Form, Tuning};
@@ -113,9 +112,10 @@ impl<A> Engine<A> {
     /// A collective that was announced and has not begun here, with what is to be called.
     pub(crate) fn announced(&mut self) -> Option<(OnAnnounced<A>, Announcement)> {
         let announced = self.early.iter().find_map(|early| {
-            let begun = |slot: &Slot<A>| slot.key.is_of(early.label.key);
+            let key = early.label.key;
+            let begun = self.slots.values().any(|slot| slot.key.is_of(key)) || self.queue.has_announced(key);
             let tells = matches!(early.word, Word::Short | Word::Request);
-            let notice = early.label.notice.filter(|_| tells && !self.slots.iter().any(begun))?;
+            let notice = early.label.notice.filter(|_| tells && !begun)?;
             notice.read(&early.label, early.origin)
         });
         self.calls = announced.is_some();

@@ -46,7 +46,7 @@ impl<A> Engine<A> {
             _ => {}
         }
         let Self { slots, geometries, .. } = self;
-        let slot = slots.iter_mut().find(|slot| slot.key == label.key);
+        let slot = slots.values_mut().find(|slot| slot.key == label.key);
         let taken = slot.and_then(|slot| {
             let entry = geometries[usize::from(slot.geometry)].as_ref()?;
             let measures = (envelope.offset, envelope.total);
@@ -101,7 +101,7 @@ impl<A> Engine<A> {
     #[cold]
     fn report_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
         let Some(error) = self.heard(origin, &label) else { return transport.protocol_error() };
-        let agrees = self.slots.iter().all(|slot| !slot.key.is_of(label.key) || slot.agrees(&label));
+        let agrees = self.slots.values().all(|slot| !slot.key.is_of(label.key) || slot.agrees(&label));
         let (geometry, found) = self.end_named(origin, &label, error, true);
         if found {
             self.forsake(geometry, &label, error);
@@ -122,7 +122,7 @@ impl<A> Engine<A> {
     /// What was reported is not in flight at the herald.
     #[cold]
     fn tell_after_all(&mut self, label: Label) {
-        self.slots.iter_mut().filter(|slot| slot.key.is_of(label.key)).for_each(Slot::tell_after_all);
+        self.slots.values_mut().filter(|slot| slot.key.is_of(label.key)).for_each(Slot::tell_after_all);
     }
 
     /// What comes after a collective that was given up does without the class route.
@@ -153,9 +153,14 @@ impl<A> Engine<A> {
                 true
             })
         });
+        let death = matches!(error, OperationError::NodeDead(_));
+        if death {
+            // What waits ends too.
+            self.queue.stir();
+        }
         let mut found = false;
-        for slot in self.slots.iter_mut() {
-            let dies = matches!(error, OperationError::NodeDead(_)) && geometry == Some(slot.geometry.into());
+        for slot in self.slots.values_mut() {
+            let dies = death && geometry == Some(slot.geometry.into());
             let named = slot.key.is_of(label.key);
             if dies || named {
                 // One of its parts tells for all. Who does not agree on the members does not tell all of them.
@@ -177,7 +182,7 @@ impl<A> Engine<A> {
             self.mark_dead(index, port);
         }
         let Self { slots, geometries, early, .. } = self;
-        for slot in slots.iter_mut() {
+        for slot in slots.values_mut() {
             let entry = geometries[usize::from(slot.geometry)].as_ref();
             if let Some(node) = entry.and_then(|entry| entry.dead) {
                 slot.fail(OperationError::NodeDead(node));
@@ -186,6 +191,7 @@ impl<A> Engine<A> {
         let gone =
             |id: u32| geometries.iter().flatten().any(|entry| entry.id.0 == id && entry.dead.is_some());
         early.forget(|key| gone(key.geometry));
+        self.queue.stir();
     }
 
     /// Whether the collective is one that was started here, or of a geometry that was destroyed here.
@@ -198,7 +204,7 @@ impl<A> Engine<A> {
         let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
         key.part & CALLED == 0
             && entry.is_some_and(|entry| before(key.sequence, entry.next))
-            && !self.slots.iter().any(started)
+            && !self.slots.values().any(started)
     }
 
     /// Keeps a message for later. Returns whether there is a place.

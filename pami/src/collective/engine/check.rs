@@ -150,7 +150,7 @@ pub(super) fn check<'a, A>(
         return Err(CollectError::Dead(node));
     }
     if matches!(entry.way, Way::Pending) {
-        return Err(CollectError::Again);
+        return Err(CollectError::NotCreated(entry.id));
     }
     let question = Question::of(collect, entry.has_route());
     if let Some(&Answer { call, run, extents }) = question.and_then(|question| entry.known.find(&question)) {

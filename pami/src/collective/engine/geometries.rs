@@ -8,6 +8,7 @@ use super::geometry::Entry;
 use super::request::{Collect, CollectError};
 use super::route::Way;
 use super::slot::Slot;
+use super::start::Start;
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
 use crate::collective::{Collective, Tuning};
 use crate::device::Port;
@@ -49,7 +50,7 @@ pub enum GeometryError {
     NotMember,
     /// No geometry here has that number.
     Unknown(GeometryId),
-    /// Collectives of the geometry are in flight.
+    /// Collectives of the geometry are in flight, or wait for room.
     Busy(GeometryId),
     /// The world lasts as long as its context.
     World,
@@ -75,7 +76,11 @@ impl fmt::Display for GeometryError {
             }
             Self::NotMember => f.write_str("this endpoint is not a member: only members create a geometry"),
             Self::Unknown(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
-            Self::Busy(id) => write!(f, "collectives of geometry {} are in flight: wait for them", id.0),
+            Self::Busy(id) => write!(
+                f,
+                "collectives of geometry {} are in flight or wait for room: wait for their ends",
+                id.0
+            ),
             Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),
             Self::World => f.write_str("the world cannot be destroyed"),
         }
@@ -170,13 +175,14 @@ impl<A> Engine<A> {
         self.geometries[index] = Some(entry);
         self.mark_dead(index, port);
         let barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
-        if let Err(error) = self.start(barrier, Some(digest), port) {
+        let started = self.start(barrier, Start::Creation(digest), port);
+        if !matches!(started, Ok(Some(_))) {
             if let Some(entry) = self.geometries[index].take() {
                 self.unmade.put_back(id.0, entry.doomed);
             }
-            return Err(match error {
-                CollectError::Dead(node) => GeometryError::Dead(node),
-                CollectError::InFlight { .. } => GeometryError::NotSetUp,
+            return Err(match started {
+                Err(CollectError::Dead(node)) => GeometryError::Dead(node),
+                Err(CollectError::InFlight { .. }) => GeometryError::NotSetUp,
                 _ => GeometryError::Again,
             });
         }
@@ -200,7 +206,7 @@ impl<A> Engine<A> {
         let (index, entry) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
         let leaving = entry.leave();
         let busy = |slot: &Slot<A>| usize::from(slot.geometry) == index;
-        if self.slots.iter().any(busy) {
+        if self.slots.values().any(busy) || self.queue.has(index) {
             return Err(GeometryError::Busy(id));
         }
         if leaving.is_some_and(|leaving| !self.give_up(leaving)) {

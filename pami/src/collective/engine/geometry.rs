@@ -31,8 +31,8 @@ pub(crate) struct Entry {
     pub(super) placement: PlacementStatistics,
     pub(super) crossings: Cell<Crossings>,
     pub(super) way: Way,
-    /// The class route is not used any more.
-    pub(super) forsaken: bool,
+    /// The class route is not used any more, and what is behind on it ends with this.
+    pub(super) forsaken: Option<OperationError>,
     /// Those of its collectives to come that were given up.
     pub(super) doomed: Doomed,
     /// What its last calls came to.
@@ -64,7 +64,7 @@ impl Entry {
             placement,
             crossings,
             way,
-            forsaken: false,
+            forsaken: None,
             doomed: Doomed::default(),
             known: Known::default(),
         })
@@ -141,13 +141,13 @@ impl Entry {
 
     /// Whether collectives that start now may go through the tree network.
     pub(super) fn has_route(&self) -> bool {
-        matches!(self.way, Way::On(_)) && !self.forsaken
+        matches!(self.way, Way::On(_)) && self.forsaken.is_none()
     }
 
     /// What is to be done with the class route when the geometry is destroyed.
     pub(super) fn leave(&self) -> Option<Leaving> {
         let Way::On(Some(channel)) = self.way else { return None };
-        match (channel.broken.is_some() || self.forsaken, channel.owned) {
+        match (channel.broken.is_some() || self.forsaken.is_some(), channel.owned) {
             (false, owned) => Some(Leaving::Tell(channel.route, owned)),
             // Nobody can be told on a route with packets of others on it.
             (true, true) => Some(Leaving::Release(channel.route)),

@@ -25,8 +25,12 @@ pub struct Limits {
     /// most [`SERVERS`] and one. There is one place more than that, for the barrier that goes in front of some.
     pub in_flight: usize,
     /// So many geometries besides have room for one collective that is not divided, whatever is in flight: members that start
-    /// those of one more than so many in different orders do not wait for each other in a circle (SPEC R-1).
+    /// those of at most one more than so many in different orders do not wait for each other in a circle (SPEC R-1).
     pub always: usize,
+    /// Collectives that were called and find no room, of all geometries together: they wait for it. One more is refused,
+    /// with [`CollectError::Full`](super::CollectError::Full); so one more than so many may be called and not done, whatever
+    /// they take.
+    pub queued: usize,
     /// Messages that may come before their collective, of [`SHORT_LIMIT`](super::SHORT_LIMIT) bytes each; the same at all
     /// tasks. Each endpoint of the client has its share of them; what goes beyond is asked for first, which takes longer.
     pub early: usize,
@@ -36,13 +40,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { geometries: 8, in_flight: 16, always: 15, early: 128, domains: None }
+        Self { geometries: 8, in_flight: 16, always: 15, queued: 16, early: 128, domains: None }
     }
 }
 
 impl Limits {
     /// Nothing.
-    pub(crate) const NONE: Self = Self { geometries: 0, in_flight: 0, always: 0, early: 0, domains: None };
+    pub(crate) const NONE: Self =
+        Self { geometries: 0, in_flight: 0, always: 0, queued: 0, early: 0, domains: None };
 
     /// Collectives, and parts of them, that are in flight at most, of all geometries.
     pub fn slots(&self) -> usize {

@@ -3,12 +3,15 @@
 use super::early::{EarlyPlace, LanePlace};
 use super::geometry::Entry;
 use super::limits::Limits;
+use super::queue::QueueSlot;
 use super::slot::Slot;
 use rings::shared::Shared;
+use rings::slot_table;
 
 /// The memory of one context's engine.
 pub struct Memory<A: 'static> {
-    pub(super) slots: &'static mut [Option<Slot<A>>],
+    pub(super) slots: &'static mut [slot_table::Slot<Slot<A>>],
+    pub(super) queue: &'static mut [QueueSlot<A>],
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) always: usize,
     pub(super) early: &'static mut [EarlyPlace],
@@ -18,19 +21,21 @@ pub struct Memory<A: 'static> {
 
 impl<A> Memory<A> {
     pub(crate) fn new(
-        slots: &'static mut [Option<Slot<A>>],
+        slots: &'static mut [slot_table::Slot<Slot<A>>],
+        queue: &'static mut [QueueSlot<A>],
         geometries: &'static mut [Option<Entry>],
         always: usize,
         early: &'static mut [EarlyPlace],
         lanes: &'static mut [LanePlace],
         notes: Option<Shared>,
     ) -> Self {
-        Self { slots, geometries, always, early, lanes, notes }
+        Self { slots, queue, geometries, always, early, lanes, notes }
     }
 
     /// Bytes that a context takes for it, of a client with so many endpoints.
     pub(crate) fn bytes(limits: &Limits, endpoints: usize) -> usize {
-        limits.slots() * size_of::<Option<Slot<A>>>()
+        limits.slots() * size_of::<slot_table::Slot<Slot<A>>>()
+            + limits.queued * size_of::<QueueSlot<A>>()
             + limits.geometries * size_of::<Option<Entry>>()
             + limits.early * size_of::<EarlyPlace>()
             + limits.lanes(endpoints) * size_of::<LanePlace>()

@@ -38,10 +38,10 @@
 //! place for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared
 //! it, and its origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then
 //! asks. A request is repeated by its origin. So a collective waits for nothing but the begin of the same collective at
-//! other members, and never for another collective; each geometry has room for one ([`Limits::always`]); the members
-//! of a geometry begin its collectives in one order, and what an application waits for otherwise comes in. An abort
-//! that comes before its collective, or before its geometry, is kept in a place of its own (`doomed`), which always has
-//! room.
+//! other members, and never for another collective; each geometry has room for one ([`Limits::always`]), and what finds
+//! none waits for its own geometry's (`queue`); the members of a geometry begin its collectives in one order, and what an
+//! application waits for otherwise comes in. An abort that comes before its collective, or before its geometry, is kept in a
+//! place of its own (`doomed`), which always has room.
 //!
 //! # Errors
 //!
@@ -55,7 +55,8 @@
 //!
 //! | layer | files | what |
 //! |---|---|---|
-//! | pass | `advance`, `arrive`, `start`, `geometries`, `announce` | what a context asks of its engine |
+//! | pass | `advance`, `arrive`, `queue`, `geometries`, `announce` | what a context asks of its engine |
+//! | start | `start` | what begins |
 //! | routes | `network` | class routes of geometries |
 //! | run | `run` | the steps of one collective |
 //! | table | `slots`, `memory` | those in flight; what an engine is made of |
@@ -86,6 +87,7 @@ mod memory;
 mod network;
 mod parts;
 mod passage;
+mod queue;
 mod request;
 mod route;
 mod run;
@@ -114,10 +116,12 @@ use early::EarlyMessages;
 use geometry::Entry;
 use heapless::{HistoryBuf, Vec};
 use herald::Herald;
+use queue::Queue;
+use rings::list::List;
 use rings::shared::Shared;
+use rings::slot_table::SlotTable;
 use route::Leaving;
 use slot::Slot;
-use slots::Slots;
 use transfer::{Outgoing, SendStage};
 
 /// Geometries that were destroyed of which late messages are known as such.
@@ -125,7 +129,12 @@ const DESTROYED: usize = 64;
 
 /// The collectives of one context. `A` is what callbacks are handed.
 pub(crate) struct Engine<A: 'static> {
-    slots: Slots<A>,
+    /// Those in flight, and parts of them.
+    slots: SlotTable<Slot<A>>,
+    /// The same, in the order of starts.
+    in_flight: List,
+    /// Those that found no room. If there are any, some are in flight.
+    queue: Queue<A>,
     geometries: &'static mut [Option<Entry>],
     /// See [`Limits::always`].
     always: usize,
@@ -158,11 +167,13 @@ impl<A> Engine<A> {
         placement: PlacementStatistics,
         affinities: Option<Affinities>,
     ) -> Self {
-        let Memory { slots, geometries, always, early, lanes, notes } = memory;
+        let Memory { slots, queue, geometries, always, early, lanes, notes } = memory;
         let peers = population.tasks as usize * usize::from(population.contexts);
         let early = EarlyMessages::new(early, lanes, peers);
         Self {
-            slots: Slots::new(slots),
+            slots: SlotTable::new(slots),
+            in_flight: List::EMPTY,
+            queue: Queue::new(queue),
             geometries,
             always,
             early,
@@ -181,10 +192,18 @@ impl<A> Engine<A> {
     }
 
     pub(crate) fn into_memory(self) -> Memory<A> {
-        let Self { slots, geometries, always, early, notes, .. } = self;
+        let Self { slots, queue, geometries, always, early, notes, .. } = self;
         geometries.fill_with(|| None);
         let (early, lanes) = early.into_memory();
-        Memory { slots: slots.into_memory(), geometries, always, early, lanes, notes }
+        Memory {
+            slots: slots.into_slots(),
+            queue: queue.into_slots(),
+            geometries,
+            always,
+            early,
+            lanes,
+            notes,
+        }
     }
 
     /// Whether no collective is in flight, and no class route is being given up.
@@ -195,15 +214,19 @@ impl<A> Engine<A> {
 
     /// Whether nobody waits for anything from here.
     pub(crate) fn has_told_all(&self) -> bool {
-        self.slots.is_empty() && self.leaving.iter().all(Leaving::has_told) && self.herald.has_answered()
+        self.slots.is_empty()
+            && self.queue.is_empty()
+            && self.leaving.iter().all(Leaving::has_told)
+            && self.herald.has_answered()
     }
 
     /// Whether nothing becomes of the collectives in flight before something arrives, if the last advance moved none.
     pub(crate) fn is_stalled(&self) -> bool {
         !self.calls
+            && !self.queue.is_stirred()
             && self.herald.has_answered()
             && self.leaving.is_empty()
-            && self.slots.iter().all(Slot::is_stalled)
+            && self.slots.values().all(Slot::is_stalled)
     }
 
     /// Whether an advance has nothing to do for collectives.
@@ -214,7 +237,7 @@ impl<A> Engine<A> {
 
     /// Calls `note` with each endpoint that a collective waits for.
     pub(crate) fn for_awaited(&self, mut note: impl FnMut(Endpoint)) {
-        for slot in self.slots.iter() {
+        for slot in self.slots.values() {
             slot.receives.iter().for_each(|receive| note(receive.from));
             let waits = |send: &&Outgoing| send.stage == SendStage::Waits;
             slot.sends.iter().filter(waits).for_each(|send| note(send.to));

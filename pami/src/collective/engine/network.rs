@@ -21,7 +21,7 @@
 //! collective that fails leaves packets behind on the route: those of the geometry that would use it afterwards fail
 //! with the same error, at all members. A geometry that is created anew has a new one. After a member has given a
 //! collective up its geometry does without the route, at every member from that collective on: what it has begun
-//! behind it on the route ends with that error, at all.
+//! behind it on the route ends with that error, at all, and so does what waits behind it and cannot do without.
 
 use super::Engine;
 use super::limits::NOTE_BYTES;
@@ -55,12 +55,12 @@ impl<A> Engine<A> {
         let Some(entry) = self.geometries[geometry].as_mut().filter(|entry| entry.has_route()) else {
             return;
         };
-        entry.forsaken = true;
+        entry.forsaken = Some(error);
         let later = |slot: &&mut Slot<A>| {
             let of_it = usize::from(slot.geometry) == geometry && before(given_up, slot.key.sequence);
             of_it && slot.call.algorithm == Algorithm::TreeNetwork
         };
-        self.slots.iter_mut().filter(later).for_each(|slot| slot.fail(error));
+        self.slots.values_mut().filter(later).for_each(|slot| slot.fail(error));
     }
 
     /// Puts a route, or what there will be, on the list of those that are given up. Returns `false` if it is full.
@@ -84,7 +84,7 @@ impl<A> Engine<A> {
 
     /// A collective is over. If it was the meeting of a new geometry's members, it goes on with telling them of their class
     /// route; returns whether it does.
-    pub(super) fn goes_on(&mut self, number: usize) -> bool {
+    pub(super) fn goes_on(&mut self, number: u32) -> bool {
         let Self { slots, geometries, notes, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
@@ -122,7 +122,7 @@ impl<A> Engine<A> {
     }
 
     /// Asks for the class route of a new geometry and notes the answer. Returns whether anything happened.
-    pub(super) fn ask<P: Port>(&mut self, number: usize, port: &P) -> bool {
+    pub(super) fn ask<P: Port>(&mut self, number: u32, port: &P) -> bool {
         let Self { slots, geometries, notes, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let (Phase::Asks, Some(network)) = (&slot.phase, port.network()) else { return false };

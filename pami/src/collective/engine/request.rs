@@ -100,11 +100,16 @@ impl<A> Collect<A> {
     }
 }
 
-/// Why a collective was not started. The caller is at fault, but for `Again` and `Dead`.
+/// Why a collective was not taken. The caller is at fault, but for `NotCreated`, `Full` and `Dead`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectError {
-    /// As many as can be are in flight, or the geometry is not created yet: advance, then try again.
-    Again,
+    /// The geometry with that number is not created yet: advance, then try again.
+    NotCreated(GeometryId),
+    /// As many as can be wait for room: advance, then try again, or set [`Limits::queued`](super::Limits::queued) higher.
+    Full {
+        /// How many.
+        limit: usize,
+    },
     /// No geometry here has that number.
     UnknownGeometry(GeometryId),
     /// A member's node, of this rank, is dead.
@@ -149,8 +154,10 @@ pub enum CollectError {
 impl fmt::Display for CollectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Again => f.write_str(
-                "too many collectives are in flight, or their geometry is not there yet: advance first",
+            Self::NotCreated(id) => write!(f, "geometry {} is not created yet: advance first", id.0),
+            Self::Full { limit } => write!(
+                f,
+                "{limit} collectives wait for room, which is all that can: advance first, or raise Limits::queued"
             ),
             Self::UnknownGeometry(id) => write!(f, "there is no geometry {} at this endpoint", id.0),
             Self::Dead(node) => write!(f, "node {node}, where a member lives, is dead"),

@@ -12,11 +12,20 @@ use super::wire::{CALLED, GATE, Key, Notice};
 use crate::collective::need::ALIGNMENT;
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Schedule, Tuning};
 use crate::device::{CollectiveNetwork, Port};
-use crate::dispatch::Done;
 use crate::error::OperationError;
-use crate::geometry::GeometryId;
 use heapless::Vec;
 use rings::shared::Shared;
+
+/// How a collective comes to its start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// It waits if there is no room, or others of its geometry wait.
+    Called,
+    /// Those that wait of its geometry are behind it.
+    InTurn,
+    /// It creates its geometry; members agree in this digest instead of the call's.
+    Creation(u32),
+}
 
 /// # Errors
 /// [`CollectError::Unaligned`].
@@ -86,7 +95,7 @@ fn takes_any_address<P: Port>(port: &P) -> bool {
 
 impl<A> Engine<A> {
     /// The geometry of a collective, with its place in the table.
-    fn named(&self, collect: &Collect<A>) -> Result<(usize, &Entry), CollectError> {
+    pub(super) fn named(&self, collect: &Collect<A>) -> Result<(usize, &Entry), CollectError> {
         self.entry(collect.geometry).ok_or(CollectError::UnknownGeometry(collect.geometry))
     }
 
@@ -113,48 +122,16 @@ impl<A> Engine<A> {
         Ok(check::check(entry, collect, takes_any_address(port), &mut parts)?.extents[Area::Scratch as usize])
     }
 
-    /// Starts a collective.
+    /// Starts a collective. Returns a slot of it; `None` if it has to wait for room or its turn.
     ///
     /// # Errors
-    /// [`CollectError`]; nothing was started.
-    pub(crate) fn collect<P: Port>(&mut self, collect: Collect<A>, port: &P) -> Result<(), CollectError> {
-        self.start(collect, None, port).map(|_| ())
-    }
-
-    /// Ends the geometry's next collective here without having begun it, and at all members.
-    ///
-    /// # Errors
-    /// [`CollectError::Again`], [`CollectError::UnknownGeometry`], [`CollectError::Dead`]
-    pub(crate) fn abandon<P: Port>(
-        &mut self,
-        geometry: GeometryId,
-        reason: u16,
-        done: Done<A>,
-        port: &P,
-    ) -> Result<(), CollectError> {
-        let tuning = Tuning { radix: 2, chunk: 1 };
-        let algorithm = Some((Algorithm::Dissemination, tuning));
-        let barrier = Collect { algorithm, ..Collect::new(geometry, Collective::Barrier, done) };
-        let number = self.start(barrier, None, port)?;
-        if let Some(slot) = self.slots.get_mut(number) {
-            let error = OperationError::Abandoned { rank: slot.call.rank, reason };
-            slot.fail(error);
-            let (place, sequence) = (slot.geometry, slot.key.sequence);
-            self.forsake_route(place.into(), sequence, error);
-        }
-        Ok(())
-    }
-
-    /// Starts a collective; `agreed`: members have something else to agree in than the call. Returns a slot of it.
-    ///
-    /// # Errors
-    /// [`CollectError`]; nothing was started.
+    /// [`CollectError`]; nothing was started, nothing waits.
     pub(super) fn start<P: Port>(
         &mut self,
-        collect: Collect<A>,
-        agreed: Option<u32>,
+        mut collect: Collect<A>,
+        how: Start,
         port: &P,
-    ) -> Result<usize, CollectError> {
+    ) -> Result<Option<u32>, CollectError> {
         let (index, entry) = self.named(&collect)?;
         let mut parts = Parts::new();
         let checked = check::check(entry, &collect, takes_any_address(port), &mut parts)?;
@@ -170,12 +147,12 @@ impl<A> Engine<A> {
             see_alignment(areas)?;
         }
         // With a barrier in front, whether this one has one or not.
-        let (geometries, always) = (self.geometries.len(), self.always);
-        let (parts, limit) = (1 + checked.most, self.slots.limit(geometries, always));
+        let (parts, limit) = (1 + checked.most, self.most_places());
         if parts > limit {
             return Err(CollectError::InFlight { parts, limit });
         }
-        let room = self.slots.room_for(index, geometries, always);
+        let behind = how == Start::Called && !self.queue.is_empty() && self.queue.has(index);
+        let room = if behind { 0 } else { self.room_for(index) };
         let Some(entry) = &mut self.geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
@@ -194,15 +171,18 @@ impl<A> Engine<A> {
             let _ = checked.parts.push(Part::whole(GATE, 0, call));
         }
         if room < checked.parts.len() {
-            return Err(CollectError::Again);
+            return if how == Start::Called { self.wait(index, collect) } else { Ok(None) };
         }
         let sequence = if called { collect.number } else { entry.number() };
         let Checked { call, element_len, parts, .. } = checked;
+        let agreed = if let Start::Creation(digest) = how { Some(digest) } else { None };
         let digest = agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len));
         let notice = called.then(|| Notice::new(&collect, (call.algorithm, call.tuning)));
         if self.is_idle() {
             self.looked_ns = port.now_ns();
         }
+        // A call of one part hands its areas on.
+        let takes = parts.len() == 1 && !collect.divided;
         let mut last = 0;
         for part in parts.iter() {
             let ticket = match &mut self.geometries[index] {
@@ -211,8 +191,11 @@ impl<A> Engine<A> {
             };
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
+            let mut areas = [&mut collect.input, &mut collect.output, &mut collect.scratch];
             let own = |(area, base): (Area, usize)| {
-                areas[area as usize].as_ref().map(|(memory, at)| (memory.clone(), at + base))
+                let place = &mut *areas[area as usize];
+                let place = if takes { place.take() } else { place.clone() };
+                place.map(|(memory, at)| (memory, at + base))
             };
             let slot = Slot {
                 geometry: index as u16,
@@ -244,10 +227,13 @@ impl<A> Engine<A> {
                 done: collect.done,
             };
             // There is room for all of them.
-            last = self.slots.open(slot).unwrap_or(last);
+            if let Ok(key) = self.slots.insert(slot) {
+                last = key.index;
+                self.in_flight.push(&mut self.slots, last);
+            }
         }
         self.end_if_doomed(index, sequence, called);
-        Ok(last)
+        Ok(Some(last))
     }
 
     /// Ends a collective that was given up before it began here.
@@ -262,7 +248,7 @@ impl<A> Engine<A> {
         };
         // One of its parts tells for all.
         let mut told = told;
-        for slot in slots.iter_mut().filter(of_it) {
+        for slot in slots.values_mut().filter(of_it) {
             // Who does not agree on the members did not tell all of them.
             if slot.creates && !entry.doomed.agree(slot.digest) {
                 slot.tell_all(error)

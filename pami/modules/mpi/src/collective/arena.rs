@@ -6,6 +6,7 @@ use core::ops::Range;
 use pami::Shared;
 use pami::client::Node;
 use rings::first_fit::first_fit;
+use rings::slot_table::{Slot, SlotTable};
 
 /// Ranges begin at multiples of it, as the adapters' ALU and caches like it.
 const ALIGN: usize = 64;
@@ -55,7 +56,7 @@ pub(crate) fn together([first, second]: [usize; 2]) -> Option<(usize, usize)> {
 pub(crate) struct Places {
     memory: Option<Shared>,
     len: usize,
-    used: &'static mut [bool],
+    used: SlotTable<()>,
 }
 
 impl Places {
@@ -63,7 +64,11 @@ impl Places {
     pub fn new<N: Node>(node: &N, number: usize, len: usize) -> Result<Self> {
         let len = len.max(1).next_multiple_of(ALIGN);
         let bytes = number.checked_mul(len).ok_or(Error::Count(len))?;
-        Ok(Self { memory: Some(shared(node, bytes)?), len, used: fill(node, number, || false)? })
+        Ok(Self {
+            memory: Some(shared(node, bytes)?),
+            len,
+            used: SlotTable::new(fill(node, number, Slot::new)?),
+        })
     }
 
     /// Bytes of each.
@@ -72,21 +77,19 @@ impl Places {
     }
 
     /// Takes a free one.
-    pub fn take(&mut self) -> Option<usize> {
-        let free = self.used.iter().position(|used| !used)?;
-        self.used[free] = true;
-        Some(free)
+    pub fn take(&mut self) -> Option<u32> {
+        self.used.insert(()).ok().map(|key| key.index)
     }
 
     /// Where one lies.
-    pub fn place(&self, place: usize) -> Option<(Shared, usize)> {
-        Some((self.memory.clone()?, place * self.len))
+    pub fn place(&self, place: u32) -> Option<(Shared, usize)> {
+        Some((self.memory.clone()?, place as usize * self.len))
     }
 
     /// Gives one back.
-    pub fn release(&mut self, place: Option<usize>) {
+    pub fn release(&mut self, place: Option<u32>) {
         if let Some(place) = place {
-            self.used[place] = false;
+            self.used.remove(place);
         }
     }
 }

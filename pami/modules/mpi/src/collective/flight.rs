@@ -1,9 +1,10 @@
-//! Collectives from their call to their end: started in order, as room allows.
+//! Collectives from their call to their end. PAMI has those wait that find no room there, in the order of calls; what is
+//! left to wait for here is memory to pack data in, and the answer to whether a reduction has the large place.
 //!
 //! # No circle of waits (SPEC R-1)
 //!
 //! Processes may start collectives of several communicators in different orders. So none waits for scratch memory of an
-//! algorithm that another one has: each that PAMI can have in flight has a place of its own. A reduction of a longer vector
+//! algorithm that another one has: each that can be called has a place of its own. A reduction of a longer vector
 //! runs better with more. There is one large place; before such a reduction all say whether they hold theirs for it, in a
 //! collective of one word, and those that do keep it if all do, and give it up otherwise. Nobody waits for it.
 
@@ -24,6 +25,8 @@ use pami::collective::{self, Collective, Reducer};
 use pami::device::Port;
 use pami::operator::{Element, Operator};
 use pami::{Active, Collect, CollectError, GeometryId};
+use rings::list::List;
+use rings::slot_table::{Slot, SlotTable};
 
 /// Lengths of a block of each process.
 #[derive(Clone, Copy)]
@@ -76,36 +79,38 @@ struct Flight {
     request: u16,
     /// By which the layer below knows the request.
     cookie: usize,
-    /// Counts the calls of the context.
-    number: u64,
     stage: Stage,
     /// Calls that could not be, one behind the other: their class, and how many.
     refused: Option<(Class, u32)>,
     /// Its place for the algorithm, and the large one.
-    work: Option<usize>,
-    large: Option<usize>,
+    work: Option<u32>,
+    large: Option<u32>,
     /// Its scratch memory for data: all of it, and where the two sides begin.
     held: Range<usize>,
     places: [usize; 2],
 }
 
 impl Flight {
-    /// A call that could not be.
-    fn refusal((geometry, size): (GeometryId, u32), number: u64, class: Class) -> Self {
+    fn new(plan: Plan, (geometry, size): (GeometryId, u32), (request, cookie): (u16, usize)) -> Self {
         Self {
-            plan: Plan::new(Collective::Barrier),
+            plan,
             geometry,
             size,
-            request: NONE,
-            cookie: NOBODYS,
-            number,
+            request,
+            cookie,
             stage: Stage::Called,
-            refused: Some((class, 1)),
+            refused: None,
             work: None,
             large: None,
             held: 0..0,
             places: [0; 2],
         }
+    }
+
+    /// A call that could not be.
+    fn refusal(geometry: (GeometryId, u32), class: Class) -> Self {
+        let none = Self::new(Plan::new(Collective::Barrier), geometry, (NONE, NOBODYS));
+        Self { refused: Some((class, 1)), ..none }
     }
 
     /// Bytes of the vectors that it reduces; the same at all processes.
@@ -131,15 +136,17 @@ enum Stage {
     Asks,
     /// All have answered; those that still have it may use it.
     Answered,
+    /// The layer below has it.
     Started,
 }
 
 /// What became of an attempt to start.
 enum Start {
+    /// All are being asked.
+    Asks,
+    /// The layer below has it, or what stands for it.
     Started,
-    /// The other processes know that a call could not be.
-    Refused,
-    /// There is no room now.
+    /// There is no memory to pack its data in now, or no place below to refuse it.
     Again,
 }
 
@@ -147,7 +154,9 @@ enum Start {
 #[derive(Default)]
 pub(crate) struct Collectives {
     /// Twice as many as there can be calls under way: as many again may be refused meanwhile.
-    flights: &'static mut [Option<Flight>],
+    flights: SlotTable<Flight>,
+    /// Those that the layer below does not have, in the order of calls.
+    waiting: List,
     /// Calls that were not refused.
     under_way: usize,
     limit: usize,
@@ -157,9 +166,6 @@ pub(crate) struct Collectives {
     larges: Places,
     arena: Arena,
     pub(crate) lists: Lists,
-    calls: u64,
-    /// Called and not started.
-    waiting: usize,
 }
 
 /// What completes requests, and what collectives go through.
@@ -167,17 +173,17 @@ pub(crate) type Means<'a, P> = (&'a Callbacks<P>, &'a Protocols);
 
 impl Collectives {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
+        let flights = 2 * settings.collective_requests + 1;
         Ok(Self {
-            flights: fill(node, 2 * settings.collective_requests + 1, || None)?,
+            flights: SlotTable::new(fill(node, flights, Slot::new)?),
+            waiting: List::EMPTY,
             under_way: 0,
             limit: settings.collective_requests,
-            users: fill(node, 2 * settings.collective_requests + 1, UserPlace::new)?,
+            users: fill(node, flights, UserPlace::new)?,
             works: Places::new(node, settings.collective_requests, settings.collective_work)?,
             larges: Places::new(node, 1, settings.collective_large)?,
             arena: Arena::new(shared(node, settings.collective_scratch)?),
             lists: Lists::new(node, settings.collective_lists)?,
-            calls: 0,
-            waiting: 0,
         })
     }
 
@@ -186,30 +192,27 @@ impl Collectives {
         self.next(0).is_some()
     }
 
-    /// Whether some of this geometry were called and have not started: what starts now would overtake them.
+    /// Those that wait, in the order of calls.
+    fn waiting(&self) -> impl Iterator<Item = (u32, &Flight)> {
+        self.waiting.iter(&self.flights).filter_map(|index| Some((index, self.flights.get(index)?)))
+    }
+
+    /// Those of a geometry.
+    fn waiting_of(&self, geometry: GeometryId) -> impl Iterator<Item = u32> {
+        self.waiting().filter(move |(_, flight)| flight.geometry == geometry).map(|(index, _)| index)
+    }
+
+    /// Whether some of this geometry wait: what starts now would overtake them.
     pub(crate) fn has_waiting(&self, geometry: GeometryId) -> bool {
-        self.first(geometry).is_some()
+        self.waiting_of(geometry).next().is_some()
     }
 
-    /// The number of the first that has not started, of those of a geometry.
-    fn first(&self, geometry: GeometryId) -> Option<u64> {
-        if self.waiting == 0 {
-            return None;
-        }
-        let flights = self.flights.iter().flatten();
-        let waits = flights.filter(|it| it.stage != Stage::Started && it.geometry == geometry);
-        waits.map(|flight| flight.number).min()
-    }
-
-    /// The number of the next one behind this that may start: only the first of each geometry may.
-    fn next(&self, after: u64) -> Option<u64> {
-        if self.waiting == 0 {
-            return None;
-        }
-        let starts = |flight: &&Flight| matches!(flight.stage, Stage::Called | Stage::Answered);
-        let candidates = self.flights.iter().flatten().filter(starts).filter(|flight| flight.number > after);
-        let first = |flight: &&Flight| self.first(flight.geometry) == Some(flight.number);
-        candidates.filter(first).map(|flight| flight.number).min()
+    /// Of those that may start the one behind so many others: only the first of each geometry may.
+    fn next(&self, others: usize) -> Option<u32> {
+        let may_start = |&(index, flight): &(u32, &Flight)| {
+            flight.stage != Stage::Asks && self.waiting_of(flight.geometry).next() == Some(index)
+        };
+        self.waiting().filter(may_start).map(|(index, _)| index).nth(others)
     }
 
     /// Gives back what a plan has of the pool.
@@ -231,46 +234,35 @@ impl Collectives {
     pub(crate) fn call<P: Port>(
         &mut self,
         active: &mut Active<P>,
-        (geometry, size): (GeometryId, u32),
+        geometry: (GeometryId, u32),
         plan: Plan,
-        (request, cookie): (u16, usize),
+        request: (u16, usize),
         means: Means<'_, P>,
     ) -> Result<()> {
-        let limit = self.limit;
-        let behind = self.has_waiting(geometry);
-        let free = self.flights.iter().position(Option::is_none).filter(|_| self.under_way < limit);
-        let Some(index) = free else {
+        let full = Error::NoMem { what: "collectives under way", limit: self.limit };
+        if self.under_way == self.limit {
             self.drop_plan(&plan);
-            return Err(Error::NoMem { what: "collectives under way", limit });
-        };
-        self.calls += 1;
-        self.under_way += 1;
-        let flight = Flight {
-            plan,
-            geometry,
-            size,
-            request,
-            cookie,
-            number: self.calls,
-            stage: Stage::Called,
-            refused: None,
-            work: None,
-            large: None,
-            held: 0..0,
-            places: [0; 2],
-        };
-        self.flights[index] = Some(flight);
-        self.waiting += 1;
-        if behind {
-            return Ok(());
+            return Err(full);
         }
-        match self.start(active, index, means) {
-            Ok(_) => Ok(()),
+        let behind = self.has_waiting(geometry.0);
+        let index = match self.flights.insert(Flight::new(plan, geometry, request)) {
+            Ok(key) => key.index,
+            Err(flight) => {
+                self.drop_plan(&flight.plan);
+                return Err(full);
+            }
+        };
+        self.under_way += 1;
+        let started = if behind { Ok(Start::Again) } else { self.start(active, index, means) };
+        match started {
+            Ok(Start::Started) => {}
+            Ok(Start::Asks | Start::Again) => self.waiting.push(&mut self.flights, index),
             Err(error) => {
                 self.remove(index);
-                Err(error)
+                return Err(error);
             }
         }
+        Ok(())
     }
 
     /// A call could not be, for a reason of this class: when its turn comes, all processes are told. Returns whether there
@@ -278,34 +270,35 @@ impl Collectives {
     pub(crate) fn refuse<P: Port>(
         &mut self,
         active: &mut Active<P>,
-        (geometry, size): (GeometryId, u32),
+        geometry: (GeometryId, u32),
         class: Class,
         means: Means<'_, P>,
     ) -> bool {
-        let waits = |flight: &&mut Flight| flight.stage != Stage::Started && flight.geometry == geometry;
-        let last = self.flights.iter_mut().flatten().filter(waits).max_by_key(|flight| flight.number);
-        let behind = last.is_some();
-        if let Some(Flight { refused: Some((before, times)), .. }) = last
+        let Some(last) = self.waiting_of(geometry.0).last() else {
+            let told = active.abandon(geometry.0, class as u16, means.0.ended(NOBODYS));
+            // Without the geometry, or a member, nobody waits for this.
+            return !matches!(told, Err(CollectError::Full { .. }));
+        };
+        if let Some(Flight { refused: Some((before, times)), .. }) = self.flights.get_mut(last)
             && *before == class
         {
             *times += 1;
             return true;
         }
-        let Some(index) = self.flights.iter().position(Option::is_none) else { return false };
-        self.calls += 1;
-        self.flights[index] = Some(Flight::refusal((geometry, size), self.calls, class));
-        self.waiting += 1;
-        if !behind && !matches!(self.start(active, index, means), Ok(Start::Again)) {
-            self.remove(index);
-        }
+        let Ok(key) = self.flights.insert(Flight::refusal(geometry, class)) else { return false };
+        self.waiting.push(&mut self.flights, key.index);
         true
     }
 
-    fn remove(&mut self, index: usize) -> Option<Flight> {
-        let flight = self.flights[index].take()?;
-        self.waiting -= usize::from(flight.stage != Stage::Started);
+    fn remove(&mut self, index: u32) -> Option<Flight> {
+        if self.flights.get(index)?.stage != Stage::Started {
+            self.waiting.remove(&mut self.flights, index);
+        }
+        let flight = self.flights.remove(index)?;
         self.under_way -= usize::from(flight.refused.is_none());
-        if let (Some(Combiner::User(_)), Some(place)) = (&flight.plan.combiner, self.users.get(index)) {
+        if let (Some(Combiner::User(_)), Some(place)) =
+            (&flight.plan.combiner, self.users.get(index as usize))
+        {
             place.clear();
         }
         self.works.release(flight.work);
@@ -323,25 +316,31 @@ impl Collectives {
         })
     }
 
-    fn start<P: Port>(&mut self, active: &mut Active<P>, index: usize, means: Means<'_, P>) -> Result<Start> {
-        let Some(flight) = &mut self.flights[index] else { return Ok(Start::Started) };
-        if let Some((class, times)) = &mut flight.refused {
-            while *times > 0 {
-                match active.abandon(flight.geometry, *class as u16, means.0.ended(NOBODYS)) {
-                    Err(CollectError::Again) => return Ok(Start::Again),
-                    // Without the geometry, or a member, nobody waits for this.
-                    _ => *times -= 1,
-                }
+    /// Tells all processes of calls that could not be.
+    fn tell<P: Port>(&mut self, active: &mut Active<P>, index: u32, means: Means<'_, P>) -> Start {
+        let Some(Flight { geometry, refused: Some((class, times)), .. }) = self.flights.get_mut(index) else {
+            return Start::Started;
+        };
+        while *times > 0 {
+            match active.abandon(*geometry, *class as u16, means.0.ended(NOBODYS)) {
+                Err(CollectError::Full { .. }) => return Start::Again,
+                // Without the geometry, or a member, nobody waits for this.
+                _ => *times -= 1,
             }
-            return Ok(Start::Refused);
         }
-        let Some(flight) = &self.flights[index] else { return Ok(Start::Started) };
+        Start::Started
+    }
+
+    fn start<P: Port>(&mut self, active: &mut Active<P>, index: u32, means: Means<'_, P>) -> Result<Start> {
+        let Some(flight) = self.flights.get(index) else { return Ok(Start::Started) };
         let (has_large, work_len) = (flight.large.is_some(), self.works.len());
         let plan = &flight.plan;
         let reducer = match &plan.combiner {
             None => None,
             Some(Combiner::Known(reducer)) => Some(*reducer),
-            Some(Combiner::User(user)) => self.users.get(index).and_then(|place| place.reducer(user)),
+            Some(Combiner::User(user)) => {
+                self.users.get(index as usize).and_then(|place| place.reducer(user))
+            }
         };
         let mut collect = Collect {
             root: plan.root,
@@ -353,23 +352,18 @@ impl Collectives {
             scratch_limit: if has_large { self.larges.len() } else { work_len },
             ..Collect::new(flight.geometry, plan.what, means.0.ended(flight.cookie))
         };
-        if !has_large {
+        if flight.stage == Stage::Called
+            && self.larges.len() > work_len
+            && flight.reduced(&self.lists) > work_len
+        {
             // What needs the large place is refused, whoever has that.
-            match active.scratch_len(&collect) {
-                Err(CollectError::Again) => return Ok(Start::Again),
-                len => len?,
-            };
-            if flight.stage == Stage::Called
-                && self.larges.len() > work_len
-                && flight.reduced(&self.lists) > work_len
-            {
-                return self.ask(active, index, means);
-            }
+            active.scratch_len(&collect)?;
+            return self.ask(active, index, means);
         }
         let scratch = |side: &Option<Side>| side.as_ref().map_or(0, Side::scratch);
         let (len, second) =
             together([scratch(&plan.send), scratch(&plan.receive)]).ok_or(Error::Count(usize::MAX))?;
-        let used = self.flights.iter().flatten().map(|flight| flight.held.clone());
+        let used = self.flights.values().map(|flight| flight.held.clone());
         let Some(base) = self.arena.find(len, used)? else { return Ok(Start::Again) };
         let memory = self.arena.memory().ok_or(Error::Finalized)?;
         let [send, receive] = [base, base + second];
@@ -381,34 +375,31 @@ impl Collectives {
             }
         }
         let work = if has_large { None } else { self.works.take() };
-        collect.scratch = match (flight.large, work) {
-            (Some(large), _) => self.larges.place(large),
-            (None, Some(work)) => self.works.place(work),
-            (None, None) => return Ok(Start::Again),
+        collect.scratch = match flight.large {
+            Some(large) => self.larges.place(large),
+            None => work.and_then(|work| self.works.place(work)),
         };
-        let started = means.1.collect(active, collect);
-        if started.is_err() {
+        if let Err(error) = means.1.collect(active, collect) {
             self.works.release(work);
+            return Err(error.into());
         }
-        match started {
-            Err(CollectError::Again) => return Ok(Start::Again),
-            started => started?,
-        }
-        if let Some(flight) = &mut self.flights[index] {
+        if let Some(flight) = self.flights.get_mut(index) {
             flight.stage = Stage::Started;
             flight.work = work;
             flight.held = base..base + len;
             flight.places = [send, receive];
-            self.waiting -= 1;
         }
         Ok(Start::Started)
     }
 
     /// Asks all processes whether they have the large place, which this one has if it is free.
-    fn ask<P: Port>(&mut self, active: &mut Active<P>, index: usize, means: Means<'_, P>) -> Result<Start> {
-        let Some(flight) = &mut self.flights[index] else { return Ok(Start::Started) };
-        let Some(work) = self.works.take() else { return Ok(Start::Again) };
+    fn ask<P: Port>(&mut self, active: &mut Active<P>, index: u32, means: Means<'_, P>) -> Result<Start> {
+        let Some(flight) = self.flights.get_mut(index) else { return Ok(Start::Started) };
+        // There is one for every call.
+        let work = self.works.take().ok_or(Error::Finalized)?;
         let large = self.larges.take();
+        // What is left of it when it is removed goes with it.
+        (flight.work, flight.large) = (Some(work), large);
         let (memory, at) = self.works.place(work).ok_or(Error::Finalized)?;
         memory.write(at, &u32::from(large.is_some()).to_ne_bytes()).map_err(|_| Error::Finalized)?;
         let collect = Collect {
@@ -420,22 +411,14 @@ impl Collectives {
             scratch_limit: self.works.len() - ANSWER,
             ..Collect::new(flight.geometry, Collective::Allreduce, means.0.ended(flight.cookie))
         };
-        let asked = means.1.collect(active, collect);
-        if asked.is_ok() {
-            (flight.stage, flight.work, flight.large) = (Stage::Asks, Some(work), large);
-        } else {
-            self.works.release(Some(work));
-            self.larges.release(large);
-        }
-        match asked {
-            Err(CollectError::Again) => Ok(Start::Again),
-            asked => Ok(asked.map(|()| Start::Started)?),
-        }
+        means.1.collect(active, collect)?;
+        flight.stage = Stage::Asks;
+        Ok(Start::Asks)
     }
 
     /// All have answered whether they have the large place.
-    fn answered(&mut self, index: usize) {
-        let Some(flight) = &mut self.flights[index] else { return };
+    fn answered(&mut self, index: u32) {
+        let Some(flight) = self.flights.get_mut(index) else { return };
         let answer = flight.work.and_then(|work| self.works.place(work));
         let mut word = [0; 4];
         let have = answer.is_some_and(|(memory, at)| memory.read(at, &mut word).is_ok()) && word != [0; 4];
@@ -454,41 +437,42 @@ impl Collectives {
         requests: &mut Requests,
         means: Means<'_, P>,
     ) {
-        let mut after = 0;
-        while let Some(number) = self.next(after) {
-            after = number;
-            let place = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.number == number);
-            let Some(index) = self.flights.iter().position(place) else { return };
-            match self.start(active, index, means) {
-                Ok(Start::Refused) => drop(self.remove(index)),
-                Ok(_) => {}
+        let mut without_room = 0;
+        while let Some(index) = self.next(without_room) {
+            let refused = self.flights.get(index).is_some_and(|flight| flight.refused.is_some());
+            let started =
+                if refused { Ok(self.tell(active, index, means)) } else { self.start(active, index, means) };
+            match started {
+                Ok(Start::Again) => without_room += 1,
+                Ok(Start::Asks) => {}
+                Ok(Start::Started) if refused => drop(self.remove(index)),
+                Ok(Start::Started) => _ = self.waiting.remove(&mut self.flights, index),
                 Err(error) => self.give_up(index, error, requests),
             }
         }
     }
 
     /// A call that waited for its turn cannot be: the others are told instead.
-    fn give_up(&mut self, index: usize, error: Error, requests: &mut Requests) {
-        let Some(Flight { geometry, size, request, number, .. }) = self.remove(index) else { return };
-        self.flights[index] = Some(Flight::refusal((geometry, size), number, error.class()));
-        self.waiting += 1;
+    fn give_up(&mut self, index: u32, error: Error, requests: &mut Requests) {
+        let Some(Flight { geometry, size, request, .. }) = self.remove(index) else { return };
+        // It has the place that has become free, and its turn: none of its geometry is in front.
+        if let Ok(key) = self.flights.insert(Flight::refusal((geometry, size), error.class())) {
+            self.waiting.push_front(&mut self.flights, key.index);
+        }
         requests.complete(request, Status::failed(error));
     }
 
     /// What was started for this request is over. If it was the collective, its result goes where it belongs, and its status
     /// is returned.
     pub(crate) fn end(&mut self, request: u16, status: Status) -> Option<Status> {
-        let is_it = |flight: &Option<Flight>| flight.as_ref().is_some_and(|it| it.request == request);
-        let Some(index) = self.flights.iter().position(is_it) else { return Some(status) };
-        let asks = self.flights[index].as_ref().is_some_and(|flight| flight.stage == Stage::Asks);
-        if asks && status.error.is_none() {
+        let found = self.flights.iter().find(|(_, flight)| flight.request == request);
+        let Some((index, flight)) = found else { return Some(status) };
+        if flight.stage == Stage::Asks && status.error.is_none() {
             self.answered(index);
             return None;
         }
         let mut outcome = Ok(());
-        if let (Some(flight), Some(memory), None) = (&self.flights[index], self.arena.memory(), status.error)
-            && let Some(side) = &flight.plan.receive
-        {
+        if let (Some(memory), None, Some(side)) = (self.arena.memory(), status.error, &flight.plan.receive) {
             outcome = side.unpack(&self.lists, memory, flight.places[1]);
         }
         self.remove(index);

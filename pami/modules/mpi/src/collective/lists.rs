@@ -7,30 +7,34 @@ use crate::memory::fill;
 use core::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use pami::client::Node;
 use pami::collective;
+use rings::slot_table::{Slot, SlotTable};
 
 /// A list of blocks.
 struct List {
     /// Where block `i` starts among the packed ones, and, one further, ends.
     bounds: &'static [AtomicUsize],
     displacements: &'static [AtomicIsize],
-    taken: bool,
 }
 
 /// The lists of a context, each with room for a block of every task of the job.
 #[derive(Default)]
-pub(crate) struct Lists(&'static mut [List]);
+pub(crate) struct Lists {
+    lists: &'static [List],
+    /// Which of them are in use.
+    used: SlotTable<()>,
+}
 
 impl Lists {
     pub fn new<N: Node>(node: &N, count: usize) -> Result<Self> {
         let ranks = node.tasks() as usize;
         let mut bounds: &'static [_] = fill(node, count * (ranks + 1), || AtomicUsize::new(0))?;
         let mut displacements: &'static [_] = fill(node, count * ranks, || AtomicIsize::new(0))?;
-        let lists = fill(node, count, || {
+        let lists: &'static [List] = fill(node, count, || {
             let ((own, others), (places, rest)) = (bounds.split_at(ranks + 1), displacements.split_at(ranks));
             (bounds, displacements) = (others, rest);
-            List { bounds: own, displacements: places, taken: false }
+            List { bounds: own, displacements: places }
         })?;
-        Ok(Self(lists))
+        Ok(Self { lists, used: SlotTable::new(fill(node, count, Slot::new)?) })
     }
 
     /// Keeps a block of each of `size` processes, with lengths in `unit`s of which an element is. Returns the list's number.
@@ -51,10 +55,10 @@ impl Lists {
         if displacements.len() != size && !displacements.is_empty() {
             return Err(Error::Arg("there must be a displacement for each process"));
         }
-        let limit = self.0.len();
+        let limit = self.lists.len();
         let full = Error::NoMem { what: "lists of counts of collectives", limit };
-        let number = self.0.iter().position(|list| !list.taken).ok_or(full)?;
-        let list = &mut self.0[number];
+        let number = self.used.vacant().ok_or(full)?.index as usize;
+        let list = self.lists.get(number).ok_or(full)?;
         if list.displacements.len() < size {
             return Err(Error::NoMem { what: "counts in a list", limit: list.displacements.len() });
         }
@@ -68,7 +72,7 @@ impl Lists {
         for (&displacement, place) in displacements.iter().zip(list.displacements) {
             place.store(displacement, Ordering::Relaxed);
         }
-        list.taken = true;
+        self.used.insert(()).map_err(|()| full)?;
         Ok(number)
     }
 
@@ -87,21 +91,19 @@ impl Lists {
     }
 
     pub fn release(&mut self, number: usize) {
-        if let Some(list) = self.0.get_mut(number) {
-            list.taken = false;
-        }
+        self.used.remove(number as u32);
     }
 
     /// The blocks of `size` processes, as PAMI takes them.
     pub fn blocks(&self, number: usize, size: u32) -> Result<collective::Blocks<'static>> {
-        let bounds = self.0.get(number).and_then(|list| list.bounds.get(..=size as usize));
+        let bounds = self.lists.get(number).and_then(|list| list.bounds.get(..=size as usize));
         collective::Blocks::pooled(bounds.ok_or(Error::Arg("there is no such list of counts"))?)
             .map_err(|_| Error::Arg("counts do not add up"))
     }
 
     /// Length of all blocks of `size` processes together.
     pub fn total(&self, number: usize, size: u32) -> usize {
-        let bound = self.0.get(number).and_then(|list| list.bounds.get(size as usize));
+        let bound = self.lists.get(number).and_then(|list| list.bounds.get(size as usize));
         bound.map_or(0, |bound| bound.load(Ordering::Relaxed))
     }
 
@@ -113,7 +115,7 @@ impl Lists {
         size: u32,
         data: &'a Data,
     ) -> impl Iterator<Item = Result<(usize, Data)>> + 'a {
-        let list = &self.0[number];
+        let list = &self.lists[number];
         let unit = data.datatype().size().max(1);
         (0..size as usize).map(move |rank| {
             let (start, end) =

@@ -5,10 +5,10 @@
 //!
 //! # Order and room
 //!
-//! Processes match the collectives of a communicator by the order in which they call them. Where the layer below has no
-//! room for another one in flight, or the scratch memory is in use, a collective waits in its context's table, and
-//! those of its communicator behind it; calls return at once. Room comes as others end. One that needs more scratch
-//! memory than there is at all is refused.
+//! Processes match the collectives of a communicator by the order in which they call them. Where there is no room for
+//! another one in flight it waits in PAMI. Where the memory to pack its data in is in use, or a reduction has to ask
+//! for the large place, it waits in its context's table, and those of its communicator behind it; calls return at once.
+//! Room comes as others end. One that needs more scratch memory than there is at all is refused.
 //!
 //! # Buffers
 //!
