@@ -22,7 +22,11 @@ const MOST_PACES: u64 = 16;
 /// The client whose port only runs the engine; the job's clients have lower numbers.
 const ENGINE_CLIENT: ClientId = ClientId(3);
 /// Bytes of an eager message.
-pub static EAGER: [u8; 512] = [0xaa; 512];
+pub static EAGER: Words<512> = Words([0xaa; 512]);
+
+/// Bytes that begin at a word whatever lies before them, so that copies take the same instructions in every build.
+#[repr(align(8))]
+pub struct Words<const N: usize>(pub [u8; N]);
 
 /// Two readings of the counter.
 pub type Readings = (u32, u32);
@@ -271,7 +275,7 @@ fn send_and_drive(
 #[inline(never)]
 fn send_eager(count: Count, context: &mut Context, target: Endpoint) -> Result<Readings, SendError> {
     count.around(|| {
-        let payload = Payload::Static(&EAGER);
+        let payload = Payload::Static(&EAGER.0);
         let send = Send {
             target,
             dispatch: COUNTED,

@@ -66,7 +66,7 @@ impl Factories {
     ) -> Result<Readings, SendError> {
         let factory = &self.send;
         count.around(|| {
-            let outgoing = Outgoing::new(target, Payload::Static(&EAGER));
+            let outgoing = Outgoing::new(target, Payload::Static(&EAGER.0));
             factory.execute(context, outgoing).map_err(|(error, _)| error)
         })
     }

@@ -77,7 +77,7 @@ impl Contexts {
             region,
             offset: 0,
             layout: Layout::Contiguous,
-            payload: Payload::Static(&EAGER[..size_of::<u64>()]),
+            payload: Payload::Static(&EAGER.0[..size_of::<u64>()]),
             payload_layout: Layout::Contiguous,
             local_done: None,
             remote_done: Some(Done { call: &ended, cookie: 0 }),

@@ -206,7 +206,7 @@ impl<A> Engine<A> {
                 peers: part.peers,
                 turn: part.turn,
                 phase: Phase::Waits,
-                schedule: Schedule::checked(&part.call),
+                schedule: Schedule::idle(&part.call),
                 areas: Areas::new(part.areas.map(own), element_len, part.discards),
                 call: part.call,
                 run: part.run,
