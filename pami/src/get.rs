@@ -34,18 +34,80 @@ pub struct Get<A: 'static> {
 
 /// A get under way.
 pub(crate) struct GetState {
-    pub(crate) region: RegionId,
+    region: RegionId,
+    offset: u32,
+    layout: Layout,
+    cursor: Cursor,
+    into: Shared,
+    at: u32,
+    into_layout: Layout,
+    into_cursor: Cursor,
+    left: u32,
+}
+
+/// Bytes that one packet asks for: as many as are contiguous on both sides.
+pub(crate) struct GetRequest {
+    /// First byte in the region, and in the memory.
     pub(crate) offset: u32,
-    pub(crate) layout: Layout,
-    pub(crate) cursor: Cursor,
-    pub(crate) into: Shared,
     pub(crate) at: u32,
-    pub(crate) into_layout: Layout,
-    pub(crate) into_cursor: Cursor,
-    pub(crate) left: u32,
+    pub(crate) len: u32,
+    /// Nothing is left behind them.
+    pub(crate) last: bool,
+    pub(crate) cursors: (Cursor, Cursor),
+}
+
+impl<A: 'static> Get<A> {
+    /// What its requests are made from, and who is told at the end.
+    #[inline(always)]
+    pub(crate) fn into_state(self) -> (GetState, Option<Done<A>>) {
+        let Self { region, offset, layout, into, at, into_layout, len, done, .. } = self;
+        let state = GetState {
+            region: region.id,
+            offset,
+            layout,
+            cursor: Cursor::default(),
+            into,
+            at,
+            into_layout,
+            into_cursor: Cursor::default(),
+            left: len,
+        };
+        (state, done)
+    }
 }
 
 impl GetState {
+    /// Where the bytes are.
+    pub(crate) fn region(&self) -> RegionId {
+        self.region
+    }
+
+    /// Where they go.
+    pub(crate) fn memory(&self) -> &Shared {
+        &self.into
+    }
+
+    /// The next request; `None` if nothing is left.
+    #[inline]
+    pub(crate) fn next_request(&self) -> Option<GetRequest> {
+        if self.left == 0 {
+            return None;
+        }
+        let (mut cursor, mut into_cursor) = (self.cursor, self.into_cursor);
+        let (from, to) = ((&self.layout, &mut cursor), (&self.into_layout, &mut into_cursor));
+        // Both layouts were seen to reach far enough.
+        let (place, at, len) = Layout::next_pair(from, to, self.left)?;
+        let (offset, at, last) = (self.offset + place, self.at + at, self.left == len);
+        Some(GetRequest { offset, at, len, last, cursors: (cursor, into_cursor) })
+    }
+
+    /// It is queued.
+    #[inline]
+    pub(crate) fn queued(&mut self, request: &GetRequest) {
+        (self.cursor, self.into_cursor) = request.cursors;
+        self.left -= request.len;
+    }
+
     /// Whether nothing is left to be asked for.
     pub(crate) fn is_empty(&self) -> bool {
         self.left == 0

@@ -57,7 +57,6 @@ pub mod put;
 pub mod receive;
 pub mod receive_request;
 pub mod region;
-pub mod registration;
 mod registry;
 pub mod rmw;
 pub mod send;
@@ -70,6 +69,7 @@ pub use balance::{Element, Factor, Foreign, Recipe, Rule, Split, SubOperations};
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};
+pub use context::registration::{self, Region};
 pub use context::{
     Active, Collect, Context, Done, Get, NewGeometry, ObjectMemory, OnAnnounced, OnFetched, OnPart,
     OnReceived, Poster, Process, Progress, Put, Receive, Rmw, Send, Work, WorkSlot,
@@ -83,7 +83,6 @@ pub use layout::Layout;
 pub use lock::LockedContext;
 pub use payload::Payload;
 pub use region::{RegionFault, RegionHandle, Rights, RmwOp};
-pub use registration::Region;
 pub use rings::buffer::{Apart, Buffer, CONTROL_BYTES, ControlBlock, Lease, Source};
 pub use rings::shared::{Shared, Update, Width};
 pub use transport::Counters;

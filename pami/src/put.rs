@@ -3,11 +3,11 @@
 //! To another node, and to its own by the network's loop-back, a put is packets that the target's message unit carries
 //! out as they arrive. Within a node it is done at once; its callbacks wait for the next advance all the same.
 
-use crate::device::Port;
+use crate::device::{Full, Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::layout::{Cursor, Layout, Segment};
-use crate::packet::HEADER_LIMIT;
+use crate::packet::{Envelope, HEADER_LIMIT};
 use crate::payload::{Payload, PayloadIter};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use heapless::Vec;
@@ -36,30 +36,70 @@ pub struct Put<A: 'static> {
 
 /// A put under way.
 pub(crate) struct PutState {
-    pub(crate) region: RegionId,
-    pub(crate) offset: u32,
-    pub(crate) layout: Layout,
-    pub(crate) cursor: Cursor,
-    pub(crate) data: PayloadIter,
+    region: RegionId,
+    offset: u32,
+    layout: Layout,
+    cursor: Cursor,
+    data: PayloadIter,
 }
 
-impl<A: 'static> Put<A> {
-    /// What its packets are made from, the payload included, and the loan of that.
-    #[inline(always)]
-    pub(crate) fn take_state(&mut self, total: u32) -> (PutState, Option<Lease>) {
-        let payload = core::mem::replace(&mut self.payload, Payload::Static(&[]));
-        let (data, lease) = PayloadIter::new(payload, self.payload_layout, total);
-        let (region, offset, layout) = (self.region.id, self.offset, self.layout);
-        (PutState { region, offset, layout, cursor: Cursor::default(), data }, lease)
-    }
+/// The data of one packet.
+pub(crate) struct PutPacket {
+    /// The packet's header.
+    pub(crate) header: PutHeader,
+    /// First byte in the region that the runs are reckoned from.
+    pub(crate) offset: u32,
+    pub(crate) len: usize,
+    /// Nothing is left behind it.
+    pub(crate) last: bool,
+    pub(crate) cursor: Cursor,
 }
 
 /// Bytes of a packet's header: the region's name, then the runs.
 type PutHeader = Vec<u8, HEADER_LIMIT>;
 
 impl PutState {
+    /// What the packets of `put` are made from, `total` bytes of `payload`, and the loan of that.
+    #[inline(always)]
+    pub(crate) fn new<A: 'static>(put: &Put<A>, payload: Payload, total: u32) -> (Self, Option<Lease>) {
+        let (data, lease) = PayloadIter::new(payload, put.payload_layout, total);
+        let (region, offset, layout) = (put.region.id, put.offset, put.layout);
+        (Self { region, offset, layout, cursor: Cursor::default(), data }, lease)
+    }
+
+    /// Bytes of all packets together.
+    pub(crate) fn total(&self) -> u32 {
+        self.data.total()
+    }
+
+    /// The next packet of at most `mtu` bytes; `None` if there is none.
+    #[inline]
+    pub(crate) fn next_packet(&self, mtu: usize) -> Option<PutPacket> {
+        let (header, offset, len, cursor) = self.cut(mtu);
+        let last = len as u32 == self.data.left();
+        // The layout was seen to reach far enough.
+        (len > 0 || last).then_some(PutPacket { header, offset, len, last, cursor })
+    }
+
+    /// Queues it.
+    ///
+    /// # Errors
+    /// [`Full`]; nothing was queued.
+    #[inline]
+    pub(crate) fn push<P: Port>(
+        &mut self,
+        port: &mut P,
+        path: Path,
+        envelope: &Envelope,
+        packet: &PutPacket,
+    ) -> Result<(), Full> {
+        self.data.push(port, path, envelope, &packet.header, packet.len)?;
+        self.cursor = packet.cursor;
+        Ok(())
+    }
+
     /// Header, offset and length of the next packet of at most `mtu` bytes, and the cursor behind it.
-    pub(crate) fn next_packet(&self, mtu: usize) -> (PutHeader, u32, usize, Cursor) {
+    fn cut(&self, mtu: usize) -> (PutHeader, u32, usize, Cursor) {
         let mut header: PutHeader = Vec::new();
         let (mut cursor, mut len) = (self.cursor, 0);
         // Eight bytes of header are there for the name.

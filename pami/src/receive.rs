@@ -54,17 +54,22 @@ impl Owes {
 
 /// Data on its way to places in a buffer.
 pub(crate) struct Scatter {
-    pub(crate) buffer: Buffer,
-    pub(crate) layout: Layout,
-    pub(crate) cursor: Cursor,
-    pub(crate) placed: usize,
+    buffer: Buffer,
+    layout: Layout,
+    cursor: Cursor,
+    placed: usize,
     /// Something did not fit.
-    pub(crate) over: bool,
+    over: bool,
 }
 
 impl Scatter {
     pub(crate) fn new(buffer: Buffer, layout: Layout) -> Self {
         Self { buffer, layout, cursor: Cursor::default(), placed: 0, over: false }
+    }
+
+    /// The buffer, and how many bytes were placed.
+    pub(crate) fn into_placed(self) -> (Buffer, usize) {
+        (self.buffer, self.placed)
     }
 
     pub(crate) fn place(&mut self, data: &[u8]) {
@@ -110,10 +115,10 @@ pub(crate) fn places(endpoints: usize) -> usize {
 
 /// The messages in flight towards one context: an open-addressed table.
 pub(crate) struct Incoming<A: 'static> {
-    pub(crate) places: &'static mut [Place<A>],
-    pub(crate) used: usize,
+    places: &'static mut [Place<A>],
+    used: usize,
     /// There is not a place for every endpoint, at any task of the job.
-    pub(crate) crowded: bool,
+    crowded: bool,
 }
 
 impl<A: 'static> Incoming<A> {
@@ -121,6 +126,12 @@ impl<A: 'static> Incoming<A> {
     pub(crate) fn new(places: &'static mut [Place<A>], endpoints: usize) -> Self {
         let crowded = 2 * endpoints > places.len();
         Self { places, used: 0, crowded }
+    }
+
+    /// Whether there is not a place for every endpoint, at any task of the job.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded
     }
 
     /// Whether one more message can be in flight.

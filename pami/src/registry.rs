@@ -29,6 +29,21 @@ pub struct Settings {
     pub(crate) split: Split,
 }
 
+impl Settings {
+    /// Nobody's.
+    pub(crate) const NONE: Self = Self {
+        client: NOBODY,
+        usual_for: NOBODY,
+        dispatch: 0,
+        own_path: false,
+        local_paths: true,
+        rendezvous_from: usize::MAX,
+        collective: Collective::Barrier,
+        algorithm: None,
+        split: Split::TargetOnly,
+    };
+}
+
 /// Memory for one factory object, of whatever function; what is in it is nobody else's matter (SPEC M-3). 88 bytes,
 /// of alignment 8, on machines of 64 bits.
 ///
@@ -38,10 +53,10 @@ pub struct Settings {
 /// let memory: &'static mut pami::factory::FactoryMemory = Box::leak(Box::new([0u8; 8]));
 /// ```
 pub struct FactoryMemory {
-    pub(crate) settings: Settings,
-    pub(crate) protocol: &'static str,
+    settings: Settings,
+    protocol: &'static str,
     /// Whether it is the client's, and to be given to others.
-    pub(crate) pooled: bool,
+    pooled: bool,
 }
 
 impl FactoryMemory {
@@ -52,23 +67,28 @@ impl FactoryMemory {
 
     /// Memory that holds no factory.
     pub const fn new() -> Self {
-        let settings = Settings {
-            client: NOBODY,
-            usual_for: NOBODY,
-            dispatch: 0,
-            own_path: false,
-            local_paths: true,
-            rendezvous_from: usize::MAX,
-            collective: Collective::Barrier,
-            algorithm: None,
-            split: Split::TargetOnly,
-        };
-        Self { settings, protocol: "", pooled: false }
+        Self { settings: Settings::NONE, protocol: "", pooled: false }
     }
 
     /// The same, of a client's own.
     pub(crate) const fn pooled() -> Self {
         Self { pooled: true, ..Self::new() }
+    }
+
+    /// Holds a factory of a protocol from now on.
+    pub(crate) fn hold(&mut self, settings: Settings, protocol: &'static str) {
+        (self.settings, self.protocol) = (settings, protocol);
+    }
+
+    /// What its factory knows.
+    #[inline]
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The protocol that its factory is of.
+    pub(crate) fn protocol(&self) -> &'static str {
+        self.protocol
     }
 }
 
@@ -149,7 +169,7 @@ impl core::error::Error for FactoryError {}
 /// What a client knows of its protocols and factories.
 pub(crate) struct Registry {
     /// Their names, and how many factories each has.
-    pub(crate) protocols: Vec<(&'static str, usize), PROTOCOLS>,
+    protocols: Vec<(&'static str, usize), PROTOCOLS>,
     /// Memory for factories; `None` where one is.
     pool: &'static mut [Option<&'static mut FactoryMemory>],
 }
@@ -163,6 +183,21 @@ impl Registry {
     /// Factories that there are.
     pub(crate) fn registered(&self) -> usize {
         self.protocols.iter().map(|(_, factories)| factories).sum()
+    }
+
+    /// One more protocol; `None` if there are as many as can be.
+    pub(crate) fn declare(&mut self, name: &'static str) -> Option<()> {
+        self.protocols.push((name, 0)).ok()
+    }
+
+    /// A protocol has ended.
+    pub(crate) fn end(&mut self, name: &str) {
+        self.protocols.retain(|protocol| protocol.0 != name);
+    }
+
+    /// The names of protocols, and how many factories each has.
+    pub(crate) fn protocols(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
+        self.protocols.iter().copied()
     }
 
     pub(crate) fn factories_of(&mut self, name: &str) -> Option<&mut usize> {

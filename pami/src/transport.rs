@@ -31,9 +31,9 @@ pub struct Counters {
 }
 
 /// The way to an endpoint.
-pub(crate) struct Route<P: Port> {
-    pub(crate) target: Endpoint,
-    pub(crate) way: P::Route,
+struct Route<P: Port> {
+    target: Endpoint,
+    way: P::Route,
     path: Path,
     deaths: u32,
 }

@@ -1,6 +1,5 @@
 //! Waiting: contexts are advanced a while, then the hart sleeps (SPEC N-8).
 
-use crate::adaptive_spin::AdaptiveSpin;
 use crate::context::{Active, Context};
 use crate::device::Port;
 use crate::error::SendError;
@@ -13,14 +12,6 @@ const ROUNDS_PER_LOOK: u32 = 16;
 /// Longest sleep of [`Context::retry`] between its first two attempts; it doubles until the other, while there is no room.
 const RETRY_NS: [u64; 2] = [1_000_000, 128_000_000];
 
-impl<P: Port> Active<P> {
-    /// Has waits poll so many rounds at most before they sleep; with 0 they sleep as soon as there is nothing to do, and
-    /// what arrives interrupts that. Waits on several contexts go by the first.
-    pub fn set_polls(&mut self, most: u32) {
-        self.spin = AdaptiveSpin::of_at_most(most);
-    }
-}
-
 impl<P: Port> Context<P> {
     /// Calls `attempt`, and advances and calls it again for as long as it finds no room.
     ///
@@ -30,7 +21,7 @@ impl<P: Port> Context<P> {
         &mut self,
         mut attempt: impl FnMut(&mut Active<P>) -> Result<T, SendError>,
     ) -> Result<T, SendError> {
-        let mut outcome = attempt(&mut self.active);
+        let mut outcome = attempt(self);
         let [mut pause, most] = RETRY_NS;
         while matches!(outcome, Err(SendError::Again)) {
             self.wait_for(pause, |active| {
@@ -49,25 +40,15 @@ impl<P: Port> Context<P> {
 
     /// As [`wait`](Self::wait), for `timeout_ns` at most. Returns whether `until` held.
     pub fn wait_for(&mut self, timeout_ns: u64, mut until: impl FnMut(&mut Active<P>) -> bool) -> bool {
-        wait_on(slice::from_mut(self), timeout_ns, |contexts| until(&mut contexts[0].active))
+        wait_on(slice::from_mut(self), timeout_ns, |contexts| until(&mut contexts[0]))
     }
 }
 
 /// Sleeps until something comes, or until `deadline`. That a node is gone comes too: nobody has to ask.
 fn sleep<P: Port, C: BorrowMut<Context<P>>>(contexts: &mut [C], deadline: Option<u64>) {
-    for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
-        active.note_awaited();
-    }
-    let first = contexts[0].borrow_mut();
-    let start = first.now_ns();
-    first.active.transport.port.sleep(deadline);
-    let slept = first.now_ns().saturating_sub(start);
-    first.active.spin.learn(slept);
-    for Context { active } in contexts.iter_mut().map(C::borrow_mut) {
-        active.stalled = 0;
-        active.forget_awaited();
-        active.acks.end_pauses();
-    }
+    contexts.iter_mut().for_each(|context| context.borrow_mut().note_awaited());
+    contexts[0].borrow_mut().sleep(deadline);
+    contexts.iter_mut().for_each(|context| context.borrow_mut().note_woken());
 }
 
 /// Advances several contexts of one thread until `until` holds, for `timeout_ns` at most; sleeps while there is
@@ -86,7 +67,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
     let deadline = start.checked_add(timeout_ns).filter(|_| timeout_ns < u64::MAX);
     loop {
         let (mut idle, mut looked) = (0u32, None);
-        let polls = contexts[0].borrow().active.spin.rounds();
+        let polls = contexts[0].borrow().polls();
         while idle < polls {
             let events = advance(contexts);
             if until(contexts) {
@@ -101,7 +82,7 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
                 let first = contexts[0].borrow_mut();
                 let now = first.now_ns();
                 if let Some(from) = looked.replace(now) {
-                    first.active.transport.port.note_idle(from, now);
+                    first.note_idle(from, now);
                 }
             }
         }
@@ -110,18 +91,18 @@ pub fn wait_on<P: Port, C: BorrowMut<Context<P>>>(
         }
         let mut may_sleep = true;
         for context in contexts.iter_mut() {
-            may_sleep &= context.borrow_mut().active.arm();
+            may_sleep &= context.borrow_mut().arm();
         }
         // What came before the ports were armed wakes nobody: look once more.
         let quiet = advance(contexts) == 0;
         let held = until(contexts);
         if may_sleep && quiet && !held {
-            let looks = contexts.iter().filter_map(|context| context.borrow().active.look_ns());
+            let looks = contexts.iter().filter_map(|context| context.borrow().look_ns());
             let until = looks.chain(deadline).min();
             sleep(contexts, until);
         }
         for context in contexts.iter_mut() {
-            context.borrow_mut().active.disarm();
+            context.borrow_mut().disarm();
         }
         if held {
             return true;

@@ -82,7 +82,7 @@ impl Run {
         let (nodes, consoles, controls) =
             self.start(shape, topology, &machine, &folder, &fabric, sockets.path())?;
         self.voice.busy(&format!("booting {} nodes", nodes.len()));
-        let mut watch = Watch {
+        let watch = Watch {
             nodes,
             fabric: &fabric,
             firmware: firmware.as_ref(),
@@ -98,12 +98,12 @@ impl Run {
             harmed: None,
             ended: None,
         };
-        let ending = watch.watch(consoles)?;
+        let (watch, ending) = watch.watch(consoles)?;
         self.voice.idle();
         let waited = watch.joined.map(|joined| joined.elapsed());
         let mut remarks = faults::not_taken(&watch.kills, &links_down, waited.unwrap_or_default());
         let Watch { mut nodes, joined, harmed, ended, .. } = watch;
-        let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome.failure.is_some());
+        let failed = ending != Ending::Finished || nodes.iter().any(|node| node.outcome().failure.is_some());
         let dump = failed.then(|| {
             self.voice.busy("asking all nodes for their state");
             let dump = dump_all(&mut nodes, &controls, firmware.as_ref(), &fabric, &folder, &self.voice);
@@ -121,7 +121,7 @@ impl Run {
         let statistics = fabric.stop().context("the fabric failed")?;
         let mut outcome = Outcome {
             ending,
-            nodes: nodes.into_iter().map(|node| node.outcome).collect(),
+            nodes: nodes.into_iter().map(Watched::into_outcome).collect(),
             fabric: statistics,
             boot_time: joined.map(|joined| joined - begun),
             job_time: joined.zip(ended).map(|(joined, ended)| ended.saturating_duration_since(joined)),
@@ -350,23 +350,23 @@ fn dump_all(
 ) -> String {
     let mut text = String::new();
     for (node, control) in nodes.iter_mut().zip(controls) {
-        voice.update(format!("asking node {} for its state", node.rank));
-        let stopped = node.guest.is_stopped();
-        let alive = match (node.outcome.suspected, stopped) {
+        voice.update(format!("asking node {} for its state", node.rank()));
+        let stopped = node.guest().is_stopped();
+        let alive = match (node.outcome().suspected, stopped) {
             (true, _) => "no sign of life",
             (false, true) => "stopped on the host",
             (false, false) => "alive",
         };
-        let exit = node.outcome.exit.map_or(alive.to_owned(), |exit| format!("gone, exit {exit}"));
-        text.push_str(&format!("node {} ({exit})\n", node.rank));
-        if node.outcome.exit.is_none() && stopped {
+        let exit = node.outcome().exit.map_or(alive.to_owned(), |exit| format!("gone, exit {exit}"));
+        text.push_str(&format!("node {} ({exit})\n", node.rank()));
+        if node.outcome().exit.is_none() && stopped {
             text.push_str("  no more is known: its emulator is stopped\n");
-        } else if node.outcome.exit.is_none() {
-            let scratch = folder.node(node.rank, "memory");
+        } else if node.outcome().exit.is_none() {
+            let scratch = folder.node(node.rank(), "memory");
             text.push_str(&dump::node(control, &scratch, firmware.map(|firmware| &firmware.symbols)));
         }
-        let last = node.outcome.lines.len().saturating_sub(3);
-        for line in &node.outcome.lines[last..] {
+        let last = node.outcome().lines.len().saturating_sub(3);
+        for line in &node.outcome().lines[last..] {
             text.push_str(&format!("  last words: {}\n", line.plain()));
         }
     }

@@ -8,7 +8,7 @@
 
 mod owed;
 
-pub(crate) use owed::{Owed, bit_of};
+pub(crate) use owed::{Owed, Owing, bit_of};
 
 use crate::admission::Doorway;
 use crate::endpoint::Endpoint;
@@ -37,20 +37,20 @@ pub(crate) enum Lack {
 
 /// What is owed to one origin.
 pub(crate) struct Record {
-    pub(crate) origin: Endpoint,
-    pub(crate) owed: Owed,
-    pub(crate) door: Doorway,
-    pub(crate) lack: Lack,
+    origin: Endpoint,
+    owed: Owed,
+    door: Doorway,
+    lack: Lack,
     /// Rounds until the origin is called.
-    pub(crate) rounds: u32,
-    pub(crate) pause: u32,
+    rounds: u32,
+    pause: u32,
     /// Next in the list of those that something is owed to.
     next: Option<u32>,
-    pub(crate) listed: bool,
+    listed: bool,
 }
 
 impl Record {
-    pub(crate) fn new(origin: Endpoint) -> Self {
+    fn new(origin: Endpoint) -> Self {
         Self {
             origin,
             owed: Owed::default(),
@@ -63,28 +63,64 @@ impl Record {
         }
     }
 
-    pub(crate) fn owes(&self) -> bool {
+    /// To whom it is owed.
+    pub(crate) fn origin(&self) -> Endpoint {
+        self.origin
+    }
+
+    /// The answers.
+    pub(crate) fn owed(&mut self) -> &mut Owed {
+        &mut self.owed
+    }
+
+    fn owes(&self) -> bool {
         self.owed.any() || self.door.is_shut()
     }
 
+    /// Nobody is left to whom it could be told.
     pub(crate) fn forget(&mut self) {
         let (next, listed) = (self.next, self.listed);
         *self = Self { next, listed, ..Self::new(self.origin) };
+    }
+
+    /// Leaves a message with its origin, which is called after a pause that doubles each time.
+    pub(crate) fn refuse(&mut self, message: u32, lack: Lack) {
+        self.door.refuse(message);
+        self.lack = lack;
+        self.rounds = self.pause;
+        self.pause = (self.pause * 2).min(MOST_PAUSE);
+    }
+
+    /// One round more: the message that the origin is to send again, if any, and what there has to be for it.
+    pub(crate) fn next_call(&mut self) -> Option<(u32, Lack)> {
+        let message = self.door.to_call()?;
+        self.rounds = self.rounds.saturating_sub(1);
+        Some((message, self.lack))
+    }
+
+    /// Whether it is to be called only if there is room.
+    pub(crate) fn pauses(&self) -> bool {
+        self.rounds > 0
+    }
+
+    /// The origin was called.
+    pub(crate) fn called(&mut self) {
+        self.door.called();
     }
 }
 
 /// The records of a context's origins: an open-addressed table, with twice as many places as endpoints. An origin that once
 /// has a record keeps it.
 pub(crate) struct Acks {
-    pub(crate) places: &'static mut [Place],
+    places: &'static mut [Place],
     /// Ends of the list of those that something is owed to.
     first: Option<u32>,
     last: Option<u32>,
-    pub(crate) listed: usize,
+    listed: usize,
     /// A place has become free that something refused may have lacked.
-    pub(crate) freed: bool,
+    freed: bool,
     /// An origin that was to be called for that could not be.
-    pub(crate) waits: bool,
+    waits: bool,
 }
 
 impl Acks {
@@ -104,7 +140,7 @@ impl Acks {
         self.listed == 0
     }
 
-    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+    fn records(&self) -> impl Iterator<Item = &Record> {
         self.places.iter().flatten().filter(|record| record.listed)
     }
 
@@ -120,7 +156,7 @@ impl Acks {
 
     /// The place of an origin's record, or the free one where it belongs.
     #[inline]
-    pub(crate) fn find(&self, origin: Endpoint) -> Option<usize> {
+    fn find(&self, origin: Endpoint) -> Option<usize> {
         let mask = self.places.len().wrapping_sub(1);
         let key = origin.task() ^ (u32::from(origin.context().0) << 24);
         let home = (key.wrapping_mul(0x9e37_79b9) >> 7) as usize;
@@ -129,12 +165,12 @@ impl Acks {
             .find(|&at| self.places[at].as_ref().is_none_or(|record| record.origin == origin))
     }
 
-    pub(crate) fn get(&mut self, origin: Endpoint) -> Option<&mut Record> {
+    fn get(&mut self, origin: Endpoint) -> Option<&mut Record> {
         let at = self.find(origin)?;
         self.places[at].as_mut()
     }
 
-    pub(crate) fn list(&mut self, at: usize) {
+    fn list(&mut self, at: usize) {
         let Some(Some(record)) = self.places.get_mut(at) else { return };
         if record.listed {
             return;
@@ -149,7 +185,7 @@ impl Acks {
         self.listed += 1;
     }
 
-    pub(crate) fn unlist(&mut self) -> Option<usize> {
+    fn unlist(&mut self) -> Option<usize> {
         let at = self.first? as usize;
         let record = self.places.get_mut(at)?.as_mut()?;
         (self.first, record.listed) = (record.next.take(), false);
@@ -158,6 +194,60 @@ impl Acks {
         }
         self.listed -= 1;
         Some(at)
+    }
+
+    /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint. Only an origin
+    /// without a record is asked for.
+    #[inline]
+    pub(crate) fn owe(&mut self, origin: Endpoint, is_there: impl FnOnce() -> bool) -> Option<&mut Record> {
+        let at = self.find(origin)?;
+        if self.places[at].is_none() {
+            if !is_there() {
+                return None;
+            }
+            self.places[at] = Some(Record::new(origin));
+        }
+        self.list(at);
+        self.places[at].as_mut()
+    }
+
+    /// Number of origins that something is owed to.
+    pub(crate) fn len(&self) -> usize {
+        self.listed
+    }
+
+    /// Takes out the record of the origin whose turn it is.
+    pub(crate) fn take_next(&mut self) -> Option<(usize, Record)> {
+        let at = self.unlist()?;
+        Some((at, self.places[at].take()?))
+    }
+
+    /// Puts it back. If something is owed on, it is the last now.
+    pub(crate) fn put_back(&mut self, at: usize, record: Record) {
+        let owes = record.owes();
+        self.places[at] = Some(record);
+        if owes {
+            self.list(at);
+        }
+    }
+
+    /// Whether a place has become free since the last call for one.
+    pub(crate) fn has_freed(&self) -> bool {
+        self.freed
+    }
+
+    /// An origin was called, or could not be, for a place that has become free if `freed`.
+    pub(crate) fn note_call(&mut self, called: bool, freed: bool) {
+        if called {
+            self.freed &= !freed;
+        } else {
+            self.waits |= freed;
+        }
+    }
+
+    /// All had their turn: a place that is free is nobody's matter any more but of those that could not be called.
+    pub(crate) fn end_round(&mut self) {
+        self.freed &= core::mem::take(&mut self.waits);
     }
 
     /// Whether a message that asks to be let in is to be looked at.
@@ -224,15 +314,12 @@ mod tests {
         let mut acks = Acks::new(Box::leak(Box::new([const { None }; 4])));
         let told = |acks: &Acks| (acks.has_told_all(), acks.has_let_all_in(), acks.most_sleep_ns());
         assert_eq!(told(&acks), (true, true, None));
-        let at = acks.find(origin).unwrap();
-        acks.places[at] = Some(Record::new(origin));
-        acks.list(at);
-        let record = acks.get(origin).unwrap();
-        record.owed.acknowledge(1);
+        assert!(acks.owe(origin, || false).is_none() && acks.is_empty());
+        acks.owe(origin, || true).unwrap().owed().acknowledge(1);
         assert_eq!(told(&acks), (false, true, None));
-        let record = acks.get(origin).unwrap();
-        record.owed.acks = 0;
-        record.door.refuse(0);
+        let record = acks.owe(origin, || false).unwrap();
+        record.owed().told(Owing::Acks, 1);
+        record.refuse(0, Lack::Half);
         assert_eq!(told(&acks), (true, false, Some(PAUSE_NS)));
     }
 }

@@ -11,20 +11,33 @@ pub(crate) fn bit_of(message: u32) -> Option<u64> {
     (place < OPERATIONS).then(|| 1 << place)
 }
 
+/// A kind of answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owing {
+    /// It has all of a message.
+    Acks,
+    /// It keeps a message.
+    Admitted,
+    /// It has not processed a message, and why.
+    Refusals(RegionFault),
+    /// No unexpected message holds a fence up any more.
+    Fences,
+}
+
 /// Answers that are owed to one origin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Owed {
     /// Messages that it wants to hear of.
-    pub(crate) acks: u64,
+    acks: u64,
     /// Messages that are kept, of which it hears again.
-    pub(crate) admitted: u64,
+    admitted: u64,
     /// Messages that were not processed, and in these bits why.
-    pub(crate) refusals: u64,
+    refusals: u64,
     faults: [u64; FAULT_BITS],
     /// Fences that no unexpected message holds up any more.
-    pub(crate) fences: u64,
+    fences: u64,
     /// Callbacks of arrivals before this are called first.
-    pub(crate) fence_order: u64,
+    fence_order: u64,
 }
 
 impl Owed {
@@ -53,8 +66,41 @@ impl Owed {
         }
     }
 
+    /// The operations that hear this.
+    #[inline]
+    pub(crate) fn of(&self, owing: Owing) -> u64 {
+        match owing {
+            Owing::Acks => self.acks,
+            Owing::Admitted => self.admitted,
+            Owing::Refusals(fault) => self.refused_for(fault),
+            Owing::Fences => self.fences,
+        }
+    }
+
+    /// They have heard it.
+    #[inline]
+    pub(crate) fn told(&mut self, owing: Owing, set: u64) {
+        let owed = match owing {
+            Owing::Acks => &mut self.acks,
+            Owing::Admitted => &mut self.admitted,
+            Owing::Refusals(_) => &mut self.refusals,
+            Owing::Fences => &mut self.fences,
+        };
+        *owed &= !set;
+    }
+
+    /// Whether some message was not processed.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refusals != 0
+    }
+
+    /// Callbacks of arrivals before this come before the answer to fences, if any are owed.
+    pub(crate) fn fences_after(&self) -> Option<u64> {
+        (self.fences != 0).then_some(self.fence_order)
+    }
+
     /// Refusals for one reason.
-    pub(crate) fn refused_for(&self, fault: RegionFault) -> u64 {
+    fn refused_for(&self, fault: RegionFault) -> u64 {
         let planes = self.faults.iter().enumerate();
         planes.fold(self.refusals, |set, (bit, &plane)| {
             set & if fault as usize >> bit & 1 == 1 { plane } else { !plane }

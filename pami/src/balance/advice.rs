@@ -116,7 +116,7 @@ impl Advices {
 
 /// Contexts that wait for advice, in the order in which they asked.
 pub(crate) struct Askers {
-    pub(crate) waiting: Vec<Endpoint, ASKERS>,
+    waiting: Vec<Endpoint, ASKERS>,
 }
 
 impl Askers {
@@ -126,6 +126,13 @@ impl Askers {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Has `tell` tell them, in order, those for whom it returns true. Returns how many.
+    pub(crate) fn tell(&mut self, mut tell: impl FnMut(Endpoint) -> bool) -> usize {
+        let before = self.waiting.len();
+        self.waiting.retain(|&asker| !tell(asker));
+        before - self.waiting.len()
     }
 
     /// Notes one, unless it is known or there are too many.

@@ -6,57 +6,191 @@ use crate::region::{RegionFault, RegionId};
 use core::ops::Range;
 use rings::shared::Shared;
 
-/// A message that is being processed.
-pub(crate) struct ProcessState {
+/// A message, and what is to be done with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Message {
     pub(crate) region: RegionId,
     /// First byte in the region.
     pub(crate) offset: u32,
-    /// `None` once it is no longer read.
-    pub(crate) memory: Option<Shared>,
+    /// First byte in the memory.
     pub(crate) start: usize,
     pub(crate) total: u32,
     pub(crate) recipe: Recipe,
     pub(crate) split: Split,
-    pub(crate) plan: Option<Bounds>,
+}
+
+/// A message that is being processed.
+pub(crate) struct ProcessState {
+    message: Message,
+    /// `None` once it is no longer read.
+    memory: Option<Shared>,
+    plan: Option<Bounds>,
     /// What is left for the target in any chunk that it gets.
-    pub(crate) wanted: SubOperations,
+    wanted: SubOperations,
     /// Since when it waits for advice, and whether it has asked.
-    pub(crate) waits_since: Option<u64>,
-    pub(crate) has_asked: bool,
+    waits_since: Option<u64>,
+    has_asked: bool,
     /// Region that the target reads the message from.
-    pub(crate) lent: Option<RegionId>,
+    lent: Option<RegionId>,
     /// What went wrong here.
-    pub(crate) fault: Option<RegionFault>,
+    fault: Option<RegionFault>,
 }
 
 /// A [`Plan`](super::limit::Plan) in bytes, and how much of it is done.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
-    pub(crate) first: SubOperations,
-    pub(crate) others: SubOperations,
+    first: SubOperations,
+    others: SubOperations,
     /// Those in front of it are processed with `first`.
-    pub(crate) limit: u32,
+    limit: u32,
     /// Up to where those in front are done.
-    pub(crate) front: u32,
+    front: u32,
     /// Up to where the others are; they go first, so that the target has something to do.
-    pub(crate) behind: u32,
+    behind: u32,
+}
+
+impl Bounds {
+    /// Nothing is done: bytes in front of `limit` will be with `first`, the rest with `others`.
+    pub(crate) fn new(first: SubOperations, limit: u32, others: SubOperations) -> Self {
+        Self { first, others, limit, front: 0, behind: limit }
+    }
+
+    /// What is done here with bytes in front of the limit.
+    pub(crate) fn first(&self) -> SubOperations {
+        self.first
+    }
+
+    /// What is done here with the rest.
+    pub(crate) fn others(&self) -> SubOperations {
+        self.others
+    }
+
+    /// Whether bytes in front of the limit are added here, and do not go to the target.
+    pub(crate) fn adds_here(&self) -> bool {
+        self.first.contains(SubOperations::ADD)
+    }
+
+    /// Whether there are none in front of the limit.
+    pub(crate) fn has_no_front(&self) -> bool {
+        self.limit == 0
+    }
+
+    /// The next bytes in front of the limit, at most so many.
+    pub(crate) fn front(&self, most: u32) -> Range<u32> {
+        self.front..self.limit.min(self.front.saturating_add(most))
+    }
+
+    /// Whether a piece in front of the limit that ends here is the last.
+    pub(crate) fn ends_front(&self, end: u32) -> bool {
+        end == self.limit
+    }
+
+    /// They are done.
+    pub(crate) fn front_done(&mut self, end: u32) {
+        self.front = end;
+    }
+
+    /// The next of the other bytes of a message of `total`, at most so many.
+    pub(crate) fn behind(&self, total: u32, most: u32) -> Range<u32> {
+        self.behind..total.min(self.behind + most)
+    }
+
+    /// They are done.
+    pub(crate) fn behind_done(&mut self, end: u32) {
+        self.behind = end;
+    }
 }
 
 impl ProcessState {
+    /// One of which nothing is decided.
+    pub(crate) fn new(message: Message, memory: Shared) -> Self {
+        Self {
+            message,
+            memory: Some(memory),
+            plan: None,
+            wanted: SubOperations::empty(),
+            waits_since: None,
+            has_asked: false,
+            lent: None,
+            fault: None,
+        }
+    }
+
+    /// What it is.
+    pub(crate) fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// Where it is, while it is read.
+    pub(crate) fn memory(&self) -> Option<&Shared> {
+        self.memory.as_ref()
+    }
+
+    /// Who does what, if that is decided, and how much is done.
+    pub(crate) fn plan(&self) -> Option<Bounds> {
+        self.plan
+    }
+
+    /// It is decided, or more is done.
+    pub(crate) fn goes_by(&mut self, plan: Bounds) {
+        self.plan = Some(plan);
+    }
+
+    /// What is left for the target in any chunk that it gets.
+    pub(crate) fn wanted(&self) -> SubOperations {
+        self.wanted
+    }
+
+    /// The target is wanted for this, in some chunk.
+    pub(crate) fn wants(&mut self, wanted: SubOperations) {
+        self.wanted = wanted;
+    }
+
+    /// The region that the target reads it from, if it is lent.
+    pub(crate) fn lent(&self) -> Option<RegionId> {
+        self.lent
+    }
+
+    /// It is lent by this region; without one it is copied.
+    pub(crate) fn lend(&mut self, region: Option<RegionId>) {
+        self.lent = region;
+    }
+
+    /// Since when it waits for advice: from now on, if it did not.
+    pub(crate) fn waits_since(&mut self, now: u64) -> u64 {
+        *self.waits_since.get_or_insert(now)
+    }
+
+    /// Whether its target was asked for advice.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.has_asked
+    }
+
+    /// Its target was asked, if there was room.
+    pub(crate) fn note_asked(&mut self, asked: bool) {
+        self.has_asked = asked;
+    }
+
+    /// Something went wrong here.
+    pub(crate) fn note_fault(&mut self, fault: RegionFault) {
+        self.fault = Some(fault);
+    }
+
     /// Bytes of the message that go, or went, to the target; before it is known, all.
     pub(crate) fn sent(&self) -> Range<u32> {
         match &self.plan {
-            Some(plan) if plan.first.contains(SubOperations::ADD) => plan.limit..self.total,
-            _ => 0..self.total,
+            Some(plan) if plan.adds_here() => plan.limit..self.message.total,
+            _ => 0..self.message.total,
         }
     }
 
     /// Whether bytes of it go to the target that are to be added to the same ones as `range` of `other`.
     pub(crate) fn meets(&self, other: &Self, range: Range<u32>) -> bool {
         let sent = self.sent();
-        self.region == other.region
-            && self.offset + sent.start < other.offset + range.end
-            && other.offset + range.start < self.offset + sent.end
+        let (mine, theirs) = (&self.message, &other.message);
+        mine.region == theirs.region
+            && mine.offset + sent.start < theirs.offset + range.end
+            && theirs.offset + range.start < mine.offset + sent.end
     }
 
     /// Whether anything goes to the target.

@@ -7,7 +7,7 @@ use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
 use crate::collective::cost::PlacementStatistics;
 use crate::collective::engine::{Engine, Limits};
-use crate::context::{Active, Context, DeferringHandler, Handler, Setup};
+use crate::context::{Active, Context, DeferringHandler, Handler, Parts, Setup};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
 use crate::geometry::Population;
@@ -324,18 +324,20 @@ impl<N: Node> Client<N> {
         let setup = Setup {
             me,
             contexts: self.contexts,
-            collectives,
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,
             handlers: self.handlers,
             deferring: self.deferring,
-            operations: Operations::new(memory.operations),
-            receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landing),
-            acks: Acks::new(memory.acks),
-            incoming: Incoming::new(memory.incoming, self.origins()),
-            unexpected: UnexpectedQueue::new(memory.unexpected),
             processing: Processing::new(self.sub_operations),
-            posts: memory.posts,
+            parts: Parts {
+                operations: Operations::new(memory.operations),
+                receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landing),
+                acks: Acks::new(memory.acks),
+                incoming: Incoming::new(memory.incoming, self.origins()),
+                unexpected: UnexpectedQueue::new(memory.unexpected),
+                collectives,
+                posts: memory.posts,
+            },
         };
         Ok(Context::new(Active::new(port, setup)))
     }
@@ -360,8 +362,8 @@ impl<N: Node> Client<N> {
         if !context.has_received_all() {
             return Err((ClientError::ReceivesUnderWay, context));
         }
-        let Active { operations, receive_requests, incoming, acks, unexpected, collectives, posts, .. } =
-            context.into_active();
+        let Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts } =
+            context.into_parts();
         self.alive -= 1;
         let (receive_requests, landing) = receive_requests.into_parts();
         Ok(ContextMemory {

@@ -1,8 +1,8 @@
 //! What a context owes to origins: noted when it arises, sent when there is room (SPEC R-1).
 
 use super::{Active, Stage};
-use crate::acks::{Lack, MOST_PAUSE, Owed, Record, bit_of};
-use crate::device::{Path, Port};
+use crate::acks::{Lack, Owed, Owing, Record, bit_of};
+use crate::device::{Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::operation::Blocked;
 use crate::packet::{Envelope, Kind};
@@ -13,16 +13,11 @@ impl<P: Port> Active<P> {
     /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint.
     #[inline]
     fn owe(&mut self, origin: Endpoint) -> Option<&mut Record> {
-        let at = self.acks.find(origin)?;
-        if self.acks.places[at].is_none() {
-            if self.transport.locate(origin) == Err(crate::device::Unreachable::NoSuchEndpoint) {
-                return None;
-            }
-            self.acks.places[at] = Some(Record::new(origin));
-        }
-        self.acks.list(at);
-        self.note_work();
-        self.acks.places[at].as_mut()
+        let Self { acks, transport, busy, stalled, .. } = self;
+        let is_there = || transport.locate(origin) != Err(Unreachable::NoSuchEndpoint);
+        let record = acks.owe(origin, is_there)?;
+        (*busy, *stalled) = (true, 0);
+        Some(record)
     }
 
     /// As [`owe`](Self::owe), for an operation of the origin.
@@ -30,7 +25,7 @@ impl<P: Port> Active<P> {
         if let Some(bit) = bit_of(message)
             && let Some(record) = self.owe(origin)
         {
-            note(&mut record.owed, bit);
+            note(record.owed(), bit);
         } else {
             self.transport.protocol_error();
         }
@@ -54,7 +49,7 @@ impl<P: Port> Active<P> {
     /// Notes that fences of `origin` are to be answered once the callbacks of what came before `order` have been called.
     pub(crate) fn owe_fences(&mut self, origin: Endpoint, fences: u64, order: u64) {
         if let Some(record) = self.owe(origin) {
-            record.owed.fence(fences, order);
+            record.owed().fence(fences, order);
         } else {
             self.transport.protocol_error();
         }
@@ -66,10 +61,7 @@ impl<P: Port> Active<P> {
             self.transport.protocol_error();
             return;
         };
-        record.door.refuse(envelope.message);
-        record.lack = lack;
-        record.rounds = record.pause;
-        record.pause = (record.pause * 2).min(MOST_PAUSE);
+        record.refuse(envelope.message, lack);
     }
 
     /// Once round those that something is owed to. Returns the number of packets that went out.
@@ -80,46 +72,36 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn send_all_answers(&mut self, blocked: &mut Blocked) -> usize {
         let mut events = 0;
-        for _ in 0..self.acks.listed {
-            let Some(at) = self.acks.unlist() else { break };
-            let Some(mut record) = self.acks.places[at].take() else { break };
+        for _ in 0..self.acks.len() {
+            let Some((at, mut record)) = self.acks.take_next() else { break };
             events += self.answer(&mut record, blocked);
-            let owes = record.owes();
-            self.acks.places[at] = Some(record);
-            if owes {
-                self.acks.list(at);
-            }
+            self.acks.put_back(at, record);
         }
-        self.acks.freed &= core::mem::take(&mut self.acks.waits);
+        self.acks.end_round();
         events
     }
 
     fn answer(&mut self, record: &mut Record, blocked: &mut Blocked) -> usize {
-        let Ok(path) = self.transport.locate(record.origin) else {
+        let origin = record.origin();
+        let Ok(path) = self.transport.locate(origin) else {
             // The origin died.
             record.forget();
             return 0;
         };
-        let origin = record.origin;
-        let mut told = 0;
-        told += self.tell_set((path, origin), (Kind::Ack, 0), &mut record.owed.acks, blocked);
-        told += self.tell_set((path, origin), (Kind::Admitted, 0), &mut record.owed.admitted, blocked);
-        if record.owed.refusals != 0 {
+        let mut told = self.tell_owed((path, origin), record, Owing::Acks, blocked);
+        told += self.tell_owed((path, origin), record, Owing::Admitted, blocked);
+        if record.owed().has_refused() {
             for fault in RegionFault::ALL {
-                let mut set = record.owed.refused_for(fault);
-                let all = set;
-                told += self.tell_set((path, origin), (Kind::Refused, fault as u8), &mut set, blocked);
-                record.owed.refusals &= !(all & !set);
+                told += self.tell_owed((path, origin), record, Owing::Refusals(fault), blocked);
             }
         }
-        if record.owed.fences != 0 && !self.receive_requests.delivers_older(origin, record.owed.fence_order) {
-            match path {
-                Path::Local(_) => {
-                    told +=
-                        self.tell_set((path, origin), (Kind::FenceAck, 0), &mut record.owed.fences, blocked);
-                }
-                Path::Torus(_) => told += self.ask_for_fences(record),
-            }
+        if let Some(order) = record.owed().fences_after()
+            && !self.receive_requests.delivers_older(origin, order)
+        {
+            told += match path {
+                Path::Local(_) => self.tell_owed((path, origin), record, Owing::Fences, blocked),
+                Path::Torus(_) => self.ask_for_fences(record),
+            };
         }
         told + self.call(path, record, blocked)
     }
@@ -127,47 +109,54 @@ impl<P: Port> Active<P> {
     /// Begins the second step of fences, if there is a place for it. Returns how many receive requests that takes.
     fn ask_for_fences(&mut self, record: &mut Record) -> usize {
         let Some(number) = self.receive_requests.free_place() else { return 0 };
-        let answer = Answer::Fences(core::mem::take(&mut record.owed.fences));
+        let fences = record.owed().of(Owing::Fences);
+        record.owed().told(Owing::Fences, fences);
         let order = self.transport.next_order();
-        self.receive_at(number, record.origin, order, Some(answer), Stage::FenceAsks);
+        self.receive_at(number, record.origin(), order, Some(Answer::Fences(fences)), Stage::FenceAsks);
         1
     }
 
     /// Has an origin send again what was refused, if it is time. Returns the number of packets that went out.
     fn call(&mut self, path: Path, record: &mut Record, blocked: &mut Blocked) -> usize {
-        let Some(message) = record.door.to_call() else { return 0 };
-        record.rounds = record.rounds.saturating_sub(1);
-        let room = match record.lack {
-            Lack::ReceiveRequest => self.receive_requests.has_much_room_for(record.origin),
+        let Some((message, lack)) = record.next_call() else { return 0 };
+        let origin = record.origin();
+        let room = match lack {
+            Lack::ReceiveRequest => self.receive_requests.has_much_room_for(origin),
             Lack::Unexpected(len) => self.unexpected.has_free(len as usize),
-            Lack::Half => self.has_half_for(record.origin),
+            Lack::Half => self.has_half_for(origin),
         };
-        let freed = self.acks.freed && room;
-        if !freed && record.rounds > 0 {
+        let freed = self.acks.has_freed() && room;
+        if !freed && record.pauses() {
             return 0;
         }
-        let told = self.tell_origin((path, record.origin), (Kind::Retry, 0, message), &[], blocked);
+        let told = self.tell_origin((path, origin), (Kind::Retry, 0, message), &[], blocked);
         if told {
-            record.door.called();
-            self.acks.freed &= !freed;
-        } else {
-            self.acks.waits |= freed;
+            record.called();
         }
+        self.acks.note_call(told, freed);
         usize::from(told)
     }
 
-    /// Has an origin know of the operations in a set, if there are any. Returns the number of packets that went out.
-    fn tell_set(
+    /// Has an origin know of the operations that are to hear this, if there are any. Returns the number of packets that went
+    /// out.
+    fn tell_owed(
         &mut self,
         whom: (Path, Endpoint),
-        (kind, dispatch): (Kind, u8),
-        set: &mut u64,
+        record: &mut Record,
+        owing: Owing,
         blocked: &mut Blocked,
     ) -> usize {
-        if *set == 0 || !self.tell_origin(whom, (kind, dispatch, 0), &set.to_le_bytes(), blocked) {
+        let set = record.owed().of(owing);
+        let (kind, dispatch) = match owing {
+            Owing::Acks => (Kind::Ack, 0),
+            Owing::Admitted => (Kind::Admitted, 0),
+            Owing::Refusals(fault) => (Kind::Refused, fault as u8),
+            Owing::Fences => (Kind::FenceAck, 0),
+        };
+        if set == 0 || !self.tell_origin(whom, (kind, dispatch, 0), &set.to_le_bytes(), blocked) {
             return 0;
         }
-        *set = 0;
+        record.owed().told(owing, set);
         1
     }
 

@@ -15,11 +15,11 @@ impl<P: Port> Active<P> {
         let Some(operation) = operations.get(number) else { return };
         let Action::Send(state) = &mut operation.action else { return };
         let (target, far) = (operation.target, matches!(operation.path, Some(Path::Torus(_))));
-        let half = incoming.crowded && state.is_in_parts(far, transport.port.mtu());
+        let half = incoming.is_crowded() && state.is_in_parts(far, transport.port.mtu());
         if !half && !state.may_be_refused() && !operations.asks(target) {
             return;
         }
-        operations.asking |= 1 << number;
+        operations.ask(number);
         if let Some(operation) = operations.get(number) {
             operation.awaits = Awaits::Context;
         }
@@ -33,7 +33,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn let_in(&mut self, number: u8) {
         let Some(answered) = self.operations.get(number) else { return };
         let (target, order) = (answered.target, answered.order);
-        for number in bits(self.operations.asking) {
+        for number in bits(self.operations.asking()) {
             let Some(operation) = self.operations.get(number) else { continue };
             if operation.target != target || !is_in(operation.order, order) {
                 continue;
@@ -42,9 +42,9 @@ impl<P: Port> Active<P> {
                 Action::Send(state) => state.let_in(),
                 _ => false,
             };
-            self.operations.asking &= !(1 << number);
+            self.operations.let_in(number);
             if freed {
-                self.operations.settling |= 1 << number;
+                self.operations.settle(number);
             }
         }
     }
@@ -64,7 +64,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn refused(&mut self, origin: Endpoint, message: u32) {
         let number = message as usize % REQUESTS;
-        let asks = number < OPERATIONS && self.operations.asking >> number & 1 == 1;
+        let asks = number < OPERATIONS && self.operations.is_asking(number as u8);
         let operation = self.operations.get(number as u8).filter(|operation| {
             asks && operation.target == origin && message_number(operation.order, number) == message
         });
@@ -72,7 +72,7 @@ impl<P: Port> Active<P> {
             self.transport.protocol_error();
             return;
         };
-        for number in bits(self.operations.asking | self.operations.fences) {
+        for number in bits(self.operations.asking() | self.operations.fences()) {
             let Some(operation) = self.operations.get(number) else { continue };
             if !goes_again(operation.order, first) {
                 continue;
@@ -84,17 +84,10 @@ impl<P: Port> Active<P> {
             };
             if again {
                 operation.queued = false;
-                if !self.operations.pending.contains(&number) {
-                    // As long as there are operations.
-                    let _ = self.operations.pending.push(number);
-                }
+                self.operations.line_up_again(number);
             }
         }
-        let mut line = core::mem::take(&mut self.operations.pending);
-        line.sort_unstable_by_key(|&number| {
-            self.operations.get(number).map_or(0, |operation| operation.order)
-        });
-        self.operations.pending = line;
+        self.operations.order_line();
         self.note_work();
     }
 }

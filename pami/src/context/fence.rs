@@ -136,7 +136,7 @@ impl<P: Port> Active<P> {
     /// Ends the fences that have nothing left to wait for. Returns how many.
     pub(crate) fn complete_fences(&mut self) -> usize {
         let mut completed = 0;
-        for number in bits(self.operations.fences) {
+        for number in bits(self.operations.fences()) {
             if self.is_fenced(number) {
                 let result = self.operations.get(number).map_or(Ok(()), |operation| operation.result);
                 self.answered(number, result);
@@ -156,7 +156,7 @@ impl<P: Port> Active<P> {
     /// An operation to `target` was given up: the fences behind it say so.
     #[cold]
     pub(crate) fn spoil_fences(&mut self, order: u64, target: Endpoint, error: OperationError) {
-        for number in bits(self.operations.fences) {
+        for number in bits(self.operations.fences()) {
             if let Some(operation) = self.operations.get(number)
                 && let Action::Fence(state) = &operation.action
                 && state.is_behind(operation.order, order, target)

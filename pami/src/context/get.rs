@@ -4,8 +4,6 @@ use super::terms::{Here, Terms};
 use super::{Active, Get, Operation};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
-use crate::get::GetState;
-use crate::layout::{Cursor, Layout};
 use crate::operation::{Action, Awaits, Queued, message_number};
 use crate::packet::{Envelope, Kind};
 
@@ -20,27 +18,17 @@ impl<P: Port> Active<P> {
 
     #[inline(always)]
     pub(crate) fn get_on<T: Terms<P>>(&mut self, get: Get<P>, terms: T) -> Result<(), SendError> {
-        let Get { target, region, offset, layout, into, at, into_layout, len, done } = get;
+        let Get { target, region, offset, layout, at, into_layout, len, .. } = get;
         let path = terms.path(self, target)?;
         let reach = layout.reach(len).ok_or(SendError::Layout)?;
         region.check(target.task(), offset, reach).map_err(SendError::Region)?;
         let fills = into_layout.reach(len).ok_or(SendError::Layout)?;
         let end = at.checked_add(fills).ok_or(SendError::Range)?;
-        if end as usize > into.len() {
+        if end as usize > get.into.len() {
             return Err(SendError::Range);
         }
         let room = terms.room(&self.operations)?;
-        let mut state = GetState {
-            region: region.id,
-            offset,
-            layout,
-            cursor: Cursor::default(),
-            into,
-            at,
-            into_layout,
-            into_cursor: Cursor::default(),
-            left: len,
-        };
+        let (mut state, done) = get.into_state();
         let mut operation = Operation {
             path: Some(path),
             target,
@@ -76,21 +64,15 @@ impl<P: Port> Active<P> {
             return Queued::All;
         };
         let mut some = false;
-        while state.left > 0 {
-            let (mut cursor, mut into_cursor) = (state.cursor, state.into_cursor);
-            let (from, to) = ((&state.layout, &mut cursor), (&state.into_layout, &mut into_cursor));
-            // Both layouts were seen to reach far enough.
-            let Some((place, at, len)) = Layout::next_pair(from, to, state.left) else { return Queued::All };
-            let (origin, offset) = (self.transport.me, state.offset + place);
-            let envelope =
-                Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset, total: len };
-            let (into, last) = (Some((&state.into, state.at + at)), state.left == len);
-            if self.transport.port.push_get(node, &envelope, state.region, into, last).is_err() {
+        while let Some(request) = state.next_request() {
+            let (origin, offset, total) = (self.transport.me, request.offset, request.len);
+            let envelope = Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset, total };
+            let into = Some((state.memory(), request.at));
+            if self.transport.port.push_get(node, &envelope, state.region(), into, request.last).is_err() {
                 return Queued::stopped(some);
             }
-            (state.cursor, state.into_cursor) = (cursor, into_cursor);
+            state.queued(&request);
             some = true;
-            state.left -= len;
         }
         Queued::All
     }

@@ -26,9 +26,11 @@ mod processing;
 mod put;
 mod receive;
 mod receive_request;
+pub mod registration;
 mod rendezvous;
 mod rmw;
 mod send;
+mod sleep;
 pub(crate) mod terms;
 mod unexpected;
 
@@ -180,31 +182,31 @@ pub struct Active<P: Port> {
     // What every call looks at lies in front, in reach of short instructions.
     /// Whether anything is under way: an operation, a receive request, half a message, an acknowledgement that is owed, an
     /// arrival that waits. If not, an advance has only to look for what is new.
-    pub(crate) busy: bool,
+    busy: bool,
     /// While it is not 0, nothing is under way but collectives that wait for messages: for so many more advances a look at
     /// the port is enough.
-    pub(crate) stalled: u16,
-    pub(crate) transport: Transport<P>,
-    pub(crate) posts: Posts<P>,
-    pub(crate) operations: Operations<Active<P>>,
-    pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
+    stalled: u16,
+    transport: Transport<P>,
+    posts: Posts<P>,
+    operations: Operations<Active<P>>,
+    handlers: [Option<Handler<P>>; DISPATCH_IDS],
     /// Deaths that this context has taken note of.
-    pub(crate) deaths: u32,
+    deaths: u32,
     /// Whether packets of a node that died may still be in the FIFO.
-    pub(crate) dead_packets_left: bool,
+    dead_packets_left: bool,
     /// Whether the port was told whom this context waits for.
-    pub(crate) told_awaited: bool,
-    pub(crate) spin: AdaptiveSpin,
+    told_awaited: bool,
+    spin: AdaptiveSpin,
     /// Contexts that the client has in each task.
-    pub(crate) contexts: u8,
-    pub(crate) rendezvous_from: usize,
-    pub(crate) incoming: Incoming<Active<P>>,
-    pub(crate) collectives: engine::Engine<Active<P>>,
-    pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
-    pub(crate) receive_requests: ReceiveRequests<Active<P>>,
-    pub(crate) unexpected: UnexpectedQueue,
-    pub(crate) acks: Acks,
-    pub(crate) processing: Processing,
+    contexts: u8,
+    rendezvous_from: usize,
+    incoming: Incoming<Active<P>>,
+    collectives: engine::Engine<Active<P>>,
+    deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
+    receive_requests: ReceiveRequests<Active<P>>,
+    unexpected: UnexpectedQueue,
+    acks: Acks,
+    processing: Processing,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -216,30 +218,26 @@ pub(crate) struct Setup<P: Port> {
     pub(crate) rendezvous_from: usize,
     pub(crate) handlers: [Option<Handler<P>>; DISPATCH_IDS],
     pub(crate) deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
+    pub(crate) processing: Processing,
+    pub(crate) parts: Parts<P>,
+}
+
+/// What of it lies in memory that is given back at the end.
+pub(crate) struct Parts<P: Port> {
     pub(crate) operations: Operations<Active<P>>,
     pub(crate) receive_requests: ReceiveRequests<Active<P>>,
     pub(crate) incoming: Incoming<Active<P>>,
     pub(crate) acks: Acks,
     pub(crate) unexpected: UnexpectedQueue,
-    pub(crate) processing: Processing,
     pub(crate) collectives: engine::Engine<Active<P>>,
     pub(crate) posts: Posts<P>,
 }
 
 impl<P: Port> Active<P> {
     pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
-        let Setup { me, contexts, local_paths, rendezvous_from, handlers, deferring, .. } = setup;
-        let Setup {
-            operations,
-            receive_requests,
-            incoming,
-            acks,
-            unexpected,
-            processing,
-            collectives,
-            posts,
-            ..
-        } = setup;
+        let Setup { me, contexts, local_paths, rendezvous_from, handlers, deferring, processing, parts } =
+            setup;
+        let Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts } = parts;
         Self {
             deaths: port.deaths(),
             busy: false,
@@ -290,7 +288,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
         // Nothing quick may overtake what waits.
         let Self { transport, operations, .. } = self;
-        transport.path_to(target, || operations.waiting.is_empty() && !operations.asks(target))
+        transport.path_to(target, || operations.waiting().is_empty() && !operations.asks(target))
     }
 
     /// Whether nothing is under way towards others.
@@ -466,7 +464,7 @@ impl<P: Port> Active<P> {
 
 /// A context, owned by the thread that advances it.
 pub struct Context<P: Port> {
-    pub(crate) active: Active<P>,
+    active: Active<P>,
 }
 
 impl<P: Port> Deref for Context<P> {
@@ -487,8 +485,11 @@ impl<P: Port> Context<P> {
         Self { active }
     }
 
-    pub(crate) fn into_active(self) -> Active<P> {
-        self.active
+    /// Gives back what lies in memory; its port is closed.
+    pub(crate) fn into_parts(self) -> Parts<P> {
+        let Active { operations, receive_requests, incoming, acks, unexpected, collectives, posts, .. } =
+            self.active;
+        Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts }
     }
 
     /// Makes progress and never blocks: moves packets, runs handlers for those that arrived, posted work,

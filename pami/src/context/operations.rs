@@ -24,8 +24,7 @@ impl<P: Port> Active<P> {
         self.ask_if_needed(number);
         let waits = path.is_none_or(|path| self.has_pending(path));
         if waits || self.queue(number, &Blocked::new()) != Queued::All {
-            // As long as there are operations.
-            let _ = self.operations.pending.push(number);
+            self.operations.line_up(number);
         } else {
             self.all_queued(number);
         }
@@ -34,12 +33,11 @@ impl<P: Port> Active<P> {
     /// The same for a fence, which asks nobody to be let in.
     #[inline(never)]
     pub(crate) fn launch_fence(&mut self, number: u8, path: Option<Path>) {
-        self.operations.fences |= 1 << number;
+        self.operations.note_fence(number);
         self.note_work();
         let waits = path.is_none_or(|path| self.has_pending(path));
         if waits || self.queue_fence(number, &Blocked::new()) != Queued::All {
-            // As long as there are operations.
-            let _ = self.operations.pending.push(number);
+            self.operations.line_up(number);
         } else if let Some(operation) = self.operations.get(number) {
             operation.queued = true;
         }
@@ -49,7 +47,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn begin_settled(&mut self, number: u8, operation: Operation<P>) {
         self.operations.put(number, operation);
-        self.operations.settling |= 1 << number;
+        self.operations.settle(number);
         self.note_work();
     }
 
@@ -76,7 +74,7 @@ impl<P: Port> Active<P> {
     /// Tells of what was carried out at once. What callbacks begin is told of by the next advance.
     #[inline(never)]
     fn tell_ended(&mut self) -> usize {
-        let [number, _] = self.operations.ended;
+        let number = self.operations.ended_at_once();
         for _ in 0..number {
             let Some(ended) = self.operations.next_ended() else { break };
             let (target, result, remote_done) = (ended.target, ended.result, ended.remote_done);
@@ -93,14 +91,7 @@ impl<P: Port> Active<P> {
     /// Whether an earlier operation still has packets to queue on `path`.
     #[inline]
     pub(crate) fn has_pending(&self, path: Path) -> bool {
-        !self.operations.pending.is_empty() && self.has_pending_on(path)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn has_pending_on(&self, path: Path) -> bool {
-        let operation = |&number: &u8| self.operations.see(number);
-        self.operations.pending.iter().filter_map(operation).any(|operation| operation.path == Some(path))
+        self.operations.has_pending() && self.operations.has_pending_on(path)
     }
 
     /// Queues what has room of an operation's packets.
@@ -119,7 +110,7 @@ impl<P: Port> Active<P> {
     /// The last packet of an operation is queued. Its payload is free as soon as nobody reads it any more, which the next
     /// pass over those that settle finds out; that of a rendezvous is until the target has pulled it.
     fn all_queued(&mut self, number: u8) {
-        let asks = self.operations.asking >> number & 1 == 1;
+        let asks = self.operations.is_asking(number);
         let Some(operation) = self.operations.get(number) else { return };
         operation.queued = true;
         let settles = match &mut operation.action {
@@ -147,17 +138,17 @@ impl<P: Port> Active<P> {
             Action::Over => true,
         };
         if settles {
-            self.operations.settling |= 1 << number;
+            self.operations.settle(number);
         }
     }
 
     /// Once round the line: what finds no room waits, and so does all behind it on the same path. Calls no callback, since
     /// what that sends must not come between. Returns how many operations moved.
     pub(crate) fn queue_pending(&mut self, blocked: &mut Blocked) -> usize {
-        if self.operations.pending.is_empty() {
+        if !self.operations.has_pending() {
             return 0;
         }
-        let mut pending = core::mem::take(&mut self.operations.pending);
+        let mut pending = self.operations.take_line();
         let mut moved = 0;
         pending.retain(|&number| {
             let Some(operation) = self.operations.get(number) else { return false };
@@ -176,21 +167,21 @@ impl<P: Port> Active<P> {
             }
             true
         });
-        self.operations.pending = pending;
+        self.operations.keep_line(pending);
         moved
     }
 
     /// Ends what can be ended of the operations that settle. Returns how many did.
     pub(crate) fn settle_operations(&mut self) -> usize {
-        let at_once = if self.operations.ended[0] == 0 { 0 } else { self.tell_ended() };
-        at_once + bits(self.operations.settling).filter(|&number| self.settle(number)).count()
+        let at_once = if self.operations.ended_at_once() == 0 { 0 } else { self.tell_ended() };
+        at_once + bits(self.operations.settling()).filter(|&number| self.settle(number)).count()
     }
 
     /// Calls the local completion if the payload is back, and the remote one if only that was missing. Returns whether the
     /// payload is.
     fn settle(&mut self, number: u8) -> bool {
         // A callback before this one may have freed the place, or filled it anew.
-        if self.operations.settling & 1 << number == 0 {
+        if !self.operations.is_settling(number) {
             return false;
         }
         let Some(operation) = self.operations.get(number) else { return false };
@@ -206,9 +197,9 @@ impl<P: Port> Active<P> {
         let result = operation.result;
         let mut remote_done = RemoteDone::Nobody;
         if operation.awaits.is_some() {
-            self.operations.settling &= !(1 << number);
+            self.operations.has_settled(number);
         } else {
-            remote_done = operation.take_remote_done();
+            remote_done = operation.remote_done.take();
             self.free_operation(number);
         }
         if let Some(done) = local_done {
@@ -223,8 +214,8 @@ impl<P: Port> Active<P> {
         let Some(operation) = self.operations.get(number) else { return };
         operation.awaits = Awaits::Nobody;
         operation.result = result;
-        let (target, remote_done) = (operation.target, operation.take_remote_done());
-        if self.operations.settling & 1 << number == 0 {
+        let (target, remote_done) = (operation.target, operation.remote_done.take());
+        if !self.operations.is_settling(number) {
             self.free_operation(number);
         }
         self.tell(target, remote_done, result);
@@ -233,7 +224,7 @@ impl<P: Port> Active<P> {
     /// Lets go of an operation. Its place goes to the one that waits longest for any.
     fn free_operation(&mut self, number: u8) {
         self.operations.free(number);
-        if !self.operations.waiting.is_empty() {
+        if !self.operations.waiting().is_empty() {
             self.admit(number);
         }
     }
@@ -271,9 +262,7 @@ impl<P: Port> Active<P> {
             }
             action => *action = Action::Over,
         }
-        self.operations.settling |= 1 << number;
-        self.operations.asking &= !(1 << number);
-        self.operations.pending.retain(|&other| other != number);
+        self.operations.give_up(number);
     }
 
     /// The operation at a place that a context's answer names, if it waits for one of `origin`.
@@ -303,7 +292,7 @@ impl<P: Port> Active<P> {
 impl<P: Port> Active<P> {
     /// Lets an object wait for a place.
     pub(crate) fn wait_for_place(&mut self, memory: &'static ObjectMemory<P>) {
-        self.operations.waiting.push(memory);
+        self.operations.wait(memory);
         // Nothing quick may overtake it.
         self.transport.forget_route();
     }
@@ -312,7 +301,7 @@ impl<P: Port> Active<P> {
     #[cold]
     #[inline(never)]
     pub(crate) fn admit(&mut self, number: u8) {
-        let Some(memory) = self.operations.waiting.pop() else { return };
+        let Some(memory) = self.operations.next_waiting() else { return };
         self.operations.lend(number, memory.resume());
         let Some(operation) = self.operations.get(number) else { return };
         let (path, target, order) = (operation.path, operation.target, operation.order);
@@ -325,7 +314,7 @@ impl<P: Port> Active<P> {
             self.spoil_fences(order, target, error);
             self.note_work();
         } else if self.carry_out_at_once(number) {
-            self.operations.settling |= 1 << number;
+            self.operations.settle(number);
             self.note_work();
         } else {
             self.launch(number, path);

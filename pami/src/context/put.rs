@@ -8,6 +8,7 @@ use crate::layout::Layout;
 use crate::operation::{Action, Awaits, Queued, message_number};
 use crate::packet::{ENDS, Envelope, Kind};
 use crate::payload::{Payload, measure};
+use crate::put::PutState;
 use zerocopy::IntoBytes;
 
 impl<P: Port> Active<P> {
@@ -123,7 +124,8 @@ impl<P: Port> Active<P> {
         if !self.operations.may_end_at_once() {
             return Err(SendError::Again);
         }
-        let (mut state, lease) = put.take_state(total);
+        let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
+        let (mut state, lease) = PutState::new(put, payload, total);
         let outcome = state.carry_out(&mut self.transport.port, put.target);
         drop(state);
         // Nobody else reads it.
@@ -142,7 +144,8 @@ impl<P: Port> Active<P> {
         terms: T,
     ) -> Result<(), SendError> {
         let room = terms.room(&self.operations)?;
-        let (mut state, lease) = put.take_state(total);
+        let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
+        let (mut state, lease) = PutState::new(put, payload, total);
         let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
         let result = if now { state.carry_out(&mut self.transport.port, put.target) } else { Ok(()) };
         let operation = Operation {
@@ -176,24 +179,19 @@ impl<P: Port> Active<P> {
         };
         let mut some = false;
         loop {
-            let (header, offset, len, cursor) = state.next_packet(mtu);
-            let last = len as u32 == state.data.left();
-            if len == 0 && !last {
-                // The layout was seen to reach far enough.
-                return Queued::All;
-            }
+            let Some(packet) = state.next_packet(mtu) else { return Queued::All };
+            let (offset, last) = (packet.offset, packet.last);
             let (kind, dispatch) = match (wants_reply, last) {
                 (true, true) => (Kind::PutLast, 0),
                 (true, false) => (Kind::Put, ENDS),
                 (false, _) => (Kind::Put, 0),
             };
-            let (origin, total) = (self.transport.me, state.data.total());
+            let (origin, total) = (self.transport.me, state.total());
             let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
-            if state.data.push(&mut self.transport.port, path, &envelope, &header, len).is_err() {
+            if state.push(&mut self.transport.port, path, &envelope, &packet).is_err() {
                 return Queued::stopped(some);
             }
             some = true;
-            state.cursor = cursor;
             if last {
                 return Queued::All;
             }

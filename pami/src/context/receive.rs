@@ -234,8 +234,9 @@ impl<P: Port> Active<P> {
     /// Puts one packet's data where it belongs, then the entry back if more is to come.
     fn take_in(&mut self, mut entry: Partial<P>, data: &[u8]) {
         self.absorb(&mut entry, data);
+        entry.received += data.len() as u32;
         if entry.received >= entry.total {
-            if self.incoming.crowded {
+            if self.incoming.is_crowded() {
                 self.acks.note_room();
             }
             match entry.owes {
@@ -250,7 +251,8 @@ impl<P: Port> Active<P> {
         }
     }
 
-    /// Puts the next `data` of a message where it belongs. It is at most what is missing: the packet parser sees to it.
+    /// Puts the next `data` of a message where it belongs, whose entry does not count it yet. It is at most what is missing:
+    /// the packet parser sees to it.
     pub(crate) fn absorb(&mut self, entry: &mut Partial<P>, data: &[u8]) {
         let offset = entry.received as usize;
         match &mut entry.sink {
@@ -267,7 +269,6 @@ impl<P: Port> Active<P> {
             }
             Sink::Unexpected(place) => self.unexpected.store(*place, offset, data),
         }
-        entry.received += data.len() as u32;
     }
 
     /// Tells that all data that comes is in its place.
@@ -279,7 +280,10 @@ impl<P: Port> Active<P> {
                 let len = buffer.len().min(received as usize);
                 (buffer, len, then)
             }
-            Sink::Scatter(scatter, then) => (scatter.buffer, scatter.placed, then),
+            Sink::Scatter(scatter, then) => {
+                let (buffer, placed) = scatter.into_placed();
+                (buffer, placed, then)
+            }
             Sink::Packets(then) if result.is_err() => {
                 let (offset, cookie) = (received as usize, then.cookie);
                 return (then.call)(self, &Part { origin, offset, data: &[], total, result, cookie });

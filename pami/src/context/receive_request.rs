@@ -197,6 +197,7 @@ impl<P: Port> Active<P> {
                             if result.is_ok() {
                                 let data = buffer.as_slice().get(..len as usize).unwrap_or_default();
                                 self.absorb(&mut partial, data);
+                                partial.received += data.len() as u32;
                             }
                             self.receive_requests.landing = Some(buffer.share());
                         }

@@ -52,7 +52,7 @@ impl<P: Port> Active<P> {
         header: &[u8],
         data: &[u8],
     ) -> bool {
-        self.operations.pending.is_empty() && self.transport.send_on_route(target, dispatch, header, data)
+        !self.operations.has_pending() && self.transport.send_on_route(target, dispatch, header, data)
     }
 
     /// As [`send_immediate`](Self::send_immediate), for any message of one packet.
@@ -75,7 +75,7 @@ impl<P: Port> Active<P> {
         if dispatch >= DEFERRING || self.operations.asks(target) {
             return self.send_kept((path, target), dispatch, header, data);
         }
-        if self.has_pending(path) || self.operations.waiting.has(path) {
+        if self.has_pending(path) || self.operations.waiting().has(path) {
             return Err(SendError::Again);
         }
         // No answer comes, so the number tells nobody anything.
@@ -249,7 +249,7 @@ impl<P: Port> Active<P> {
     /// Queues packets of a send until its path is full.
     pub(crate) fn queue_send(&mut self, number: u8) -> Queued {
         let mtu = self.transport.port.mtu();
-        let asks = self.operations.asking >> number & 1 == 1;
+        let asks = self.operations.is_asking(number);
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits.is_some())
         else {
@@ -323,7 +323,7 @@ impl<P: Port> Active<P> {
                     action: Action::Over | Action::Send(SendState { region: None, .. }),
                     ..
                 }) => {
-                    if self.operations.asking != 0 {
+                    if self.operations.asking() != 0 {
                         self.let_in(number);
                     }
                     self.answered(number, Ok(()));
@@ -349,7 +349,7 @@ impl<P: Port> Active<P> {
         };
         self.let_in(number);
         self.transport.port.deregister(region);
-        self.operations.settling |= 1 << number;
+        self.operations.settle(number);
         self.answered(number, Ok(()));
     }
 }

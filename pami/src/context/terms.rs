@@ -169,7 +169,7 @@ impl<P: Port> Terms<P> for InMemory<'_, P> {
 
     fn begin_settled(active: &mut Active<P>, room: Lodging<P>, operation: Operation<P>) {
         if let Some(number) = room.put(active, operation) {
-            active.operations.settling |= 1 << number;
+            active.operations.settle(number);
             active.note_work();
         }
     }

@@ -6,6 +6,7 @@ use super::function::{
     ReceiveFunction, RmwFunction, SendFunction,
 };
 use crate::collective::engine::CollectError;
+use crate::collective::{Algorithm, Tuning};
 use crate::context::terms::{Here, InMemory};
 use crate::context::{Active, Collect, Done, Get, ObjectMemory, OnReceived, Put, Rmw, Send};
 use crate::device::Port;
@@ -49,7 +50,7 @@ impl<F> Factory<F> {
     /// Whether it was registered by the context's client.
     #[inline(always)]
     pub(super) fn check<P: Port>(&self, active: &Active<P>) -> Result<(), SendError> {
-        if self.settings().client == active.transport.me.client() {
+        if self.settings().client == active.endpoint().client() {
             Ok(())
         } else {
             Err(SendError::ForeignFactory)
@@ -180,7 +181,7 @@ impl Factory<GetFunction> {
     /// # Errors
     /// Those, and [`SendError::ForeignFactory`].
     pub fn execute<P: Port>(&self, active: &mut Active<P>, get: Get<P>) -> Result<(), SendError> {
-        if self.settings().usual_for == active.transport.me.client() {
+        if self.settings().usual_for == active.endpoint().client() {
             return active.get_on(get, Here(None));
         }
         self.execute_otherwise(active, get)
@@ -215,7 +216,7 @@ impl Factory<RmwFunction> {
     /// Those, and [`SendError::ForeignFactory`].
     #[inline(always)]
     pub fn execute<P: Port>(&self, active: &mut Active<P>, rmw: Rmw<P>) -> Result<(), SendError> {
-        if self.settings().usual_for != active.transport.me.client() {
+        if self.settings().usual_for != active.endpoint().client() {
             return self.execute_otherwise(active, rmw);
         }
         active.rmw(rmw)
@@ -316,7 +317,7 @@ impl Factory<CollectFunction> {
         active: &mut Active<P>,
         mut collect: Collect<P>,
     ) -> Result<(), CollectError> {
-        self.prepare(active, &mut collect)?;
+        collect.algorithm = self.algorithm(active, &collect)?;
         active.collect(collect)
     }
 
@@ -330,18 +331,22 @@ impl Factory<CollectFunction> {
         collect: &Collect<P>,
     ) -> Result<usize, CollectError> {
         let mut collect = collect.clone();
-        self.prepare(active, &mut collect)?;
+        collect.algorithm = self.algorithm(active, &collect)?;
         active.scratch_len(&collect)
     }
 
-    fn prepare<P: Port>(&self, active: &Active<P>, collect: &mut Collect<P>) -> Result<(), CollectError> {
+    /// The algorithm of a call: the factory's, if it has one.
+    fn algorithm<P: Port>(
+        &self,
+        active: &Active<P>,
+        collect: &Collect<P>,
+    ) -> Result<Option<(Algorithm, Tuning)>, CollectError> {
         let settings = self.settings();
         self.check(active).map_err(|_| CollectError::ForeignFactory)?;
         if collect.what != settings.collective {
             return Err(CollectError::OtherCollective(settings.collective));
         }
-        collect.algorithm = settings.algorithm.or(collect.algorithm);
-        Ok(())
+        Ok(settings.algorithm.or(collect.algorithm))
     }
 }
 

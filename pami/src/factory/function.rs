@@ -19,8 +19,8 @@ mod sealed {
     use super::{Client, FactoryError, Node, Settings};
 
     pub trait Settle<N: Node>: Sized {
-        /// What the factory holds, once everything is seen to be right.
-        fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError>;
+        /// What the factory holds, where it differs from the usual, once everything is seen to be right.
+        fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError>;
 
         /// Takes back what the client was given.
         fn undo(_: &mut Client<N>, _: &Settings) -> Result<(), FactoryError> {
@@ -115,69 +115,61 @@ fn plain_id(id: u8) -> Result<u8, FactoryError> {
 }
 
 /// Settles what paths are taken.
-fn settle_paths(local_paths: Option<bool>, settings: &mut Settings) {
-    let local_paths = local_paths.unwrap_or(settings.local_paths);
-    settings.own_path = local_paths != settings.local_paths;
-    if settings.own_path {
-        settings.usual_for = NOBODY;
-    }
-    settings.local_paths = local_paths;
+fn settle_paths(local_paths: Option<bool>, usual: Settings) -> Settings {
+    let local_paths = local_paths.unwrap_or(usual.local_paths);
+    let own_path = local_paths != usual.local_paths;
+    let usual_for = if own_path { NOBODY } else { usual.usual_for };
+    Settings { usual_for, own_path, local_paths, ..usual }
 }
 
 impl<N: Node> Settle<N> for ImmediateFunction {
-    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
-        settings.dispatch = plain_id(self.dispatch)?;
-        Ok(())
+    fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        Ok(Settings { dispatch: plain_id(self.dispatch)?, ..usual })
     }
 }
 
 impl<N: Node> Settle<N> for SendFunction {
-    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+    fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
         if !is_dispatch_id(self.dispatch) {
             return Err(FactoryError::DispatchId(self.dispatch));
         }
-        settings.dispatch = self.dispatch;
-        settings.rendezvous_from = self.rendezvous_from.unwrap_or(settings.rendezvous_from);
-        Ok(())
+        let rendezvous_from = self.rendezvous_from.unwrap_or(usual.rendezvous_from);
+        Ok(Settings { dispatch: self.dispatch, rendezvous_from, ..usual })
     }
 }
 
 impl<N: Node> Settle<N> for PutFunction {
-    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
-        settle_paths(self.local_paths, settings);
-        Ok(())
+    fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        Ok(settle_paths(self.local_paths, usual))
     }
 }
 
 impl<N: Node> Settle<N> for GetFunction {
-    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
-        settle_paths(self.local_paths, settings);
-        Ok(())
+    fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        Ok(settle_paths(self.local_paths, usual))
     }
 }
 
 impl<N: Node> Settle<N> for RmwFunction {
-    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
-        settle_paths(self.local_paths, settings);
-        Ok(())
+    fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        Ok(settle_paths(self.local_paths, usual))
     }
 }
 
 impl<N: Node> Settle<N> for FenceFunction {
-    fn settle(self, _: &mut Client<N>, _: &mut Settings) -> Result<(), FactoryError> {
-        Ok(())
+    fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        Ok(usual)
     }
 }
 
 impl<N: Node> Settle<N> for ProcessFunction {
-    fn settle(self, _: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
-        settings.split = self.split;
-        Ok(())
+    fn settle(self, _: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
+        Ok(Settings { split: self.split, ..usual })
     }
 }
 
 impl<N: Node> Settle<N> for CollectFunction {
-    fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+    fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
         if client.collectives.in_flight == 0 {
             return Err(FactoryError::NoCollectives);
         }
@@ -188,13 +180,12 @@ impl<N: Node> Settle<N> for CollectFunction {
                 return Err(FactoryError::Call(CallError::Tuning));
             }
         }
-        (settings.collective, settings.algorithm) = (self.what, self.algorithm);
-        Ok(())
+        Ok(Settings { collective: self.what, algorithm: self.algorithm, ..usual })
     }
 }
 
 impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
-    fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+    fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
         if client.alive > 0 {
             return Err(FactoryError::ContextsAlive(client.alive));
         }
@@ -205,8 +196,7 @@ impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
             Some(place @ None) => *place = Some(self.handler),
             _ => return Err(FactoryError::DispatchId(id)),
         }
-        settings.dispatch = id;
-        Ok(())
+        Ok(Settings { dispatch: id, ..usual })
     }
 
     fn undo(client: &mut Client<N>, settings: &Settings) -> Result<(), FactoryError> {
@@ -221,7 +211,7 @@ impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
 }
 
 impl<N: Node> Settle<N> for DeferringReceiveFunction<N::Port> {
-    fn settle(self, client: &mut Client<N>, settings: &mut Settings) -> Result<(), FactoryError> {
+    fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
         if client.alive > 0 {
             return Err(FactoryError::ContextsAlive(client.alive));
         }
@@ -234,8 +224,7 @@ impl<N: Node> Settle<N> for DeferringReceiveFunction<N::Port> {
             Some(place @ None) => *place = Some(self.handler),
             _ => return Err(FactoryError::DispatchId(id)),
         }
-        settings.dispatch = id;
-        Ok(())
+        Ok(Settings { dispatch: id, ..usual })
     }
 
     fn undo(client: &mut Client<N>, settings: &Settings) -> Result<(), FactoryError> {

@@ -182,17 +182,17 @@ impl<F> Factory<F> {
 
     #[inline(always)]
     fn settings(&self) -> &Settings {
-        &self.memory.settings
+        self.memory.settings()
     }
 
     /// The name of its protocol.
     pub fn protocol(&self) -> &'static str {
-        self.memory.protocol
+        self.memory.protocol()
     }
 }
 
 impl<F> fmt::Debug for Factory<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Factory").field("protocol", &self.memory.protocol).finish_non_exhaustive()
+        f.debug_struct("Factory").field("protocol", &self.memory.protocol()).finish_non_exhaustive()
     }
 }

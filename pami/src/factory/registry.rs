@@ -34,7 +34,7 @@ impl<N: Node> Client<N> {
             return Err(FactoryError::NameTaken(name));
         }
         let exhausted = FactoryError::Exhausted { what: "protocols", limit: PROTOCOLS };
-        self.factories.protocols.push((name, 0)).map_err(|_| exhausted)?;
+        self.factories.declare(name).ok_or(exhausted)?;
         Ok(Protocol { name, client: self.id })
     }
 
@@ -46,7 +46,7 @@ impl<N: Node> Client<N> {
         match self.factories_in(&protocol).map(|factories| *factories) {
             Err(error) => Err((error, protocol)),
             Ok(0) => {
-                self.factories.protocols.retain(|(name, _)| *name != protocol.name);
+                self.factories.end(protocol.name);
                 Ok(())
             }
             Ok(factories) => Err((FactoryError::FactoriesAlive(factories), protocol)),
@@ -88,21 +88,22 @@ impl<N: Node> Client<N> {
         protocol: &Protocol,
         function: F,
     ) -> Result<Factory<F>, Unregistered> {
-        let mut settings = Settings {
+        let usual = Settings {
             client: self.id,
             usual_for: self.id,
             local_paths: self.local_paths,
             rendezvous_from: self.rendezvous_from,
-            ..FactoryMemory::new().settings
+            ..Settings::NONE
         };
         let known = self.factories_in(protocol).map(drop);
-        if let Err(error) = known.and_then(|()| function.settle(self, &mut settings)) {
-            return Err((error, memory));
-        }
+        let settings = match known.and_then(|()| function.settle(self, usual)) {
+            Ok(settings) => settings,
+            Err(error) => return Err((error, memory)),
+        };
         if let Ok(factories) = self.factories_in(protocol) {
             *factories += 1;
         }
-        (memory.settings, memory.protocol) = (settings, protocol.name);
+        memory.hold(settings, protocol.name);
         Ok(Factory::new(memory))
     }
 
@@ -130,6 +131,6 @@ impl<N: Node> Client<N> {
 
     /// The names of the client's protocols, and how many factories each has.
     pub fn protocols(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
-        self.factories.protocols.iter().copied()
+        self.factories.protocols()
     }
 }

@@ -26,8 +26,16 @@ struct Doors {
     changing: Vec<String>,
 }
 
+/// A struct that has more than one door.
+pub struct Wrong {
+    /// Its name, from the crate's root on.
+    pub name: String,
+    /// What is wrong, and what would be right.
+    pub told: String,
+}
+
 /// The structs that have more than one door, and fields that are assigned from outside, each with what would be right.
-pub fn wrong(source: &Source) -> Vec<String> {
+pub fn wrong(source: &Source) -> Vec<Wrong> {
     let mut all: BTreeMap<Name, Doors> = BTreeMap::new();
     for (module, item) in source.contents() {
         match item {
@@ -45,13 +53,16 @@ pub fn wrong(source: &Source) -> Vec<String> {
     let mut wrong = Vec::new();
     for ((module, name), Doors { open, closed, changing }) in &all {
         let name = format!("{}::{name}", module.join("::"));
-        if let (Some(open), Some(closed)) = (open.first(), closed.first()) {
-            wrong.push(format!("{name} shows its field `{open}` and hides `{closed}`: all, or none"));
-        } else if let (Some(open), Some(method)) = (open.first(), changing.first()) {
-            wrong.push(format!(
-                "{name} shows its field `{open}`, and `{method}`, which changes it: hide its fields, or move the method"
-            ));
-        }
+        let told = match (open.first(), closed.first(), changing.first()) {
+            (Some(open), Some(closed), _) => {
+                format!("shows its field `{open}` and hides `{closed}`: all, or none")
+            }
+            (Some(open), None, Some(method)) => format!(
+                "shows its field `{open}`, and `{method}`, which changes it: hide its fields, or move the method"
+            ),
+            _ => continue,
+        };
+        wrong.push(Wrong { name, told });
     }
     for (module, item) in source.contents() {
         let mut assigned =
@@ -91,7 +102,7 @@ struct Assigned<'s> {
     impl_of: Option<Name>,
     /// What of other files the function is lent, by the name that it has there.
     lent: HashMap<String, Name>,
-    found: Vec<String>,
+    found: Vec<Wrong>,
 }
 
 impl Assigned<'_> {
@@ -134,7 +145,9 @@ impl Assigned<'_> {
                 .is_some_and(|it| it.open.contains(&field.to_string()))
         {
             let (at, of) = (self.module.join("::"), module.join("::"));
-            self.found.push(format!("{at} assigns `{base}.{field}`: that is for the file of {of}::{name}"));
+            let told =
+                format!("is changed by {at}, which assigns `{base}.{field}`: that is for its own file");
+            self.found.push(Wrong { name: format!("{of}::{name}"), told });
         }
     }
 }

@@ -21,7 +21,22 @@ const DRAWN: [&str; 6] = ["drivers", "kernel", "pami", "pami/modules/armci", "pa
 /// Crates that are small, or not yet drawn.
 const OTHERS: [&str; 2] = ["boot", "drivers/rings"];
 /// Crates whose structs have one door each.
-const ONE_DOOR: [&str; 3] = ["drivers", "drivers/rings", "kernel"];
+const ONE_DOOR: [&str; 5] = ["drivers", "drivers/rings", "kernel", "pami", "xtask"];
+/// Structs of those that have more than one yet. It only ever gets shorter.
+const YET: [(&str, &[&str]); 1] = [(
+    "pami",
+    &[
+        "client::Client",
+        "collective::engine::advance::Pass",
+        "collective::engine::geometry::Entry",
+        "collective::engine::route::Channel",
+        "collective::engine::slot::Slot",
+        "collective::engine::wire::Wire",
+        "receive_request::ReceiveRequests",
+        "send::SendState",
+        "transport::Transport",
+    ],
+)];
 /// How a README's drawing begins.
 const BLOCK: &str = "```layers\n";
 
@@ -167,7 +182,17 @@ fn q1_the_engine_of_collectives_has_no_circle_and_knows_of_no_context() {
 fn q1_a_struct_has_one_door() {
     for name in ONE_DOOR {
         let wrong = doors::wrong(&Source::read(&folder(name).join("src/lib.rs")));
-        assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
+        let yet: BTreeSet<_> = YET
+            .iter()
+            .filter(|(of, _)| *of == name)
+            .flat_map(|(_, structs)| structs.iter().copied())
+            .collect();
+        let told: Vec<_> = wrong.iter().filter(|wrong| !yet.contains(wrong.name.as_str())).collect();
+        let told: Vec<_> = told.iter().map(|wrong| format!("{} {}", wrong.name, wrong.told)).collect();
+        assert!(told.is_empty(), "{name}:\n{}", told.join("\n"));
+        let mended: Vec<_> =
+            yet.iter().filter(|name| !wrong.iter().any(|wrong| wrong.name == **name)).collect();
+        assert!(mended.is_empty(), "{name}: {mended:?} have one door: take them out of the list");
     }
 }
 
@@ -249,7 +274,8 @@ fn q1_a_second_door_is_found() {
         let inner = "impl super::Room { pub fn stand(&mut self) { self.seat = 0; } }";
         let a = format!("mod inner; {a}");
         let files = [("lib.rs", "mod a; mod b;"), ("a/mod.rs", &a), ("a/inner.rs", inner), ("b.rs", b)];
-        doors::wrong(&written(&files)).join("; ")
+        let told = doors::wrong(&written(&files)).into_iter().map(|it| format!("{} {}", it.name, it.told));
+        told.collect::<Vec<_>>().join("; ")
     };
     let room = "pub struct Room { seat: u32 } impl Room { pub fn sit(&mut self) { self.seat += 1; } }";
     let data = "pub struct Room; pub struct Data { pub(crate) x: u32, pub y: [u32; 2] }";
@@ -270,12 +296,19 @@ fn q1_a_second_door_is_found() {
     let lent = [
         "use crate::a; fn f(it: &mut a::Data) { it.x += 1; }",
         "use crate::a::Data as D; fn f(it: &mut D) { it.x = 1; }",
+        "type D = crate::a::Data; fn f(it: &mut D) { it.x = 1; }",
     ];
     for lent in lent {
-        assert_eq!(wrong(data, lent), "b assigns `it.x`: that is for the file of a::Data");
+        assert_eq!(
+            wrong(data, lent),
+            "a::Data is changed by b, which assigns `it.x`: that is for its own file"
+        );
     }
     let deep = "struct B; impl B { fn f(&self, it: &mut crate::a::Data) { (it.y[0], _) = (1, 2); } }";
-    assert_eq!(wrong(data, deep), "b assigns `it.y`: that is for the file of a::Data");
+    assert_eq!(wrong(data, deep), "a::Data is changed by b, which assigns `it.y`: that is for its own file");
     let other = "impl crate::a::Data { fn f(&mut self) { self.x = 1; } }";
-    assert_eq!(wrong(data, other), "b assigns `self.x`: that is for the file of a::Data");
+    assert_eq!(
+        wrong(data, other),
+        "a::Data is changed by b, which assigns `self.x`: that is for its own file"
+    );
 }

@@ -163,7 +163,13 @@ impl Source {
         let Type::Path(named) = named else { return None };
         let path: Vec<_> = named.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         let (module, name) = self.resolve(from, &path, 16)?;
-        Some((module, name?))
+        let name = name?;
+        // Another name of a type stands for that.
+        let other = self.contents.iter().find_map(|(at, item)| match item {
+            Item::Type(item) if *at == module && item.ident == name => Some(&item.ty),
+            _ => None,
+        });
+        other.map_or(Some((module.clone(), name)), |other| self.named(&module, other))
     }
 
     /// The modules of the root.

@@ -129,10 +129,10 @@ impl FaultInjector {
         }
         let (doubled, mut of_copy) = (dice.chance(faults.duplicate.value()), dice.fork());
         let copy = doubled.then(|| packet.clone());
-        door.admit(packet, &faults, &mut dice, now, counts);
+        *counts += door.admit(packet, &faults, &mut dice, now);
         if let Some(copy) = copy {
             counts.duplicated += 1;
-            door.admit(copy, &faults, &mut of_copy, now, counts);
+            *counts += door.admit(copy, &faults, &mut of_copy, now);
         }
     }
 }
@@ -142,15 +142,9 @@ impl Door {
         self.delayed.len() + self.overtaken.len()
     }
 
-    /// Changes a packet, and holds it back or not, as the dice say.
-    fn admit(
-        &mut self,
-        mut packet: Packet,
-        faults: &Faults,
-        dice: &mut Dice,
-        now: Duration,
-        counts: &mut FaultCounts,
-    ) {
+    /// Changes a packet, and holds it back or not, as the dice say. Returns what befell it.
+    fn admit(&mut self, mut packet: Packet, faults: &Faults, dice: &mut Dice, now: Duration) -> FaultCounts {
+        let mut counts = FaultCounts::default();
         let (corrupt, mut damage) = (dice.chance(faults.corrupt.value()), dice.fork());
         let (reorder, left) = (dice.chance(faults.reorder.value()), 1 + dice.below(MOST_OVERTAKERS));
         let delay = faults.delay.map_or(Duration::ZERO, |(from, to)| {
@@ -171,6 +165,7 @@ impl Door {
         } else {
             self.ready.push_back(packet);
         }
+        counts
     }
 
     /// Makes ready what is due.

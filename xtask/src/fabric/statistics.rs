@@ -3,6 +3,7 @@
 use super::torus::LINKS;
 use super::traffic::Traffic;
 use super::tree::TreeStatistics;
+use std::ops::AddAssign;
 
 /// Frames the fabric did not carry, by reason (SPEC D-9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,6 +47,18 @@ pub struct FaultCounts {
     pub reordered: u64,
     /// Packets lost at a link that was down.
     pub cut: u64,
+}
+
+impl AddAssign for FaultCounts {
+    fn add_assign(&mut self, more: Self) {
+        let Self { dropped, corrupted, duplicated, delayed, reordered, cut } = more;
+        self.dropped += dropped;
+        self.corrupted += corrupted;
+        self.duplicated += duplicated;
+        self.delayed += delayed;
+        self.reordered += reordered;
+        self.cut += cut;
+    }
 }
 
 /// What one node and its router did.

@@ -262,7 +262,7 @@ impl<S: Read + Write, W: Write> Switch<S, W> {
                 None => eject(),
             };
             let Some(packet) = next else { break };
-            node.delivered.add(packet.frame.len());
+            node.delivered += packet.frame.len();
             if !node.stream.as_mut().is_some_and(|stream| stream.send(&packet.frame)) {
                 node.dropped.undelivered += 1;
             }

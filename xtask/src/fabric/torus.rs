@@ -155,7 +155,7 @@ impl Torus {
             return Err(packet);
         }
         let origin = packet.origin as usize;
-        self.routers[origin].counters.injected.add(packet.frame.len());
+        self.routers[origin].counters.injected += packet.frame.len();
         self.enqueue(origin, LOCAL, packet);
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Torus {
     pub fn eject(&mut self, node: u32) -> Option<Packet> {
         let router = self.routers.get_mut(node as usize)?;
         let packet = router.ejection.pop_front()?;
-        router.counters.ejected.add(packet.frame.len());
+        router.counters.ejected += packet.frame.len();
         Some(packet)
     }
 
@@ -321,7 +321,7 @@ impl Torus {
             self.routers[packet.origin as usize].counters.cut += 1;
             return;
         }
-        self.routers[router].counters.links[link].add(packet.frame.len());
+        self.routers[router].counters.links[link] += packet.frame.len();
         self.routers[packet.origin as usize].counters.hops += 1;
         packet.hops += 1;
         let next = self.neighbours[router][link];

@@ -1,5 +1,7 @@
 //! What is counted wherever packets pass, of the torus and of the tree (SPEC X-4).
 
+use std::ops::AddAssign;
+
 /// Packets and their bytes (whole Ethernet frames).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
@@ -9,9 +11,9 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-impl Traffic {
-    /// Counts one packet of `bytes`.
-    pub(super) fn add(&mut self, bytes: usize) {
+/// Counts one packet of so many bytes.
+impl AddAssign<usize> for Traffic {
+    fn add_assign(&mut self, bytes: usize) {
         self.packets += 1;
         self.bytes += bytes as u64;
     }

@@ -14,6 +14,13 @@ pub enum KillWhen {
     Line(String),
 }
 
+impl KillWhen {
+    /// Whether this is the line that it waits for.
+    pub fn is_said_by(&self, line: &str) -> bool {
+        matches!(self, Self::Line(text) if line.contains(text))
+    }
+}
+
 /// What is done to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Harm {
@@ -71,10 +78,5 @@ impl Kill {
             harm => (when, harm),
         };
         Ok(Self::new(node, harm, KillWhen::After(time(when)?)))
-    }
-
-    /// Looks whether this is the line it waits for.
-    pub fn hear(&mut self, line: &str) {
-        self.heard |= matches!(&self.when, KillWhen::Line(text) if line.contains(text));
     }
 }

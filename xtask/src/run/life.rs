@@ -66,9 +66,7 @@ pub struct Life {
     unplugged: Vec<Option<Instant>>,
     told: Vec<bool>,
     /// The first that died.
-    pub first_dead: Option<u32>,
-    /// When it did.
-    pub died: Option<Instant>,
+    first_dead: Option<u32>,
 }
 
 /// What one node gives to see.
@@ -167,8 +165,12 @@ impl Life {
             unplugged: vec![None; nodes],
             told: vec![false; nodes],
             first_dead: None,
-            died: None,
         }
+    }
+
+    /// The first that died.
+    pub fn first_dead(&self) -> Option<u32> {
+        self.first_dead
     }
 
     /// Looks for signs of life. Returns how long this tool itself stood still since the last call.
@@ -185,20 +187,19 @@ impl Life {
             self.doubt(now, nodes, fabric)?;
         }
         for (node, signs) in nodes.iter_mut().zip(&mut self.signs) {
-            let suspected = node.outcome.suspected;
-            signs.stand(now, node.guest.stands_still());
-            let lifeless = signs.lifeless().filter(|_| node.outcome.exit.is_none());
+            let suspected = node.outcome().suspected;
+            signs.stand(now, node.guest().stands_still());
+            let lifeless = signs.lifeless().filter(|_| node.outcome().exit.is_none());
             let Some((since, patience)) = lifeless else {
-                node.outcome.suspected = false;
-                if suspected && node.outcome.exit.is_none() {
+                node.clear();
+                if suspected && node.outcome().exit.is_none() {
                     node.note("gives signs of life again", voice)?;
                 }
                 continue;
             };
             let length = now.saturating_duration_since(since);
             if !suspected && length >= self.silence.map_or(patience, |silence| patience.min(silence / 4)) {
-                node.outcome.suspected = true;
-                node.outcome.suspicions += 1;
+                node.suspect();
                 let end = self.silence.map_or("it counts as dead never".to_owned(), |silence| {
                     format!("it counts as dead after {} s", silence.as_secs_f32())
                 });
@@ -223,17 +224,17 @@ impl Life {
     fn doubt(&mut self, now: Instant, nodes: &mut [Watched], fabric: &FabricHandle) -> Result<()> {
         let elapsed = now - std::mem::replace(&mut self.glance, now);
         let traffic = fabric.traffic();
-        for (signs, (node, &(said, sent))) in self.signs.iter_mut().zip(nodes.iter().zip(&traffic)) {
-            let used = node.guest.processor_time().unwrap_or_default();
-            signs.note(now, elapsed, (said + node.heard, sent), used);
+        for (signs, (node, &(said, sent))) in self.signs.iter_mut().zip(nodes.iter_mut().zip(&traffic)) {
+            let used = node.guest().processor_time().unwrap_or_default();
+            signs.note(now, elapsed, (said + node.heard(), sent), used);
         }
         let waiting = self.signs.iter().zip(&*nodes);
         let waiting =
-            waiting.filter(|(_, node)| node.outcome.exit.is_none()).any(|(signs, _)| signs.sleeps(now));
+            waiting.filter(|(_, node)| node.outcome().exit.is_none()).any(|(signs, _)| signs.sleeps(now));
         for (signs, (node, (_, sent))) in self.signs.iter_mut().zip(nodes.iter_mut().zip(traffic)) {
-            let there = node.answers() && node.outcome.exit.is_none() && signs.still.is_none();
-            if there && signs.is_doubted(now, waiting, sent) && node.guest.ask() {
-                node.outcome.questions += 1;
+            let there = node.answers() && node.outcome().exit.is_none() && signs.still.is_none();
+            if there && signs.is_doubted(now, waiting, sent) && node.guest().ask() {
+                node.note_question();
                 signs.ask(now);
             }
         }
@@ -249,7 +250,7 @@ impl Life {
         }
         for (node, since) in nodes.iter_mut().zip(&self.unplugged) {
             // Who has told its end may take its time to leave: on a busy host that is seconds.
-            let leaves = node.outcome.exit.is_some() || node.outcome.end().is_some();
+            let leaves = node.outcome().exit.is_some() || node.outcome().end().is_some();
             if !leaves && since.is_some_and(|since| since.elapsed() > FAREWELL) {
                 node.lose("its connection to the torus has ended")?;
             }
@@ -261,10 +262,10 @@ impl Life {
                     continue;
                 }
                 self.told[place] = true;
-                node.outcome.suspected = false;
-                fabric.announce(node.rank, fate);
+                node.clear();
+                fabric.announce(node.rank(), fate);
                 if fate == Fate::Died && self.first_dead.is_none() {
-                    (self.first_dead, self.died) = (Some(node.rank), Some(Instant::now()));
+                    self.first_dead = Some(node.rank());
                 }
             }
         }
@@ -274,11 +275,11 @@ impl Life {
 
 /// How a node went, if it did.
 fn fate_of(node: &Watched) -> Option<Fate> {
-    if node.lost {
+    if node.is_lost() {
         return Some(Fate::Died);
     }
-    match node.outcome.exit? {
-        Exit::Code(_) if node.outcome.end().is_some() => Some(Fate::Ended),
+    match node.outcome().exit? {
+        Exit::Code(_) if node.outcome().end().is_some() => Some(Fate::Ended),
         _ => Some(Fate::Died),
     }
 }

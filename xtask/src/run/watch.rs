@@ -60,7 +60,12 @@ pub struct Watch<'a> {
 
 impl Watch<'_> {
     /// Watches until all nodes are gone or there is a reason to stop them.
-    pub fn watch(&mut self, consoles: Vec<ChildStdout>) -> Result<Ending> {
+    pub fn watch(mut self, consoles: Vec<ChildStdout>) -> Result<(Self, Ending)> {
+        let ending = self.watch_all(consoles)?;
+        Ok((self, ending))
+    }
+
+    fn watch_all(&mut self, consoles: Vec<ChildStdout>) -> Result<Ending> {
         let mut poll = Poll::new().context("no event loop")?;
         let mut events = Events::with_capacity(256);
         let mut consoles: Vec<Receiver> = consoles.into_iter().map(Receiver::from).collect();
@@ -87,14 +92,14 @@ impl Watch<'_> {
             }
             self.harm_due(&mut paused)?;
             for node in &mut self.nodes {
-                let failed = node.outcome.failure.is_some();
+                let failed = node.outcome().failure.is_some();
                 node.judge()?;
                 // Who ends with an error because another died is not the one to look at.
-                let follows = !failed && node.outcome.end().is_some();
-                if let (Some(failure), Some(dead)) = (&mut node.outcome.failure, life.first_dead)
+                let follows = !failed && node.outcome().end().is_some();
+                if let Some(dead) = life.first_dead()
                     && follows
                 {
-                    failure.push_str(&format!(", after node {dead} had died"));
+                    node.excuse(&format!(", after node {dead} had died"));
                 }
             }
             // What this tool slept through nobody is to pay for.
@@ -102,17 +107,17 @@ impl Watch<'_> {
             self.deadline = self.deadline.map(|deadline| deadline.saturating_add(absence));
             life.look(&mut self.nodes, self.fabric)?;
             self.show();
-            if self.nodes.iter().all(|node| node.outcome.exit.is_some()) {
+            if self.nodes.iter().all(|node| node.outcome().exit.is_some()) {
                 return Ok(Ending::Finished);
             }
             if self.interrupt.load(Ordering::Relaxed) {
                 return Ok(Ending::Interrupted);
             }
-            if failed.is_none() && self.nodes.iter().any(|node| node.outcome.failure.is_some()) {
+            if failed.is_none() && self.nodes.iter().any(|node| node.outcome().failure.is_some()) {
                 failed = Some(Instant::now());
             }
-            let leaving = |node: &Watched| node.outcome.failure.is_some() && node.outcome.exit.is_none();
-            let grace = if life.first_dead.is_some() { LAST_WORDS } else { GRACE };
+            let leaving = |node: &Watched| node.outcome().failure.is_some() && node.outcome().exit.is_none();
+            let grace = if life.first_dead().is_some() { LAST_WORDS } else { GRACE };
             let patience = if self.nodes.iter().any(leaving) { FAREWELL } else { grace };
             if !self.go_on && failed.is_some_and(|since| since.elapsed() > patience) {
                 return Ok(Ending::NodeFailed);
@@ -128,7 +133,7 @@ impl Watch<'_> {
         let mut bytes = [0; 64 * 1024];
         let nodes = self.nodes.len() as u32;
         let node = &mut self.nodes[rank];
-        while !node.silent {
+        while !node.is_silent() {
             let length = match console.read(&mut bytes) {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -137,18 +142,19 @@ impl Watch<'_> {
                     return Err(error).with_context(|| format!("reading the console of node {rank}"));
                 }
             };
-            let had_ended = node.outcome.end().is_some();
+            let had_ended = node.outcome().end().is_some();
             for said in node.hear(&bytes[..length], self.firmware)? {
-                tell(&said, node.rank, nodes, self.voice);
+                tell(&said, node.rank(), nodes, self.voice);
                 if let Said::Line(line) = &said {
                     for kill in &mut self.kills {
-                        kill.hear(&line.text);
+                        kill.heard |= kill.when.is_said_by(&line.text);
                     }
                 }
             }
-            if !had_ended && node.outcome.end().is_some() {
-                self.ended = Some(Instant::now());
-                node.outcome.ended = self.ended;
+            if !had_ended && node.outcome().end().is_some() {
+                let now = Instant::now();
+                self.ended = Some(now);
+                node.note_end(now);
             }
         }
         Ok(())
@@ -174,17 +180,17 @@ impl Watch<'_> {
                 self.harmed.get_or_insert_with(Instant::now);
             }
             match harm {
-                Harm::Kill => node.guest.kill()?,
+                Harm::Kill => node.guest().kill()?,
                 Harm::Cut => self.fabric.cut(rank),
                 Harm::Pause(length) => {
-                    node.guest.pause()?;
+                    node.guest().pause()?;
                     paused.push((rank, Instant::now() + length));
                 }
             }
         }
         for (rank, _) in paused.extract_if(.., |(_, end)| *end <= Instant::now()) {
             if let Some(node) = self.nodes.get_mut(rank as usize) {
-                node.guest.resume()?;
+                node.guest().resume()?;
             }
         }
         Ok(())
@@ -192,8 +198,8 @@ impl Watch<'_> {
 
     /// The nodes that give no sign of life, in words.
     fn suspects(&self) -> String {
-        let suspects = self.nodes.iter().filter(|node| node.outcome.suspected);
-        suspects.map(|node| format!(", node {} gives no sign of life", node.rank)).collect()
+        let suspects = self.nodes.iter().filter(|node| node.outcome().suspected);
+        suspects.map(|node| format!(", node {} gives no sign of life", node.rank())).collect()
     }
 
     fn show(&self) {
@@ -202,7 +208,7 @@ impl Watch<'_> {
         }
         let nodes = self.nodes.len();
         let text = if self.joined.is_some() {
-            let ended = self.nodes.iter().filter(|node| node.outcome.end().is_some()).count();
+            let ended = self.nodes.iter().filter(|node| node.outcome().end().is_some()).count();
             format!("running on {nodes} nodes, {ended} have ended{}", self.suspects())
         } else {
             let up = self.nodes.iter().filter(|node| node.is_up()).count();

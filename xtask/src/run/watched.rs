@@ -1,6 +1,7 @@
 //! One node under watch: what its console says is decoded, kept, written down and judged.
 
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -46,17 +47,17 @@ pub enum Said {
 /// One node.
 pub struct Watched {
     /// Its rank.
-    pub rank: u32,
+    rank: u32,
     /// Its process.
-    pub guest: Guest,
+    guest: Guest,
     /// What is known of it.
-    pub outcome: NodeOutcome,
+    outcome: NodeOutcome,
     /// Whether its console is at its end, which is when its process is gone.
-    pub silent: bool,
+    silent: bool,
     /// Whether it was given up, and killed.
-    pub lost: bool,
+    lost: bool,
     /// Bytes that it has said.
-    pub heard: u64,
+    heard: u64,
     deframer: Deframer,
     log: Record,
     raw: Record,
@@ -79,6 +80,69 @@ impl Watched {
             raw: create("raw")?,
             errors_path: folder.node(rank, "qemu"),
         })
+    }
+
+    /// Its rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Its process.
+    pub fn guest(&mut self) -> &mut Guest {
+        &mut self.guest
+    }
+
+    /// What is known of it.
+    pub fn outcome(&self) -> &NodeOutcome {
+        &self.outcome
+    }
+
+    /// The same, at the end.
+    pub fn into_outcome(self) -> NodeOutcome {
+        self.outcome
+    }
+
+    /// Whether its console is at its end, which is when its process is gone.
+    pub fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// Whether it was given up, and killed.
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Bytes that it has said.
+    pub fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// It gives no sign of life.
+    pub fn suspect(&mut self) {
+        self.outcome.suspected = true;
+        self.outcome.suspicions += 1;
+    }
+
+    /// It is not under suspicion, or no longer.
+    pub fn clear(&mut self) {
+        self.outcome.suspected = false;
+    }
+
+    /// It was asked whether it lives.
+    pub fn note_question(&mut self) {
+        self.outcome.questions += 1;
+    }
+
+    /// It told its end.
+    pub fn note_end(&mut self, now: Instant) {
+        self.outcome.ended = Some(now);
+    }
+
+    /// Says more of its failure, if it has failed: what came before.
+    pub fn excuse(&mut self, why: &str) {
+        if let Some(failure) = &mut self.outcome.failure {
+            failure.push_str(why);
+        }
     }
 
     /// Takes bytes of the console; an empty slice is its end.

@@ -2,7 +2,7 @@
 
 use super::faults::Fault;
 use super::{Instance, Item, Packet, endpoint, node_of};
-use crate::acks::Owed;
+use crate::acks::{Owed, Owing};
 use crate::admission::{Doorway, goes_again, is_in};
 use crate::device::REQUESTS;
 use crate::endpoint::Endpoint;
@@ -259,24 +259,27 @@ impl Node {
     pub(super) fn answer(&mut self, instance: &Instance, origin: u8, calls: bool) {
         let from = usize::from(origin);
         let mut owed = self.owed[from];
-        if owed.acks != 0 && self.push(instance, origin, Packet::Acks(owed.acks)) {
-            owed.acks = 0;
+        let [acks, admitted, fences] =
+            [Owing::Acks, Owing::Admitted, Owing::Fences].map(|owing| owed.of(owing));
+        if acks != 0 && self.push(instance, origin, Packet::Acks(acks)) {
+            owed.told(Owing::Acks, acks);
         }
-        if owed.admitted != 0 && self.push(instance, origin, Packet::Admitted(owed.admitted)) {
-            owed.admitted = 0;
+        if admitted != 0 && self.push(instance, origin, Packet::Admitted(admitted)) {
+            owed.told(Owing::Admitted, admitted);
         }
-        let older = |request: &ReceiveRequest| {
-            let delivers = request.stage == Stage::Deliver && request.order < owed.fence_order;
-            request.origin == origin && delivers
+        let older = |request: &ReceiveRequest, order: u64| {
+            request.origin == origin && request.stage == Stage::Deliver && request.order < order
         };
-        if owed.fences != 0 && !self.receive_requests.iter().flatten().any(older) {
+        if let Some(order) = owed.fences_after()
+            && !self.receive_requests.iter().flatten().any(|request| older(request, order))
+        {
             if !instance.far {
-                if self.push(instance, origin, Packet::FenceAcks(owed.fences)) {
-                    owed.fences = 0;
+                if self.push(instance, origin, Packet::FenceAcks(fences)) {
+                    owed.told(Owing::Fences, fences);
                 }
             } else if let Some(number) = self.free_receive() {
-                let (order, answer) = (self.arrival(), Answer::Fences(owed.fences));
-                owed.fences = 0;
+                let (order, answer) = (self.arrival(), Answer::Fences(fences));
+                owed.told(Owing::Fences, fences);
                 let asks = ReceiveRequest { origin, order, item: None, stage: Stage::Asks, answer };
                 self.receive_requests[number] = Some(asks);
             }

@@ -53,25 +53,22 @@ impl<P: Port> Active<P> {
             return 0;
         }
         let Advice { available, idle } = self.advice();
-        let mut askers = core::mem::take(&mut self.processing.askers.waiting);
-        let before = askers.len();
-        askers.retain(|&target| {
+        let Self { processing, transport, .. } = self;
+        processing.askers.tell(|target| {
             // Nobody waits any more where it died.
-            let Ok(path) = self.transport.locate(target) else { return false };
+            let Ok(path) = transport.locate(target) else { return true };
             if blocked.contains(&path) {
-                return true;
+                return false;
             }
-            let (dispatch, offset, origin) = (available.bits(), idle.into(), self.transport.me);
+            let (dispatch, offset, origin) = (available.bits(), idle.into(), transport.me);
             let envelope =
                 Envelope { kind: Kind::Advice, dispatch, origin, target, message: 0, offset, total: 0 };
-            let sent = self.transport.port.push_bcopy(path, &envelope, &[], &[]).is_ok();
+            let sent = transport.port.push_bcopy(path, &envelope, &[], &[]).is_ok();
             if !sent {
                 let _ = blocked.push(path);
             }
-            !sent
-        });
-        self.processing.askers.waiting = askers;
-        before - self.processing.askers.waiting.len()
+            sent
+        })
     }
 
     /// A target's answer.

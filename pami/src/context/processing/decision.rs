@@ -6,7 +6,7 @@ use crate::balance::chunk::{CHUNK_BYTES, ChunkHeader};
 use crate::balance::limit;
 use crate::balance::limit::{Plan, Way, Workloads};
 use crate::balance::recipe::SubOperations;
-use crate::balance::state::{Bounds, ProcessState};
+use crate::balance::state::{Bounds, Message, ProcessState};
 use crate::context::{Active, Operation};
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
@@ -30,21 +30,21 @@ impl<P: Port> Active<P> {
         path: Path,
         (target, order): (Endpoint, u64),
     ) -> Option<Bounds> {
-        if state.plan.is_some() {
-            return state.plan;
+        if let Some(plan) = state.plan() {
+            return Some(plan);
         }
         let way = if matches!(path, Path::Local(_)) { Way::Local } else { Way::Torus };
-        let (recipe, chunk) = (state.recipe, self.chunk_bytes());
-        let chunks = state.total.div_ceil(chunk);
+        let Message { total, recipe, split, .. } = *state.message();
+        let chunk = self.chunk_bytes();
+        let chunks = total.div_ceil(chunk);
         let most = limit::most(&recipe, way);
         let at_target = Plan { first: SubOperations::empty(), limit: 0, others: SubOperations::empty() };
-        let Plan { mut first, mut limit, others } = match state.split {
+        let Plan { mut first, mut limit, others } = match split {
             Split::TargetOnly => at_target,
             Split::OriginOnly => Plan { first: most, limit: chunks, others: most },
             Split::Rules(rules) => {
                 let fits = |rule: &&Rule| {
-                    rule.element.is_none_or(|element| element == recipe.element())
-                        && rule.from_bytes <= state.total
+                    rule.element.is_none_or(|element| element == recipe.element()) && rule.from_bytes <= total
                 };
                 rules.iter().find(fits).map_or(at_target, |rule| Plan {
                     first: recipe.prefix(rule.origin).intersection(most),
@@ -63,7 +63,7 @@ impl<P: Port> Active<P> {
         if others.contains(SubOperations::ADD) {
             (first, limit) = (others, chunks);
         }
-        let limit = limit.saturating_mul(chunk).min(state.total);
+        let limit = limit.saturating_mul(chunk).min(total);
         // An element must not be added here before one that is on its way to the same place.
         let is_earlier = |operation: &Operation<P>| match &operation.action {
             Action::Process(other) => {
@@ -76,18 +76,18 @@ impl<P: Port> Active<P> {
         }
         if way == Way::Local
             && others.is_empty()
-            && state.total - limit >= LEND_FROM
-            && let Some(memory) = &state.memory
+            && total - limit >= LEND_FROM
+            && let Some(memory) = state.memory()
         {
-            // Without a region it is copied.
-            state.lent = self.transport.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
+            let lent = self.transport.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
+            state.lend(lent);
         }
         // What is added here does not go to the target.
         let front = if limit > 0 { first } else { others };
-        let behind = if limit < state.total { others } else { first };
+        let behind = if limit < total { others } else { first };
         let done = if front.contains(SubOperations::ADD) { behind } else { front.intersection(behind) };
-        state.wanted = recipe.sub_operations().difference(done);
-        Some(Bounds { first, others, limit, front: 0, behind: limit })
+        state.wants(recipe.sub_operations().difference(done));
+        Some(Bounds::new(first, limit, others))
     }
 
     /// The target's advice: `None` while it is waited for, nothing in it if it does not come.
@@ -98,16 +98,16 @@ impl<P: Port> Active<P> {
         target: Endpoint,
     ) -> Option<Option<Advice>> {
         let now = self.transport.port.now_ns();
-        let since = *state.waits_since.get_or_insert(now);
+        let since = state.waits_since(now);
         match self.processing.advices.look(target, now) {
             Wanted::Known(advice) => Some(Some(advice)),
             Wanted::None => Some(None),
             // Its answer was forgotten for others', or there was no room to ask all the time.
-            Wanted::Ask if state.has_asked => Some(None),
+            Wanted::Ask if state.has_asked() => Some(None),
             _ if now.saturating_sub(since) > PATIENCE_NS => Some(None),
             Wanted::Wait => None,
             Wanted::Ask => {
-                state.has_asked = self.ask_advice(path, target);
+                state.note_asked(self.ask_advice(path, target));
                 None
             }
         }

@@ -6,7 +6,7 @@ use crate::balance::arithmetic;
 use crate::balance::arithmetic::Source;
 use crate::balance::chunk::{Instruction, LentChunk};
 use crate::balance::recipe::SubOperations;
-use crate::balance::state::{Bounds, ProcessState};
+use crate::balance::state::{Bounds, Message, ProcessState};
 use crate::context::terms::{Here, Terms};
 use crate::context::{Active, Operation, Process};
 use crate::device::{Path, Port};
@@ -49,21 +49,8 @@ impl<P: Port> Active<P> {
             return Err(SendError::Region(RegionFault::Unaligned));
         }
         let room = terms.room(&self.operations)?;
-        let state = ProcessState {
-            region: region.id,
-            offset,
-            memory: Some(memory),
-            start: range.start,
-            total,
-            recipe,
-            split,
-            plan: None,
-            wanted: SubOperations::empty(),
-            waits_since: None,
-            has_asked: false,
-            lent: None,
-            fault: None,
-        };
+        let message = Message { region: region.id, offset, start: range.start, total, recipe, split };
+        let state = ProcessState::new(message, memory);
         let operation = Operation {
             path: Some(path),
             target,
@@ -95,7 +82,7 @@ impl<P: Port> Active<P> {
         let queued = match self.find_bounds(&mut state, path, (target, order)) {
             Some(mut bounds) => {
                 let queued = self.queue_chunks(&mut state, &mut bounds, path, target, message);
-                state.plan = Some(bounds);
+                state.goes_by(bounds);
                 queued
             }
             None => Queued::Nothing,
@@ -114,26 +101,26 @@ impl<P: Port> Active<P> {
         target: Endpoint,
         message: u32,
     ) -> Queued {
-        let placed = bounds.first.contains(SubOperations::ADD);
-        let chunk = self.chunk_bytes();
+        let placed = bounds.adds_here();
+        let (chunk, total) = (self.chunk_bytes(), state.message().total);
         let mut some = false;
         loop {
-            let places = placed && bounds.front < bounds.limit;
-            let end = state.total.min(bounds.behind + chunk);
-            let last = end == state.total && (placed || bounds.limit == 0);
+            let places = placed && !bounds.front(chunk).is_empty();
+            let piece = bounds.behind(total, chunk);
+            let last = piece.end == total && (placed || bounds.has_no_front());
             // The target's answer ends the operation: what asks for it goes when there is nothing more to do here.
-            if bounds.behind < end && !(last && places) {
-                let piece = bounds.behind..end;
-                if !self.push_chunk(state, (bounds.others, last), piece, path, target, message) {
+            let goes = !last || !places;
+            if goes && !piece.is_empty() {
+                if !self.push_chunk(state, (bounds.others(), last), piece.clone(), path, target, message) {
                     // There may be something to do here meanwhile.
                     let done = places && self.place_some(state, bounds, target);
                     return Queued::stopped(some || done);
                 }
-                bounds.behind = end;
+                bounds.behind_done(piece.end);
                 some = true;
             } else if places {
                 some |= self.place_some(state, bounds, target);
-                if bounds.front < bounds.limit {
+                if !bounds.front(chunk).is_empty() {
                     return Queued::stopped(some);
                 }
             } else {
@@ -143,35 +130,38 @@ impl<P: Port> Active<P> {
         if placed {
             return Queued::All;
         }
-        while bounds.front < bounds.limit {
-            let end = bounds.limit.min(bounds.front + chunk);
-            let piece = bounds.front..end;
-            if !self.push_chunk(state, (bounds.first, end == bounds.limit), piece, path, target, message) {
+        loop {
+            let piece = bounds.front(chunk);
+            if piece.is_empty() {
+                return Queued::All;
+            }
+            let last = bounds.ends_front(piece.end);
+            if !self.push_chunk(state, (bounds.first(), last), piece.clone(), path, target, message) {
                 return Queued::stopped(some);
             }
-            bounds.front = end;
+            bounds.front_done(piece.end);
             some = true;
         }
-        Queued::All
     }
 
     /// Adds here what is to be added here, up to a limit; consecutive chunks at once. Returns whether there was any.
     fn place_some(&mut self, state: &mut ProcessState, bounds: &mut Bounds, target: Endpoint) -> bool {
-        let at = bounds.front;
-        let len = (bounds.limit - at).min(PLACED_AT_ONCE);
-        let Some(memory) = state.memory.as_ref().filter(|_| len > 0) else { return false };
+        let piece = bounds.front(PLACED_AT_ONCE);
+        let (at, len) = (piece.start, piece.end - piece.start);
+        let Some(memory) = state.memory().filter(|_| len > 0) else { return false };
         let started = self.transport.port.now_ns();
-        let source = Source::Shared(memory, state.start + at as usize);
-        let (steps, place) = ((&state.recipe, bounds.first), (state.offset, at, state.total));
-        let placed = self.transport.port.reach(target, state.region, Rights::UPDATE, |region| {
+        let Message { region, offset, start, total, recipe, .. } = state.message();
+        let source = Source::Shared(memory, start + at as usize);
+        let (steps, place) = ((recipe, bounds.first()), (*offset, at, *total));
+        let placed = self.transport.port.reach(target, *region, Rights::UPDATE, |region| {
             add_chunk(region, steps, source, len as usize, place)
         });
         if let Err(fault) = placed.flatten() {
-            state.fault = Some(fault);
+            state.note_fault(fault);
         }
         self.note_processing(started);
         self.transport.counters.placed_bytes += u64::from(len);
-        bounds.front += len;
+        bounds.front_done(piece.end);
         true
     }
 
@@ -185,21 +175,22 @@ impl<P: Port> Active<P> {
         target: Endpoint,
         message: u32,
     ) -> bool {
-        let Some(memory) = &state.memory else { return true };
-        let lent = state.lent.filter(|_| steps.is_empty());
+        let Some(memory) = state.memory() else { return true };
+        let Message { region, offset, start, total, recipe, .. } = *state.message();
+        let lent = state.lent().filter(|_| steps.is_empty());
         let instruction = Instruction {
-            region: state.region,
-            offset: state.offset,
-            recipe: state.recipe,
-            left: state.recipe.sub_operations().difference(steps),
-            wanted: state.wanted,
+            region,
+            offset,
+            recipe,
+            left: recipe.sub_operations().difference(steps),
+            wanted: state.wanted(),
             last,
             lent: lent.is_some(),
         };
-        let (origin, offset, total) = (self.transport.me, piece.start, state.total);
+        let (origin, offset) = (self.transport.me, piece.start);
         let envelope = Envelope { kind: Kind::Chunk, dispatch: 0, origin, target, message, offset, total };
         let header = instruction.encode();
-        let (start, len) = (state.start + piece.start as usize, piece.end - piece.start);
+        let (start, len) = (start + piece.start as usize, piece.end - piece.start);
         let pushed = match lent {
             Some(region) => {
                 let lent = LentChunk { region, offset: (start as u32).into(), len: len.into() };
@@ -214,7 +205,7 @@ impl<P: Port> Active<P> {
                     len as usize,
                     |into| {
                         // It was seen to lie inside.
-                        let _ = arithmetic::prepare(&state.recipe, steps, (memory, start), into);
+                        let _ = arithmetic::prepare(&recipe, steps, (memory, start), into);
                     },
                 );
                 if !steps.is_empty() {
@@ -235,7 +226,7 @@ impl<P: Port> Active<P> {
         let result = result.and(state.fault().map_or(Ok(()), Err));
         if let Some(region) = state.give_up() {
             self.transport.port.deregister(region);
-            self.operations.settling |= 1 << number;
+            self.operations.settle(number);
         }
         self.answered(number, result.map_err(OperationError::Region));
     }

@@ -7,8 +7,8 @@
 //! | module | concern |
 //! |---|---|
 //! | [`model`] | routers and links: pure and deterministic |
-//! | `lane` | one class route at one router |
-//! | `routes` | setting class routes up and giving them up |
+//! | `model::lane` | one class route at one router |
+//! | `model::routes` | setting class routes up and giving them up |
 //! | `switch` | what arrives, moves and leaves in one round |
 //! | `port` | one node: its stream and its ends of class routes |
 //! | `frame` | Ethernet frames |
@@ -21,10 +21,8 @@
 //! asked for, the tree knows `delay`, and nodes that die: a combination that waits for one ends with a status.
 
 mod frame;
-mod lane;
 pub mod model;
 mod port;
-mod routes;
 pub mod statistics;
 mod switch;
 

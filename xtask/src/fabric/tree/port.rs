@@ -2,8 +2,7 @@
 
 use super::super::stream::FrameStream;
 use super::super::traffic::Traffic;
-use super::frame;
-use super::lane::Packet;
+use super::model::Packet;
 use super::statistics::TreeDropped;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Envelope, Window};
 use std::collections::VecDeque;
@@ -79,21 +78,8 @@ impl<S: Read + Write> Station<S> {
         }
     }
 
-    /// Its end of `route`, if it is on it.
-    pub fn port(&mut self, route: ClassRoute) -> Option<&mut Port> {
-        let port = self.ports.get_mut(usize::from(route.id))?.as_mut();
-        port.filter(|port| port.route == route)
-    }
-
     /// Whether it can be given a frame. Before it has connected, its packets wait; after it has left, they are lost.
     pub fn takes(&self) -> bool {
         self.stream.as_ref().map_or(self.left.is_some(), FrameStream::has_room)
-    }
-
-    /// Sends it a frame; returns whether that can still arrive.
-    pub fn send(&mut self, rank: u32, envelope: &Envelope, payload: &[u8], record: Recorder) -> bool {
-        let frame = frame::write(rank, envelope, payload);
-        record(&frame);
-        self.stream.as_mut().is_some_and(|stream| stream.send(&frame))
     }
 }

@@ -5,10 +5,8 @@ use super::super::dice::Dice;
 use super::super::faults::Faults;
 use super::super::stream::FrameStream;
 use super::frame::{self, Wrong};
-use super::lane::{Body, Packet};
-use super::model::Tree;
+use super::model::{Body, Change, Packet, Tree};
 use super::port::{Port, Recorder, Station};
-use super::routes::Change;
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
 use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Status};
@@ -31,6 +29,21 @@ pub struct TreeSwitch<S> {
     refused: u64,
     complaints: Vec<String>,
     awake: Awake,
+}
+
+impl<S: Read + Write> Station<S> {
+    /// Its end of `route`, if it is on it.
+    fn port(&mut self, route: ClassRoute) -> Option<&mut Port> {
+        let port = self.ports.get_mut(usize::from(route.id))?.as_mut();
+        port.filter(|port| port.route == route)
+    }
+
+    /// Sends it a frame; returns whether that can still arrive.
+    fn send(&mut self, rank: u32, envelope: &Envelope, payload: &[u8], record: Recorder) -> bool {
+        let frame = frame::write(rank, envelope, payload);
+        record(&frame);
+        self.stream.as_mut().is_some_and(|stream| stream.send(&frame))
+    }
 }
 
 impl<S: Read + Write> TreeSwitch<S> {
@@ -305,7 +318,7 @@ impl<S: Read + Write> TreeSwitch<S> {
                 port.window.send();
                 station.turn = id + 1;
                 if station.send(rank, &envelope, &packet.payload, record) {
-                    station.delivered.add(packet.frame_bytes());
+                    station.delivered += packet.frame_bytes();
                 } else {
                     station.dropped.undelivered += 1;
                 }

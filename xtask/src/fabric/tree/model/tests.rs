@@ -1,6 +1,5 @@
 //! Properties of the model. A bound on the number of steps is each test's deadline.
 
-use super::super::lane::Body;
 use super::*;
 use crate::fabric::dice::Dice;
 use pami::combine::{Element, Operation, Operator, Status, combine};

@@ -1,6 +1,7 @@
 //! One class route at one router: its queues, and what its ALU does with them.
 
-use super::frame::FRAME_BYTES;
+use super::super::frame::FRAME_BYTES;
+use super::Lane;
 use pami::combine::tree::CHILDREN;
 use pami::combine::{Operation, Role, Status, combine};
 use std::collections::VecDeque;
@@ -8,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Inputs of a router: its own node, the router below on the left, the one on the right.
-const INPUTS: usize = 1 + CHILDREN;
+pub const INPUTS: usize = 1 + CHILDREN;
 /// Index of the node's own input.
 pub const OWN: usize = 0;
 
@@ -130,34 +131,6 @@ impl Output {
             Self::Node => 1 + CHILDREN,
         }
     }
-}
-
-/// One class route at one router.
-pub struct Lane {
-    /// That of the class route.
-    pub generation: u8,
-    /// What the router's own node does.
-    pub role: Role,
-    /// The node that had the route set up; `None` for the network itself.
-    pub owner: Option<u32>,
-    /// The owner's tag.
-    pub tag: u32,
-    /// The route's topmost router is this one.
-    pub top: bool,
-    /// The children that the route goes on to.
-    pub children: [bool; CHILDREN],
-    /// The inputs that combinations wait for.
-    pub contributors: [bool; INPUTS],
-    /// What came in.
-    pub inputs: [VecDeque<Packet>; INPUTS],
-    /// What the ALU put out, on its way to the parent.
-    pub up: Option<Packet>,
-    /// What goes down, each with a bit for every output that it is still to leave by.
-    pub down: VecDeque<(Arc<Packet>, u8)>,
-    /// What the node is to take.
-    pub ejection: VecDeque<Arc<Packet>>,
-    /// The input whose broadcasts go first.
-    turn: usize,
 }
 
 impl Lane {

@@ -1,7 +1,6 @@
 //! Class routes: who is on them, through which routers they run, which numbers are free.
 
-use super::lane::Lane;
-use super::model::Tree;
+use super::{Lane, Tree};
 use pami::combine::{CLASS_ROUTES, ClassRoute, Members, Role, Status};
 
 /// A class route that was set up or given up, and who is to hear of it.

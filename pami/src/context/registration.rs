@@ -1,6 +1,6 @@
 //! Regions of a context's own memory: made, named to others, given up (SPEC P-7).
 
-use crate::context::Active;
+use super::Active;
 use crate::device::{NoRegionLeft, Port};
 use crate::error::RegisterError;
 use crate::region::{Memory, RegionHandle, Rights};

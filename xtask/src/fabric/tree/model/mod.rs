@@ -14,11 +14,17 @@
 //! # Why results are the same each time
 //! A router combines own, left, right, in that order, whichever came first, and only when all are there.
 
-use super::lane::{Input, Lane, OWN, Output, Packet};
+mod lane;
+mod routes;
+
+pub use lane::{Body, Packet};
+pub use routes::Change;
+
 use crate::fabric::traffic::Traffic;
+use lane::{INPUTS, Input, OWN, Output};
 use pami::combine::tree::CHILDREN;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Role, TreeShape};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -37,10 +43,38 @@ pub struct Counters {
     pub combined: u64,
 }
 
+/// One class route at one router.
+struct Lane {
+    /// That of the class route.
+    generation: u8,
+    /// What the router's own node does.
+    role: Role,
+    /// The node that had the route set up; `None` for the network itself.
+    owner: Option<u32>,
+    /// The owner's tag.
+    tag: u32,
+    /// The route's topmost router is this one.
+    top: bool,
+    /// The children that the route goes on to.
+    children: [bool; CHILDREN],
+    /// The inputs that combinations wait for.
+    contributors: [bool; INPUTS],
+    /// What came in.
+    inputs: [VecDeque<Packet>; INPUTS],
+    /// What the ALU put out, on its way to the parent.
+    up: Option<Packet>,
+    /// What goes down, each with a bit for every output that it is still to leave by.
+    down: VecDeque<(Arc<Packet>, u8)>,
+    /// What the node is to take.
+    ejection: VecDeque<Arc<Packet>>,
+    /// The input whose broadcasts go first.
+    turn: usize,
+}
+
 /// A router: the lanes of the class routes that run through it.
 #[derive(Default)]
-pub(super) struct Router {
-    pub lanes: [Option<Box<Lane>>; CLASS_ROUTES],
+struct Router {
+    lanes: [Option<Box<Lane>>; CLASS_ROUTES],
     /// The class route that is served next, for the link up, for those down and for the node.
     turn: [usize; 1 + CHILDREN + 1],
     /// Its node has left.
@@ -57,9 +91,9 @@ struct Move {
 
 /// All routers.
 pub struct Tree {
-    pub(super) shape: TreeShape,
-    pub(super) routers: Vec<Router>,
-    pub(super) generations: [u8; CLASS_ROUTES],
+    shape: TreeShape,
+    routers: Vec<Router>,
+    generations: [u8; CLASS_ROUTES],
     room: usize,
     deaths: usize,
     /// The first node that died rather than ended.
@@ -93,7 +127,7 @@ impl Tree {
     }
 
     /// The lane of `route` at `node`, if it is there.
-    pub(super) fn lane(&self, node: u32, route: ClassRoute) -> Option<&Lane> {
+    fn lane(&self, node: u32, route: ClassRoute) -> Option<&Lane> {
         let lane = self.routers.get(node as usize)?.lanes.get(usize::from(route.id))?.as_deref()?;
         (lane.generation == route.generation).then_some(lane)
     }
@@ -129,7 +163,7 @@ impl Tree {
         if !may || !self.has_room(node, route) {
             return Err(packet);
         }
-        self.routers[node as usize].counters.injected.add(packet.frame_bytes());
+        self.routers[node as usize].counters.injected += packet.frame_bytes();
         if let Some(lane) = self.lane_mut(node, route) {
             lane.inputs[OWN].push_back(packet);
         }
@@ -147,7 +181,7 @@ impl Tree {
     pub fn eject(&mut self, node: u32, route: ClassRoute) -> Option<Arc<Packet>> {
         let packet = self.lane_mut(node, route)?.ejection.pop_front()?;
         self.touch(node);
-        self.routers[node as usize].counters.ejected.add(packet.frame_bytes());
+        self.routers[node as usize].counters.ejected += packet.frame_bytes();
         Some(packet)
     }
 
@@ -200,7 +234,7 @@ impl Tree {
     }
 
     /// Something has changed everywhere.
-    pub(super) fn touch_all(&mut self) {
+    fn touch_all(&mut self) {
         self.busy.extend(0..self.routers.len() as u32);
     }
 
@@ -275,7 +309,7 @@ impl Tree {
         match output {
             Output::Up => {
                 let Some(packet) = lane.up.take() else { return };
-                from.counters.up.add(packet.frame_bytes());
+                from.counters.up += packet.frame_bytes();
                 let parent =
                     shape.parent(rank).and_then(|parent| self.routers[parent as usize].lanes[id].as_mut());
                 if let Some(parent) = parent {
@@ -284,7 +318,7 @@ impl Tree {
             }
             Output::Down(side) => {
                 let Some(packet) = lane.copy_down(output) else { return };
-                from.counters.down[side].add(packet.frame_bytes());
+                from.counters.down[side] += packet.frame_bytes();
                 let child =
                     shape.child(rank, side).and_then(|child| self.routers[child as usize].lanes[id].as_mut());
                 if let Some(child) = child {
@@ -385,5 +419,4 @@ impl Tree {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 mod tests;

@@ -1,0 +1,358 @@
+//! The table of a context's operations, with the line of those that have packets to queue and the sets of those that settle,
+//! fence or ask.
+
+use super::{Action, Ended, Loan, ObjectMemory, Operation, RemoteDone, Sent, Waiting, bits};
+use crate::device::{OPERATIONS, Path};
+use crate::endpoint::Endpoint;
+use heapless::Vec;
+
+/// One place for an operation; its size is what a context's memory is reckoned by.
+pub(crate) struct Slot<A: 'static> {
+    /// Over, if there is none or it is lent.
+    own: Operation<A>,
+    /// The caller's memory, if the operation lies there (SPEC M-3).
+    lent: Option<Loan<A>>,
+    /// One that was carried out at once, and is no matter of this place otherwise.
+    ended: Ended<A>,
+}
+
+impl<A: 'static> Slot<A> {
+    pub(crate) fn new() -> Self {
+        // Whose it is nobody asks while it is in no use.
+        let target = Endpoint::from_bits(0);
+        let ended =
+            Ended { target, result: Ok(()), buffer: None, local_done: None, remote_done: RemoteDone::Nobody };
+        Self { own: Operation::over(target), lent: None, ended }
+    }
+
+    /// The operation at a place that is in use.
+    #[inline]
+    pub(crate) fn see(&self) -> &Operation<A> {
+        self.lent.as_ref().and_then(|loan| loan.as_ref()).unwrap_or(&self.own)
+    }
+
+    /// The same.
+    #[inline]
+    pub(crate) fn get(&mut self) -> &mut Operation<A> {
+        if self.lent.is_some() { self.get_lent() } else { &mut self.own }
+    }
+
+    /// Off the way of those that lie in places of their own.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn get_lent(&mut self) -> &mut Operation<A> {
+        self.lent.as_mut().and_then(|loan| loan.as_mut()).unwrap_or(&mut self.own)
+    }
+}
+
+/// The operations of one context.
+pub(crate) struct Operations<A: 'static> {
+    places: &'static mut [Slot<A>],
+    /// Bit set of places in use.
+    used: u64,
+    /// Those with packets to queue, oldest first.
+    pending: Vec<u8, OPERATIONS>,
+    /// Bit set of those whose payload is on its way back, or whose end only has to be told.
+    settling: u64,
+    /// Bit set of fences that wait for answers or for older operations.
+    fences: u64,
+    /// Bit set of sends that ask to be let in ([`crate::admission`]) and are not known to be.
+    asking: u64,
+    /// Those in their callers' memory that found no place. While there are any, no place is free.
+    waiting: Waiting<A>,
+    /// How many were carried out at once and not told of, and where the oldest of them is: as many as there are places.
+    ended: [usize; 2],
+}
+
+impl<A: 'static> Operations<A> {
+    /// Takes at most [`OPERATIONS`] places.
+    pub(crate) fn new(places: &'static mut [Slot<A>]) -> Self {
+        Self {
+            places,
+            used: 0,
+            pending: Vec::new(),
+            settling: 0,
+            fences: 0,
+            asking: 0,
+            waiting: Waiting::new(),
+            ended: [0; 2],
+        }
+    }
+
+    pub(crate) fn into_places(self) -> &'static mut [Slot<A>] {
+        self.places
+    }
+
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.used | self.ended[0] as u64 == 0
+    }
+
+    /// Whether one more that is carried out at once can be told of.
+    #[inline]
+    pub(crate) fn may_end_at_once(&self) -> bool {
+        self.ended[0] < self.places.len()
+    }
+
+    /// Where the next one of those is noted, which there is room for.
+    #[inline(always)]
+    pub(crate) fn end_next(&mut self) -> Option<&mut Ended<A>> {
+        let [number, oldest] = self.ended;
+        self.ended[0] = number + 1;
+        let at = oldest + number;
+        let at = if at < self.places.len() { at } else { at - self.places.len() };
+        self.places.get_mut(at).map(|place| &mut place.ended)
+    }
+
+    /// The oldest of those, if there is one; the next is the oldest then.
+    pub(crate) fn next_ended(&mut self) -> Option<&mut Ended<A>> {
+        let [number, oldest] = self.ended;
+        let left = number.checked_sub(1)?;
+        self.ended = [left, if oldest + 1 < self.places.len() { oldest + 1 } else { 0 }];
+        self.places.get_mut(oldest).map(|place| &mut place.ended)
+    }
+
+    /// Whether what goes to `target` now has nothing in front of it that waits.
+    #[inline]
+    pub(crate) fn lets_pass(&self) -> bool {
+        self.pending.is_empty() && self.waiting.is_empty() && self.asking == 0
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// How many were carried out at once and not told of.
+    #[inline]
+    pub(crate) fn ended_at_once(&self) -> usize {
+        self.ended[0]
+    }
+
+    /// Whether any has packets to queue.
+    #[inline]
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Whether any has packets to queue on `path`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn has_pending_on(&self, path: Path) -> bool {
+        let pending = self.pending.iter().filter_map(|&number| self.see(number));
+        pending.into_iter().any(|operation| operation.path == Some(path))
+    }
+
+    /// It stands in line, behind all others that have packets to queue.
+    #[inline]
+    pub(crate) fn line_up(&mut self, number: u8) {
+        // As long as there are operations.
+        let _ = self.pending.push(number);
+    }
+
+    /// It stands in line again if it does not: where it was, once the line is [in order](Self::order_line).
+    pub(crate) fn line_up_again(&mut self, number: u8) {
+        if !self.pending.contains(&number) {
+            self.line_up(number);
+        }
+    }
+
+    /// Puts the line in the order in which they began.
+    pub(crate) fn order_line(&mut self) {
+        let mut line = core::mem::take(&mut self.pending);
+        line.sort_unstable_by_key(|&number| self.see(number).map_or(0, |operation| operation.order));
+        self.pending = line;
+    }
+
+    /// Those that stand in line, while they are gone through.
+    #[inline]
+    pub(crate) fn take_line(&mut self) -> Vec<u8, OPERATIONS> {
+        core::mem::take(&mut self.pending)
+    }
+
+    /// What is left of it.
+    #[inline]
+    pub(crate) fn keep_line(&mut self, line: Vec<u8, OPERATIONS>) {
+        self.pending = line;
+    }
+
+    /// Those whose payload is on its way back, or whose end only has to be told.
+    #[inline]
+    pub(crate) fn settling(&self) -> u64 {
+        self.settling
+    }
+
+    #[inline]
+    pub(crate) fn is_settling(&self, number: u8) -> bool {
+        self.settling & 1 << number != 0
+    }
+
+    /// Its payload is on its way back, or its end only has to be told.
+    #[inline]
+    pub(crate) fn settle(&mut self, number: u8) {
+        self.settling |= 1 << number;
+    }
+
+    /// Its payload is back; it waits for an answer.
+    #[inline]
+    pub(crate) fn has_settled(&mut self, number: u8) {
+        self.settling &= !(1 << number);
+    }
+
+    /// It has no packets any more and asks nobody; its end only has to be told.
+    pub(crate) fn give_up(&mut self, number: u8) {
+        self.settle(number);
+        self.let_in(number);
+        self.pending.retain(|&other| other != number);
+    }
+
+    /// Fences that wait for answers or for older operations.
+    #[inline]
+    pub(crate) fn fences(&self) -> u64 {
+        self.fences
+    }
+
+    /// It is a fence.
+    #[inline]
+    pub(crate) fn note_fence(&mut self, number: u8) {
+        self.fences |= 1 << number;
+    }
+
+    /// Sends that ask to be let in and are not known to be.
+    #[inline]
+    pub(crate) fn asking(&self) -> u64 {
+        self.asking
+    }
+
+    #[inline]
+    pub(crate) fn is_asking(&self, number: u8) -> bool {
+        self.asking >> number & 1 == 1
+    }
+
+    /// It asks to be let in ([`crate::admission`]).
+    #[inline]
+    pub(crate) fn ask(&mut self, number: u8) {
+        self.asking |= 1 << number;
+    }
+
+    /// It is let in.
+    pub(crate) fn let_in(&mut self, number: u8) {
+        self.asking &= !(1 << number);
+    }
+
+    /// Those in their callers' memory that found no place.
+    #[inline]
+    pub(crate) fn waiting(&self) -> &Waiting<A> {
+        &self.waiting
+    }
+
+    /// One more found no place.
+    pub(crate) fn wait(&mut self, memory: &'static ObjectMemory<A>) {
+        self.waiting.push(memory);
+    }
+
+    /// Takes the one that waits longest.
+    pub(crate) fn next_waiting(&mut self) -> Option<&'static ObjectMemory<A>> {
+        self.waiting.pop()
+    }
+
+    /// A place that is in no use.
+    #[inline]
+    pub(crate) fn free_place(&self) -> Option<u8> {
+        let number = (!self.used).trailing_zeros() as usize;
+        (number < self.places.len()).then_some(number as u8)
+    }
+
+    #[inline]
+    pub(crate) fn is_used(&self, number: u8) -> bool {
+        self.used.checked_shr(number.into()).unwrap_or(0) & 1 == 1
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, number: u8) -> Option<&mut Operation<A>> {
+        if !self.is_used(number) {
+            return None;
+        }
+        self.places.get_mut(usize::from(number)).map(Slot::get)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Operation<A>> {
+        bits(self.used).filter_map(|number| self.see(number))
+    }
+
+    /// Whether a send to `target` asks to be let in and is not known to be.
+    #[inline]
+    pub(crate) fn asks(&self, target: Endpoint) -> bool {
+        self.asking != 0 && self.any_asks(target)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn any_asks(&self, target: Endpoint) -> bool {
+        bits(self.asking).any(|number| self.see(number).is_some_and(|asking| asking.target == target))
+    }
+
+    #[inline]
+    pub(crate) fn see(&self, number: u8) -> Option<&Operation<A>> {
+        if !self.is_used(number) {
+            return None;
+        }
+        self.places.get(usize::from(number)).map(Slot::see)
+    }
+
+    /// Builds an operation in a free place, where it is compiled: to move it there costs as much as to carry a short put out.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, number: u8, operation: Operation<A>) {
+        if let Some(place) = self.places.get_mut(usize::from(number)) {
+            place.own = operation;
+        }
+        self.used |= 1 << number;
+    }
+
+    /// Notes one whose only packet is queued in a free place, with nothing to do but to wait and to tell. It is written field
+    /// by field, where it lies: most of an operation never is.
+    #[inline(always)]
+    pub(crate) fn note_sent(&mut self, number: u8, sent: Sent<A>) {
+        self.used |= 1 << number;
+        let Sent { path, target, order, awaits, lease, local_done, remote_done } = sent;
+        if !awaits.is_some() || local_done.is_some() || lease.is_some() {
+            self.settling |= 1 << number;
+        }
+        let operation = self.places.get_mut(usize::from(number)).map(|place| &mut place.own);
+        let Some(operation) = operation else { return };
+        operation.path = Some(path);
+        operation.target = target;
+        operation.order = order;
+        operation.queued = true;
+        operation.awaits = awaits;
+        operation.result = Ok(());
+        operation.lease = lease;
+        operation.local_done = local_done;
+        operation.remote_done = remote_done;
+    }
+
+    pub(crate) fn free(&mut self, number: u8) {
+        let bit = 1 << number;
+        self.used &= !bit;
+        self.settling &= !bit;
+        self.fences &= !bit;
+        self.asking &= !bit;
+        if let Some(place) = self.places.get_mut(usize::from(number)) {
+            if let Some(mut loan) = place.lent.take() {
+                *loan = None;
+            } else {
+                (place.own.action, place.own.lease) = (Action::Over, None);
+            }
+        }
+    }
+
+    /// Gives an operation in its caller's memory a place that is free.
+    pub(crate) fn lend(&mut self, number: u8, loan: Loan<A>) {
+        self.used |= 1 << number;
+        if let Some(Operation { action: Action::Fence(_), .. }) = &*loan {
+            self.fences |= 1 << number;
+        }
+        if let Some(place) = self.places.get_mut(usize::from(number)) {
+            place.lent = Some(loan);
+        }
+    }
+}
