@@ -82,8 +82,20 @@ impl<N: Node> Client<N> {
                 self.node.memory(self.collectives.queued, slot_table::Slot::new).ok_or(exhausted)?,
                 self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
                 self.collectives.always,
-                self.node.memory(self.collectives.early, engine::EarlyPlace::new).ok_or(exhausted)?,
-                self.node.memory(self.collectives.lanes(self.endpoints()), || None).ok_or(exhausted)?,
+                engine::EarlyMemory {
+                    slots: self
+                        .node
+                        .memory(self.collectives.early, slot_table::Slot::new)
+                        .ok_or(exhausted)?,
+                    data: self
+                        .node
+                        .memory(self.collectives.early, engine::EarlyData::new)
+                        .ok_or(exhausted)?,
+                    lanes: self
+                        .node
+                        .memory(self.collectives.lanes(self.endpoints()), || None)
+                        .ok_or(exhausted)?,
+                },
                 Some(self.buffer(self.collectives.note_bytes()).ok_or(exhausted)?.share()),
             ),
         })

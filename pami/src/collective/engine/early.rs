@@ -9,29 +9,31 @@ use super::wire::{Key, Label, Word};
 use crate::collective::cost::SHORT_LIMIT;
 use crate::endpoint::Endpoint;
 use heapless::Vec;
+use rings::slot_table::{self, SlotTable};
 
 /// One in so many places is for other than short messages, unless there are too few.
 const OTHERS: usize = 2;
 
 /// A short message, a clear or a request.
 #[derive(Clone, Copy)]
-pub(super) struct Early {
+pub(crate) struct Early {
     pub(super) origin: Endpoint,
     pub(super) word: Word,
     pub(super) label: Label,
     pub(super) total: u32,
 }
 
-/// A place for one, and for its data, which stays where it is.
-pub(crate) struct EarlyPlace {
-    early: Option<Early>,
-    data: Vec<u8, SHORT_LIMIT>,
-}
+/// A place for one.
+pub(crate) type EarlySlot = slot_table::Slot<Early>;
 
-impl EarlyPlace {
-    pub(crate) const fn new() -> Self {
-        Self { early: None, data: Vec::new() }
-    }
+/// And for its data, which stays where it is.
+pub(crate) type EarlyData = Vec<u8, SHORT_LIMIT>;
+
+/// Memory for so many messages, and what is known of so many members.
+pub(crate) struct EarlyMemory {
+    pub(crate) slots: &'static mut [EarlySlot],
+    pub(crate) data: &'static mut [EarlyData],
+    pub(crate) lanes: &'static mut [LanePlace],
 }
 
 /// What is known of another member, of whatever geometry.
@@ -51,9 +53,9 @@ pub(crate) type LanePlace = Option<Lane>;
 
 /// What comes early, and the credit for it.
 pub(crate) struct EarlyMessages {
-    places: &'static mut [EarlyPlace],
-    /// How many are taken; the first free one is taken first.
-    kept: usize,
+    messages: SlotTable<Early>,
+    /// The data of each, by number.
+    data: &'static mut [EarlyData],
     /// An open-addressed table, with more places than endpoints.
     lanes: &'static mut [LanePlace],
     /// Short messages that each member may have on the way to each.
@@ -75,36 +77,29 @@ pub(super) fn credit(places: usize, peers: usize) -> u16 {
 
 impl EarlyMessages {
     /// For a client that has `peers` endpoints.
-    pub(super) fn new(
-        places: &'static mut [EarlyPlace],
-        lanes: &'static mut [LanePlace],
-        peers: usize,
-    ) -> Self {
-        let credit = credit(places.len(), peers);
-        Self { places, kept: 0, lanes, credit, peers, owing: false, forgot: false }
+    pub(super) fn new(EarlyMemory { slots, data, lanes }: EarlyMemory, peers: usize) -> Self {
+        let credit = credit(slots.len(), peers);
+        Self { messages: SlotTable::new(slots), data, lanes, credit, peers, owing: false, forgot: false }
     }
 
-    pub(super) fn into_memory(self) -> (&'static mut [EarlyPlace], &'static mut [LanePlace]) {
-        self.places.iter_mut().for_each(|place| place.early = None);
-        self.lanes.fill(None);
-        (self.places, self.lanes)
+    pub(super) fn into_memory(self) -> EarlyMemory {
+        let Self { messages, data, lanes, .. } = self;
+        lanes.fill(None);
+        EarlyMemory { slots: messages.into_slots(), data, lanes }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Early> {
-        self.places.iter().filter_map(|place| place.early.as_ref()).take(self.kept)
+        self.messages.values()
     }
 
-    /// The place of the first that is wanted.
-    fn find(&self, wanted: impl Fn(&Early) -> bool) -> Option<usize> {
-        let places = self.places.iter().enumerate();
-        let mut taken = places.filter_map(|(at, place)| Some((at, place.early.as_ref()?))).take(self.kept);
-        taken.find(|(_, early)| wanted(early)).map(|(at, _)| at)
+    /// The place of one that is wanted.
+    fn find(&self, wanted: impl Fn(&Early) -> bool) -> Option<u32> {
+        self.messages.iter().find(|(_, early)| wanted(early)).map(|(at, _)| at)
     }
 
     /// Empties a place; its data stays until it is taken again.
-    fn clear(&mut self, at: usize) -> Option<Early> {
-        let early = self.places[at].early.take()?;
-        self.kept -= 1;
+    fn clear(&mut self, at: u32) -> Option<Early> {
+        let early = self.messages.remove(at)?;
         if early.word == Word::Short {
             self.took(early.origin);
         }
@@ -210,7 +205,7 @@ impl EarlyMessages {
         };
         let at = self.find(wanted)?;
         let early = self.clear(at)?;
-        Some((early, &self.places[at].data))
+        Some((early, self.data.get(at as usize)?))
     }
 
     /// Takes out what says that a collective cannot end well: a message of one who called something else.
@@ -242,37 +237,29 @@ impl EarlyMessages {
         if word != Word::Short && self.iter().any(again) {
             return true;
         }
-        let Some(at) = self.place_for(word) else {
-            self.forgot |= word == Word::Clear;
-            return false;
-        };
-        let EarlyPlace { early, data: kept } = &mut self.places[at];
+        if !self.has_room_for(word) {
+            // A clear is asked for again, so it can be forgotten, and a request has its place.
+            let clear = self.find(|early| word == Word::Request && early.word == Word::Clear);
+            self.forgot |= word == Word::Clear || clear.is_some();
+            let Some(at) = clear else { return false };
+            self.clear(at);
+        }
+        let Ok(key) = self.messages.insert(Early { origin, word, label, total }) else { return false };
+        let kept = &mut self.data[key.index as usize];
         kept.clear();
         // What is longer than a place is refused before.
         let _ = kept.extend_from_slice(data);
-        self.kept += usize::from(early.is_none());
-        *early = Some(Early { origin, word, label, total });
         true
     }
 
-    /// A place for a message of this kind: those that are due to short messages are for them.
-    fn place_for(&mut self, word: Word) -> Option<usize> {
-        let free = self.places.iter().position(|place| place.early.is_none());
+    /// Whether there is a place for a message of this kind: those that are due to short messages are for them.
+    fn has_room_for(&self, word: Word) -> bool {
+        let free = self.messages.capacity() - self.messages.len();
         if word == Word::Short {
-            return free;
+            return free > 0;
         }
         let shorts = self.iter().filter(|early| early.word == Word::Short).count();
-        let due = (usize::from(self.credit) * self.peers).saturating_sub(shorts);
-        if self.places.len() - self.kept > due {
-            return free;
-        }
-        if word == Word::Clear {
-            return None;
-        }
-        // A clear is asked for again.
-        let at = self.find(|early| early.word == Word::Clear)?;
-        self.forgot = true;
-        Some(at)
+        free > (usize::from(self.credit) * self.peers).saturating_sub(shorts)
     }
 }
 
@@ -290,8 +277,9 @@ mod tests {
 
     /// Sixteen places for two peers: each may send four short messages, and is told of two at once.
     fn messages() -> EarlyMessages {
-        let places = Box::leak(Box::new([const { EarlyPlace::new() }; 16]));
-        EarlyMessages::new(places, Box::leak(Box::new([None; 4])), 2)
+        let slots = Box::leak(Box::new([const { EarlySlot::new() }; 16]));
+        let data = Box::leak(Box::new([const { EarlyData::new() }; 16]));
+        EarlyMessages::new(EarlyMemory { slots, data, lanes: Box::leak(Box::new([None; 4])) }, 2)
     }
 
     fn keep(early: &mut EarlyMessages, word: Word, tag: u32) -> bool {
@@ -305,7 +293,11 @@ mod tests {
             [4, 4, 1, 0]
         );
         let mut early = messages();
-        assert!(!early.is_strict() && EarlyMessages::new(&mut [], &mut [], 2).is_strict());
+        assert!(
+            !early.is_strict()
+                && EarlyMessages::new(EarlyMemory { slots: &mut [], data: &mut [], lanes: &mut [] }, 2)
+                    .is_strict()
+        );
         for _ in 0..4 {
             assert!(early.has_credit(peer(1)));
             early.use_credit(peer(1));

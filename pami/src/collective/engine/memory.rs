@@ -1,6 +1,6 @@
 //! The memory of one context's engine.
 
-use super::early::{EarlyPlace, LanePlace};
+use super::early::{EarlyData, EarlyMemory, EarlySlot, LanePlace};
 use super::geometry::Entry;
 use super::limits::Limits;
 use super::queue::QueueSlot;
@@ -14,8 +14,7 @@ pub struct Memory<A: 'static> {
     pub(super) queue: &'static mut [QueueSlot<A>],
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) always: usize,
-    pub(super) early: &'static mut [EarlyPlace],
-    pub(super) lanes: &'static mut [LanePlace],
+    pub(super) early: EarlyMemory,
     pub(super) notes: Option<Shared>,
 }
 
@@ -25,11 +24,10 @@ impl<A> Memory<A> {
         queue: &'static mut [QueueSlot<A>],
         geometries: &'static mut [Option<Entry>],
         always: usize,
-        early: &'static mut [EarlyPlace],
-        lanes: &'static mut [LanePlace],
+        early: EarlyMemory,
         notes: Option<Shared>,
     ) -> Self {
-        Self { slots, queue, geometries, always, early, lanes, notes }
+        Self { slots, queue, geometries, always, early, notes }
     }
 
     /// Bytes that a context takes for it, of a client with so many endpoints.
@@ -37,7 +35,7 @@ impl<A> Memory<A> {
         limits.slots() * size_of::<slot_table::Slot<Slot<A>>>()
             + limits.queued * size_of::<QueueSlot<A>>()
             + limits.geometries * size_of::<Option<Entry>>()
-            + limits.early * size_of::<EarlyPlace>()
+            + limits.early * (size_of::<EarlySlot>() + size_of::<EarlyData>())
             + limits.lanes(endpoints) * size_of::<LanePlace>()
             + limits.note_bytes()
     }

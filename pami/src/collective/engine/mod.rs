@@ -100,7 +100,7 @@ mod wire;
 pub use super::cost::SHORT_LIMIT;
 pub use crate::geometry::{GeometryId, WORLD};
 pub use announce::{Announcement, OnAnnounced};
-pub(crate) use early::EarlyPlace;
+pub(crate) use early::{EarlyData, EarlyMemory};
 pub use geometries::{Geometry, GeometryError, NewGeometry};
 pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
 pub use memory::Memory;
@@ -167,9 +167,9 @@ impl<A> Engine<A> {
         placement: PlacementStatistics,
         affinities: Option<Affinities>,
     ) -> Self {
-        let Memory { slots, queue, geometries, always, early, lanes, notes } = memory;
+        let Memory { slots, queue, geometries, always, early, notes } = memory;
         let peers = population.tasks as usize * usize::from(population.contexts);
-        let early = EarlyMessages::new(early, lanes, peers);
+        let early = EarlyMessages::new(early, peers);
         Self {
             slots: SlotTable::new(slots),
             in_flight: List::EMPTY,
@@ -194,16 +194,8 @@ impl<A> Engine<A> {
     pub(crate) fn into_memory(self) -> Memory<A> {
         let Self { slots, queue, geometries, always, early, notes, .. } = self;
         geometries.fill_with(|| None);
-        let (early, lanes) = early.into_memory();
-        Memory {
-            slots: slots.into_slots(),
-            queue: queue.into_slots(),
-            geometries,
-            always,
-            early,
-            lanes,
-            notes,
-        }
+        let (slots, queue, early) = (slots.into_slots(), queue.into_slots(), early.into_memory());
+        Memory { slots, queue, geometries, always, early, notes }
     }
 
     /// Whether no collective is in flight, and no class route is being given up.
