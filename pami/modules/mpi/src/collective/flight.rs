@@ -381,7 +381,12 @@ impl Collectives {
         };
         if let Err(error) = means.1.collect(active, collect) {
             self.works.release(work);
-            return Err(error.into());
+            // Refusals of many calls may fill the queue below.
+            return if matches!(error, CollectError::Full { .. }) {
+                Ok(Start::Again)
+            } else {
+                Err(error.into())
+            };
         }
         if let Some(flight) = self.flights.get_mut(index) {
             flight.stage = Stage::Started;
@@ -411,7 +416,15 @@ impl Collectives {
             scratch_limit: self.works.len() - ANSWER,
             ..Collect::new(flight.geometry, Collective::Allreduce, means.0.ended(flight.cookie))
         };
-        means.1.collect(active, collect)?;
+        if let Err(error) = means.1.collect(active, collect) {
+            self.works.release(flight.work.take());
+            self.larges.release(flight.large.take());
+            return if matches!(error, CollectError::Full { .. }) {
+                Ok(Start::Again)
+            } else {
+                Err(error.into())
+            };
+        }
         flight.stage = Stage::Asks;
         Ok(Start::Asks)
     }
