@@ -296,3 +296,32 @@ pub trait Adapter: Send + 'static {
     /// What went wrong so far.
     fn faults(&self) -> AdapterFaults;
 }
+
+/// What came in by [`Frames::receive_frame`].
+#[derive(Debug)]
+pub enum Frame {
+    /// Another node's frame.
+    From {
+        /// Rank of the node that says it sent it.
+        node: u32,
+        /// Its word.
+        word: u64,
+        /// Bytes of data behind that.
+        len: usize,
+    },
+    /// A packet of the network itself. It must go back by [`Adapter::recycle`].
+    Control(RxBuffer),
+}
+
+/// An adapter that sends frames as they are besides: no window, no order, no acknowledgement, and one that is lost stays lost.
+/// What the layers above cost is measured against them (SPEC Q-4).
+pub trait Frames: Adapter {
+    /// Sends node `node` a frame of `word` and `data` at once. False without room.
+    fn send_frame(&mut self, node: u32, word: u64, data: &'static [u8]) -> bool;
+
+    /// The next such frame. What comes before it is taken in as ever.
+    fn receive_frame(&mut self) -> Option<Frame>;
+
+    /// As [`Adapter::arm`], for such frames.
+    fn arm_frames(&mut self, sent: bool) -> bool;
+}

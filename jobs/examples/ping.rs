@@ -1,4 +1,5 @@
-//! Half round trip and message rate for each path: self, shared memory, torus one hop, torus farthest.
+//! Half round trip and message rate for each path: self, shared memory, torus one hop, torus farthest; and of bare frames
+//! over one hop, which no message can beat.
 //!
 //! Task 0 measures, everyone else answers. Times are of the host that emulates the nodes: compare the rows of one
 //! run, not runs. `--rounds N` sets the round trips per row.
@@ -8,9 +9,10 @@
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Context, Endpoint, JobError, Layout, Message, OnPart, OnReceived, Part, Payload, Receive,
-    Received, Send, SendError, Task,
+    Active, Bare, Client, Context, Endpoint, JobError, Layout, Message, OnPart, OnReceived, Part, Payload,
+    Receive, Received, Send, SendError, Task,
 };
+use pami::mapping::TaskLocation;
 use spin::Mutex;
 
 kernel::entry!(main, jobs::USAGE);
@@ -19,9 +21,22 @@ const PING: u8 = 0;
 const PONG: u8 = 1;
 const COUNT: u8 = 2;
 const STOP: u8 = 3;
+/// Asks for an exchange of bare frames.
+const FRAMES: u8 = 4;
 const SIZES: [usize; 7] = [0, 8, 64, 512, 4096, 65536, 1 << 20];
 /// Messages of a rate measurement.
 const BURST: u32 = 1000;
+/// Words of bare frames: what they are for, over a number.
+const KIND: u64 = !0 << 32;
+const ECHO: u64 = 1 << 32;
+const COUNTED: u64 = 2 << 32;
+const LAST: u64 = 3 << 32;
+const END: u64 = 4 << 32;
+/// After so long without an answer a frame, or its answer, is lost; after so long without a frame the other node is.
+const LOST_NS: u64 = 50_000_000;
+const GIVE_UP_NS: u64 = 5_000_000_000;
+/// For what is owed to leave a node before it lets messages be.
+const SETTLE_NS: u64 = 10_000_000;
 
 /// What handlers share.
 struct State {
@@ -29,6 +44,8 @@ struct State {
     counted: AtomicU32,
     /// Stop messages that came.
     stopped: AtomicU32,
+    /// The exchange of bare frames is asked for.
+    frames: AtomicU32,
     buffers: Mutex<heapless::Vec<kernel::Buffer, 2>>,
 }
 
@@ -39,6 +56,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         pongs: AtomicU32::new(0),
         counted: AtomicU32::new(0),
         stopped: AtomicU32::new(0),
+        frames: AtomicU32::new(0),
         buffers: Mutex::new(heapless::Vec::new()),
     })?;
     for _ in 0..2 {
@@ -106,15 +124,34 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         state.stopped.fetch_add(1, Relaxed);
         Receive::Done
     })?;
+    let frames = task.memory().place(move |active: &mut Active, message: &Message| {
+        state.frames.fetch_add(1, Relaxed);
+        // Nothing else is under way, so there is room.
+        let _ = active.send_immediate(message.origin, PONG, &[], &[]);
+        Receive::Done
+    })?;
     let builder = task.client("ping").contexts(2).dispatch(PING, ping).dispatch(PONG, pong);
-    let mut client = builder.dispatch(COUNT, count).dispatch(STOP, stop).create()?;
+    let builder = builder.dispatch(COUNT, count).dispatch(STOP, stop).dispatch(FRAMES, frames);
+    let mut client = builder.create()?;
     let mut context = kernel::context(&mut client, 0)?;
     if task.number() > 0 {
-        context.wait(|_| state.stopped.load(Relaxed) > 0);
+        context.wait(|_| state.stopped.load(Relaxed) + state.frames.load(Relaxed) > 0);
+        if state.frames.load(Relaxed) > 0 {
+            // Time for the answer to leave.
+            context.wait_for(SETTLE_NS, |_| false);
+            answer_frames(task, data);
+            context.wait(|_| state.stopped.load(Relaxed) > 0);
+        }
         return Ok(());
     }
     let other = kernel::context(&mut client, 1)?;
     measure(task, &client, [context, other], state, data, rounds)
+}
+
+/// A node one hop from this one.
+fn neighbour(task: &Task) -> Option<u32> {
+    let hops = |node: u32| task.shape().coord(node).map(|there| task.shape().hops(task.coord(), there));
+    (0..task.shape().nodes()).find(|&node| hops(node) == Some(1))
 }
 
 /// A way from task 0 and what answers at its end.
@@ -132,6 +169,7 @@ fn ways(task: &'static Task, client: &Client) -> Result<heapless::Vec<Way, 4>, J
     };
     add(format_args!("self"), client.endpoint(0, 0)?);
     let nodes = task.shape().nodes();
+    let task_on = |node: u32| task.map().task(TaskLocation { node, local: 0 });
     let local =
         (1..task.tasks()).find(|&t| task.map().place(t).is_some_and(|place| place.node == task.node()));
     match local {
@@ -140,8 +178,7 @@ fn ways(task: &'static Task, client: &Client) -> Result<heapless::Vec<Way, 4>, J
     }
     let distance =
         |node: u32| task.shape().coord(node).map_or(0, |there| task.shape().hops(task.coord(), there));
-    let task_on = |node: u32| task.map().task(pami::mapping::TaskLocation { node, local: 0 });
-    if let Some(near) = (0..nodes).find(|&node| distance(node) == 1).and_then(task_on) {
+    if let Some(near) = neighbour(task).and_then(task_on) {
         add(format_args!("torus, 1 hop"), client.endpoint(near, 0)?);
     }
     let far = (0..nodes).max_by_key(|&node| distance(node)).filter(|&node| distance(node) > 1);
@@ -151,6 +188,102 @@ fn ways(task: &'static Task, client: &Client) -> Result<heapless::Vec<Way, 4>, J
         add(format_args!("torus, {} hops", distance(node)), client.endpoint(far, 0)?);
     }
     Ok(ways)
+}
+
+/// Sends a frame, once there is room. What comes meanwhile is handed to `take`.
+fn send_frame(bare: &mut Bare, node: u32, word: u64, data: &'static [u8], take: &mut dyn FnMut(u64)) {
+    while !bare.send(node, word, data) {
+        while let Some((_, word, _)) = bare.receive() {
+            take(word);
+        }
+        bare.wait(u64::MAX);
+    }
+}
+
+/// Answers task 0's frames until it says that this was all, or is silent for too long.
+fn answer_frames(task: &Task, data: &'static [u8]) {
+    let Some(mut bare) = task.unit().bare() else { return };
+    let (mut heard, mut counted) = (task.now_ns(), 0);
+    while task.now_ns() - heard < GIVE_UP_NS {
+        let Some((node, word, len)) = bare.receive() else {
+            bare.wait(heard + GIVE_UP_NS);
+            continue;
+        };
+        heard = task.now_ns();
+        let (answer, len) = match word & KIND {
+            COUNTED => {
+                counted += 1;
+                continue;
+            }
+            LAST => (LAST | core::mem::take(&mut counted), 0),
+            _ => (word, len),
+        };
+        send_frame(&mut bare, node, answer, &data[..len], &mut |_| {});
+        if word & KIND == END {
+            return;
+        }
+    }
+}
+
+/// Bare frames between this node and another, from the side that measures.
+struct Frames<'a> {
+    task: &'a Task,
+    bare: Bare<'a>,
+    node: u32,
+    data: &'static [u8],
+    /// Frames that did not come, or whose answers did not.
+    lost: u32,
+}
+
+impl Frames<'_> {
+    /// Sends a frame until it is answered by one of its kind. Returns the number in that.
+    fn ask(&mut self, word: u64, size: usize) -> Result<u64, JobError> {
+        let start = self.task.now_ns();
+        loop {
+            let mut answer = None;
+            send_frame(&mut self.bare, self.node, word, &self.data[..size], &mut |_| {});
+            let until = self.task.now_ns() + LOST_NS;
+            while answer.is_none() && self.task.now_ns() < until {
+                match self.bare.receive() {
+                    // An answer of before, which was thought lost, has another number.
+                    Some((_, got, _)) if got & KIND == word & KIND => {
+                        answer = Some(got & !KIND).filter(|_| word & KIND == LAST || got == word);
+                    }
+                    Some(_) => {}
+                    None => self.bare.wait(until),
+                }
+            }
+            if let Some(number) = answer {
+                return Ok(number);
+            }
+            self.lost += 1;
+            if self.task.now_ns() - start > GIVE_UP_NS {
+                return Err(JobError::Other("the other node does not answer bare frames"));
+            }
+        }
+    }
+
+    /// Nanoseconds of one half round trip, the mean of `rounds`.
+    fn half_round_trip(&mut self, size: usize, rounds: u32) -> Result<u64, JobError> {
+        let (warm_up, mut start) = (rounds / 10 + 1, 0);
+        for round in 0..warm_up + rounds {
+            if round == warm_up {
+                start = self.task.now_ns();
+            }
+            self.ask(ECHO | u64::from(round), size)?;
+        }
+        Ok((self.task.now_ns() - start) / u64::from(2 * rounds))
+    }
+
+    /// How many of `count` frames came, and the nanoseconds until all had.
+    fn burst(&mut self, size: usize, count: u32) -> Result<(u64, u64), JobError> {
+        let start = self.task.now_ns();
+        for _ in 0..count {
+            send_frame(&mut self.bare, self.node, COUNTED, &self.data[..size], &mut |_| {});
+        }
+        let came = self.ask(LAST, 0)?;
+        Ok((came, self.task.now_ns() - start))
+    }
 }
 
 /// What task 0 measures with.
@@ -202,6 +335,29 @@ impl Bench {
         Ok((self.task.now_ns() - start) / u64::from(2 * rounds))
     }
 
+    /// Measures bare frames to the node of a neighbour that waits for messages.
+    fn frames(&mut self, client: &Client, node: u32, rounds: u32) -> Result<(), JobError> {
+        let task = self.task;
+        let Some(to) = task.map().task(TaskLocation { node, local: 0 }) else { return Ok(()) };
+        let wanted = self.state.pongs.load(Relaxed) + 1;
+        self.send(client.endpoint(to, 0)?, FRAMES, &[], 0)?;
+        self.await_pongs(wanted);
+        kernel::wait_on(&mut self.contexts, SETTLE_NS, |_| false);
+        let Some(bare) = task.unit().bare() else { return Ok(()) };
+        let mtu = bare.mtu();
+        let mut frames = Frames { task, bare, node, data: self.data, lost: 0 };
+        for size in [0, 8, 64, 512, mtu] {
+            let half_ns = frames.half_round_trip(size, rounds)?;
+            let (came, ns) = frames.burst(size, BURST)?;
+            print_row("bare frames, 1 hop", size, half_ns, came * 1_000_000_000 / ns.max(1));
+        }
+        frames.ask(END, 0)?;
+        if frames.lost > 0 {
+            defmt::println!("{=u32} bare frames or their answers were lost", frames.lost);
+        }
+        Ok(())
+    }
+
     /// Nanoseconds of `count` messages one way, until the target has had them all.
     fn burst(&mut self, target: Endpoint, size: usize, count: u32) -> Result<u64, JobError> {
         let wanted = self.state.pongs.load(Relaxed) + 1;
@@ -212,6 +368,14 @@ impl Bench {
         self.await_pongs(wanted);
         Ok(self.task.now_ns() - start)
     }
+}
+
+fn print_row(name: &str, size: usize, half_ns: u64, per_second: u64) {
+    let (us, hundredths) = (half_ns / 1000, half_ns % 1000 / 10);
+    let megabytes = per_second * size as u64 / 1_000_000;
+    let mut line = heapless::String::<120>::new();
+    let _ = write!(line, "{name:<26} {size:>8} {us:>10}.{hundredths:02} {per_second:>12} {megabytes:>10}");
+    defmt::println!("{=str}", line.as_str());
 }
 
 fn measure(
@@ -250,16 +414,11 @@ fn measure(
             let (rounds, count) = if long { (rounds.div_ceil(20), BURST / 50) } else { (rounds, BURST) };
             let half_ns = bench.half_round_trip(way.to, size, rounds)?;
             let per_second = u64::from(count) * 1_000_000_000 / bench.burst(way.to, size, count)?.max(1);
-            let (us, hundredths) = (half_ns / 1000, half_ns % 1000 / 10);
-            let megabytes = per_second * size as u64 / 1_000_000;
-            let mut line = heapless::String::<120>::new();
-            let _ = write!(
-                line,
-                "{:<26} {size:>8} {us:>10}.{hundredths:02} {per_second:>12} {megabytes:>10}",
-                way.name
-            );
-            defmt::println!("{=str}", line.as_str());
+            print_row(&way.name, size, half_ns, per_second);
         }
+    }
+    if let Some(node) = neighbour(task) {
+        bench.frames(client, node, rounds)?;
     }
     for number in 0..task.tasks() {
         bench.send(client.endpoint(number, 0)?, STOP, &[], 0)?;

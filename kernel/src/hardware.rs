@@ -14,6 +14,8 @@ pub struct Hardware;
 
 /// The message unit on this node's hardware.
 pub type Unit = drivers::MessageUnit<Hardware>;
+/// The network below the message unit, held by hand.
+pub type Bare<'a> = drivers::unit::Bare<'a, Hardware, drivers::Torus<Hardware>>;
 /// The collective network's adapter on this node's hardware.
 pub type Tree = drivers::TreeUnit<Hardware>;
 /// One context's port on this node's message unit.

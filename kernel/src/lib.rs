@@ -40,7 +40,7 @@ extern crate alloc;
 pub use {
     arena::{Arena, OutOfMemory},
     drivers::tree_network::{Arrival, InjectError},
-    hardware::{Port, Tree, Unit},
+    hardware::{Bare, Port, Tree, Unit},
     harts::SpawnError,
     instructions::Instructions,
     job::Termination,

@@ -68,6 +68,17 @@ enum Bench {
         #[arg(long)]
         update: bool,
     },
+    /// Measure what messages take of the host's time beside bare frames of the same network, in one run
+    ///
+    /// Runs the job `ping` on two nodes of a hart each. Times are of this host at this moment: look at the ratios.
+    Ratios {
+        /// Instruction set of the nodes
+        #[arg(long, value_enum, default_value = "aarch64")]
+        arch: Arch,
+        /// Round trips per row
+        #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: u32,
+    },
 }
 
 #[derive(Args)]
@@ -223,6 +234,10 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
         Verb::Images => firmware::build_all(voice).map(|()| 0),
         Verb::Bench(Bench::Instructions { arch, update }) => {
             bench::instructions(arch, update, voice).map(code)
+        }
+        Verb::Bench(Bench::Ratios { arch, rounds }) => {
+            voice.print(bench::ratios(arch, rounds, voice)?.trim_end());
+            Ok(0)
         }
         Verb::Doc => docs::run(voice).map(code),
         Verb::Doctor { fix } => doctor::doctor(fix, voice).map(code),

@@ -34,6 +34,7 @@
 mod aside;
 mod credit;
 mod flights;
+mod frames;
 mod handshake;
 mod incoming;
 mod outgoing;
@@ -220,6 +221,20 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         *self.now.get_or_insert_with(C::now_ns)
     }
 
+    /// Takes cookies back from the device.
+    #[inline]
+    fn take_back(&mut self) {
+        while let Some((cookie, _)) = self.inner.reclaim() {
+            self.blocked = false;
+            if usize::from(cookie) < IN_FLIGHT {
+                self.flights.returned(cookie);
+            } else if let Some(place) = self.spare.get_mut(self.spares) {
+                *place = cookie;
+                self.spares += 1;
+            }
+        }
+    }
+
     /// Whether node `node` is gone. Only who is no peer yet has to ask: peers know.
     #[cold]
     fn is_gone(&self, node: u32) -> bool {
@@ -301,15 +316,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
 
     fn reclaim(&mut self) -> Option<(u16, Outcome)> {
         (self.now, self.caught_up, self.news) = (None, false, false);
-        while let Some((cookie, _)) = self.inner.reclaim() {
-            self.blocked = false;
-            if usize::from(cookie) < IN_FLIGHT {
-                self.flights.returned(cookie);
-            } else if let Some(place) = self.spare.get_mut(self.spares) {
-                *place = cookie;
-                self.spares += 1;
-            }
-        }
+        self.take_back();
         self.flights.take_done()
     }
 

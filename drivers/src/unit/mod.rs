@@ -40,6 +40,7 @@ mod statistics;
 pub(crate) mod tests;
 
 pub use descriptor::{INJECTION_ENTRIES, INLINE_BYTES};
+pub use engine::Bare;
 pub use fifo::{Arrived, COPY_SLOTS};
 pub use outstanding::WINDOW;
 pub use port::{NodeArrival, NodePort, NodeWaker};
@@ -116,6 +117,7 @@ pub struct MessageUnit<P: Platform, A: Adapter> {
     agent_flag: SleepFlag,
     joined: AtomicBool,
     join_flag: SleepFlag,
+    bare_flag: SleepFlag,
     counters: Counters,
     platform: PhantomData<fn() -> P>,
 }
@@ -179,6 +181,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             agent_flag: SleepFlag::new(),
             joined: AtomicBool::new(false),
             join_flag: SleepFlag::new(),
+            bare_flag: SleepFlag::new(),
             counters: Counters::default(),
             platform: PhantomData,
         })))

@@ -175,6 +175,9 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
                 P::wake(agent);
             }
         } else if interrupted || due {
+            if let Some(hart) = self.bare_flag.wake() {
+                P::wake(hart);
+            }
             // Should another hart have the token, then it may have looked too early.
             self.arm_asked.store(true, Ordering::Relaxed);
             self.progress();

@@ -94,6 +94,16 @@ on_both_architectures! {
         for path in ["self ", "shared memory, context 1 ", "torus, 1 hop ", "torus, 2 hops "] {
             assert_eq!(count_lines(&outcome, path), 7, "{path}: {}", outcome.explain());
         }
+        assert_eq!(count_lines(&outcome, "bare frames, 1 hop "), 5, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, " were lost"), 0, "{}", outcome.explain());
+    }
+
+    fn q4_bare_frames_that_are_lost_are_counted_and_hold_up_nothing(arch) {
+        let run = Run::new("ping").arch(arch).torus("2").args(["--rounds", "20"]).faults("drop=2%,seed=5");
+        let outcome = run.timeout(DEADLINE).run().unwrap();
+        expect_success_on_a_bad_wire(&outcome, "drop=2%,seed=5");
+        assert_eq!(count_lines(&outcome, "bare frames, 1 hop "), 5, "{}", outcome.explain());
+        assert_eq!(count_lines(&outcome, " were lost"), 1, "{}", outcome.explain());
     }
 
     fn x1_rma_prints_a_row_per_path_and_size_and_finds_nothing_wrong(arch) {

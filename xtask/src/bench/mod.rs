@@ -1,11 +1,14 @@
 //! `cargo xtask bench`: what things cost.
 //!
-//! Costs are counted in instructions of the node, under `-icount`: host time on a shared machine says little.
+//! Costs are counted in instructions of the node, under `-icount`: host time on a shared machine says little, but for the
+//! ratio of two times of one run.
 
 pub mod instructions;
+mod ratios;
 mod table;
 
 pub use instructions::{Count, measure};
+pub use ratios::ratios;
 pub use table::{Committed, Complaint, UPDATE};
 
 use anyhow::{Context as _, Result};

@@ -3,7 +3,7 @@
 use super::bench::{BUFFERS, Bench, Node};
 use super::wire::Faults;
 use super::{ALLOCATIONS, elapse, now};
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Frame, Frames};
 use crate::link::Seq;
 use crate::reliable::LINGER_NS;
 use crate::reliable::rto::LEAST_NS;
@@ -292,4 +292,29 @@ fn d8_a_new_peer_is_waited_for_as_long_as_the_others_take() {
     }
     let again = bench.nodes[0].link.faults().reliability.retransmitted;
     assert!(again <= 8, "{again} packets were sent again to seven peers, for nothing");
+}
+
+#[test]
+fn q4_bare_frames_go_as_they_are_beside_packets_and_neither_is_taken_for_the_other() {
+    const DATA: [u8; 100] = [7; 100];
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    bench.order(0, 1, 30);
+    bench.order(1, 0, 30);
+    bench.round(|_| true);
+    for (word, len) in [(0, 0), (u64::MAX, 1), (17, DATA.len())] {
+        assert!(bench.nodes[0].link.send_frame(1, word, &DATA[..len]));
+        let came = (0..100).find_map(|_| {
+            // The frame leaves; packets that came before it are taken in.
+            bench.round(|node| node == 0);
+            elapse(100_000);
+            bench.nodes[1].link.receive_frame()
+        });
+        let Some(Frame::From { node, word: got, len: bytes }) = came else { panic!("{came:?}") };
+        assert_eq!((node, got, bytes), (0, word, len));
+    }
+    // A node that does not look for frames throws one away, and misses no packet for it.
+    assert!(bench.nodes[1].link.send_frame(0, 3, &DATA));
+    bench.order(0, 1, 30);
+    bench.run(SECOND);
+    assert_eq!(bench.nodes.iter().map(|node| node.link.faults().reliability.corrupt).sum::<u64>(), 1);
 }

@@ -5,8 +5,11 @@
 //! buffers. What is for contexts that do not take theirs is refused when those run out, and its senders stall
 //! (SPEC P-11, R-1).
 
+mod bare;
 mod receiving;
 mod sending;
+
+pub use bare::Bare;
 
 use super::MessageUnit;
 use super::descriptor::{Body, Descriptor, INJECTION_ENTRIES, Line};
