@@ -17,6 +17,10 @@ pub struct Data {
     offset: usize,
     count: usize,
     datatype: Datatype,
+    /// Bytes without gaps, where the lowest is, and how all lie from there: every message asks.
+    bytes: usize,
+    start: usize,
+    layout: Layout,
 }
 
 /// Why data is refused. The caller is at fault.
@@ -87,7 +91,13 @@ impl Data {
         let small = |number: Option<usize>| number.is_some_and(|number| u32::try_from(number).is_ok());
         let small =
             small(end.checked_sub(first).map(|reach| reach as usize)) && small(datatype.pack_size(count));
-        if inside && small { Ok(Self { memory, offset, count, datatype }) } else { Err(range) }
+        if !inside || !small {
+            return Err(range);
+        }
+        let bytes = datatype.pack_size(count).ok_or(range)?;
+        let (low, layout) = datatype.layout(count).ok_or(range)?;
+        let start = offset.checked_add_signed(low).ok_or(range)?;
+        Ok(Self { memory, offset, count, datatype, bytes, start, layout })
     }
 
     /// `count` numbers from byte `offset` on.
@@ -101,7 +111,15 @@ impl Data {
     /// As many numbers as the memory has room for.
     pub fn all<T: Native>(memory: &Shared) -> Self {
         let count = memory.len() / size_of::<T>().max(1);
-        Self { memory: memory.clone(), offset: 0, count, datatype: Datatype::of::<T>() }
+        Self {
+            memory: memory.clone(),
+            offset: 0,
+            count,
+            datatype: Datatype::of::<T>(),
+            bytes: count * size_of::<T>(),
+            start: 0,
+            layout: Layout::Contiguous,
+        }
     }
 
     /// `count` of its elements, from the one with this number on.
@@ -151,23 +169,21 @@ impl Data {
     }
 
     /// Bytes of data, without gaps.
+    #[inline]
     pub fn bytes(&self) -> usize {
-        // The reach was counted, and no element but an overlapping one has more data than reach.
-        self.datatype.size().saturating_mul(self.count)
+        self.bytes
     }
 
     /// Where its lowest byte is and how all lie from there, for PAMI to take it as it is.
-    pub fn layout(&self) -> Option<(usize, Layout)> {
-        let (low, layout) = self.datatype.layout(self.count)?;
-        Some((self.offset.checked_add_signed(low)?, layout))
+    #[inline]
+    pub fn layout(&self) -> (usize, Layout) {
+        (self.start, self.layout)
     }
 
     /// Where its first byte is, if all lie in one piece.
+    #[inline]
     pub fn contiguous(&self) -> Option<usize> {
-        match self.layout() {
-            Some((offset, Layout::Contiguous)) => Some(offset),
-            _ => None,
-        }
+        (self.layout == Layout::Contiguous).then_some(self.start)
     }
 
     fn has(&self, skip: usize, len: usize) -> Result<(), DataError> {
@@ -182,27 +198,34 @@ impl Data {
 
     /// A walk along its bytes, from the packed byte `skip` on.
     fn walk(&self, skip: usize) -> Result<Walk<'_>, DataError> {
-        let (start, layout) = self.layout().ok_or(self.range())?;
-        let cursor = u32::try_from(skip).ok().and_then(|skip| layout.seek(skip)).ok_or(self.range())?;
-        Ok(Walk { data: self, start, layout, cursor })
+        let cursor = u32::try_from(skip).ok().and_then(|skip| self.layout.seek(skip)).ok_or(self.range())?;
+        Ok(Walk { data: self, cursor })
     }
 
     /// Copies its bytes without gaps, from the packed byte `skip` on, as many as `into` has room for.
     ///
     /// # Errors
     /// [`DataError::Short`].
+    #[inline]
     pub fn pack_bytes(&self, skip: usize, into: &mut [u8]) -> Result<(), DataError> {
         self.has(skip, into.len())?;
-        self.walk(skip)?.gather(into)
+        match self.contiguous() {
+            Some(start) => self.memory.read(start + skip, into).map_err(|_| self.range()),
+            None => self.walk(skip)?.gather(into),
+        }
     }
 
     /// Puts bytes without gaps in their places, from the packed byte `skip` on.
     ///
     /// # Errors
     /// [`DataError::Short`] if the data has fewer bytes; none was put.
+    #[inline]
     pub fn unpack_bytes(&self, skip: usize, from: &[u8]) -> Result<(), DataError> {
         self.has(skip, from.len())?;
-        self.walk(skip)?.spread(from)
+        match self.contiguous() {
+            Some(start) => self.memory.write(start + skip, from).map_err(|_| self.range()),
+            None => self.walk(skip)?.spread(from),
+        }
     }
 
     /// Copies all its bytes without gaps to byte `at` of other memory; returns how many these are (`MPI_Pack`).
@@ -290,8 +313,6 @@ impl Data {
 /// How far data has been packed or unpacked.
 struct Walk<'a> {
     data: &'a Data,
-    start: usize,
-    layout: Layout,
     cursor: Cursor,
 }
 
@@ -306,8 +327,8 @@ impl Walk<'_> {
         while left > 0 {
             // As many as the data was seen to have.
             let most = u32::try_from(left).unwrap_or(u32::MAX);
-            let Some((offset, now)) = self.layout.next_run(&mut self.cursor, most) else { break };
-            each(self.start + offset as usize, now as usize).map_err(|_| self.data.range())?;
+            let Some((offset, now)) = self.data.layout.next_run(&mut self.cursor, most) else { break };
+            each(self.data.start + offset as usize, now as usize).map_err(|_| self.data.range())?;
             left -= now as usize;
         }
         Ok(())

@@ -104,7 +104,7 @@ impl<N: Node> Mpi<N> {
         loop {
             let mut attached = self.library.attached.lock();
             let memory = attached.clone().ok_or(Error::Buffer)?;
-            let sends = |_, _, request: Request| (!request.is_null()).then_some(request);
+            let sends = |_, _, request: Request| (!request.is_nowhere()).then_some(request);
             let Ok(Some(request)) = pieces(&memory, self.library, sends) else {
                 return attached.take().ok_or(Error::Buffer);
             };
@@ -117,7 +117,7 @@ impl<N: Node> Mpi<N> {
 impl<N: Node> Library<N> {
     /// Whether a request is in its table.
     pub(super) fn is_known(&self, request: &Request) -> bool {
-        if request.is_null() {
+        if request.is_nowhere() {
             return false;
         }
         self.vci(request.vci()).is_ok_and(|vci| vci.state.lock().requests.find(*request).is_ok())

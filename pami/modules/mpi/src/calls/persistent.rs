@@ -101,6 +101,10 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// [`Error::Request`].
     pub fn request_free(&self, request: &mut Request) -> Result<()> {
+        if *request == Request::SENT {
+            *request = Request::NULL;
+            return Ok(());
+        }
         let mut state = self.library.vci(request.vci())?.state.lock();
         let slot = state.requests.find(*request)?;
         if slot.phase == Phase::Active {
@@ -119,6 +123,9 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// [`Error::Request`] if it is not active, or not of point to point.
     pub fn cancel(&self, request: &Request) -> Result<()> {
+        if *request == Request::SENT {
+            return Ok(());
+        }
         let library = self.library;
         let callbacks = library.callbacks()?;
         library.enter(request.vci(), |active, state| {

@@ -114,6 +114,9 @@ impl<N: Node> Communicator<N> {
             let mut sending = self.sending(state, data, dest, tag, mode)?;
             sending.communicator = self.number(internal);
             self.work(active, state, |at| {
+                if let Some(Ok(())) = at.send_at_once(&sending) {
+                    return Ok(Request::SENT);
+                }
                 let operation = Some(Operation::Send(sending));
                 let requests = &mut *at.requests;
                 let slot = if internal { requests.open_own(operation)? } else { requests.open(operation)? };

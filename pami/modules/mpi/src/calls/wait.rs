@@ -12,7 +12,8 @@ pub type Ended = (usize, Result<Status>);
 impl<N: Node> Library<N> {
     /// The status of a request if it is complete; it is null then, or inactive.
     fn look(&self, request: &mut Request) -> Result<Option<Status>> {
-        if request.is_null() {
+        if request.is_nowhere() {
+            *request = Request::NULL;
             return Ok(Some(Status::EMPTY));
         }
         self.vci(request.vci())?.state.lock().requests.take(request)
@@ -20,7 +21,7 @@ impl<N: Node> Library<N> {
 
     /// Whether waiting for a request would return at once.
     fn is_over(&self, request: &Request) -> Result<bool> {
-        if request.is_null() {
+        if request.is_nowhere() {
             return Ok(true);
         }
         self.vci(request.vci())?.state.lock().requests.is_over(*request)
@@ -28,8 +29,8 @@ impl<N: Node> Library<N> {
 
     /// Whether it is neither null nor inactive.
     fn is_active(&self, request: &Request) -> Result<bool> {
-        if request.is_null() {
-            return Ok(false);
+        if request.is_nowhere() {
+            return Ok(!request.is_null());
         }
         self.vci(request.vci())?.state.lock().requests.is_started(*request)
     }
@@ -78,7 +79,7 @@ impl<N: Node> Mpi<N> {
         if !self.library.is_over(request)? {
             self.library.advance()?;
         }
-        if request.is_null() {
+        if request.is_nowhere() {
             return Ok(Some(Status::EMPTY));
         }
         self.library.vci(request.vci())?.state.lock().requests.peek(*request)

@@ -158,7 +158,7 @@ proptest! {
             prop_assert_eq!(&bytes[..], &expected[skip..]);
         }
         // There is always a layout, and it names the same bytes, of which it knows how many they are.
-        let (first, layout) = data.layout().unwrap();
+        let (first, layout) = data.layout();
         let (mut cursor, mut named) = (pami::layout::Cursor::default(), Vec::new());
         while named.len() < places.len() {
             let left = (places.len() - named.len()) as u32;

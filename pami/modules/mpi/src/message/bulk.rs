@@ -128,9 +128,8 @@ impl<P: Port> At<'_, P> {
     pub(super) fn pull(&mut self, slot: u16, source: &Source) -> bool {
         let done = Some(self.callbacks.pulled(self.requests.cookie(slot)));
         let Some(receiving) = self.receiving(slot) else { return false };
-        let Some((message, (at, into_layout))) = receiving.message.zip(receiving.data.layout()) else {
-            return false;
-        };
+        let Some(message) = receiving.message else { return false };
+        let (at, into_layout) = receiving.data.layout();
         let (len, layout, room) = (message.envelope.len.get(), source.layout(), receiving.data.bytes());
         let coarse = is_coarse(&layout, len) && is_coarse(&into_layout, len);
         let (into, Ok(at)) = (receiving.data.memory().clone(), u32::try_from(at)) else { return false };

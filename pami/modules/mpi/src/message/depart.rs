@@ -37,7 +37,7 @@ fn gathered<T>(data: &Data, len: usize, work: impl FnOnce(&[u8]) -> T) -> T {
 /// # Errors
 /// [`SendError::TooLong`].
 pub(super) fn payload(data: &Data) -> Result<(Payload, Layout), SendError> {
-    let (start, layout) = data.layout().ok_or(SendError::TooLong)?;
+    let (start, layout) = data.layout();
     let reach = u32::try_from(data.bytes()).ok().and_then(|bytes| layout.reach(bytes));
     let end = reach.and_then(|reach| start.checked_add(reach as usize)).ok_or(SendError::TooLong)?;
     Ok((Payload::Shared(data.memory().clone(), start..end), layout))

@@ -25,10 +25,17 @@ pub struct Request {
 impl Request {
     /// The null request: waiting for it returns at once, with an empty status.
     pub const NULL: Self = Self { vci: u8::MAX, slot: NONE, generation: 0 };
+    /// A send that was complete when it began: it needs no place in a table.
+    pub(crate) const SENT: Self = Self { vci: u8::MAX, slot: 0, generation: 0 };
 
     /// Whether it is the null request.
     pub fn is_null(&self) -> bool {
         *self == Self::NULL
+    }
+
+    /// Whether it is in no table, and waiting for it returns at once: the null request, or one that was [`SENT`](Self::SENT).
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.vci == u8::MAX
     }
 
     /// The context whose table has it.
@@ -265,8 +272,9 @@ impl Requests {
 
     /// Frees a slot, whatever it is.
     pub(crate) fn free(&mut self, index: u16) {
-        if let Some(entry) = self.table.remove(index.into()) {
-            self.own -= usize::from(entry.own);
+        if self.table.get(index.into()).is_some_and(|entry| entry.own) {
+            self.own -= 1;
         }
+        self.table.discard(index.into());
     }
 }

@@ -67,6 +67,40 @@ fn without_requests_there_is_an_error_and_the_rest_goes_on() {
 }
 
 #[test]
+fn q4_a_short_send_that_leaves_at_once_takes_no_request_and_is_one_like_any_other() {
+    run_with(2, 1, Settings { requests: 3, ..Settings::default() }, |mpi| {
+        let (world, data) = (mpi.world(), room(1));
+        if world.rank() == 1 {
+            for n in 0..8u32 {
+                world.recv(&data, 0, 0).unwrap();
+                assert_eq!(values(&data), [n]);
+            }
+            return world.send(&data, 0, 0).unwrap();
+        }
+        // More than there are requests, and of these one is a receive's.
+        let mut waits = world.irecv(&data, 1, 0).unwrap();
+        let mut sends: Vec<Request> = (0..8u32).map(|n| world.isend(&numbers(&[n]), 1, 0).unwrap()).collect();
+        assert!(sends.iter().all(|send| !send.is_null()));
+        let empty = Status::EMPTY;
+        assert_eq!(mpi.wait(&mut sends[0]).unwrap(), empty);
+        assert_eq!(mpi.test(&mut sends[1]).unwrap(), Some(empty));
+        assert!(sends[0].is_null() && sends[1].is_null());
+        assert_eq!(mpi.request_get_status(&sends[2]).unwrap(), Some(empty));
+        mpi.cancel(&sends[2]).unwrap();
+        assert_eq!(mpi.start(&sends[2]).unwrap_err().class(), Class::Request);
+        mpi.request_free(&mut sends[2]).unwrap();
+        assert!(sends[2].is_null());
+        // It is found among null requests and one that waits.
+        let mut some = [sends[0], waits, sends[3]];
+        let (place, status) = mpi.wait_any(&mut some).unwrap().unwrap();
+        assert!(place == 2 && status == Ok(empty) && some[2].is_null());
+        mpi.wait_all(&mut sends[4..], &mut []).unwrap();
+        assert!(sends[4..].iter().all(Request::is_null));
+        mpi.wait(&mut waits).unwrap();
+    });
+}
+
+#[test]
 fn r1_one_target_that_stalls_holds_up_no_message_to_another() {
     static RELEASED: AtomicBool = AtomicBool::new(false);
     run(3, 3, |mpi| {

@@ -34,7 +34,7 @@ impl Pieces {
     /// The pieces of an access of `bytes` bytes that was seen to fit on both sides. The target's first element has its
     /// origin at `origin` in the window.
     pub(super) fn new(data: &Data, target: &Target, origin: usize, bytes: u32) -> Option<Self> {
-        let ((here, from), (there, to)) = (data.layout()?, layout(target, origin)?);
+        let ((here, from), (there, to)) = (data.layout(), layout(target, origin)?);
         let start = Cursor::default();
         Some(Self { here: (here, from, start), there: (there, to, start), left: bytes })
     }
