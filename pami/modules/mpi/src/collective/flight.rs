@@ -146,8 +146,15 @@ enum Start {
     Asks,
     /// The layer below has it, or what stands for it.
     Started,
-    /// There is no memory to pack its data in now, or no place below to refuse it.
+    /// There is no memory to pack its data in now, or no place below to wait in.
     Again,
+}
+
+impl Start {
+    /// What the layer below did not take: refusals of many calls may fill its queue.
+    fn later(error: CollectError) -> Result<Self> {
+        if let CollectError::Full { .. } = error { Ok(Self::Again) } else { Err(error.into()) }
+    }
 }
 
 /// The collectives of one context.
@@ -274,16 +281,19 @@ impl Collectives {
         class: Class,
         means: Means<'_, P>,
     ) -> bool {
-        let Some(last) = self.waiting_of(geometry.0).last() else {
-            let told = active.abandon(geometry.0, class as u16, means.0.ended(NOBODYS));
-            // Without the geometry, or a member, nobody waits for this.
-            return !matches!(told, Err(CollectError::Full { .. }));
-        };
-        if let Some(Flight { refused: Some((before, times)), .. }) = self.flights.get_mut(last)
-            && *before == class
-        {
-            *times += 1;
-            return true;
+        match self.waiting_of(geometry.0).last().and_then(|last| self.flights.get_mut(last)) {
+            Some(Flight { refused: Some((before, times)), .. }) if *before == class => {
+                *times += 1;
+                return true;
+            }
+            Some(_) => {}
+            None => {
+                let told = active.abandon(geometry.0, class as u16, means.0.ended(NOBODYS));
+                // Without the geometry, or a member, nobody waits for this.
+                if !matches!(told, Err(CollectError::Full { .. })) {
+                    return true;
+                }
+            }
         }
         let Ok(key) = self.flights.insert(Flight::refusal(geometry, class)) else { return false };
         self.waiting.push(&mut self.flights, key.index);
@@ -381,12 +391,7 @@ impl Collectives {
         };
         if let Err(error) = means.1.collect(active, collect) {
             self.works.release(work);
-            // Refusals of many calls may fill the queue below.
-            return if matches!(error, CollectError::Full { .. }) {
-                Ok(Start::Again)
-            } else {
-                Err(error.into())
-            };
+            return Start::later(error);
         }
         if let Some(flight) = self.flights.get_mut(index) {
             flight.stage = Stage::Started;
@@ -419,11 +424,7 @@ impl Collectives {
         if let Err(error) = means.1.collect(active, collect) {
             self.works.release(flight.work.take());
             self.larges.release(flight.large.take());
-            return if matches!(error, CollectError::Full { .. }) {
-                Ok(Start::Again)
-            } else {
-                Err(error.into())
-            };
+            return Start::later(error);
         }
         flight.stage = Stage::Asks;
         Ok(Start::Asks)

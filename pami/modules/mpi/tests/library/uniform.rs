@@ -3,6 +3,8 @@
 use crate::machine::buffer;
 use crate::scene::{Comm, Library, numbers, room, run_each, values};
 use mpi::{Blocks, Class, Data, Datatype, IN_PLACE, Op, Request, Settings};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// The rank that fails.
 const ONE: u32 = 1;
@@ -147,6 +149,36 @@ fn r4_a_rank_that_fails_hundreds_of_times_in_a_row_runs_ahead_and_all_hear_of_ea
         }
         goes_on(world);
     });
+}
+
+#[test]
+fn r1_what_is_called_behind_more_failures_than_can_wait_below_waits_itself() {
+    const FAILURES: usize = 40;
+    let settings = Settings { collectives: 2, collective_requests: 4, ..small() };
+    let called = Arc::new(AtomicBool::new(false));
+    run_each(
+        3,
+        1,
+        move |_| settings,
+        move |mpi| {
+            let world = mpi.world();
+            let loose = mpi.types().contiguous(1, &Datatype::of::<u32>()).unwrap();
+            let loose = Data::new(buffer(16).share(), 0, 1, loose).unwrap();
+            // The others do not even advance before all is called.
+            while world.rank() != ONE && !called.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            let mut fail = || assert_eq!(class(world.allreduce(IN_PLACE, &loose, Op::Sum)), Class::Op);
+            (0..FAILURES).for_each(|_| fail());
+            let sum = numbers(&[world.rank() + 1]);
+            let mut good = world.iallreduce(IN_PLACE, &sum, Op::Sum).unwrap();
+            fail();
+            called.store(true, SeqCst);
+            mpi.wait(&mut good).unwrap();
+            assert_eq!(values(&sum), [6]);
+            goes_on(world);
+        },
+    );
 }
 
 #[test]
