@@ -1,5 +1,6 @@
-//! Half round trip and message rate for each path: self, shared memory, torus one hop, torus farthest; and of bare frames
-//! over one hop, which no message can beat.
+//! Half round trip and message rate for each path: self, shared memory, torus one hop, torus farthest, bare frames.
+//!
+//! Bare frames go one hop without any of what makes messages of them: no message can be faster.
 //!
 //! Task 0 measures, everyone else answers. Times are of the host that emulates the nodes: compare the rows of one
 //! run, not runs. `--rounds N` sets the round trips per row.

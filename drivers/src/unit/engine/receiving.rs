@@ -166,9 +166,8 @@ impl<A: Adapter> Engine<A> {
         }
     }
 
-    /// Does what the network itself says; nobody else's word is taken.
-    #[cold]
     /// Takes in what the network itself sent, and gives the buffer back.
+    #[cold]
     pub(super) fn take_in_control<P: Platform>(&mut self, unit: &MessageUnit<P, A>, buffer: RxBuffer) {
         match Packet::parse(buffer.packet()) {
             Ok(packet) => self.take_control(unit, buffer.source(), &packet.envelope),
@@ -177,6 +176,8 @@ impl<A: Adapter> Engine<A> {
         self.adapter.recycle(buffer);
     }
 
+    /// Does what the network itself says; nobody else's word is taken.
+    #[cold]
     fn take_control<P: Platform>(&mut self, unit: &MessageUnit<P, A>, source: u32, envelope: &Envelope) {
         match envelope.kind {
             Kind::Go if source == FABRIC => unit.note_go(),

@@ -168,7 +168,7 @@ fn r1_what_is_called_behind_more_failures_than_can_wait_below_waits_itself() {
             while world.rank() != ONE && !called.load(SeqCst) {
                 std::thread::yield_now();
             }
-            let mut fail = || assert_eq!(class(world.allreduce(IN_PLACE, &loose, Op::Sum)), Class::Op);
+            let fail = || assert_eq!(class(world.allreduce(IN_PLACE, &loose, Op::Sum)), Class::Op);
             (0..FAILURES).for_each(|_| fail());
             let sum = numbers(&[world.rank() + 1]);
             let mut good = world.iallreduce(IN_PLACE, &sum, Op::Sum).unwrap();
