@@ -36,6 +36,12 @@ impl Run {
         sequence.wrapping_sub(self.first) <= self.more
     }
 
+    /// So many behind its last are in it as well. It may be longer than half of all numbers, of which none is before the other.
+    fn grow(&mut self, count: u32) {
+        self.more = self.more.saturating_add(count);
+    }
+
+    /// It grows up to `sequence`, on the side that is nearer to its first.
     fn reach(&mut self, sequence: u32) {
         if before(sequence, self.first) {
             self.more = self.more.saturating_add(self.first.wrapping_sub(sequence));
@@ -83,10 +89,10 @@ impl Runs {
         if let Some(last) = at.checked_sub(1).and_then(|at| runs.get_mut(at))
             && (last.last().wrapping_add(1), last.error) == (sequence, error)
         {
-            last.reach(sequence);
+            last.grow(1);
             // It may have been all that lay between.
             if let Some(next) = next.filter(|next| next.told == last.told) {
-                last.reach(next.last());
+                last.grow(next.more.saturating_add(1));
                 runs.remove(at);
             }
             return;
@@ -299,6 +305,22 @@ mod tests {
             [10, 20, 21, 30, 40, 41, 50, 60].iter().all(|sequence| ended.contains(sequence)),
             "{ended:?}"
         );
+    }
+
+    #[test]
+    fn r1_runs_that_meet_keep_what_both_have_however_long_they_are() {
+        let mut doomed = Doomed::default();
+        // Four runs; further numbers make the first and the last longer: half of all there are.
+        for (number, reason) in
+            [(10, 1), (15, 2), (17, 2), (20, 1), (12, 1), (0x7000_0000, 1), (0xb000_0000, 1)]
+        {
+            doomed.add(number, true, given_up(reason));
+        }
+        assert!([15, 17].iter().all(|&number| doomed.take(number, true).is_some()));
+        (13..20).for_each(|number| doomed.add(number, true, given_up(1)));
+        for number in [19, 20, 21, 0x7000_0000, 10, 0xb000_0000] {
+            assert!(doomed.take(number, true).is_some(), "{number:#x}");
+        }
     }
 
     proptest! {
