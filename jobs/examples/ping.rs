@@ -27,15 +27,18 @@ const FRAMES: u8 = 4;
 const SIZES: [usize; 7] = [0, 8, 64, 512, 4096, 65536, 1 << 20];
 /// Messages of a rate measurement.
 const BURST: u32 = 1000;
-/// Words of bare frames: what they are for, over a number.
-const KIND: u64 = !0 << 32;
-const ECHO: u64 = 1 << 32;
-const COUNTED: u64 = 2 << 32;
-const LAST: u64 = 3 << 32;
-const END: u64 = 4 << 32;
-/// After so long without an answer a frame, or its answer, is lost; after so long without a frame the other node is.
-const LOST_NS: u64 = 50_000_000;
-const GIVE_UP_NS: u64 = 5_000_000_000;
+/// Words of bare frames: what they are for, the number of the question, and in its answer how many frames were counted.
+const KIND: u64 = !0 << 48;
+const ECHO: u64 = 1 << 48;
+const COUNTED: u64 = 2 << 48;
+const LAST: u64 = 3 << 48;
+const END: u64 = 4 << 48;
+const COUNT_BITS: u32 = 16;
+const _: () = assert!(BURST < 1 << COUNT_BITS);
+/// After so long without an answer a frame, or its answer, is lost or late, and asked for again; after so long without a
+/// frame the other node is gone.
+const LOST_NS: u64 = 500_000_000;
+const GIVE_UP_NS: u64 = 20_000_000_000;
 /// For what is owed to leave a node before it lets messages be.
 const SETTLE_NS: u64 = 10_000_000;
 
@@ -191,12 +194,10 @@ fn ways(task: &'static Task, client: &Client) -> Result<heapless::Vec<Way, 4>, J
     Ok(ways)
 }
 
-/// Sends a frame, once there is room. What comes meanwhile is handed to `take`.
-fn send_frame(bare: &mut Bare, node: u32, word: u64, data: &'static [u8], take: &mut dyn FnMut(u64)) {
+/// Sends a frame, once there is room. What comes meanwhile is nobody's: one question is under way at a time.
+fn send_frame(bare: &mut Bare, node: u32, word: u64, data: &'static [u8]) {
     while !bare.send(node, word, data) {
-        while let Some((_, word, _)) = bare.receive() {
-            take(word);
-        }
+        while bare.receive().is_some() {}
         bare.wait(u64::MAX);
     }
 }
@@ -204,7 +205,8 @@ fn send_frame(bare: &mut Bare, node: u32, word: u64, data: &'static [u8], take: 
 /// Answers task 0's frames until it says that this was all, or is silent for too long.
 fn answer_frames(task: &Task, data: &'static [u8]) {
     let Some(mut bare) = task.unit().bare() else { return };
-    let (mut heard, mut counted) = (task.now_ns(), 0);
+    // The burst, and what came of it.
+    let (mut heard, mut burst, mut counted) = (task.now_ns(), 0, 0);
     while task.now_ns() - heard < GIVE_UP_NS {
         let Some((node, word, len)) = bare.receive() else {
             bare.wait(heard + GIVE_UP_NS);
@@ -213,13 +215,14 @@ fn answer_frames(task: &Task, data: &'static [u8]) {
         heard = task.now_ns();
         let (answer, len) = match word & KIND {
             COUNTED => {
-                counted += 1;
+                counted = if word == burst { counted + 1 } else { 1 };
+                burst = word;
                 continue;
             }
-            LAST => (LAST | core::mem::take(&mut counted), 0),
+            LAST => (word | if word & !KIND == burst & !KIND { counted } else { 0 }, 0),
             _ => (word, len),
         };
-        send_frame(&mut bare, node, answer, &data[..len], &mut |_| {});
+        send_frame(&mut bare, node, answer, &data[..len]);
         if word & KIND == END {
             return;
         }
@@ -232,32 +235,36 @@ struct Frames<'a> {
     bare: Bare<'a>,
     node: u32,
     data: &'static [u8],
-    /// Frames that did not come, or whose answers did not.
-    lost: u32,
+    /// The last question's number.
+    number: u64,
+    /// Frames that did not come in time, or whose answers did not.
+    late: u32,
 }
 
 impl Frames<'_> {
-    /// Sends a frame until it is answered by one of its kind. Returns the number in that.
+    /// The word of the next question.
+    fn next(&mut self, kind: u64) -> u64 {
+        self.number += 1;
+        kind | self.number << COUNT_BITS
+    }
+
+    /// Sends a frame until it is answered. Returns how many frames the answer says were counted.
     fn ask(&mut self, word: u64, size: usize) -> Result<u64, JobError> {
         let start = self.task.now_ns();
         loop {
-            let mut answer = None;
-            send_frame(&mut self.bare, self.node, word, &self.data[..size], &mut |_| {});
+            send_frame(&mut self.bare, self.node, word, &self.data[..size]);
             let until = self.task.now_ns() + LOST_NS;
-            while answer.is_none() && self.task.now_ns() < until {
+            while self.task.now_ns() < until {
                 match self.bare.receive() {
-                    // An answer of before, which was thought lost, has another number.
-                    Some((_, got, _)) if got & KIND == word & KIND => {
-                        answer = Some(got & !KIND).filter(|_| word & KIND == LAST || got == word);
+                    Some((_, got, _)) if got >> COUNT_BITS == word >> COUNT_BITS => {
+                        return Ok(got & ((1 << COUNT_BITS) - 1));
                     }
+                    // An answer of before, which was thought lost.
                     Some(_) => {}
                     None => self.bare.wait(until),
                 }
             }
-            if let Some(number) = answer {
-                return Ok(number);
-            }
-            self.lost += 1;
+            self.late += 1;
             if self.task.now_ns() - start > GIVE_UP_NS {
                 return Err(JobError::Other("the other node does not answer bare frames"));
             }
@@ -271,7 +278,8 @@ impl Frames<'_> {
             if round == warm_up {
                 start = self.task.now_ns();
             }
-            self.ask(ECHO | u64::from(round), size)?;
+            let word = self.next(ECHO);
+            self.ask(word, size)?;
         }
         Ok((self.task.now_ns() - start) / u64::from(2 * rounds))
     }
@@ -279,10 +287,11 @@ impl Frames<'_> {
     /// How many of `count` frames came, and the nanoseconds until all had.
     fn burst(&mut self, size: usize, count: u32) -> Result<(u64, u64), JobError> {
         let start = self.task.now_ns();
+        let last = self.next(LAST);
         for _ in 0..count {
-            send_frame(&mut self.bare, self.node, COUNTED, &self.data[..size], &mut |_| {});
+            send_frame(&mut self.bare, self.node, last ^ LAST ^ COUNTED, &self.data[..size]);
         }
-        let came = self.ask(LAST, 0)?;
+        let came = self.ask(last, 0)?;
         Ok((came, self.task.now_ns() - start))
     }
 }
@@ -346,15 +355,16 @@ impl Bench {
         kernel::wait_on(&mut self.contexts, SETTLE_NS, |_| false);
         let Some(bare) = task.unit().bare() else { return Ok(()) };
         let mtu = bare.mtu();
-        let mut frames = Frames { task, bare, node, data: self.data, lost: 0 };
+        let mut frames = Frames { task, bare, node, data: self.data, number: 0, late: 0 };
         for size in [0, 8, 64, 512, mtu] {
             let half_ns = frames.half_round_trip(size, rounds)?;
             let (came, ns) = frames.burst(size, BURST)?;
             print_row("bare frames, 1 hop", size, half_ns, came * 1_000_000_000 / ns.max(1));
         }
-        frames.ask(END, 0)?;
-        if frames.lost > 0 {
-            defmt::println!("{=u32} bare frames or their answers were lost", frames.lost);
+        let end = frames.next(END);
+        frames.ask(end, 0)?;
+        if frames.late > 0 {
+            defmt::println!("{=u32} bare frames or their answers were lost, or late", frames.late);
         }
         Ok(())
     }

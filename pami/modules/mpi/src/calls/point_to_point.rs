@@ -167,26 +167,7 @@ impl<N: Node> Communicator<N> {
     /// [`Error::Rank`], [`Error::Tag`], [`Error::Type`], [`Error::Count`], [`Error::Comm`], [`Error::NoMem`] without
     /// a free request, [`Error::NodeDead`].
     pub fn send(&self, data: &Data, dest: i32, tag: i32) -> Result<()> {
-        self.check_destination(dest, tag)?;
-        check_data(data)?;
-        if dest == PROC_NULL {
-            return Ok(());
-        }
-        let sent = self.enter(|active, state| {
-            let sending = self.sending(state, data, dest, tag, Mode::Standard)?;
-            self.work(active, state, |at| {
-                if let Some(sent) = at.send_at_once(&sending) {
-                    return sent.map(|()| None).map_err(Error::from);
-                }
-                let slot = at.requests.open(Some(Operation::Send(sending)))?;
-                at.begin_send(slot);
-                Ok(Some(at.requests.name(slot)))
-            })
-        })?;
-        match sent {
-            Some(mut request) => self.library().wait(&mut request).map(drop),
-            None => Ok(()),
-        }
+        self.wait_for(self.isend(data, dest, tag)).map(drop)
     }
 
     /// `MPI_Isend`: complete when the data may change again.
