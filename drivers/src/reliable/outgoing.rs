@@ -206,7 +206,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                     peer.sender.keep_due_void();
                 }
                 self.sendable.insert(index);
-            } else if !self.send_again(index, Flight::is_lost, u32::MAX) {
+            } else if self.send_again(index, Flight::is_lost, u32::MAX).is_none() {
                 self.sendable.insert(index);
             } else {
                 while self.send_next(index) {}
@@ -214,8 +214,9 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         }
     }
 
-    /// Sends again up to `most` packets that are on their way and that `which` picks. False if there is no room.
-    fn send_again(&mut self, index: u16, which: impl Fn(&Flight) -> bool, most: u32) -> bool {
+    /// Sends again up to `most` packets that are on their way and that `which` picks. Returns how many; `None` if there is no
+    /// room.
+    fn send_again(&mut self, index: u16, which: impl Fn(&Flight) -> bool, most: u32) -> Option<u32> {
         let mut step = 0;
         let mut count = 0;
         while count < most {
@@ -228,12 +229,12 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 continue;
             }
             if !self.send(index, seq, cookie) {
-                return false;
+                return None;
             }
             self.counters.retransmitted += 1;
             count += 1;
         }
-        true
+        Some(count)
     }
 
     /// Tells peers what arrived: all of them, or those for whom it is time.
@@ -264,20 +265,20 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             let Some(peer) = self.peers.get(index) else { break };
             let sender = &mut peer.sender;
             if sender.timer() <= now {
-                let (stalled, burst) = (sender.is_stalled(), sender.burst());
+                let burst = sender.burst();
                 sender.timed_out(now);
                 if !peer.connection.is_open() {
                     self.tell(index, Flags::empty());
-                } else if peer.sender.outstanding() == 0 && !stalled {
+                } else if peer.sender.outstanding() == 0 {
                     // It rested long enough.
-                } else if stalled {
-                    self.counters.probes += 1;
-                    self.tell(index, Flags::PROBE);
                 } else {
-                    if let Some((seq, Content::Void)) = peer.sender.on_the_way(0) {
-                        self.send_void(index, seq);
+                    let void = peer.sender.on_the_way(0).filter(|(_, content)| *content == Content::Void);
+                    let told = void.is_some_and(|(seq, _)| self.send_void(index, seq));
+                    // Without credit the peer is asked for some; if it has all, for what it said last and was lost.
+                    if self.send_again(index, |_| true, burst) == Some(0) && !told {
+                        self.counters.probes += 1;
+                        self.tell(index, Flags::PROBE);
                     }
-                    self.send_again(index, |_| true, burst);
                 }
             }
             if let Some(peer) = self.peers.get(index) {

@@ -116,11 +116,6 @@ impl Sender {
         self.unsent == self.next && ((outstanding == 0 && self.aside == 0) || outstanding < WINDOW.min(spare))
     }
 
-    /// Whether packets wait for nothing but credit.
-    pub(super) fn is_stalled(&self) -> bool {
-        self.oldest == self.unsent && self.unsent != self.next
-    }
-
     fn slot(&mut self, seq: Seq) -> &mut u16 {
         &mut self.window[(seq.number() % WINDOW) as usize]
     }

@@ -2,7 +2,7 @@
 
 use super::descriptor::{Body, Descriptor, INJECTION_ENTRIES, INLINE_BYTES, Line};
 use super::parked::{Closed, Parked};
-use super::slots::{CopySlots, Slot, Stock};
+use super::slots::{CopySlots, SHORT_BYTES, Slot, Stock};
 use crate::adapter::RxBuffer;
 use crate::state::FifoRecord;
 use alloc::boxed::Box;
@@ -20,8 +20,10 @@ use zerocopy::FromBytes;
 
 /// Those of them of which a line gets one at a time, when the others are in use.
 pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
-/// Packets of a port that may lie in copy slots at once.
+/// Packets of a port that may lie in long copy slots at once.
 pub const COPY_SLOTS: usize = 16;
+/// Those of at most [`SHORT_BYTES`] that may lie in short ones.
+pub const SHORT_SLOTS: usize = 64;
 
 /// A packet in a reception FIFO: the engine has found it to be one.
 pub struct Arrived {
@@ -98,22 +100,23 @@ pub(crate) struct Ends {
 /// Both ends of a port's FIFOs; reception FIFOs hold `buffers` packets. Allocates.
 pub(crate) fn fifos(
     slots: CopySlots,
-    own: impl Iterator<Item = Slot>,
+    long: impl Iterator<Item = Slot>,
+    short: impl Iterator<Item = Slot>,
     buffers: usize,
     record: &'static FifoRecord,
 ) -> (Injector, Reception, Ends) {
     let (mut descriptors, taken) = ring(INJECTION_ENTRIES);
     descriptors.keep_back(KEPT_ENTRIES);
-    let (mut freed, unused) = ring(COPY_SLOTS);
+    let (mut freed, unused) = ring((COPY_SLOTS + SHORT_SLOTS).next_power_of_two());
     let (delivered, arrived) = ring(buffers);
     let (returned, recycled) = ring(buffers);
     let (completed, ended) = ring(REQUESTS);
     let (parked, closed) = Parked::new();
-    for slot in own.take(COPY_SLOTS) {
+    for slot in long.take(COPY_SLOTS).chain(short.take(SHORT_SLOTS)) {
         // There is room: the ring is as long as there are slots.
         let _ = freed.push(slot);
     }
-    let copies = Copies { freed: unused, stock: Stock::new(), slots };
+    let copies = Copies { freed: unused, long: Box::new(Stock::new()), short: Box::new(Stock::new()), slots };
     (
         Injector { descriptors, beyond: Box::new([0; INJECTION_ENTRIES]), closed, copies, record },
         Reception { arrived, returned, completed: ended },
@@ -293,7 +296,8 @@ impl Injector {
 /// The copy slots of an injection FIFO, and where they come back.
 struct Copies {
     freed: Consumer<Slot>,
-    stock: Stock<COPY_SLOTS>,
+    long: Box<Stock<COPY_SLOTS>>,
+    short: Box<Stock<SHORT_SLOTS>>,
     slots: CopySlots,
 }
 
@@ -311,12 +315,18 @@ impl Copies {
         if end > self.slots.bytes_len() {
             return Err(Full);
         }
-        if self.stock.is_low() {
+        let is_short = end <= SHORT_BYTES;
+        if if is_short { self.short.is_low() } else { self.long.is_low() } {
             while let Some(slot) = self.freed.pop() {
-                self.stock.give_back(slot);
+                if self.slots.is_short(&slot) {
+                    self.short.give_back(slot)
+                } else {
+                    self.long.give_back(slot)
+                }
             }
         }
-        let mut slot = self.stock.take(line.name()).ok_or(Full)?;
+        let line = line.name();
+        let mut slot = if is_short { self.short.take(line) } else { self.long.take(line) }.ok_or(Full)?;
         let bytes = self.slots.bytes_mut(&mut slot);
         bytes[..header.len()].copy_from_slice(header);
         fill(&mut bytes[header.len()..end]);

@@ -41,7 +41,7 @@ pub(crate) mod tests;
 
 pub use descriptor::{INJECTION_ENTRIES, INLINE_BYTES};
 pub use engine::Bare;
-pub use fifo::{Arrived, COPY_SLOTS};
+pub use fifo::{Arrived, COPY_SLOTS, SHORT_SLOTS};
 pub use outstanding::WINDOW;
 pub use port::{NodeArrival, NodePort, NodeWaker};
 pub use regions::REGIONS;
@@ -71,7 +71,7 @@ use regions::Regions;
 use responder::{ANSWER_SLOTS, Responder};
 use rings::sleep::SleepFlag;
 use running::Ran;
-use slots::CopySlots;
+use slots::{CopySlots, SHORT_BYTES};
 use spin::Mutex;
 use statistics::Counters;
 
@@ -369,6 +369,7 @@ pub const fn heap_bytes(tasks_per_node: usize, contexts: usize, mtu: usize) -> u
     let fifos = (RX_BUFFERS * 2 + INJECTION_ENTRIES) * 64
         + parked::HEAP_BYTES
         + COPY_SLOTS * (mtu + 64)
+        + SHORT_SLOTS * SHORT_BYTES
         + 4096
         + 32 * REQUESTS;
     let shm = pairs(ports) * (4096 + 4 * mtu + 512) + 64 * ports * ports;
@@ -386,16 +387,19 @@ const fn pairs(ports: usize) -> usize {
 
 /// The engine with one lane per station; the other ends go to the stations.
 fn engine<A: Adapter>(adapter: A, stations: &[Station], mtu: usize, nodes: u32) -> Engine<A> {
-    let (slots, mut all_slots) = CopySlots::new(stations.len() * COPY_SLOTS + ANSWER_SLOTS, mtu);
+    let ports = stations.len();
+    let (slots, mut long, mut short) =
+        CopySlots::new((ports * COPY_SLOTS + ANSWER_SLOTS, mtu), ports * SHORT_SLOTS);
     let lanes: Vec<_> = stations
         .iter()
         .map(|station| {
-            let (injector, reception, ends) = fifo::fifos(slots, &mut all_slots, RX_BUFFERS, station.record);
+            let (injector, reception, ends) =
+                fifo::fifos(slots, &mut long, &mut short, RX_BUFFERS, station.record);
             station.injection.lock().injector = Some(injector);
             *station.reception.lock() = Some(reception);
             Lane::new(ends)
         })
         .collect();
     let nodes = (nodes as usize).min(MOST_NODES);
-    Engine::new(adapter, lanes.into_boxed_slice(), slots, all_slots, nodes)
+    Engine::new(adapter, lanes.into_boxed_slice(), slots, long, nodes)
 }

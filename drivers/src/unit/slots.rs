@@ -1,4 +1,5 @@
-//! The node's slab of copy slots: room for the payload of one packet each.
+//! The node's slab of copy slots: room for the payload of one packet each, long or short. Short ones are many, so that copied
+//! messages fill the window to a node: their slots come back with its acknowledgements.
 //!
 //! A packet keeps its slot until its node has it, and a node that is stopped, or a context that nobody advances, takes nothing.
 //! So half of the slots that a port or the answers have are for whoever comes, and of the others a context, or of answers a
@@ -11,6 +12,8 @@ use core::ptr::NonNull;
 use heapless::Vec;
 
 const LINE: usize = 64;
+/// Bytes of a short slot: half a KiB with a header of a line.
+pub(crate) const SHORT_BYTES: usize = 576;
 /// Nobody: no rank and no context is as high.
 const NOBODY: u64 = u64::MAX;
 
@@ -18,13 +21,15 @@ const NOBODY: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Slot(NonZeroU16);
 
-/// Slots of equal size, aligned to 64 bytes. Never freed.
+/// Long slots, and behind them short ones, aligned to 64 bytes. Never freed.
 #[derive(Clone, Copy)]
 pub(crate) struct CopySlots {
     memory: NonNull<u8>,
+    /// Bytes of a long one.
     bytes: usize,
     stride: usize,
-    count: usize,
+    long: usize,
+    short: usize,
 }
 
 // SAFETY: the memory is reached only through slots, each of which exists once.
@@ -33,25 +38,42 @@ unsafe impl Send for CopySlots {}
 unsafe impl Sync for CopySlots {}
 
 impl CopySlots {
-    /// A slab of `count` slots, at most 65535, of `bytes` bytes, and the slots. Allocates.
-    pub(crate) fn new(count: usize, bytes: usize) -> (Self, impl Iterator<Item = Slot>) {
-        let count = count.min(usize::from(u16::MAX));
+    /// A slab of `long` slots of `bytes` bytes, at least one, and `short` ones, together at most 65535, and the slots.
+    /// Allocates.
+    pub(crate) fn new(
+        (long, bytes): (usize, usize),
+        short: usize,
+    ) -> (Self, impl Iterator<Item = Slot>, impl Iterator<Item = Slot>) {
+        let long = long.clamp(1, usize::from(u16::MAX));
+        let short = short.min(usize::from(u16::MAX) - long);
         let stride = bytes.next_multiple_of(LINE);
-        let memory = Box::leak(vec![0u8; count * stride + LINE].into_boxed_slice());
+        let memory = Box::leak(vec![0u8; long * stride + short * SHORT_BYTES + LINE].into_boxed_slice());
         let skip = memory.as_ptr().align_offset(LINE).min(LINE);
-        let slab = Self { memory: NonNull::from(&mut memory[skip..]).cast(), bytes, stride, count };
-        (slab, (1..=count as u16).filter_map(NonZeroU16::new).map(Slot))
+        let memory = NonNull::from(&mut memory[skip..]).cast();
+        let slots = |from, to| (from as u16 + 1..=to as u16).filter_map(NonZeroU16::new).map(Slot);
+        (Self { memory, bytes, stride, long, short }, slots(0, long), slots(long, long + short))
     }
 
-    /// Address of a slot. Every slot comes from a slab of this node, which has one slab; were it another's, the
-    /// check keeps the address inside.
-    fn pointer(&self, slot: &Slot) -> NonNull<u8> {
-        let index = usize::from(slot.0.get() - 1).min(self.count - 1);
-        // SAFETY: less than `count` strides, all inside the slab.
-        unsafe { self.memory.add(index * self.stride) }
+    /// Whether a slot is a short one.
+    #[inline]
+    pub(crate) fn is_short(&self, slot: &Slot) -> bool {
+        usize::from(slot.0.get()) > self.long
     }
 
-    /// Bytes of a slot.
+    /// Where a slot lies, and its bytes. Every slot comes from a slab of this node, which has one slab; were it another's,
+    /// the check keeps it inside.
+    #[inline]
+    fn place(&self, slot: &Slot) -> (NonNull<u8>, usize) {
+        let index = usize::from(slot.0.get() - 1).min(self.long + self.short - 1);
+        let (at, bytes) = match index.checked_sub(self.long) {
+            Some(short) => (self.long * self.stride + short * SHORT_BYTES, SHORT_BYTES),
+            None => (index * self.stride, self.bytes),
+        };
+        // SAFETY: a slot's bytes from there on are inside the slab.
+        (unsafe { self.memory.add(at) }, bytes)
+    }
+
+    /// Bytes of a long slot.
     #[inline]
     pub(crate) fn bytes_len(&self) -> usize {
         self.bytes
@@ -60,15 +82,17 @@ impl CopySlots {
     /// The slot's bytes, to be written.
     #[inline]
     pub(crate) fn bytes_mut<'a>(&self, slot: &'a mut Slot) -> &'a mut [u8] {
-        // SAFETY: `bytes` initialised bytes of the slab, which only this slot reaches.
-        unsafe { core::slice::from_raw_parts_mut(self.pointer(slot).as_ptr(), self.bytes) }
+        let (at, bytes) = self.place(slot);
+        // SAFETY: so many initialised bytes of the slab, which only this slot reaches.
+        unsafe { core::slice::from_raw_parts_mut(at.as_ptr(), bytes) }
     }
 
     /// The slot's bytes.
     #[inline]
     pub(crate) fn bytes<'a>(&self, slot: &'a Slot) -> &'a [u8] {
+        let (at, bytes) = self.place(slot);
         // SAFETY: as in `bytes_mut`.
-        unsafe { core::slice::from_raw_parts(self.pointer(slot).as_ptr(), self.bytes) }
+        unsafe { core::slice::from_raw_parts(at.as_ptr(), bytes) }
     }
 }
 

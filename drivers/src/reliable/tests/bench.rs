@@ -33,6 +33,8 @@ pub struct Node {
     /// Buffers that the application has, and whether it gives them back.
     pub kept: Vec<RxBuffer>,
     pub stalled: bool,
+    /// Packets that it takes in a round.
+    pub burst: usize,
 }
 
 pub struct Bench {
@@ -68,7 +70,10 @@ impl Node {
             self.link.make_room(|_| false);
         }
         self.link.flush();
-        while let Some(buffer) = self.link.receive() {
+        // Now and then it has no time for all.
+        let burst = if dice.per_mille(100) { self.burst.min(dice.below(8) as usize) } else { self.burst };
+        for _ in 0..burst {
+            let Some(buffer) = self.link.receive() else { break };
             self.check(&buffer);
             self.kept.push(buffer);
             moved = true;
@@ -158,6 +163,7 @@ impl Bench {
                 dead: Vec::with_capacity(nodes),
                 kept: Vec::with_capacity(BUFFERS),
                 stalled: false,
+                burst: usize::MAX,
             }
         };
         let nodes = (0..nodes as u32).map(node).collect();

@@ -77,6 +77,47 @@ fn r2_a_peer_may_be_silent_for_minutes_and_loses_nothing() {
 }
 
 #[test]
+fn d8_an_acknowledgement_that_is_lost_is_asked_for_when_nothing_is_left_to_send_again() {
+    let mut bench = Bench::new(2, 1, Faults::NONE);
+    let only = |bench: &mut Bench, node: u32, burst: usize, rounds: u32| {
+        bench.nodes[node as usize].burst = burst;
+        for _ in 0..rounds {
+            bench.round(|other| other == node);
+            elapse(1_000);
+        }
+    };
+    bench.order(0, 1, 1);
+    bench.run(SECOND);
+    // The first of six is lost; node 1 says so, and has it anew.
+    bench.wire.network().faults.drop = 1000;
+    bench.order(0, 1, 1);
+    only(&mut bench, 0, usize::MAX, 10);
+    bench.wire.network().faults.drop = 0;
+    bench.order(0, 1, 5);
+    for node in [0, 1, 0] {
+        only(&mut bench, node, usize::MAX, 10);
+    }
+    assert_eq!(bench.nodes[1].received[0], 1);
+    // It takes one of those that it has now, and says so. That it took the others is lost.
+    for _ in 0..1000 {
+        if bench.nodes[1].received[0] > 1 {
+            break;
+        }
+        only(&mut bench, 0, usize::MAX, 1);
+        only(&mut bench, 1, 1, 1);
+        elapse(20_000);
+    }
+    only(&mut bench, 1, 0, 10);
+    only(&mut bench, 0, usize::MAX, 10);
+    bench.wire.network().faults.drop = 1000;
+    only(&mut bench, 1, usize::MAX, 10);
+    assert_eq!(bench.nodes[1].received[0], 7);
+    bench.wire.network().faults.drop = 0;
+    bench.run_until(SECOND, |bench| bench.nodes[0].is_idle());
+    assert_eq!(bench.nodes[0].link.faults().reliability.probes, 1);
+}
+
+#[test]
 fn d8_what_is_under_way_to_a_peer_that_is_gone_comes_back_and_the_rest_goes_on() {
     let mut bench = Bench::new(4, 1, Faults::NONE);
     bench.wire.network().cut[2] = true;

@@ -292,18 +292,20 @@ fn r1_p11_what_is_for_a_context_that_takes_nothing_holds_up_nothing_to_others_of
 
 #[test]
 fn d8_a_unit_drains_although_a_peer_is_dead_and_says_which() {
+    // Than find room.
+    const MORE: u32 = 300;
     let (wire, [unit, _]) = units(1, Faults::NONE);
     let mut talker = Talker::new(unit, 0, 0);
     assert_eq!(talker.port.locate(talker.peer, true), Ok(Path::Torus(1)));
     wire.network().cut[1] = true;
     for round in 0.. {
-        if talker.sent == 50 {
+        if talker.sent == MORE {
             break;
         }
-        talker.step(50);
+        talker.step(MORE);
         elapse(5_000);
         if round == 1000 {
-            assert!((1..50).contains(&talker.sent), "{} packets wait", talker.sent);
+            assert!((1..MORE).contains(&talker.sent), "{} packets wait", talker.sent);
             unit.announce(1, Gone::Died);
             unit.drain();
             assert!(unit.is_dead(1) && !unit.is_dead(0));
@@ -313,7 +315,7 @@ fn d8_a_unit_drains_although_a_peer_is_dead_and_says_which() {
     unit.drain();
     assert_eq!(talker.port.locate(talker.peer, true), Err(Unreachable::Gone(1, Gone::Died)));
     let statistics = unit.statistics();
-    assert_eq!(statistics.failed_packets, 50);
+    assert_eq!(statistics.failed_packets, u64::from(MORE));
     assert_eq!(statistics.reliability.dead_peers, 1);
 }
 

@@ -4,7 +4,7 @@ use super::hostile::packet;
 use super::*;
 use crate::adapter::HEAD_BYTES;
 use crate::platform::Platform;
-use crate::unit::slots::CopySlots;
+use crate::unit::slots::{CopySlots, SHORT_BYTES};
 use core::cell::RefCell;
 use pami::device::Gone;
 use pami::packet::ENDED;
@@ -103,9 +103,26 @@ fn d9_raw_bytes_arrive_as_they_are_or_are_refused_and_leave_nothing_behind() {
 
 #[test]
 fn d4_a_slot_of_a_larger_slab_lies_inside_this_one() {
-    let (small, own) = CopySlots::new(2, 64);
-    let (_, others) = CopySlots::new(5, 64);
+    let (small, _, short) = CopySlots::new((2, 64), 3);
+    let (_, long, _) = CopySlots::new((9, 64), 0);
     let [last, beyond] =
-        [own.last().unwrap(), others.last().unwrap()].map(|slot| small.bytes(&slot).as_ptr());
+        [short.last().unwrap(), long.last().unwrap()].map(|slot| small.bytes(&slot).as_ptr());
     assert_eq!(beyond, last);
+}
+
+#[test]
+fn d4_long_and_short_slots_lie_beside_each_other() {
+    let (slab, long, short) = CopySlots::new((3, 100), 4);
+    let mut all: Vec<_> = long.chain(short).collect();
+    let lengths: Vec<_> = all.iter().map(|slot| slab.bytes(slot).len()).collect();
+    assert_eq!(lengths, [100, 100, 100, SHORT_BYTES, SHORT_BYTES, SHORT_BYTES, SHORT_BYTES]);
+    let is_short: Vec<_> = all.iter().map(|slot| slab.is_short(slot)).collect();
+    assert_eq!(is_short, [false, false, false, true, true, true, true]);
+    for (number, slot) in all.iter_mut().enumerate() {
+        slab.bytes_mut(slot).fill(number as u8);
+    }
+    for (number, slot) in all.iter().enumerate() {
+        assert!(slab.bytes(slot).iter().all(|&byte| byte == number as u8), "{number}");
+        assert_eq!(slab.bytes(slot).as_ptr().align_offset(64), 0, "{number}");
+    }
 }

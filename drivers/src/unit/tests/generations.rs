@@ -1,7 +1,6 @@
 //! Clients that have a place one after the other: what is for one is never another's.
 
 use super::*;
-use crate::unit::COPY_SLOTS;
 use pami::device::Full;
 use pami::endpoint::CLIENTS;
 
@@ -60,9 +59,9 @@ fn p1_r1_what_is_late_of_a_client_that_ended_is_dropped_and_its_buffers_come_bac
     let units = units::<21>(&net, 2, 1, None);
     let [first, second] = [0, 1].map(|generation| ClientId::new(1, generation));
     let mut a = units[0].open(first, 0, 0, Sharing::Exclusive).unwrap();
-    let rounds = if cfg!(miri) { 13 } else { 100 };
+    let (rounds, of_a_round) = (if cfg!(miri) { 13 } else { 100 }, 8);
     for round in 0..rounds {
-        for _ in 0..COPY_SLOTS / 2 {
+        for _ in 0..of_a_round {
             a.push_bcopy(torus(1), &word(first, round), &[], &[1; 40]).unwrap();
         }
         settle(&units);
@@ -79,10 +78,7 @@ fn p1_r1_what_is_late_of_a_client_that_ended_is_dropped_and_its_buffers_come_bac
     settle(&units);
     assert_eq!(b.pull().map(|arrival| arrival.envelope().message), Some(7));
     let received = units[1].statistics();
-    assert_eq!(
-        (received.late, received.dropped.total()),
-        (u64::from(rounds - 11) * COPY_SLOTS as u64 / 2, 0)
-    );
+    assert_eq!((received.late, received.dropped.total()), (u64::from((rounds - 11) * of_a_round), 0));
 }
 
 #[test]

@@ -38,10 +38,20 @@ fn units<const TEST: usize>(
     tasks: u32,
     agent: Option<usize>,
 ) -> Vec<&'static Unit<TEST>> {
+    units_of(net, (nodes, tasks), agent, MTU)
+}
+
+/// As [`units`], on a network of packets of `mtu` bytes.
+fn units_of<const TEST: usize>(
+    net: &Net,
+    (nodes, tasks): (u32, u32),
+    agent: Option<usize>,
+    mtu: usize,
+) -> Vec<&'static Unit<TEST>> {
     let map = TaskMap::new(nodes, tasks, MapOrder::TasksFirst).unwrap();
     (0..nodes)
         .map(|node| {
-            let adapter = Some(FakeAdapter::new(net, node as usize, MTU));
+            let adapter = Some(FakeAdapter::new(net, node as usize, mtu));
             MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent }).unwrap()
         })
         .collect()

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adapter::RX_BUFFERS;
-use crate::unit::{COPY_SLOTS, INJECTION_ENTRIES, INLINE_BYTES, OpenError, StartError};
+use crate::unit::{INJECTION_ENTRIES, INLINE_BYTES, OpenError, SHORT_SLOTS, StartError};
 use pami::device::{Full, Unreachable};
 use pami::packet::Header;
 use rings::buffer::{Buffer, Source};
@@ -95,7 +95,7 @@ fn p11_a_hundred_thousand_packets_to_a_stalled_receiver_wait_and_none_is_lost() 
     assert!(other.pull().is_none());
     let held = sent as usize;
     assert!(held >= RX_BUFFERS, "{held}");
-    assert!(held <= RX_BUFFERS + net.on_the_way(1) + 32 + INJECTION_ENTRIES + COPY_SLOTS, "{held}");
+    assert!(held <= RX_BUFFERS + net.on_the_way(1) + 32 + INJECTION_ENTRIES + SHORT_SLOTS, "{held}");
     // Then it goes on, slowly.
     let mut received = 0;
     while received < total {

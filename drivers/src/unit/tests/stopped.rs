@@ -6,7 +6,8 @@ use super::one_sided::{add, push_rmw, request, statistics};
 use super::*;
 use crate::ranks::MOST_NODES;
 use crate::unit::fifo::KEPT_ENTRIES;
-use crate::unit::{COPY_SLOTS, INJECTION_ENTRIES, WINDOW};
+use crate::unit::slots::SHORT_BYTES;
+use crate::unit::{COPY_SLOTS, INJECTION_ENTRIES, SHORT_SLOTS, WINDOW};
 use pami::device::{Full, Gone, REQUESTS};
 use rings::buffer::Source;
 use zerocopy::{FromBytes, IntoBytes};
@@ -328,20 +329,23 @@ fn r1_r2_what_is_asked_of_a_node_that_died_waits_for_none_that_lives() {
 
 #[test]
 fn r1_copies_for_one_node_leave_room_for_those_for_others() {
-    let stopped = COPY_SLOTS / 2 - 1;
-    let net = Net::new(stopped + 2);
-    let units = units::<0>(&net, stopped as u32 + 2, 1, None);
-    let node = stopped as u32 + 1;
-    let (mut a, mut b) = (open(units[0], 0), open(units[node as usize], 1));
-    let (region, _) = region(&mut b, &[0; 64]);
-    for stopped in 1..=stopped {
-        net.stop(stopped, true);
-        let pushed =
-            (0..20).filter(|&number| push_message(&mut a, stopped as u32, number, 100).is_ok()).count();
-        assert_eq!(pushed, if stopped == 1 { COPY_SLOTS / 2 } else { 1 });
-        a.progress();
+    for (slots, bytes) in [(SHORT_SLOTS, 100), (COPY_SLOTS, SHORT_BYTES + 1)] {
+        let stopped = slots / 2 - 1;
+        let net = Net::new(stopped + 2);
+        let units = units_of::<0>(&net, (stopped as u32 + 2, 1), None, 2 * SHORT_BYTES);
+        let node = stopped as u32 + 1;
+        let (mut a, mut b) = (open(units[0], 0), open(units[node as usize], 1));
+        let (region, _) = region(&mut b, &[0; 64]);
+        for stopped in 1..=stopped {
+            net.stop(stopped, true);
+            let most = 0..slots as u32;
+            let pushed =
+                most.filter(|&number| push_message(&mut a, stopped as u32, number, bytes).is_ok()).count();
+            assert_eq!(pushed, if stopped == 1 { slots / 2 } else { 1 }, "{slots} slots, node {stopped}");
+            a.progress();
+        }
+        assert_all_goes(&mut a, &mut b, node, region, "copied messages");
     }
-    assert_all_goes(&mut a, &mut b, node, region, "copied messages");
 }
 
 #[test]
