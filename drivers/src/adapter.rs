@@ -158,11 +158,8 @@ pub struct Watch {
     pub sent: &'static AtomicU16,
 }
 
-/// A network adapter. All methods are called with the message unit's token held.
+/// A network adapter: what the driver of a card implements. All methods are called with the message unit's token held.
 pub trait Adapter: Send + 'static {
-    /// Whether the network delivers everything once, in order and intact, and holds senders back rather than
-    /// losing packets.
-    const RELIABLE: bool;
     /// Acknowledges the adapter's interrupts without the token.
     type Interrupt: Acknowledge;
 
@@ -176,23 +173,6 @@ pub trait Adapter: Send + 'static {
 
     /// Whether [`transmit`](Self::transmit) has room for one more packet.
     fn has_room(&self) -> bool;
-
-    /// Whether there is also room for one to node `node`. True for a node that is gone: its packets are refused.
-    fn has_room_for(&mut self, _node: u32) -> bool {
-        true
-    }
-
-    /// Whether packets wait for contexts that are not ready.
-    #[inline]
-    fn has_aside(&self) -> bool {
-        false
-    }
-
-    /// Whether such are for the context of node `node` with these [bits](pami::endpoint::Endpoint::to_bits): then none may
-    /// follow.
-    fn holds_aside(&self, _node: u32, _target: u64) -> bool {
-        false
-    }
 
     /// Queues the packet `header`, `inline`, `lent` for node `node` ([`FABRIC`]: for the network itself). The first
     /// two are copied and are together at most [`FRONT_BYTES`]. Returns whether it was queued; if so, `cookie`
@@ -217,6 +197,48 @@ pub trait Adapter: Send + 'static {
     /// The next packet that came in.
     fn receive(&mut self) -> Option<RxBuffer>;
 
+    /// Takes a receive buffer back.
+    fn recycle(&mut self, buffer: RxBuffer);
+
+    /// Shows the device what was queued and recycled since the last time.
+    fn flush(&mut self);
+
+    /// Asks for an interrupt when the next packet comes in and, if `sent`, when the next has been sent. Returns
+    /// whether there is one already; then no interrupt may come for it.
+    fn arm(&mut self, sent: bool) -> bool;
+
+    /// What changes when there is something to receive or to reclaim. Without it the adapter is asked all the time.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
+
+    /// The handle that acknowledges interrupts.
+    fn interrupt(&self) -> Self::Interrupt;
+
+    /// What went wrong so far.
+    fn faults(&self) -> AdapterFaults;
+}
+
+/// An adapter whose network delivers everything once, in order and intact, and holds senders back rather than losing packets
+/// (libfabric's reliable datagrams): what a message unit stands on. `reliable` makes one of any adapter. One whose network does all that by itself needs none of the methods.
+pub trait ReliableAdapter: Adapter {
+    /// Whether there is also room for one to node `node`. True for a node that is gone: its packets are refused.
+    fn has_room_for(&mut self, _node: u32) -> bool {
+        true
+    }
+
+    /// Whether packets wait for contexts that are not ready.
+    #[inline]
+    fn has_aside(&self) -> bool {
+        false
+    }
+
+    /// Whether such are for the context of node `node` with these [bits](pami::endpoint::Endpoint::to_bits): then none may
+    /// follow.
+    fn holds_aside(&self, _node: u32, _target: u64) -> bool {
+        false
+    }
+
     /// How many packets the receiver of the last one may be given without taking any, this one among them: fewer if buffers run
     /// out.
     #[inline]
@@ -235,23 +257,8 @@ pub trait Adapter: Send + 'static {
     /// The context with these [bits](pami::endpoint::Endpoint::to_bits) may be ready.
     fn ready(&mut self, _target: u64) {}
 
-    /// Takes a receive buffer back.
-    fn recycle(&mut self, buffer: RxBuffer);
-
-    /// Shows the device what was queued and recycled since the last time.
-    fn flush(&mut self);
-
-    /// Asks for an interrupt when the next packet comes in and, if `sent`, when the next has been sent. Returns
-    /// whether there is one already; then no interrupt may come for it.
-    fn arm(&mut self, sent: bool) -> bool;
-
     /// Sends what would have waited a little longer: no hart may run the engine for a while.
     fn settle(&mut self) {}
-
-    /// What changes when there is something to receive or to reclaim. Without it the adapter is asked all the time.
-    fn watch(&self) -> Option<Watch> {
-        None
-    }
 
     /// Whether the round that ends left nothing to the next that could be done without news from the device.
     fn is_settled(&self) -> bool {
@@ -289,12 +296,6 @@ pub trait Adapter: Send + 'static {
     /// Node `node` is gone, as the network says: what waits for it comes back as [`Outcome::Failed`], and further packets to
     /// it are refused.
     fn node_died(&mut self, _node: u32) {}
-
-    /// The handle that acknowledges interrupts.
-    fn interrupt(&self) -> Self::Interrupt;
-
-    /// What went wrong so far.
-    fn faults(&self) -> AdapterFaults;
 }
 
 /// What came in by [`Frames::receive_frame`].
@@ -315,7 +316,7 @@ pub enum Frame {
 
 /// An adapter that sends frames as they are besides: no window, no order, no acknowledgement, and one that is lost stays lost.
 /// What the layers above cost is measured against them (SPEC Q-4).
-pub trait Frames: Adapter {
+pub trait Frames: ReliableAdapter {
     /// Sends node `node` a frame of `word` and `data` at once. False without room.
     fn send_frame(&mut self, node: u32, word: u64, data: &'static [u8]) -> bool;
 

@@ -17,7 +17,7 @@
 
 use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, MOST_MTU, Outcome, RX_BUFFERS, Reliability,
-    RxBuffer, Watch,
+    ReliableAdapter, RxBuffer, Watch,
 };
 use crate::link::LINK_BYTES;
 use crate::virtio::queue::{Piece, Rings, Virtqueue};
@@ -198,8 +198,6 @@ fn aligned(stride: usize) -> impl Iterator<Item = &'static mut [u8]> {
 }
 
 impl<H: Hal, T: Transport, const LOSSLESS: bool> Adapter for TorusAdapter<H, T, LOSSLESS> {
-    // The fabric between the nodes holds its senders back; whether it loses anything is for its user to say.
-    const RELIABLE: bool = LOSSLESS;
     type Interrupt = T::Interrupt;
 
     fn mtu(&self) -> usize {
@@ -314,3 +312,6 @@ impl<H: Hal, T: Transport, const LOSSLESS: bool> Adapter for TorusAdapter<H, T, 
         }
     }
 }
+
+/// The fabric between the nodes holds its senders back; whether it loses anything is for its user to say.
+impl<H: Hal, T: Transport> ReliableAdapter for TorusAdapter<H, T, true> {}

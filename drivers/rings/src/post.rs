@@ -128,7 +128,7 @@ impl<W: Copy + Send> PostQueue<W> {
         sleeps
     }
 
-    /// Whether nothing is queued. After an arm of a [`SleepFlag`](crate::sleep::SleepFlag) it is safe to sleep
+    /// Whether nothing is queued. After an arm of a [`Bell`](crate::bell::Bell) it is safe to sleep
     /// on this.
     #[inline]
     pub fn is_empty(&self) -> bool {

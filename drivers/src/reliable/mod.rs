@@ -48,7 +48,8 @@ mod sender;
 mod tests;
 
 use crate::adapter::{
-    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, RxBuffer, Watch,
+    Adapter, AdapterFaults, COOKIES, FABRIC, IN_FLIGHT, Lent, Outcome, Reliability, ReliableAdapter,
+    RxBuffer, Watch,
 };
 use crate::link::{self, LINK_BYTES};
 use crate::platform::Platform;
@@ -269,7 +270,6 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
 }
 
 impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
-    const RELIABLE: bool = true;
     type Interrupt = A::Interrupt;
 
     fn mtu(&self) -> usize {
@@ -282,17 +282,6 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
 
     fn has_room(&self) -> bool {
         !self.blocked && self.inner.has_room()
-    }
-
-    #[inline]
-    fn has_room_for(&mut self, node: u32) -> bool {
-        // Each peer without a packet on the way keeps one cookie, and so does one that is yet to come.
-        let idle = u32::from(self.peers.len()) + 1 - self.busy;
-        let spare = self.flights.free().saturating_sub(idle);
-        match self.peers.find(node).and_then(|index| self.peers.get(index)) {
-            Some(peer) => peer.dead || peer.has_room(spare),
-            None => self.has_place_for(node),
-        }
     }
 
     unsafe fn transmit(
@@ -340,33 +329,6 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         }
     }
 
-    #[inline]
-    fn has_aside(&self) -> bool {
-        !self.aside.is_empty()
-    }
-
-    #[cold]
-    fn holds_aside(&self, node: u32, target: u64) -> bool {
-        self.aside.iter().any(|aside| (aside.rank(), aside.target()) == (node, target))
-    }
-
-    #[inline]
-    fn patience(&self) -> u32 {
-        self.patience
-    }
-
-    fn refuse(&mut self, buffer: RxBuffer) -> Result<(), RxBuffer> {
-        if buffer.source() == FABRIC {
-            return Err(buffer);
-        }
-        self.turn_down(buffer);
-        Ok(())
-    }
-
-    fn ready(&mut self, target: u64) {
-        self.note_ready(target);
-    }
-
     fn recycle(&mut self, buffer: RxBuffer) {
         let source = buffer.source();
         self.inner.recycle(buffer);
@@ -394,13 +356,61 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         armed || self.news || self.draining.is_some() || self.flights.has_done()
     }
 
+    fn watch(&self) -> Option<Watch> {
+        self.inner.watch()
+    }
+
+    fn interrupt(&self) -> A::Interrupt {
+        self.inner.interrupt()
+    }
+
+    fn faults(&self) -> AdapterFaults {
+        AdapterFaults { reliability: self.counters, ..self.inner.faults() }
+    }
+}
+
+impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
+    #[inline]
+    fn has_room_for(&mut self, node: u32) -> bool {
+        // Each peer without a packet on the way keeps one cookie, and so does one that is yet to come.
+        let idle = u32::from(self.peers.len()) + 1 - self.busy;
+        let spare = self.flights.free().saturating_sub(idle);
+        match self.peers.find(node).and_then(|index| self.peers.get(index)) {
+            Some(peer) => peer.dead || peer.has_room(spare),
+            None => self.has_place_for(node),
+        }
+    }
+
+    #[inline]
+    fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    #[cold]
+    fn holds_aside(&self, node: u32, target: u64) -> bool {
+        self.aside.iter().any(|aside| (aside.rank(), aside.target()) == (node, target))
+    }
+
+    #[inline]
+    fn patience(&self) -> u32 {
+        self.patience
+    }
+
+    fn refuse(&mut self, buffer: RxBuffer) -> Result<(), RxBuffer> {
+        if buffer.source() == FABRIC {
+            return Err(buffer);
+        }
+        self.turn_down(buffer);
+        Ok(())
+    }
+
+    fn ready(&mut self, target: u64) {
+        self.note_ready(target);
+    }
+
     fn settle(&mut self) {
         self.send_acks_due(true);
         self.inner.flush();
-    }
-
-    fn watch(&self) -> Option<Watch> {
-        self.inner.watch()
     }
 
     fn is_settled(&self) -> bool {
@@ -446,13 +456,5 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         if let Some(index) = self.peers.find(node) {
             self.give_up(index);
         }
-    }
-
-    fn interrupt(&self) -> A::Interrupt {
-        self.inner.interrupt()
-    }
-
-    fn faults(&self) -> AdapterFaults {
-        AdapterFaults { reliability: self.counters, ..self.inner.faults() }
     }
 }

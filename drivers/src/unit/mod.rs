@@ -48,7 +48,7 @@ pub use regions::REGIONS;
 pub use setup::{OpenError, Setup, Sharing, StartError};
 pub use statistics::{Dropped, Statistics};
 
-use crate::adapter::{Adapter, RX_BUFFERS, Watch};
+use crate::adapter::{Adapter, RX_BUFFERS, ReliableAdapter, Watch};
 use crate::bits::{Doorbells, LIMIT as MOST_PORTS};
 use crate::calls::Calls;
 use crate::platform::Platform;
@@ -69,7 +69,7 @@ use pami::mapping::{TaskLocation, TaskMap};
 use pami::packet::{Envelope, Kind};
 use regions::Regions;
 use responder::{ANSWER_SLOTS, Responder};
-use rings::sleep::SleepFlag;
+use rings::bell::Bell;
 use running::Ran;
 use slots::{CopySlots, SHORT_BYTES};
 use spin::Mutex;
@@ -85,7 +85,7 @@ const DRAIN_NS: u64 = 1_000_000;
 const AGENT_POLLS: usize = 256;
 
 /// The node's message unit.
-pub struct MessageUnit<P: Platform, A: Adapter> {
+pub struct MessageUnit<P: Platform, A: ReliableAdapter> {
     node: u32,
     map: TaskMap,
     contexts: u8,
@@ -114,21 +114,20 @@ pub struct MessageUnit<P: Platform, A: Adapter> {
     /// When a sleeping hart will wake by itself and run the engine.
     watched: AtomicU64,
     dead: Dead,
-    agent_flag: SleepFlag,
+    agent_bell: Bell,
     joined: AtomicBool,
-    join_flag: SleepFlag,
-    bare_flag: SleepFlag,
+    join_bell: Bell,
+    bare_bell: Bell,
     counters: Counters,
     platform: PhantomData<fn() -> P>,
 }
 
-impl<P: Platform, A: Adapter> MessageUnit<P, A> {
+impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
     /// Starts the node's message unit; [`heap_bytes`] says how much it allocates.
     ///
     /// # Errors
     /// What in `setup` cannot be.
     pub fn start(setup: Setup<A>) -> Result<&'static Self, StartError> {
-        const { assert!(A::RELIABLE, "an adapter that loses packets belongs into a reliable layer") };
         let Setup { adapter, node, map, contexts, harts, agent } = setup;
         let tasks = map.tasks_per_node();
         if map.task(TaskLocation { node, local: 0 }).is_none() {
@@ -153,7 +152,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         let interrupt = adapter.as_ref().map(Adapter::interrupt);
         let watch = adapter.as_ref().and_then(Adapter::watch);
         let nodes = map.tasks().div_ceil(tasks);
-        let peers = adapter.as_ref().map_or(0, Adapter::most_peers).min(nodes as usize);
+        let peers = adapter.as_ref().map_or(0, ReliableAdapter::most_peers).min(nodes as usize);
         if peers > MOST_NODES {
             return Err(StartError::TooManyPeers(peers));
         }
@@ -178,10 +177,10 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             arm_asked: AtomicBool::new(false),
             watched: AtomicU64::new(u64::MAX),
             dead: Dead::new(nodes),
-            agent_flag: SleepFlag::new(),
+            agent_bell: Bell::new(),
             joined: AtomicBool::new(false),
-            join_flag: SleepFlag::new(),
-            bare_flag: SleepFlag::new(),
+            join_bell: Bell::new(),
+            bare_bell: Bell::new(),
             counters: Counters::default(),
             platform: PhantomData,
         })))
@@ -242,12 +241,12 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
             if calls.is_due(P::now_ns()) {
                 self.with_engine(|engine| engine.send_to_fabric(&hello));
             }
-            self.join_flag.arm(P::hart());
+            self.join_bell.arm(P::hart());
             self.progress();
             if !self.joined.load(Ordering::Acquire) {
                 self.sleep(Some(calls.next()));
             }
-            self.join_flag.disarm();
+            self.join_bell.disarm();
         }
     }
 
@@ -255,11 +254,11 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     pub fn run_agent(&self) -> ! {
         loop {
             self.poll_agent();
-            self.agent_flag.arm(P::hart());
+            self.agent_bell.arm(P::hart());
             if self.doorbells.is_empty() {
                 self.sleep(None);
             }
-            self.agent_flag.disarm();
+            self.agent_bell.disarm();
         }
     }
 
@@ -386,7 +385,7 @@ const fn pairs(ports: usize) -> usize {
 }
 
 /// The engine with one lane per station; the other ends go to the stations.
-fn engine<A: Adapter>(adapter: A, stations: &[Station], mtu: usize, nodes: u32) -> Engine<A> {
+fn engine<A: ReliableAdapter>(adapter: A, stations: &[Station], mtu: usize, nodes: u32) -> Engine<A> {
     let ports = stations.len();
     let (slots, mut long, mut short) =
         CopySlots::new((ports * COPY_SLOTS + ANSWER_SLOTS, mtu), ports * SHORT_SLOTS);

@@ -2,7 +2,7 @@
 
 use super::MessageUnit;
 use super::engine::Engine;
-use crate::adapter::{Adapter, Watch};
+use crate::adapter::{ReliableAdapter, Watch};
 use crate::platform::Platform;
 use crate::virtio::Acknowledge;
 use core::sync::atomic::{Ordering, fence};
@@ -29,12 +29,12 @@ pub(super) enum Ran {
     NotAllDone,
 }
 
-impl<P: Platform, A: Adapter> MessageUnit<P, A> {
+impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
     /// Ends the agent's sleep: a doorbell was rung.
     #[cold]
     #[inline(never)]
     pub(super) fn wake_agent(&self) {
-        if let Some(hart) = self.agent_flag.wake() {
+        if let Some(hart) = self.agent_bell.ring() {
             P::wake(hart);
         }
     }
@@ -141,7 +141,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
         !self.doorbells.is_empty() || self.arm_asked.load(Ordering::Relaxed)
     }
 
-    /// Sleeps, if nothing came up since the caller armed its flag. The caller looks for work again either way.
+    /// Sleeps, if nothing came up since the caller armed its bell. The caller looks for work again either way.
     pub(super) fn sleep(&self, deadline_ns: Option<u64>) {
         let hart = P::hart();
         let runs_engine =
@@ -175,7 +175,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
                 P::wake(agent);
             }
         } else if interrupted || due {
-            if let Some(hart) = self.bare_flag.wake() {
+            if let Some(hart) = self.bare_bell.ring() {
                 P::wake(hart);
             }
             // Should another hart have the token, then it may have looked too early.
@@ -251,7 +251,7 @@ impl<P: Platform, A: Adapter> MessageUnit<P, A> {
     /// The fabric says that all nodes are up.
     pub(super) fn note_go(&self) {
         self.joined.store(true, Ordering::Release);
-        if let Some(hart) = self.join_flag.wake() {
+        if let Some(hart) = self.join_bell.ring() {
             P::wake(hart);
         }
     }

@@ -7,24 +7,24 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use rings::buffer::Buffer;
 
+use rings::bell::Bell;
 use rings::lines::{self, Arrival, Line};
-use rings::sleep::SleepFlag;
 
 #[test]
 fn n8_no_line_is_slept_through() {
     explore(4, || {
         let (mut sender, mut receiver) = lines::ring(vec![Line::new()].leak(), &mut [], 0).unwrap();
-        let flag = forever(SleepFlag::new());
+        let bell = forever(Bell::new());
         let interrupt = Arc::new(Notify::new());
         let notifier = interrupt.clone();
         let sending = thread::spawn(move || {
             sender.push_bcopy(&[5; 4], &[], &[]).unwrap();
-            if flag.wake().is_some() {
+            if bell.ring().is_some() {
                 notifier.notify();
             }
         });
         let arrival = loop {
-            flag.arm(0);
+            bell.arm(0);
             if let Some(arrival) = receiver.pull() {
                 break arrival;
             }

@@ -5,8 +5,8 @@ use loom::sync::Arc;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
+use rings::bell::Bell;
 use rings::post::{PostQueue, Slot};
-use rings::sleep::SleepFlag;
 
 /// Takes what can be taken now, `tries` times.
 fn take<W: Copy + Send>(consumer: &mut rings::post::Consumer<W>, tries: usize, into: &mut Vec<W>) {
@@ -100,13 +100,13 @@ fn p2_the_next_consumer_goes_on_where_the_last_stopped() {
 fn n8_no_post_is_slept_through() {
     explore(3, || {
         let queue: &PostQueue<u32> = forever(PostQueue::new());
-        let flag = forever(SleepFlag::new());
+        let bell = forever(Bell::new());
         let interrupt = Arc::new(Notify::new());
         let posters = [1, 2].map(|number| {
             let interrupt = interrupt.clone();
             thread::spawn(move || {
                 queue.post(forever(Slot::new()), number).unwrap();
-                if let Some(hart) = flag.wake() {
+                if let Some(hart) = bell.ring() {
                     assert_eq!(hart, 3);
                     interrupt.notify();
                 }
@@ -115,14 +115,14 @@ fn n8_no_post_is_slept_through() {
         let mut consumer = queue.consumer().unwrap();
         let mut taken = Vec::new();
         while taken.len() < 2 {
-            flag.arm(3);
+            bell.arm(3);
             let before = taken.len();
             take(&mut consumer, 2, &mut taken);
             if taken.len() == before {
                 // Loom reports a deadlock when nobody notifies.
                 interrupt.wait();
             }
-            flag.disarm();
+            bell.disarm();
         }
         posters.into_iter().for_each(|poster| poster.join().unwrap());
     });

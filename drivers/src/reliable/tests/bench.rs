@@ -3,7 +3,7 @@
 use super::dice::Dice;
 use super::wire::{Faults, Lossy, Memory, Wire};
 use super::{Virtual, elapse, exempt, now};
-use crate::adapter::{Adapter, IN_FLIGHT, Lent, Outcome, RxBuffer};
+use crate::adapter::{Adapter, IN_FLIGHT, Lent, Outcome, ReliableAdapter, RxBuffer};
 use crate::reliable::{LINK_BYTES, Reliable};
 use std::vec::Vec;
 

@@ -3,7 +3,7 @@
 use super::bench::{BUFFERS, Bench, Node};
 use super::wire::Faults;
 use super::{ALLOCATIONS, elapse, now};
-use crate::adapter::{Adapter, Frame, Frames};
+use crate::adapter::{Adapter, Frame, Frames, ReliableAdapter};
 use crate::link::Seq;
 use crate::reliable::LINGER_NS;
 use crate::reliable::rto::LEAST_NS;

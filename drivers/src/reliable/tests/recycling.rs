@@ -4,7 +4,7 @@ use super::bench::Bench;
 use super::dice::Dice;
 use super::wire::Faults;
 use super::{elapse, now, seeds};
-use crate::adapter::{Adapter, FABRIC, Lent};
+use crate::adapter::{Adapter, FABRIC, Lent, ReliableAdapter};
 use crate::link::{Flags, Link, Seq, crc32c};
 use crate::reliable::handshake::Number;
 use std::vec::Vec;

@@ -74,7 +74,7 @@ fn pattern(message: u32, len: usize) -> Vec<u8> {
 }
 
 /// Both ends of one context, which sends and receives numbered messages.
-struct Talker<A: crate::adapter::Adapter> {
+struct Talker<A: crate::adapter::ReliableAdapter> {
     port: NodePort<Hart, A>,
     me: Endpoint,
     peer: Endpoint,
@@ -82,7 +82,7 @@ struct Talker<A: crate::adapter::Adapter> {
     received: u32,
 }
 
-impl<A: crate::adapter::Adapter> Talker<A> {
+impl<A: crate::adapter::ReliableAdapter> Talker<A> {
     fn new(unit: &'static MessageUnit<Hart, A>, node: u32, context: u8) -> Self {
         let port = unit.open(ClientId(0), 0, context, Sharing::Exclusive).unwrap();
         Self { port, me: endpoint(node, context), peer: endpoint(1 - node, context), sent: 0, received: 0 }

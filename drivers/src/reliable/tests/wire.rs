@@ -204,7 +204,6 @@ impl Lossy {
 }
 
 impl Adapter for Lossy {
-    const RELIABLE: bool = false;
     type Interrupt = NoInterrupt;
 
     fn mtu(&self) -> usize {

@@ -52,7 +52,7 @@ impl<P: Platform, A: Frames> Bare<'_, P, A> {
     pub fn wait(&mut self, deadline_ns: u64) {
         let Self { unit, engine, full } = self;
         // Another hart that sleeps may be interrupted in this one's stead.
-        unit.bare_flag.arm(P::hart());
+        unit.bare_bell.arm(P::hart());
         if !engine.adapter.arm_frames(*full) {
             P::wait(Some(deadline_ns), || {
                 if let Some(interrupt) = &unit.interrupt {
@@ -60,6 +60,6 @@ impl<P: Platform, A: Frames> Bare<'_, P, A> {
                 }
             });
         }
-        unit.bare_flag.disarm();
+        unit.bare_bell.disarm();
     }
 }

@@ -18,7 +18,9 @@ use super::outstanding::Outstanding;
 use super::parked::Parked;
 use super::responder::Responder;
 use super::slots::{CopySlots, Slot};
-use crate::adapter::{Adapter, AdapterFaults, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS, RxBuffer};
+use crate::adapter::{
+    AdapterFaults, FABRIC, HEAD_BYTES, IN_FLIGHT, Lent, RX_BUFFERS, ReliableAdapter, RxBuffer,
+};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
 use crate::ranks::Ranks;
@@ -138,7 +140,7 @@ pub(crate) struct Engine<A> {
     answers_first: bool,
 }
 
-impl<A: Adapter> Engine<A> {
+impl<A: ReliableAdapter> Engine<A> {
     /// An engine of one of `nodes` nodes; `own` are the copy slots of its answers. Allocates.
     pub(crate) fn new(
         adapter: A,

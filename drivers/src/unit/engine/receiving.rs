@@ -5,7 +5,7 @@ use super::super::fifo::{Arrived, Reception};
 use super::super::outstanding::Taken;
 use super::super::responder::Rejected;
 use super::{Early, Engine};
-use crate::adapter::{Adapter, FABRIC, RxBuffer};
+use crate::adapter::{FABRIC, ReliableAdapter, RxBuffer};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
 use pami::device::Gone;
@@ -14,7 +14,7 @@ use pami::packet::{ENDED, Envelope, Kind, Packet};
 /// Packets received in one pass: a quarter of a peer's window, so that it hears of them while it has some left to send.
 const RECEIVE_BURST: usize = 16;
 
-impl<A: Adapter> Engine<A> {
+impl<A: ReliableAdapter> Engine<A> {
     /// Takes in what has arrived.
     pub(crate) fn receive<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
         let mut moved = false;

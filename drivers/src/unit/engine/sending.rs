@@ -5,7 +5,7 @@ use super::super::descriptor::{Body, Descriptor};
 use super::super::outstanding::{Awaited, Request};
 use super::super::responder::Next;
 use super::{Engine, Flight};
-use crate::adapter::{Adapter, Lent, Outcome};
+use crate::adapter::{Lent, Outcome, ReliableAdapter};
 use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
 use pami::packet::{Header, Kind};
@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 /// Packets of one port, or answers to one node, that are sent in sequence before the next has its turn.
 const SEND_BURST: usize = 16;
 
-impl<A: Adapter> Engine<A> {
+impl<A: ReliableAdapter> Engine<A> {
     /// Takes back what the adapter is done with.
     pub(super) fn reclaim<P: Platform>(
         &mut self,
@@ -310,7 +310,7 @@ impl<A: Adapter> Engine<A> {
     }
 }
 
-impl<P: Platform, A: Adapter> MessageUnit<P, A> {
+impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
     /// The port of this node that a packet comes from.
     fn port_of(&self, header: &Header) -> Option<u16> {
         let origin = header.envelope()?.origin;

@@ -1,7 +1,7 @@
 //! What `pami` asks of a port: its packets, its one-sided operations, its sleep.
 
 use super::{NodeArrival, NodePort, NodeRoute, NodeWaker};
-use crate::adapter::Adapter;
+use crate::adapter::ReliableAdapter;
 use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
@@ -13,7 +13,7 @@ use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
 use rings::shared::Shared;
 
-impl<P: Platform, A: Adapter> Port for NodePort<P, A> {
+impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
     type Arrival = NodeArrival;
     type Waker = NodeWaker<P>;
     type Route = NodeRoute;

@@ -5,7 +5,7 @@ mod device;
 use super::fifo::{Arrived, Injector, Reception, Station};
 use super::running::{Ran, ring};
 use super::{MessageUnit, OpenError, Sharing};
-use crate::adapter::{Adapter, RxBuffer};
+use crate::adapter::{ReliableAdapter, RxBuffer};
 use crate::bits::Doorbell;
 use crate::platform::Platform;
 use crate::shm::{self, PushError, ShmPort};
@@ -24,7 +24,7 @@ static NEVER: AtomicU16 = AtomicU16::new(0);
 
 /// A context's share of the message unit and of the shared memory. Dropping it closes the port; what arrives from
 /// then on waits for its next opening.
-pub struct NodePort<P: Platform, A: Adapter> {
+pub struct NodePort<P: Platform, A: ReliableAdapter> {
     unit: &'static MessageUnit<P, A>,
     station: &'static Station,
     number: u16,
@@ -120,7 +120,7 @@ impl<P: Platform> Wake for NodeWaker<P> {
     }
 }
 
-impl<P: Platform, A: Adapter> NodePort<P, A> {
+impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
     /// Takes the parts of port `number`, whose group of contexts begins at `group`, out of the unit.
     pub(super) fn open(
         unit: &'static MessageUnit<P, A>,
@@ -349,7 +349,7 @@ impl<P: Platform, A: Adapter> NodePort<P, A> {
 }
 
 /// Takes the injection FIFO of port `injection`, or a share of it.
-fn take_injector<P: Platform, A: Adapter>(
+fn take_injector<P: Platform, A: ReliableAdapter>(
     unit: &MessageUnit<P, A>,
     injection: u16,
     sharing: Sharing,
@@ -370,7 +370,7 @@ fn take_injector<P: Platform, A: Adapter>(
     }
 }
 
-impl<P: Platform, A: Adapter> Drop for NodePort<P, A> {
+impl<P: Platform, A: ReliableAdapter> Drop for NodePort<P, A> {
     fn drop(&mut self) {
         if self.starved {
             self.note_starved(false);

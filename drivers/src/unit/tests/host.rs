@@ -1,6 +1,6 @@
 //! Harts that are threads, and a network of fake adapters in one process.
 
-use crate::adapter::{Adapter, AdapterFaults, Lent, Outcome, RX_BUFFERS, RxBuffer};
+use crate::adapter::{Adapter, AdapterFaults, Lent, Outcome, RX_BUFFERS, ReliableAdapter, RxBuffer};
 use crate::platform::Platform;
 use crate::virtio::Acknowledge;
 use std::boxed::Box;
@@ -205,28 +205,16 @@ impl<const TEST: usize> FakeAdapter<TEST> {
 }
 
 impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
-    const RELIABLE: bool = true;
     type Interrupt = NoInterrupt;
 
     fn mtu(&self) -> usize {
         self.mtu
     }
 
-    fn most_peers(&self) -> usize {
-        self.most
-    }
-
     fn has_room(&self) -> bool {
         let net = self.net.0.lock().unwrap();
         let stopped = |queued: &&Queued| net.get(queued.node).is_some_and(|inbox| inbox.stopped);
         self.queued.len() - self.queued.iter().filter(stopped).count() < 32
-    }
-
-    fn has_room_for(&mut self, node: u32) -> bool {
-        let stopped = self.net.0.lock().unwrap().get(node as usize).is_some_and(|inbox| inbox.stopped);
-        let most = if stopped { STOPPED } else { 24 };
-        self.gone.contains(&node)
-            || self.queued.iter().filter(|queued| queued.node == node as usize).count() < most
     }
 
     unsafe fn transmit(
@@ -288,10 +276,6 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
         Some(RxBuffer::new(memory, 0, packet.len() as u16))
     }
 
-    fn node_died(&mut self, node: u32) {
-        self.gone.push(node);
-    }
-
     fn recycle(&mut self, buffer: RxBuffer) {
         self.buffers.push(buffer.into_memory());
     }
@@ -309,19 +293,36 @@ impl<const TEST: usize> Adapter for FakeAdapter<TEST> {
         can_send || (!net[self.node].packets.is_empty() && !self.buffers.is_empty())
     }
 
-    fn deadline(&self) -> Option<u64> {
-        self.deadline
-    }
-
-    fn linger_until(&self) -> u64 {
-        self.linger
-    }
-
     fn interrupt(&self) -> NoInterrupt {
         NoInterrupt
     }
 
     fn faults(&self) -> AdapterFaults {
         AdapterFaults::default()
+    }
+}
+
+impl<const TEST: usize> ReliableAdapter for FakeAdapter<TEST> {
+    fn has_room_for(&mut self, node: u32) -> bool {
+        let stopped = self.net.0.lock().unwrap().get(node as usize).is_some_and(|inbox| inbox.stopped);
+        let most = if stopped { STOPPED } else { 24 };
+        self.gone.contains(&node)
+            || self.queued.iter().filter(|queued| queued.node == node as usize).count() < most
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.deadline
+    }
+
+    fn most_peers(&self) -> usize {
+        self.most
+    }
+
+    fn linger_until(&self) -> u64 {
+        self.linger
+    }
+
+    fn node_died(&mut self, node: u32) {
+        self.gone.push(node);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::actor::{Actor, Expected, Push, UNTOUCHED, content, name};
 use super::faults;
-use crate::adapter::Adapter;
 use crate::reliable::Reliable;
 use crate::reliable::tests::dice::Dice;
 use crate::reliable::tests::units::Hart;
@@ -384,6 +383,3 @@ impl World {
         }
     }
 }
-
-/// The units' adapters mend what the wire does.
-const _: () = assert!(<Reliable<Lossy, Hart> as Adapter>::RELIABLE && !Lossy::RELIABLE);
