@@ -8,7 +8,7 @@ use crate::library::{Inner, Library};
 use crate::lock_table::Mutexes;
 use crate::memory::Memory;
 use crate::protocols::{Protocols, Registered};
-use crate::requests::{OWN, Requests, Slot};
+use crate::requests::{OWN, Requests};
 use crate::settings::Settings;
 use crate::shape::Tables;
 use pami::layout::Cell;
@@ -17,6 +17,7 @@ use pami::{
     Receive, RegionHandle, Rights, Shared,
 };
 use rings::first_fit::{FirstFit, Span};
+use rings::slot_table::Slot;
 use spin::{Mutex, Once};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -43,9 +44,11 @@ impl<N: Node> Library<N> {
         let cells: &[Cell] =
             memory.slice("shapes of handles", calls.saturating_mul(Tables::CELLS), Cell::new)?;
         let mut cells = cells.chunks_exact(Tables::CELLS);
-        let slots = memory.slice("handles", calls, || Slot::new(cells.next().unwrap_or_default()))?;
-        let failures = memory.slice("contexts", contexts.into(), || Mutex::new(None))?;
-        let requests: &Requests = memory.place("requests", Requests::new(slots, failures))?;
+        let tables =
+            memory.slice("shapes of handles", calls, || Tables::new(cells.next().unwrap_or_default()))?;
+        let slots = memory.slice("handles", calls, Slot::new)?;
+        let failures = memory.slice("contexts", contexts.into(), || None)?;
+        let requests: &Requests = memory.place("requests", Requests::new(slots, tables, failures))?;
         let completed =
             memory.place("callbacks", move |_: &mut Active<N::Port>, completion: Completion| {
                 requests.end(completion.cookie, completion.result.map(|()| 0));

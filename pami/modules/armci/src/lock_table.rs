@@ -16,6 +16,7 @@ use crate::settings::Settings;
 use pami::device::Port;
 use pami::endpoint::ContextOffset;
 use pami::{Active, Endpoint, Node, Progress, SendError, Work, WorkSlot};
+use rings::list::{Link, List};
 use spin::Mutex;
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -25,7 +26,7 @@ const UNLOCK: u8 = 1;
 const GRANTED: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// No waiter.
+/// No holder.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -52,43 +53,9 @@ impl Header {
     }
 }
 
-/// A list of waiters, first come, first served.
-#[derive(Clone, Copy)]
-struct List {
-    first: u32,
-    last: u32,
-}
-
-impl List {
-    const EMPTY: Self = Self { first: NOBODY, last: NOBODY };
-
-    fn push(&mut self, waiters: &mut [Waiter], who: u32) {
-        if let Some(waiter) = waiters.get_mut(who as usize) {
-            (waiter.next, waiter.listed) = (NOBODY, true);
-        }
-        match waiters.get_mut(self.last as usize) {
-            Some(last) => last.next = who,
-            None => self.first = who,
-        }
-        self.last = who;
-    }
-
-    fn pop(&mut self, waiters: &mut [Waiter]) -> Option<u32> {
-        let who = self.first;
-        let waiter = waiters.get_mut(who as usize)?;
-        waiter.listed = false;
-        self.first = waiter.next;
-        if self.first == NOBODY {
-            self.last = NOBODY;
-        }
-        Some(who)
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Waiter {
-    /// Behind it in its list.
-    next: u32,
+    /// In a mutex's queue, or to be answered.
     listed: bool,
     mutex: u32,
     granted: bool,
@@ -106,6 +73,8 @@ struct Table {
     mutexes: &'static mut [Owned],
     created: u32,
     waiters: &'static mut [Waiter],
+    /// By waiter.
+    links: &'static mut [Link],
     /// Those that are to be answered.
     answers: List,
 }
@@ -133,11 +102,10 @@ impl Table {
     /// Gives a mutex to the first who waits for it.
     fn pass_on(&mut self, mutex: u32) {
         let Some(owned) = self.mutexes.get_mut(mutex as usize) else { return };
-        owned.holder = owned.queue.pop(self.waiters).unwrap_or(NOBODY);
+        owned.holder = owned.queue.pop(self.links).unwrap_or(NOBODY);
         if let Some(waiter) = self.waiters.get_mut(owned.holder as usize) {
             waiter.granted = true;
-            let who = owned.holder;
-            self.answers.push(self.waiters, who);
+            self.answers.push(self.links, owned.holder);
         }
     }
 
@@ -147,11 +115,11 @@ impl Table {
         let Some(waiter) = self.waiters.get_mut(who as usize).filter(|waiter| !waiter.listed) else {
             return false;
         };
-        (waiter.mutex, waiter.granted) = (mutex, false);
+        *waiter = Waiter { listed: true, mutex, granted: false };
         match self.mutexes.get_mut(mutex as usize).filter(|_| mutex < self.created) {
-            None => self.answers.push(self.waiters, who),
+            None => self.answers.push(self.links, who),
             Some(owned) => {
-                owned.queue.push(self.waiters, who);
+                owned.queue.push(self.links, who);
                 if owned.holder != NOBODY {
                     return false;
                 }
@@ -178,15 +146,18 @@ impl Table {
         registered: &Registered<P>,
     ) -> Progress {
         let client = active.endpoint().client();
-        while let Some(&Waiter { mutex, granted, .. }) = self.waiters.get(self.answers.first as usize) {
-            let (each, who) = (u32::from(contexts.max(1)), self.answers.first);
+        while let Some(who) = self.answers.first()
+            && let Some(waiter) = self.waiters.get_mut(who as usize)
+        {
+            let (each, Waiter { mutex, granted, .. }) = (u32::from(contexts.max(1)), *waiter);
             let target = Endpoint::from_parts(client, who / each, ContextOffset((who % each) as u8));
             let header = Header::new(if granted { GRANTED } else { REFUSED }, mutex);
             let sent = registered.send(active, target, header.as_bytes());
             if sent == Err(SendError::Again) {
                 return Progress::Again;
             }
-            self.answers.pop(self.waiters);
+            waiter.listed = false;
+            self.answers.pop(self.links);
             // A holder that does not live any more holds nothing.
             if sent.is_err() && granted {
                 self.pass_on(mutex);
@@ -205,12 +176,13 @@ impl<P: Port> Mutexes<P> {
     ) -> Result<&'static Self, Error> {
         let contexts = settings.contexts;
         let count = (tasks as usize).saturating_mul(contexts.into());
-        let nobody = Waiter { next: NOBODY, listed: false, mutex: 0, granted: false };
+        let nobody = Waiter { listed: false, mutex: 0, granted: false };
         let free = Owned { holder: NOBODY, queue: List::EMPTY };
         let table = Table {
             mutexes: memory.slice("mutexes", settings.mutexes as usize, || free)?,
             created: 0,
             waiters: memory.slice("mutexes", count, || nobody)?,
+            links: memory.slice("mutexes", count, Link::default)?,
             answers: List::EMPTY,
         };
         let table: &'static Mutex<Table> = memory.place("mutexes", Mutex::new(table))?;
