@@ -1,6 +1,6 @@
 //! What one thread does with all tasks, each in an area that it has in the slab there.
 
-use armci::{Error, GlobalAddress, Library, Local, Scale, Shape};
+use armci::{Error, GlobalAddress, Library, Local, OutOfMemory, Scale, Shape};
 use kernel::{Shared, Task};
 
 /// Bytes of a thread's area: data, sums, words.
@@ -58,7 +58,7 @@ impl<'a> Exercise<'a> {
     ) -> Result<Self, Error> {
         let memory = |what, bytes| {
             let buffer = task.memory().buffer(bytes as usize);
-            Ok::<_, Error>(buffer.map_err(|_| Error::Memory { what, bytes: bytes as usize })?.share())
+            Ok::<_, Error>(buffer.map_err(|_| OutOfMemory { what, bytes: bytes as usize })?.share())
         };
         let number = task.number() as usize * harts + hart;
         Ok(Self {

@@ -35,7 +35,7 @@ impl<N: Node> Library<N> {
             })
         });
         // Not before they are begun: a fence of another thread in between would not cover them.
-        self.lane()?.note_accumulate(to.task);
+        self.accumulated()?.note(to.task);
         begun
     }
 

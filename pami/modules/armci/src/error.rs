@@ -1,6 +1,7 @@
 //! Why a call was refused, and why what was begun did not end well.
 
 use crate::address::GlobalAddress;
+use base::OutOfMemory;
 use core::fmt;
 use pami::factory::FactoryError;
 use pami::geometry::MembersError;
@@ -26,13 +27,8 @@ pub enum Error {
     Geometry(GeometryError),
     /// There is no such group.
     Members(MembersError),
-    /// The node has not so many bytes for `what`.
-    Memory {
-        /// What they are for.
-        what: &'static str,
-        /// How many.
-        bytes: usize,
-    },
+    /// The node has not so many bytes.
+    Memory(OutOfMemory),
     /// A setting has a value that it cannot have: which, and what it may be.
     Setting(&'static str, &'static str),
     /// The library was finalized.
@@ -126,7 +122,7 @@ impl fmt::Display for Error {
             Self::Collect(error) => error.fmt(f),
             Self::Geometry(error) => error.fmt(f),
             Self::Members(error) => error.fmt(f),
-            Self::Memory { what, bytes } => write!(f, "the node has not {bytes} bytes left for {what}"),
+            Self::Memory(error) => error.fmt(f),
             Self::Setting(name, range) => write!(f, "the setting {name} must be {range}"),
             Self::Finalized => f.write_str("the library was finalized: call init again"),
             Self::Context { context, contexts } => {
@@ -175,14 +171,6 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-macro_rules! from {
-    ($($error:ty => $variant:ident),*) => {$(
-        impl From<$error> for Error {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )*};
-}
-from!(ClientError => Client, FactoryError => Factory, RegisterError => Register, SendError => Send, OperationError => Operation,
-    CollectError => Collect, GeometryError => Geometry, MembersError => Members);
+base::from!(Error: ClientError => Client, FactoryError => Factory, RegisterError => Register, SendError => Send,
+    OperationError => Operation, CollectError => Collect, GeometryError => Geometry, MembersError => Members,
+    OutOfMemory => Memory);

@@ -1,7 +1,6 @@
 //! Memory in which the tasks of a group exchange what others have to know.
 
-use crate::error::Error;
-use crate::memory::Memory;
+use base::{OutOfMemory, shared};
 use heapless::Vec;
 use pami::{Node, Shared};
 use spin::Mutex;
@@ -27,9 +26,9 @@ pub(crate) struct Areas {
 }
 
 impl Areas {
-    pub(crate) fn new<N: Node>(memory: &Memory<N>, tasks: u32) -> Result<Self, Error> {
+    pub(crate) fn new<N: Node>(node: &N, tasks: u32) -> Result<Self, OutOfMemory> {
         let all = BLOCK.saturating_mul(tasks as usize);
-        let buffer = |bytes| Ok::<_, Error>(memory.buffer("exchanges", bytes)?.share());
+        let buffer = |bytes| shared(node, "exchanges", bytes);
         let mut free = Vec::new();
         while !free.is_full() {
             // Algorithms keep at most what they exchange, and what they forward.

@@ -14,13 +14,13 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Task`], [`Error::Send`], [`Error::Operation`]
     pub fn fence(&self, task: u32) -> Result<(), Error> {
-        let lane = self.lane()?;
-        let accumulates = lane.accumulates();
+        let accumulated = self.accumulated()?;
+        let before = accumulated.count();
         let target = self.endpoint(task)?;
         let slot = self.begin(Kind::Own, task)?;
         let begun = self.operate(slot, |active| self.inner.protocols.fence(active, target, slot));
         self.finish(slot, begun)?;
-        lane.forget_accumulates(Some(task), accumulates);
+        accumulated.forget(Some(task), before);
         Ok(())
     }
 
@@ -30,8 +30,8 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Send`], [`Error::Operation`]
     pub fn all_fence(&self) -> Result<(), Error> {
-        let lane = self.lane()?;
-        let accumulates = lane.accumulates();
+        let accumulated = self.accumulated()?;
+        let before = accumulated.count();
         let slot = self.begin(Kind::Own, self.task())?;
         let mut begun = Ok(());
         // Everyone starts behind itself, so that no task is everybody's first.
@@ -43,12 +43,12 @@ impl<N: Node> Library<N> {
             begun = begun.and(fenced);
         }
         self.finish(slot, begun)?;
-        lane.forget_accumulates(None, accumulates);
+        accumulated.forget(None, before);
         Ok(())
     }
 
     /// Has what is begun next towards `task` come behind accumulates that were begun before.
     pub(crate) fn follow_accumulates(&self, task: u32) -> Result<(), Error> {
-        if self.lane()?.has_accumulated(task) { self.fence(task) } else { Ok(()) }
+        if self.accumulated()?.has(task) { self.fence(task) } else { Ok(()) }
     }
 }

@@ -7,10 +7,9 @@
 use crate::address::GlobalAddress;
 use crate::error::Error;
 use crate::exchange::{Area, BLOCK};
-use crate::lane::Lane;
 use crate::library::Library;
-use crate::memory::Memory;
 use crate::requests::Kind;
+use base::{OutOfMemory, fill};
 use pami::collective::{Blocks, Collective};
 use pami::geometry::Members;
 use pami::{Collect, Done, GeometryError, GeometryId, NewGeometry, Node, WORLD};
@@ -55,7 +54,7 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Members`], [`Error::Geometry`], [`Error::Operation`]
     pub fn group(&self, number: u32, first: u32, count: u32, stride: u32) -> Result<Group, Error> {
-        let population = self.first().lane()?.with(|context| context.population())?;
+        let population = self.first().with(|context| context.population())?;
         self.make_group(number, Members::range(population, 0..1, first, count, stride)?)
     }
 
@@ -64,8 +63,8 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// As there; [`Error::Memory`].
     pub fn group_of(&self, number: u32, tasks: &'static [u32]) -> Result<Group, Error> {
-        let population = self.first().lane()?.with(|context| context.population())?;
-        let index = Memory(self.inner.node).slice("a group", tasks.len(), || 0u32)?;
+        let population = self.first().with(|context| context.population())?;
+        let index = fill(self.inner.node, "a group", tasks.len(), || 0u32)?;
         self.make_group(number, Members::tasks(population, 0..1, tasks, index)?)
     }
 
@@ -106,9 +105,8 @@ impl<N: Node> Library<N> {
         let slot = first.begin(Kind::Own, self.task())?;
         let requests = self.inner.requests;
         requests.add(slot);
-        let started = first.lane().and_then(|lane| {
-            lane.with(|active| self.inner.protocols.collect(active, slot, make).map_err(Error::Collect))?
-        });
+        let started =
+            first.with(|active| Ok(self.inner.protocols.collect(active, slot, make)?)).and_then(|it| it);
         if started.is_err() {
             requests.end(slot, Ok(0));
         }
@@ -132,7 +130,7 @@ impl<N: Node> Library<N> {
         let Some(area) = area else { return Err(Error::Finalized) };
         let outcome = self.gather_in(&area, group, own, &mut each);
         areas.give_back(area);
-        first.lane().map(Lane::nudge)?;
+        first.lane()?.nudge();
         outcome
     }
 
@@ -143,7 +141,7 @@ impl<N: Node> Library<N> {
         own: &[u8],
         each: &mut dyn FnMut(u32, &[u8]),
     ) -> Result<(), Error> {
-        let inside = |_| Error::Memory { what: "exchanges", bytes: BLOCK };
+        let inside = |_| OutOfMemory { what: "exchanges", bytes: BLOCK };
         area.own.write(0, own).map_err(inside)?;
         self.collect(|done| Collect {
             input: Some((area.own.clone(), 0)),

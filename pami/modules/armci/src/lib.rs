@@ -37,16 +37,15 @@
 extern crate std;
 
 pub mod accumulate;
+mod accumulated;
 pub mod address;
 pub mod error;
 mod exchange;
 pub mod fence;
 pub mod group;
 mod init;
-mod lane;
 pub mod library;
 mod lock_table;
-mod memory;
 pub mod mutex;
 mod protocols;
 mod requests;
@@ -56,6 +55,7 @@ pub mod transfer;
 pub mod update;
 
 pub use address::{GlobalAddress, Local};
+pub use base::OutOfMemory;
 pub use error::Error;
 pub use group::Group;
 pub use library::Library;

@@ -1,15 +1,17 @@
 //! An instance of the library: what it has, and how its calls go forward (SPEC M-4).
 
+use crate::accumulated::Accumulated;
 use crate::address::{GlobalAddress, Local};
 use crate::error::Error;
 use crate::exchange::Areas;
-use crate::lane::Lane;
 use crate::lock_table::Mutexes;
 use crate::protocols::{Protocols, Registered};
 use crate::requests::{Kind, Requests};
 use crate::settings::{Settings, Wait};
 use crate::shape::{Plan, Shape};
-use pami::{Active, Client, Endpoint, Node, Region, RegionHandle, SendError, Shared};
+use base::Lane;
+use pami::device::Port;
+use pami::{Active, Client, Context, Endpoint, Node, Region, RegionHandle, SendError, Shared};
 use rings::first_fit::FirstFit;
 use spin::{Mutex, Once};
 
@@ -33,7 +35,9 @@ impl<N: Node> Copy for Library<N> {}
 pub(crate) struct Inner<N: Node> {
     pub(crate) node: &'static N,
     pub(crate) client: Mutex<Option<Client<N>>>,
-    pub(crate) lanes: &'static [Once<Lane<N::Port>>],
+    pub(crate) lanes: &'static [Lane<N::Port>],
+    /// By context.
+    pub(crate) accumulated: &'static [Accumulated],
     pub(crate) settings: Mutex<Settings>,
     pub(crate) requests: &'static Requests,
     pub(crate) protocols: Protocols<N::Port>,
@@ -47,6 +51,11 @@ pub(crate) struct Inner<N: Node> {
     pub(crate) memory: &'static Once<Shared>,
     /// By task.
     pub(crate) handles: Once<&'static [RegionHandle]>,
+}
+
+/// Advances a context if nobody has it. Returns how much happened.
+pub(crate) fn advance<P: Port>(lane: &'static Lane<P>) -> usize {
+    lane.try_enter().and_then(|mut guard| guard.as_mut().map(|context| context.advance())).unwrap_or(0)
 }
 
 impl<N: Node> Library<N> {
@@ -88,8 +97,8 @@ impl<N: Node> Library<N> {
     /// # Errors
     /// [`Error::Finalized`]
     pub fn set_wait(&self, wait: Wait) -> Result<(), Error> {
-        for lane in self.inner.lanes.iter().filter_map(Once::get) {
-            lane.with(|context| context.set_polls(wait.polls()))?;
+        for context in 0..self.settings().contexts {
+            Self { context, ..*self }.with(|context| context.set_polls(wait.polls()))?;
         }
         self.inner.settings.lock().wait = wait;
         Ok(())
@@ -118,12 +127,20 @@ impl<N: Node> Library<N> {
 
     /// Advances all contexts that no other thread has. Returns how much happened.
     pub fn progress(&self) -> usize {
-        self.inner.lanes.iter().filter_map(Once::get).map(Lane::advance).sum()
+        self.inner.lanes.iter().map(advance).sum()
     }
 
     pub(crate) fn lane(&self) -> Result<&'static Lane<N::Port>, Error> {
-        let lanes = self.inner.lanes;
-        lanes.get(usize::from(self.context)).and_then(Once::get).ok_or(Error::Finalized)
+        self.inner.lanes.get(usize::from(self.context)).ok_or(Error::Finalized)
+    }
+
+    pub(crate) fn accumulated(&self) -> Result<&'static Accumulated, Error> {
+        self.inner.accumulated.get(usize::from(self.context)).ok_or(Error::Finalized)
+    }
+
+    /// Calls `act` with this context, when it is this thread's turn.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Context<N::Port>) -> T) -> Result<T, Error> {
+        self.lane()?.with(|| self.inner.node.rest(), act).ok_or(Error::Finalized)
     }
 
     /// The same library on context 0, which all collectives go through.
@@ -181,16 +198,14 @@ impl<N: Node> Library<N> {
         timeout_ns: u64,
         mut until: impl FnMut(&mut Active<N::Port>) -> bool,
     ) -> Result<bool, Error> {
-        let lane = self.lane()?;
-        if self.inner.lanes.len() == 1 {
-            return lane.wait_for(timeout_ns, until);
-        }
+        let (lane, rest) = (self.lane()?, || self.inner.node.rest());
+        let others = if self.inner.lanes.len() > 1 { OTHERS_NS } else { u64::MAX };
         let mut left = timeout_ns;
         loop {
-            if lane.wait_for(left.min(OTHERS_NS), &mut until)? {
+            if lane.wait_for(rest, left.min(others), &mut until).ok_or(Error::Finalized)? {
                 return Ok(true);
             }
-            left = left.saturating_sub(OTHERS_NS);
+            left = left.saturating_sub(others);
             if left == 0 {
                 return Ok(false);
             }

@@ -10,9 +10,9 @@
 //! table of waiters. An answer that finds no room is sent by work that is posted to the context.
 
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::protocols::Registered;
 use crate::settings::Settings;
+use base::{OutOfMemory, fill, place};
 use pami::device::Port;
 use pami::endpoint::ContextOffset;
 use pami::{Active, Endpoint, Node, Progress, SendError, Work, WorkSlot};
@@ -169,29 +169,28 @@ impl Table {
 
 impl<P: Port> Mutexes<P> {
     pub(crate) fn place<N: Node<Port = P>>(
-        memory: &Memory<N>,
-        tasks: u32,
+        node: &N,
         settings: &Settings,
         registered: &'static Registered<P>,
-    ) -> Result<&'static Self, Error> {
+    ) -> Result<&'static Self, OutOfMemory> {
         let contexts = settings.contexts;
-        let count = (tasks as usize).saturating_mul(contexts.into());
+        let count = (node.tasks() as usize).saturating_mul(contexts.into());
         let nobody = Waiter { listed: false, mutex: 0, granted: false };
         let free = Owned { holder: NOBODY, queue: List::EMPTY };
         let table = Table {
-            mutexes: memory.slice("mutexes", settings.mutexes as usize, || free)?,
+            mutexes: fill(node, "mutexes", settings.mutexes as usize, || free)?,
             created: 0,
-            waiters: memory.slice("mutexes", count, || nobody)?,
-            links: memory.slice("mutexes", count, Link::default)?,
+            waiters: fill(node, "mutexes", count, || nobody)?,
+            links: fill(node, "mutexes", count, Link::default)?,
             answers: List::EMPTY,
         };
-        let table: &'static Mutex<Table> = memory.place("mutexes", Mutex::new(table))?;
-        let answer = memory.place("mutexes", move |active: &mut Active<P>, _: usize| {
+        let table: &'static Mutex<Table> = place(node, "mutexes", Mutex::new(table))?;
+        let answer = place(node, "mutexes", move |active: &mut Active<P>, _: usize| {
             table.lock().answer(active, contexts, registered)
         })?;
-        let pending = memory.slice("mutexes", contexts.into(), || Mutex::new(None))?;
-        let slots = memory.slice("mutexes", contexts.into(), WorkSlot::default)?;
-        let mutexes = memory.place("mutexes", Self { contexts, table, pending, slots, answer })?;
+        let pending = fill(node, "mutexes", contexts.into(), || Mutex::new(None))?;
+        let slots = fill(node, "mutexes", contexts.into(), WorkSlot::default)?;
+        let mutexes = place(node, "mutexes", Self { contexts, table, pending, slots, answer })?;
         Ok(mutexes)
     }
 

@@ -2,47 +2,35 @@
 //!
 //! | protocol | carried by |
 //! |---|---|
-//! | `armci-put`, `armci-get` | put, get |
-//! | `armci-rmw` | rmw |
-//! | `armci-acc` | process, with the split of the settings |
+//! | `armci-transfer` | put, get, rmw, fence; process, with the split of the settings |
 //! | `armci-mutex` | active messages of one packet |
-//! | `armci-fence` | fence |
 //! | `armci-group` | collectives: the exchange of addresses, barriers |
 
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::shape::Piece;
+use base::{Collectives, Completions, OneSided, OutOfMemory, deregister, fill};
 use core::mem::replace;
-use pami::collective::Collective;
 use pami::context::Handler;
 use pami::device::Port;
-use pami::factory::{
-    CollectFunction, Contribution, Factory, FenceFunction, Function, GetFunction, ImmediateFunction,
-    ProcessFunction, PutFunction, ReceiveFunction, RmwFunction,
-};
+use pami::factory::{Contribution, Factory, ImmediateFunction, ReceiveFunction};
 use pami::{
-    Active, Client, ClientBuilder, Collect, CollectError, Completion, Done, Endpoint, Fetched, Get, Layout,
-    Node, OnFetched, Payload, Protocol, Put, Recipe, RegionHandle, Rmw, RmwOp, SendError, Shared, Split,
+    Active, Client, ClientBuilder, Collect, CollectError, Done, Endpoint, Get, Layout, Node, Payload,
+    Protocol, Put, Recipe, RegionHandle, Rmw, RmwOp, SendError, Shared, Split,
 };
 use spin::Mutex;
 
 /// Dispatch id of messages about mutexes.
 const MUTEX: u8 = 0;
 /// Factories of each context.
-const EACH: usize = 8;
-/// One that receives, and one more while a factory takes another's place.
-const OTHERS: usize = 2;
+const EACH: usize = OneSided::FACTORIES + Collectives::FACTORIES + 1;
+/// One that receives, and those that take others' place.
+const OTHERS: usize = 1 + OneSided::FACTORIES;
 
-/// One for each function that is executed on a context: whoever has the context has them, so nobody waits for their lock.
+/// Those of one context: whoever has the context has them, so nobody waits for their lock.
 struct Factories {
-    put: Factory<PutFunction>,
-    get: Factory<GetFunction>,
-    rmw: Factory<RmwFunction>,
-    fence: Factory<FenceFunction>,
-    accumulate: Factory<ProcessFunction>,
+    one_sided: OneSided,
     mutex: Factory<ImmediateFunction>,
-    gather: Factory<CollectFunction>,
-    barrier: Factory<CollectFunction>,
+    collectives: Collectives,
 }
 
 /// What is registered, and given up when the library ends.
@@ -50,15 +38,14 @@ pub(crate) struct Registered<P: Port> {
     /// By context.
     factories: &'static [Mutex<Option<Factories>>],
     receiver: Mutex<Option<Factory<ReceiveFunction<P>>>>,
-    /// That of accumulates, for factories with other splits.
-    accumulates: Mutex<Option<Protocol>>,
+    /// That of transfers, for factories with other splits.
+    transfer: Mutex<Option<Protocol>>,
 }
 
 /// What the library executes, with whom to tell when what was begun has ended.
 pub(crate) struct Protocols<P: Port> {
     registered: &'static Registered<P>,
-    completed: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
-    fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
+    completions: Completions<P>,
 }
 
 /// Where a piece of a transfer lies.
@@ -74,9 +61,9 @@ pub(crate) struct Ends<'a> {
 }
 
 impl<P: Port> Registered<P> {
-    pub(crate) fn new<N: Node>(memory: &Memory<N>, contexts: u8) -> Result<Self, Error> {
-        let factories = memory.slice("factories", contexts.into(), || Mutex::new(None))?;
-        Ok(Self { factories, receiver: Mutex::new(None), accumulates: Mutex::new(None) })
+    pub(crate) fn new<N: Node>(node: &N, contexts: u8) -> Result<Self, OutOfMemory> {
+        let factories = fill(node, "factories", contexts.into(), || Mutex::new(None))?;
+        Ok(Self { factories, receiver: Mutex::new(None), transfer: Mutex::new(None) })
     }
 
     /// Makes the client, and registers all that the library needs in its protocols.
@@ -104,27 +91,19 @@ impl<P: Port> Registered<P> {
         split: Split,
         mutex: Handler<P>,
     ) -> Result<(), Error> {
-        let collect = |what| CollectFunction { what, algorithm: None };
-        let (put, get) = (client.protocol("armci-put")?, client.protocol("armci-get")?);
-        let (rmw, fence) = (client.protocol("armci-rmw")?, client.protocol("armci-fence")?);
-        let (acc, lock) = (client.protocol("armci-acc")?, client.protocol("armci-mutex")?);
+        let (transfer, lock) = (client.protocol("armci-transfer")?, client.protocol("armci-mutex")?);
         let group = client.protocol("armci-group")?;
         let receive = ReceiveFunction { dispatch: Some(MUTEX), handler: mutex };
         *self.receiver.lock() = Some(client.register(&lock, receive)?);
         for place in self.factories {
             let factories = Factories {
-                put: client.register(&put, PutFunction::default())?,
-                get: client.register(&get, GetFunction::default())?,
-                rmw: client.register(&rmw, RmwFunction::default())?,
-                fence: client.register(&fence, FenceFunction)?,
-                accumulate: client.register(&acc, ProcessFunction { split })?,
+                one_sided: OneSided::register(client, &transfer, split)?,
                 mutex: client.register(&lock, ImmediateFunction { dispatch: MUTEX })?,
-                gather: client.register(&group, collect(Collective::Allgather))?,
-                barrier: client.register(&group, collect(Collective::Barrier))?,
+                collectives: Collectives::register(client, &group)?,
             };
             *place.lock() = Some(factories);
         }
-        *self.accumulates.lock() = Some(acc);
+        *self.transfer.lock() = Some(transfer);
         Ok(())
     }
 
@@ -134,38 +113,28 @@ impl<P: Port> Registered<P> {
         client: &mut Client<N>,
         split: Split,
     ) -> Result<(), Error> {
-        let protocol = self.accumulates.lock();
+        let protocol = self.transfer.lock();
         let protocol = protocol.as_ref().ok_or(Error::Finalized)?;
         for place in self.factories {
-            let new = client.register(protocol, ProcessFunction { split })?;
+            let new = OneSided::register(client, protocol, split)?;
             let old = match place.lock().as_mut() {
-                Some(factories) => replace(&mut factories.accumulate, new),
+                Some(factories) => replace(&mut factories.one_sided, new),
                 None => new,
             };
-            deregister(client, old)?;
+            old.end(client)?;
         }
         Ok(())
     }
 
     /// Gives all up. The client has no contexts any more.
     pub(crate) fn end<N: Node<Port = P>>(&self, client: &mut Client<N>) -> Result<(), Error> {
-        let mut outcome = Ok(());
         for factories in self.factories.iter().filter_map(|place| place.lock().take()) {
-            let Factories { put, get, rmw, fence, accumulate, mutex, gather, barrier } = factories;
-            outcome = outcome
-                .and(deregister(client, put))
-                .and(deregister(client, get))
-                .and(deregister(client, rmw))
-                .and(deregister(client, fence))
-                .and(deregister(client, accumulate))
-                .and(deregister(client, mutex))
-                .and(deregister(client, gather))
-                .and(deregister(client, barrier));
+            factories.one_sided.end(client)?;
+            deregister(client, factories.mutex)?;
+            factories.collectives.end(client)?;
         }
-        match self.receiver.lock().take() {
-            Some(receiver) => outcome.and(deregister(client, receiver)),
-            None => outcome,
-        }
+        let receiver = self.receiver.lock().take();
+        Ok(receiver.map_or(Ok(()), |receiver| deregister(client, receiver))?)
     }
 
     /// Executes a function on the context that `active` is.
@@ -197,17 +166,9 @@ impl<P: Port> Registered<P> {
     }
 }
 
-fn deregister<N: Node, F: Function<N>>(client: &mut Client<N>, factory: Factory<F>) -> Result<(), Error> {
-    client.deregister(factory).map(drop).map_err(|(error, _)| error.into())
-}
-
 impl<P: Port> Protocols<P> {
-    pub(crate) fn new(
-        registered: &'static Registered<P>,
-        completed: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
-        fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
-    ) -> Self {
-        Self { registered, completed, fetched }
+    pub(crate) fn new(registered: &'static Registered<P>, completions: Completions<P>) -> Self {
+        Self { registered, completions }
     }
 
     /// Sends a message about a mutex, of one packet.
@@ -218,10 +179,6 @@ impl<P: Port> Protocols<P> {
         header: &[u8],
     ) -> Result<(), SendError> {
         self.registered.send(active, target, header)
-    }
-
-    fn done(&self, request: usize) -> Done<P> {
-        Done { call: self.completed, cookie: request }
     }
 
     /// Ends when the local memory may change.
@@ -241,11 +198,11 @@ impl<P: Port> Protocols<P> {
             layout: piece.remote_layout,
             payload: Payload::Shared(ends.memory.clone(), start..start + reach),
             payload_layout: piece.local_layout,
-            local_done: Some(self.done(request)),
+            local_done: Some(self.completions.done(request)),
             remote_done: None,
         };
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.put.execute(active, put).map_err(|(error, _)| error)
+            factories.one_sided.put(active, put)
         })
     }
 
@@ -266,10 +223,10 @@ impl<P: Port> Protocols<P> {
             at: (ends.at + piece.local as usize) as u32,
             into_layout: piece.local_layout,
             len: piece.len,
-            done: Some(self.done(request)),
+            done: Some(self.completions.done(request)),
         };
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.get.execute(active, get)
+            factories.one_sided.get(active, get)
         })
     }
 
@@ -290,11 +247,11 @@ impl<P: Port> Protocols<P> {
             memory: ends.memory.clone(),
             range: start..start + len as usize,
             recipe,
-            local_done: Some(self.done(request)),
+            local_done: Some(self.completions.done(request)),
             remote_done: None,
         };
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.accumulate.execute(active, contribution)
+            factories.one_sided.process(active, contribution)
         })
     }
 
@@ -306,9 +263,9 @@ impl<P: Port> Protocols<P> {
         op: RmwOp,
         request: usize,
     ) -> Result<(), SendError> {
-        let done = Some(OnFetched { call: self.fetched, cookie: request });
+        let done = Some(self.completions.fetched(request));
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.rmw.execute(active, Rmw { target, region, offset, op, done })
+            factories.one_sided.rmw(active, Rmw { target, region, offset, op, done })
         })
     }
 
@@ -320,7 +277,7 @@ impl<P: Port> Protocols<P> {
         request: usize,
     ) -> Result<(), SendError> {
         self.registered.execute(active, SendError::ForeignFactory, |factories, active| {
-            factories.fence.execute(active, target, self.done(request))
+            factories.one_sided.fence(active, target, self.completions.done(request))
         })
     }
 
@@ -331,17 +288,15 @@ impl<P: Port> Protocols<P> {
         request: usize,
         make: impl FnOnce(Done<P>) -> Collect<P>,
     ) -> Result<(), CollectError> {
-        let collect = make(self.done(request));
+        let collect = make(self.completions.done(request));
         self.registered.execute(active, CollectError::ForeignFactory, |factories, active| {
-            let gathers = collect.what == Collective::Allgather;
-            let factory = if gathers { &factories.gather } else { &factories.barrier };
-            factory.execute(active, collect)
+            factories.collectives.collect(active, collect)
         })
     }
 
     /// A callback that ends `request`.
     pub(crate) fn callback(&self, request: usize) -> Done<P> {
-        self.done(request)
+        self.completions.done(request)
     }
 }
 

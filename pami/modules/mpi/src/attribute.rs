@@ -1,8 +1,8 @@
 //! Attributes of objects, as communicators: words under keys, with functions that copy and delete them (the standard's caching).
 
 use crate::error::{Error, Result};
-use crate::memory::fill;
 use crate::settings::Settings;
+use base::fill;
 use pami::client::Node;
 use rings::slot_table::{Slot, SlotTable};
 use rings::table;
@@ -86,8 +86,8 @@ pub(crate) struct Attributes<T: 'static> {
 
 impl<T: PartialEq + core::marker::Copy + Send> Attributes<T> {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
-        let keys = SlotTable::new(fill(node, settings.keyvals.min(1 << 16), Slot::new)?);
-        Ok(Self { keys, places: fill(node, settings.attributes, || None)?, order: 0 })
+        let keys = SlotTable::new(fill(node, "attributes", settings.keyvals.min(1 << 16), Slot::new)?);
+        Ok(Self { keys, places: fill(node, "attributes", settings.attributes, || None)?, order: 0 })
     }
 
     fn key(&mut self, keyval: Keyval) -> Result<&mut Key<T>> {

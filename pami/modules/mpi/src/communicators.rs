@@ -3,8 +3,8 @@
 use crate::cartesian::Grid;
 use crate::error::{Error, Result};
 use crate::group::Group;
-use crate::memory::fill;
 use crate::settings::Settings;
+use base::fill;
 use pami::client::Node;
 use pami::geometry::Members;
 use rings::slot_table::{Slot, SlotTable};
@@ -28,7 +28,7 @@ pub(crate) struct Communicators {
 
 impl Communicators {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
-        let slots = fill(node, settings.communicators.into(), Slot::new)?;
+        let slots = fill(node, "communicators", settings.communicators.into(), Slot::new)?;
         Ok(Self { table: SlotTable::new(slots), used: 0 })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::data::DataError;
 use crate::datatype::TypeError;
+use base::OutOfMemory;
 use core::fmt;
 use pami::client::ClientError;
 use pami::geometry::MembersError;
@@ -157,6 +158,8 @@ pub enum Error {
         /// How many there are.
         limit: usize,
     },
+    /// The node has not so many bytes.
+    Memory(OutOfMemory),
     /// Another process could not take its part in a collective call, for a reason of this class.
     Elsewhere(Class),
     /// At least one of the requests ended with an error: see their statuses.
@@ -215,7 +218,7 @@ impl Error {
             Self::Win => Class::Win,
             Self::RmaSync => Class::RmaSync,
             Self::RmaRange => Class::RmaRange,
-            Self::NoMem { .. } => Class::NoMem,
+            Self::NoMem { .. } | Self::Memory(_) => Class::NoMem,
             Self::Elsewhere(class) => *class,
             Self::InStatus => Class::InStatus,
             Self::Pending => Class::Pending,
@@ -269,6 +272,7 @@ impl fmt::Display for Error {
             Self::Pending => f.write_str("the request is still under way"),
             Self::NodeDead(node) => write!(f, "node {node}, where the other side lives, is dead"),
             Self::Unsupported(what) => write!(f, "{what} is not supported"),
+            Self::Memory(error) => error.fmt(f),
             Self::Data(error) => error.fmt(f),
             Self::Datatype(error) => error.fmt(f),
             Self::Client(error) => error.fmt(f),
@@ -284,29 +288,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-impl From<DataError> for Error {
-    fn from(error: DataError) -> Self {
-        Self::Data(error)
-    }
-}
-
-impl From<TypeError> for Error {
-    fn from(error: TypeError) -> Self {
-        Self::Datatype(error)
-    }
-}
-
-impl From<ClientError> for Error {
-    fn from(error: ClientError) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl From<FactoryError> for Error {
-    fn from(error: FactoryError) -> Self {
-        Self::Factory(error)
-    }
-}
+base::from!(Error: DataError => Data, TypeError => Datatype, ClientError => Client, FactoryError => Factory,
+    MembersError => Members, OutOfMemory => Memory);
 
 impl From<SendError> for Error {
     fn from(error: SendError) -> Self {
@@ -330,12 +313,6 @@ impl From<GeometryError> for Error {
             GeometryError::Full { limit } => Self::NoMem { what: "communicators", limit },
             other => Self::Geometry(other),
         }
-    }
-}
-
-impl From<MembersError> for Error {
-    fn from(error: MembersError) -> Self {
-        Self::Members(error)
     }
 }
 

@@ -4,9 +4,9 @@
 //! clones of a group share its list, and the last that is dropped gives it back. So `MPI_Group_free` is `drop`.
 
 use crate::error::{Error, Result};
-use crate::memory::fill;
 use crate::pool::{self, Lacks, Pool};
 use crate::settings::Settings;
+use base::fill;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use pami::client::Node;
@@ -170,7 +170,10 @@ impl Lists {
         let pool = Pool::new(node, (groups, |_| AtomicUsize::default()), (ranks, AtomicU32::default));
         let bytes = Pool::<AtomicU32, AtomicUsize>::bytes(groups, ranks);
         let none = Error::NoMem { what: "bytes of the task's memory for groups", limit: bytes };
-        Ok(Self { pool: Some(pool.ok_or(none)?), scratch: fill(node, 2 * node.tasks() as usize, || 0)? })
+        Ok(Self {
+            pool: Some(pool.ok_or(none)?),
+            scratch: fill(node, "groups", 2 * node.tasks() as usize, || 0)?,
+        })
     }
 
     /// The group of these tasks, in that order; they differ from each other.

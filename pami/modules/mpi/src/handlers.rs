@@ -3,12 +3,12 @@
 use crate::callbacks::Callbacks;
 use crate::error::{Error, Result};
 use crate::library::Library;
-use crate::memory::place;
 use crate::message::At;
 use crate::protocols::{Handlers, windows};
 use crate::status::Status;
 use crate::vci::{State, Vci};
-use crate::window::{Ends, Name};
+use crate::window::Name;
+use base::{Completions, place};
 use core::sync::atomic::Ordering;
 use pami::client::Node;
 use pami::dispatch::Fetched;
@@ -38,7 +38,7 @@ impl<N: Node> Library<N> {
 /// What completes requests.
 pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbacks<N::Port>> {
     let node = library.node;
-    let ended = place(node, move |active: &mut Context<N>, completion: Completion| {
+    let ended = place(node, "callbacks", move |active: &mut Context<N>, completion: Completion| {
         let error = completion.result.err().map(Into::into);
         let Some(vci) = library.vci_of(active) else { return };
         let State { requests, collectives, .. } = &mut *vci.state.lock();
@@ -54,13 +54,13 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
             }
         }
     })?;
-    let copied = place(node, move |active: &mut Context<N>, completion: Completion| {
+    let copied = place(node, "callbacks", move |active: &mut Context<N>, completion: Completion| {
         library.at(active, |at| at.copied(completion.cookie, completion.result));
     })?;
-    let pulled = place(node, move |active: &mut Context<N>, completion: Completion| {
+    let pulled = place(node, "callbacks", move |active: &mut Context<N>, completion: Completion| {
         library.at(active, |at| at.pulled(completion.cookie, completion.result));
     })?;
-    let part = place(node, move |active: &mut Context<N>, part: &Part<'_>| {
+    let part = place(node, "callbacks", move |active: &mut Context<N>, part: &Part<'_>| {
         library.at(active, |at| at.part_came(part));
     })?;
     Ok(Callbacks { ended, copied, pulled, part, eager_limit: &library.eager_limit })
@@ -69,40 +69,40 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
 /// What takes messages in.
 pub(crate) fn of_messages<N: Node>(library: &'static Library<N>) -> Result<Handlers<N::Port>> {
     let node = library.node;
-    let message = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+    let message = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         library.at(active, |at| at.message_came(message)).unwrap_or(Receive::Done)
     })?;
-    let control = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+    let control = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         library.at(active, |at| at.control_came(message));
         Receive::Done
     })?;
-    let data = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+    let data = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         library.at(active, |at| at.data_arrived(message)).unwrap_or(Receive::Done)
     })?;
     Ok(Handlers { message, control, data })
 }
 
 /// What ends operations of windows.
-pub(crate) fn window_ends<N: Node>(library: &'static Library<N>) -> Result<Ends<N::Port>> {
-    let done = place(library.node, move |active: &mut Context<N>, completion: Completion| {
+pub(crate) fn of_accesses<N: Node>(library: &'static Library<N>) -> Result<Completions<N::Port>> {
+    let done = move |active: &mut Context<N>, completion: Completion| {
         let (Some(vci), Some(name)) = (library.vci_of(active), Name::of_cookie(completion.cookie)) else {
             return;
         };
         let State { windows, requests, .. } = &mut *vci.state.lock();
         windows.ended(requests, name, completion.result.map_err(Error::from));
-    })?;
-    let fetched = place(library.node, move |active: &mut Context<N>, fetched: Fetched| {
+    };
+    let fetched = move |active: &mut Context<N>, fetched: Fetched| {
         let Some(vci) = library.vci_of(active) else { return };
         let State { windows, requests, .. } = &mut *vci.state.lock();
         windows.fetched(requests, fetched.cookie, fetched.result.map_err(Error::from));
-    })?;
-    Ok(Ends { done, fetched })
+    };
+    Ok(Completions::new(library.node, done, fetched)?)
 }
 
 /// What takes windows' messages in.
 pub(crate) fn of_windows<N: Node>(library: &'static Library<N>) -> Result<windows::Handlers<N::Port>> {
     let node = library.node;
-    let request = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+    let request = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         if let Some(vci) = library.vci_of(active) {
             let State { windows, protocols: Some(protocols), .. } = &mut *vci.state.lock() else {
                 return Receive::Done;
@@ -113,14 +113,14 @@ pub(crate) fn of_windows<N: Node>(library: &'static Library<N>) -> Result<window
         }
         Receive::Done
     })?;
-    let reply = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+    let reply = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         if let Some(vci) = library.vci_of(active) {
             let State { windows, requests, .. } = &mut *vci.state.lock();
             windows.reply_came(requests, message);
         }
         Receive::Done
     })?;
-    let signal = place(node, move |active: &mut Context<N>, message: &Message<'_>| {
+    let signal = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         if let Some(vci) = library.vci_of(active) {
             vci.state.lock().windows.signal_came(message);
         }

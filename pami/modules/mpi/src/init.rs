@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 use crate::group::Lists;
 use crate::handlers;
 use crate::library::{Library, Mpi, Threads};
-use crate::memory::{fill, place, shared};
 use crate::protocols::{Declared, factories};
 use crate::settings::{CONTEXTS, Settings};
 use crate::vci::{State, Vci};
+use base::{fill, place, shared};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapless::Vec;
 use pami::ClientBuilder;
@@ -36,16 +36,17 @@ impl<N: Node> Mpi<N> {
         if vcis > CONTEXTS || vcis == 0 {
             return Err(ClientError::Exhausted { what: "contexts", limit: CONTEXTS }.into());
         }
-        let vcis: &'static [Vci<N::Port>] = fill(node, vcis, Vci::new)?;
+        let vcis: &'static [Vci<N::Port>] = fill(node, "contexts", vcis, Vci::new)?;
         for (number, vci) in vcis.iter().enumerate() {
             *vci.state.lock() = State::new(node, number as u8, &settings)?;
         }
         let mut proposals = Vec::new();
         while !proposals.is_full() {
-            let _ = proposals.push(shared(node, AGREEMENT_BYTES)?);
+            let _ = proposals.push(shared(node, "agreements", AGREEMENT_BYTES)?);
         }
         let library: &'static Library<N> = place(
             node,
+            "the library",
             Library {
                 node,
                 vcis,
@@ -64,7 +65,7 @@ impl<N: Node> Mpi<N> {
                 attached: Mutex::new(None),
                 spare: Mutex::new(Vec::new()),
                 callbacks: Once::new(),
-                window_ends: Once::new(),
+                accesses: Once::new(),
                 types: Types::new(node, settings.types, settings.type_runs)?,
             },
         )?;
@@ -76,8 +77,8 @@ impl<N: Node> Mpi<N> {
         let mut client = builder.factories(factories(vcis.len())).create()?;
         let callbacks = handlers::callbacks(library)?;
         library.callbacks.call_once(|| callbacks);
-        let ends = handlers::window_ends(library)?;
-        library.window_ends.call_once(|| ends);
+        let completions = handlers::of_accesses(library)?;
+        library.accesses.call_once(|| completions);
         let handlers = (handlers::of_messages(library)?, handlers::of_windows(library)?);
         let declared = Declared::new(&mut client, handlers)?;
         for vci in vcis {
@@ -85,8 +86,7 @@ impl<N: Node> Mpi<N> {
         }
         *library.declared.lock() = Some(declared);
         for (number, vci) in vcis.iter().enumerate() {
-            let memory = client.context_memory()?;
-            vci.open(client.create_context(number as u8, memory)?);
+            vci.lane.open(&mut client, number as u8)?;
         }
         *library.client.lock() = Some(client);
         let mpi = Self { library };
@@ -133,16 +133,8 @@ impl<N: Node> Library<N> {
     fn close(&'static self) -> Result<()> {
         let mut client = self.client.lock().take().ok_or(Error::Finalized)?;
         for vci in self.vcis {
-            let mut context = vci.enter(|| self.node.rest()).take().ok_or(Error::Finalized)?;
-            vci.state.lock().windows.close(&mut context);
-            loop {
-                context = match client.destroy_context(context) {
-                    Ok(_) => break,
-                    Err((ClientError::SendsUnderWay | ClientError::ReceivesUnderWay, context)) => context,
-                    Err((error, _)) => return Err(error.into()),
-                };
-                context.advance();
-            }
+            vci.lane.with(|| self.node.rest(), |context| vci.state.lock().windows.close(context));
+            vci.lane.close(&mut client, || self.node.rest())?;
             if let Some(protocols) = vci.state.lock().protocols.take() {
                 protocols.end(&mut client)?;
             }

@@ -27,7 +27,6 @@ pub mod group;
 mod handlers;
 mod init;
 pub mod library;
-mod memory;
 pub mod message;
 pub mod op;
 mod pool;

@@ -4,13 +4,12 @@
 pub(crate) mod windows;
 
 use crate::error::Result;
-use heapless::Vec;
+use base::{Collectives, deregister};
 use pami::client::Node;
-use pami::collective::Collective;
 use pami::context::Handler;
 use pami::device::Port;
-use pami::factory::{CollectFunction, GetFunction, ImmediateFunction, ReceiveFunction, SendFunction};
-use pami::{Active, Client, Collect, CollectError, Endpoint, Factory, Outgoing, Protocol, SendError, Split};
+use pami::factory::{GetFunction, ImmediateFunction, ReceiveFunction, SendFunction};
+use pami::{Active, Client, Endpoint, Factory, Outgoing, Protocol, SendError, Split};
 
 /// Short and eager messages, and RTS.
 const EAGER: u8 = 0;
@@ -21,11 +20,9 @@ const DATA: u8 = 2;
 /// Ids from here on belong to collectives.
 pub const COLLECTIVE: u8 = 8;
 
-const COLLECTIVES: usize = Collective::ALL.len();
-
 /// Factories that a library with so many contexts has.
 pub(crate) const fn factories(contexts: usize) -> usize {
-    3 + windows::RECEIVES + contexts * (5 + COLLECTIVES + windows::FACTORIES)
+    3 + windows::RECEIVES + contexts * (5 + Collectives::FACTORIES + windows::FACTORIES)
 }
 
 /// What the layer below calls for messages.
@@ -55,7 +52,7 @@ pub(crate) struct Protocols {
     pub(crate) pull: Factory<GetFunction>,
     /// Data after a CTS.
     pub(crate) data: Factory<SendFunction>,
-    collectives: Vec<Factory<CollectFunction>, COLLECTIVES>,
+    pub(crate) collectives: Collectives,
     pub(crate) windows: windows::Protocols,
 }
 
@@ -88,17 +85,13 @@ impl<P: Port> Declared<P> {
         let Self { small, large, collective, windows, .. } = self;
         // Memory in shared use goes eagerly whatever its length: this library has a rendezvous of its own.
         let send = |dispatch| SendFunction { dispatch, rendezvous_from: Some(usize::MAX) };
-        let mut collectives = Vec::new();
-        for what in Collective::ALL {
-            let _ = collectives.push(client.register(collective, CollectFunction { what, algorithm: None })?);
-        }
         Ok(Protocols {
             short: client.register(small, ImmediateFunction { dispatch: EAGER })?,
             eager: client.register(small, send(EAGER))?,
             control: client.register(large, ImmediateFunction { dispatch: CONTROL })?,
             pull: client.register(large, GetFunction::default())?,
             data: client.register(large, send(DATA))?,
-            collectives,
+            collectives: Collectives::register(client, collective)?,
             windows: windows.register(client, accumulate)?,
         })
     }
@@ -110,13 +103,6 @@ impl<P: Port> Declared<P> {
     }
 }
 
-fn deregister<N: Node, F: pami::factory::Function<N>>(
-    client: &mut Client<N>,
-    factory: Factory<F>,
-) -> Result<()> {
-    client.deregister(factory).map(drop).map_err(|(error, _)| error.into())
-}
-
 impl Protocols {
     /// Gives the factories up.
     pub(crate) fn end<N: Node>(self, client: &mut Client<N>) -> Result<()> {
@@ -124,24 +110,8 @@ impl Protocols {
         [short, control].into_iter().try_for_each(|factory| deregister(client, factory))?;
         [eager, data].into_iter().try_for_each(|factory| deregister(client, factory))?;
         deregister(client, pull)?;
-        collectives.into_iter().try_for_each(|factory| deregister(client, factory))?;
+        collectives.end(client)?;
         windows.end(client)
-    }
-
-    /// Starts a collective.
-    ///
-    /// # Errors
-    /// See [`Active::collect`].
-    pub(crate) fn collect<P: Port>(
-        &self,
-        active: &mut Active<P>,
-        collect: Collect<P>,
-    ) -> core::result::Result<(), CollectError> {
-        // They are registered in the order of their numbers.
-        match self.collectives.get(collect.what as usize) {
-            Some(factory) => factory.execute(active, collect),
-            None => Err(CollectError::UnknownGeometry(collect.geometry)),
-        }
     }
 }
 

@@ -1,26 +1,22 @@
-//! A virtual communication interface (VCI): a context of the library, with what belongs to it, and who may use it.
+//! A virtual communication interface (VCI): a context of the library, with what belongs to it, and what is left to do.
 //!
-//! Everything of a communicator happens in one VCI: its messages, its requests, its collectives. A thread that wants
-//! a VCI which another one waits in makes that one give way.
+//! Everything of a communicator happens in one VCI: its messages, its requests, its collectives.
 
 use crate::callbacks::Callbacks;
 use crate::collective::Collectives;
 use crate::communicators::Communicators;
 use crate::error::{Error, Result};
-use crate::memory::fill;
 use crate::message::{At, Messages, Wanted};
 use crate::protocols::{Protocols, windows};
 use crate::request::{OWN, Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use base::{Lane, fill};
+use core::sync::atomic::{AtomicBool, Ordering};
+use pami::Active;
 use pami::client::Node;
 use pami::device::Port;
-use pami::{Active, Context, Poster, Progress, Work, WorkSlot};
-use spin::{Mutex, MutexGuard, Once};
-
-/// Whoever holds it has the VCI's context.
-pub(crate) type ContextGuard<'a, P> = MutexGuard<'a, Option<Context<P>>>;
+use spin::Mutex;
 
 /// What a VCI's handlers and callers change, always with the context at hand, but for a look at a request.
 pub(crate) struct State {
@@ -37,7 +33,10 @@ impl State {
     /// Takes the memory that the settings say.
     pub(crate) fn new<N: Node>(node: &N, vci: u8, settings: &Settings) -> Result<Self> {
         Ok(Self {
-            requests: Requests::new(vci, fill(node, usize::from(settings.requests) + OWN, Slot::new)?),
+            requests: Requests::new(
+                vci,
+                fill(node, "requests", usize::from(settings.requests) + OWN, Slot::new)?,
+            ),
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,
@@ -76,23 +75,16 @@ impl State {
 }
 
 /// A virtual communication interface: a context and what belongs to it.
+#[repr(C)]
 pub(crate) struct Vci<P: Port> {
-    pub(crate) context: Mutex<Option<Context<P>>>,
-    pub(crate) state: Mutex<State>,
-    /// Threads that want the context.
-    wanted: AtomicU32,
-    /// Something waits for room below.
+    /// Something waits for room below. Every call looks at these three: here their offsets are short.
     pub(crate) pending: AtomicBool,
     /// A collective does.
     pub(crate) collecting: AtomicBool,
     /// An answer of a window does.
     pub(crate) answering: AtomicBool,
-    poster: Once<Poster<P>>,
-    wake: WorkSlot<P>,
-}
-
-fn nothing<P: Port>(_: &mut Active<P>, _: usize) -> Progress {
-    Progress::Done
+    pub(crate) state: Mutex<State>,
+    pub(crate) lane: Lane<P>,
 }
 
 impl<P: Port> Vci<P> {
@@ -101,7 +93,7 @@ impl<P: Port> Vci<P> {
         let (messages, communicators) = (Messages::default(), Communicators::default());
         let (collectives, windows) = (Collectives::default(), Windows::default());
         Self {
-            context: Mutex::new(None),
+            lane: Lane::default(),
             state: Mutex::new(State {
                 requests,
                 messages,
@@ -110,24 +102,10 @@ impl<P: Port> Vci<P> {
                 windows,
                 protocols: None,
             }),
-            wanted: AtomicU32::new(0),
             pending: AtomicBool::new(false),
             collecting: AtomicBool::new(false),
             answering: AtomicBool::new(false),
-            poster: Once::new(),
-            wake: WorkSlot::new(),
         }
-    }
-
-    /// Gives it its context.
-    pub(crate) fn open(&self, context: Context<P>) {
-        self.poster.call_once(|| context.poster());
-        *self.context.lock() = Some(context);
-    }
-
-    /// Whether another thread wants the context.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) > 0
     }
 
     /// Whether something waits for room below.
@@ -165,30 +143,5 @@ impl<P: Port> Vci<P> {
         }
         let State { windows, requests, .. } = &mut *state;
         windows.look_after(active, requests);
-    }
-
-    /// The context. Whoever waits with it gives it up for this.
-    pub(crate) fn enter(&'static self, rest: impl Fn()) -> ContextGuard<'static, P> {
-        if let Some(guard) = self.context.try_lock() {
-            return guard;
-        }
-        self.wanted.fetch_add(1, Ordering::Relaxed);
-        if let Some(poster) = self.poster.get() {
-            // Still posted means that it wakes up anyway.
-            let _ = poster.post(&self.wake, Work { run: &nothing::<P>, cookie: 0 });
-        }
-        let guard = loop {
-            match self.context.try_lock() {
-                Some(guard) => break guard,
-                None => rest(),
-            }
-        };
-        self.wanted.fetch_sub(1, Ordering::Relaxed);
-        guard
-    }
-
-    /// The context, if nobody has or wants it.
-    pub(crate) fn try_enter(&self) -> Option<ContextGuard<'_, P>> {
-        if self.is_wanted() { None } else { self.context.try_lock() }
     }
 }

@@ -1,7 +1,7 @@
 //! Scratch memory of a context: of data in ranges, of algorithms in places of one size.
 
 use crate::error::{Error, Result};
-use crate::memory::{fill, shared};
+use base::{fill, shared};
 use core::ops::Range;
 use pami::Shared;
 use pami::client::Node;
@@ -65,9 +65,9 @@ impl Places {
         let len = len.max(1).next_multiple_of(ALIGN);
         let bytes = number.checked_mul(len).ok_or(Error::Count(len))?;
         Ok(Self {
-            memory: Some(shared(node, bytes)?),
+            memory: Some(shared(node, "scratch memory of collectives", bytes)?),
             len,
-            used: SlotTable::new(fill(node, number, Slot::new)?),
+            used: SlotTable::new(fill(node, "scratch memory of collectives", number, Slot::new)?),
         })
     }
 

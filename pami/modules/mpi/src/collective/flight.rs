@@ -13,12 +13,12 @@ use super::lists::Lists;
 use super::side::Side;
 use crate::callbacks::Callbacks;
 use crate::error::{Class, Error, Result};
-use crate::memory::{fill, shared};
 use crate::op::{Combiner, UserPlace};
 use crate::protocols::Protocols;
 use crate::request::{NONE, Requests};
 use crate::settings::Settings;
 use crate::status::Status;
+use base::{fill, shared};
 use core::ops::Range;
 use pami::client::Node;
 use pami::collective::{self, Collective, Reducer};
@@ -182,14 +182,14 @@ impl Collectives {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         let flights = 2 * settings.collective_requests + 1;
         Ok(Self {
-            flights: SlotTable::new(fill(node, flights, Slot::new)?),
+            flights: SlotTable::new(fill(node, "collectives", flights, Slot::new)?),
             waiting: List::EMPTY,
             under_way: 0,
             limit: settings.collective_requests,
-            users: fill(node, flights, UserPlace::new)?,
+            users: fill(node, "collectives", flights, UserPlace::new)?,
             works: Places::new(node, settings.collective_requests, settings.collective_work)?,
             larges: Places::new(node, 1, settings.collective_large)?,
-            arena: Arena::new(shared(node, settings.collective_scratch)?),
+            arena: Arena::new(shared(node, "collectives", settings.collective_scratch)?),
             lists: Lists::new(node, settings.collective_lists)?,
         })
     }
@@ -389,7 +389,7 @@ impl Collectives {
             Some(large) => self.larges.place(large),
             None => work.and_then(|work| self.works.place(work)),
         };
-        if let Err(error) = means.1.collect(active, collect) {
+        if let Err(error) = means.1.collectives.collect(active, collect) {
             self.works.release(work);
             return Start::later(error);
         }
@@ -421,7 +421,7 @@ impl Collectives {
             scratch_limit: self.works.len() - ANSWER,
             ..Collect::new(flight.geometry, Collective::Allreduce, means.0.ended(flight.cookie))
         };
-        if let Err(error) = means.1.collect(active, collect) {
+        if let Err(error) = means.1.collectives.collect(active, collect) {
             self.works.release(flight.work.take());
             self.larges.release(flight.large.take());
             return Start::later(error);

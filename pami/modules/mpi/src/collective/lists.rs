@@ -3,7 +3,7 @@
 use super::arguments::Blocks;
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::memory::fill;
+use base::fill;
 use core::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use pami::client::Node;
 use pami::collective;
@@ -27,14 +27,16 @@ pub(crate) struct Lists {
 impl Lists {
     pub fn new<N: Node>(node: &N, count: usize) -> Result<Self> {
         let ranks = node.tasks() as usize;
-        let mut bounds: &'static [_] = fill(node, count * (ranks + 1), || AtomicUsize::new(0))?;
-        let mut displacements: &'static [_] = fill(node, count * ranks, || AtomicIsize::new(0))?;
-        let lists: &'static [List] = fill(node, count, || {
+        let mut bounds: &'static [_] =
+            fill(node, "lists of counts", count * (ranks + 1), || AtomicUsize::new(0))?;
+        let mut displacements: &'static [_] =
+            fill(node, "lists of counts", count * ranks, || AtomicIsize::new(0))?;
+        let lists: &'static [List] = fill(node, "lists of counts", count, || {
             let ((own, others), (places, rest)) = (bounds.split_at(ranks + 1), displacements.split_at(ranks));
             (bounds, displacements) = (others, rest);
             List { bounds: own, displacements: places }
         })?;
-        Ok(Self { lists, used: SlotTable::new(fill(node, count, Slot::new)?) })
+        Ok(Self { lists, used: SlotTable::new(fill(node, "lists of counts", count, Slot::new)?) })
     }
 
     /// Keeps a block of each of `size` processes, with lengths in `unit`s of which an element is. Returns the list's number.

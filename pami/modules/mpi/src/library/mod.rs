@@ -9,11 +9,10 @@ use crate::context_id::Ids;
 use crate::datatype::Types;
 use crate::error::{Error, Result};
 use crate::group::Lists;
-use crate::memory::shared;
 use crate::protocols::Declared;
 use crate::settings::{SEEKERS, Setting, Settings};
 use crate::vci::{State, Vci};
-use crate::window::Ends;
+use base::{Completions, shared};
 pub use communicator::Communicator;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use heapless::Vec;
@@ -61,7 +60,8 @@ pub(crate) struct Library<N: Node> {
     /// Memories for copies that nobody has now.
     pub(crate) spare: Mutex<Vec<Shared, SPARES>>,
     pub(crate) callbacks: Once<Callbacks<N::Port>>,
-    pub(crate) window_ends: Once<Ends<N::Port>>,
+    /// Of windows.
+    pub(crate) accesses: Once<Completions<N::Port>>,
     pub(crate) types: Types,
 }
 
@@ -139,7 +139,7 @@ impl<N: Node> Library<N> {
         work: impl FnOnce(&mut Active<N::Port>, &mut State) -> Result<T>,
     ) -> Result<T> {
         let vci = self.vci(number)?;
-        let mut guard = vci.enter(|| self.node.rest());
+        let mut guard = vci.lane.enter(|| self.node.rest());
         let context = guard.as_mut().ok_or(Error::Finalized)?;
         let mut state = vci.state.lock();
         work(context, &mut state)
@@ -164,7 +164,7 @@ impl<N: Node> Library<N> {
         }
         drop(spare);
         // The node never has it back: powers of two keep the number of sizes low.
-        shared(self.node, len.next_power_of_two().max(4096))
+        Ok(shared(self.node, "copies of messages", len.next_power_of_two().max(4096))?)
     }
 
     /// Gives it back, for the next copy.

@@ -3,7 +3,8 @@
 use super::Library;
 use crate::error::{Error, Result};
 use crate::settings::CONTEXTS;
-use crate::vci::{ContextGuard, State, Vci};
+use crate::vci::{State, Vci};
+use base::Guard;
 use core::sync::atomic::Ordering;
 use heapless::Vec;
 use pami::client::Node;
@@ -24,7 +25,7 @@ impl<N: Node> Library<N> {
     pub(crate) fn wait_until(&self, home: usize, mut until: impl FnMut() -> bool) -> Result<()> {
         let home = self.vci(home)?;
         while !until() {
-            match home.try_enter() {
+            match home.lane.try_enter() {
                 Some(guard) => self.wait_with(home, guard, &mut until)?,
                 None => {
                     self.advance()?;
@@ -39,13 +40,13 @@ impl<N: Node> Library<N> {
     fn wait_with(
         &self,
         home: &'static Vci<N::Port>,
-        guard: ContextGuard<'static, N::Port>,
+        guard: Guard<N::Port>,
         until: &mut impl FnMut() -> bool,
     ) -> Result<()> {
         let (mut vcis, mut guards) = (Vec::<_, CONTEXTS>::new(), Vec::<_, CONTEXTS>::new());
         let _ = (vcis.push(home), guards.push(guard));
         for vci in self.vcis.iter().filter(|vci| !core::ptr::eq(*vci, home)) {
-            if let Some(guard) = vci.try_enter() {
+            if let Some(guard) = vci.lane.try_enter() {
                 let _ = (vcis.push(vci), guards.push(guard));
             }
         }
@@ -55,11 +56,7 @@ impl<N: Node> Library<N> {
         }
         let callbacks = self.callbacks()?;
         let lagging = vcis.iter().any(|vci| vci.lags());
-        let timeout = match (self.sleeps.load(Ordering::Relaxed), lagging) {
-            (false, _) => 0,
-            (true, true) => RETRY_NS,
-            (true, false) => LOOK_NS,
-        };
+        let timeout = self.timeout(if lagging { RETRY_NS } else { LOOK_NS });
         let held = wait_on(&mut contexts, timeout, |contexts| {
             let (mut wanted, mut lags) = (false, false);
             for (vci, context) in vcis.iter().zip(contexts) {
@@ -67,7 +64,7 @@ impl<N: Node> Library<N> {
                     vci.catch_up(context, callbacks);
                     lags |= vci.lags();
                 }
-                wanted |= vci.is_wanted();
+                wanted |= vci.lane.is_wanted();
             }
             // What began to lag needs another timeout.
             wanted || until() || (lags && !lagging)
@@ -87,7 +84,7 @@ impl<N: Node> Library<N> {
     pub(crate) fn advance(&self) -> Result<()> {
         let callbacks = self.callbacks()?;
         for vci in self.vcis {
-            let Some(mut guard) = vci.try_enter() else { continue };
+            let Some(mut guard) = vci.lane.try_enter() else { continue };
             let context = guard.as_mut().ok_or(Error::Finalized)?;
             context.advance();
             if vci.lags() {
@@ -106,27 +103,16 @@ impl<N: Node> Library<N> {
         home: usize,
         mut attempt: impl FnMut(&mut Active<N::Port>, &mut State) -> Result<Option<T>>,
     ) -> Result<T> {
-        if let Some(done) = self.enter(home, &mut attempt)? {
-            return Ok(done);
-        }
-        let callbacks = self.callbacks()?;
-        let vci = self.vci(home)?;
         loop {
-            self.advance()?;
-            let mut guard = vci.enter(|| self.node.rest());
-            let context = guard.as_mut().ok_or(Error::Finalized)?;
-            let ns = if self.sleeps.load(Ordering::Relaxed) { RETRY_NS } else { 0 };
             let mut outcome = Ok(None);
-            context.wait_for(ns, |active| {
-                if vci.lags() {
-                    vci.catch_up(active, callbacks);
-                }
+            self.wait_in(home, RETRY_NS, |active, vci| {
                 outcome = attempt(active, &mut vci.state.lock());
-                !matches!(outcome, Ok(None)) || vci.is_wanted()
-            });
+                !matches!(outcome, Ok(None))
+            })?;
             if let Some(done) = outcome? {
                 return Ok(done);
             }
+            self.advance()?;
         }
     }
 
@@ -144,17 +130,35 @@ impl<N: Node> Library<N> {
     /// [`Error::Finalized`].
     pub(crate) fn pause(&self, home: usize, ns: u64) -> Result<()> {
         self.advance()?;
-        let callbacks = self.callbacks()?;
-        let vci = self.vci(home)?;
-        let mut guard = vci.enter(|| self.node.rest());
-        let context = guard.as_mut().ok_or(Error::Finalized)?;
-        let ns = if self.sleeps.load(Ordering::Relaxed) { ns } else { 0 };
-        context.wait_for(ns, |active| {
-            if vci.lags() {
-                vci.catch_up(active, callbacks);
-            }
-            vci.is_wanted()
-        });
-        Ok(())
+        self.wait_in(home, ns, |_, _| false)
+    }
+
+    /// Advances a VCI until `until` holds, for about so many nanoseconds.
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    fn wait_in(
+        &self,
+        home: usize,
+        ns: u64,
+        mut until: impl FnMut(&mut Active<N::Port>, &Vci<N::Port>) -> bool,
+    ) -> Result<()> {
+        let (callbacks, vci) = (self.callbacks()?, self.vci(home)?);
+        let waited = vci.lane.wait_for(
+            || self.node.rest(),
+            self.timeout(ns),
+            |active| {
+                if vci.lags() {
+                    vci.catch_up(active, callbacks);
+                }
+                until(active, vci)
+            },
+        );
+        waited.map(drop).ok_or(Error::Finalized)
+    }
+
+    /// How long a wait may last: whoever may not sleep looks again at once.
+    fn timeout(&self, ns: u64) -> u64 {
+        if self.sleeps.load(Ordering::Relaxed) { ns } else { 0 }
     }
 }

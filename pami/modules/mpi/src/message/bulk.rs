@@ -21,8 +21,8 @@ use super::depart::payload;
 use crate::data::Data;
 use crate::envelope::Source;
 use crate::error::Result;
-use crate::memory::fill;
 use crate::request::{Awaits, Progress, Sending};
+use base::fill;
 use pami::client::Node;
 use pami::device::{OPERATIONS, Port};
 use pami::layout::Cursor;
@@ -60,7 +60,7 @@ fn is_coarse(layout: &Layout, len: u32) -> bool {
 impl Bulk {
     /// Room for so many regions.
     pub(super) fn new<N: Node>(node: &N, regions: usize) -> Result<Self> {
-        Ok(Self { regions: SlotTable::new(fill(node, regions, Slot::new)?), pulls: 0 })
+        Ok(Self { regions: SlotTable::new(fill(node, "regions", regions, Slot::new)?), pulls: 0 })
     }
 
     /// Lets peers read some data in one of the regions: which, and where there.

@@ -31,10 +31,10 @@ mod watch;
 use crate::callbacks::Callbacks;
 use crate::envelope::{Credit, RTS};
 use crate::error::Result;
-use crate::memory::fill;
 use crate::protocols::Protocols;
 use crate::request::{Operation, Receiving, Requests, Sending};
 use crate::settings::Settings;
+use base::fill;
 use bulk::Bulk;
 use core::sync::atomic::AtomicBool;
 pub(crate) use matching::Wanted;
@@ -114,8 +114,8 @@ impl Messages {
         Ok(Self {
             unexpected: Unexpected::new(node, (with_data, settings.rts_places), tasks * chunks)?,
             bulk: Bulk::new(node, settings.regions)?,
-            peers: fill(node, tasks, Peer::default)?,
-            links: fill(node, tasks, Link::default)?,
+            peers: fill(node, "peers", tasks, Peer::default)?,
+            links: fill(node, "peers", tasks, Link::default)?,
             share,
             ..Self::default()
         })

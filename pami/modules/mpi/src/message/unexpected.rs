@@ -6,7 +6,7 @@
 
 use crate::envelope::{Envelope, Source};
 use crate::error::Result;
-use crate::memory::fill;
+use base::fill;
 use pami::client::Node;
 use pami::{Endpoint, OperationError};
 use rings::list::{Link, List};
@@ -82,11 +82,11 @@ impl Unexpected {
         (with_data, rts_places): (usize, usize),
         chunks: usize,
     ) -> Result<Self> {
-        let places = SlotTable::new(fill(node, with_data + rts_places, Slot::new)?);
-        let links = fill(node, chunks, Link::default)?;
+        let places = SlotTable::new(fill(node, "unexpected messages", with_data + rts_places, Slot::new)?);
+        let links = fill(node, "unexpected messages", chunks, Link::default)?;
         let mut free_chunks = List::EMPTY;
         (0..chunks as u32).for_each(|chunk| free_chunks.push(links, chunk));
-        let bytes = fill(node, chunks * CHUNK, || 0)?;
+        let bytes = fill(node, "unexpected messages", chunks * CHUNK, || 0)?;
         let (queue, spare, spare_rts) = (List::EMPTY, chunks, rts_places);
         Ok(Self { places, queue, bytes, links, free_chunks, spare, rts_places, spare_rts })
     }

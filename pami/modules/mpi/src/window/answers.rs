@@ -2,9 +2,9 @@
 
 use super::wire::Reply;
 use crate::error::Result;
-use crate::memory::fill;
 use crate::protocols::send_immediate;
 use crate::protocols::windows::Protocols;
+use base::fill;
 use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint, SendError};
@@ -32,7 +32,7 @@ pub(crate) struct Answers {
 impl Answers {
     pub(crate) fn new<N: Node>(node: &N, tasks: usize) -> Result<Self> {
         let answer = || Answer { waits: None, reply: Reply::NONE, len: 0, values: [0; ANSWER_BYTES] };
-        Ok(Self { places: fill(node, tasks, answer)?, waiting: 0 })
+        Ok(Self { places: fill(node, "windows", tasks, answer)?, waiting: 0 })
     }
 }
 

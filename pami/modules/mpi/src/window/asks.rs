@@ -2,9 +2,9 @@
 
 use crate::data::Data;
 use crate::error::{Error, Result};
-use crate::memory::fill;
 use crate::request::{NONE, Requests};
 use crate::status::Status;
+use base::fill;
 use pami::Endpoint;
 use pami::client::Node;
 use rings::slot_table::{Slot, SlotTable};
@@ -50,8 +50,8 @@ impl Asks {
     pub(crate) fn new<N: Node>(node: &N, requests: usize) -> Result<Self> {
         let asks = if requests == 0 { 0 } else { ASKS };
         Ok(Self {
-            places: SlotTable::new(fill(node, asks, Slot::new)?),
-            parts: fill(node, requests, || Parts { left: 0, error: None })?,
+            places: SlotTable::new(fill(node, "windows", asks, Slot::new)?),
+            parts: fill(node, "windows", requests, || Parts { left: 0, error: None })?,
         })
     }
 

@@ -4,10 +4,6 @@ use super::asks::Wish;
 use super::table::Windows;
 use crate::error::{Error, Result};
 use crate::request::Requests;
-use pami::context::OnFetched;
-use pami::device::Port;
-use pami::dispatch::Fetched;
-use pami::{Active, Completion, Done};
 
 /// What an operation's callback says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +31,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    fn cookie(self) -> usize {
+    pub(crate) fn cookie(self) -> usize {
         let Self { end, window, rank, request } = self;
         usize::from(request) | usize::from(window) << 16 | (end as usize) << 24 | (rank as usize) << 32
     }
@@ -44,24 +40,6 @@ impl Name {
         let ends = [End::Local, End::Remote, End::Both, End::Fence, End::Split];
         let end = *ends.get(cookie >> 24 & 0xff)?;
         Some(Self { end, window: (cookie >> 16) as u8, rank: (cookie >> 32) as u32, request: cookie as u16 })
-    }
-}
-
-/// Callbacks of windows' operations.
-pub(crate) struct Ends<P: Port> {
-    pub(crate) done: &'static (dyn Fn(&mut Active<P>, Completion) + Sync),
-    pub(crate) fetched: &'static (dyn Fn(&mut Active<P>, Fetched) + Sync),
-}
-
-impl<P: Port> Ends<P> {
-    /// What tells of the end of an operation.
-    pub(crate) fn done(&self, name: Name) -> Done<P> {
-        Done { call: self.done, cookie: name.cookie() }
-    }
-
-    /// What gives an ask in this place its word.
-    pub(crate) fn fetched(&self, place: usize) -> OnFetched<P> {
-        OnFetched { call: self.fetched, cookie: place }
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod peer;
 pub(crate) mod table;
 pub(crate) mod wire;
 
-pub(crate) use ends::{Ends, Name};
+pub(crate) use ends::Name;
 pub use epoch::Assert;
 pub use peer::LockType;
 pub(crate) use table::Windows;

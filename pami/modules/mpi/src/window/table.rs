@@ -6,9 +6,9 @@ use super::epoch::Epoch;
 use super::peer::Peer;
 use super::wire::{EXCHANGED, LOCK_BYTES};
 use crate::error::{Error, Result};
-use crate::memory::{fill, shared};
 use crate::request::OWN;
 use crate::settings::Settings;
+use base::{fill, shared};
 use core::ops::Range;
 use pami::client::Node;
 use pami::device::Port;
@@ -78,8 +78,8 @@ impl Windows {
         let ranks = if count == 0 { 0 } else { settings.window_ranks };
         let most = ranks.min(node.tasks() as usize);
         Ok(Self {
-            wins: SlotTable::new(fill(node, count, Slot::new)?),
-            peers: fill(node, ranks, || peer)?,
+            wins: SlotTable::new(fill(node, "windows", count, Slot::new)?),
+            peers: fill(node, "windows", ranks, || peer)?,
             asks: Asks::new(node, if ranks == 0 { 0 } else { usize::from(settings.requests) + OWN })?,
             answers: Answers::new(node, if ranks == 0 { 0 } else { node.tasks() as usize })?,
             home: None,
@@ -134,7 +134,7 @@ impl Windows {
         let (locks, exchanges) =
             (self.wins.capacity() * LOCK_BYTES, (self.wins.capacity() + 1) * self.exchange);
         if self.home.is_none() {
-            let memory = shared(node, locks + exchanges + self.memory)?;
+            let memory = shared(node, "windows", locks + exchanges + self.memory)?;
             self.home = Some(register(active, memory)?);
         }
         self.home.as_ref().ok_or(Error::Finalized)

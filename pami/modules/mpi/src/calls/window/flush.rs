@@ -18,7 +18,11 @@ impl<N: Node> At<'_, N> {
         }
         let target = peer.endpoint;
         let name = Name { end: End::Fence, window: self.slot, rank, request: NONE };
-        let begun = taken(self.state.window_protocols()?.fence(self.active, target, self.ends.done(name)))?;
+        let begun = taken(self.state.window_protocols()?.one_sided.fence(
+            self.active,
+            target,
+            self.ends.done(name.cookie()),
+        ))?;
         if begun.is_some() {
             self.peer(rank)?.unfenced = false;
             self.state.windows.begun(name);

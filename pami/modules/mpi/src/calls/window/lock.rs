@@ -35,7 +35,7 @@ impl<N: Node> At<'_, N> {
             op: RmwOp { width: Width::Four, update: Update::Add(add) },
             done: Some(self.ends.fetched(place)),
         };
-        if taken(self.state.window_protocols()?.rmw(self.active, rmw))?.is_none() {
+        if taken(self.state.window_protocols()?.one_sided.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
         let (window, target, wish) = (self.slot, peer.endpoint, Wish::Word(None));

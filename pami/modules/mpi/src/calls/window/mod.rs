@@ -33,9 +33,10 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::library::{Communicator, Library};
 use crate::vci::State;
+use crate::window::Windows;
 use crate::window::peer::Peer;
 use crate::window::table::Win;
-use crate::window::{Ends, Windows};
+use base::Completions;
 use pami::client::Node;
 use pami::{Active, Shared};
 pub use target::Target;
@@ -61,7 +62,7 @@ impl<N: Node> Copy for Window<N> {}
 struct At<'a, N: Node> {
     active: &'a mut Active<N::Port>,
     state: &'a mut State,
-    ends: &'a Ends<N::Port>,
+    ends: &'a Completions<N::Port>,
     slot: u8,
 }
 
@@ -126,7 +127,7 @@ impl<N: Node> Window<N> {
         if state.windows.generation(self.slot) != Some(self.generation) {
             return Err(Error::Win);
         }
-        let ends = self.library.window_ends.get().ok_or(Error::Finalized)?;
+        let ends = self.library.accesses.get().ok_or(Error::Finalized)?;
         Ok(At { active, state, ends, slot: self.slot })
     }
 

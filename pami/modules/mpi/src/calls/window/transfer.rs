@@ -78,10 +78,10 @@ impl<N: Node> At<'_, N> {
             layout: piece.there.1,
             payload: Payload::Shared(data.memory().clone(), at..at + reach),
             payload_layout,
-            local_done: Some(self.ends.done(names[0])),
-            remote_done: Some(self.ends.done(names[1])),
+            local_done: Some(self.ends.done(names[0].cookie())),
+            remote_done: Some(self.ends.done(names[1].cookie())),
         };
-        let put = taken(self.state.window_protocols()?.put(self.active, put))?;
+        let put = taken(self.state.window_protocols()?.one_sided.put(self.active, put))?;
         if put.is_some() {
             names.into_iter().for_each(|name| self.state.windows.begun(name));
         }
@@ -100,9 +100,9 @@ impl<N: Node> At<'_, N> {
             at: u32::try_from(piece.here.0).map_err(|_| Error::Buffer)?,
             into_layout: piece.here.1,
             len: piece.len,
-            done: Some(self.ends.done(name)),
+            done: Some(self.ends.done(name.cookie())),
         };
-        let get = taken(self.state.window_protocols()?.get(self.active, get))?;
+        let get = taken(self.state.window_protocols()?.one_sided.get(self.active, get))?;
         if get.is_some() {
             self.state.windows.begun(name);
         }

@@ -95,10 +95,10 @@ impl<N: Node> At<'_, N> {
             memory: data.memory().clone(),
             range,
             recipe,
-            local_done: Some(self.ends.done(names[0])),
-            remote_done: Some(self.ends.done(names[1])),
+            local_done: Some(self.ends.done(names[0].cookie())),
+            remote_done: Some(self.ends.done(names[1].cookie())),
         };
-        if taken(self.state.window_protocols()?.process(self.active, contribution))?.is_none() {
+        if taken(self.state.window_protocols()?.one_sided.process(self.active, contribution))?.is_none() {
             return Ok(None);
         }
         names.into_iter().for_each(|name: Name| self.state.windows.begun(name));
@@ -128,7 +128,7 @@ impl<N: Node> At<'_, N> {
             op: RmwOp { width, update },
             done: Some(self.ends.fetched(ask)),
         };
-        if taken(self.state.window_protocols()?.rmw(self.active, rmw))?.is_none() {
+        if taken(self.state.window_protocols()?.one_sided.rmw(self.active, rmw))?.is_none() {
             return Ok(None);
         }
         self.ask(access, result, (0, size as usize), false)?;

@@ -1,0 +1,19 @@
+//! What messaging libraries over PAMI have in common, [`mpi`] and [`armci`] so far: each item has both for users.
+//!
+//! The module's `README.md` says what is where, and what stays with each library.
+//!
+//! [`mpi`]: ../mpi/index.html
+//! [`armci`]: ../armci/index.html
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod completions;
+pub mod error;
+pub mod factories;
+pub mod lane;
+pub mod memory;
+
+pub use completions::Completions;
+pub use factories::{Collectives, OneSided, deregister};
+pub use lane::{Guard, Lane};
+pub use memory::{OutOfMemory, fill, place, shared};
