@@ -1,4 +1,7 @@
 //! Where factory objects lie, what each holds, and what a client knows of its own (SPEC M-1, M-3).
+//!
+//! A client's memory for them is no [`SlotTable`](rings::slot_table::SlotTable): such a table has its entries to itself, while
+//! a factory is its holder's, wherever it lies, so that executing it looks at nothing of the client.
 
 use crate::balance::Split;
 use crate::collective::{Algorithm, CallError, Collective, Tuning};

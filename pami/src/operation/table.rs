@@ -1,5 +1,9 @@
 //! The table of a context's operations, with the line of those that have packets to queue and the sets of those that settle,
 //! fence or ask.
+//!
+//! It is no [`SlotTable`](rings::slot_table::SlotTable). What that takes in it takes whole, and an operation is over 300 bytes of
+//! which most sends write a few where an older one lay; and which places are free is one of several sets over the same numbers,
+//! a word each, that are looked at together. Names need no generation: message numbers count operations.
 
 use super::{Action, Ended, Loan, ObjectMemory, Operation, RemoteDone, Sent, Waiting, bits};
 use crate::device::{OPERATIONS, Path};
