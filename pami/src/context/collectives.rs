@@ -125,6 +125,6 @@ impl<P: Port> Active<P> {
         while let Some((done, completion)) = self.collectives.advance(&mut self.transport, &mut pass) {
             (done.call)(self, completion);
         }
-        called + pass.moved
+        called + pass.moved()
     }
 }

@@ -28,11 +28,8 @@ const YET: [(&str, &[&str]); 1] = [(
     "pami",
     &[
         "client::Client",
-        "collective::engine::advance::Pass",
         "collective::engine::geometry::Entry",
-        "collective::engine::route::Channel",
         "collective::engine::slot::Slot",
-        "collective::engine::wire::Wire",
         "receive_request::ReceiveRequests",
         "send::SendState",
         "transport::Transport",

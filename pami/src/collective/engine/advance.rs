@@ -20,8 +20,14 @@ pub(crate) struct Pass {
     next: Option<u32>,
     /// Those that were in flight when it began and that it has not come to.
     left: usize,
+    moved: usize,
+}
+
+impl Pass {
     /// How much moved.
-    pub(crate) moved: usize,
+    pub(crate) fn moved(&self) -> usize {
+        self.moved
+    }
 }
 
 impl<A> Engine<A> {
@@ -152,7 +158,7 @@ impl<A> Engine<A> {
         if tells {
             moved |= slot.tell(entry, &mut wire);
         }
-        slot.refused = wire.refused;
+        slot.refused = wire.has_refused();
         moved | asked
     }
 

@@ -135,7 +135,7 @@ impl Entry {
     /// A collective with a ticket failed.
     pub(super) fn spoil(&mut self, error: OperationError) {
         if let Way::On(Some(channel)) = &mut self.way {
-            channel.broken = channel.broken.or(Some(error));
+            channel.spoil(error);
         }
     }
 
@@ -147,12 +147,7 @@ impl Entry {
     /// What is to be done with the class route when the geometry is destroyed.
     pub(super) fn leave(&self) -> Option<Leaving> {
         let Way::On(Some(channel)) = self.way else { return None };
-        match (channel.broken.is_some() || self.forsaken.is_some(), channel.owned) {
-            (false, owned) => Some(Leaving::Tell(channel.route, owned)),
-            // Nobody can be told on a route with packets of others on it.
-            (true, true) => Some(Leaving::Release(channel.route)),
-            (true, false) => None,
-        }
+        channel.leave(self.forsaken.is_some())
     }
 
     /// The nodes, if they can have a class route.

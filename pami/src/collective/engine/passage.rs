@@ -2,7 +2,7 @@
 
 use super::areas::{Areas, Piece};
 use super::route::{Channel, LEAVE};
-use crate::combine::{Arrival, Operation, Status};
+use crate::combine::{Arrival, ClassRoute, Operation, Status};
 use crate::device::CollectiveNetwork;
 use crate::error::OperationError;
 
@@ -66,28 +66,26 @@ impl Passage {
         channel: &mut Channel,
         network: impl CollectiveNetwork,
     ) -> Result<bool, OperationError> {
-        if let Some(error) = channel.broken {
-            return Err(error);
-        }
+        let route = channel.route()?;
         let before = (self.sent, self.taken);
         let packets = self.packets(network.payload());
-        self.inject(areas, packets, (channel, turn), network);
-        while channel.taken == turn.ticket && self.taken < packets {
+        self.inject(areas, packets, (channel, route, turn), network);
+        while channel.takes(turn.ticket) && self.taken < packets {
             let mut verdict = Ok(());
-            let came = network.receive(channel.route, |arrival| {
+            let came = network.receive(route, |arrival| {
                 verdict = self.accept(areas, turn, network.payload(), arrival);
             });
             if !came {
                 break;
             }
             if let Err(error) = verdict {
-                channel.broken = Some(error);
+                channel.spoil(error);
                 return Err(error);
             }
             self.taken += 1;
         }
         if self.taken == packets {
-            channel.taken = turn.ticket.wrapping_add(1);
+            channel.all_taken(turn.ticket);
         }
         Ok(before != (self.sent, self.taken))
     }
@@ -97,11 +95,10 @@ impl Passage {
         &mut self,
         areas: &Areas,
         packets: usize,
-        (channel, turn): (&mut Channel, Turn),
+        (channel, route, turn): (&mut Channel, ClassRoute, Turn),
         network: impl CollectiveNetwork,
     ) {
-        let goes_alone = matches!(self.part, Part::Source);
-        if channel.injected != turn.ticket || goes_alone && channel.taken != turn.ticket {
+        if !channel.injects(turn.ticket, matches!(self.part, Part::Source)) {
             return;
         }
         while self.sent < packets {
@@ -109,8 +106,8 @@ impl Passage {
             let sequence = turn.packet(self.sent);
             let fill = |into: &mut [u8]| areas.read(self.piece, start, into);
             let sent = match self.part {
-                Part::Combine(operation) => network.contribute(channel.route, operation, sequence, len, fill),
-                Part::Source => network.broadcast(channel.route, sequence, len, fill),
+                Part::Combine(operation) => network.contribute(route, operation, sequence, len, fill),
+                Part::Source => network.broadcast(route, sequence, len, fill),
                 Part::Sink => Ok(()),
             };
             // No room, or the news of the route has not come: later.
@@ -119,7 +116,7 @@ impl Passage {
             }
             self.sent += 1;
         }
-        channel.injected = turn.ticket.wrapping_add(1);
+        channel.all_injected(turn.ticket);
     }
 
     /// Puts what has arrived in its place, if it is what was to come.

@@ -22,15 +22,15 @@ pub(super) enum Way {
 /// A class route at a leader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Channel {
-    pub(super) route: ClassRoute,
+    route: ClassRoute,
     /// This node asked for it.
-    pub(super) owned: bool,
+    owned: bool,
     /// The ticket of the next collective, of the one whose packets go out, of the one whose packets come in.
     next: u32,
-    pub(super) injected: u32,
-    pub(super) taken: u32,
+    injected: u32,
+    taken: u32,
     /// Why the route is of no use any more.
-    pub(super) broken: Option<OperationError>,
+    broken: Option<OperationError>,
 }
 
 impl Channel {
@@ -43,6 +43,49 @@ impl Channel {
         let ticket = self.next;
         self.next = ticket.wrapping_add(1);
         ticket
+    }
+
+    /// The route, while it is of use.
+    ///
+    /// # Errors
+    /// Why it is not any more.
+    pub(super) fn route(&self) -> Result<ClassRoute, OperationError> {
+        self.broken.map_or(Ok(self.route), Err)
+    }
+
+    /// It is of no use any more. The first reason stays.
+    pub(super) fn spoil(&mut self, error: OperationError) {
+        self.broken = self.broken.or(Some(error));
+    }
+
+    /// Whether packets of the collective with this ticket go out; of one that goes `alone`, if nothing older comes in.
+    pub(super) fn injects(&self, ticket: u32, alone: bool) -> bool {
+        self.injected == ticket && (!alone || self.takes(ticket))
+    }
+
+    /// Whether what comes in is of the collective with this ticket.
+    pub(super) fn takes(&self, ticket: u32) -> bool {
+        self.taken == ticket
+    }
+
+    /// All packets of the collective with this ticket have gone out.
+    pub(super) fn all_injected(&mut self, ticket: u32) {
+        self.injected = ticket.wrapping_add(1);
+    }
+
+    /// All packets of the collective with this ticket have come in.
+    pub(super) fn all_taken(&mut self, ticket: u32) {
+        self.taken = ticket.wrapping_add(1);
+    }
+
+    /// What is to be done with the route when the geometry is destroyed, which does without it already if it is `forsaken`.
+    pub(super) fn leave(&self, forsaken: bool) -> Option<Leaving> {
+        match (self.broken.is_some() || forsaken, self.owned) {
+            (false, owned) => Some(Leaving::Tell(self.route, owned)),
+            // Nobody can be told on a route with packets of others on it.
+            (true, true) => Some(Leaving::Release(self.route)),
+            (true, false) => None,
+        }
     }
 }
 

@@ -347,7 +347,7 @@ impl<A> Slot<A> {
     /// Has the first member that lives tell the others, unless it is this one.
     fn report<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
         let (Phase::Reports(false), Err(error)) = (self.phase, self.result) else { return false };
-        let lives = |to: &Endpoint| wire.transport.locate(*to).is_ok();
+        let lives = |to: &Endpoint| wire.reaches(*to);
         let herald = (0..entry.rank).find_map(|rank| entry.members.endpoint(rank).filter(lives));
         let pushed = herald.map(|to| wire.push(to, Word::Report, &self.abort(error), (0, 0, 0), |_| {}));
         match pushed {

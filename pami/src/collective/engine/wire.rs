@@ -204,14 +204,24 @@ pub(super) enum Stop {
 
 /// Where packets go out.
 pub(super) struct Wire<'a, P: Port> {
-    pub(super) transport: &'a mut Transport<P>,
+    transport: &'a mut Transport<P>,
     /// Something found no room.
-    pub(super) refused: bool,
+    refused: bool,
 }
 
 impl<'a, P: Port> Wire<'a, P> {
     pub(super) fn new(transport: &'a mut Transport<P>) -> Self {
         Self { transport, refused: false }
+    }
+
+    /// Whether something found no room.
+    pub(super) fn has_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Whether packets can go to an endpoint.
+    pub(super) fn reaches(&self, target: Endpoint) -> bool {
+        self.transport.locate(target).is_ok()
     }
 
     /// Bytes of data that a packet has room for.
