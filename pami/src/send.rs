@@ -13,14 +13,17 @@
 //! ([`crate::admission`]). Until one is known to be in, what goes to the same endpoint behind it is kept as well.
 
 pub use crate::device::OPERATIONS;
+use crate::device::{Path, Port};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 pub use crate::error::SendError;
 use crate::layout::Layout;
-use crate::packet::{DEFERRING, HEADER_LIMIT};
+use crate::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use crate::payload::{Payload, PayloadIter};
 use crate::region::RegionId;
+use crate::transport::Queued;
 use heapless::Vec;
+use zerocopy::IntoBytes;
 
 /// A message of any length.
 pub struct Send<'a, A: 'static> {
@@ -46,17 +49,78 @@ pub const STATE_BYTES: usize = size_of::<SendState>();
 
 /// A send under way.
 pub(crate) struct SendState {
-    pub(crate) dispatch: u8,
-    pub(crate) header: Vec<u8, HEADER_LIMIT>,
+    dispatch: u8,
+    header: Vec<u8, HEADER_LIMIT>,
     /// If data lies behind the header in the same place: bytes of the header.
-    pub(crate) split: Option<u8>,
+    split: Option<u8>,
     /// `None` once all is queued and nothing has to go again.
-    pub(crate) data: Option<PayloadIter>,
+    data: Option<PayloadIter>,
     /// Where the target gets the data from.
-    pub(crate) region: Option<RegionId>,
+    region: Option<RegionId>,
 }
 
 impl SendState {
+    /// A message whose data goes in packets, or lies in a region that the target gets it from.
+    #[inline]
+    pub(crate) fn new(
+        dispatch: u8,
+        header: Vec<u8, HEADER_LIMIT>,
+        data: PayloadIter,
+        region: Option<RegionId>,
+    ) -> Self {
+        Self { dispatch, header, split: None, data: Some(data), region }
+    }
+
+    /// A message with a copy of its data behind the header. `None`: together they are more than [`HEADER_LIMIT`] bytes.
+    #[inline]
+    pub(crate) fn copied(dispatch: u8, header: &[u8], data: &[u8]) -> Option<Self> {
+        let split = Some(header.len() as u8);
+        let mut bytes = Vec::from_slice(header).ok()?;
+        bytes.extend_from_slice(data).ok()?;
+        Some(Self { dispatch, header: bytes, split, data: None, region: None })
+    }
+
+    /// Queues packets until the path is full. `first` is the envelope of the first eager one, but for what the message has of
+    /// its own.
+    #[inline]
+    pub(crate) fn push<P: Port>(&mut self, port: &mut P, path: Path, first: Envelope) -> Queued {
+        let mut envelope = Envelope { dispatch: self.dispatch, ..first };
+        if let Some(split) = self.split {
+            let (header, data) = self.header.split_at(split.into());
+            envelope.total = data.len() as u32;
+            return Queued::whole(port.push_bcopy(path, &envelope, header, data).is_ok());
+        }
+        let Some(data) = &mut self.data else { return Queued::All };
+        envelope.total = data.total();
+        if let Some(region) = &self.region {
+            envelope.kind = Kind::Rts;
+            return Queued::whole(port.push_bcopy(path, &envelope, &self.header, region.as_bytes()).is_ok());
+        }
+        let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();
+        let mut some = false;
+        loop {
+            // Only the first packet has a header, and it is the only one of a message without data.
+            let started = data.taken() > 0;
+            let header: &[u8] = if started { &[] } else { &self.header };
+            envelope.kind = if started { Kind::EagerNext } else { first.kind };
+            envelope.offset = data.taken();
+            let left = data.left() as usize;
+            let len = if by_packets { left.min(port.mtu() - header.len()) } else { left };
+            if data.push(port, path, &envelope, header, len).is_err() {
+                return Queued::stopped(some);
+            }
+            some = true;
+            if data.left() == 0 {
+                return Queued::All;
+            }
+        }
+    }
+
+    /// Whether the target gets the data from where it lies, and has not yet.
+    pub(crate) fn is_rendezvous(&self) -> bool {
+        self.region.is_some()
+    }
+
     /// Lets go of the data. Returns whether the payload is to come back now.
     pub(crate) fn all_queued(&mut self) -> bool {
         // The operation itself counts as a reader while it holds the source.

@@ -38,6 +38,26 @@ struct Route<P: Port> {
     deaths: u32,
 }
 
+/// How much of what an operation has to send found room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queued {
+    All,
+    Part,
+    Nothing,
+}
+
+impl Queued {
+    /// For an operation of one packet.
+    pub(crate) fn whole(queued: bool) -> Self {
+        if queued { Self::All } else { Self::Nothing }
+    }
+
+    /// For one that stopped, after some packets or none.
+    pub(crate) fn stopped(some: bool) -> Self {
+        if some { Self::Part } else { Self::Nothing }
+    }
+}
+
 /// What a context has of the network.
 #[repr(C)]
 pub(crate) struct Transport<P: Port> {

@@ -7,8 +7,9 @@ use crate::device::{OPERATIONS, Path, Port, REQUESTS, Unreachable};
 use crate::endpoint::{Endpoint, TaskList};
 use crate::error::{OperationError, SendError};
 use crate::fence::{FenceState, Next, Targets};
-use crate::operation::{Action, Awaits, Blocked, Queued, bits, message_number};
+use crate::operation::{Action, Awaits, Blocked, bits, message_number};
 use crate::packet::{Envelope, Kind};
+use crate::transport::Queued;
 
 impl<P: Port> Active<P> {
     /// Calls `done` when all operations to `target` that were started on this context before are done on both sides: sends

@@ -4,8 +4,9 @@ use super::terms::{Here, Terms};
 use super::{Active, Get, Operation};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
-use crate::operation::{Action, Awaits, Queued, message_number};
+use crate::operation::{Action, Awaits, message_number};
 use crate::packet::{Envelope, Kind};
+use crate::transport::Queued;
 
 impl<P: Port> Active<P> {
     /// Reads from a region of another task. The callback is not called before the next advance.

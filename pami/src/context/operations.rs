@@ -5,8 +5,9 @@ use crate::device::{Completed, Path, Port, REQUESTS};
 use crate::dispatch::{Completion, Fetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
-use crate::operation::{Action, Awaits, Blocked, Queued, bits, message_number, sent};
+use crate::operation::{Action, Awaits, Blocked, bits, message_number, sent};
 use crate::region::RegionFault;
+use crate::transport::Queued;
 use rings::buffer::{Buffer, Lease};
 
 impl<P: Port> Active<P> {

@@ -5,10 +5,11 @@ use super::{Active, Operation, Put, Sent};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::layout::Layout;
-use crate::operation::{Action, Awaits, Queued, message_number};
+use crate::operation::{Action, Awaits, message_number};
 use crate::packet::{ENDS, Envelope, Kind};
 use crate::payload::{Payload, measure};
 use crate::put::PutState;
+use crate::transport::Queued;
 use zerocopy::IntoBytes;
 
 impl<P: Port> Active<P> {

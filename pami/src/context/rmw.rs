@@ -4,9 +4,10 @@ use super::terms::{Here, Terms};
 use super::{Active, OnFetched, Operation, RemoteDone, Rmw, Sent};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
-use crate::operation::{Action, Awaits, Queued, message_number};
+use crate::operation::{Action, Awaits, message_number};
 use crate::region::RegionFault;
 use crate::rmw::RmwState;
+use crate::transport::Queued;
 use rings::shared::Width;
 
 impl<P: Port> Active<P> {

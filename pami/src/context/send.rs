@@ -6,13 +6,13 @@ use crate::acks::named;
 use crate::device::{Full, Path, Port, REQUESTS};
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::operation::{Action, Awaits, Queued, bits, message_number};
+use crate::operation::{Action, Awaits, bits, message_number};
 use crate::packet::{DEFERRING, DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, is_dispatch_id};
 use crate::payload::{COPY_LIMIT, Payload, PayloadIter, measure};
 use crate::region::{Memory, RegionId, Rights};
 use crate::send::SendState;
+use crate::transport::Queued;
 use heapless::Vec;
-use zerocopy::IntoBytes;
 
 impl<P: Port> Active<P> {
     /// Most bytes of header and data together in [`send_immediate`](Self::send_immediate).
@@ -97,10 +97,8 @@ impl<P: Port> Active<P> {
     ) -> Result<(), SendError> {
         // What is behind one that asks finds its way once that is in.
         let too_long = if dispatch >= DEFERRING { SendError::TooLong } else { SendError::Again };
-        let mut bytes = Vec::from_slice(header).map_err(|_| SendError::TooLong)?;
-        bytes.extend_from_slice(data).map_err(|_| too_long)?;
+        let state = SendState::copied(dispatch, header, data).ok_or(too_long)?;
         let number = self.operations.free_place().ok_or(SendError::Again)?;
-        let split = Some(header.len() as u8);
         let operation = Operation {
             path: Some(path),
             target,
@@ -111,7 +109,7 @@ impl<P: Port> Active<P> {
             lease: None,
             local_done: None,
             remote_done: RemoteDone::Nobody,
-            action: Action::Send(SendState { dispatch, header: bytes, split, data: None, region: None }),
+            action: Action::Send(state),
         };
         self.transport.counters.sent += 1;
         self.begin(number, operation);
@@ -225,13 +223,7 @@ impl<P: Port> Active<P> {
             lease,
             local_done: send.local_done,
             remote_done: send.remote_done.into(),
-            action: Action::Send(SendState {
-                dispatch: send.dispatch,
-                header,
-                split: None,
-                data: Some(data),
-                region,
-            }),
+            action: Action::Send(SendState::new(send.dispatch, header, data, region)),
         };
         self.transport.counters.sent += 1;
         begin(self, room, operation);
@@ -248,7 +240,6 @@ impl<P: Port> Active<P> {
 
     /// Queues packets of a send until its path is full.
     pub(crate) fn queue_send(&mut self, number: u8) -> Queued {
-        let mtu = self.transport.port.mtu();
         let asks = self.operations.is_asking(number);
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let (target, Some(path), awaits) = (operation.target, operation.path, operation.awaits.is_some())
@@ -263,73 +254,33 @@ impl<P: Port> Active<P> {
         };
         let message = message_number(operation.order, usize::from(number));
         let Action::Send(state) = &mut operation.action else { return Queued::All };
-        if let Some(split) = state.split {
-            let (header, data) = state.header.split_at(split.into());
-            let (dispatch, total) = (state.dispatch, data.len() as u32);
-            let envelope = Envelope {
-                kind: first,
-                dispatch,
-                origin: self.transport.me,
-                target,
-                message,
-                offset: 0,
-                total,
-            };
-            return Queued::whole(self.transport.port.push_bcopy(path, &envelope, header, data).is_ok());
-        }
-        let SendState { dispatch, header, data: Some(data), region, .. } = state else {
-            return Queued::All;
-        };
-        let total = data.total();
-        let mut envelope = Envelope {
-            kind: Kind::Rts,
-            dispatch: *dispatch,
+        let envelope = Envelope {
+            kind: first,
+            dispatch: 0,
             origin: self.transport.me,
             target,
             message,
             offset: 0,
-            total,
+            total: 0,
         };
-        if let Some(region) = region {
-            return Queued::whole(
-                self.transport.port.push_bcopy(path, &envelope, header, region.as_bytes()).is_ok(),
-            );
-        }
-        let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();
-        let mut some = false;
-        loop {
-            // Only the first packet has a header, and it is the only one of a message without data.
-            let started = data.taken() > 0;
-            let header: &[u8] = if started { &[] } else { header };
-            envelope.kind = if started { Kind::EagerNext } else { first };
-            envelope.offset = data.taken();
-            let left = data.left() as usize;
-            let len = if by_packets { left.min(mtu - header.len()) } else { left };
-            if data.push(&mut self.transport.port, path, &envelope, header, len).is_err() {
-                return Queued::stopped(some);
-            }
-            some = true;
-            if data.left() == 0 {
-                return Queued::All;
-            }
-        }
+        state.push(&mut self.transport.port, path, envelope)
     }
 
     /// The target has eager messages, or has processed some, whose acknowledgement was asked for.
     pub(crate) fn acks_arrived(&mut self, origin: Endpoint, data: &[u8]) {
         for number in bits(named(data).unwrap_or_default()) {
-            match self.awaited(origin, number) {
-                Some(Operation {
-                    action: Action::Over | Action::Send(SendState { region: None, .. }),
-                    ..
-                }) => {
-                    if self.operations.asking() != 0 {
-                        self.let_in(number);
-                    }
-                    self.answered(number, Ok(()));
-                }
-                _ => self.processed(origin, number, Ok(())),
+            let eager = match self.awaited(origin, number).map(|operation| &operation.action) {
+                Some(Action::Send(state)) => !state.is_rendezvous(),
+                action => matches!(action, Some(Action::Over)),
+            };
+            if !eager {
+                self.processed(origin, number, Ok(()));
+                continue;
             }
+            if self.operations.asking() != 0 {
+                self.let_in(number);
+            }
+            self.answered(number, Ok(()));
         }
     }
 

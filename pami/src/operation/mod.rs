@@ -104,26 +104,6 @@ pub(crate) struct Sent<A: 'static> {
     pub(crate) remote_done: RemoteDone<A>,
 }
 
-/// How much of what an operation has to send found room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Queued {
-    All,
-    Part,
-    Nothing,
-}
-
-impl Queued {
-    /// For an operation of one packet.
-    pub(crate) fn whole(queued: bool) -> Self {
-        if queued { Self::All } else { Self::Nothing }
-    }
-
-    /// For one that stopped, after some packets or none.
-    pub(crate) fn stopped(some: bool) -> Self {
-        if some { Self::Part } else { Self::Nothing }
-    }
-}
-
 /// Who is told of an operation's end at the target.
 pub(crate) enum RemoteDone<A: 'static> {
     Nobody,

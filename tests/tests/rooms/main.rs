@@ -31,7 +31,6 @@ const YET: [(&str, &[&str]); 1] = [(
         "collective::engine::geometry::Entry",
         "collective::engine::slot::Slot",
         "receive_request::ReceiveRequests",
-        "send::SendState",
         "transport::Transport",
     ],
 )];

@@ -12,9 +12,10 @@ use crate::context::{Active, Operation, Process};
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
 use crate::error::{OperationError, SendError};
-use crate::operation::{Action, Awaits, Queued, bits, message_number};
+use crate::operation::{Action, Awaits, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, Rights};
+use crate::transport::Queued;
 use core::ops::Range;
 use zerocopy::IntoBytes;
 
