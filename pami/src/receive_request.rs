@@ -5,12 +5,12 @@
 //! one piece in a buffer is pulled in pieces into the context's own landing memory, one receive request at a time, and from
 //! there goes where that of eager messages goes.
 
-use crate::device::OPERATIONS;
-use crate::device::REQUESTS;
+use crate::device::{OPERATIONS, Path, Port, REQUESTS};
 use crate::dispatch::OnReceived;
 use crate::dispatch::Received;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
+use crate::packet::{Envelope, Kind};
 use crate::receive::Partial;
 use crate::region::RegionId;
 use heapless::Vec;
@@ -76,15 +76,15 @@ pub(crate) type Place<A> = Option<ReceiveRequest<A>>;
 
 /// The receive requests of one context.
 pub(crate) struct ReceiveRequests<A: 'static> {
-    pub(crate) places: &'static mut [Place<A>],
+    places: &'static mut [Place<A>],
     /// Bit set of places in use.
-    pub(crate) used: u64,
+    used: u64,
     /// Those that have something to queue, in that order.
-    pub(crate) line: Vec<u8, RECEIVE_REQUESTS>,
+    line: Vec<u8, RECEIVE_REQUESTS>,
     /// Bit set of those that something has become of.
-    pub(crate) settling: u64,
+    settling: u64,
     /// Memory for pieces, while no receive request has it.
-    pub(crate) landing: Option<Shared>,
+    landing: Option<Shared>,
 }
 
 impl<A: 'static> ReceiveRequests<A> {
@@ -142,7 +142,129 @@ impl<A: 'static> ReceiveRequests<A> {
         self.used |= 1 << number;
     }
 
-    pub(crate) fn get(&mut self, number: u8) -> Option<&mut ReceiveRequest<A>> {
+    /// Begins one at a place that is free or reserved for it: it stands in line, or settles if it has ended.
+    pub(crate) fn begin(&mut self, number: u8, request: ReceiveRequest<A>) {
+        self.reserve(number);
+        if request.ended.is_some() {
+            self.settling |= 1 << number;
+            self.put(number, request);
+        } else {
+            self.line_up(number, request);
+        }
+    }
+
+    /// Puts one in its place that has something to queue.
+    pub(crate) fn line_up(&mut self, number: u8, request: ReceiveRequest<A>) {
+        self.settling &= !(1 << number);
+        // As long as there are receive requests.
+        let _ = self.line.push(number);
+        self.put(number, request);
+    }
+
+    /// Whether any has something to queue.
+    #[inline]
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    /// Those that stand in line, while they are gone through.
+    pub(crate) fn take_line(&mut self) -> Vec<u8, RECEIVE_REQUESTS> {
+        core::mem::take(&mut self.line)
+    }
+
+    /// Those that are left in it.
+    pub(crate) fn keep_line(&mut self, line: Vec<u8, RECEIVE_REQUESTS>) {
+        self.line = line;
+    }
+
+    /// Bit set of those that something has become of.
+    pub(crate) fn settling(&self) -> u64 {
+        self.settling
+    }
+
+    /// The get that is under way has ended.
+    pub(crate) fn end(&mut self, number: u8, result: Result<(), OperationError>) {
+        if let Some(request) = self.get_mut(number) {
+            request.ended = Some(result);
+            self.settling |= 1 << number;
+        }
+    }
+
+    /// Its origin died: nothing more comes, and nobody is to be told. Returns whether nothing is left to be done.
+    pub(crate) fn abandon(&mut self, number: u8, error: OperationError) -> bool {
+        self.line.retain(|&other| other != number);
+        let Some(request) = self.get_mut(number) else { return false };
+        request.answer = None;
+        match request.stage {
+            Stage::Whole { .. } | Stage::Pieces { .. } => {
+                // One that has ended before is told as it ended.
+                request.ended.get_or_insert(Err(error));
+                self.settling |= 1 << number;
+                false
+            }
+            Stage::Deliver(..) => false,
+            _ => true,
+        }
+    }
+
+    /// Queues what it has to send. `envelope` is that of a get of nothing. Returns whether the packet was queued; `None` if not
+    /// for want of landing memory.
+    pub(crate) fn push<P: Port>(
+        &mut self,
+        number: u8,
+        port: &mut P,
+        path: Path,
+        mut envelope: Envelope,
+    ) -> Option<bool> {
+        let request = self.places.get_mut(usize::from(number))?.as_mut()?;
+        let queued = match (&mut request.stage, path) {
+            (Stage::Whole { region, into, len, .. }, Path::Torus(node)) => {
+                envelope.total = *len;
+                port.push_get(node, &envelope, *region, Some((into, 0)), true).is_ok()
+            }
+            (Stage::Pieces { region, partial, landing }, Path::Torus(node)) => {
+                envelope.offset = partial.received;
+                envelope.total = (partial.total - partial.received).min(LANDING_BYTES as u32);
+                let into = Some((self.landing.as_ref()?, 0));
+                let queued = port.push_get(node, &envelope, *region, into, true).is_ok();
+                if queued {
+                    *landing = self.landing.take().map(|memory| (memory, envelope.total));
+                }
+                queued
+            }
+            (stage @ Stage::FenceAsks, Path::Torus(node)) => {
+                let queued = port.push_get(node, &envelope, RegionId::NONE, None, true).is_ok();
+                if queued {
+                    *stage = Stage::FenceAsked;
+                }
+                queued
+            }
+            (Stage::Answer, path) => match request.answer {
+                None | Some(Answer::Ack(_)) => true,
+                Some(Answer::RendezvousDone(message)) => {
+                    let envelope = Envelope { kind: Kind::RendezvousDone, message, ..envelope };
+                    port.push_bcopy(path, &envelope, &[], &[]).is_ok()
+                }
+                Some(Answer::Fences(set)) => {
+                    let envelope = Envelope { kind: Kind::FenceAck, message: 0, ..envelope };
+                    port.push_bcopy(path, &envelope, &[], &set.to_le_bytes()).is_ok()
+                }
+            },
+            _ => true,
+        };
+        Some(queued)
+    }
+
+    /// No receive request has the memory for pieces any more.
+    pub(crate) fn return_landing(&mut self, memory: Shared) {
+        self.landing = Some(memory);
+    }
+
+    pub(crate) fn get(&self, number: u8) -> Option<&ReceiveRequest<A>> {
+        self.places.get(usize::from(number))?.as_ref()
+    }
+
+    fn get_mut(&mut self, number: u8) -> Option<&mut ReceiveRequest<A>> {
         self.places.get_mut(usize::from(number))?.as_mut()
     }
 

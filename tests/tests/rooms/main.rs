@@ -30,7 +30,6 @@ const YET: [(&str, &[&str]); 1] = [(
         "client::Client",
         "collective::engine::geometry::Entry",
         "collective::engine::slot::Slot",
-        "receive_request::ReceiveRequests",
         "transport::Transport",
     ],
 )];
