@@ -1,12 +1,13 @@
 //! Setting a client up: its settings, with their defaults, and its handlers.
 
 use crate::balance::SubOperations;
-use crate::client::{Client, ClientError, Node, RENDEZVOUS_FROM, Sharing, UNEXPECTED_PLACES};
+use crate::client::{
+    Client, ClientError, Configuration, Handlers, Node, RENDEZVOUS_FROM, Sharing, UNEXPECTED_PLACES,
+};
 use crate::collective::engine::Limits;
 use crate::context::{DeferringHandler, Handler};
 use crate::device::OPERATIONS;
 use crate::endpoint::TaskList;
-use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive_request::RECEIVE_REQUESTS;
 use crate::registry::{FactoryMemory, Registry};
 use crate::unexpected::UNEXPECTED_LIMIT;
@@ -17,19 +18,9 @@ use core::ops::Range;
 pub struct ClientBuilder<N: Node> {
     node: &'static N,
     name: &'static str,
-    contexts: u8,
-    tasks: TaskList,
-    sharing: Sharing,
-    local_paths: bool,
-    rendezvous_from: usize,
-    unexpected: usize,
-    operations: usize,
-    receive_requests: usize,
-    collectives: Limits,
+    configuration: Configuration,
     factories: usize,
-    sub_operations: SubOperations,
-    handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
-    deferring: [Option<DeferringHandler<N::Port>>; DEFERRING_IDS],
+    handlers: Handlers<N::Port>,
     mistake: Option<ClientError>,
 }
 
@@ -40,84 +31,83 @@ impl<N: Node> ClientBuilder<N> {
         Self {
             node,
             name,
-            contexts: 1,
-            tasks: TaskList::Range(0..node.tasks()),
-            sharing: Sharing::Exclusive,
-            local_paths: true,
-            rendezvous_from: RENDEZVOUS_FROM,
-            unexpected: UNEXPECTED_PLACES,
-            operations: OPERATIONS,
-            receive_requests: RECEIVE_REQUESTS,
-            collectives: Limits::NONE,
+            configuration: Configuration {
+                contexts: 1,
+                tasks: TaskList::Range(0..node.tasks()),
+                sharing: Sharing::Exclusive,
+                local_paths: true,
+                rendezvous_from: RENDEZVOUS_FROM,
+                unexpected: UNEXPECTED_PLACES,
+                operations: OPERATIONS,
+                receive_requests: RECEIVE_REQUESTS,
+                collectives: Limits::NONE,
+                sub_operations: SubOperations::all(),
+            },
             factories: 0,
-            sub_operations: SubOperations::all(),
-            handlers: [None; DISPATCH_IDS],
-            deferring: [None; DEFERRING_IDS],
+            handlers: Handlers::new(),
             mistake: None,
         }
     }
 
     /// The number of contexts in each task.
     pub fn contexts(mut self, contexts: u8) -> Self {
-        self.contexts = contexts;
+        self.configuration.contexts = contexts;
         self
     }
 
     /// Registers a dispatch handler.
     pub fn dispatch(mut self, id: u8, handler: Handler<N::Port>) -> Self {
-        match self.handlers.get_mut(usize::from(id)) {
-            Some(place @ None) => *place = Some(handler),
-            _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
+        if self.handlers.add(Some(id), handler).is_err() {
+            self.mistake = self.mistake.or(Some(ClientError::DispatchId(id)));
         }
         self
     }
 
-    /// Registers a dispatch handler that may want messages later, under an id from [`DEFERRING`] on. Sends to it keep their
-    /// data until the target has a place for it ([`crate::admission`]).
+    /// Registers a dispatch handler that may want messages later, under an id from
+    /// [`DEFERRING`](crate::packet::DEFERRING) on. Sends to it keep their data until the target has a place for it
+    /// ([`crate::admission`]).
     pub fn dispatch_deferring(mut self, id: u8, handler: DeferringHandler<N::Port>) -> Self {
-        let place = id.checked_sub(DEFERRING).and_then(|id| self.deferring.get_mut(usize::from(id)));
-        match place {
-            Some(place @ None) => *place = Some(handler),
-            _ => self.mistake = self.mistake.or(Some(ClientError::DispatchId(id))),
+        if self.handlers.add_deferring(Some(id), handler).is_err() {
+            self.mistake = self.mistake.or(Some(ClientError::DispatchId(id)));
         }
         self
     }
 
     /// Talks only to the tasks of a range.
     pub fn task_range(mut self, tasks: Range<u32>) -> Self {
-        self.tasks = TaskList::Range(tasks);
+        self.configuration.tasks = TaskList::Range(tasks);
         self
     }
 
     /// Talks only to the tasks of a list.
     pub fn task_list(mut self, tasks: &'static [u32]) -> Self {
-        self.tasks = TaskList::Listed(tasks);
+        self.configuration.tasks = TaskList::Listed(tasks);
         self
     }
 
     /// Whether contexts share their injection FIFO.
     pub fn sharing(mut self, sharing: Sharing) -> Self {
-        self.sharing = sharing;
+        self.configuration.sharing = sharing;
         self
     }
 
     /// With `false`, sends what could stay inside the node over the network's loop-back (SPEC P-9).
     pub fn local_paths(mut self, local_paths: bool) -> Self {
-        self.local_paths = local_paths;
+        self.configuration.local_paths = local_paths;
         self
     }
 
     /// Sends messages of at least so many bytes to other nodes by rendezvous: their data is got from where it lies.
     /// `usize::MAX` sends all eagerly (SPEC P-6).
     pub fn rendezvous_from(mut self, bytes: usize) -> Self {
-        self.rendezvous_from = bytes;
+        self.configuration.rendezvous_from = bytes;
         self
     }
 
     /// How many messages that their handlers want later each context keeps; at most [`UNEXPECTED_LIMIT`]. A place holds an
     /// eager message of up to the switch-over size, [`UNEXPECTED_BYTES`](crate::client::UNEXPECTED_BYTES) at most.
     pub fn unexpected(mut self, places: usize) -> Self {
-        self.unexpected = places;
+        self.configuration.unexpected = places;
         if places > UNEXPECTED_LIMIT {
             let exhausted =
                 ClientError::Exhausted { what: "places of the unexpected queue", limit: UNEXPECTED_LIMIT };
@@ -128,7 +118,7 @@ impl<N: Node> ClientBuilder<N> {
 
     /// How many operations each context can have under way; 1 to [`OPERATIONS`], which it is by default.
     pub fn operations(mut self, places: usize) -> Self {
-        self.operations = places;
+        self.configuration.operations = places;
         if !(1..=OPERATIONS).contains(&places) {
             let exhausted = ClientError::Exhausted { what: "places for operations", limit: OPERATIONS };
             self.mistake = self.mistake.or(Some(exhausted));
@@ -139,7 +129,7 @@ impl<N: Node> ClientBuilder<N> {
     /// How many receive requests each context can have under way; 1 to [`RECEIVE_REQUESTS`], which it is by default. When
     /// all are taken messages stay with their origins a little longer ([`crate::admission`]).
     pub fn receive_requests(mut self, places: usize) -> Self {
-        self.receive_requests = places;
+        self.configuration.receive_requests = places;
         if !(1..=RECEIVE_REQUESTS).contains(&places) {
             let exhausted = ClientError::Exhausted { what: "receive requests", limit: RECEIVE_REQUESTS };
             self.mistake = self.mistake.or(Some(exhausted));
@@ -149,7 +139,7 @@ impl<N: Node> ClientBuilder<N> {
 
     /// What each context has for collectives; without this the client has none.
     pub fn collectives(mut self, limits: Limits) -> Self {
-        self.collectives = limits;
+        self.configuration.collectives = limits;
         if limits.geometries > usize::from(u16::MAX) {
             let exhausted = ClientError::Exhausted { what: "geometries", limit: u16::MAX.into() };
             self.mistake = self.mistake.or(Some(exhausted));
@@ -166,7 +156,7 @@ impl<N: Node> ClientBuilder<N> {
     /// The sub-operations that contexts do with others' messages, all by default; the others' origins have to do the rest
     /// (SPEC L-2).
     pub fn sub_operations(mut self, available: SubOperations) -> Self {
-        self.sub_operations = available;
+        self.configuration.sub_operations = available;
         self
     }
 
@@ -175,43 +165,21 @@ impl<N: Node> ClientBuilder<N> {
     /// # Errors
     /// What ran out, or the first mistake among the settings.
     pub fn create(self) -> Result<Client<N>, ClientError> {
-        let Self { node, name, contexts, tasks, sharing, local_paths, rendezvous_from, unexpected, .. } =
-            self;
-        let Self { operations, receive_requests, .. } = self;
-        let Self { handlers, deferring, collectives, factories, sub_operations, mistake, .. } = self;
+        let Self { node, name, configuration, factories, handlers, mistake } = self;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
-        if let Some(task) = tasks.exception(|task| task < node.tasks()) {
+        if let Some(task) = configuration.tasks.exception(|task| task < node.tasks()) {
             return Err(ClientError::UnknownTask(task));
         }
         let limit = usize::from(node.context_limit());
-        if contexts == 0 || usize::from(contexts) > limit {
+        if configuration.contexts == 0 || usize::from(configuration.contexts) > limit {
             return Err(ClientError::Exhausted { what: "contexts", limit });
         }
         let pool = pool(node, factories)
             .ok_or(ClientError::Exhausted { what: "memory for factories", limit: factories })?;
         let id = node.claim_client(name)?;
-        let alive = 0;
-        Ok(Client {
-            node,
-            name,
-            id,
-            contexts,
-            alive,
-            tasks,
-            sharing,
-            local_paths,
-            rendezvous_from,
-            unexpected,
-            operations,
-            receive_requests,
-            collectives,
-            sub_operations,
-            handlers,
-            deferring,
-            factories: Registry::new(pool),
-        })
+        Ok(Client::new(node, (name, id), configuration, handlers, Registry::new(pool)))
     }
 }
 

@@ -17,18 +17,20 @@ impl<N: Node> Client<N> {
         Footprint {
             context: size_of::<Context<N::Port>>(),
             operation: size_of::<operation::Slot<Active<N::Port>>>(),
-            operations: self.operations,
+            operations: self.configuration.operations,
             receive_request: size_of::<receive_request::Place<Active<N::Port>>>(),
-            receive_requests: self.receive_requests,
+            receive_requests: self.configuration.receive_requests,
             origin: size_of::<receive::Place<Active<N::Port>>>(),
             halves: receive::places(self.origins()),
             endpoints: self.records(),
             ack: size_of::<acks::Place>(),
             unexpected: size_of::<Option<UnexpectedSlot>>() + self.unexpected_bytes() + BUFFER_EXTRA,
-            unexpected_places: self.unexpected,
+            unexpected_places: self.configuration.unexpected,
             landing: LANDING_BYTES + BUFFER_EXTRA,
-            collectives: engine::Memory::<Active<N::Port>>::bytes(&self.collectives, self.endpoints())
-                + BUFFER_EXTRA,
+            collectives: engine::Memory::<Active<N::Port>>::bytes(
+                &self.configuration.collectives,
+                self.endpoints(),
+            ) + BUFFER_EXTRA,
             posts: size_of::<PostQueue<Work<N::Port>>>(),
         }
     }
@@ -36,7 +38,7 @@ impl<N: Node> Client<N> {
     /// Endpoints that a context may hear from.
     pub(super) fn origins(&self) -> usize {
         // A packet's origin can be any task of the job, listed or not; those are the ones that matter.
-        let tasks = self.tasks.len().max(self.node.tasks() as usize);
+        let tasks = self.configuration.tasks.len().max(self.node.tasks() as usize);
         tasks * usize::from(self.node.context_limit())
     }
 
@@ -47,11 +49,11 @@ impl<N: Node> Client<N> {
 
     /// Endpoints that the client has in the job, the same number at every task.
     pub(crate) fn endpoints(&self) -> usize {
-        self.node.tasks() as usize * usize::from(self.contexts)
+        self.node.tasks() as usize * usize::from(self.configuration.contexts)
     }
 
     fn unexpected_bytes(&self) -> usize {
-        self.rendezvous_from.min(UNEXPECTED_BYTES)
+        self.configuration.rendezvous_from.min(UNEXPECTED_BYTES)
     }
 
     /// Memory for one context: places for operations and receive requests, for half messages and unexpected ones, for what is
@@ -64,39 +66,49 @@ impl<N: Node> Client<N> {
             what: "memory for a context, in bytes",
             limit: self.footprint().bytes(),
         };
-        let unexpected = self.node.memory(self.unexpected, || None).ok_or(exhausted)?;
+        let unexpected = self.node.memory(self.configuration.unexpected, || None).ok_or(exhausted)?;
         for place in unexpected.iter_mut() {
             *place = Some(UnexpectedSlot::new(self.buffer(self.unexpected_bytes()).ok_or(exhausted)?));
         }
         let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
             posts: Posts::new(&posts[0]).ok_or(exhausted)?,
-            operations: self.node.memory(self.operations, operation::Slot::new).ok_or(exhausted)?,
-            receive_requests: self.node.memory(self.receive_requests, || None).ok_or(exhausted)?,
+            operations: self
+                .node
+                .memory(self.configuration.operations, operation::Slot::new)
+                .ok_or(exhausted)?,
+            receive_requests: self
+                .node
+                .memory(self.configuration.receive_requests, || None)
+                .ok_or(exhausted)?,
             incoming: self.node.memory(receive::places(self.origins()), || None).ok_or(exhausted)?,
             acks: self.node.memory(self.records(), || None).ok_or(exhausted)?,
             unexpected,
             landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
             collectives: engine::Memory::new(
-                self.node.memory(self.collectives.slots(), slot_table::Slot::new).ok_or(exhausted)?,
-                self.node.memory(self.collectives.queued, slot_table::Slot::new).ok_or(exhausted)?,
-                self.node.memory(self.collectives.geometries, || None).ok_or(exhausted)?,
-                self.collectives.always,
+                self.node
+                    .memory(self.configuration.collectives.slots(), slot_table::Slot::new)
+                    .ok_or(exhausted)?,
+                self.node
+                    .memory(self.configuration.collectives.queued, slot_table::Slot::new)
+                    .ok_or(exhausted)?,
+                self.node.memory(self.configuration.collectives.geometries, || None).ok_or(exhausted)?,
+                self.configuration.collectives.always,
                 engine::EarlyMemory {
                     slots: self
                         .node
-                        .memory(self.collectives.early, slot_table::Slot::new)
+                        .memory(self.configuration.collectives.early, slot_table::Slot::new)
                         .ok_or(exhausted)?,
                     data: self
                         .node
-                        .memory(self.collectives.early, engine::EarlyData::new)
+                        .memory(self.configuration.collectives.early, engine::EarlyData::new)
                         .ok_or(exhausted)?,
                     lanes: self
                         .node
-                        .memory(self.collectives.lanes(self.endpoints()), || None)
+                        .memory(self.configuration.collectives.lanes(self.endpoints()), || None)
                         .ok_or(exhausted)?,
                 },
-                Some(self.buffer(self.collectives.note_bytes()).ok_or(exhausted)?.share()),
+                Some(self.buffer(self.configuration.collectives.note_bytes()).ok_or(exhausted)?.share()),
             ),
         })
     }

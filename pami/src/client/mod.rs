@@ -1,22 +1,25 @@
 //! Clients: named collections of communication resources (SPEC P-1, P-3, P-4, P-13).
 
+mod handlers;
 mod memory;
+
+pub(crate) use handlers::Handlers;
 
 use crate::acks::Acks;
 use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
 use crate::collective::cost::PlacementStatistics;
 use crate::collective::engine::{Engine, Limits};
-use crate::context::{Active, Context, DeferringHandler, Handler, Parts, Setup};
+use crate::context::{Active, Context, Parts, Setup};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
 use crate::geometry::Population;
 use crate::memory::ContextMemory;
 use crate::operation::Operations;
-use crate::packet::{DEFERRING_IDS, DISPATCH_IDS, HEADER_LIMIT};
+use crate::packet::{DISPATCH_IDS, HEADER_LIMIT};
 use crate::receive::Incoming;
 use crate::receive_request::ReceiveRequests;
-use crate::registry::Registry;
+use crate::registry::{FactoryError, Registry, Settings};
 use crate::topology::{TorusCoord, TorusShape};
 use crate::unexpected::UnexpectedQueue;
 use core::fmt;
@@ -225,13 +228,9 @@ pub struct Attributes {
     pub unexpected: usize,
 }
 
-/// A client. Its contexts are made from it, each to be driven by a thread.
-pub struct Client<N: Node> {
-    pub(crate) node: &'static N,
-    pub(crate) name: &'static str,
-    pub(crate) id: ClientId,
+/// What is settled when a client is set up; see [`ClientBuilder`](crate::ClientBuilder).
+pub(crate) struct Configuration {
     pub(crate) contexts: u8,
-    pub(crate) alive: u8,
     pub(crate) tasks: TaskList,
     pub(crate) sharing: Sharing,
     pub(crate) local_paths: bool,
@@ -241,12 +240,64 @@ pub struct Client<N: Node> {
     pub(crate) receive_requests: usize,
     pub(crate) collectives: Limits,
     pub(crate) sub_operations: SubOperations,
-    pub(crate) handlers: [Option<Handler<N::Port>>; DISPATCH_IDS],
-    pub(crate) deferring: [Option<DeferringHandler<N::Port>>; DEFERRING_IDS],
-    pub(crate) factories: Registry,
+}
+
+/// A client. Its contexts are made from it, each to be driven by a thread.
+pub struct Client<N: Node> {
+    node: &'static N,
+    name: &'static str,
+    id: ClientId,
+    configuration: Configuration,
+    handlers: Handlers<N::Port>,
+    factories: Registry,
+    /// Contexts that there are.
+    alive: u8,
 }
 
 impl<N: Node> Client<N> {
+    /// The client that the node has given this number.
+    pub(crate) fn new(
+        node: &'static N,
+        (name, id): (&'static str, ClientId),
+        configuration: Configuration,
+        handlers: Handlers<N::Port>,
+        factories: Registry,
+    ) -> Self {
+        Self { node, name, id, configuration, handlers, factories, alive: 0 }
+    }
+
+    /// Its handlers, which come before its contexts and go after them.
+    ///
+    /// # Errors
+    /// [`FactoryError::ContextsAlive`].
+    pub(crate) fn handlers(&mut self) -> Result<&mut Handlers<N::Port>, FactoryError> {
+        match self.alive {
+            0 => Ok(&mut self.handlers),
+            alive => Err(FactoryError::ContextsAlive(alive)),
+        }
+    }
+
+    /// Its protocols, and the memory that it has for factories.
+    pub(crate) fn registry(&mut self) -> &mut Registry {
+        &mut self.factories
+    }
+
+    /// The names of the client's protocols, and how many factories each has.
+    pub fn protocols(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
+        self.factories.protocols()
+    }
+
+    /// What its factories know that settle nothing else.
+    pub(crate) fn usual_settings(&self) -> Settings {
+        let Configuration { local_paths, rendezvous_from, .. } = self.configuration;
+        Settings { client: self.id, usual_for: self.id, local_paths, rendezvous_from, ..Settings::NONE }
+    }
+
+    /// Whether its contexts can have collectives under way.
+    pub(crate) fn has_collectives(&self) -> bool {
+        self.configuration.collectives.in_flight > 0
+    }
+
     /// The client's name.
     pub fn name(&self) -> &'static str {
         self.name
@@ -267,10 +318,10 @@ impl<N: Node> Client<N> {
     /// # Errors
     /// [`ClientError::UnknownTask`], [`ClientError::UnknownContext`].
     pub fn endpoint(&self, task: u32, context: u8) -> Result<Endpoint, ClientError> {
-        if !self.tasks.contains(task) {
+        if !self.configuration.tasks.contains(task) {
             return Err(ClientError::UnknownTask(task));
         }
-        if context >= self.contexts {
+        if context >= self.configuration.contexts {
             return Err(ClientError::UnknownContext(context));
         }
         Ok(Endpoint::from_parts(self.id, task, ContextOffset(context)))
@@ -278,7 +329,7 @@ impl<N: Node> Client<N> {
 
     /// The endpoints that it has, to make [`Members`](crate::geometry::Members) of.
     pub fn population(&self) -> Population {
-        Population { client: self.id, tasks: self.node.tasks(), contexts: self.contexts }
+        Population { client: self.id, tasks: self.node.tasks(), contexts: self.configuration.contexts }
     }
 
     /// What the client is and may.
@@ -287,14 +338,14 @@ impl<N: Node> Client<N> {
         Attributes {
             task: self.node.task(),
             tasks: self.node.tasks(),
-            contexts: self.contexts,
+            contexts: self.configuration.contexts,
             clock_hz: self.node.clock_hz(),
             torus,
             coord,
             header_limit: HEADER_LIMIT,
             dispatch_ids: DISPATCH_IDS,
-            rendezvous_from: self.rendezvous_from,
-            unexpected: self.unexpected,
+            rendezvous_from: self.configuration.rendezvous_from,
+            unexpected: self.configuration.unexpected,
         }
     }
 
@@ -307,28 +358,29 @@ impl<N: Node> Client<N> {
         offset: u8,
         memory: ContextMemory<N::Port>,
     ) -> Result<Context<N::Port>, ClientError> {
-        if offset >= self.contexts {
+        if offset >= self.configuration.contexts {
             return Err(ClientError::UnknownContext(offset));
         }
         let context = ContextOffset(offset);
-        let port = self.node.open(self.id, context, self.sharing)?;
+        let port = self.node.open(self.id, context, self.configuration.sharing)?;
         self.alive += 1;
         let me = Endpoint::from_parts(self.id, self.node.task(), context);
         let placement = PlacementStatistics::of_job(&self.node.torus().0, self.node.tasks());
         let mut collectives =
             Engine::new(memory.collectives, self.population(), placement, self.node.affinities());
-        collectives.make_world(me, &self.tasks, self.collectives.domains);
+        collectives.make_world(me, &self.configuration.tasks, self.configuration.collectives.domains);
         // The class route of all nodes is there once, for the clients of one place.
-        let whole = self.id.place() == 0 && self.tasks.len() == self.node.tasks() as usize;
+        let whole = self.id.place() == 0 && self.configuration.tasks.len() == self.node.tasks() as usize;
         collectives.join_tree(port.network(), whole);
+        let (handlers, deferring) = self.handlers.tables();
         let setup = Setup {
             me,
-            contexts: self.contexts,
-            local_paths: self.local_paths,
-            rendezvous_from: self.rendezvous_from,
-            handlers: self.handlers,
-            deferring: self.deferring,
-            processing: Processing::new(self.sub_operations),
+            contexts: self.configuration.contexts,
+            local_paths: self.configuration.local_paths,
+            rendezvous_from: self.configuration.rendezvous_from,
+            handlers,
+            deferring,
+            processing: Processing::new(self.configuration.sub_operations),
             parts: Parts {
                 operations: Operations::new(memory.operations),
                 receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landing),

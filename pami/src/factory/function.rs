@@ -5,7 +5,7 @@ use crate::client::{Client, Node};
 use crate::collective::{Algorithm, CallError, Collective, Tuning, catalogue};
 use crate::context::{DeferringHandler, Handler};
 use crate::device::Port;
-use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS, is_dispatch_id};
+use crate::packet::{DISPATCH_IDS, is_dispatch_id};
 use crate::registry::FactoryError;
 use crate::registry::{NOBODY, Settings};
 pub(super) use sealed::Settle;
@@ -170,7 +170,7 @@ impl<N: Node> Settle<N> for ProcessFunction {
 
 impl<N: Node> Settle<N> for CollectFunction {
     fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
-        if client.collectives.in_flight == 0 {
+        if !client.has_collectives() {
             return Err(FactoryError::NoCollectives);
         }
         if let Some((algorithm, tuning)) = self.algorithm {
@@ -186,55 +186,24 @@ impl<N: Node> Settle<N> for CollectFunction {
 
 impl<N: Node> Settle<N> for ReceiveFunction<N::Port> {
     fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
-        if client.alive > 0 {
-            return Err(FactoryError::ContextsAlive(client.alive));
-        }
-        let free = || client.handlers.iter().position(Option::is_none).and_then(|id| u8::try_from(id).ok());
-        let exhausted = FactoryError::Exhausted { what: "dispatch ids", limit: DISPATCH_IDS };
-        let id = self.dispatch.or_else(free).ok_or(exhausted)?;
-        match client.handlers.get_mut(usize::from(id)) {
-            Some(place @ None) => *place = Some(self.handler),
-            _ => return Err(FactoryError::DispatchId(id)),
-        }
-        Ok(Settings { dispatch: id, ..usual })
+        let dispatch = client.handlers()?.add(self.dispatch, self.handler)?;
+        Ok(Settings { dispatch, ..usual })
     }
 
     fn undo(client: &mut Client<N>, settings: &Settings) -> Result<(), FactoryError> {
-        if client.alive > 0 {
-            return Err(FactoryError::ContextsAlive(client.alive));
-        }
-        if let Some(place) = client.handlers.get_mut(usize::from(settings.dispatch)) {
-            *place = None;
-        }
+        client.handlers()?.remove(settings.dispatch);
         Ok(())
     }
 }
 
 impl<N: Node> Settle<N> for DeferringReceiveFunction<N::Port> {
     fn settle(self, client: &mut Client<N>, usual: Settings) -> Result<Settings, FactoryError> {
-        if client.alive > 0 {
-            return Err(FactoryError::ContextsAlive(client.alive));
-        }
-        let free = || client.deferring.iter().position(Option::is_none).map(|at| DEFERRING + at as u8);
-        let exhausted =
-            FactoryError::Exhausted { what: "ids of handlers that may want later", limit: DEFERRING_IDS };
-        let id = self.dispatch.or_else(free).ok_or(exhausted)?;
-        let at = id.checked_sub(DEFERRING).ok_or(FactoryError::DispatchId(id))?;
-        match client.deferring.get_mut(usize::from(at)) {
-            Some(place @ None) => *place = Some(self.handler),
-            _ => return Err(FactoryError::DispatchId(id)),
-        }
-        Ok(Settings { dispatch: id, ..usual })
+        let dispatch = client.handlers()?.add_deferring(self.dispatch, self.handler)?;
+        Ok(Settings { dispatch, ..usual })
     }
 
     fn undo(client: &mut Client<N>, settings: &Settings) -> Result<(), FactoryError> {
-        if client.alive > 0 {
-            return Err(FactoryError::ContextsAlive(client.alive));
-        }
-        let at = settings.dispatch.checked_sub(DEFERRING);
-        if let Some(place) = at.and_then(|at| client.deferring.get_mut(usize::from(at))) {
-            *place = None;
-        }
+        client.handlers()?.remove(settings.dispatch);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::Factory;
 use super::function::Function;
 use crate::client::{Client, Node};
 use crate::endpoint::ClientId;
-use crate::registry::{FactoryError, FactoryMemory, PROTOCOLS, Settings};
+use crate::registry::{FactoryError, FactoryMemory, PROTOCOLS};
 
 /// A protocol of a client: a name that functions are registered under.
 #[must_use = "functions are registered in it"]
@@ -30,12 +30,12 @@ impl<N: Node> Client<N> {
     /// # Errors
     /// [`FactoryError::NameTaken`], or [`FactoryError::Exhausted`] with [`PROTOCOLS`].
     pub fn protocol(&mut self, name: &'static str) -> Result<Protocol, FactoryError> {
-        if self.factories.factories_of(name).is_some() {
+        if self.registry().factories_of(name).is_some() {
             return Err(FactoryError::NameTaken(name));
         }
         let exhausted = FactoryError::Exhausted { what: "protocols", limit: PROTOCOLS };
-        self.factories.declare(name).ok_or(exhausted)?;
-        Ok(Protocol { name, client: self.id })
+        self.registry().declare(name).ok_or(exhausted)?;
+        Ok(Protocol { name, client: self.id() })
     }
 
     /// Ends a protocol that has no factories; its name is free again.
@@ -46,7 +46,7 @@ impl<N: Node> Client<N> {
         match self.factories_in(&protocol).map(|factories| *factories) {
             Err(error) => Err((error, protocol)),
             Ok(0) => {
-                self.factories.end(protocol.name);
+                self.registry().end(protocol.name);
                 Ok(())
             }
             Ok(factories) => Err((FactoryError::FactoriesAlive(factories), protocol)),
@@ -55,10 +55,10 @@ impl<N: Node> Client<N> {
 
     fn factories_in(&mut self, protocol: &Protocol) -> Result<&mut usize, FactoryError> {
         let foreign = FactoryError::ForeignProtocol(protocol.name);
-        if protocol.client != self.id {
+        if protocol.client != self.id() {
             return Err(foreign);
         }
-        self.factories.factories_of(protocol.name).ok_or(foreign)
+        self.registry().factories_of(protocol.name).ok_or(foreign)
     }
 
     /// Registers a function in a protocol. Its factory lies in the client's memory
@@ -71,9 +71,9 @@ impl<N: Node> Client<N> {
         protocol: &Protocol,
         function: F,
     ) -> Result<Factory<F>, FactoryError> {
-        let memory = self.factories.take()?;
+        let memory = self.registry().take()?;
         self.register_in(memory, protocol, function).map_err(|(error, memory)| {
-            self.factories.give_back(memory);
+            self.registry().give_back(memory);
             error
         })
     }
@@ -88,13 +88,7 @@ impl<N: Node> Client<N> {
         protocol: &Protocol,
         function: F,
     ) -> Result<Factory<F>, Unregistered> {
-        let usual = Settings {
-            client: self.id,
-            usual_for: self.id,
-            local_paths: self.local_paths,
-            rendezvous_from: self.rendezvous_from,
-            ..Settings::NONE
-        };
+        let usual = self.usual_settings();
         let known = self.factories_in(protocol).map(drop);
         let settings = match known.and_then(|()| function.settle(self, usual)) {
             Ok(settings) => settings,
@@ -117,20 +111,15 @@ impl<N: Node> Client<N> {
         factory: Factory<F>,
     ) -> Result<Option<&'static mut FactoryMemory>, (FactoryError, Factory<F>)> {
         let (settings, protocol) = (*factory.settings(), factory.protocol());
-        if settings.client != self.id {
+        if settings.client != self.id() {
             return Err((FactoryError::ForeignFactory(protocol), factory));
         }
         if let Err(error) = F::undo(self, &settings) {
             return Err((error, factory));
         }
-        if let Some(factories) = self.factories.factories_of(protocol) {
+        if let Some(factories) = self.registry().factories_of(protocol) {
             *factories -= 1;
         }
-        Ok(self.factories.give_back(factory.into_memory()))
-    }
-
-    /// The names of the client's protocols, and how many factories each has.
-    pub fn protocols(&self) -> impl Iterator<Item = (&'static str, usize)> + '_ {
-        self.factories.protocols()
+        Ok(self.registry().give_back(factory.into_memory()))
     }
 }

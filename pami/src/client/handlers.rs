@@ -1,0 +1,73 @@
+//! The handlers of a client: each context is made with a copy of them.
+
+use crate::context::{DeferringHandler, Handler};
+use crate::device::Port;
+use crate::packet::{DEFERRING, DEFERRING_IDS, DISPATCH_IDS};
+use crate::registry::FactoryError;
+
+/// Handlers by their ids.
+pub(crate) struct Handlers<P: Port> {
+    /// From id 0 on.
+    plain: [Option<Handler<P>>; DISPATCH_IDS],
+    /// From id [`DEFERRING`] on.
+    deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
+}
+
+impl<P: Port> Handlers<P> {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { plain: [None; DISPATCH_IDS], deferring: [None; DEFERRING_IDS] }
+    }
+
+    /// Adds a handler under an id, or under the lowest that is free. Returns the id.
+    ///
+    /// # Errors
+    /// [`FactoryError::DispatchId`], or [`FactoryError::Exhausted`] if none is free.
+    pub(crate) fn add(&mut self, id: Option<u8>, handler: Handler<P>) -> Result<u8, FactoryError> {
+        add(&mut self.plain, (0, "dispatch ids"), id, handler)
+    }
+
+    /// The same for one that may want messages later.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(crate) fn add_deferring(
+        &mut self,
+        id: Option<u8>,
+        handler: DeferringHandler<P>,
+    ) -> Result<u8, FactoryError> {
+        add(&mut self.deferring, (DEFERRING, "ids of handlers that may want later"), id, handler)
+    }
+
+    /// Removes the handler under an id.
+    pub(crate) fn remove(&mut self, id: u8) {
+        if id < DEFERRING {
+            self.plain[usize::from(id)] = None;
+        } else if let Some(place) = self.deferring.get_mut(usize::from(id - DEFERRING)) {
+            *place = None;
+        }
+    }
+
+    /// What a context has of them.
+    pub(super) fn tables(
+        &self,
+    ) -> ([Option<Handler<P>>; DISPATCH_IDS], [Option<DeferringHandler<P>>; DEFERRING_IDS]) {
+        (self.plain, self.deferring)
+    }
+}
+
+/// Adds a handler to a table whose ids begin at `first`.
+fn add<H>(
+    table: &mut [Option<H>],
+    (first, what): (u8, &'static str),
+    id: Option<u8>,
+    handler: H,
+) -> Result<u8, FactoryError> {
+    let free = || table.iter().position(Option::is_none).map(|at| first + at as u8);
+    let id = id.or_else(free).ok_or(FactoryError::Exhausted { what, limit: table.len() })?;
+    match id.checked_sub(first).and_then(|at| table.get_mut(usize::from(at))) {
+        Some(place @ None) => *place = Some(handler),
+        _ => return Err(FactoryError::DispatchId(id)),
+    }
+    Ok(id)
+}
