@@ -8,7 +8,6 @@ use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId, RmwOp};
-use crate::transport::Transport;
 use zerocopy::IntoBytes;
 
 /// An update of a word of a region.
@@ -42,9 +41,9 @@ impl RmwState {
     #[inline(always)]
     pub(crate) fn push<P: Port>(
         &self,
-        transport: &mut Transport<P>,
+        port: &mut P,
         path: Path,
-        target: Endpoint,
+        (origin, target): (Endpoint, Endpoint),
         message: u32,
     ) -> bool {
         let (operator, operands) = self.op.encode();
@@ -52,12 +51,12 @@ impl RmwState {
         let envelope = Envelope {
             kind: Kind::Rmw,
             dispatch: operator,
-            origin: transport.me,
+            origin,
             target,
             message,
             offset: self.offset,
             total: data.len() as u32,
         };
-        transport.port.push_bcopy(path, &envelope, self.region.as_bytes(), data).is_ok()
+        port.push_bcopy(path, &envelope, self.region.as_bytes(), data).is_ok()
     }
 }

@@ -1,6 +1,6 @@
-//! A context's way to others: its port, who it is there, in what order things go and come, and what it counts.
+//! A context's way to others: who it is there, what way leads to whom, in what order things go and come, and what it counts.
 //!
-//! Protocols send by this and know nothing else of the context that they are part of.
+//! Protocols send by this and a port, and know nothing else of the context that they are part of.
 
 use crate::device::{Path, Port, REQUESTS, Unreachable};
 use crate::endpoint::Endpoint;
@@ -58,24 +58,29 @@ impl Queued {
     }
 }
 
-/// What a context has of the network.
+/// A context's way to others.
 #[repr(C)]
 pub(crate) struct Transport<P: Port> {
-    pub(crate) port: P,
     /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
     route: Option<Route<P>>,
-    pub(crate) counters: Counters,
+    counters: Counters,
     /// Whether endpoints of this node are reached in its memory, not by the network.
-    pub(crate) local_paths: bool,
+    local_paths: bool,
     /// The endpoint that the context is.
-    pub(crate) me: Endpoint,
+    me: Endpoint,
     /// Counts operations and arrivals.
     orders: u64,
 }
 
 impl<P: Port> Transport<P> {
-    pub(crate) fn new(port: P, me: Endpoint, local_paths: bool) -> Self {
-        Self { port, route: None, counters: Counters::default(), local_paths, me, orders: FIRST_ORDER }
+    pub(crate) fn new(me: Endpoint, local_paths: bool) -> Self {
+        Self { route: None, counters: Counters::default(), local_paths, me, orders: FIRST_ORDER }
+    }
+
+    /// The endpoint that the context is.
+    #[inline]
+    pub(crate) fn me(&self) -> Endpoint {
+        self.me
     }
 
     /// The next number in the order of operations and arrivals.
@@ -90,27 +95,28 @@ impl<P: Port> Transport<P> {
     #[inline]
     pub(crate) fn path_to(
         &mut self,
+        port: &P,
         target: Endpoint,
         quick: impl FnOnce() -> bool,
     ) -> Result<Path, SendError> {
         match &self.route {
-            Some(route) if route.target == target && route.deaths == self.port.deaths() => Ok(route.path),
-            _ => self.find_path(target, quick()),
+            Some(route) if route.target == target && route.deaths == port.deaths() => Ok(route.path),
+            _ => self.find_path(port, target, quick()),
         }
     }
 
     #[inline(never)]
-    fn find_path(&mut self, target: Endpoint, quick: bool) -> Result<Path, SendError> {
+    fn find_path(&mut self, port: &P, target: Endpoint, quick: bool) -> Result<Path, SendError> {
         if !target.is_fellow(self.me) {
             return Err(SendError::ForeignClient);
         }
         // Before the look: a death behind it makes the route useless.
-        let deaths = self.port.deaths();
-        let path = self.locate(target).map_err(|error| match error {
+        let deaths = port.deaths();
+        let path = self.locate(port, target).map_err(|error| match error {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
             Unreachable::Gone(node, gone) => SendError::gone(node, gone),
         })?;
-        let way = if quick { self.port.route(target, path) } else { None };
+        let way = if quick { port.route(target, path) } else { None };
         self.route = way.map(|way| Route { target, way, path, deaths });
         Ok(path)
     }
@@ -128,14 +134,15 @@ impl<P: Port> Transport<P> {
     }
 
     /// Where packets to an endpoint go now.
-    pub(crate) fn locate(&self, target: Endpoint) -> Result<Path, Unreachable> {
-        self.port.locate(target, self.local_paths)
+    pub(crate) fn locate(&self, port: &P, target: Endpoint) -> Result<Path, Unreachable> {
+        port.locate(target, self.local_paths)
     }
 
     /// Sends a message to where the last one went, if it fits and there is room.
     #[inline(always)]
     pub(crate) fn send_on_route(
         &mut self,
+        port: &mut P,
         target: Endpoint,
         dispatch: u8,
         header: &[u8],
@@ -143,15 +150,59 @@ impl<P: Port> Transport<P> {
     ) -> bool {
         if let Some(route) = &self.route
             && route.target == target
-            && self.port.push_short(&route.way, dispatch, header, data).is_ok()
+            && port.push_short(&route.way, dispatch, header, data).is_ok()
         {
-            self.counters.sent += 1;
+            self.note_sent();
             return true;
         }
         false
     }
 
-    /// Notes a packet that makes no sense.
+    /// What went through the context so far.
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// A message is sent.
+    #[inline]
+    pub(crate) fn note_sent(&mut self) {
+        self.counters.sent += 1;
+    }
+
+    /// The handler of a message is called.
+    #[inline]
+    pub(crate) fn note_received(&mut self) {
+        self.counters.received += 1;
+    }
+
+    /// A message has no handler.
+    pub(crate) fn note_unknown_dispatch(&mut self) {
+        self.counters.unknown_dispatch += 1;
+    }
+
+    /// A packet with data of a collective is queued for the torus.
+    #[inline]
+    pub(crate) fn note_collective_sent(&mut self) {
+        self.counters.collective_sent += 1;
+    }
+
+    /// A packet with data of a collective has come.
+    #[inline]
+    pub(crate) fn note_collective_received(&mut self) {
+        self.counters.collective_received += 1;
+    }
+
+    /// Bytes of a message were processed here, in a region of another task of the node.
+    pub(crate) fn note_placed(&mut self, bytes: u64) {
+        self.counters.placed_bytes += bytes;
+    }
+
+    /// Bytes of a message from another were processed here.
+    pub(crate) fn note_processed(&mut self, bytes: u64) {
+        self.counters.processed_bytes += bytes;
+    }
+
+    /// A packet makes no sense.
     pub(crate) fn protocol_error(&mut self) {
         self.counters.protocol_errors += 1;
     }

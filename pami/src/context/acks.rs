@@ -13,8 +13,8 @@ impl<P: Port> Active<P> {
     /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint.
     #[inline]
     fn owe(&mut self, origin: Endpoint) -> Option<&mut Record> {
-        let Self { acks, transport, busy, stalled, .. } = self;
-        let is_there = || transport.locate(origin) != Err(Unreachable::NoSuchEndpoint);
+        let Self { acks, port, transport, busy, stalled, .. } = self;
+        let is_there = || transport.locate(port, origin) != Err(Unreachable::NoSuchEndpoint);
         let record = acks.owe(origin, is_there)?;
         (*busy, *stalled) = (true, 0);
         Some(record)
@@ -83,7 +83,7 @@ impl<P: Port> Active<P> {
 
     fn answer(&mut self, record: &mut Record, blocked: &mut Blocked) -> usize {
         let origin = record.origin();
-        let Ok(path) = self.transport.locate(origin) else {
+        let Ok(path) = self.transport.locate(&self.port, origin) else {
             // The origin died.
             record.forget();
             return 0;
@@ -172,8 +172,8 @@ impl<P: Port> Active<P> {
             return false;
         }
         let envelope =
-            Envelope { kind, dispatch, origin: self.transport.me, target, message, offset: 0, total: 0 };
-        let sent = self.transport.port.push_bcopy(path, &envelope, &[], data).is_ok();
+            Envelope { kind, dispatch, origin: self.transport.me(), target, message, offset: 0, total: 0 };
+        let sent = self.port.push_bcopy(path, &envelope, &[], data).is_ok();
         if !sent {
             let _ = blocked.push(path);
         }

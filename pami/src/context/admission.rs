@@ -11,11 +11,11 @@ impl<P: Port> Active<P> {
     /// Has a send ask to be let in, if it may be refused.
     #[inline]
     pub(crate) fn ask_if_needed(&mut self, number: u8) {
-        let Self { operations, transport, incoming, .. } = self;
+        let Self { operations, port, transport, incoming, .. } = self;
         let Some(operation) = operations.get(number) else { return };
         let Action::Send(state) = &mut operation.action else { return };
         let (target, far) = (operation.target, matches!(operation.path, Some(Path::Torus(_))));
-        let half = incoming.is_crowded() && state.is_in_parts(far, transport.port.mtu());
+        let half = incoming.is_crowded() && state.is_in_parts(far, port.mtu());
         if !half && !state.may_be_refused() && !operations.asks(target) {
             return;
         }
@@ -54,7 +54,7 @@ impl<P: Port> Active<P> {
         for number in bits(named(data).unwrap_or_default()) {
             match self.awaited(origin, number) {
                 Some(_) => self.let_in(number),
-                None => self.transport.counters.protocol_errors += 1,
+                None => self.transport.protocol_error(),
             }
         }
     }

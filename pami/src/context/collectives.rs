@@ -21,7 +21,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// See [`GeometryError`].
     pub fn create_geometry(&mut self, new: NewGeometry<P>) -> Result<(), GeometryError> {
-        self.collectives.create(self.transport.me, new, &self.transport.port)?;
+        self.collectives.create(self.transport.me(), new, &self.port)?;
         self.note_work();
         Ok(())
     }
@@ -48,7 +48,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`CollectError`]
     pub fn query(&self, collect: &Collect<P>) -> Result<Query<'static>, CollectError> {
-        self.collectives.query(collect, &self.transport.port)
+        self.collectives.query(collect, &self.port)
     }
 
     /// Bytes of scratch memory that a collective needs at this member.
@@ -56,7 +56,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`CollectError`]
     pub fn scratch_len(&self, collect: &Collect<P>) -> Result<usize, CollectError> {
-        self.collectives.scratch_len(collect, &self.transport.port)
+        self.collectives.scratch_len(collect, &self.port)
     }
 
     /// Starts a collective. Several may be in flight; those of a geometry are matched by the order in which each member
@@ -71,7 +71,7 @@ impl<P: Port> Active<P> {
     /// [`CollectError`]; nothing was started, nothing waits, and the other members wait until this one starts or
     /// [abandons](Self::abandon) it.
     pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
-        self.collectives.collect(collect, &self.transport.port)?;
+        self.collectives.collect(collect, &self.port)?;
         self.note_work();
         Ok(())
     }
@@ -83,7 +83,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`CollectError::UnknownGeometry`], [`CollectError::NotCreated`], [`CollectError::Dead`], [`CollectError::Full`]
     pub fn abandon(&mut self, geometry: GeometryId, reason: u16, done: Done<P>) -> Result<(), CollectError> {
-        self.collectives.abandon(geometry, reason, done, &self.transport.port)?;
+        self.collectives.abandon(geometry, reason, done, &self.port)?;
         self.note_work();
         Ok(())
     }
@@ -97,7 +97,7 @@ impl<P: Port> Active<P> {
     /// A packet of a collective.
     #[inline(never)]
     pub(crate) fn collective_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
-        self.collectives.arrive(&mut self.transport, envelope, header, data);
+        self.collectives.arrive(&self.port, &mut self.transport, envelope, header, data);
         if !self.collectives.rests() {
             self.note_work();
         }
@@ -122,7 +122,9 @@ impl<P: Port> Active<P> {
     pub(super) fn run_collectives(&mut self) -> usize {
         let called = if self.collectives.calls() { self.call_back() } else { 0 };
         let mut pass = self.collectives.pass();
-        while let Some((done, completion)) = self.collectives.advance(&mut self.transport, &mut pass) {
+        while let Some((done, completion)) =
+            self.collectives.advance(&mut self.port, &mut self.transport, &mut pass)
+        {
             (done.call)(self, completion);
         }
         called + pass.moved()

@@ -13,26 +13,26 @@ use crate::operation::{Action, bits};
 impl<P: Port> Active<P> {
     /// The first node that died: a job that lives on finds out by this that a message will not come.
     pub fn dead_node(&self) -> Option<u32> {
-        self.transport.port.first_dead()
+        self.port.first_dead()
     }
 
     /// The node of `endpoint`, if it is dead: nothing comes from there any more.
     pub fn death_of(&self, endpoint: Endpoint) -> Option<u32> {
-        self.transport.port.node_of(endpoint.task()).filter(|&node| self.transport.port.is_dead(node))
+        self.port.node_of(endpoint.task()).filter(|&node| self.port.is_dead(node))
     }
 
     /// Notes, until the wait ends, that the context waits for `endpoint` without having anything under way towards it: who
     /// looks at the node from outside sees for whom it waits.
     pub fn watch(&mut self, endpoint: Endpoint) {
-        if let Some(node) = self.transport.port.node_of(endpoint.task()) {
+        if let Some(node) = self.port.node_of(endpoint.task()) {
             self.told_awaited = true;
-            self.transport.port.note_awaited(Some(node));
+            self.port.note_awaited(Some(node));
         }
     }
 
     /// What ends that has to do with the node of `endpoint`, if it is gone.
     pub(crate) fn gone_home(&self, endpoint: Endpoint) -> Option<OperationError> {
-        gone_home(&self.transport.port, endpoint)
+        gone_home(&self.port, endpoint)
     }
 
     /// Ends all that waits for nodes that died since the last call: operations to them, fences that they have not answered,
@@ -41,9 +41,9 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn note_deaths(&mut self) {
         // Before the looks: a death behind them makes for another round.
-        self.deaths = self.transport.port.deaths();
+        self.deaths = self.port.deaths();
         self.dead_packets_left = true;
-        self.transport.port.look();
+        self.port.look();
         for number in bits(self.operations.used()) {
             self.end_if_dead(number);
         }
@@ -55,7 +55,7 @@ impl<P: Port> Active<P> {
                 self.abandon_reception(number, error);
             }
         }
-        self.collectives.end_those_of_dead(&self.transport.port);
+        self.collectives.end_those_of_dead(&self.port);
     }
 
     /// Notes for whom the context waits, before it sleeps.
@@ -69,7 +69,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn note_all_awaited(&mut self) {
         let mut last = None;
-        let port = &mut self.transport.port;
+        let port = &mut self.port;
         let mut note = |endpoint: Endpoint| {
             let node = port.node_of(endpoint.task());
             if node != last {
@@ -94,7 +94,7 @@ impl<P: Port> Active<P> {
     #[inline]
     pub(crate) fn forget_awaited(&mut self) {
         if core::mem::take(&mut self.told_awaited) {
-            self.transport.port.note_awaited(None);
+            self.port.note_awaited(None);
         }
     }
 
@@ -103,7 +103,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     pub(crate) fn end_halves(&mut self) {
         // Of one that died since the last look more may have come just now.
-        if self.transport.port.deaths() != self.deaths {
+        if self.port.deaths() != self.deaths {
             return;
         }
         self.dead_packets_left = false;
@@ -115,7 +115,7 @@ impl<P: Port> Active<P> {
     }
 
     fn end_if_dead(&mut self, number: u8) {
-        let port = &self.transport.port;
+        let port = &self.port;
         let gone = |endpoint: Endpoint| gone_home(port, endpoint);
         let Some(operation) = self.operations.get(number) else { return };
         let waits = operation.awaits.is_some() || !operation.queued || operation.lease.is_some();

@@ -50,11 +50,11 @@ impl<P: Port> Active<P> {
         done: Done<P>,
         terms: T,
     ) -> Result<(), SendError> {
-        if tasks.exception(|task| self.transport.port.node_of(task).is_some()).is_some() {
+        if tasks.exception(|task| self.port.node_of(task).is_some()).is_some() {
             return Err(SendError::Unreachable);
         }
         let targets = Targets::Contexts(tasks, self.contexts);
-        self.begin_fence(None, self.transport.me, targets, done, terms)
+        self.begin_fence(None, self.transport.me(), targets, done, terms)
     }
 
     #[inline(always)]
@@ -85,7 +85,7 @@ impl<P: Port> Active<P> {
 
     /// Asks as many targets as there is room for.
     pub(crate) fn queue_fence(&mut self, number: u8, blocked: &Blocked) -> Queued {
-        let origin = self.transport.me;
+        let origin = self.transport.me();
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let Action::Fence(state) = &mut operation.action else { return Queued::All };
@@ -99,14 +99,12 @@ impl<P: Port> Active<P> {
                 Next::Later => return Queued::stopped(some),
                 Next::Again(_, target) | Next::New(target) => target,
             };
-            let located = self.transport.locate(target);
+            let located = self.transport.locate(&self.port, target);
             // Of one that has died since the end comes by itself.
             if let Ok(path) = located {
                 let envelope = Envelope { target, ..envelope };
                 // What stands in line before it goes first.
-                if blocked.contains(&path)
-                    || self.transport.port.push_bcopy(path, &envelope, &[], &[]).is_err()
-                {
+                if blocked.contains(&path) || self.port.push_bcopy(path, &envelope, &[], &[]).is_err() {
                     return Queued::stopped(some);
                 }
             }
@@ -130,7 +128,9 @@ impl<P: Port> Active<P> {
                 let Action::Fence(state) = &mut operation.action else { return None };
                 state.answered(origin).then_some(())
             });
-            self.transport.counters.protocol_errors += u64::from(owed.is_none());
+            if owed.is_none() {
+                self.transport.protocol_error();
+            }
         }
     }
 
@@ -150,7 +150,7 @@ impl<P: Port> Active<P> {
     fn is_fenced(&self, number: u8) -> bool {
         let Some(operation) = self.operations.see(number) else { return false };
         let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return false };
-        let answered = operation.queued && state.all_answered(self.transport.me);
+        let answered = operation.queued && state.all_answered(self.transport.me());
         answered && !self.operations.iter().any(|other| state.is_behind(order, other.order, other.target))
     }
 
@@ -171,7 +171,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn fence_arrived(&mut self, envelope: &Envelope) {
         let Envelope { origin, message, .. } = *envelope;
         let place = message as usize % REQUESTS;
-        if place >= OPERATIONS || self.transport.port.node_of(origin.task()).is_none() {
+        if place >= OPERATIONS || self.port.node_of(origin.task()).is_none() {
             self.transport.protocol_error();
             return;
         }

@@ -44,8 +44,7 @@ impl<P: Port> Active<P> {
         };
         // A request for nothing is what fences are made of.
         if T::is_now(&room) && (len == 0 || matches!(path, Path::Local(_))) {
-            operation.result =
-                state.carry_out(&mut self.transport.port, target).map_err(OperationError::Region);
+            operation.result = state.carry_out(&mut self.port, target).map_err(OperationError::Region);
             T::begin_settled(self, room, operation);
         } else {
             operation.queued = false;
@@ -66,10 +65,10 @@ impl<P: Port> Active<P> {
         };
         let mut some = false;
         while let Some(request) = state.next_request() {
-            let (origin, offset, total) = (self.transport.me, request.offset, request.len);
+            let (origin, offset, total) = (self.transport.me(), request.offset, request.len);
             let envelope = Envelope { kind: Kind::Get, dispatch: 0, origin, target, message, offset, total };
             let into = Some((state.memory(), request.at));
-            if self.transport.port.push_get(node, &envelope, state.region(), into, request.last).is_err() {
+            if self.port.push_get(node, &envelope, state.region(), into, request.last).is_err() {
                 return Queued::stopped(some);
             }
             state.queued(&request);

@@ -186,6 +186,7 @@ pub struct Active<P: Port> {
     /// While it is not 0, nothing is under way but collectives that wait for messages: for so many more advances a look at
     /// the port is enough.
     stalled: u16,
+    port: P,
     transport: Transport<P>,
     posts: Posts<P>,
     operations: Operations<Active<P>>,
@@ -242,7 +243,8 @@ impl<P: Port> Active<P> {
             deaths: port.deaths(),
             busy: false,
             stalled: 0,
-            transport: Transport::new(port, me, local_paths),
+            port,
+            transport: Transport::new(me, local_paths),
             posts,
             handlers,
             // Some may have died before, with packets left for this context.
@@ -265,30 +267,30 @@ impl<P: Port> Active<P> {
 
     /// The endpoint that this context is.
     pub fn endpoint(&self) -> Endpoint {
-        self.transport.me
+        self.transport.me()
     }
 
     /// What went through this context so far.
     pub fn counters(&self) -> Counters {
-        self.transport.counters
+        self.transport.counters()
     }
 
     /// Nanoseconds since the node started.
     pub fn now_ns(&self) -> u64 {
-        self.transport.port.now_ns()
+        self.port.now_ns()
     }
 
     /// For posts to this context from other threads, or from its own handlers.
     pub fn poster(&self) -> Poster<P> {
-        Poster { queue: self.posts.queue, waker: self.transport.port.waker() }
+        Poster { queue: self.posts.queue, waker: self.port.waker() }
     }
 
     /// The path to an endpoint of this client.
     #[inline]
     pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
         // Nothing quick may overtake what waits.
-        let Self { transport, operations, .. } = self;
-        transport.path_to(target, || operations.waiting().is_empty() && !operations.asks(target))
+        let Self { port, transport, operations, .. } = self;
+        transport.path_to(port, target, || operations.waiting().is_empty() && !operations.asks(target))
     }
 
     /// Whether nothing is under way towards others.
@@ -322,20 +324,20 @@ impl<P: Port> Active<P> {
 
     /// When a sleeper has to look again.
     pub(crate) fn look_ns(&self) -> Option<u64> {
-        let refused = self.acks.most_sleep_ns().map(|most| self.transport.port.now_ns().saturating_add(most));
+        let refused = self.acks.most_sleep_ns().map(|most| self.port.now_ns().saturating_add(most));
         self.collectives.look_ns().into_iter().chain(refused).min()
     }
 
     /// Whether nothing is new, neither at the port nor posted.
     #[inline]
     fn is_quiet(&mut self) -> bool {
-        self.transport.port.is_quiet() && self.posts.queue.seems_idle()
+        self.port.is_quiet() && self.posts.queue.seems_idle()
     }
 
     /// Announces that this hart is about to sleep; see [`Port::arm`]. Returns `false` if it must not, as a post is just being
     /// queued.
     pub(crate) fn arm(&mut self) -> bool {
-        self.transport.port.arm();
+        self.port.arm();
         // With work that waits for room in front, posts wake nobody: they would have to wait as well.
         self.posts.consumer.sleep() || self.posts.consumer.peek().is_some()
     }
@@ -343,7 +345,7 @@ impl<P: Port> Active<P> {
     /// Takes back [`arm`](Self::arm).
     pub(crate) fn disarm(&mut self) {
         self.posts.consumer.awake();
-        self.transport.port.disarm();
+        self.port.disarm();
     }
 
     /// Something is under way that the next advance has to look at.
@@ -364,9 +366,9 @@ impl<P: Port> Active<P> {
     fn advance_all(&mut self, ready: usize) -> usize {
         // What lies in memory needs no engine.
         let mut events = ready + self.take_arrivals();
-        let moved = self.transport.port.progress();
+        let moved = self.port.progress();
         events += usize::from(moved);
-        if self.transport.port.deaths() != self.deaths {
+        if self.port.deaths() != self.deaths {
             self.note_deaths();
             events += 1;
         }
@@ -381,7 +383,7 @@ impl<P: Port> Active<P> {
             events += self.progress();
         }
         if events > 0 {
-            self.transport.port.progress();
+            self.port.progress();
         }
         events
     }
@@ -392,7 +394,7 @@ impl<P: Port> Active<P> {
         let mut events = 0;
         // A callback may ask for more: the bound keeps that from holding the caller.
         while events < REQUESTS
-            && let Some(completed) = self.transport.port.completed()
+            && let Some(completed) = self.port.completed()
         {
             match completed.message as usize % REQUESTS {
                 ..OPERATIONS => self.request_ended(completed),
@@ -408,17 +410,17 @@ impl<P: Port> Active<P> {
         let mut events = 0;
         loop {
             if events == ARRIVALS_PER_ADVANCE {
-                self.transport.port.look();
+                self.port.look();
                 break;
             }
-            let Some(arrival): Option<P::Arrival> = self.transport.port.pull() else {
+            let Some(arrival): Option<P::Arrival> = self.port.pull() else {
                 if self.dead_packets_left {
                     self.end_halves();
                 }
                 break;
             };
             self.receive(&arrival);
-            self.transport.port.release(arrival);
+            self.port.release(arrival);
             events += 1;
         }
         events

@@ -253,12 +253,12 @@ impl<P: Port> Active<P> {
         match &mut operation.action {
             Action::Send(state) => {
                 if let Some(region) = state.give_up() {
-                    self.transport.port.deregister(region);
+                    self.port.deregister(region);
                 }
             }
             Action::Process(state) => {
                 if let Some(region) = state.give_up() {
-                    self.transport.port.deregister(region);
+                    self.port.deregister(region);
                 }
             }
             action => *action = Action::Over,
@@ -326,7 +326,7 @@ impl<P: Port> Active<P> {
     fn carry_out_at_once(&mut self, number: u8) -> bool {
         let Some(operation) = self.operations.get(number) else { return false };
         let local = matches!(operation.path, Some(Path::Local(_)));
-        let (port, target) = (&mut self.transport.port, operation.target);
+        let (port, target) = (&mut self.port, operation.target);
         let outcome = match &mut operation.action {
             Action::Put(state) if local => state.carry_out(port, target),
             Action::Get(state) if local || state.is_empty() => state.carry_out(port, target),

@@ -45,7 +45,7 @@ impl<P: Port> Active<P> {
         if region.check(target.task(), put.offset, len).is_err() || !self.operations.may_end_at_once() {
             return false;
         }
-        let outcome = self.transport.port.put_local(target, region.id, put.offset, bytes);
+        let outcome = self.port.put_local(target, region.id, put.offset, bytes);
         self.end_at_once(target, outcome, None, put.local_done, put.remote_done.into());
         true
     }
@@ -91,7 +91,7 @@ impl<P: Port> Active<P> {
         let Some(number) = self.operations.free_place() else { return false };
         // What a packet takes is no more than 32 bits tell.
         let (len, region) = (data.len() as u32, &put.region);
-        if header.len() + data.len() > self.transport.port.mtu()
+        if header.len() + data.len() > self.port.mtu()
             || region.check(put.target.task(), put.offset, len).is_err()
         {
             return false;
@@ -101,13 +101,13 @@ impl<P: Port> Active<P> {
         let envelope = Envelope {
             kind: if awaits.is_some() { Kind::PutLast } else { Kind::Put },
             dispatch: 0,
-            origin: self.transport.me,
+            origin: self.transport.me(),
             target: put.target,
             message: message_number(order, number.into()),
             offset: put.offset,
             total: len,
         };
-        if Payload::push(&mut self.transport.port, path, &envelope, header, (&put.payload, data)).is_err() {
+        if Payload::push(&mut self.port, path, &envelope, header, (&put.payload, data)).is_err() {
             return false;
         }
         let Put { target, local_done, .. } = *put;
@@ -127,7 +127,7 @@ impl<P: Port> Active<P> {
         }
         let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
         let (mut state, lease) = PutState::new(put, payload, total);
-        let outcome = state.carry_out(&mut self.transport.port, put.target);
+        let outcome = state.carry_out(&mut self.port, put.target);
         drop(state);
         // Nobody else reads it.
         let buffer = lease.and_then(|lease| lease.reclaim().ok());
@@ -148,7 +148,7 @@ impl<P: Port> Active<P> {
         let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
         let (mut state, lease) = PutState::new(put, payload, total);
         let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
-        let result = if now { state.carry_out(&mut self.transport.port, put.target) } else { Ok(()) };
+        let result = if now { state.carry_out(&mut self.port, put.target) } else { Ok(()) };
         let operation = Operation {
             path: Some(path),
             target: put.target,
@@ -171,7 +171,7 @@ impl<P: Port> Active<P> {
 
     /// Queues packets of a put until its path is full.
     pub(crate) fn queue_put(&mut self, number: u8) -> Queued {
-        let mtu = self.transport.port.mtu();
+        let mtu = self.port.mtu();
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
         let (target, wants_reply) = (operation.target, operation.awaits.is_some());
@@ -187,9 +187,9 @@ impl<P: Port> Active<P> {
                 (true, false) => (Kind::Put, ENDS),
                 (false, _) => (Kind::Put, 0),
             };
-            let (origin, total) = (self.transport.me, state.total());
+            let (origin, total) = (self.transport.me(), state.total());
             let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
-            if state.push(&mut self.transport.port, path, &envelope, &packet).is_err() {
+            if state.push(&mut self.port, path, &envelope, &packet).is_err() {
                 return Queued::stopped(some);
             }
             some = true;

@@ -22,7 +22,7 @@ impl<P: Port> Active<P> {
         {
             let received = handler(self, &Message { origin, header, data, total: data.len() });
             if matches!(received, Receive::Done) {
-                self.transport.counters.received += 1;
+                self.transport.note_received();
                 return;
             }
             return self.begin_reception(&arrival.envelope(), data, received);
@@ -35,7 +35,7 @@ impl<P: Port> Active<P> {
     /// whether there was one.
     #[inline(never)]
     pub(crate) fn take_ready(&mut self) -> bool {
-        let Some(arrival) = self.transport.port.pull_ready() else { return false };
+        let Some(arrival) = self.port.pull_ready() else { return false };
         let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
         let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
             return self.take_other(arrival);
@@ -45,8 +45,8 @@ impl<P: Port> Active<P> {
         if !matches!(received, Receive::Done) {
             return self.take_more(arrival, received);
         }
-        self.transport.counters.received += 1;
-        self.transport.port.release(arrival);
+        self.transport.note_received();
+        self.port.release(arrival);
         true
     }
 
@@ -54,7 +54,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn take_other(&mut self, arrival: P::Arrival) -> bool {
         self.receive(&arrival);
-        self.transport.port.release(arrival);
+        self.port.release(arrival);
         true
     }
 
@@ -62,7 +62,7 @@ impl<P: Port> Active<P> {
     #[inline(never)]
     fn take_more(&mut self, arrival: P::Arrival, received: Receive<P>) -> bool {
         self.begin_reception(&arrival.envelope(), arrival.parts().1, received);
-        self.transport.port.release(arrival);
+        self.port.release(arrival);
         true
     }
 
@@ -90,7 +90,7 @@ impl<P: Port> Active<P> {
             Kind::AskAdvice => self.advice_asked(envelope),
             Kind::Advice => self.advice_arrived(envelope),
             // The rest is the message unit's.
-            _ => self.transport.counters.protocol_errors += 1,
+            _ => self.transport.protocol_error(),
         }
     }
 
@@ -136,7 +136,7 @@ impl<P: Port> Active<P> {
             Wish::Defer => match self.keep_eager(envelope, header) {
                 Some(place) => {
                     self.acks.let_in(origin);
-                    self.transport.counters.received += 1;
+                    self.transport.note_received();
                     self.take_first(envelope, data, Sink::Unexpected(place), Owes::unexpected(envelope.kind));
                 }
                 None => self.refuse(envelope, Lack::Unexpected(envelope.total)),
@@ -156,7 +156,7 @@ impl<P: Port> Active<P> {
         let total = envelope.total as usize;
         let received = handler(self, &Message { origin: envelope.origin, header, data, total });
         if matches!(received, Receive::Done) && data.len() >= total {
-            self.transport.counters.received += 1;
+            self.transport.note_received();
             if envelope.kind == Kind::EagerFirstAcked {
                 self.owe_ack(envelope.origin, envelope.message);
             }
@@ -167,7 +167,7 @@ impl<P: Port> Active<P> {
 
     /// Whether a message of an origin's may be half-way in: its node leaves some places to others.
     pub(crate) fn has_half_for(&self, origin: Endpoint) -> bool {
-        let port = &self.transport.port;
+        let port = &self.port;
         let node = port.node_of(origin.task());
         self.incoming.has_room_for(|other| port.node_of(other.task()) == node)
     }
@@ -196,14 +196,14 @@ impl<P: Port> Active<P> {
     #[cold]
     #[inline(never)]
     fn no_handler(&mut self, envelope: &Envelope, data: &[u8]) {
-        self.transport.counters.unknown_dispatch += 1;
+        self.transport.note_unknown_dispatch();
         self.take_first(envelope, data, Sink::Discard, Owes::taken(envelope.kind));
     }
 
     /// Begins to do with an eager message what its handler said.
     #[inline(never)]
     fn begin_reception(&mut self, envelope: &Envelope, data: &[u8], received: Receive<P>) {
-        self.transport.counters.received += 1;
+        self.transport.note_received();
         self.take_first(envelope, data, Self::sink(received), Owes::taken(envelope.kind));
     }
 
@@ -222,7 +222,9 @@ impl<P: Port> Active<P> {
             }
             other => {
                 // What was refused at its first packet comes again.
-                self.transport.counters.protocol_errors += u64::from(!self.acks.is_shut(envelope.origin));
+                if !self.acks.is_shut(envelope.origin) {
+                    self.transport.protocol_error();
+                }
                 // It had a place a moment ago.
                 if let Some(entry) = other {
                     self.incoming.put(entry);
@@ -247,7 +249,9 @@ impl<P: Port> Active<P> {
             self.deliver(entry, Ok(()));
         } else {
             self.note_work();
-            self.transport.counters.protocol_errors += u64::from(!self.incoming.put(entry));
+            if !self.incoming.put(entry) {
+                self.transport.protocol_error();
+            }
         }
     }
 

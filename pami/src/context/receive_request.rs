@@ -54,9 +54,9 @@ impl<P: Port> Active<P> {
         let origin = request.origin;
         let answers = matches!(request.stage, Stage::Answer);
         let path = if answers {
-            self.transport.locate(origin).ok()
+            self.transport.locate(&self.port, origin).ok()
         } else {
-            self.transport.port.node_of(origin.task()).map(Path::Torus)
+            self.port.node_of(origin.task()).map(Path::Torus)
         };
         let Some(path) = path else {
             // It died, or never was.
@@ -69,13 +69,13 @@ impl<P: Port> Active<P> {
         let envelope = Envelope {
             kind: Kind::Get,
             dispatch: 0,
-            origin: self.transport.me,
+            origin: self.transport.me(),
             target: origin,
             message: message_number(request.order, OPERATIONS + usize::from(number)),
             offset: 0,
             total: 0,
         };
-        let queued = self.receive_requests.push(number, &mut self.transport.port, path, envelope);
+        let queued = self.receive_requests.push(number, &mut self.port, path, envelope);
         match queued {
             Some(true) if answers => self.free_receive(number),
             Some(false) => _ = blocked.push(path),

@@ -60,9 +60,9 @@ impl<P: Port> Active<P> {
         if rights.contains(Rights::UPDATE) && !memory.is_aligned() {
             return Err((RegisterError::Unaligned, memory));
         }
-        match self.transport.port.register(Memory::Shared(memory.clone()), rights) {
+        match self.port.register(Memory::Shared(memory.clone()), rights) {
             Ok(id) => {
-                let handle = RegionHandle { task: self.transport.me.task().into(), id, len: len.into() };
+                let handle = RegionHandle { task: self.transport.me().task().into(), id, len: len.into() };
                 Ok(Region { handle, memory })
             }
             Err(NoRegionLeft { limit }) => Err((RegisterError::NoneLeft { limit }, memory)),
@@ -74,7 +74,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// Not while others have clones of its memory, which comes back to be reclaimed later.
     pub fn deregister(&mut self, region: Region) -> Result<Buffer, Shared> {
-        self.transport.port.deregister(region.handle.id);
+        self.port.deregister(region.handle.id);
         region.memory.reclaim()
     }
 }

@@ -23,7 +23,7 @@ impl<P: Port> Active<P> {
     pub(crate) fn rendezvous_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
         let Envelope { origin, message, total, .. } = *envelope;
         let region = RegionId::read_from_bytes(data).ok().filter(|_| header.len() <= HEADER_LIMIT);
-        let (Some(region), Some(_)) = (region, self.transport.port.node_of(origin.task())) else {
+        let (Some(region), Some(_)) = (region, self.port.node_of(origin.task())) else {
             self.transport.protocol_error();
             return;
         };
@@ -40,13 +40,13 @@ impl<P: Port> Active<P> {
         let total = total as usize;
         let received = match self.ask(envelope.dispatch, &Message { origin, header, data: &[], total }) {
             Wish::Take(received) => {
-                self.transport.counters.received += 1;
+                self.transport.note_received();
                 received
             }
             Wish::Defer => {
                 self.receive_requests.free(number);
                 if self.keep_rendezvous(envelope, header, region) {
-                    self.transport.counters.received += 1;
+                    self.transport.note_received();
                     self.acks.let_in(origin);
                     self.owe_admission(origin, message);
                 } else {
@@ -55,7 +55,7 @@ impl<P: Port> Active<P> {
                 return;
             }
             Wish::Nobody => {
-                self.transport.counters.unknown_dispatch += 1;
+                self.transport.note_unknown_dispatch();
                 Receive::Done
             }
         };

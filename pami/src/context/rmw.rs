@@ -40,7 +40,7 @@ impl<P: Port> Active<P> {
                 if !self.operations.may_end_at_once() {
                     return Err(SendError::Again);
                 }
-                let fetched = self.transport.port.rmw_local(target, region.id, offset, op);
+                let fetched = self.port.rmw_local(target, region.id, offset, op);
                 let value = fetched.unwrap_or_default();
                 let tells = told(done, value);
                 self.end_at_once(target, fetched.map(drop), None, None, tells);
@@ -61,7 +61,12 @@ impl<P: Port> Active<P> {
         let &Rmw { target, region, offset, op, done } = rmw;
         let order = self.transport.next_order();
         let state = RmwState { region: region.id, offset, op };
-        if !state.push(&mut self.transport, path, target, message_number(order, number.into())) {
+        if !state.push(
+            &mut self.port,
+            path,
+            (self.transport.me(), target),
+            message_number(order, number.into()),
+        ) {
             return false;
         }
         let remote_done = told(done, 0);
@@ -80,7 +85,7 @@ impl<P: Port> Active<P> {
         let room = terms.room(&self.operations)?;
         let state = RmwState { region: region.id, offset, op };
         let now = !T::AT_ONCE && matches!(path, Path::Local(_)) && T::is_now(&room);
-        let result = if now { state.carry_out(&mut self.transport.port, target) } else { Ok(0) };
+        let result = if now { state.carry_out(&mut self.port, target) } else { Ok(0) };
         let operation = Operation {
             path: Some(path),
             target,
@@ -108,7 +113,7 @@ impl<P: Port> Active<P> {
         let (Some(path), Action::Rmw(state)) = (operation.path, &operation.action) else {
             return Queued::All;
         };
-        Queued::whole(state.push(&mut self.transport, path, operation.target, message))
+        Queued::whole(state.push(&mut self.port, path, (self.transport.me(), operation.target), message))
     }
 }
 

@@ -17,7 +17,7 @@ use heapless::Vec;
 impl<P: Port> Active<P> {
     /// Most bytes of header and data together in [`send_immediate`](Self::send_immediate).
     pub fn immediate_limit(&self) -> usize {
-        self.transport.port.mtu()
+        self.port.mtu()
     }
 
     /// Sends a message that fits one packet; `header` and `data` are the caller's again on return.
@@ -52,7 +52,8 @@ impl<P: Port> Active<P> {
         header: &[u8],
         data: &[u8],
     ) -> bool {
-        !self.operations.has_pending() && self.transport.send_on_route(target, dispatch, header, data)
+        !self.operations.has_pending()
+            && self.transport.send_on_route(&mut self.port, target, dispatch, header, data)
     }
 
     /// As [`send_immediate`](Self::send_immediate), for any message of one packet.
@@ -69,7 +70,7 @@ impl<P: Port> Active<P> {
             return Err(SendError::DispatchId);
         }
         let path = self.path_to(target)?;
-        if header.len() > HEADER_LIMIT || header.len() + data.len() > self.transport.port.mtu() {
+        if header.len() > HEADER_LIMIT || header.len() + data.len() > self.port.mtu() {
             return Err(SendError::TooLong);
         }
         if dispatch >= DEFERRING || self.operations.asks(target) {
@@ -79,11 +80,11 @@ impl<P: Port> Active<P> {
             return Err(SendError::Again);
         }
         // No answer comes, so the number tells nobody anything.
-        let (origin, total) = (self.transport.me, data.len() as u32);
+        let (origin, total) = (self.transport.me(), data.len() as u32);
         let envelope =
             Envelope { kind: Kind::EagerFirst, dispatch, origin, target, message: 0, offset: 0, total };
-        self.transport.port.push_bcopy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
-        self.transport.counters.sent += 1;
+        self.port.push_bcopy(path, &envelope, header, data).map_err(|Full| SendError::Again)?;
+        self.transport.note_sent();
         Ok(())
     }
 
@@ -111,7 +112,7 @@ impl<P: Port> Active<P> {
             remote_done: RemoteDone::Nobody,
             action: Action::Send(state),
         };
-        self.transport.counters.sent += 1;
+        self.transport.note_sent();
         self.begin(number, operation);
         Ok(())
     }
@@ -143,7 +144,7 @@ impl<P: Port> Active<P> {
         let path = self.path_to(send.target)?;
         let header = send.header.len();
         // A first packet without room for data would never let the rest follow.
-        if header > HEADER_LIMIT || header + size_of::<RegionId>() > self.transport.port.mtu() {
+        if header > HEADER_LIMIT || header + size_of::<RegionId>() > self.port.mtu() {
             return Err(SendError::TooLong);
         }
         let total = measure(&send.payload, &send.layout)?;
@@ -160,7 +161,7 @@ impl<P: Port> Active<P> {
         let Some(data) = send.payload.at_hand(&send.layout) else { return false };
         let far = matches!(path, Path::Torus(_));
         let lent = !far && data.len() > COPY_LIMIT;
-        let fits = lent || send.header.len() + data.len() <= self.transport.port.mtu();
+        let fits = lent || send.header.len() + data.len() <= self.port.mtu();
         let eager = !far || data.len() < rendezvous_from.max(1);
         if !fits || !eager || send.dispatch >= DEFERRING || !self.operations.lets_pass() {
             return false;
@@ -176,17 +177,17 @@ impl<P: Port> Active<P> {
         let envelope = Envelope {
             kind: if awaits.is_some() { Kind::EagerFirstAcked } else { Kind::EagerFirst },
             dispatch: send.dispatch,
-            origin: self.transport.me,
+            origin: self.transport.me(),
             target: send.target,
             message: message_number(order, place.unwrap_or_default().into()),
             offset: 0,
             total: data.len() as u32,
         };
-        let port = &mut self.transport.port;
+        let port = &mut self.port;
         if Payload::push(port, path, &envelope, send.header, (&send.payload, data)).is_err() {
             return false;
         }
-        self.transport.counters.sent += 1;
+        self.transport.note_sent();
         if let Some(number) = place
             && (awaits.is_some() || !silent)
         {
@@ -225,7 +226,7 @@ impl<P: Port> Active<P> {
             remote_done: send.remote_done.into(),
             action: Action::Send(SendState::new(send.dispatch, header, data, region)),
         };
-        self.transport.counters.sent += 1;
+        self.transport.note_sent();
         begin(self, room, operation);
         Ok(())
     }
@@ -235,7 +236,7 @@ impl<P: Port> Active<P> {
     fn choose_protocol(&mut self, path: Path, data: &PayloadIter, from: usize) -> Option<RegionId> {
         let far = matches!(path, Path::Torus(_)) && data.total() > 0;
         let source = data.whole().filter(|source| far && source.len() >= from)?;
-        self.transport.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
+        self.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
     }
 
     /// Queues packets of a send until its path is full.
@@ -257,13 +258,13 @@ impl<P: Port> Active<P> {
         let envelope = Envelope {
             kind: first,
             dispatch: 0,
-            origin: self.transport.me,
+            origin: self.transport.me(),
             target,
             message,
             offset: 0,
             total: 0,
         };
-        state.push(&mut self.transport.port, path, envelope)
+        state.push(&mut self.port, path, envelope)
     }
 
     /// The target has eager messages, or has processed some, whose acknowledgement was asked for.
@@ -299,7 +300,7 @@ impl<P: Port> Active<P> {
             return;
         };
         self.let_in(number);
-        self.transport.port.deregister(region);
+        self.port.deregister(region);
         self.operations.settle(number);
         self.answered(number, Ok(()));
     }

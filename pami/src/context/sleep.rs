@@ -18,13 +18,13 @@ impl<P: Port> Active<P> {
 
     /// The hart found nothing to do in this time.
     pub(crate) fn note_idle(&mut self, from: u64, until: u64) {
-        self.transport.port.note_idle(from, until);
+        self.port.note_idle(from, until);
     }
 
     /// Sleeps until something comes, or until `deadline`; every context of the hart is armed.
     pub(crate) fn sleep(&mut self, deadline: Option<u64>) {
         let start = self.now_ns();
-        self.transport.port.sleep(deadline);
+        self.port.sleep(deadline);
         self.spin.learn(self.now_ns().saturating_sub(start));
     }
 

@@ -49,7 +49,7 @@ impl<P: Port> Terms<P> for Here<'_> {
     fn path(self, active: &mut Active<P>, target: Endpoint) -> Result<Path, SendError> {
         match self.0 {
             // One comparison for both: another client's factory, and one with paths of its own.
-            Some(settings) if settings.usual_for != active.transport.me.client() => {
+            Some(settings) if settings.usual_for != active.transport.me().client() => {
                 settings.locate(active, target)
             }
             _ => active.path_to(target),
@@ -184,13 +184,13 @@ impl Settings {
     #[cold]
     #[inline(never)]
     fn locate<P: Port>(&self, active: &Active<P>, target: Endpoint) -> Result<Path, SendError> {
-        if self.client != active.transport.me.client() {
+        if self.client != active.transport.me().client() {
             return Err(SendError::ForeignFactory);
         }
-        if !target.is_fellow(active.transport.me) {
+        if !target.is_fellow(active.transport.me()) {
             return Err(SendError::ForeignClient);
         }
-        active.transport.port.locate(target, self.local_paths).map_err(|error| match error {
+        active.port.locate(target, self.local_paths).map_err(|error| match error {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
             Unreachable::Gone(node, gone) => SendError::gone(node, gone),
         })

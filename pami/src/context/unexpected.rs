@@ -53,7 +53,7 @@ impl<P: Port> Active<P> {
         let fences = core::mem::take(&mut place.fences);
         match waiting.data {
             Data::There(region) => {
-                let envelope = waiting.envelope(self.transport.me);
+                let envelope = waiting.envelope(self.transport.me());
                 self.begin_pull(number, &envelope, waiting.order, region, Receive::Into(buffer, then));
             }
             Data::Here { received, owes, result } => {

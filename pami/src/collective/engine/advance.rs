@@ -41,19 +41,20 @@ impl<A> Engine<A> {
     #[inline(never)]
     pub(crate) fn advance<P: Port>(
         &mut self,
+        port: &mut P,
         transport: &mut Transport<P>,
         pass: &mut Pass,
     ) -> Option<Ended<A>> {
         while let Some(number) = pass.next.filter(|_| pass.left > 0) {
             pass.next = self.in_flight.after(&self.slots, number);
             pass.left -= 1;
-            pass.moved += usize::from(self.run_slot(number, transport));
+            pass.moved += usize::from(self.run_slot(number, port, transport));
             if matches!(self.slots.get(number), Some(Slot { phase: Phase::Over, .. })) {
                 pass.moved += 1;
-                let ended = self.end_slot(number, transport.me);
+                let ended = self.end_slot(number, transport.me());
                 if self.queue.is_stirred() {
                     // Before the callback, which may call another one.
-                    pass.moved += self.start_waiting(&transport.port);
+                    pass.moved += self.start_waiting(port);
                 }
                 if ended.is_some() {
                     return ended;
@@ -61,30 +62,30 @@ impl<A> Engine<A> {
             }
         }
         if self.queue.is_stirred() {
-            let ended = self.end_waiting(transport.me, &transport.port, &mut pass.moved);
+            let ended = self.end_waiting(transport.me(), port, &mut pass.moved);
             if ended.is_some() {
                 return ended;
             }
         }
         if !self.leaving.is_empty() {
-            pass.moved += usize::from(self.leave_routes(transport.port.network()));
+            pass.moved += usize::from(self.leave_routes(port.network()));
         }
         if !self.slots.is_empty() {
-            self.ask_the_awaited(transport);
+            self.ask_the_awaited(port, transport);
         }
         if self.early.owes() {
-            pass.moved += self.give_credit_back(transport);
+            pass.moved += self.give_credit_back(port, transport);
         }
         if !self.herald.has_answered() {
-            pass.moved += self.herald.send_answers(&mut Wire::new(transport));
+            pass.moved += self.herald.send_answers(&mut Wire::new(port, transport));
         }
         None
     }
 
     /// Has others hear of the short messages of theirs that were taken. Returns the number of packets that went out.
     #[inline(never)]
-    fn give_credit_back<P: Port>(&mut self, transport: &mut Transport<P>) -> usize {
-        let mut wire = Wire::new(transport);
+    fn give_credit_back<P: Port>(&mut self, port: &mut P, transport: &mut Transport<P>) -> usize {
+        let mut wire = Wire::new(port, transport);
         self.early.give_back(|peer, taken| {
             let pushed = wire.push(peer, Word::Credit, &Label::NONE, (0, 0, taken.into()), |_| {});
             // Who is dead needs no credit.
@@ -93,13 +94,13 @@ impl<A> Engine<A> {
     }
 
     /// Asks those that are to clear data of a collective which has not moved for long: they may mean another one.
-    fn ask_the_awaited<P: Port>(&mut self, transport: &mut Transport<P>) {
-        let now = transport.port.now_ns();
+    fn ask_the_awaited<P: Port>(&mut self, port: &mut P, transport: &mut Transport<P>) {
+        let now = port.now_ns();
         if now < self.looked_ns.saturating_add(PATIENCE_NS) {
             return;
         }
         self.looked_ns = now;
-        let mut wire = Wire::new(transport);
+        let mut wire = Wire::new(port, transport);
         for slot in self.slots.values_mut() {
             if !core::mem::take(&mut slot.moved) {
                 slot.tell_after_all();
@@ -137,16 +138,16 @@ impl<A> Engine<A> {
         slot.tells() && !self.slots.values().any(older)
     }
 
-    fn run_slot<P: Port>(&mut self, number: u32, transport: &mut Transport<P>) -> bool {
+    fn run_slot<P: Port>(&mut self, number: u32, port: &mut P, transport: &mut Transport<P>) -> bool {
         let waits = matches!(self.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
         let begins = waits && self.may_begin(number);
-        let asked = self.ask(number, &transport.port);
+        let asked = self.ask(number, port);
         let tells = self.may_tell(number);
         let Self { slots, geometries, early, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
-        let network = transport.port.network();
-        let mut wire = Wire::new(transport);
+        let network = port.network();
+        let mut wire = Wire::new(port, transport);
         if begins {
             slot.begin(entry, early);
         }

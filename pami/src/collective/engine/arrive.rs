@@ -15,20 +15,22 @@ impl<A> Engine<A> {
     /// A packet of a collective.
     pub(crate) fn arrive<P: Port>(
         &mut self,
+        port: &P,
         transport: &mut Transport<P>,
         envelope: &Envelope,
         header: &[u8],
         data: &[u8],
     ) {
         let origin = envelope.origin;
-        let ours =
-            origin.context().0 < self.population.contexts && transport.port.node_of(origin.task()).is_some();
+        let ours = origin.context().0 < self.population.contexts && port.node_of(origin.task()).is_some();
         let label = Label::parse(header).filter(|_| ours && self.slots.capacity() > 0);
         let (Some(word), Some(label)) = (Word::from_byte(envelope.dispatch), label) else {
             transport.protocol_error();
             return;
         };
-        transport.counters.collective_received += u64::from(!data.is_empty());
+        if !data.is_empty() {
+            transport.note_collective_received();
+        }
         let whole = data.len() == envelope.total as usize && data.len() <= SHORT_LIMIT;
         match word {
             Word::Abort => return self.abort_arrived(transport, envelope.origin, label),
@@ -69,10 +71,14 @@ impl<A> Engine<A> {
             {
                 let unexpected = self.keep(envelope.origin, word, label, envelope.total, data);
                 // Others are asked for again.
-                transport.counters.protocol_errors += u64::from(!unexpected && word == Word::Short);
+                if !unexpected && word == Word::Short {
+                    transport.protocol_error();
+                }
             }
             _ => {
-                transport.counters.protocol_errors += u64::from(!word.may_come_late());
+                if !word.may_come_late() {
+                    transport.protocol_error();
+                }
                 if word == Word::Short {
                     self.early.took(envelope.origin);
                 }
@@ -92,7 +98,7 @@ impl<A> Engine<A> {
         }
         match geometry.and_then(|index| self.geometries[index].as_mut()) {
             Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
-            Some(_) => transport.counters.protocol_errors += 1,
+            Some(_) => transport.protocol_error(),
             None => self.unmade.add(&label, called, error),
         }
     }

@@ -204,14 +204,15 @@ pub(super) enum Stop {
 
 /// Where packets go out.
 pub(super) struct Wire<'a, P: Port> {
+    port: &'a mut P,
     transport: &'a mut Transport<P>,
     /// Something found no room.
     refused: bool,
 }
 
 impl<'a, P: Port> Wire<'a, P> {
-    pub(super) fn new(transport: &'a mut Transport<P>) -> Self {
-        Self { transport, refused: false }
+    pub(super) fn new(port: &'a mut P, transport: &'a mut Transport<P>) -> Self {
+        Self { port, transport, refused: false }
     }
 
     /// Whether something found no room.
@@ -221,12 +222,12 @@ impl<'a, P: Port> Wire<'a, P> {
 
     /// Whether packets can go to an endpoint.
     pub(super) fn reaches(&self, target: Endpoint) -> bool {
-        self.transport.locate(target).is_ok()
+        self.transport.locate(self.port, target).is_ok()
     }
 
     /// Bytes of data that a packet has room for.
     pub(super) fn room(&self) -> usize {
-        self.transport.port.mtu().saturating_sub(HEADER_BYTES)
+        self.port.mtu().saturating_sub(HEADER_BYTES)
     }
 
     /// Most bytes of a message that goes unasked; the same at both ends.
@@ -243,7 +244,7 @@ impl<'a, P: Port> Wire<'a, P> {
         (offset, len, total): (usize, usize, usize),
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Stop> {
-        let path = match self.transport.locate(target) {
+        let path = match self.transport.locate(self.port, target) {
             Ok(path) => path,
             Err(Unreachable::NoSuchEndpoint) => return Err(Stop::Unreachable),
             Err(Unreachable::Gone(node, Gone::Died)) => return Err(Stop::Dead(node)),
@@ -253,7 +254,7 @@ impl<'a, P: Port> Wire<'a, P> {
         let envelope = Envelope {
             kind: Kind::Collective,
             dispatch: word as u8,
-            origin: self.transport.me,
+            origin: self.transport.me(),
             target,
             message: 0,
             offset: offset as u32,
@@ -271,13 +272,15 @@ impl<'a, P: Port> Wire<'a, P> {
         };
         let header = &bytes[..header_len];
         let pushed = if len == 0 {
-            self.transport.port.push_bcopy(path, &envelope, header, &[])
+            self.port.push_bcopy(path, &envelope, header, &[])
         } else {
-            self.transport.port.push_packed(path, &envelope, header, len, fill)
+            self.port.push_packed(path, &envelope, header, len, fill)
         };
         self.refused |= pushed.is_err();
         pushed.map_err(|Full| Stop::Full)?;
-        self.transport.counters.collective_sent += u64::from(len > 0 && matches!(path, Path::Torus(_)));
+        if len > 0 && matches!(path, Path::Torus(_)) {
+            self.transport.note_collective_sent();
+        }
         Ok(())
     }
 }

@@ -14,24 +14,24 @@ impl<P: Port> Active<P> {
     /// a [`wait`](crate::Context::wait) that find nothing are idle time, and so is what was spent on messages that are
     /// processed: it would be theirs again. A loop of the caller's own around `advance` counts as work.
     pub fn advice(&self) -> Advice {
-        let idle = self.transport.port.idle_share().min(limit::ALL_TIME);
+        let idle = self.port.idle_share().min(limit::ALL_TIME);
         Advice { available: self.processing.available, idle }
     }
 
     /// Notes that the time since `started` was spent on a message that is processed.
     pub(super) fn note_processing(&mut self, started: u64) {
-        let now = self.transport.port.now_ns();
-        self.transport.port.note_idle(started, now);
+        let now = self.port.now_ns();
+        self.port.note_idle(started, now);
     }
 
     /// Asks `target` for advice.
     pub(super) fn ask_advice(&mut self, path: Path, target: Endpoint) -> bool {
-        let origin = self.transport.me;
+        let origin = self.transport.me();
         let envelope =
             Envelope { kind: Kind::AskAdvice, dispatch: 0, origin, target, message: 0, offset: 0, total: 0 };
-        let asked = self.transport.port.push_bcopy(path, &envelope, &[], &[]).is_ok();
+        let asked = self.port.push_bcopy(path, &envelope, &[], &[]).is_ok();
         if asked {
-            let now = self.transport.port.now_ns();
+            let now = self.port.now_ns();
             self.processing.advices.asked(target, now);
         }
         asked
@@ -39,7 +39,7 @@ impl<P: Port> Active<P> {
 
     /// Somebody asks.
     pub(crate) fn advice_asked(&mut self, envelope: &Envelope) {
-        if self.transport.port.node_of(envelope.origin.task()).is_none() {
+        if self.port.node_of(envelope.origin.task()).is_none() {
             self.transport.protocol_error();
             return;
         }
@@ -53,17 +53,17 @@ impl<P: Port> Active<P> {
             return 0;
         }
         let Advice { available, idle } = self.advice();
-        let Self { processing, transport, .. } = self;
+        let Self { processing, port, transport, .. } = self;
         processing.askers.tell(|target| {
             // Nobody waits any more where it died.
-            let Ok(path) = transport.locate(target) else { return true };
+            let Ok(path) = transport.locate(port, target) else { return true };
             if blocked.contains(&path) {
                 return false;
             }
-            let (dispatch, offset, origin) = (available.bits(), idle.into(), transport.me);
+            let (dispatch, offset, origin) = (available.bits(), idle.into(), transport.me());
             let envelope =
                 Envelope { kind: Kind::Advice, dispatch, origin, target, message: 0, offset, total: 0 };
-            let sent = transport.port.push_bcopy(path, &envelope, &[], &[]).is_ok();
+            let sent = port.push_bcopy(path, &envelope, &[], &[]).is_ok();
             if !sent {
                 let _ = blocked.push(path);
             }
@@ -75,8 +75,10 @@ impl<P: Port> Active<P> {
     pub(crate) fn advice_arrived(&mut self, envelope: &Envelope) {
         let available = SubOperations::from_bits_truncate(envelope.dispatch);
         let idle = envelope.offset.min(limit::ALL_TIME.into()) as u16;
-        let now = self.transport.port.now_ns();
+        let now = self.port.now_ns();
         let known = self.processing.advices.answered(envelope.origin, now, Advice { available, idle });
-        self.transport.counters.protocol_errors += u64::from(!known);
+        if !known {
+            self.transport.protocol_error();
+        }
     }
 }

@@ -45,11 +45,11 @@ impl<P: Port> Active<P> {
             self.transport.protocol_error();
             return;
         };
-        let started = self.transport.port.now_ns();
+        let started = self.port.now_ns();
         let added = self.add_arrived(envelope, &instruction, lent, data, len);
         self.note_processing(started);
         if added.is_ok() {
-            self.transport.counters.processed_bytes += len as u64;
+            self.transport.note_processed(len as u64);
         }
         match added {
             _ if !instruction.last => {}
@@ -87,9 +87,8 @@ impl<P: Port> Active<P> {
         };
         let (recipe, place) =
             ((&instruction.recipe, instruction.left), (instruction.offset, envelope.offset, envelope.total));
-        self.transport
-            .port
-            .reach(self.transport.me, instruction.region, Rights::UPDATE, |region| {
+        self.port
+            .reach(self.transport.me(), instruction.region, Rights::UPDATE, |region| {
                 add_chunk(region, recipe, source, len, place)
             })
             .flatten()
@@ -97,8 +96,7 @@ impl<P: Port> Active<P> {
 
     /// Memory that a task of this node lends.
     fn reach_shared(&mut self, owner: Endpoint, region: RegionId) -> Result<Shared, RegionFault> {
-        self.transport
-            .port
+        self.port
             .reach(owner, region, Rights::READ, |memory| match memory {
                 Memory::Shared(memory) => Ok(memory.clone()),
                 Memory::Lent(_) => Err(RegionFault::Rights),

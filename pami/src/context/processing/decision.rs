@@ -19,7 +19,7 @@ const LEND_FROM: u32 = 512;
 impl<P: Port> Active<P> {
     /// Bytes of a chunk's elements: as many as a packet has room for.
     pub(super) fn chunk_bytes(&self) -> u32 {
-        let room = self.transport.port.mtu().saturating_sub(size_of::<ChunkHeader>());
+        let room = self.port.mtu().saturating_sub(size_of::<ChunkHeader>());
         ((room - room % 8) as u32).clamp(8, CHUNK_BYTES)
     }
 
@@ -79,7 +79,7 @@ impl<P: Port> Active<P> {
             && total - limit >= LEND_FROM
             && let Some(memory) = state.memory()
         {
-            let lent = self.transport.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
+            let lent = self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok();
             state.lend(lent);
         }
         // What is added here does not go to the target.
@@ -97,7 +97,7 @@ impl<P: Port> Active<P> {
         path: Path,
         target: Endpoint,
     ) -> Option<Option<Advice>> {
-        let now = self.transport.port.now_ns();
+        let now = self.port.now_ns();
         let since = state.waits_since(now);
         match self.processing.advices.look(target, now) {
             Wanted::Known(advice) => Some(Some(advice)),

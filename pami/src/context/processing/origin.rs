@@ -150,18 +150,18 @@ impl<P: Port> Active<P> {
         let piece = bounds.front(PLACED_AT_ONCE);
         let (at, len) = (piece.start, piece.end - piece.start);
         let Some(memory) = state.memory().filter(|_| len > 0) else { return false };
-        let started = self.transport.port.now_ns();
+        let started = self.port.now_ns();
         let Message { region, offset, start, total, recipe, .. } = state.message();
         let source = Source::Shared(memory, start + at as usize);
         let (steps, place) = ((recipe, bounds.first()), (*offset, at, *total));
-        let placed = self.transport.port.reach(target, *region, Rights::UPDATE, |region| {
+        let placed = self.port.reach(target, *region, Rights::UPDATE, |region| {
             add_chunk(region, steps, source, len as usize, place)
         });
         if let Err(fault) = placed.flatten() {
             state.note_fault(fault);
         }
         self.note_processing(started);
-        self.transport.counters.placed_bytes += u64::from(len);
+        self.transport.note_placed(len.into());
         bounds.front_done(piece.end);
         true
     }
@@ -188,27 +188,22 @@ impl<P: Port> Active<P> {
             last,
             lent: lent.is_some(),
         };
-        let (origin, offset) = (self.transport.me, piece.start);
+        let (origin, offset) = (self.transport.me(), piece.start);
         let envelope = Envelope { kind: Kind::Chunk, dispatch: 0, origin, target, message, offset, total };
         let header = instruction.encode();
         let (start, len) = (start + piece.start as usize, piece.end - piece.start);
         let pushed = match lent {
             Some(region) => {
                 let lent = LentChunk { region, offset: (start as u32).into(), len: len.into() };
-                self.transport.port.push_bcopy(path, &envelope, header.as_bytes(), lent.as_bytes())
+                self.port.push_bcopy(path, &envelope, header.as_bytes(), lent.as_bytes())
             }
             None => {
-                let started = self.transport.port.now_ns();
-                let pushed = self.transport.port.push_packed(
-                    path,
-                    &envelope,
-                    header.as_bytes(),
-                    len as usize,
-                    |into| {
+                let started = self.port.now_ns();
+                let pushed =
+                    self.port.push_packed(path, &envelope, header.as_bytes(), len as usize, |into| {
                         // It was seen to lie inside.
                         let _ = arithmetic::prepare(&recipe, steps, (memory, start), into);
-                    },
-                );
+                    });
                 if !steps.is_empty() {
                     self.note_processing(started);
                 }
@@ -226,7 +221,7 @@ impl<P: Port> Active<P> {
         };
         let result = result.and(state.fault().map_or(Ok(()), Err));
         if let Some(region) = state.give_up() {
-            self.transport.port.deregister(region);
+            self.port.deregister(region);
             self.operations.settle(number);
         }
         self.answered(number, result.map_err(OperationError::Region));
