@@ -184,9 +184,10 @@ impl<A> Engine<A> {
         // Of one that was given up those before it go on.
         if let (Err(error), Some(_), Some(entry)) =
             (result, ticket, &mut self.geometries[usize::from(geometry)])
+            && let Some(channel) = entry.way.channel()
             && !matches!(error, OperationError::Abandoned { .. })
         {
-            entry.spoil(error);
+            channel.spoil(error);
         }
         if result.is_err() {
             // What else came of it, nobody will ask for.

@@ -154,7 +154,7 @@ impl<A> Engine<A> {
                 if let OperationError::NodeDead(node) = error
                     && entry.members.rank(origin).is_some()
                 {
-                    entry.dead = entry.dead.or(Some(node));
+                    entry.dead.get_or_insert(node);
                 }
                 true
             })

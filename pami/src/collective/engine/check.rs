@@ -5,7 +5,6 @@ use super::known::{Answer, Question};
 use super::limits::REDUCED_AT_ONCE;
 use super::parts::{self, Part, Parts};
 use super::request::{Collect, CollectError};
-use super::route::Way;
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{self, COSTS};
 use crate::collective::need::Need;
@@ -113,7 +112,7 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
     let metadata = Metadata {
         known_blocks: collect.known_blocks,
         // What only some are told of, and parts of several turns, have no one order.
-        class_route: entry.has_route() && !collect.divided && collect.form == Form::All,
+        class_route: entry.way.is_open() && !collect.divided && collect.form == Form::All,
         aligned: collect.aligned || anywhere,
         tree_operator: collect.reducer.is_none_or(|reducer| Operation::of(&reducer).is_some()),
         ..Metadata::of(&call)
@@ -149,10 +148,10 @@ pub(super) fn check<'a, A>(
     if let Some(node) = entry.dead {
         return Err(CollectError::Dead(node));
     }
-    if matches!(entry.way, Way::Pending) {
+    if entry.way.is_pending() {
         return Err(CollectError::NotCreated(entry.id));
     }
-    let question = Question::of(collect, entry.has_route());
+    let question = Question::of(collect, entry.way.is_open());
     if let Some(&Answer { call, run, extents }) = question.and_then(|question| entry.known.find(&question)) {
         // There is a place for one.
         let _ = parts.push(Part { run, ..Part::whole(0, 1, call) });

@@ -6,7 +6,6 @@
 use super::Engine;
 use super::geometry::Entry;
 use super::request::{Collect, CollectError};
-use super::route::Way;
 use super::slot::Slot;
 use super::start::Start;
 use crate::affinity::{Affinities, Crossings, Domains, RADIX};
@@ -189,7 +188,7 @@ impl<A> Engine<A> {
         if port.network().is_some()
             && let Some(entry) = &mut self.geometries[index]
         {
-            entry.way = Way::Pending;
+            entry.way.await_route();
         }
         Ok(())
     }
@@ -204,7 +203,7 @@ impl<A> Engine<A> {
             return Err(GeometryError::World);
         }
         let (index, entry) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
-        let leaving = entry.leave();
+        let leaving = entry.way.leave();
         let busy = |slot: &Slot<A>| usize::from(slot.geometry) == index;
         if self.slots.values().any(busy) || self.queue.has(index) {
             return Err(GeometryError::Busy(id));
@@ -231,7 +230,7 @@ impl<A> Engine<A> {
             dead: entry.dead,
             domains: entry.domains.as_ref(),
             crossings: entry.crossings.get(),
-            class_route: entry.has_route(),
+            class_route: entry.way.is_open(),
         })
     }
 

@@ -1,18 +1,17 @@
 //! What one context knows of a geometry that it is in (SPEC G-1).
 //!
-//! An entry is of fixed size, whatever the number of members, if they are a range or a rectangle; lists are the
+//! An entry is data, of parts that see to themselves. It is of fixed size, whatever the number of members, if they are a range or a rectangle; lists are the
 //! caller's.
 
 use super::doomed::Doomed;
 use super::known::Known;
-use super::route::{Channel, Leaving, Way};
+use super::route::{Channel, Way};
 use crate::affinity::{Crossings, Domains};
 use crate::collective::cost::PlacementStatistics;
-use crate::collective::{Algorithm, Call, Grid, network};
+use crate::collective::{Algorithm, Grid};
 use crate::combine::{Census, ClassRoute};
 use crate::device::Port;
 use crate::endpoint::Endpoint;
-use crate::error::OperationError;
 use crate::geometry::{GeometryId, Members};
 use core::cell::Cell;
 
@@ -31,8 +30,6 @@ pub(crate) struct Entry {
     pub(super) placement: PlacementStatistics,
     pub(super) crossings: Cell<Crossings>,
     pub(super) way: Way,
-    /// The class route is not used any more, and what is behind on it ends with this.
-    pub(super) forsaken: Option<OperationError>,
     /// Those of its collectives to come that were given up.
     pub(super) doomed: Doomed,
     /// What its last calls came to.
@@ -52,7 +49,7 @@ impl Entry {
         let domains = domains.filter(|domains| domains.size() == size);
         let per_node = domains.map_or(placement.per_node, |domains| domains.per_node());
         let placement = PlacementStatistics { size, per_node, ..placement };
-        let (crossings, way) = (Cell::default(), Way::Off);
+        let (crossings, way) = (Cell::default(), Way::default());
         Some(Self {
             id,
             members,
@@ -64,7 +61,6 @@ impl Entry {
             placement,
             crossings,
             way,
-            forsaken: None,
             doomed: Doomed::default(),
             known: Known::default(),
         })
@@ -94,13 +90,6 @@ impl Entry {
         }
     }
 
-    /// Takes the number of the next collective.
-    pub(super) fn number(&mut self) -> u32 {
-        let sequence = self.next;
-        self.next = sequence.wrapping_add(1);
-        sequence
-    }
-
     /// What members compare when they create it.
     pub(super) fn digest(&self) -> u32 {
         let mut digest = Digest::new();
@@ -119,35 +108,11 @@ impl Entry {
         self.domains.map_or(rank, |domains| domains.leader(rank))
     }
 
-    /// The way that goes with a class route.
-    pub(super) fn way(&self, route: ClassRoute) -> Way {
+    /// The channel of a class route, if this member leads its node's.
+    pub(super) fn channel(&self, route: ClassRoute) -> Option<Channel> {
         let leads = self.leader(self.rank) == self.rank;
         let owned = self.rank == 0 && route != ClassRoute::WORLD;
-        Way::On(leads.then(|| Channel::new(route, owned)))
-    }
-
-    /// The ticket of a collective that starts now, if it has one here.
-    pub(super) fn ticket(&mut self, call: &Call) -> Option<u32> {
-        let Way::On(Some(channel)) = &mut self.way else { return None };
-        network::speaks(call).then(|| channel.ticket())
-    }
-
-    /// A collective with a ticket failed.
-    pub(super) fn spoil(&mut self, error: OperationError) {
-        if let Way::On(Some(channel)) = &mut self.way {
-            channel.spoil(error);
-        }
-    }
-
-    /// Whether collectives that start now may go through the tree network.
-    pub(super) fn has_route(&self) -> bool {
-        matches!(self.way, Way::On(_)) && self.forsaken.is_none()
-    }
-
-    /// What is to be done with the class route when the geometry is destroyed.
-    pub(super) fn leave(&self) -> Option<Leaving> {
-        let Way::On(Some(channel)) = self.way else { return None };
-        channel.leave(self.forsaken.is_some())
+        leads.then(|| Channel::new(route, owned))
     }
 
     /// The nodes, if they can have a class route.

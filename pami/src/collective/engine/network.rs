@@ -25,7 +25,7 @@
 
 use super::Engine;
 use super::limits::NOTE_BYTES;
-use super::route::{Leaving, Way, note, noted};
+use super::route::{Leaving, note, noted};
 use super::slot::{Creation, Phase, Slot};
 use super::wire::before;
 use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Tuning};
@@ -45,17 +45,17 @@ impl<A> Engine<A> {
             && (entry.domains.is_some() || entry.placement.per_node == 1)
             && entry.members.size() > entry.placement.per_node
         {
-            entry.way = entry.way(ClassRoute::WORLD);
+            entry.way.open(entry.channel(ClassRoute::WORLD));
         }
     }
 
     /// A member gave this collective of a geometry up: those after it do without the class route. Those before go on.
     #[cold]
     pub(super) fn forsake_route(&mut self, geometry: usize, given_up: u32, error: OperationError) {
-        let Some(entry) = self.geometries[geometry].as_mut().filter(|entry| entry.has_route()) else {
+        let Some(entry) = self.geometries[geometry].as_mut().filter(|entry| entry.way.is_open()) else {
             return;
         };
-        entry.forsaken = Some(error);
+        entry.way.forsake(error);
         let later = |slot: &&mut Slot<A>| {
             let of_it = usize::from(slot.geometry) == geometry && before(given_up, slot.key.sequence);
             of_it && slot.call.algorithm == Algorithm::TreeNetwork
@@ -90,15 +90,18 @@ impl<A> Engine<A> {
         let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
         let (Some(creation), Some(notes)) = (slot.creation, notes.as_ref()) else { return false };
         let at = usize::from(slot.geometry) * NOTE_BYTES;
-        if slot.result.is_err() || !matches!(entry.way, Way::Pending) {
-            entry.way = Way::Off;
+        if slot.result.is_err() || !entry.way.is_pending() {
+            entry.way.close();
             return false;
         }
         if creation == Creation::Learns {
             let mut note = [0; NOTE_BYTES];
             // There is a note for every geometry.
             let _ = notes.read(at, &mut note);
-            entry.way = noted(note).map_or(Way::Off, |route| entry.way(route));
+            match noted(note) {
+                Some(route) => entry.way.open(entry.channel(route)),
+                None => entry.way.close(),
+            }
             return false;
         }
         slot.creation = Some(Creation::Learns);

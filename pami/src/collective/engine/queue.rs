@@ -222,7 +222,7 @@ impl<A> Engine<A> {
         let Some(call) = self.queue.calls.get_mut(number) else { return };
         let Some(entry) = &self.geometries[call.geometry] else { return };
         // Those before it that had begun on the route end so, and at all members.
-        let lost = entry.forsaken.unwrap_or(OperationError::Abandoned { rank: entry.rank, reason: 0 });
+        let lost = entry.way.lost().unwrap_or(OperationError::Abandoned { rank: entry.rank, reason: 0 });
         call.failed = match refused {
             CollectError::Dead(node) => Some(OperationError::NodeDead(node)),
             // It has no number that others would wait for.

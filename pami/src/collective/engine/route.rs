@@ -9,14 +9,70 @@ use crate::error::OperationError;
 pub(super) const LEAVE: u32 = u32::MAX;
 
 /// How a geometry uses the tree network.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+#[derive(Default)]
+pub(super) struct Way {
+    stage: Stage,
+    /// The class route is not used any more, and what is behind on it ends with this.
+    forsaken: Option<OperationError>,
+}
+
+#[derive(Default)]
+enum Stage {
     /// Not at all.
+    #[default]
     Off,
     /// That is being found out.
     Pending,
     /// By a class route; a leader has its state.
     On(Option<Channel>),
+}
+
+impl Way {
+    /// It is being found out whether there is a class route.
+    pub(super) fn await_route(&mut self) {
+        self.stage = Stage::Pending;
+    }
+
+    /// Whether that is not known yet.
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self.stage, Stage::Pending)
+    }
+
+    /// There is a class route; a leader has a channel.
+    pub(super) fn open(&mut self, channel: Option<Channel>) {
+        self.stage = Stage::On(channel);
+    }
+
+    /// There is none.
+    pub(super) fn close(&mut self) {
+        self.stage = Stage::Off;
+    }
+
+    /// Whether collectives that start now may go by the class route.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::On(_)) && self.forsaken.is_none()
+    }
+
+    /// None that starts from now on does.
+    pub(super) fn forsake(&mut self, error: OperationError) {
+        self.forsaken = Some(error);
+    }
+
+    /// What those end with that were behind on the class route, if it is forsaken.
+    pub(super) fn lost(&self) -> Option<OperationError> {
+        self.forsaken
+    }
+
+    /// The class route, at a leader.
+    pub(super) fn channel(&mut self) -> Option<&mut Channel> {
+        if let Stage::On(channel) = &mut self.stage { channel.as_mut() } else { None }
+    }
+
+    /// What is to be done with the class route when the geometry is destroyed.
+    pub(super) fn leave(&self) -> Option<Leaving> {
+        let Stage::On(Some(channel)) = &self.stage else { return None };
+        channel.leave(self.forsaken.is_some())
+    }
 }
 
 /// A class route at a leader.
@@ -78,8 +134,7 @@ impl Channel {
         self.taken = ticket.wrapping_add(1);
     }
 
-    /// What is to be done with the route when the geometry is destroyed, which does without it already if it is `forsaken`.
-    pub(super) fn leave(&self, forsaken: bool) -> Option<Leaving> {
+    fn leave(&self, forsaken: bool) -> Option<Leaving> {
         match (self.broken.is_some() || forsaken, self.owned) {
             (false, owned) => Some(Leaving::Tell(self.route, owned)),
             // Nobody can be told on a route with packets of others on it.

@@ -63,7 +63,7 @@ impl<A> Slot<A> {
         let (Some(passage), Some(ticket), Some(network)) = (&mut self.passage, self.ticket, network) else {
             return false;
         };
-        let Way::On(Some(channel)) = way else { return false };
+        let Some(channel) = way.channel() else { return false };
         let turn = Turn { ticket, digest: self.digest ^ self.key.sequence.rotate_left(16) };
         let moved = match passage.advance(&self.areas, turn, channel, network) {
             Ok(moved) => moved,

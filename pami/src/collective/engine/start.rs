@@ -7,10 +7,11 @@ use super::geometry::{Digest, Entry};
 use super::limits::WINDOW;
 use super::parts::{Part, Parts};
 use super::request::{Collect, CollectError};
+use super::route::Channel;
 use super::slot::{Creation, Phase, Slot};
 use super::wire::{CALLED, GATE, Key, Notice};
 use crate::collective::need::ALIGNMENT;
-use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Schedule, Tuning};
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Schedule, Tuning, network};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
 use heapless::Vec;
@@ -173,7 +174,10 @@ impl<A> Engine<A> {
         if room < checked.parts.len() {
             return if how == Start::Called { self.wait(index, collect) } else { Ok(None) };
         }
-        let sequence = if called { collect.number } else { entry.number() };
+        let sequence = if called { collect.number } else { entry.next };
+        if !called {
+            entry.next = sequence.wrapping_add(1);
+        }
         let Checked { call, element_len, parts, .. } = checked;
         let agreed = if let Start::Creation(digest) = how { Some(digest) } else { None };
         let digest = agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len));
@@ -186,8 +190,8 @@ impl<A> Engine<A> {
         let mut last = 0;
         for part in parts.iter() {
             let ticket = match &mut self.geometries[index] {
-                Some(entry) => entry.ticket(&part.call),
-                None => None,
+                Some(entry) if network::speaks(&part.call) => entry.way.channel().map(Channel::ticket),
+                _ => None,
             };
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
