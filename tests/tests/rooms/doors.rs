@@ -26,16 +26,8 @@ struct Doors {
     changing: Vec<String>,
 }
 
-/// A struct that has more than one door.
-pub struct Wrong {
-    /// Its name, from the crate's root on.
-    pub name: String,
-    /// What is wrong, and what would be right.
-    pub told: String,
-}
-
 /// The structs that have more than one door, and fields that are assigned from outside, each with what would be right.
-pub fn wrong(source: &Source) -> Vec<Wrong> {
+pub fn wrong(source: &Source) -> Vec<String> {
     let mut all: BTreeMap<Name, Doors> = BTreeMap::new();
     for (module, item) in source.contents() {
         match item {
@@ -62,7 +54,7 @@ pub fn wrong(source: &Source) -> Vec<Wrong> {
             ),
             _ => continue,
         };
-        wrong.push(Wrong { name, told });
+        wrong.push(format!("{name} {told}"));
     }
     for (module, item) in source.contents() {
         let mut assigned =
@@ -102,7 +94,7 @@ struct Assigned<'s> {
     impl_of: Option<Name>,
     /// What of other files the function is lent, by the name that it has there.
     lent: HashMap<String, Name>,
-    found: Vec<Wrong>,
+    found: Vec<String>,
 }
 
 impl Assigned<'_> {
@@ -145,9 +137,9 @@ impl Assigned<'_> {
                 .is_some_and(|it| it.open.contains(&field.to_string()))
         {
             let (at, of) = (self.module.join("::"), module.join("::"));
-            let told =
-                format!("is changed by {at}, which assigns `{base}.{field}`: that is for its own file");
-            self.found.push(Wrong { name: format!("{of}::{name}"), told });
+            self.found.push(format!(
+                "{of}::{name} is changed by {at}, which assigns `{base}.{field}`: that is for its own file"
+            ));
         }
     }
 }

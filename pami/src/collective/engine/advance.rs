@@ -1,11 +1,10 @@
 //! One pass over the collectives in flight.
 
 use super::Engine;
-use super::limits::{PATIENCE_NS, WINDOW};
+use super::limits::PATIENCE_NS;
 use super::route::Leaving;
-use super::slot::{Phase, Slot};
-use super::transfer::SendStage;
-use super::wire::{CALLED, Label, Stop, Wire, Word, before};
+use super::slot::{Ending, Slot};
+use super::wire::{CALLED, Label, Stop, Wire, Word};
 use crate::device::Port;
 use crate::dispatch::{Completion, Done};
 use crate::endpoint::Endpoint;
@@ -49,7 +48,7 @@ impl<A> Engine<A> {
             pass.next = self.in_flight.after(&self.slots, number);
             pass.left -= 1;
             pass.moved += usize::from(self.run_slot(number, port, transport));
-            if matches!(self.slots.get(number), Some(Slot { phase: Phase::Over, .. })) {
+            if self.slots.get(number).is_some_and(Slot::is_over) {
                 pass.moved += 1;
                 let ended = self.end_slot(number, transport.me());
                 if self.queue.is_stirred() {
@@ -101,66 +100,30 @@ impl<A> Engine<A> {
         }
         self.looked_ns = now;
         let mut wire = Wire::new(port, transport);
-        for slot in self.slots.values_mut() {
-            if !core::mem::take(&mut slot.moved) {
-                slot.tell_after_all();
-                // One question is enough: nothing is lost if it finds no room.
-                for send in slot.sends.iter().filter(|send| send.stage == SendStage::Waits) {
-                    let label = slot.label(send.tag);
-                    let _ = wire.push(send.to, Word::Request, &label, (0, 0, send.piece.len), |_| {});
-                }
-            }
-        }
+        self.slots.values_mut().for_each(|slot| slot.ask_if_stuck(&mut wire));
     }
 
-    /// Whether no part of an earlier turn, and no much older collective of the geometry, is in flight.
+    /// Whether its turn has come: no part of an earlier one, and no much older collective of the geometry, is in flight.
     fn may_begin(&self, number: u32) -> bool {
         let Some(slot) = self.slots.get(number) else { return false };
-        let key = slot.key;
-        let holds = |other: &Slot<A>| {
-            let old = other.geometry == slot.geometry
-                && (other.key.part | key.part) & CALLED == 0
-                && before(other.key.sequence.wrapping_add(WINDOW - 1), key.sequence);
-            old || other.key.is_of(key) && other.turn < slot.turn
-        };
-        !self.slots.values().any(holds)
+        slot.waits() && !self.slots.values().any(|other| other.holds(slot))
     }
 
     /// Whether it is to tell that it failed, and no older one of its geometry: who is far behind hears of them in order.
     fn may_tell(&self, number: u32) -> bool {
         let Some(slot) = self.slots.get(number) else { return false };
-        let older = |other: &Slot<A>| {
-            other.geometry == slot.geometry
-                && (other.key.part | slot.key.part) & CALLED == 0
-                && before(other.key.sequence, slot.key.sequence)
-                && other.tells()
-        };
-        slot.tells() && !self.slots.values().any(older)
+        slot.tells() && !self.slots.values().any(|other| other.tells_before(slot))
     }
 
     fn run_slot<P: Port>(&mut self, number: u32, port: &mut P, transport: &mut Transport<P>) -> bool {
-        let waits = matches!(self.slots.get(number), Some(Slot { phase: Phase::Waits, .. }));
-        let begins = waits && self.may_begin(number);
+        let begins = self.may_begin(number);
         let asked = self.ask(number, port);
         let tells = self.may_tell(number);
         let Self { slots, geometries, early, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
-        let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
+        let Some(entry) = &mut geometries[slot.geometry()] else { return false };
         let network = port.network();
-        let mut wire = Wire::new(port, transport);
-        if begins {
-            slot.begin(entry, early);
-        }
-        let mut moved = slot.run(entry, early, &mut wire);
-        if slot.pass(&mut entry.way, network) {
-            moved = true;
-            slot.run(entry, early, &mut wire);
-        }
-        if tells {
-            moved |= slot.tell(entry, &mut wire);
-        }
-        slot.refused = wire.has_refused();
-        moved | asked
+        slot.advance(entry, early, Wire::new(port, transport), network, (begins, tells)) | asked
     }
 
     /// Lets a collective that is over go, unless it goes on. Returns what is to be called.
@@ -169,7 +132,7 @@ impl<A> Engine<A> {
             return None;
         }
         let slot = self.slots.get(number)?;
-        let &Slot { result, done, key, ticket, geometry, asked, .. } = slot;
+        let Ending { geometry, key, ticketed, asked, result, done } = slot.ending();
         if let Err(error) = result {
             self.herald.note(slot.abort(error).key);
         }
@@ -182,8 +145,7 @@ impl<A> Engine<A> {
             let _ = self.give_up(Leaving::Unwanted);
         }
         // Of one that was given up those before it go on.
-        if let (Err(error), Some(_), Some(entry)) =
-            (result, ticket, &mut self.geometries[usize::from(geometry)])
+        if let (Err(error), true, Some(entry)) = (result, ticketed, &mut self.geometries[geometry])
             && let Some(channel) = entry.way.channel()
             && !matches!(error, OperationError::Abandoned { .. })
         {
@@ -194,11 +156,10 @@ impl<A> Engine<A> {
             self.early.forget(|other| other.is_of(key));
         }
         let mut parts = 0;
-        for other in self.slots.values_mut().filter(|other| other.key.is_of(key)) {
+        for other in self.slots.values_mut().filter(|other| other.is_of(key)) {
             parts += 1;
             if let Err(error) = result {
-                other.end(error);
-                other.result = result;
+                other.end_likewise(error);
             }
         }
         if parts > 0 {

@@ -113,7 +113,7 @@ impl<A> Engine<A> {
     pub(crate) fn announced(&mut self) -> Option<(OnAnnounced<A>, Announcement)> {
         let announced = self.early.iter().find_map(|early| {
             let key = early.label.key;
-            let begun = self.slots.values().any(|slot| slot.key.is_of(key)) || self.queue.has_announced(key);
+            let begun = self.slots.values().any(|slot| slot.is_of(key)) || self.queue.has_announced(key);
             let tells = matches!(early.word, Word::Short | Word::Request);
             let notice = early.label.notice.filter(|_| tells && !begun)?;
             notice.read(&early.label, early.origin)

@@ -48,9 +48,9 @@ impl<A> Engine<A> {
             _ => {}
         }
         let Self { slots, geometries, .. } = self;
-        let slot = slots.values_mut().find(|slot| slot.key == label.key);
+        let slot = slots.values_mut().find(|slot| slot.is(label.key));
         let taken = slot.and_then(|slot| {
-            let entry = geometries[usize::from(slot.geometry)].as_ref()?;
+            let entry = geometries[slot.geometry()].as_ref()?;
             let measures = (envelope.offset, envelope.total);
             Some(slot.take(entry, (envelope.origin, word, &label), measures, data))
         });
@@ -107,7 +107,7 @@ impl<A> Engine<A> {
     #[cold]
     fn report_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
         let Some(error) = self.heard(origin, &label) else { return transport.protocol_error() };
-        let agrees = self.slots.values().all(|slot| !slot.key.is_of(label.key) || slot.agrees(&label));
+        let agrees = self.slots.values().all(|slot| !slot.is_of(label.key) || slot.agrees(&label));
         let (geometry, found) = self.end_named(origin, &label, error, true);
         if found {
             self.forsake(geometry, &label, error);
@@ -128,7 +128,7 @@ impl<A> Engine<A> {
     /// What was reported is not in flight at the herald.
     #[cold]
     fn tell_after_all(&mut self, label: Label) {
-        self.slots.values_mut().filter(|slot| slot.key.is_of(label.key)).for_each(Slot::tell_after_all);
+        self.slots.values_mut().filter(|slot| slot.is_of(label.key)).for_each(Slot::tell_after_all);
     }
 
     /// What comes after a collective that was given up does without the class route.
@@ -166,8 +166,8 @@ impl<A> Engine<A> {
         }
         let mut found = false;
         for slot in self.slots.values_mut() {
-            let dies = death && geometry == Some(slot.geometry.into());
-            let named = slot.key.is_of(label.key);
+            let dies = death && geometry == Some(slot.geometry());
+            let named = slot.is_of(label.key);
             if dies || named {
                 // One of its parts tells for all. Who does not agree on the members does not tell all of them.
                 if named && tells && !found || !slot.agrees(label) {
@@ -189,7 +189,7 @@ impl<A> Engine<A> {
         }
         let Self { slots, geometries, early, .. } = self;
         for slot in slots.values_mut() {
-            let entry = geometries[usize::from(slot.geometry)].as_ref();
+            let entry = geometries[slot.geometry()].as_ref();
             if let Some(node) = entry.and_then(|entry| entry.dead) {
                 slot.fail(OperationError::NodeDead(node));
             }
@@ -206,7 +206,7 @@ impl<A> Engine<A> {
         if self.was_destroyed(GeometryId(key.geometry)) {
             return true;
         }
-        let started = |slot: &Slot<A>| slot.key.is_of(key);
+        let started = |slot: &Slot<A>| slot.is_of(key);
         let entry = self.geometries.iter().flatten().find(|entry| entry.id.0 == key.geometry);
         key.part & CALLED == 0
             && entry.is_some_and(|entry| before(key.sequence, entry.next))

@@ -204,7 +204,7 @@ impl<A> Engine<A> {
         }
         let (index, entry) = self.entry(id).ok_or(GeometryError::Unknown(id))?;
         let leaving = entry.way.leave();
-        let busy = |slot: &Slot<A>| usize::from(slot.geometry) == index;
+        let busy = |slot: &Slot<A>| slot.geometry() == index;
         if self.slots.values().any(busy) || self.queue.has(index) {
             return Err(GeometryError::Busy(id));
         }

@@ -58,9 +58,8 @@
 //! | pass | `advance`, `arrive`, `queue`, `geometries`, `announce` | what a context asks of its engine |
 //! | start | `start` | what begins |
 //! | routes | `network` | class routes of geometries |
-//! | run | `run` | the steps of one collective |
 //! | table | `slots`, `memory` | those in flight; what an engine is made of |
-//! | collective | `slot` | one in flight, and what its messages do to it |
+//! | collective | `slot` | one in flight: its messages, its steps, its end |
 //! | call | `check` | what a call comes to |
 //! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
@@ -90,7 +89,6 @@ mod passage;
 mod queue;
 mod request;
 mod route;
-mod run;
 mod slot;
 mod slots;
 mod start;
@@ -122,7 +120,6 @@ use rings::shared::Shared;
 use rings::slot_table::SlotTable;
 use route::Leaving;
 use slot::Slot;
-use transfer::{Outgoing, SendStage};
 
 /// Geometries that were destroyed of which late messages are known as such.
 const DESTROYED: usize = 64;
@@ -230,9 +227,7 @@ impl<A> Engine<A> {
     /// Calls `note` with each endpoint that a collective waits for.
     pub(crate) fn for_awaited(&self, mut note: impl FnMut(Endpoint)) {
         for slot in self.slots.values() {
-            slot.receives.iter().for_each(|receive| note(receive.from));
-            let waits = |send: &&Outgoing| send.stage == SendStage::Waits;
-            slot.sends.iter().filter(waits).for_each(|send| note(send.to));
+            slot.for_awaited(&mut note);
         }
     }
 

@@ -24,12 +24,8 @@
 //! behind it on the route ends with that error, at all, and so does what waits behind it and cannot do without.
 
 use super::Engine;
-use super::limits::NOTE_BYTES;
-use super::route::{Leaving, note, noted};
-use super::slot::{Creation, Phase, Slot};
-use super::wire::before;
-use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Tuning};
-use crate::combine::{ClassRoute, InjectError, Role};
+use super::route::Leaving;
+use crate::combine::{ClassRoute, Role};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
 use crate::geometry::WORLD;
@@ -56,11 +52,8 @@ impl<A> Engine<A> {
             return;
         };
         entry.way.forsake(error);
-        let later = |slot: &&mut Slot<A>| {
-            let of_it = usize::from(slot.geometry) == geometry && before(given_up, slot.key.sequence);
-            of_it && slot.call.algorithm == Algorithm::TreeNetwork
-        };
-        self.slots.values_mut().filter(later).for_each(|slot| slot.fail(error));
+        let behind = self.slots.values_mut().filter(|slot| slot.is_on_route_behind(geometry, given_up));
+        behind.for_each(|slot| slot.fail(error));
     }
 
     /// Puts a route, or what there will be, on the list of those that are given up. Returns `false` if it is full.
@@ -85,80 +78,17 @@ impl<A> Engine<A> {
     /// A collective is over. If it was the meeting of a new geometry's members, it goes on with telling them of their class
     /// route; returns whether it does.
     pub(super) fn goes_on(&mut self, number: u32) -> bool {
-        let Self { slots, geometries, notes, .. } = self;
+        let Self { slots, geometries, notes: Some(notes), .. } = self else { return false };
         let Some(slot) = slots.get_mut(number) else { return false };
-        let Some(entry) = &mut geometries[usize::from(slot.geometry)] else { return false };
-        let (Some(creation), Some(notes)) = (slot.creation, notes.as_ref()) else { return false };
-        let at = usize::from(slot.geometry) * NOTE_BYTES;
-        if slot.result.is_err() || !entry.way.is_pending() {
-            entry.way.close();
-            return false;
-        }
-        if creation == Creation::Learns {
-            let mut note = [0; NOTE_BYTES];
-            // There is a note for every geometry.
-            let _ = notes.read(at, &mut note);
-            match noted(note) {
-                Some(route) => entry.way.open(entry.channel(route)),
-                None => entry.way.close(),
-            }
-            return false;
-        }
-        slot.creation = Some(Creation::Learns);
-        slot.key.part = 1;
-        slot.call = Call {
-            collective: Collective::Broadcast,
-            algorithm: entry.broadcast(),
-            blocks: Blocks::equal(NOTE_BYTES),
-            sources: Blocks::equal(NOTE_BYTES),
-            in_place: true,
-            tuning: Tuning { radix: 2, chunk: 1 },
-            ..slot.call
-        };
-        slot.areas.replace(Area::Output, notes.clone(), at);
-        if slot.call.rank == 0 {
-            slot.phase = Phase::Asks;
-        } else {
-            slot.follow(&{ slot.call });
-        }
-        true
+        let Some(entry) = &mut geometries[slot.geometry()] else { return false };
+        slot.goes_on(entry, notes)
     }
 
     /// Asks for the class route of a new geometry and notes the answer. Returns whether anything happened.
     pub(super) fn ask<P: Port>(&mut self, number: u32, port: &P) -> bool {
         let Self { slots, geometries, notes, .. } = self;
-        let Some(slot) = slots.get_mut(number) else { return false };
-        let (Phase::Asks, Some(network)) = (&slot.phase, port.network()) else { return false };
-        let Some(entry) = &geometries[usize::from(slot.geometry)] else { return false };
-        let route = if slot.asked {
-            let Some(answer) = network.answer() else { return false };
-            slot.asked = false;
-            answer.ok()
-        } else if let Some(census) = entry.census(port) {
-            match network.allocate(census.members()) {
-                Ok(()) => {
-                    slot.asked = true;
-                    return true;
-                }
-                Err(InjectError::Full | InjectError::Pending) => return false,
-                Err(_) => None,
-            }
-        } else {
-            None
-        };
-        slot.learn(notes.as_ref(), route)
-    }
-}
-
-impl<A> Slot<A> {
-    /// The class route is known: the others are told.
-    fn learn(&mut self, notes: Option<&rings::shared::Shared>, route: Option<ClassRoute>) -> bool {
-        if let Some(notes) = notes {
-            // There is a note for every geometry.
-            let _ = notes.write(usize::from(self.geometry) * NOTE_BYTES, &note(route));
-        }
-        self.follow(&{ self.call });
-        self.moved = true;
-        true
+        let (Some(slot), Some(network)) = (slots.get_mut(number), port.network()) else { return false };
+        let Some(entry) = &geometries[slot.geometry()] else { return false };
+        slot.ask(notes.as_ref(), network, || entry.census(port))
     }
 }

@@ -182,8 +182,8 @@ impl<A> Engine<A> {
     fn abandon_started(&mut self, number: u32, error: OperationError) {
         if let Some(slot) = self.slots.get_mut(number) {
             slot.fail(error);
-            let (place, sequence) = (slot.geometry, slot.key.sequence);
-            self.forsake_route(place.into(), sequence, error);
+            let (place, sequence) = (slot.geometry(), slot.sequence());
+            self.forsake_route(place, sequence, error);
         }
     }
 

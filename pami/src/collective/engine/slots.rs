@@ -17,8 +17,7 @@ impl<A> Engine<A> {
 
     /// How many geometries have collectives in flight, other than the one at this place of their table.
     fn busy_beside(&self, index: usize) -> usize {
-        let others =
-            self.slots.values().map(|slot| usize::from(slot.geometry)).filter(|&other| other != index);
+        let others = self.slots.values().map(|slot| slot.geometry()).filter(|&other| other != index);
         others
             .clone()
             .enumerate()

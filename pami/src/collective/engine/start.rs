@@ -8,13 +8,12 @@ use super::limits::WINDOW;
 use super::parts::{Part, Parts};
 use super::request::{Collect, CollectError};
 use super::route::Channel;
-use super::slot::{Creation, Phase, Slot};
+use super::slot::{NewSlot, Slot};
 use super::wire::{CALLED, GATE, Key, Notice};
 use crate::collective::need::ALIGNMENT;
-use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Schedule, Tuning, network};
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Tuning, network};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
-use heapless::Vec;
 use rings::shared::Shared;
 
 /// How a collective comes to its start.
@@ -201,37 +200,19 @@ impl<A> Engine<A> {
                 let place = if takes { place.take() } else { place.clone() };
                 place.map(|(memory, at)| (memory, at + base))
             };
-            let slot = Slot {
-                geometry: index as u16,
+            let new = NewSlot {
+                geometry: index,
                 key,
                 digest,
                 notice,
                 creates: agreed.is_some(),
-                peers: part.peers,
-                turn: part.turn,
-                phase: Phase::Waits,
-                schedule: Schedule::idle(&part.call),
-                areas: Areas::new(part.areas.map(own), element_len, part.discards),
-                call: part.call,
-                run: part.run,
-                from: 0,
-                reducer: collect.reducer,
                 ticket,
-                passage: None,
-                creation: agreed.map(|_| Creation::Meets),
-                asked: false,
-                step: None,
-                position: 0,
-                waiting: false,
-                sends: Vec::new(),
-                receives: Vec::new(),
-                refused: false,
-                moved: true,
-                result: Ok(()),
+                areas: Areas::new(part.areas.map(own), element_len, part.discards),
+                reducer: collect.reducer,
                 done: collect.done,
             };
             // There is room for all of them.
-            if let Ok(key) = self.slots.insert(slot) {
+            if let Ok(key) = self.slots.insert(Slot::new(new, part)) {
                 last = key.index;
                 self.in_flight.push(&mut self.slots, last);
             }
@@ -245,16 +226,12 @@ impl<A> Engine<A> {
         let Self { slots, geometries, .. } = self;
         let Some(entry) = &mut geometries[index] else { return };
         let Some((error, told)) = entry.doomed.take(sequence, called) else { return };
-        let of_it = |slot: &&mut Slot<A>| {
-            usize::from(slot.geometry) == index
-                && slot.key.sequence == sequence
-                && (slot.key.part & CALLED != 0) == called
-        };
+        let of_it = |slot: &&mut Slot<A>| slot.is_numbered(index, sequence, called);
         // One of its parts tells for all.
         let mut told = told;
         for slot in slots.values_mut().filter(of_it) {
             // Who does not agree on the members did not tell all of them.
-            if slot.creates && !entry.doomed.agree(slot.digest) {
+            if !slot.agrees_with(&entry.doomed) {
                 slot.tell_all(error)
             } else if told {
                 slot.end(error)

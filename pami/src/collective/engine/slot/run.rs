@@ -1,12 +1,12 @@
 //! The steps of one collective, carried out in an advance.
 
-use super::early::{Early, EarlyMessages};
-use super::geometry::Entry;
-use super::passage::{Part, Passage, Turn};
-use super::route::Way;
-use super::slot::{Phase, Slot};
-use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{Stop, Wire, Word};
+use super::super::early::{Early, EarlyMessages};
+use super::super::geometry::Entry;
+use super::super::passage::{Part, Passage, Turn};
+use super::super::route::Way;
+use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
+use super::super::wire::{Stop, Wire, Word};
+use super::{Phase, Slot};
 use crate::collective::{Area, Order, Span, Step};
 use crate::combine::Operation;
 use crate::device::{CollectiveNetwork, Port};
@@ -28,8 +28,48 @@ enum Carried {
 }
 
 impl<A> Slot<A> {
+    /// Goes on as far as it can: `begins` if its turn has come, `tells` how it ended if that is its turn. Returns whether anything
+    /// moved.
+    #[inline]
+    pub(in super::super) fn advance<P: Port>(
+        &mut self,
+        entry: &mut Entry,
+        early: &mut EarlyMessages,
+        mut wire: Wire<'_, P>,
+        network: Option<impl CollectiveNetwork>,
+        (begins, tells): (bool, bool),
+    ) -> bool {
+        if begins {
+            self.begin(entry, early);
+        }
+        let mut moved = self.run(entry, early, &mut wire);
+        if self.pass(&mut entry.way, network) {
+            moved = true;
+            self.run(entry, early, &mut wire);
+        }
+        if tells {
+            moved |= self.tell(entry, &mut wire);
+        }
+        self.refused = wire.has_refused();
+        moved
+    }
+
+    /// If nothing became of it since this was last called, asks those that are to clear data: they may mean another
+    /// collective.
+    pub(in super::super) fn ask_if_stuck<P: Port>(&mut self, wire: &mut Wire<'_, P>) {
+        if core::mem::take(&mut self.moved) {
+            return;
+        }
+        self.tell_after_all();
+        // One question is enough: nothing is lost if it finds no room.
+        for send in self.unanswered() {
+            let label = self.label(send.tag);
+            let _ = wire.push(send.to, Word::Request, &label, (0, 0, send.piece.len), |_| {});
+        }
+    }
+
     /// Its turn has come.
-    pub(super) fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
+    fn begin(&mut self, entry: &Entry, early: &mut EarlyMessages) {
         match early.take_objection(self.key, self.digest) {
             Some(Early { origin, label, .. }) => _ = self.differs(entry, origin, &label),
             None => self.begin_run(),
@@ -59,7 +99,7 @@ impl<A> Slot<A> {
     }
 
     /// Goes on with a vector that is on its way through the tree network. Returns whether anything moved.
-    pub(super) fn pass(&mut self, way: &mut Way, network: Option<impl CollectiveNetwork>) -> bool {
+    fn pass(&mut self, way: &mut Way, network: Option<impl CollectiveNetwork>) -> bool {
         let (Some(passage), Some(ticket), Some(network)) = (&mut self.passage, self.ticket, network) else {
             return false;
         };
@@ -113,12 +153,7 @@ impl<A> Slot<A> {
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
-    pub(super) fn run<P: Port>(
-        &mut self,
-        entry: &Entry,
-        early: &mut EarlyMessages,
-        wire: &mut Wire<'_, P>,
-    ) -> bool {
+    fn run<P: Port>(&mut self, entry: &Entry, early: &mut EarlyMessages, wire: &mut Wire<'_, P>) -> bool {
         let mut moved = self.pump(wire);
         for _ in 0..STEPS_PER_ADVANCE {
             let quiet = self.sends.is_empty() && self.receives.is_empty() && self.passage.is_none();
@@ -359,7 +394,7 @@ impl<A> Slot<A> {
     }
 
     /// Tells the members that are left to tell how it ended.
-    pub(super) fn tell<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
+    fn tell<P: Port>(&mut self, entry: &Entry, wire: &mut Wire<'_, P>) -> bool {
         let (Phase::Tells(first), Err(error)) = (&self.phase, self.result) else { return false };
         let (first, size) = (*first, entry.members.size());
         let label = self.abort(error);

@@ -1,15 +1,21 @@
-//! A collective in flight at one member.
+//! A collective in flight at one member: what it is, what messages do to it, how it ends; what it does is in `run`.
+
+mod creation;
+mod run;
 
 use super::areas::Areas;
+use super::doomed::Doomed;
 use super::geometry::Entry;
-use super::parts::Peers;
+use super::limits::WINDOW;
+use super::parts::{Part, Peers};
 use super::passage::Passage;
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{Key, Label, Notice, Word};
-use crate::collective::{Call, Reducer, Schedule, Step};
+use super::wire::{CALLED, Key, Label, Notice, Word, before};
+use crate::collective::{Algorithm, Call, Reducer, Schedule, Step};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
+use creation::Creation;
 use heapless::Vec;
 
 /// Messages each way that a round has under way at once; further ones are started when some are done.
@@ -17,7 +23,7 @@ const TRANSFERS: usize = 16;
 
 /// Where a collective is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
+enum Phase {
     /// It has to wait for others.
     Waits,
     /// For a class route.
@@ -30,54 +36,74 @@ pub(super) enum Phase {
     Over,
 }
 
-/// Where the creation of a geometry is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Creation {
-    /// Its members meet.
-    Meets,
-    /// They are told of the class route.
-    Learns,
-}
-
 /// A collective in flight, or a part of one.
 pub(crate) struct Slot<A: 'static> {
     /// Place of its geometry in the table.
-    pub(super) geometry: u16,
+    geometry: u16,
+    key: Key,
+    digest: u32,
+    notice: Option<Notice>,
+    call: Call<'static>,
+    /// Elements of the vector, or of each block, that go at a time, and how many have gone.
+    run: usize,
+    from: usize,
+    peers: Peers,
+    /// It begins when the parts of earlier turns are done here.
+    turn: u8,
+    /// It creates the geometry.
+    creates: bool,
+    phase: Phase,
+    /// What is left to do, if it runs.
+    schedule: Schedule<'static>,
+    areas: Areas,
+    reducer: Option<Reducer>,
+    /// Its place among those that go through the tree network, if this member has to do with it.
+    ticket: Option<u32>,
+    passage: Option<Passage>,
+    /// Set if it creates its geometry.
+    creation: Option<Creation>,
+    /// The network was asked for a class route and has not answered.
+    asked: bool,
+    /// The step in hand, and how many bytes of it are done.
+    step: Option<Step>,
+    position: usize,
+    /// The round ends when nothing is under way.
+    waiting: bool,
+    sends: Vec<Outgoing, TRANSFERS>,
+    receives: Vec<Incoming, TRANSFERS>,
+    /// Something of it found no room, and is tried again.
+    refused: bool,
+    /// Whether anything became of it since it was last looked at.
+    moved: bool,
+    result: Result<(), OperationError>,
+    done: Done<A>,
+}
+
+/// What a part of a collective is when it starts.
+pub(super) struct NewSlot<A: 'static> {
+    /// Place of its geometry in the table.
+    pub(super) geometry: usize,
     pub(super) key: Key,
     pub(super) digest: u32,
     pub(super) notice: Option<Notice>,
-    pub(super) call: Call<'static>,
-    /// Elements of the vector, or of each block, that go at a time, and how many have gone.
-    pub(super) run: usize,
-    pub(super) from: usize,
-    pub(super) peers: Peers,
-    /// It begins when the parts of earlier turns are done here.
-    pub(super) turn: u8,
     /// It is the barrier that creates the geometry.
     pub(super) creates: bool,
-    pub(super) phase: Phase,
-    /// What is left to do, if it runs.
-    pub(super) schedule: Schedule<'static>,
-    pub(super) areas: Areas,
-    pub(super) reducer: Option<Reducer>,
     /// Its place among those that go through the tree network, if this member has to do with it.
     pub(super) ticket: Option<u32>,
-    pub(super) passage: Option<Passage>,
-    /// Set if it is the creation of its geometry.
-    pub(super) creation: Option<Creation>,
+    pub(super) areas: Areas,
+    pub(super) reducer: Option<Reducer>,
+    pub(super) done: Done<A>,
+}
+
+/// What is left of one that is over.
+pub(super) struct Ending<A: 'static> {
+    /// Place of its geometry in the table.
+    pub(super) geometry: usize,
+    pub(super) key: Key,
+    /// It had a place among those that go through the tree network.
+    pub(super) ticketed: bool,
     /// The network was asked for a class route and has not answered.
     pub(super) asked: bool,
-    /// The step in hand, and how many bytes of it are done.
-    pub(super) step: Option<Step>,
-    pub(super) position: usize,
-    /// The round ends when nothing is under way.
-    pub(super) waiting: bool,
-    pub(super) sends: Vec<Outgoing, TRANSFERS>,
-    pub(super) receives: Vec<Incoming, TRANSFERS>,
-    /// Something of it found no room, and is tried again.
-    pub(super) refused: bool,
-    /// Whether anything became of it since it was last looked at.
-    pub(super) moved: bool,
     pub(super) result: Result<(), OperationError>,
     pub(super) done: Done<A>,
 }
@@ -92,12 +118,143 @@ pub(super) enum Taken {
 }
 
 impl<A> Slot<A> {
-    pub(super) fn label(&self, tag: u32) -> Label {
+    /// One that waits for its turn.
+    #[inline(always)]
+    pub(super) fn new(new: NewSlot<A>, part: &Part) -> Self {
+        let NewSlot { geometry, key, digest, notice, creates, ticket, areas, reducer, done } = new;
+        Self {
+            geometry: geometry as u16,
+            key,
+            digest,
+            notice,
+            creates,
+            peers: part.peers,
+            turn: part.turn,
+            phase: Phase::Waits,
+            schedule: Schedule::idle(&part.call),
+            areas,
+            call: part.call,
+            run: part.run,
+            from: 0,
+            reducer,
+            ticket,
+            passage: None,
+            creation: creates.then_some(Creation::Meets),
+            asked: false,
+            step: None,
+            position: 0,
+            waiting: false,
+            sends: Vec::new(),
+            receives: Vec::new(),
+            refused: false,
+            moved: true,
+            result: Ok(()),
+            done,
+        }
+    }
+
+    /// Place of its geometry in the table.
+    #[inline]
+    pub(super) fn geometry(&self) -> usize {
+        self.geometry.into()
+    }
+
+    /// Whether it is this part, in this run.
+    #[inline]
+    pub(super) fn is(&self, key: Key) -> bool {
+        self.key == key
+    }
+
+    /// Whether it is of the same collective.
+    #[inline]
+    pub(super) fn is_of(&self, key: Key) -> bool {
+        self.key.is_of(key)
+    }
+
+    /// Number of its collective in the geometry.
+    pub(super) fn sequence(&self) -> u32 {
+        self.key.sequence
+    }
+
+    /// Whether its collective has this number, which is the caller's if it is `called`.
+    pub(super) fn is_numbered(&self, geometry: usize, sequence: u32, called: bool) -> bool {
+        self.geometry() == geometry
+            && self.key.sequence == sequence
+            && (self.key.part & CALLED != 0) == called
+    }
+
+    /// Whether it goes by the class route of a geometry, behind this collective.
+    pub(super) fn is_on_route_behind(&self, geometry: usize, sequence: u32) -> bool {
+        self.geometry() == geometry
+            && before(sequence, self.key.sequence)
+            && self.call.algorithm == Algorithm::TreeNetwork
+    }
+
+    /// Whether both are of one geometry, and `other` at least one collective more than `distance` behind.
+    fn is_ahead(&self, other: &Self, distance: u32) -> bool {
+        self.geometry == other.geometry
+            && (self.key.part | other.key.part) & CALLED == 0
+            && before(self.key.sequence.wrapping_add(distance), other.key.sequence)
+    }
+
+    /// Whether it waits for its turn.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.phase == Phase::Waits
+    }
+
+    /// Whether `other` has to wait for it: it is a part of an earlier turn, or a much older collective of the geometry.
+    #[inline]
+    pub(super) fn holds(&self, other: &Self) -> bool {
+        self.is_ahead(other, WINDOW - 1) || self.is_of(other.key) && self.turn < other.turn
+    }
+
+    /// Whether it is to tell that it failed before `other` does: it is an older one of the geometry.
+    #[inline]
+    pub(super) fn tells_before(&self, other: &Self) -> bool {
+        self.tells() && self.is_ahead(other, 0)
+    }
+
+    /// Whether nothing is left to be done for it.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// What is left of one that is over.
+    pub(super) fn ending(&self) -> Ending<A> {
+        let &Self { geometry, key, ticket, asked, result, done, .. } = self;
+        Ending { geometry: geometry.into(), key, ticketed: ticket.is_some(), asked, result, done }
+    }
+
+    /// Ends it as another part of it ended.
+    pub(super) fn end_likewise(&mut self, error: OperationError) {
+        self.end(error);
+        self.result = Err(error);
+    }
+
+    /// Whether those who gave its collective up named the same members, whom they told all.
+    pub(super) fn agrees_with(&self, doomed: &Doomed) -> bool {
+        !self.creates || doomed.agree(self.digest)
+    }
+
+    /// Calls `note` with each endpoint that it waits for.
+    pub(super) fn for_awaited(&self, note: &mut impl FnMut(Endpoint)) {
+        self.receives.iter().for_each(|receive| note(receive.from));
+        self.unanswered().for_each(|send| note(send.to));
+    }
+
+    /// Messages that their targets are still to clear.
+    fn unanswered(&self) -> impl Iterator<Item = &Outgoing> {
+        self.sends.iter().filter(|send| send.stage == SendStage::Waits)
+    }
+
+    fn label(&self, tag: u32) -> Label {
         Label { key: self.key, tag, digest: self.digest, notice: self.notice }
     }
 
     /// Goes by the schedule of a call, which was checked when it was made.
-    pub(super) fn follow(&mut self, call: &Call<'static>) {
+    fn follow(&mut self, call: &Call<'static>) {
         self.schedule.restart(call);
         self.phase = Phase::Runs;
     }
@@ -209,7 +366,7 @@ impl<A> Slot<A> {
 
     /// Ends it if the message is of one who called something else, or named other members: that one may never send what is
     /// waited for here, nor wait for what is sent.
-    pub(super) fn differs(&mut self, entry: &Entry, origin: Endpoint, label: &Label) -> bool {
+    fn differs(&mut self, entry: &Entry, origin: Endpoint, label: &Label) -> bool {
         if label.digest == self.digest {
             return false;
         }
