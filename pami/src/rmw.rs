@@ -8,6 +8,7 @@ use crate::dispatch::OnFetched;
 use crate::endpoint::Endpoint;
 use crate::packet::{Envelope, Kind};
 use crate::region::{RegionFault, RegionHandle, RegionId, RmwOp};
+use crate::transport::Transport;
 use zerocopy::IntoBytes;
 
 /// An update of a word of a region.
@@ -42,8 +43,8 @@ impl RmwState {
     pub(crate) fn push<P: Port>(
         &self,
         port: &mut P,
-        path: Path,
-        (origin, target): (Endpoint, Endpoint),
+        transport: &Transport<P>,
+        (path, target): (Path, Endpoint),
         message: u32,
     ) -> bool {
         let (operator, operands) = self.op.encode();
@@ -51,7 +52,7 @@ impl RmwState {
         let envelope = Envelope {
             kind: Kind::Rmw,
             dispatch: operator,
-            origin,
+            origin: transport.me(),
             target,
             message,
             offset: self.offset,

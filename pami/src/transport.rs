@@ -78,7 +78,7 @@ impl<P: Port> Transport<P> {
     }
 
     /// The endpoint that the context is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn me(&self) -> Endpoint {
         self.me
     }
@@ -90,23 +90,16 @@ impl<P: Port> Transport<P> {
         self.orders
     }
 
-    /// The path to an endpoint of this client. Messages go by the shortest way there if `quick`, which nothing that waits may
-    /// be overtaken by.
+    /// The path to an endpoint that the last message went to; `None` to others.
     #[inline]
-    pub(crate) fn path_to(
-        &mut self,
-        port: &P,
-        target: Endpoint,
-        quick: impl FnOnce() -> bool,
-    ) -> Result<Path, SendError> {
-        match &self.route {
-            Some(route) if route.target == target && route.deaths == port.deaths() => Ok(route.path),
-            _ => self.find_path(port, target, quick()),
-        }
+    pub(crate) fn known_path(&self, port: &P, target: Endpoint) -> Option<Path> {
+        let known = |route: &&Route<P>| route.target == target && route.deaths == port.deaths();
+        self.route.as_ref().filter(known).map(|route| route.path)
     }
 
-    #[inline(never)]
-    fn find_path(&mut self, port: &P, target: Endpoint, quick: bool) -> Result<Path, SendError> {
+    /// The path to an endpoint of this client. Messages go by the shortest way there if `quick`, which nothing that waits may
+    /// be overtaken by.
+    pub(crate) fn find_path(&mut self, port: &P, target: Endpoint, quick: bool) -> Result<Path, SendError> {
         if !target.is_fellow(self.me) {
             return Err(SendError::ForeignClient);
         }

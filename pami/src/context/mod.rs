@@ -288,9 +288,17 @@ impl<P: Port> Active<P> {
     /// The path to an endpoint of this client.
     #[inline]
     pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
+        match self.transport.known_path(&self.port, target) {
+            Some(path) => Ok(path),
+            None => self.find_path(target),
+        }
+    }
+
+    #[inline(never)]
+    fn find_path(&mut self, target: Endpoint) -> Result<Path, SendError> {
         // Nothing quick may overtake what waits.
-        let Self { port, transport, operations, .. } = self;
-        transport.path_to(port, target, || operations.waiting().is_empty() && !operations.asks(target))
+        let quick = self.operations.waiting().is_empty() && !self.operations.asks(target);
+        self.transport.find_path(&self.port, target, quick)
     }
 
     /// Whether nothing is under way towards others.

@@ -49,6 +49,7 @@ impl<P: Port> Active<P> {
     }
 
     /// Queues what a receive request has to send. Returns whether it is.
+    #[inline(never)]
     fn queue_receive(&mut self, number: u8, blocked: &mut Blocked) -> bool {
         let Some(request) = self.receive_requests.get(number) else { return true };
         let origin = request.origin;
@@ -106,6 +107,7 @@ impl<P: Port> Active<P> {
         bits(self.receive_requests.settling()).filter(|&number| self.settle_receive(number)).count()
     }
 
+    #[inline(never)]
     fn settle_receive(&mut self, number: u8) -> bool {
         // While its callback runs the place is reserved, and empty.
         let Some(mut request) = self.receive_requests.take(number) else { return false };

@@ -61,12 +61,8 @@ impl<P: Port> Active<P> {
         let &Rmw { target, region, offset, op, done } = rmw;
         let order = self.transport.next_order();
         let state = RmwState { region: region.id, offset, op };
-        if !state.push(
-            &mut self.port,
-            path,
-            (self.transport.me(), target),
-            message_number(order, number.into()),
-        ) {
+        if !state.push(&mut self.port, &self.transport, (path, target), message_number(order, number.into()))
+        {
             return false;
         }
         let remote_done = told(done, 0);
@@ -113,7 +109,7 @@ impl<P: Port> Active<P> {
         let (Some(path), Action::Rmw(state)) = (operation.path, &operation.action) else {
             return Queued::All;
         };
-        Queued::whole(state.push(&mut self.port, path, (self.transport.me(), operation.target), message))
+        Queued::whole(state.push(&mut self.port, &self.transport, (path, operation.target), message))
     }
 }
 
