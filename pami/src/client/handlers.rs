@@ -48,11 +48,14 @@ impl<P: Port> Handlers<P> {
         }
     }
 
-    /// What a context has of them.
-    pub(super) fn tables(
-        &self,
-    ) -> ([Option<Handler<P>>; DISPATCH_IDS], [Option<DeferringHandler<P>>; DEFERRING_IDS]) {
-        (self.plain, self.deferring)
+    /// For a context: those that want their messages at once.
+    pub(super) fn plain(&self) -> [Option<Handler<P>>; DISPATCH_IDS] {
+        self.plain
+    }
+
+    /// For a context: those that may want them later.
+    pub(super) fn deferring(&self) -> [Option<DeferringHandler<P>>; DEFERRING_IDS] {
+        self.deferring
     }
 }
 

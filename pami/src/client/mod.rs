@@ -372,14 +372,13 @@ impl<N: Node> Client<N> {
         // The class route of all nodes is there once, for the clients of one place.
         let whole = self.id.place() == 0 && self.configuration.tasks.len() == self.node.tasks() as usize;
         collectives.join_tree(port.network(), whole);
-        let (handlers, deferring) = self.handlers.tables();
         let setup = Setup {
             me,
             contexts: self.configuration.contexts,
             local_paths: self.configuration.local_paths,
             rendezvous_from: self.configuration.rendezvous_from,
-            handlers,
-            deferring,
+            handlers: self.handlers.plain(),
+            deferring: self.handlers.deferring(),
             processing: Processing::new(self.configuration.sub_operations),
             parts: Parts {
                 operations: Operations::new(memory.operations),
