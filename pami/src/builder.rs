@@ -97,8 +97,9 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
-    /// Sends messages of at least so many bytes to other nodes by rendezvous: their data is got from where it lies.
-    /// `usize::MAX` sends all eagerly (SPEC P-6).
+    /// Sends messages of at least so many bytes by rendezvous, to other nodes, and within the node of
+    /// [`Payload::Shared`](crate::Payload::Shared): their data is got from where it lies. `usize::MAX` sends all eagerly (SPEC
+    /// P-6).
     pub fn rendezvous_from(mut self, bytes: usize) -> Self {
         self.configuration.rendezvous_from = bytes;
         self

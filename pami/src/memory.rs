@@ -3,10 +3,10 @@
 use crate::collective::engine;
 use crate::context::{Active, Posts};
 use crate::device::Port;
+use crate::receive_request::Landing;
 use crate::unexpected::UnexpectedSlot;
 use crate::{acks, operation, receive, receive_request};
 use rings::buffer::CONTROL_BYTES;
-use rings::shared::Shared;
 
 /// What a buffer takes besides its data: the count in front, and its alignment.
 pub(crate) const BUFFER_EXTRA: usize = 2 * CONTROL_BYTES;
@@ -78,7 +78,7 @@ pub struct ContextMemory<P: Port> {
     pub(crate) incoming: &'static mut [receive::Place<Active<P>>],
     pub(crate) acks: &'static mut [acks::Place],
     pub(crate) unexpected: &'static mut [Option<UnexpectedSlot>],
-    pub(crate) landing: Option<Shared>,
+    pub(crate) landings: &'static mut [Landing],
     pub(crate) collectives: engine::Memory<Active<P>>,
     pub(crate) posts: Posts<P>,
 }

@@ -10,7 +10,7 @@
 //! | 12, 13 | origin context, target context | offset in the client |
 //! | 14..16 | header length | bytes of the message's header at the front of the payload |
 //! | 16..20 | message | the origin's number of the message |
-//! | 20..24 | offset | bytes of data in the message before this packet's |
+//! | 20..24 | offset | bytes of data in the message before this packet's, or a [place in memory](Kind) |
 //! | 24..28 | total | bytes of data in the whole message |
 //! | 28..30 | payload length | bytes behind this header that belong to the packet |
 //! | 30..32 | reserved | 0 |
@@ -60,7 +60,7 @@ pub enum Kind {
     /// The target has the messages that its data names: eight bytes, a bit for each of the origin's places of operations.
     Ack = 5,
     /// A message whose data waits at its origin: this packet's data is the [`RegionId`](crate::region::RegionId) to get the
-    /// message's from, `total` bytes from the region's start.
+    /// message's from, `total` bytes from `offset` of the region on.
     Rts = 6,
     /// The target has, or does not want, the data of the `Rts` whose number this carries.
     RendezvousDone = 7,
@@ -188,7 +188,7 @@ pub struct Envelope {
     pub target: Endpoint,
     /// The origin context's number of the message; in answers, the number that was asked with.
     pub message: u32,
-    /// Bytes of the message's data before this packet's; in one-sided operations a place in memory, see [`Kind`].
+    /// Bytes of the message's data before this packet's; in one-sided operations and an `Rts` a place in memory, see [`Kind`].
     pub offset: u32,
     /// Bytes of data in the whole message.
     pub total: u32,

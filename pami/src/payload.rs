@@ -4,6 +4,7 @@ use crate::device::{Full, Path, Port};
 use crate::error::SendError;
 use crate::layout::{Cursor, Layout};
 use crate::packet::Envelope;
+use crate::region::Memory;
 use core::ops::Range;
 use rings::buffer::{Buffer, Lease, Source};
 use rings::shared::Shared;
@@ -23,7 +24,8 @@ pub enum Payload {
     /// A view of a buffer that the sender has lent itself, to send parts of it to several targets at once. The
     /// local completion says that every packet is queued; the lease says when nobody reads any more.
     Source(Source),
-    /// These bytes of memory in shared use, as they are when they are queued. The local completion says that all are.
+    /// These bytes of memory in shared use, as they are when they are read: when they are queued, or by a rendezvous's target.
+    /// The local completion says that all were.
     Shared(Shared, Range<usize>),
 }
 
@@ -148,6 +150,24 @@ impl PayloadIter {
         match &self.bytes {
             Bytes::Lent(source) if self.layout == Layout::Contiguous => Some(source),
             _ => None,
+        }
+    }
+
+    /// The memory that all of the data lies in, in one piece and from [`start`](Self::start) on, if it does.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        match &self.bytes {
+            _ if self.layout != Layout::Contiguous => None,
+            Bytes::Lent(source) => Some(Memory::Lent(source.clone())),
+            Bytes::Shared(_, start) if u32::try_from(*start).is_err() => None,
+            Bytes::Shared(memory, _) => Some(Memory::Shared(memory.clone())),
+        }
+    }
+
+    /// The data's first byte in its memory.
+    pub(crate) fn start(&self) -> u32 {
+        match &self.bytes {
+            Bytes::Lent(_) => 0,
+            Bytes::Shared(_, start) => *start as u32,
         }
     }
 

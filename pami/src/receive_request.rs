@@ -2,37 +2,45 @@
 //!
 //! A receive request has one of the context's places until its origin has been told what it waits for. It never needs the
 //! application to go on. When all places are taken messages are refused ([`crate::admission`]). Data that is not wanted in
-//! one piece in a buffer is pulled in pieces into the context's own landing memory, one receive request at a time, and from
-//! there goes where that of eager messages goes.
+//! one piece in a buffer is pulled in pieces into the context's own landing memory, and from there goes where that of eager
+//! messages goes. Several pieces are under way at once, so that data comes while what came before it is put in its place.
 
-use crate::device::{OPERATIONS, Path, Port, REQUESTS};
+use crate::device::{Full, OPERATIONS, Path, Port, REQUESTS};
 use crate::dispatch::OnReceived;
 use crate::dispatch::Received;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
 use crate::receive::Partial;
-use crate::region::RegionId;
+use crate::region::{RegionId, RemoteData};
+use crate::transport::Queued;
 use heapless::Vec;
+use rings::buffer::Buffer;
 use rings::shared::Shared;
 
 /// Receive requests of one context that can be under way at once.
-pub const RECEIVE_REQUESTS: usize = REQUESTS - OPERATIONS;
+pub const RECEIVE_REQUESTS: usize = REQUESTS - OPERATIONS - PIECES;
+/// Number of the first piece's request, behind those of operations and receive requests.
+pub(crate) const FIRST_PIECE: usize = OPERATIONS + RECEIVE_REQUESTS;
 /// Most receive requests of one origin: fewer than the requests that a message unit has under way to one node, so those to an
 /// origin that does not move leave the injection FIFO.
 const MOST_OF_ONE: usize = 16;
-/// Bytes that are pulled at once of data that is wanted in pieces.
+/// Pieces that are pulled at once.
+pub(crate) const PIECES: usize = 2;
+/// Bytes of memory that they land in.
 pub(crate) const LANDING_BYTES: usize = 32 << 10;
+/// Most bytes of one of them.
+pub(crate) const PIECE_BYTES: usize = LANDING_BYTES / PIECES;
 
 const _: () =
     assert!(RECEIVE_REQUESTS <= OPERATIONS && RECEIVE_REQUESTS <= u64::BITS as usize, "one bit for each");
 
 /// What is left to be done for a receive request.
 pub(crate) enum Stage<A: 'static> {
-    /// `len` bytes of the origin's region go into the memory, then to the callback.
-    Whole { region: RegionId, into: Shared, len: u32, total: u32, then: OnReceived<A> },
-    /// All of it goes piece by piece to the sink. The landing memory is this receive request's while a piece is under way.
-    Pieces { region: RegionId, partial: Partial<A>, landing: Option<(Shared, u32)> },
+    /// `len` bytes of the origin's data go into the memory, then to the callback.
+    Whole { data: RemoteData, into: Shared, len: u32, total: u32, then: OnReceived<A> },
+    /// All of it goes piece by piece to the sink; so many bytes have been asked for.
+    Pieces { data: RemoteData, partial: Partial<A>, asked: u32 },
     /// The callback has to be called.
     Deliver(Received, OnReceived<A>),
     /// The get of nothing has to be queued.
@@ -61,9 +69,71 @@ pub(crate) struct ReceiveRequest<A: 'static> {
     pub(crate) order: u64,
     /// What the origin is told at the end.
     pub(crate) answer: Option<Answer>,
-    /// How the get that is under way ended.
+    /// How the get that is under way ended, or why there are to be no more.
     pub(crate) ended: Option<Result<(), OperationError>>,
     pub(crate) stage: Stage<A>,
+}
+
+/// Memory that a piece lands in.
+pub(crate) struct Landing {
+    /// There but while the piece is put in its place.
+    memory: Option<Shared>,
+    piece: Option<Piece>,
+}
+
+/// A piece of a message, from its get to its place.
+pub(crate) struct Piece {
+    /// The receive request that it is of.
+    pub(crate) of: u8,
+    /// Of gets of pieces: those of one message are put in their places in this order.
+    pub(crate) order: u64,
+    pub(crate) len: u32,
+    /// How its get ended.
+    pub(crate) ended: Option<Result<(), OperationError>>,
+}
+
+impl Landing {
+    /// For pieces of at most [`PIECE_BYTES`], which is what there is of memory.
+    pub(crate) fn new(memory: Option<Shared>) -> Self {
+        Self { memory, piece: None }
+    }
+
+    /// Its memory, if no piece is to land there.
+    fn free(&self) -> Option<&Shared> {
+        self.memory.as_ref().filter(|_| self.piece.is_none())
+    }
+
+    /// A piece is to land there.
+    fn expect(&mut self, piece: Piece) {
+        self.piece = Some(piece);
+    }
+
+    /// The piece that is to land there, or has.
+    fn piece(&self) -> Option<&Piece> {
+        self.piece.as_ref()
+    }
+
+    /// The get of its piece has ended.
+    fn end(&mut self, result: Result<(), OperationError>) {
+        if let Some(piece) = &mut self.piece {
+            piece.ended = Some(result);
+        }
+    }
+
+    /// Takes a piece whose get has ended out, if nobody writes the memory any more.
+    fn take(&mut self) -> Option<(Piece, Buffer)> {
+        let has_ended = |piece: &Piece| piece.ended.is_some();
+        if !self.piece.as_ref().is_some_and(has_ended) {
+            return None;
+        }
+        match self.memory.take()?.reclaim() {
+            Ok(buffer) => Some((self.piece.take()?, buffer)),
+            Err(memory) => {
+                self.memory = Some(memory);
+                None
+            }
+        }
+    }
 }
 
 /// Receive requests that an origin may begin which has so many of its own, while so many places are free.
@@ -83,18 +153,48 @@ pub(crate) struct ReceiveRequests<A: 'static> {
     line: Vec<u8, RECEIVE_REQUESTS>,
     /// Bit set of those that something has become of.
     settling: u64,
-    /// Memory for pieces, while no receive request has it.
-    landing: Option<Shared>,
+    landings: &'static mut [Landing],
 }
 
 impl<A: 'static> ReceiveRequests<A> {
-    /// Takes at most [`RECEIVE_REQUESTS`] places, and [`LANDING_BYTES`] of memory.
-    pub(crate) fn new(places: &'static mut [Place<A>], landing: Option<Shared>) -> Self {
-        Self { places, used: 0, line: Vec::new(), settling: 0, landing }
+    /// Takes at most [`RECEIVE_REQUESTS`] places, and at most [`PIECES`] landings.
+    pub(crate) fn new(places: &'static mut [Place<A>], landings: &'static mut [Landing]) -> Self {
+        Self { places, used: 0, line: Vec::new(), settling: 0, landings }
     }
 
-    pub(crate) fn into_parts(self) -> (&'static mut [Place<A>], Option<Shared>) {
-        (self.places, self.landing)
+    pub(crate) fn into_parts(self) -> (&'static mut [Place<A>], &'static mut [Landing]) {
+        (self.places, self.landings)
+    }
+
+    /// The landing of the first of a receive request's pieces that are under way.
+    fn first_landing(&mut self, of: u8) -> Option<&mut Landing> {
+        let pieces =
+            self.landings.iter_mut().filter(|landing| landing.piece.as_ref().is_some_and(|it| it.of == of));
+        pieces.min_by_key(|landing| landing.piece.as_ref().map(|piece| piece.order))
+    }
+
+    /// Takes the first of a receive request's pieces that are under way out of its landing, if it has landed.
+    pub(crate) fn take_piece(&mut self, of: u8) -> Option<(Piece, Buffer)> {
+        self.first_landing(of)?.take()
+    }
+
+    /// No end is told of the gets of a receive request's pieces any more: they end so. Returns whether any had not ended.
+    fn end_pieces(&mut self, of: u8, error: OperationError) -> bool {
+        let is_lost = |piece: &Piece| piece.of == of && piece.ended.is_none();
+        let lost = self.landings.iter_mut().filter(|landing| landing.piece().is_some_and(is_lost));
+        lost.map(|landing| landing.end(Err(error))).count() > 0
+    }
+
+    /// Gives the memory of a piece back.
+    pub(crate) fn free_landing(&mut self, memory: Buffer) {
+        if let Some(landing) = self.landings.iter_mut().find(|landing| landing.memory.is_none()) {
+            landing.memory = Some(memory.share());
+        }
+    }
+
+    /// Whether the get of the first of a receive request's pieces that are under way has ended; `None` if there is none.
+    pub(crate) fn has_first_ended(&mut self, of: u8) -> Option<bool> {
+        self.first_landing(of)?.piece().map(|piece| piece.ended.is_some())
     }
 
     #[inline]
@@ -161,6 +261,17 @@ impl<A: 'static> ReceiveRequests<A> {
         self.put(number, request);
     }
 
+    /// Puts one in its place that nothing is to be queued or done for until one of its gets ends.
+    pub(crate) fn put_to_rest(&mut self, number: u8, request: ReceiveRequest<A>) {
+        self.settling &= !(1 << number);
+        self.put(number, request);
+    }
+
+    /// It has nothing to queue any more.
+    pub(crate) fn leave_line(&mut self, number: u8) {
+        self.line.retain(|&other| other != number);
+    }
+
     /// Whether any has something to queue.
     #[inline]
     pub(crate) fn has_pending(&self) -> bool {
@@ -190,14 +301,32 @@ impl<A: 'static> ReceiveRequests<A> {
         }
     }
 
+    /// The get of the piece for a landing has ended, if its order is one that `is_of` knows.
+    pub(crate) fn end_piece(
+        &mut self,
+        landing: usize,
+        is_of: impl Fn(u64) -> bool,
+        result: Result<(), OperationError>,
+    ) {
+        if let Some(landing) = self.landings.get_mut(landing)
+            && let Some(&Piece { of, order, .. }) = landing.piece()
+            && is_of(order)
+        {
+            landing.end(result);
+            self.settling |= 1 << of;
+        }
+    }
+
     /// Its origin died: nothing more comes, and nobody is to be told. Returns whether nothing is left to be done.
     pub(crate) fn abandon(&mut self, number: u8, error: OperationError) -> bool {
-        self.line.retain(|&other| other != number);
+        self.leave_line(number);
+        let lost = self.end_pieces(number, error);
         let Some(request) = self.get_mut(number) else { return false };
         request.answer = None;
-        match request.stage {
+        match &request.stage {
+            // One that has ended before is told as it ended.
+            Stage::Pieces { partial, asked, .. } if *asked == partial.total && !lost => false,
             Stage::Whole { .. } | Stage::Pieces { .. } => {
-                // One that has ended before is told as it ended.
                 request.ended.get_or_insert(Err(error));
                 self.settling |= 1 << number;
                 false
@@ -207,30 +336,24 @@ impl<A: 'static> ReceiveRequests<A> {
         }
     }
 
-    /// Queues what it has to send. `envelope` is that of a get of nothing. Returns whether the packet was queued; `None` if not
-    /// for want of landing memory.
+    /// Queues the packet of one that is not in pieces. `envelope` is that of a get of nothing. Returns whether there was room.
     pub(crate) fn push<P: Port>(
         &mut self,
         number: u8,
         port: &mut P,
         path: Path,
         mut envelope: Envelope,
-    ) -> Option<bool> {
-        let request = self.places.get_mut(usize::from(number))?.as_mut()?;
-        let queued = match (&mut request.stage, path) {
-            (Stage::Whole { region, into, len, .. }, Path::Torus(node)) => {
-                envelope.total = *len;
-                port.push_get(node, &envelope, *region, Some((into, 0)), true).is_ok()
-            }
-            (Stage::Pieces { region, partial, landing }, Path::Torus(node)) => {
-                envelope.offset = partial.received;
-                envelope.total = (partial.total - partial.received).min(LANDING_BYTES as u32);
-                let into = Some((self.landing.as_ref()?, 0));
-                let queued = port.push_get(node, &envelope, *region, into, true).is_ok();
-                if queued {
-                    *landing = self.landing.take().map(|memory| (memory, envelope.total));
+    ) -> bool {
+        let Some(Some(request)) = self.places.get_mut(usize::from(number)) else { return true };
+        match (&mut request.stage, path) {
+            (Stage::Whole { data: RemoteData { region, offset }, into, len, .. }, path) => {
+                (envelope.offset, envelope.total) = (*offset, *len);
+                let got = get(port, path, &envelope, *region, into);
+                if let Ok(ended @ Some(_)) = got {
+                    request.ended = ended;
+                    self.settling |= 1 << number;
                 }
-                queued
+                got.is_ok()
             }
             (stage @ Stage::FenceAsks, Path::Torus(node)) => {
                 let queued = port.push_get(node, &envelope, RegionId::NONE, None, true).is_ok();
@@ -251,13 +374,42 @@ impl<A: 'static> ReceiveRequests<A> {
                 }
             },
             _ => true,
-        };
-        Some(queued)
+        }
     }
 
-    /// No receive request has the memory for pieces any more.
-    pub(crate) fn return_landing(&mut self, memory: Shared) {
-        self.landing = Some(memory);
+    /// Asks for pieces of a message, as many as have room to land. `envelope` is that of a get of nothing, and `name` what
+    /// order and message the get for a landing has. Returns also whether the path has no room.
+    pub(crate) fn push_pieces<P: Port>(
+        &mut self,
+        number: u8,
+        port: &mut P,
+        path: Path,
+        envelope: Envelope,
+        mut name: impl FnMut(usize) -> (u64, u32),
+    ) -> (Queued, bool) {
+        let Some(Some(request)) = self.places.get_mut(usize::from(number)) else {
+            return (Queued::All, false);
+        };
+        let Stage::Pieces { data: RemoteData { region, offset }, partial: Partial { total, .. }, asked } =
+            &mut request.stage
+        else {
+            return (Queued::All, false);
+        };
+        let mut some = false;
+        for (landing, index) in self.landings.iter_mut().zip(FIRST_PIECE..) {
+            let Some(memory) = landing.free().filter(|_| *asked < *total) else { continue };
+            let ((order, message), len) = (name(index), (*total - *asked).min(PIECE_BYTES as u32));
+            // The RTS was seen to end within 32 bits.
+            let envelope = Envelope { message, offset: *offset + *asked, total: len, ..envelope };
+            let Ok(ended) = get(port, path, &envelope, *region, memory) else {
+                return (Queued::stopped(some), true);
+            };
+            self.settling |= u64::from(ended.is_some()) << number;
+            landing.expect(Piece { of: number, order, len, ended });
+            *asked += len;
+            some = true;
+        }
+        (if *asked == *total { Queued::All } else { Queued::stopped(some) }, false)
     }
 
     pub(crate) fn get(&self, number: u8) -> Option<&ReceiveRequest<A>> {
@@ -287,5 +439,24 @@ impl<A: 'static> ReceiveRequests<A> {
         self.used &= keep;
         self.settling &= keep;
         self.take(number);
+    }
+}
+
+/// Gets what an envelope of a request for it says from a region of its target's: asks the unit of another node, copies within
+/// this one. Says how it ended, if it has.
+fn get<P: Port>(
+    port: &mut P,
+    path: Path,
+    envelope: &Envelope,
+    region: RegionId,
+    into: &Shared,
+) -> Result<Option<Result<(), OperationError>>, Full> {
+    match path {
+        Path::Torus(node) => port.push_get(node, envelope, region, Some((into, 0)), true).map(|()| None),
+        Path::Local(_) => {
+            let Envelope { target, offset, total, .. } = *envelope;
+            let got = port.get_local(target, region, offset, (into, 0), total);
+            Ok(Some(got.map_err(OperationError::Region)))
+        }
     }
 }

@@ -40,6 +40,15 @@ impl RegionId {
     pub const NONE: Self = Self { index: U32::ZERO, generation: U32::ZERO };
 }
 
+/// Where the data of a message begins in memory of its origin's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RemoteData {
+    /// The region that it lies in.
+    pub(crate) region: RegionId,
+    /// Its first byte there.
+    pub(crate) offset: u32,
+}
+
 /// What a task gives to its peers so that they can reach a region of its. Sixteen bytes of plain data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

@@ -3,10 +3,12 @@
 //! | how | when | what goes |
 //! |---|---|---|
 //! | immediate | the caller says so; at most one packet | copied into one packet, or refused |
-//! | eager | below the switch-over size; through shared memory; non-contiguous data | packets with the data |
-//! | rendezvous | from the switch-over size on, over the torus | where the data lies; the target's unit gets it from there |
+//! | eager | below the switch-over size; non-contiguous data; no region left | packets with the data |
+//! | lent | within a node, what [nobody writes meanwhile](crate::Payload) | where the data lies; the target reads it there |
+//! | rendezvous | from the switch-over size on, all else | a region that the data lies in; the target gets it from there |
 //!
-//! The switch-over size is [`ClientBuilder::rendezvous_from`](crate::ClientBuilder::rendezvous_from).
+//! The switch-over size is [`ClientBuilder::rendezvous_from`](crate::ClientBuilder::rendezvous_from). A region is one piece of
+//! memory, so data that lies in several goes by packets, which gather it.
 //!
 //! A rendezvous, and a message to an id of [`ClientBuilder::dispatch_deferring`](crate::ClientBuilder::dispatch_deferring), may be
 //! refused by a target that has no place for it: the origin keeps it, and sends it again when it is told to
@@ -93,7 +95,7 @@ impl SendState {
         let Some(data) = &mut self.data else { return Queued::All };
         envelope.total = data.total();
         if let Some(region) = &self.region {
-            envelope.kind = Kind::Rts;
+            (envelope.kind, envelope.offset) = (Kind::Rts, data.start());
             return Queued::whole(port.push_bcopy(path, &envelope, &self.header, region.as_bytes()).is_ok());
         }
         let by_packets = matches!(path, Path::Torus(_)) || data.whole().is_none();

@@ -10,7 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, HEADER_LIMIT, Kind};
 use crate::receive::Owes;
-use crate::region::RegionId;
+use crate::region::RemoteData;
 use heapless::Vec;
 use rings::buffer::Buffer;
 
@@ -50,7 +50,7 @@ pub(crate) struct Waiting {
 /// Where the data of an unexpected message is.
 pub(crate) enum Data {
     /// At the origin.
-    There(RegionId),
+    There(RemoteData),
     /// In the place's buffer, as far as it has come.
     Here { received: u32, owes: Owes, result: Result<(), OperationError> },
 }

@@ -4,7 +4,7 @@ use super::{Client, ClientError, Node, UNEXPECTED_BYTES};
 use crate::collective::engine;
 use crate::context::{Active, Context, Posts, Work};
 use crate::memory::{BUFFER_EXTRA, ContextMemory, Footprint};
-use crate::receive_request::LANDING_BYTES;
+use crate::receive_request::{Landing, PIECE_BYTES, PIECES};
 use crate::unexpected::UnexpectedSlot;
 use crate::{acks, operation, receive, receive_request};
 use rings::buffer::Buffer;
@@ -26,7 +26,7 @@ impl<N: Node> Client<N> {
             ack: size_of::<acks::Place>(),
             unexpected: size_of::<Option<UnexpectedSlot>>() + self.unexpected_bytes() + BUFFER_EXTRA,
             unexpected_places: self.configuration.unexpected,
-            landing: LANDING_BYTES + BUFFER_EXTRA,
+            landing: PIECES * (PIECE_BYTES + BUFFER_EXTRA + size_of::<Landing>()),
             collectives: engine::Memory::<Active<N::Port>>::bytes(
                 &self.configuration.collectives,
                 self.endpoints(),
@@ -70,6 +70,10 @@ impl<N: Node> Client<N> {
         for place in unexpected.iter_mut() {
             *place = Some(UnexpectedSlot::new(self.buffer(self.unexpected_bytes()).ok_or(exhausted)?));
         }
+        let landings = self.node.memory(PIECES, || Landing::new(None)).ok_or(exhausted)?;
+        for landing in landings.iter_mut() {
+            *landing = Landing::new(Some(self.buffer(PIECE_BYTES).ok_or(exhausted)?.share()));
+        }
         let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
             posts: Posts::new(&posts[0]).ok_or(exhausted)?,
@@ -84,7 +88,7 @@ impl<N: Node> Client<N> {
             incoming: self.node.memory(receive::places(self.origins()), || None).ok_or(exhausted)?,
             acks: self.node.memory(self.records(), || None).ok_or(exhausted)?,
             unexpected,
-            landing: Some(self.buffer(LANDING_BYTES).ok_or(exhausted)?.share()),
+            landings,
             collectives: engine::Memory::new(
                 self.node
                     .memory(self.configuration.collectives.slots(), slot_table::Slot::new)

@@ -382,7 +382,7 @@ impl<N: Node> Client<N> {
             processing: Processing::new(self.configuration.sub_operations),
             parts: Parts {
                 operations: Operations::new(memory.operations),
-                receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landing),
+                receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landings),
                 acks: Acks::new(memory.acks),
                 incoming: Incoming::new(memory.incoming, self.origins()),
                 unexpected: UnexpectedQueue::new(memory.unexpected),
@@ -416,14 +416,14 @@ impl<N: Node> Client<N> {
         let Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts } =
             context.into_parts();
         self.alive -= 1;
-        let (receive_requests, landing) = receive_requests.into_parts();
+        let (receive_requests, landings) = receive_requests.into_parts();
         Ok(ContextMemory {
             operations: operations.into_places(),
             receive_requests,
             incoming: incoming.into_places(),
             acks: acks.into_places(),
             unexpected: unexpected.into_places(),
-            landing,
+            landings,
             collectives: collectives.into_memory(),
             posts,
         })

@@ -7,6 +7,10 @@
 //!   data, from where it lies ---->  placed in the buffer by the target's unit; callback
 //!          <----------------------  done: the payload is the sender's again
 //! ```
+//!
+//! Within a node, where what is in shared use goes so too, the target copies it from the one place to the other. Data that the
+//! handler wants in packets or scattered lands in the context's own memory first, piece by piece ([`crate::receive_request`]).
+//! What goes by packets, and why, [`crate::send`] says.
 
 use super::{Active, Partial, Receive, Stage, Wish};
 use crate::acks::Lack;
@@ -15,18 +19,20 @@ use crate::dispatch::Message;
 use crate::packet::{Envelope, HEADER_LIMIT};
 use crate::receive::Owes;
 use crate::receive_request::Answer;
-use crate::region::RegionId;
+use crate::region::{RegionId, RemoteData};
 use zerocopy::FromBytes;
 
 impl<P: Port> Active<P> {
     /// An RTS arrives. Without a place for it, it is refused.
     pub(crate) fn rendezvous_arrived(&mut self, envelope: &Envelope, header: &[u8], data: &[u8]) {
-        let Envelope { origin, message, total, .. } = *envelope;
-        let region = RegionId::read_from_bytes(data).ok().filter(|_| header.len() <= HEADER_LIMIT);
+        let Envelope { origin, message, offset, total, .. } = *envelope;
+        let sound = header.len() <= HEADER_LIMIT && offset.checked_add(total).is_some();
+        let region = RegionId::read_from_bytes(data).ok().filter(|_| sound);
         let (Some(region), Some(_)) = (region, self.port.node_of(origin.task())) else {
             self.transport.protocol_error();
             return;
         };
+        let data = RemoteData { region, offset };
         if !self.acks.opens_for(origin, message) {
             return;
         }
@@ -45,7 +51,7 @@ impl<P: Port> Active<P> {
             }
             Wish::Defer => {
                 self.receive_requests.free(number);
-                if self.keep_rendezvous(envelope, header, region) {
+                if self.keep_rendezvous(envelope, header, data) {
                     self.transport.note_received();
                     self.acks.let_in(origin);
                     self.owe_admission(origin, message);
@@ -61,7 +67,7 @@ impl<P: Port> Active<P> {
         };
         self.acks.let_in(origin);
         let order = self.transport.next_order();
-        self.begin_pull(number, envelope, order, region, received);
+        self.begin_pull(number, envelope, order, data, received);
     }
 
     /// Begins to get the data of a rendezvous to where it is wanted.
@@ -70,7 +76,7 @@ impl<P: Port> Active<P> {
         number: u8,
         envelope: &Envelope,
         order: u64,
-        region: RegionId,
+        data: RemoteData,
         received: Receive<P>,
     ) {
         let Envelope { origin, message, total, .. } = *envelope;
@@ -78,12 +84,12 @@ impl<P: Port> Active<P> {
             Receive::Done => Stage::Answer,
             Receive::Into(buffer, then) => {
                 let len = total.min(u32::try_from(buffer.len()).unwrap_or(u32::MAX));
-                Stage::Whole { region, into: buffer.share(), len, total, then }
+                Stage::Whole { data, into: buffer.share(), len, total, then }
             }
             in_pieces => {
                 let sink = Self::sink(in_pieces);
                 let partial = Partial { origin, message, received: 0, total, owes: Owes::Nothing, sink };
-                Stage::Pieces { region, partial, landing: None }
+                Stage::Pieces { data, partial, asked: 0 }
             }
         };
         self.receive_at(number, origin, order, Some(Answer::RendezvousDone(message)), stage);

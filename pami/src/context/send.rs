@@ -9,7 +9,7 @@ use crate::error::SendError;
 use crate::operation::{Action, Awaits, bits, message_number};
 use crate::packet::{DEFERRING, DISPATCH_IDS, Envelope, HEADER_LIMIT, Kind, is_dispatch_id};
 use crate::payload::{COPY_LIMIT, Payload, PayloadIter, measure};
-use crate::region::{Memory, RegionId, Rights};
+use crate::region::{RegionId, Rights};
 use crate::send::SendState;
 use crate::transport::Queued;
 use heapless::Vec;
@@ -231,12 +231,15 @@ impl<P: Port> Active<P> {
         Ok(())
     }
 
-    /// Makes the data of a send a region that its target can get it from, if that is how it is to be sent. With no region
-    /// left it goes eagerly.
+    /// Makes the memory of a send's data a region that its target can get it from, if that is how it is to be sent. With no
+    /// region left it goes eagerly.
     fn choose_protocol(&mut self, path: Path, data: &PayloadIter, from: usize) -> Option<RegionId> {
-        let far = matches!(path, Path::Torus(_)) && data.total() > 0;
-        let source = data.whole().filter(|source| far && source.len() >= from)?;
-        self.port.register(Memory::Lent(source.clone()), Rights::READ).ok()
+        // A context of the node reads lent data where it lies.
+        let read_in_place = matches!(path, Path::Local(_)) && data.whole().is_some();
+        if read_in_place || (data.total() as usize) < from.max(1) {
+            return None;
+        }
+        self.port.register(data.memory()?, Rights::READ).ok()
     }
 
     /// Queues packets of a send until its path is full.

@@ -8,7 +8,7 @@ use crate::error::SendError;
 use crate::packet::Envelope;
 use crate::receive::Owes;
 use crate::receive_request::Answer;
-use crate::region::RegionId;
+use crate::region::RemoteData;
 use crate::unexpected::{Data, UNEXPECTED_LIMIT, Unexpected, UnexpectedId, Waiting};
 use heapless::Vec;
 use rings::buffer::Buffer;
@@ -52,9 +52,9 @@ impl<P: Port> Active<P> {
         let Some(waiting) = place.waiting.take() else { return Err((SendError::NoSuchMessage, buffer)) };
         let fences = core::mem::take(&mut place.fences);
         match waiting.data {
-            Data::There(region) => {
+            Data::There(data) => {
                 let envelope = waiting.envelope(self.transport.me());
-                self.begin_pull(number, &envelope, waiting.order, region, Receive::Into(buffer, then));
+                self.begin_pull(number, &envelope, waiting.order, data, Receive::Into(buffer, then));
             }
             Data::Here { received, owes, result } => {
                 let mut buffer = buffer;
@@ -130,10 +130,10 @@ impl<P: Port> Active<P> {
     }
 
     /// Keeps a rendezvous. Returns `false` if no place is free.
-    pub(crate) fn keep_rendezvous(&mut self, envelope: &Envelope, header: &[u8], region: RegionId) -> bool {
+    pub(crate) fn keep_rendezvous(&mut self, envelope: &Envelope, header: &[u8], data: RemoteData) -> bool {
         let order = self.transport.next_order();
         let Some((_, place)) = self.unexpected.free(0) else { return false };
-        place.waiting = Waiting::new(envelope, order, header, Data::There(region));
+        place.waiting = Waiting::new(envelope, order, header, Data::There(data));
         true
     }
 }

@@ -298,3 +298,21 @@ fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
     assert_eq!(target.discard(id), Ok(()));
     assert!(b.destroy_context(target).is_ok());
 }
+
+#[test]
+fn d9_an_rts_whose_data_reaches_beyond_what_a_region_can_have_is_dropped() {
+    const TOTAL: u32 = 100;
+    for local in [false, true] {
+        let mut clients = pair(local, |client| client);
+        let mut target = context(&mut clients[1], 0);
+        let (origin, to) = (clients[0].endpoint(0, 0).unwrap(), target.endpoint());
+        let counts = [u32::MAX, u32::MAX - TOTAL + 1, u32::MAX - TOTAL].map(|offset| {
+            let (kind, dispatch, message) = (Kind::Rts, 0, 0);
+            let envelope = Envelope { kind, dispatch, origin, target: to, message, offset, total: TOTAL };
+            clients[0].node().world.forge(Packet::new(envelope, &[], &[0; 8]));
+            advance_all(&mut [&mut target]);
+            (target.counters().protocol_errors, target.counters().unknown_dispatch)
+        });
+        assert_eq!(counts, [(1, 0), (2, 0), (2, 1)]);
+    }
+}

@@ -8,6 +8,7 @@ mod ahead;
 mod balance;
 mod balance_crowd;
 mod borrowed;
+mod bulk;
 mod clients;
 mod collectives;
 mod deaths;
