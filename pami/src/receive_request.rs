@@ -4,6 +4,9 @@
 //! application to go on. When all places are taken messages are refused ([`crate::admission`]). Data that is not wanted in
 //! one piece in a buffer is pulled in pieces into the context's own landing memory, and from there goes where that of eager
 //! messages goes. Several pieces are under way at once, so that data comes while what came before it is put in its place.
+//!
+//! Their table is no [`SlotTable`](rings::slot_table::SlotTable): a place is kept for one before it is there, and while its
+//! callback runs; its number is part of what goes over the wire, with the order of arrivals in the place of a generation.
 
 use crate::device::{Full, OPERATIONS, Path, Port, REQUESTS};
 use crate::dispatch::OnReceived;

@@ -4,7 +4,8 @@
 //! An answer waits for room in the injection FIFO, and never stops arrivals meanwhile (SPEC R-1): what is in front of it in
 //! the FIFO may wait for a peer that does the same. An origin has at most
 //! [`OPERATIONS`](crate::send::OPERATIONS) under way, each of which is answered once. So a bit for each is all that can be owed
-//! to one, and it has a record for that. Those of one origin that are owed at once go in one packet.
+//! to one, and it has a record for that. Those of one origin that are owed at once go in one packet. Records are found by who
+//! the origin is, so they lie in a hashed table and not in a [`SlotTable`](rings::slot_table::SlotTable).
 
 mod owed;
 
