@@ -31,13 +31,18 @@ impl<N: Node> Library<N> {
         created
     }
 
-    /// Destroys the mutexes of all tasks. Collective.
+    /// Destroys the mutexes of all tasks. Collective: what was unlocked on other contexts has been fenced before, and whoever
+    /// asks for one afterwards is refused.
     ///
     /// # Errors
-    /// [`Error::MutexHeld`] with one of this task's that is in use: then this task's stay.
+    /// [`Error::MutexHeld`] with one of this task's that is in use: then this task's stay. [`Error::Operation`],
+    /// [`Error::Collect`].
     pub fn destroy_mutexes(&self) -> Result<(), Error> {
         self.barrier(&self.world())?;
-        self.inner.mutexes.destroy()
+        let destroyed = self.inner.mutexes.destroy();
+        // Nobody is to ask an owner that has yet to come out of the first barrier.
+        self.group_barrier(&self.world())?;
+        destroyed
     }
 
     /// Waits for a mutex of `owner`. Those that wait get it in the order in which the owner heard of them.

@@ -1,8 +1,12 @@
 //! Mutexes: exclusion, fairness, mistakes.
 
-use crate::machine::{buffer, filled};
-use crate::tasks::{SMALL, barrier, got, malloc, on_tasks};
-use armci::{Error, Local, Settings};
+use crate::machine::{Step, World, buffer, filled, machine_of};
+use crate::tasks::{SMALL, barrier, got, malloc, on_nodes, on_tasks};
+use armci::{Error, Library, Local, Settings};
+use pami::device::Arrival;
+use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::packet::Kind;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;
 
@@ -99,6 +103,63 @@ fn a_mutex_that_does_not_exist_is_refused_by_its_owner() {
         }
         library.destroy_mutexes().unwrap();
         assert_eq!(library.lock(3, 0), Err(Error::NoMutex { task: 0, mutex: 3 }));
+    });
+}
+
+/// Moves packets by steps, but keeps task 1's signal of a barrier back until another packet is behind it: then task 0 gets both
+/// at once. `entered` is set when task 0 is in the barrier.
+fn hold_back_a_signal(world: &World, entered: &AtomicBool) {
+    loop {
+        let mut state = world.lock();
+        for step in state.steps() {
+            let Step::Send((client, task, context)) = step else {
+                state.step(step);
+                continue;
+            };
+            let port = Endpoint::from_parts(ClientId(client), task, ContextOffset(context));
+            let queue = &state.port(port).injection;
+            let (packets, is_signal) = (queue.len(), queue[0].packet.envelope().kind == Kind::Collective);
+            if task == 1 && is_signal {
+                if packets > 1 {
+                    state.step(step);
+                    state.step(step);
+                    state.stepped = false;
+                    return;
+                }
+            } else {
+                state.step(step);
+                entered.fetch_or(is_signal, SeqCst);
+            }
+        }
+        drop(state);
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_mutex_is_refused_by_an_owner_that_has_yet_to_leave_the_barrier_before_its_destruction() {
+    let (stepped, entered) = (Barrier::new(2), AtomicBool::new(false));
+    on_nodes(machine_of(2, 1), |node| {
+        let library = Library::init(node, SMALL).unwrap();
+        library.create_mutexes(1).unwrap();
+        stepped.wait();
+        if library.task() == 0 {
+            stepped.wait();
+            assert_eq!(library.destroy_mutexes(), Ok(()));
+        } else {
+            node.world.stepped();
+            stepped.wait();
+            thread::scope(|scope| {
+                scope.spawn(|| hold_back_a_signal(node.world, &entered));
+                while !entered.load(SeqCst) {
+                    library.progress();
+                    thread::yield_now();
+                }
+                assert_eq!(library.destroy_mutexes(), Ok(()));
+                assert_eq!(library.lock(0, 0), Err(Error::NoMutex { task: 0, mutex: 0 }));
+            });
+        }
+        library.finalize().unwrap();
     });
 }
 
