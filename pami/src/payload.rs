@@ -158,7 +158,8 @@ impl PayloadIter {
         match &self.bytes {
             _ if self.layout != Layout::Contiguous => None,
             Bytes::Lent(source) => Some(Memory::Lent(source.clone())),
-            Bytes::Shared(_, start) if u32::try_from(*start).is_err() => None,
+            // A target counts in 32 bits up to its end.
+            Bytes::Shared(_, start) if u32::try_from(start + self.total as usize).is_err() => None,
             Bytes::Shared(memory, _) => Some(Memory::Shared(memory.clone())),
         }
     }

@@ -29,7 +29,7 @@ pub(crate) const FIRST_PIECE: usize = OPERATIONS + RECEIVE_REQUESTS;
 /// origin that does not move leave the injection FIFO.
 const MOST_OF_ONE: usize = 16;
 /// Pieces that are pulled at once.
-pub(crate) const PIECES: usize = 2;
+pub(crate) const PIECES: usize = 4;
 /// Bytes of memory that they land in.
 pub(crate) const LANDING_BYTES: usize = 32 << 10;
 /// Most bytes of one of them.
@@ -88,6 +88,8 @@ pub(crate) struct Landing {
 pub(crate) struct Piece {
     /// The receive request that it is of.
     pub(crate) of: u8,
+    /// Where it comes from.
+    pub(crate) path: Path,
     /// Of gets of pieces: those of one message are put in their places in this order.
     pub(crate) order: u64,
     pub(crate) len: u32,
@@ -167,6 +169,14 @@ impl<A: 'static> ReceiveRequests<A> {
 
     pub(crate) fn into_parts(self) -> (&'static mut [Place<A>], &'static mut [Landing]) {
         (self.places, self.landings)
+    }
+
+    /// Pieces that may be asked for on a path: half of the landings that it has not, so that one where nothing moves leaves some
+    /// to others.
+    fn pieces_for(&self, path: Path) -> usize {
+        let is_own = |landing: &&Landing| landing.piece().is_some_and(|piece| piece.path == path);
+        let free = self.landings.iter().filter(|landing| landing.free().is_some()).count();
+        free.saturating_sub(self.landings.iter().filter(is_own).count()).div_ceil(2)
     }
 
     /// The landing of the first of a receive request's pieces that are under way.
@@ -259,8 +269,7 @@ impl<A: 'static> ReceiveRequests<A> {
     /// Puts one in its place that has something to queue.
     pub(crate) fn line_up(&mut self, number: u8, request: ReceiveRequest<A>) {
         self.settling &= !(1 << number);
-        // As long as there are receive requests.
-        let _ = self.line.push(number);
+        self.stand_behind(number);
         self.put(number, request);
     }
 
@@ -281,13 +290,20 @@ impl<A: 'static> ReceiveRequests<A> {
         !self.line.is_empty()
     }
 
+    /// One that has more to queue is behind the others in line.
+    pub(crate) fn stand_behind(&mut self, number: u8) {
+        // As long as there are receive requests.
+        let _ = self.line.push(number);
+    }
+
     /// Those that stand in line, while they are gone through.
     pub(crate) fn take_line(&mut self) -> Vec<u8, RECEIVE_REQUESTS> {
         core::mem::take(&mut self.line)
     }
 
-    /// Those that are left in it.
-    pub(crate) fn keep_line(&mut self, line: Vec<u8, RECEIVE_REQUESTS>) {
+    /// Those that are left in it, in front of those that came to stand there meanwhile.
+    pub(crate) fn keep_line(&mut self, mut line: Vec<u8, RECEIVE_REQUESTS>) {
+        let _ = line.extend_from_slice(&self.line);
         self.line = line;
     }
 
@@ -390,6 +406,7 @@ impl<A: 'static> ReceiveRequests<A> {
         envelope: Envelope,
         mut name: impl FnMut(usize) -> (u64, u32),
     ) -> (Queued, bool) {
+        let mut room = self.pieces_for(path);
         let Some(Some(request)) = self.places.get_mut(usize::from(number)) else {
             return (Queued::All, false);
         };
@@ -400,7 +417,7 @@ impl<A: 'static> ReceiveRequests<A> {
         };
         let mut some = false;
         for (landing, index) in self.landings.iter_mut().zip(FIRST_PIECE..) {
-            let Some(memory) = landing.free().filter(|_| *asked < *total) else { continue };
+            let Some(memory) = landing.free().filter(|_| room > 0 && *asked < *total) else { continue };
             let ((order, message), len) = (name(index), (*total - *asked).min(PIECE_BYTES as u32));
             // The RTS was seen to end within 32 bits.
             let envelope = Envelope { message, offset: *offset + *asked, total: len, ..envelope };
@@ -408,7 +425,8 @@ impl<A: 'static> ReceiveRequests<A> {
                 return (Queued::stopped(some), true);
             };
             self.settling |= u64::from(ended.is_some()) << number;
-            landing.expect(Piece { of: number, order, len, ended });
+            landing.expect(Piece { of: number, path, order, len, ended });
+            room -= 1;
             *asked += len;
             some = true;
         }

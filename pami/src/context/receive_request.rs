@@ -45,7 +45,11 @@ impl<P: Port> Active<P> {
         line.retain(|&number| {
             let queued = self.queue_receive(number, blocked);
             moved += usize::from(queued != Queued::Nothing);
-            queued != Queued::All
+            if queued == Queued::Part {
+                // Others have their turn before its next pieces.
+                self.receive_requests.stand_behind(number);
+            }
+            queued == Queued::Nothing
         });
         self.receive_requests.keep_line(line);
         moved

@@ -25,6 +25,7 @@ mod messages;
 mod neighbours;
 mod one_sided;
 mod orders;
+mod pieces;
 mod queue;
 mod refusals;
 mod rendezvous;
