@@ -1,4 +1,6 @@
-//! What a context needs of the node it runs on. Drivers implement [`Port`]; `pami` knows no other hardware.
+//! What a context needs of the node it runs on. Drivers implement [`Port`], which is five seams that can be ported and tested one
+//! by one, [`Sending`], [`Receiving`], [`RemoteMemory`], [`Liveness`], [`Sleeping`], and their progress; `pami` knows no other
+//! hardware.
 //!
 //! A port is one context's private share of the message unit and of the shared-memory rings: an injection
 //! FIFO, a reception FIFO, the rings from and to its peers in the node, and the post queue. Every method takes
@@ -102,16 +104,10 @@ pub trait Wake: Copy + Send + Sync + 'static {
     fn wake(&self);
 }
 
-/// One context's share of the node's communication hardware (SPEC P-2, P-3, D-4).
-pub trait Port: Sized + Send + 'static {
-    /// A packet of this port.
-    type Arrival: Arrival + Send;
-    /// Wakes the hart that sleeps on this port.
-    type Waker: Wake;
+/// The way out: paths to endpoints, and an injection FIFO.
+pub trait Sending: Sized + Send + 'static {
     /// What makes it quick to send to an endpoint again.
     type Route: Copy + Send;
-    /// The node's way to the collective network.
-    type Network: CollectiveNetwork;
 
     /// The path from here to `target`. `local` false sends by the network's loop-back what could stay inside
     /// the node.
@@ -194,7 +190,10 @@ pub trait Port: Sized + Send + 'static {
     /// The next request that has ended: those whose kind [`is_request`](crate::packet::Kind::is_request). Not told of
     /// requests to a node that died.
     fn completed(&mut self) -> Option<Completed>;
+}
 
+/// Memory that peers reach, and what tasks of the node reach of each other's, each at once.
+pub trait RemoteMemory: Sized + Send + 'static {
     /// Lets peers reach `memory`, as the region of this port's client and task.
     ///
     /// # Errors
@@ -254,18 +253,12 @@ pub trait Port: Sized + Send + 'static {
         wanted: Rights,
         what: impl FnOnce(&Memory) -> R,
     ) -> Result<R, RegionFault>;
+}
 
-    /// The share of the last [`WINDOW_NS`](crate::balance::WINDOW_NS) that this task's harts of the node were idle, of 1000
-    /// (SPEC L-2): asleep, or as [`note_idle`](Self::note_idle) said. A port that cannot tell is never idle.
-    fn idle_share(&self) -> u16 {
-        0
-    }
-
-    /// This hart was idle from `from_ns` to `to_ns` without having slept. Spans come in order, and do not meet each other or a
-    /// [`sleep`](Self::sleep).
-    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
-        let _ = (from_ns, to_ns);
-    }
+/// Where tasks live, and which nodes are gone (SPEC R-2).
+pub trait Liveness: Sized + Send + 'static {
+    /// The node that `task` lives on.
+    fn node_of(&self, task: u32) -> Option<u32>;
 
     /// Nodes that are gone so far: when it grows, operations to them will not end by themselves. That a node is gone the
     /// network tells; it ends all sleeps.
@@ -285,9 +278,12 @@ pub trait Port: Sized + Send + 'static {
     /// Notes for whoever looks at the node from outside that the context waits for node `node`; with `None`, that it waits for
     /// nobody any more.
     fn note_awaited(&mut self, _node: Option<u32>) {}
+}
 
-    /// The node that `task` lives on.
-    fn node_of(&self, task: u32) -> Option<u32>;
+/// The way in: a reception FIFO, and the rings of the node's peers.
+pub trait Receiving: Sized + Send + 'static {
+    /// A packet of this port.
+    type Arrival: Arrival + Send;
 
     /// Whether nothing is new: nothing that a pull would find, nothing for the message unit to do. It may overlook
     /// what it will not overlook for long. A port that cannot tell is never quiet.
@@ -311,10 +307,15 @@ pub trait Port: Sized + Send + 'static {
 
     /// Gives a packet's memory back to the FIFO or ring that it came in.
     fn release(&mut self, arrival: Self::Arrival);
+}
 
-    /// Lets the message unit make progress, if it may have something to do and no other hart is at it. Returns whether
-    /// anything moved.
-    fn progress(&mut self) -> bool;
+/// The time, and the sleep of a hart that has nothing to do (SPEC N-8).
+pub trait Sleeping: Sized + Send + 'static {
+    /// Wakes the hart that sleeps on this port.
+    type Waker: Wake;
+
+    /// Nanoseconds since the node started.
+    fn now_ns(&self) -> u64;
 
     /// Wakes this port's sleeper from another thread.
     fn waker(&self) -> Self::Waker;
@@ -330,8 +331,27 @@ pub trait Port: Sized + Send + 'static {
     /// Takes back [`arm`](Self::arm).
     fn disarm(&mut self);
 
-    /// Nanoseconds since the node started.
-    fn now_ns(&self) -> u64;
+    /// The share of the last [`WINDOW_NS`](crate::balance::WINDOW_NS) that this task's harts of the node were idle, of 1000
+    /// (SPEC L-2): asleep, or as [`note_idle`](Self::note_idle) said. A port that cannot tell is never idle.
+    fn idle_share(&self) -> u16 {
+        0
+    }
+
+    /// This hart was idle from `from_ns` to `to_ns` without having slept. Spans come in order, and do not meet each other or a
+    /// [`sleep`](Self::sleep).
+    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
+        let _ = (from_ns, to_ns);
+    }
+}
+
+/// One context's share of the node's communication hardware (SPEC P-2, P-3, D-4).
+pub trait Port: Sending + RemoteMemory + Liveness + Receiving + Sleeping {
+    /// The node's way to the collective network.
+    type Network: CollectiveNetwork;
+
+    /// Lets the message unit make progress, if it may have something to do and no other hart is at it. Returns whether
+    /// anything moved.
+    fn progress(&mut self) -> bool;
 
     /// The collective network, if the node is on it: then all nodes of the job are. What arrives there ends a sleep on
     /// this port.

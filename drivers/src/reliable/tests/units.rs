@@ -10,7 +10,9 @@ use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
 use crate::unit::tests::shared;
 use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
 use crate::virtio::fake::FakeCard;
-use pami::device::{Arrival, Gone, Path, Port, Unreachable};
+use pami::device::{
+    Arrival, Gone, Liveness, Path, Port, Receiving, RemoteMemory, Sending, Sleeping, Unreachable,
+};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::{Envelope, Header, Kind, Packet};

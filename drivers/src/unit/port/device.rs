@@ -6,18 +6,18 @@ use crate::platform::Platform;
 use crate::shm::PushError;
 use crate::tree_network::TreeUnit;
 use core::sync::atomic::Ordering;
-use pami::device::{Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable};
+use pami::device::{
+    Completed, Full, Gone, Liveness, NoRegionLeft, Path, Port, Receiving, RemoteMemory, Sending, Sleeping,
+    Unreachable,
+};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
 use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
 use rings::shared::Shared;
 
-impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
-    type Arrival = NodeArrival;
-    type Waker = NodeWaker<P>;
+impl<P: Platform, A: ReliableAdapter> Sending for NodePort<P, A> {
     type Route = NodeRoute;
-    type Network = &'static TreeUnit<P>;
 
     #[inline]
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
@@ -149,7 +149,9 @@ impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
     fn completed(&mut self) -> Option<Completed> {
         self.reception.as_mut()?.completed.pop()
     }
+}
 
+impl<P: Platform, A: ReliableAdapter> RemoteMemory for NodePort<P, A> {
     fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
         self.unit.regions.register(self.me, memory, rights)
     }
@@ -202,13 +204,12 @@ impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
     ) -> Result<R, RegionFault> {
         self.unit.regions.reach(owner, region, wanted, what)
     }
+}
 
-    fn idle_share(&self) -> u16 {
-        P::idle_share()
-    }
-
-    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
-        P::note_idle(from_ns, to_ns);
+impl<P: Platform, A: ReliableAdapter> Liveness for NodePort<P, A> {
+    #[inline]
+    fn node_of(&self, task: u32) -> Option<u32> {
+        self.unit.map.place(task).map(|place| place.node)
     }
 
     #[inline]
@@ -227,11 +228,10 @@ impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
     fn note_awaited(&mut self, node: Option<u32>) {
         self.station.record.note_awaited(node);
     }
+}
 
-    #[inline]
-    fn node_of(&self, task: u32) -> Option<u32> {
-        self.unit.map.place(task).map(|place| place.node)
-    }
+impl<P: Platform, A: ReliableAdapter> Receiving for NodePort<P, A> {
+    type Arrival = NodeArrival;
 
     #[inline]
     fn is_quiet(&mut self) -> bool {
@@ -280,10 +280,13 @@ impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
             }
         }
     }
+}
 
-    #[inline]
-    fn progress(&mut self) -> bool {
-        self.progress_engine()
+impl<P: Platform, A: ReliableAdapter> Sleeping for NodePort<P, A> {
+    type Waker = NodeWaker<P>;
+
+    fn now_ns(&self) -> u64 {
+        P::now_ns()
     }
 
     fn waker(&self) -> NodeWaker<P> {
@@ -311,8 +314,21 @@ impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
         }
     }
 
-    fn now_ns(&self) -> u64 {
-        P::now_ns()
+    fn idle_share(&self) -> u16 {
+        P::idle_share()
+    }
+
+    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
+        P::note_idle(from_ns, to_ns);
+    }
+}
+
+impl<P: Platform, A: ReliableAdapter> Port for NodePort<P, A> {
+    type Network = &'static TreeUnit<P>;
+
+    #[inline]
+    fn progress(&mut self) -> bool {
+        self.progress_engine()
     }
 
     fn network(&self) -> Option<&'static TreeUnit<P>> {

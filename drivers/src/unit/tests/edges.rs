@@ -6,7 +6,7 @@ use crate::adapter::HEAD_BYTES;
 use crate::platform::Platform;
 use crate::unit::slots::{CopySlots, SHORT_BYTES};
 use core::cell::RefCell;
-use pami::device::Gone;
+use pami::device::{Gone, Sending};
 use pami::packet::ENDED;
 use zerocopy::IntoBytes;
 

@@ -1,7 +1,7 @@
 //! Clients that have a place one after the other: what is for one is never another's.
 
 use super::*;
-use pami::device::Full;
+use pami::device::{Full, Receiving, Sending};
 use pami::endpoint::CLIENTS;
 
 /// What `origin` says to task 1, as client `client`.

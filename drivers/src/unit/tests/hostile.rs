@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::unit::WINDOW;
+use pami::device::{Receiving, Sending};
 use pami::packet::Header;
 use zerocopy::IntoBytes;
 

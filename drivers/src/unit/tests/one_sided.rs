@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::unit::{INLINE_BYTES, WINDOW};
-use pami::device::Full;
+use pami::device::{Full, Receiving, RemoteMemory, Sending, Sleeping};
 use pami::layout::Segment;
 use pami::packet::ENDS;
 use zerocopy::IntoBytes;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::platform::Platform;
 use core::sync::atomic::Ordering;
+use pami::device::{Receiving, Sending, Sleeping};
 
 /// Two ports of a node without an adapter that have looked everywhere.
 fn looked_around<const TEST: usize>() -> [TestPort<TEST>; 2] {

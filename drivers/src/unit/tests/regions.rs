@@ -3,7 +3,7 @@
 use super::one_sided::{add, ports, push_put, push_rmw, request, statistics};
 use super::*;
 use crate::unit::REGIONS;
-use pami::device::NoRegionLeft;
+use pami::device::{NoRegionLeft, RemoteMemory, Sending};
 use pami::packet::ENDS;
 use zerocopy::IntoBytes;
 

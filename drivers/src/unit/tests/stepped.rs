@@ -3,7 +3,7 @@
 use super::*;
 use crate::adapter::RX_BUFFERS;
 use crate::unit::{INJECTION_ENTRIES, INLINE_BYTES, OpenError, SHORT_SLOTS, StartError};
-use pami::device::{Full, Unreachable};
+use pami::device::{Full, Receiving, Sending, Unreachable};
 use pami::packet::Header;
 use rings::buffer::{Buffer, Source};
 use zerocopy::IntoBytes;

@@ -8,7 +8,7 @@ use crate::ranks::MOST_NODES;
 use crate::unit::fifo::KEPT_ENTRIES;
 use crate::unit::slots::SHORT_BYTES;
 use crate::unit::{COPY_SLOTS, INJECTION_ENTRIES, SHORT_SLOTS, WINDOW};
-use pami::device::{Full, Gone, REQUESTS};
+use pami::device::{Full, Gone, REQUESTS, Receiving, Sending, Sleeping};
 use rings::buffer::Source;
 use zerocopy::{FromBytes, IntoBytes};
 

@@ -5,6 +5,7 @@
 use super::*;
 use crate::platform::Platform;
 use core::sync::atomic::{AtomicBool, Ordering};
+use pami::device::{Receiving, RemoteMemory, Sending, Sleeping};
 use zerocopy::IntoBytes;
 
 const ROUNDS: u32 = 2_000;

@@ -7,6 +7,7 @@ use crate::platform::Platform;
 use crate::torus::{ETHERTYPE, mac};
 use crate::virtio::fake::FakeCard;
 use core::sync::atomic::{AtomicBool, Ordering};
+use pami::device::{Receiving, Sending, Sleeping};
 use pami::packet::{Header, Packet};
 use zerocopy::IntoBytes;
 

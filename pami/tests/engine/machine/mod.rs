@@ -11,7 +11,10 @@ mod world;
 
 pub use network::TestNetwork;
 use pami::client::{ClientError, Clients, Node, Sharing};
-use pami::device::{Arrival, Completed, Full, Gone, NoRegionLeft, Path, Port, Unreachable, Wake};
+use pami::device::{
+    Arrival, Completed, Full, Gone, Liveness, NoRegionLeft, Path, Port, Receiving, RemoteMemory, Sending,
+    Sleeping, Unreachable, Wake,
+};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::packet::{Envelope, Kind};
 use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
@@ -122,11 +125,8 @@ impl TestPort {
     }
 }
 
-impl Port for TestPort {
-    type Arrival = Packet;
-    type Waker = CountsWakes;
+impl Sending for TestPort {
     type Route = (Path, Endpoint);
-    type Network = TestNetwork;
 
     fn locate(&self, target: Endpoint, local: bool) -> Result<Path, Unreachable> {
         let node = self.node_of(target.task()).ok_or(Unreachable::NoSuchEndpoint)?;
@@ -228,7 +228,9 @@ impl Port for TestPort {
     fn completed(&mut self) -> Option<Completed> {
         self.world.lock().port(self.me).completions.pop_front()
     }
+}
 
+impl RemoteMemory for TestPort {
     fn register(&mut self, memory: Memory, rights: Rights) -> Result<RegionId, NoRegionLeft> {
         self.world.lock().unit_of(self.me).register(memory, rights, self.me)
     }
@@ -283,13 +285,11 @@ impl Port for TestPort {
         let memory = self.world.lock().unit_of(self.me).memory(owner, region, wanted)?;
         Ok(what(&memory))
     }
+}
 
-    fn idle_share(&self) -> u16 {
-        self.world.lock().port(self.me).idle
-    }
-
-    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
-        self.world.lock().port(self.me).idle_ns += to_ns - from_ns;
+impl Liveness for TestPort {
+    fn node_of(&self, task: u32) -> Option<u32> {
+        self.world.node_of(task)
     }
 
     fn deaths(&self) -> u32 {
@@ -309,9 +309,20 @@ impl Port for TestPort {
     fn note_awaited(&mut self, node: Option<u32>) {
         self.world.lock().awaited.push(node);
     }
+}
 
-    fn node_of(&self, task: u32) -> Option<u32> {
-        self.world.node_of(task)
+impl Receiving for TestPort {
+    type Arrival = Packet;
+
+    /// Where packets move by steps, a look at a port does not move any.
+    fn is_quiet(&mut self) -> bool {
+        let mut state = self.world.lock();
+        let deaths = state.gone() as usize;
+        let died = std::mem::replace(&mut self.deaths, deaths) != deaths;
+        let stepped = state.stepped;
+        let port = state.port(self.me);
+        let arrived = !port.local.is_empty() || !port.reception.is_empty() || !port.completions.is_empty();
+        stepped && !died && !arrived
     }
 
     fn pull(&mut self) -> Option<Packet> {
@@ -330,21 +341,13 @@ impl Port for TestPort {
     }
 
     fn release(&mut self, _: Packet) {}
+}
 
-    /// Where packets move by steps, a look at a port does not move any.
-    fn is_quiet(&mut self) -> bool {
-        let mut state = self.world.lock();
-        let deaths = state.gone() as usize;
-        let died = std::mem::replace(&mut self.deaths, deaths) != deaths;
-        let stepped = state.stepped;
-        let port = state.port(self.me);
-        let arrived = !port.local.is_empty() || !port.reception.is_empty() || !port.completions.is_empty();
-        stepped && !died && !arrived
-    }
+impl Sleeping for TestPort {
+    type Waker = CountsWakes;
 
-    fn progress(&mut self) -> bool {
-        self.world.lock().drives += 1;
-        self.world.lock().progress(self.me)
+    fn now_ns(&self) -> u64 {
+        self.world.lock().now
     }
 
     fn waker(&self) -> CountsWakes {
@@ -366,8 +369,21 @@ impl Port for TestPort {
 
     fn disarm(&mut self) {}
 
-    fn now_ns(&self) -> u64 {
-        self.world.lock().now
+    fn idle_share(&self) -> u16 {
+        self.world.lock().port(self.me).idle
+    }
+
+    fn note_idle(&mut self, from_ns: u64, to_ns: u64) {
+        self.world.lock().port(self.me).idle_ns += to_ns - from_ns;
+    }
+}
+
+impl Port for TestPort {
+    type Network = TestNetwork;
+
+    fn progress(&mut self) -> bool {
+        self.world.lock().drives += 1;
+        self.world.lock().progress(self.me)
     }
 
     fn network(&self) -> Option<TestNetwork> {

@@ -2,7 +2,7 @@
 
 use super::world::{Port, place_of};
 use crate::unit::tests::bytes;
-use pami::device::{Arrival, Completed, Full, Path, Port as _, REQUESTS};
+use pami::device::{Arrival, Completed, Full, Path, REQUESTS, Receiving, Sending};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Kind};
 use pami::region::{RegionFault, RegionId};

@@ -10,6 +10,7 @@ use crate::reliable::tests::{elapse, now};
 use crate::unit::tests::{bytes, shared};
 use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
 use pami::device::Port as _;
+use pami::device::RemoteMemory;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
 use pami::layout::Segment;
 use pami::mapping::{MapOrder, TaskMap};
