@@ -240,7 +240,7 @@ fn r4_a_get_that_is_refused_within_a_node_ends_both_sides_whatever_the_place() {
             target: target.endpoint(),
             message: 5,
             offset: SWITCH as u32,
-            total: (200_000) as u32,
+            total: 200_000,
         };
         world.forge(crate::machine::Packet::new(envelope, &[], zerocopy::IntoBytes::as_bytes(&region)));
         advance_all(&mut [&mut target, &mut origin]);
