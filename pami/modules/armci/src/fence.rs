@@ -47,6 +47,12 @@ impl<N: Node> Library<N> {
         Ok(())
     }
 
+    /// Waits until all that was begun on any context has been carried out, everywhere.
+    pub(crate) fn fence_contexts(&self) -> Result<(), Error> {
+        let contexts = 0..self.settings().contexts;
+        contexts.map(|context| Self { context, ..*self }.all_fence()).fold(Ok(()), Result::and)
+    }
+
     /// Has what is begun next towards `task` come behind accumulates that were begun before.
     pub(crate) fn follow_accumulates(&self, task: u32) -> Result<(), Error> {
         if self.accumulated()?.has(task) { self.fence(task) } else { Ok(()) }

@@ -135,12 +135,8 @@ impl<N: Node> Library<N> {
         if let Some(node) = self.first().with(|context| context.dead_node())? {
             return self.release().and(Err(Error::Operation(OperationError::NodeDead(node))));
         }
-        let mut outcome = Ok(());
-        for context in 0..self.settings().contexts {
-            outcome = outcome.and(Self { context, ..self }.all_fence());
-        }
-        outcome = outcome.and(self.group_barrier(&self.world()));
-        outcome.and(self.release())
+        let fenced = self.fence_contexts().and(self.group_barrier(&self.world()));
+        fenced.and(self.release())
     }
 
     /// Gives back what the node and the messaging layer can take back.

@@ -31,14 +31,15 @@ impl<N: Node> Library<N> {
         created
     }
 
-    /// Destroys the mutexes of all tasks. Collective: what was unlocked on other contexts has been fenced before, and whoever
-    /// asks for one afterwards is refused.
+    /// Destroys the mutexes of all tasks. Collective; whoever asks for one afterwards is refused.
     ///
     /// # Errors
     /// [`Error::MutexHeld`] with one of this task's that is in use: then this task's stay. [`Error::Operation`],
     /// [`Error::Collect`].
     pub fn destroy_mutexes(&self) -> Result<(), Error> {
-        self.barrier(&self.world())?;
+        // The owner hears of what was unlocked first, on whatever context.
+        self.fence_contexts()?;
+        self.group_barrier(&self.world())?;
         let destroyed = self.inner.mutexes.destroy();
         // Nobody is to ask an owner that has yet to come out of the first barrier.
         self.group_barrier(&self.world())?;

@@ -164,6 +164,47 @@ fn a_mutex_is_refused_by_an_owner_that_has_yet_to_leave_the_barrier_before_its_d
 }
 
 #[test]
+fn a_mutex_that_was_unlocked_on_another_context_is_free_when_mutexes_are_destroyed() {
+    let over = AtomicBool::new(false);
+    // What task 1 sends on context 1 goes when nothing else has moved for long.
+    let hold_back = |world: &World| {
+        let mut still = 0;
+        while !over.load(SeqCst) {
+            let mut state = world.lock();
+            for step in state.steps() {
+                if matches!(step, Step::Send((_, 1, 1))) && still < 10_000 {
+                    continue;
+                }
+                state.step(step);
+                still = 0;
+            }
+            still += 1;
+            drop(state);
+            thread::yield_now();
+        }
+        world.lock().stepped = false;
+    };
+    on_nodes(machine_of(2, 1), |node| {
+        let library = Library::init(node, Settings { contexts: 2, ..SMALL }).unwrap();
+        library.create_mutexes(1).unwrap();
+        if library.task() == 0 {
+            assert_eq!(library.destroy_mutexes(), Ok(()));
+        } else {
+            let on = library.on_context(1).unwrap();
+            let held = on.lock(0, 0).unwrap();
+            node.world.stepped();
+            on.unlock(held).unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| hold_back(node.world));
+                assert_eq!(library.destroy_mutexes(), Ok(()));
+                over.store(true, SeqCst);
+            });
+        }
+        library.finalize().unwrap();
+    });
+}
+
+#[test]
 fn threads_with_contexts_of_their_own_wait_for_each_other() {
     const ROUNDS: u32 = 40;
     let settings = Settings { contexts: 2, ..SMALL };
