@@ -26,8 +26,8 @@
 //!   and less often; who got no credit is told when there is some.
 //! - *Not ready.* What a context does not take holds up nothing to others, see `aside`.
 //! - *Silence* means nothing (SPEC R-2): a node that computes acknowledges nothing, however long, and is sent the oldest
-//!   packet again now and then. That a node is gone says the network ([`Adapter::node_died`]): its packets come back as
-//!   [`Outcome::Failed`], further ones are refused, and what it sent last is dropped.
+//!   packet again now and then. That a node is gone says the network ([`ReliableAdapter::node_died`]): its packets come
+//!   back as [`Outcome::Failed`], further ones are refused, and what it sent last is dropped.
 //!
 //! Frames of the network itself go through as they are.
 

@@ -22,7 +22,7 @@ use zerocopy::FromBytes;
 pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
 /// Packets of a port that may lie in long copy slots at once.
 pub const COPY_SLOTS: usize = 16;
-/// Those of at most [`SHORT_BYTES`] that may lie in short ones.
+/// Those of at most a short slot's bytes (`SHORT_BYTES`) that may lie in short ones.
 pub const SHORT_SLOTS: usize = 64;
 
 /// A packet in a reception FIFO: the engine has found it to be one.

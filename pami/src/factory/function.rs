@@ -103,7 +103,7 @@ pub struct ReceiveFunction<P: Port> {
 
 /// As [`ReceiveFunction`], with a handler that may want messages later, and their [`accept`](crate::Active::accept).
 pub struct DeferringReceiveFunction<P: Port> {
-    /// The dispatch id, from [`DEFERRING`] on; `None` for the lowest of those that is free.
+    /// The dispatch id, from [`DEFERRING`](crate::packet::DEFERRING) on; `None` for the lowest of those that is free.
     pub dispatch: Option<u8>,
     /// Called for each message to that id.
     pub handler: DeferringHandler<P>,
