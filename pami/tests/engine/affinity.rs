@@ -25,7 +25,7 @@ fn domains(nodes: u32, shape: [u16; 4], order: MapOrder, radix: u32) -> Domains<
 /// All tasks, each a rank, in a geometry with these domains.
 fn stage(domains: Domains<'static>) -> (Stage, GeometryId, Members<'static>) {
     let mut stage = Stage::new(domains.size(), domains.per_node(), 1, 7);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let id = stage.create(1, members, Some(domains));
     (stage, id, members)
 }

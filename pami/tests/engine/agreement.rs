@@ -1,27 +1,26 @@
 //! Members' calls: those that differ fail at all, those that may differ do not (SPEC G-2, G-3).
 
 use crate::machine::buffer;
-use crate::scene::{Port, ends, leak};
-use crate::stage::{Case, Stage, TUNING, results, shared, with_scratch, words};
+use crate::stage::{Case, Port, Stage, TUNING, leak, shared, with_scratch, words};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Order, Reducer, UserOperator};
 use pami::{Collect, CollectError, OperationError, Shared, WORLD};
 
 /// What each of two members hears that call these; the second begins when all that comes of the first's call has come.
 fn both(calls: [(Case, Operator); 2]) -> Vec<Result<(), OperationError>> {
     let mut stage = Stage::new(2, 1, 1, 1);
-    let (ended, done) = ends();
+    let told = stage.told;
     let mut outputs = Vec::new();
     for (rank, (case, operator)) in calls.iter().enumerate() {
         let memory = case.memory(rank as u32);
         let reducer = case.what.reduces().then(|| Reducer::new(*operator, Element::U64).unwrap());
-        let collect = Collect { reducer, ..case.call(memory.clone(), done(rank).unwrap()) };
+        let collect = Collect { reducer, ..case.call(memory.clone(), told.done(rank).unwrap()) };
         let collect = with_scratch(&stage.contexts[rank], collect).unwrap();
         stage.contexts[rank].collect(collect).unwrap();
         outputs.push(memory);
         stage.rest();
     }
-    stage.settle(&format!("{calls:?}"), || ended.lock().unwrap().len() == 2);
-    let results: Vec<_> = results(ended).into_iter().map(|end| end.1).collect();
+    stage.until(2);
+    let results: Vec<_> = stage.results().into_iter().map(|end| end.1).collect();
     for (rank, [_, output]) in outputs.iter().enumerate().filter(|(rank, _)| results[*rank].is_ok()) {
         calls[rank].0.check(rank as u32, output.as_ref());
     }
@@ -66,13 +65,16 @@ fn blocks(lens: impl Iterator<Item = usize>) -> Blocks<'static> {
 #[test]
 fn g2_members_that_know_other_blocks_choose_by_what_all_know() {
     let stage = Stage::new(3, 1, 1, 1);
-    let (_, done) = ends();
+    let told = stage.told;
     let uneven = blocks([3, 9, 5].into_iter());
     for (blocks, known_blocks, bytes) in
         [(uneven, true, 9), (uneven, false, 0), (Blocks::equal(7), true, 7), (Blocks::equal(7), false, 7)]
     {
-        let any =
-            Collect { blocks, known_blocks, ..Collect::new(WORLD, Collective::Gather, done(0).unwrap()) };
+        let any = Collect {
+            blocks,
+            known_blocks,
+            ..Collect::new(WORLD, Collective::Gather, told.done(0).unwrap())
+        };
         assert_eq!(stage.contexts[0].query(&any).unwrap().bytes, bytes, "{blocks:?}, known: {known_blocks}");
     }
 }
@@ -115,26 +117,26 @@ fn uneven_alltoall(
 #[test]
 fn g3_blocks_of_an_alltoall_arrive_where_those_that_are_received_lie() {
     let mut stage = Stage::new(RANKS, 1, 1, 2);
-    let (_, done) = ends();
+    let told = stage.told;
     for in_place in [false, true] {
-        let (any, _) = uneven_alltoall(0, in_place, None, done(0).unwrap());
+        let (any, _) = uneven_alltoall(0, in_place, None, told.done(0).unwrap());
         let query = stage.contexts[0].query(&any).unwrap();
         let valid = query.candidates().filter(|it| it.valid.is_ok()).map(|it| Some(it.entry.algorithm));
         let algorithms: Vec<_> = valid.chain([None]).collect();
         assert!(algorithms.len() > 1);
         for algorithm in algorithms {
-            let (ended, done) = ends();
+            let told = stage.told;
             let outputs: Vec<Shared> = (0..RANKS)
                 .map(|rank| {
                     let active = &mut stage.contexts[rank as usize];
-                    let (collect, output) = uneven_alltoall(rank, in_place, algorithm, done(0).unwrap());
+                    let (collect, output) = uneven_alltoall(rank, in_place, algorithm, told.done(0).unwrap());
                     let collect = with_scratch(active, collect).unwrap();
                     active.collect(collect).unwrap();
                     output
                 })
                 .collect();
-            stage.settle("an alltoall", || ended.lock().unwrap().len() == RANKS as usize);
-            assert!(results(ended).iter().all(|end| end.1.is_ok()));
+            stage.until(RANKS as usize);
+            stage.all_good();
             for (rank, output) in (0..).zip(outputs) {
                 let expected: Vec<u8> = (0..RANKS).flat_map(|from| bytes(from, rank)).collect();
                 let mut got = vec![0; expected.len()];
@@ -145,7 +147,7 @@ fn g3_blocks_of_an_alltoall_arrive_where_those_that_are_received_lie() {
     }
     // In place blocks that do not stay where they are need memory for all at once; other blocks need none.
     for in_place in [false, true] {
-        let (any, _) = uneven_alltoall(0, in_place, None, done(0).unwrap());
+        let (any, _) = uneven_alltoall(0, in_place, None, told.done(0).unwrap());
         let needed = stage.contexts[0].scratch_len(&Collect { scratch_limit: 16, ..any });
         let fits = needed.map_or_else(|error| matches!(error, CollectError::Selection(_)), |len| len <= 16);
         assert!(fits, "in place: {in_place}: {needed:?}");
@@ -180,22 +182,22 @@ fn g3_elements_of_an_operator_of_ones_own_are_of_any_length_up_to_1024() {
         (collect, output)
     };
     for element_len in [24, 40, 1024] {
-        let (ended, done) = ends();
+        let told = stage.told;
         let mut outputs = Vec::new();
         for rank in 0..3 {
-            let (collect, output) = call(rank, element_len, done(0).unwrap());
+            let (collect, output) = call(rank, element_len, told.done(0).unwrap());
             let active = &mut stage.contexts[rank as usize];
             let collect = with_scratch(active, collect).unwrap();
             active.collect(collect).unwrap();
             outputs.push(output);
         }
-        stage.settle("a reduction", || ended.lock().unwrap().len() == 3);
-        assert!(results(ended).iter().all(|end| end.1.is_ok()));
+        stage.until(3);
+        stage.all_good();
         for output in outputs {
             assert!(words(&output).into_iter().eq((0..element_len as u64 / 8 * 200).map(|at| at * 3000 + 3)));
         }
     }
-    let (_, done) = ends();
-    let (long, _) = call(0, 1032, done(0).unwrap());
+    let told = stage.told;
+    let (long, _) = call(0, 1032, told.done(0).unwrap());
     assert_eq!(stage.contexts[0].collect(long), Err(CollectError::ElementLen(1032)));
 }

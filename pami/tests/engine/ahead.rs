@@ -1,27 +1,25 @@
 //! Members that are ahead of others, or wait for them (SPEC, G-6).
 
-use crate::scene::{Port, ends, leak};
-use crate::stage::{Case, LIMITS, Play, Stage, results, shared, with_scratch};
+use crate::stage::{Case, LIMITS, Port, Stage, leak, shared, with_scratch};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Form, Operator, Reducer};
 use pami::geometry::Members;
 use pami::packet::Kind;
 use pami::{
-    Active, Announcement, Collect, CollectError, Done, GeometryId, Limits, NewGeometry, OnAnnounced,
-    OperationError, WORLD,
+    Active, Announcement, Collect, CollectError, Done, GeometryId, Limits, OnAnnounced, OperationError, WORLD,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Collectives that one member ends while no other begins any.
 fn done_alone(stage: &mut Stage, context: usize, call: impl Fn(Done<Port>) -> Collect<Port>) -> usize {
-    let (ended, done) = ends();
+    let told = stage.told;
     for _ in 0..60 {
         let active = &mut stage.contexts[context];
-        let collect = with_scratch(active, call(done(0).unwrap())).unwrap();
+        let collect = with_scratch(active, call(told.done(0).unwrap())).unwrap();
         assert!(matches!(active.collect(collect), Ok(()) | Err(CollectError::Full { .. })));
         (0..50).for_each(|_| stage.tick());
     }
     stage.rest();
-    ended.lock().unwrap().len()
+    stage.ends().len()
 }
 
 #[test]
@@ -64,55 +62,50 @@ fn case(geometry: u32, what: Collective, len: usize) -> Case {
     Case { geometry: GeometryId(geometry), what, size: 2, len, ..Case::default() }
 }
 
-/// What a rank calls.
-fn start(stage: &mut Stage, rank: u32, case: Case, done: Option<Done<Port>>) {
-    let active = &mut stage.contexts[rank as usize];
-    let (collect, _) = case.collect(active, rank, done.unwrap()).unwrap();
-    active.collect(collect).unwrap();
-}
-
 #[test]
 fn r1_collectives_wait_neither_for_those_of_another_geometry_nor_for_calls() {
     let mut stage = Stage::new(2, 1, 1, 2);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let id = stage.create(1, members, None);
-    let (ended, done) = ends();
+    let told = stage.told;
     // A barrier that the other does not begin, and a call that it does not hear of.
-    start(&mut stage, 0, case(0, Collective::Barrier, 0), done(0));
+    stage.start(0, case(0, Collective::Barrier, 0), 0);
     let call =
         Case { algorithm: Some(Algorithm::Flat), in_place: true, ..case(1, Collective::Broadcast, 900) };
-    let collect = call.call(call.memory(0), done(1).unwrap());
+    let collect = call.call(call.memory(0), told.done(1).unwrap());
     stage.contexts[0].collect(Collect { form: Form::RootOnly, number: 0, ..collect }).unwrap();
     for _ in 0..20 {
-        Play::new(&stage, vec![(case(id.0, Collective::Allreduce, 3), members)]).run(&mut stage);
+        stage.play(&[(case(id.0, Collective::Allreduce, 3), members)]);
     }
-    assert_eq!(ended.lock().unwrap().len(), 0);
+    assert_eq!(stage.ends(), []);
 }
 
 #[test]
 fn r1_r4_what_one_geometry_has_in_flight_leaves_room_for_every_other() {
     let mut stage = Stage::with(2, 1, 1, 3, Limits { in_flight: 2, ..LIMITS });
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     (1..8).for_each(|id| _ = stage.create(id, members, None));
-    let (_, done) = ends();
-    let barrier = |id| Collect::new(GeometryId(id), Collective::Barrier, done(0).unwrap());
-    let most = (0..60).take_while(|_| stage.contexts[0].collect(barrier(0)).is_ok()).count();
+    let barrier = |stage: &mut Stage, id| {
+        let barrier = stage.barrier(GeometryId(id), 0);
+        stage[0].collect(barrier)
+    };
+    let most = (0..60).take_while(|_| barrier(&mut stage, 0).is_ok()).count();
     assert!((2..60).contains(&most));
     for id in 1..8 {
-        assert_eq!(stage.contexts[0].collect(barrier(id)), Ok(()), "geometry {id}");
+        assert_eq!(barrier(&mut stage, id), Ok(()), "geometry {id}");
     }
 }
 
 #[test]
 fn r2_the_death_of_a_node_leaves_what_came_early_for_geometries_without_it() {
     let mut stage = Stage::new(3, 1, 1, 4);
-    let members = Members::range(stage.population(), 0..1, 1, 2, 1).unwrap();
+    let members = stage.range(1, 2, 1);
     let id = stage.create(1, members, None);
-    let (ended, done) = ends();
+    let told = stage.told;
     let sum = Case { root: 1, ..case(id.0, Collective::Broadcast, 3) };
     let output = [1, 0].map(|rank: u32| {
         let active = &mut stage.contexts[1 + rank as usize];
-        let (collect, output) = sum.collect(active, rank, done(0).unwrap()).unwrap();
+        let (collect, output) = sum.collect(active, rank, told.done(0).unwrap()).unwrap();
         active.collect(collect).unwrap();
         stage.rest();
         if rank == 1 {
@@ -121,33 +114,32 @@ fn r2_the_death_of_a_node_leaves_what_came_early_for_geometries_without_it() {
         stage.rest();
         output
     });
-    stage.settle("a broadcast", || ended.lock().unwrap().len() == 2);
-    assert!(results(ended).iter().all(|end| end.1.is_ok()));
+    stage.until(2);
+    stage.all_good();
     sum.check(0, output[1].as_ref());
 }
 
 #[test]
 fn r4_what_was_given_up_early_ends_that_collective_alone() {
     let mut stage = Stage::new(3, 1, 1, 5);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let id = stage.create(1, members, None);
-    let (ended, done) = ends();
     let gather = Case { size: 3, ..case(0, Collective::Gather, 2) };
     let other = Case { geometry: id, ..gather };
-    start(&mut stage, 1, gather, done(1));
-    stage.contexts[1].abandon(WORLD, 9, done(11).unwrap()).unwrap();
+    stage.start(1, gather, 1);
+    stage.abandon(1, 9, 11);
     stage.rest();
     // The first, and the second of another geometry, go on beside the second.
-    start(&mut stage, 0, gather, done(0));
-    start(&mut stage, 0, other, done(20));
-    start(&mut stage, 0, gather, done(10));
+    stage.start(0, gather, 0);
+    stage.start(0, other, 20);
+    stage.start(0, gather, 10);
     stage.rest();
-    start(&mut stage, 1, other, done(21));
+    stage.start(1, other, 21);
     for (case, cookie) in [(gather, 2), (other, 22), (gather, 12)] {
-        start(&mut stage, 2, case, done(cookie));
+        stage.start(2, case, cookie);
     }
-    stage.settle("all", || ended.lock().unwrap().len() == 9);
-    for (cookie, result) in results(ended) {
+    stage.until(9);
+    for (cookie, result) in stage.results() {
         let given_up = Err(OperationError::Abandoned { rank: 1, reason: 9 });
         let second = cookie / 10 == 1;
         // A leaf of the second may be done before it hears.
@@ -159,9 +151,9 @@ fn r4_what_was_given_up_early_ends_that_collective_alone() {
 fn r4_collectives_between_those_that_were_given_up_end_alike_at_all_members() {
     const CALLS: usize = 24;
     let mut stage = Stage::with(2, 1, 1, 6, Limits { in_flight: 64, ..LIMITS });
-    let (ended, done) = ends();
+    let told = stage.told;
     for (rank, call) in [1, 0].into_iter().flat_map(|rank| (0..CALLS).map(move |call| (rank, call))) {
-        let done = done(rank * CALLS + call).unwrap();
+        let done = told.done(rank * CALLS + call).unwrap();
         // So many reasons cannot be told apart: some in between end with those.
         let started = if rank == 1 && call % 2 == 0 {
             stage.contexts[1].abandon(WORLD, call as u16, done)
@@ -173,8 +165,8 @@ fn r4_collectives_between_those_that_were_given_up_end_alike_at_all_members() {
             stage.rest();
         }
     }
-    stage.settle("all", || ended.lock().unwrap().len() == 2 * CALLS);
-    let results = results(ended);
+    stage.until(2 * CALLS);
+    let results = stage.results();
     for (call, (here, there)) in results[..CALLS].iter().zip(&results[CALLS..]).enumerate() {
         assert_eq!(here.1.is_ok(), there.1.is_ok(), "call {call}: {here:?}, {there:?}");
         assert!(here.1.is_err() || call % 2 == 1);
@@ -184,45 +176,42 @@ fn r4_collectives_between_those_that_were_given_up_end_alike_at_all_members() {
 #[test]
 fn r4_a_creation_that_was_given_up_early_ends_for_those_whom_only_it_names() {
     let mut stage = Stage::new(4, 1, 1, 7);
-    let (ended, done) = ends();
-    let range = |first, count| Members::range(stage.population(), 0..1, first, count, 1).unwrap();
+    let range = |first, count| stage.range(first, count, 1);
     // Who finds that the lists differ does not know of the last.
     for (task, members) in [(0, range(0, 2)), (1, range(0, 3)), (2, range(2, 2)), (3, range(2, 2))] {
-        let new = NewGeometry { id: GeometryId(7), members, domains: None, done: done(task).unwrap() };
-        stage.contexts[task].create_geometry(new).unwrap();
+        assert_eq!(stage.new_geometry(task, 7, members, task), Ok(()));
         stage.rest();
     }
-    stage.settle("creations", || ended.lock().unwrap().len() == 4);
-    assert!(results(ended).iter().all(|end| matches!(end.1, Err(OperationError::Mismatch(_)))));
+    stage.until(4);
+    assert!(stage.results().iter().all(|end| matches!(end.1, Err(OperationError::Mismatch(_)))));
 }
 
 /// A call that only the root is instructed to begin.
-fn root_only(stage: &mut Stage, rank: u32, len: usize, number: u32, done: Option<Done<Port>>) {
+fn root_only(stage: &mut Stage, rank: u32, len: usize, number: u32, cookie: usize) {
     let call =
         Case { algorithm: Some(Algorithm::Flat), in_place: true, ..case(0, Collective::Broadcast, len) };
-    let collect = call.call(call.memory(rank), done.unwrap());
-    stage.contexts[rank as usize].collect(Collect { form: Form::RootOnly, number, ..collect }).unwrap();
+    let collect = call.call(call.memory(rank), stage.done(cookie).unwrap());
+    stage.collect(rank as usize, Collect { form: Form::RootOnly, number, ..collect });
 }
 
 #[test]
 fn g6_the_number_of_a_call_that_failed_may_be_used_again() {
     let mut stage = Stage::new(2, 1, 1, 8);
     for (lens, result) in [([900, 800], Err(OperationError::Mismatch(0))), ([900, 900], Ok(()))] {
-        let (ended, done) = ends();
         for rank in 0..2 {
-            root_only(&mut stage, rank, lens[rank as usize], 5, done(0));
+            root_only(&mut stage, rank, lens[rank as usize], 5, 0);
             stage.rest();
         }
-        stage.settle("both", || ended.lock().unwrap().len() == 2);
-        assert_eq!(results(ended).into_iter().map(|end| end.1).collect::<Vec<_>>(), [result; 2]);
+        stage.until(2);
+        assert_eq!(stage.results().into_iter().map(|end| end.1).collect::<Vec<_>>(), [result; 2]);
     }
 }
 
 #[test]
 fn g6_who_begins_nothing_when_called_is_called_again_once_in_each_advance() {
     let mut stage = Stage::new(2, 1, 1, 9);
-    let (ended, done) = ends();
-    let own = done(1).unwrap();
+    let told = stage.told;
+    let own = told.done(1).unwrap();
     let (calls, may): (&'static AtomicUsize, &'static AtomicBool) = (leak(0.into()), leak(false.into()));
     let call = leak(move |active: &mut Active<Port>, announcement: Announcement, _: usize| {
         assert!(calls.fetch_add(1, Relaxed) < 100, "it is called for ever");
@@ -232,7 +221,7 @@ fn g6_who_begins_nothing_when_called_is_called_again_once_in_each_advance() {
         }
     });
     stage.contexts[1].on_announced(Some(OnAnnounced { call, cookie: 0 }));
-    root_only(&mut stage, 0, 3, 1, done(0));
+    root_only(&mut stage, 0, 3, 1, 0);
     for _ in 0..200 {
         stage.contexts[0].advance();
         let steps = stage.world.lock().steps();
@@ -243,21 +232,20 @@ fn g6_who_begins_nothing_when_called_is_called_again_once_in_each_advance() {
         assert_eq!(calls.load(Relaxed), count);
     }
     may.store(true, Relaxed);
-    stage.settle("the broadcast", || ended.lock().unwrap().len() == 2);
-    assert!(results(ended).iter().all(|end| end.1.is_ok()));
+    stage.until(2);
+    stage.all_good();
 }
 
 #[test]
 fn r1_credit_for_short_messages_comes_back_so_that_none_has_to_ask() {
     const CALLS: usize = 200;
     let mut stage = Stage::with(2, 1, 1, 10, Limits { early: 16, ..LIMITS });
-    let (ended, done) = ends();
     for call in 1..=CALLS {
         for rank in [1, 0] {
-            start(&mut stage, rank, case(0, Collective::Broadcast, 2), done(0));
+            stage.start(rank, case(0, Collective::Broadcast, 2), 0);
             (0..40).for_each(|_| stage.tick());
         }
-        stage.settle("a broadcast", || ended.lock().unwrap().len() == 2 * call);
+        stage.until(2 * call);
     }
     let counters = [0, 1].map(|rank: usize| stage.contexts[rank].counters());
     let counted = counters.map(|counters| (counters.collective_sent, counters.collective_received));
@@ -274,7 +262,6 @@ fn r1_credit_for_short_messages_comes_back_so_that_none_has_to_ask() {
 #[test]
 fn r2_for_whom_a_collective_waits_is_noted_and_a_sleeper_asks_whom_it_is_to_send_to() {
     let mut stage = Stage::new(3, 1, 1, 11);
-    let (ended, done) = ends();
     let awaited = |stage: &mut Stage| {
         stage.world.lock().awaited.clear();
         assert!(!stage.contexts[0].wait_for(3_000_000_000, |_| false));
@@ -285,15 +272,16 @@ fn r2_for_whom_a_collective_waits_is_noted_and_a_sleeper_asks_whom_it_is_to_send
     };
     assert_eq!(awaited(&mut stage), [0; 0]);
     let flat = |what, len| Case { algorithm: Some(Algorithm::Flat), size: 3, ..case(0, what, len) };
-    start(&mut stage, 0, flat(Collective::Gather, 1), done(0));
+    stage.start(0, flat(Collective::Gather, 1), 0);
     assert_eq!(awaited(&mut stage), [1, 2], "contributions");
-    (1..3).for_each(|rank| start(&mut stage, rank, flat(Collective::Gather, 1), done(0)));
-    stage.settle("a gather", || ended.lock().unwrap().len() == 3);
-    start(&mut stage, 0, flat(Collective::Broadcast, 900), done(0));
+    (1..3).for_each(|rank| _ = stage.start(rank, flat(Collective::Gather, 1), 0));
+    stage.until(3);
+    stage.ends();
+    stage.start(0, flat(Collective::Broadcast, 900), 0);
     assert_eq!(awaited(&mut stage), [1, 2], "word that the data may come");
     // What the others mean is less, and says nothing by itself.
-    (1..3).for_each(|rank| start(&mut stage, rank, flat(Collective::Broadcast, 1), done(0)));
-    stage.settle("a broadcast", || ended.lock().unwrap().len() == 6);
-    let ends = ended.lock().unwrap();
-    assert!(ends[3..].iter().all(|end| matches!(end.2, Err(OperationError::Mismatch(_)))), "{ends:?}");
+    (1..3).for_each(|rank| _ = stage.start(rank, flat(Collective::Broadcast, 1), 0));
+    stage.until(3);
+    let ends = stage.ends();
+    assert!(ends.iter().all(|end| matches!(end.2, Err(OperationError::Mismatch(_)))), "{ends:?}");
 }

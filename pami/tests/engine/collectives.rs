@@ -1,7 +1,6 @@
 //! Collectives at run time: every algorithm gives what a plain loop gives, whatever the order of things (SPEC G-3).
 
-use crate::scene::{Port, ends};
-use crate::stage::{Case, LIMITS, Play, Stage, domains};
+use crate::stage::{Case, LIMITS, Play, Port, Stage, domains, leak};
 use pami::collective::{Algorithm, Blocks, Collective, Need, SelectionError};
 use pami::geometry::{Members, Rectangle};
 use pami::mapping::{MapOrder, TaskMap};
@@ -26,8 +25,8 @@ pub const COLLECTIVES: [Collective; 11] = [
 
 /// The algorithms of a collective that are valid in a geometry.
 fn valid(stage: &Stage, context: usize, geometry: GeometryId, what: Collective, root: u32) -> Vec<Algorithm> {
-    let (_, done) = ends();
-    let mut collect = Collect { root, ..Collect::new(geometry, what, done(0).unwrap()) };
+    let told = stage.told;
+    let mut collect = Collect { root, ..Collect::new(geometry, what, told.done(0).unwrap()) };
     if what.reduces() {
         use pami::collective::{Element, Operator, Reducer};
         collect.reducer = Some(Reducer::new(Operator::Sum, Element::U64).unwrap());
@@ -80,7 +79,7 @@ fn all_algorithms(
 fn g3_every_algorithm_of_every_collective_gives_what_a_plain_loop_gives() {
     for size in [1, 2, 3, 5, 8] {
         let mut stage = Stage::new(size, 1, 1, u64::from(size));
-        let members = Members::world(stage.population(), 0..1).unwrap();
+        let members = stage.everyone();
         let runs = all_algorithms(&mut stage, WORLD, members, &[0, 1, 7, 130]);
         // 32 algorithms need neither tree network, torus nor domains.
         assert!(runs >= 32 * 4 * 2, "{runs} runs");
@@ -90,7 +89,7 @@ fn g3_every_algorithm_of_every_collective_gives_what_a_plain_loop_gives() {
 #[test]
 fn g3_long_vectors_go_in_many_packets() {
     let mut stage = Stage::new(4, 1, 1, 1);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     all_algorithms(&mut stage, WORLD, members, &[2500]);
 }
 
@@ -122,17 +121,15 @@ fn g1_several_endpoints_of_a_task_take_part_each_on_its_context() {
 fn g3_what_finds_no_room_goes_on_later() {
     let mut stage = Stage::new(5, 1, 1, 4);
     stage.world.lock().moody = 99;
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     all_algorithms(&mut stage, WORLD, members, &[3, 200]);
 }
 
 /// Collectives of random kinds on overlapping geometries, all in flight together.
 fn many_at_once(seed: u64, limits: Limits, count: usize) {
     let mut stage = Stage::with(6, 2, 1, seed, limits);
-    let population = stage.population();
-    let range = |first, count, stride| Members::range(population, 0..1, first, count, stride).unwrap();
-    let listed = Members::tasks(population, 0..1, &[4, 0, 3], vec![0; 3].leak()).unwrap();
-    let members = [range(0, 6, 1), range(0, 3, 2), range(2, 4, 1), listed];
+    let members =
+        [stage.range(0, 6, 1), stage.range(0, 3, 2), stage.range(2, 4, 1), stage.listed(&[4, 0, 3])];
     for (members, id) in members.iter().zip(0..) {
         if id > 0 {
             stage.create(id, *members, None);
@@ -144,7 +141,6 @@ fn many_at_once(seed: u64, limits: Limits, count: usize) {
         let case = Case {
             geometry: GeometryId(which as u32),
             what: COLLECTIVES[stage.random.below(COLLECTIVES.len())],
-            algorithm: None,
             size,
             root: stage.random.below(size as usize) as u32,
             len: [0, 1, 5, 60, 61, 300][stage.random.below(6)],
@@ -156,8 +152,8 @@ fn many_at_once(seed: u64, limits: Limits, count: usize) {
         let root = if case.what.is_rooted() { case.root } else { 0 };
         (Case { root, ..case }, members[which])
     });
-    let cases = cases.collect();
-    Play::new(&stage, cases).run(&mut stage);
+    let cases: Vec<_> = cases.collect();
+    stage.play(&cases);
 }
 
 #[test]
@@ -171,17 +167,15 @@ fn g3_a_hundred_collectives_on_four_overlapping_geometries_in_any_order_of_arriv
 fn g3_a_member_may_be_far_behind_the_others() {
     // The root is done with each at once; the last task starts none before all the others have started all they can.
     let mut stage = Stage::with(4, 1, 1, 5, Limits { early: 24, in_flight: 8, ..LIMITS });
-    let members = Members::world(stage.population(), 0..1).unwrap();
-    let (ended, done) = ends();
+    let members = stage.everyone();
+    let told = stage.told;
     let count = 60;
     let case = |number: usize| Case {
         geometry: WORLD,
         what: [Collective::Broadcast, Collective::Gather][number % 2],
-        algorithm: None,
         size: 4,
         root: 0,
         len: 3,
-        in_place: false,
         salt: number as u64,
         ..Case::default()
     };
@@ -192,7 +186,7 @@ fn g3_a_member_may_be_far_behind_the_others() {
         patience += 1;
         if started[rank] < count && (rank < 3 || patience > 5000) {
             let active = &mut stage.contexts[rank];
-            let done = done(rank).unwrap();
+            let done = told.done(rank).unwrap();
             let (collect, _) = case(started[rank]).collect(active, rank as u32, done).unwrap();
             started[rank] += usize::from(active.collect(collect).is_ok());
         }
@@ -200,8 +194,8 @@ fn g3_a_member_may_be_far_behind_the_others() {
         // Nobody gets away from the one that has not begun.
         assert!(patience > 5000 || started.iter().all(|&started| started < 30), "{started:?}");
     }
-    stage.settle("catching up", || ended.lock().unwrap().len() == 4 * count);
-    assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
+    stage.until(4 * count);
+    stage.all_good();
     let _ = members;
 }
 
@@ -210,8 +204,8 @@ fn g3_what_all_wrote_before_a_barrier_all_read_after_it() {
     let mut stage = Stage::on_tree(8, 2, 1, 4, Limits { domains: Some(domains(4, 2)), ..LIMITS });
     let barriers = [Algorithm::Dissemination, Algorithm::Nary, Algorithm::Affinity, Algorithm::TreeNetwork];
     for (algorithm, late) in barriers.into_iter().map(Some).chain([None]).zip([7, 0, 3, 5, 4]) {
-        let board: &Board = crate::scene::leak(Board::default());
-        let call = crate::scene::leak(move |_: &mut Active<Port>, completion: Completion| {
+        let board: &Board = leak(Board::default());
+        let call = leak(move |_: &mut Active<Port>, completion: Completion| {
             assert_eq!(completion.result, Ok(()));
             board.read.lock().unwrap().push(board.written.lock().unwrap().len());
         });
@@ -253,14 +247,13 @@ const IN_RUNS: [Collective; 6] = [
 /// Every algorithm that is valid with so much scratch memory, and the one that is chosen, with 5000 bytes or so.
 fn with_little_scratch(size: u32, limit: usize) -> usize {
     let mut stage = Stage::new(size, 1, 1, u64::from(size) + limit as u64);
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let mut runs = 0;
     for what in IN_RUNS {
         for in_place in [false, true] {
             let case = Case {
                 geometry: WORLD,
                 what,
-                algorithm: None,
                 size,
                 root: if what.is_rooted() { size - 1 } else { 0 },
                 len: if what.is_of_vectors() { 600 } else { 130 },
@@ -269,14 +262,14 @@ fn with_little_scratch(size: u32, limit: usize) -> usize {
                 scratch_limit: limit,
                 ..Case::default()
             };
-            let (_, done) = ends();
-            let collect = case.call(case.memory(0), done(0).unwrap());
+            let told = stage.told;
+            let collect = case.call(case.memory(0), told.done(0).unwrap());
             let query = stage.contexts[0].query(&collect).unwrap();
             let valid = query.candidates().filter(|it| it.valid.is_ok());
             let algorithms: Vec<_> = valid.map(|it| Some(it.entry.algorithm)).chain([None]).collect();
             assert!(algorithms.len() > 1, "{what:?} in {limit} bytes");
             for algorithm in algorithms {
-                Play::new(&stage, vec![(Case { algorithm, ..case }, members)]).run(&mut stage);
+                stage.play(&[(Case { algorithm, ..case }, members)]);
                 runs += 1;
             }
         }
@@ -303,14 +296,14 @@ fn r4_an_alltoall_in_place_whose_blocks_move_goes_whole_or_not_at_all() {
     };
     let stage = Stage::new(2, 1, 1, 1);
     let needs = |known_blocks, sources| {
-        let (_, done) = ends();
+        let told = stage.told;
         let collect = Collect {
             in_place: true,
             known_blocks,
             blocks: blocks(128),
             sources,
             scratch_limit: 64,
-            ..Collect::new(WORLD, Collective::Alltoall, done(0).unwrap())
+            ..Collect::new(WORLD, Collective::Alltoall, told.done(0).unwrap())
         };
         stage.contexts[0].scratch_len(&collect)
     };

@@ -89,9 +89,7 @@ pub fn perform(stage: &mut Stage, members: &Members, case: &Case) {
         let collect = call(stage, members, case, &memories, rank, done(rank as usize).unwrap());
         let context = stage.member(members, rank);
         stage.contexts[context].collect(collect).unwrap();
-        for _ in 0..stage.random.below(10) {
-            stage.tick();
-        }
+        stage.some_ticks(10);
     }
     finish(stage, members, case, ended);
     check(case, &memories);

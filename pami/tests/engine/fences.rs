@@ -1,132 +1,85 @@
 //! Fences (SPEC F-1 to F-6).
 
-use crate::machine::{MTU, QUEUE, Step, TestNode, buffer, filled, machine_of, pattern};
-use crate::scene::{
-    Port, advance_all, always_later, clients, collector, context, deferred, ends, leak, message, send,
-};
+use crate::machine::{MTU, QUEUE, Step, buffer, machine_of, pattern};
+use crate::stage::{GOT, Stage, Told, bytes, get, put, rmw};
 use pami::fence::FENCED_AT_ONCE;
 use pami::memory::Footprint;
-use pami::packet::{DEFERRING, Kind};
-use pami::{
-    Active, Client, ClientBuilder, Completion, Context, Done, Get, Layout, Message, OnFetched, OnReceived,
-    Payload, Put, Receive, Received, Rights, Rmw, RmwOp, Send, SendError, Update, Width,
-};
-use std::sync::Mutex;
+use pami::packet::Kind;
+use pami::send::OPERATIONS;
+use pami::{ClientBuilder, Get, Payload, Rights, Rmw, SendError, Update};
 
 pub const SWITCH: usize = 4 * MTU;
 
-/// What happened, in order.
-pub type Events = Mutex<Vec<&'static str>>;
-
-pub fn events() -> (&'static Events, impl Fn(&'static str) -> Done<Port> + Copy) {
-    let events: &'static Events = leak(Mutex::default());
-    let note = move |name: &'static str| {
-        let call = leak(move |_: &mut Active<Port>, completion: Completion| {
-            assert_eq!(completion.result, Ok(()));
-            events.lock().unwrap().push(name);
-        });
-        Done { call, cookie: 0 }
-    };
-    (events, note)
+pub fn two(local: bool) -> Stage {
+    Stage::pair(local, |client| client.rendezvous_from(SWITCH))
 }
 
-pub fn taken(events: &Events) -> Vec<&'static str> {
-    events.lock().unwrap().drain(..).collect()
-}
-
-/// A handler that notes when a message is in its buffer.
-pub fn noting(events: &'static Events) -> crate::scene::Handler {
-    let whole = leak(move |_: &mut Active<Port>, _: Received| events.lock().unwrap().push("received"));
-    leak(move |_: &mut Active<Port>, message: &Message<'_>| {
-        Receive::Into(buffer(message.total), OnReceived { call: whole, cookie: 0 })
-    })
-}
-
-pub fn two(
-    local: bool,
-    handler: crate::scene::Handler,
-) -> (Vec<Client<TestNode>>, Context<Port>, Context<Port>) {
-    let mut clients = clients(2, local, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
-    let (origin, target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
-    (clients, origin, target)
+/// What comes last of what can go.
+pub fn answers_last(stage: &Stage) -> bool {
+    stage.step(|step| matches!(step, Step::Send(_))) || stage.step(|_| true)
 }
 
 #[test]
 fn f1_a_fence_waits_for_the_sends_before_it_over_every_path() {
     for local in [false, true] {
-        let (events, note) = events();
-        let (_clients, mut origin, mut target) = two(local, noting(events));
-        let to = target.endpoint();
+        let mut stage = two(local);
         for size in [1, MTU + 1, SWITCH, 20 * MTU] {
-            send(&mut origin, message(to, pattern(size, 0)));
+            stage.say(0, 1, pattern(size, 0));
         }
-        origin.retry(|active| active.send_immediate(to, 0, &[], b"now")).unwrap_or(());
-        assert_eq!(origin.fence(to, note("fenced")), Ok(()));
-        for _ in 0..50 {
-            origin.advance();
-        }
-        assert!(!events.lock().unwrap().contains(&"fenced"), "nobody has received anything");
-        advance_all(&mut [&mut origin, &mut target]);
-        assert_eq!(taken(events), ["received", "received", "received", "received", "received", "fenced"]);
+        let to = stage.at(1);
+        stage[0].retry(|active| active.send_immediate(to, 0, &[], b"now")).unwrap_or(());
+        stage.fence(0, 1, 1);
+        stage.advance(0, 50);
+        assert_eq!(stage.counts().1, 0, "nobody has received anything");
+        stage.quiet();
+        assert_eq!(stage.order(), [GOT, GOT, GOT, GOT, GOT, 1]);
     }
 }
 
 #[test]
 fn f1_a_fence_with_nothing_before_it_is_done_and_not_inside_the_call() {
     for local in [false, true] {
-        let (events, note) = events();
-        let (_clients, mut origin, mut target) = two(local, noting(events));
-        let (to, me) = (target.endpoint(), origin.endpoint());
-        assert_eq!(origin.fence(to, note("other")), Ok(()));
-        assert_eq!(taken(events), [""; 0]);
-        advance_all(&mut [&mut origin, &mut target]);
-        assert_eq!(taken(events), ["other"]);
-        assert_eq!(origin.send_immediate(me, 0, &[], b"self"), Ok(()));
-        assert_eq!(origin.fence(me, note("own")), Ok(()));
-        advance_all(&mut [&mut origin]);
-        assert_eq!(taken(events), ["received", "own"]);
+        let mut stage = two(local);
+        stage.fence(0, 1, 1);
+        assert_eq!(stage.order(), [0; 0]);
+        stage.quiet();
+        assert_eq!(stage.order(), [1]);
+        assert_eq!(stage.immediate(0, 0, b"self"), Ok(()));
+        stage.fence(0, 0, 2);
+        stage.quiet_of(&[0]);
+        assert_eq!(stage.order(), [GOT, 2]);
     }
 }
 
 #[test]
 fn f1_other_traffic_goes_on_while_a_fence_waits() {
-    let (events, note) = events();
-    let (log, handler) = collector();
-    let mut clients = clients(3, false, |client| client.rendezvous_from(SWITCH).dispatch(0, handler));
-    let [mut origin, mut stalled, mut other] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
-    send(&mut origin, message(stalled.endpoint(), pattern(10, 0)));
-    assert_eq!(origin.fence(stalled.endpoint(), note("fenced")), Ok(()));
+    let mut stage = Stage::talk(3, false, |client| client.rendezvous_from(SWITCH));
+    let (stalled, other) = (1, 2);
+    stage.say(0, stalled, pattern(10, 0));
+    stage.fence(0, stalled, 1);
     for number in 0..100 {
-        send(&mut origin, message(other.endpoint(), pattern(600, number)));
-        advance_all(&mut [&mut origin, &mut other]);
+        stage.say(0, other, pattern(600, number));
+        stage.quiet_of(&[0, other]);
     }
-    assert_eq!((log.lock().unwrap().len(), taken(events)), (100, vec![]));
-    advance_all(&mut [&mut origin, &mut stalled]);
-    assert_eq!(taken(events), ["fenced"]);
+    assert_eq!(stage.counts(), (100, 0));
+    stage.quiet_of(&[0, stalled]);
+    assert_eq!(stage.cookies(), [1]);
 }
 
 #[test]
 fn f1_a_fence_waits_for_kept_messages_and_not_for_those_that_came_after_it() {
     for (local, size) in [(false, 10), (true, 10), (false, 2 * SWITCH)] {
-        let (events, note) = events();
-        let build = |client: ClientBuilder<TestNode>| {
-            client.rendezvous_from(SWITCH).dispatch_deferring(DEFERRING, always_later())
-        };
-        let mut clients = clients(2, local, build);
-        let (mut origin, mut target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
-        let to = target.endpoint();
-        send(&mut origin, deferred(to, pattern(size, 0)));
-        assert_eq!(origin.fence(to, note("first")), Ok(()));
-        send(&mut origin, deferred(to, pattern(size, 1)));
-        assert_eq!(origin.fence(to, note("second")), Ok(()));
-        advance_all(&mut [&mut origin, &mut target]);
-        assert_eq!((target.unexpected().count(), taken(events)), (2, vec![]));
-        let then = leak(move |_: &mut Active<Port>, _: Received| events.lock().unwrap().push("received"));
-        for expected in [["received", "first"], ["received", "second"]] {
-            let id = target.unexpected().next().unwrap().id;
-            assert!(target.accept(id, buffer(size), OnReceived { call: then, cookie: 0 }).is_ok());
-            advance_all(&mut [&mut origin, &mut target]);
-            assert_eq!(taken(events), expected);
+        let mut stage = two(local);
+        for number in [1, 2] {
+            stage.say_later(0, 1, pattern(size, number));
+            stage.fence(0, 1, number);
+        }
+        stage.quiet();
+        assert_eq!((stage.kept(1), stage.order()), (2, vec![]));
+        for number in [1, 2] {
+            stage.accept(1);
+            stage.quiet();
+            assert_eq!(stage.order(), [GOT, number]);
         }
     }
 }
@@ -134,63 +87,31 @@ fn f1_a_fence_waits_for_kept_messages_and_not_for_those_that_came_after_it() {
 #[test]
 fn f5_a_fence_covers_puts_gets_and_updates() {
     for local in [false, true] {
-        let (events, note) = events();
-        let (clients, mut origin, mut target) = two(local, noting(events));
-        let region = target.register(filled(&pattern(30_000, 3)), Rights::all()).ok().unwrap();
-        let (target_endpoint, region_handle) = (target.endpoint(), region.handle());
-        let world = clients[0].node().world;
-        world.stepped();
-        let put = Put {
-            target: target_endpoint,
-            region: region_handle,
-            offset: 0,
-            layout: Layout::Contiguous,
-            payload: Payload::Static(pattern(10_000, 4).leak()),
-            payload_layout: Layout::Contiguous,
-            local_done: None,
-            // Nobody asks for its end: the fence is all there is.
-            remote_done: None,
-        };
-        assert!(origin.put(put).is_ok());
+        let mut stage = two(local);
+        let region = stage.region(1, &pattern(30_000, 3), Rights::all());
+        let (to, handle) = (stage.at(1), region.handle());
+        stage.world.stepped();
+        // Nobody asks for its end: the fence is all there is.
+        stage.put(0, put(to, handle, 0, Payload::Static(pattern(10_000, 4).leak())));
         let into = buffer(20_000).share();
-        let get = Get {
-            target: target_endpoint,
-            region: region_handle,
-            offset: 10_000,
-            layout: Layout::Contiguous,
-            into: into.clone(),
-            at: 0,
-            into_layout: Layout::Contiguous,
-            len: 20_000,
-            done: Some(note("got")),
-        };
-        assert_eq!(origin.get(get), Ok(()));
-        let call = leak(|_: &mut Active<Port>, fetched: pami::Fetched| assert!(fetched.result.is_ok()));
-        let op = RmwOp { width: Width::Eight, update: Update::Swap(5) };
-        let done = Some(OnFetched { call, cookie: 0 });
-        let rmw = Rmw { target: target_endpoint, region: region_handle, offset: 29_992, op, done };
-        assert_eq!(origin.rmw(rmw), Ok(()));
-        assert_eq!(origin.fence(target_endpoint, note("fenced")), Ok(()));
-        // Answers come last.
+        let (got, fetched) = (stage.done(1), stage.told.on_fetched(0));
+        assert_eq!(stage[0].get(Get { done: got, ..get(to, handle, 10_000, &into, 20_000) }), Ok(()));
+        let swap = Rmw { done: fetched, ..rmw(to, handle, 29_992, Update::Swap(5)) };
+        assert_eq!(stage[0].rmw(swap), Ok(()));
+        stage.fence(0, 1, 2);
         for _ in 0..10_000 {
-            origin.advance();
-            target.advance();
-            if events.lock().unwrap().contains(&"fenced") {
+            stage[0].advance();
+            stage[1].advance();
+            if stage.counts().1 == 2 {
                 break;
             }
-            let mut state = world.lock();
-            let ready = state.steps();
-            if let Some(&step) = ready.iter().find(|step| matches!(step, Step::Send(_))).or(ready.first()) {
-                state.step(step);
-            }
+            answers_last(&stage);
         }
-        let mut written = vec![0; 10_000];
-        region.memory().read(0, &mut written).unwrap();
-        assert_eq!(written, pattern(10_000, 4));
-        assert_eq!(taken(events), ["got", "fenced"]);
-        let mut word = [0; 8];
-        region.memory().read(29_992, &mut word).unwrap();
-        assert_eq!(word, 5u64.to_le_bytes());
+        let now = bytes(region.memory());
+        assert_eq!(now[..10_000], pattern(10_000, 4));
+        assert_eq!(stage.order(), [1, 2]);
+        assert_eq!(now[29_992..], 5u64.to_le_bytes());
+        assert!(stage.fetched().iter().all(|fetched| fetched.result.is_ok()));
         assert!(into.reclaim().is_ok());
     }
 }
@@ -198,136 +119,113 @@ fn f5_a_fence_covers_puts_gets_and_updates() {
 #[test]
 fn f6_two_fences_in_flight_complete_in_order() {
     for local in [false, true] {
-        let (events, note) = events();
-        let (_clients, mut origin, mut target) = two(local, noting(events));
-        let to = target.endpoint();
-        send(&mut origin, message(to, pattern(SWITCH, 0)));
-        assert_eq!(origin.fence(to, note("first")), Ok(()));
-        send(&mut origin, message(to, pattern(100, 0)));
-        assert_eq!(origin.fence(to, note("second")), Ok(()));
-        assert_eq!(origin.fence(to, note("third")), Ok(()));
-        advance_all(&mut [&mut origin, &mut target]);
-        let seen = taken(events);
-        let at = |name| seen.iter().position(|&event| event == name).unwrap();
-        assert!(at("first") < at("second") && at("second") < at("third"), "{seen:?}");
-        assert_eq!(seen.iter().take(at("second")).filter(|&&event| event == "received").count(), 2);
+        let mut stage = two(local);
+        stage.say(0, 1, pattern(SWITCH, 0));
+        stage.fence(0, 1, 1);
+        stage.say(0, 1, pattern(100, 0));
+        stage.fence(0, 1, 2);
+        stage.fence(0, 1, 3);
+        stage.quiet();
+        assert_eq!(stage.cookies(), [1, 2, 3]);
+        let order = stage.order();
+        let received = order.iter().take_while(|&&event| event != 2).filter(|&&event| event == GOT).count();
+        assert_eq!(received, 2, "{order:?}");
     }
 }
 
 #[test]
 fn f6_a_fence_that_finds_the_fifo_full_waits_in_line() {
-    let (events, note) = events();
-    let (_clients, mut origin, mut target) = two(false, noting(events));
-    let to = target.endpoint();
+    let mut stage = two(false);
     let mut sent = 0;
-    while origin.send_immediate(to, 0, &[], &[7]) == Ok(()) {
+    while stage.immediate(0, 1, &[7]) == Ok(()) {
         sent += 1;
-        origin.advance();
+        stage[0].advance();
     }
     assert!(sent >= 2 * QUEUE);
-    assert_eq!(origin.fence(to, note("fenced")), Ok(()));
-    assert_eq!(origin.send_immediate(to, 0, &[], &[8]), Err(SendError::Again), "it would overtake the fence");
-    advance_all(&mut [&mut origin, &mut target]);
-    let seen = taken(events);
-    assert_eq!((seen.len(), seen.last()), (sent + 1, Some(&"fenced")));
+    stage.fence(0, 1, 1);
+    assert_eq!(stage.immediate(0, 1, &[8]), Err(SendError::Again), "it would overtake the fence");
+    stage.quiet();
+    let order = stage.order();
+    assert_eq!((order.len(), order.last()), (sent + 1, Some(&1)));
 }
 
 #[test]
 fn f6_room_that_comes_and_goes_lets_no_fence_overtake() {
     for seed in 1..300 {
-        let (events, note) = events();
-        let handler = noting(events);
-        let build =
-            |client: ClientBuilder<TestNode>| client.contexts(1).rendezvous_from(SWITCH).dispatch(0, handler);
-        let mut clients = clients(2, false, build);
-        let (mut origin, mut target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
-        let world = &clients[0].node().world;
-        world.lock().moody = seed;
+        let told = Told::new();
+        let mut stage = Stage::of(machine_of(2, 1), 1, told, |client| {
+            client.rendezvous_from(SWITCH).dispatch(0, told.taker())
+        });
+        stage.world.lock().moody = seed;
         // Nobody asks for the end of the sends, so nothing but their order tells the fence of them.
         for size in [20, SWITCH, 1, 600, 2 * SWITCH, 5] {
-            send(&mut origin, message(target.endpoint(), pattern(size, 0)));
+            stage.say(0, 1, pattern(size, 0));
         }
-        let fenced = match seed % 2 {
-            0 => origin.fence(target.endpoint(), note("fenced")),
-            _ => origin.fence_tasks(0..2, note("fenced")),
-        };
-        assert_eq!(fenced, Ok(()));
-        while !events.lock().unwrap().contains(&"fenced") {
-            origin.advance();
-            target.advance();
+        match seed % 2 {
+            0 => stage.fence(0, 1, 1),
+            _ => assert_eq!(stage.fence_tasks(0, 0..2, 1), Ok(())),
         }
-        let seen = taken(events);
-        assert_eq!((seen.len(), seen.last()), (7, Some(&"fenced")), "{seed}: {seen:?}");
-        let state = world.lock();
-        let gets: Vec<_> =
-            state.seen.iter().filter(|seen| seen.0 == Kind::Get && seen.1 == 1).map(|seen| seen.3).collect();
-        assert_eq!(gets, [SWITCH, 2 * SWITCH, 0], "{seed}: the get of nothing is the last");
+        while stage.counts().1 == 0 {
+            stage[0].advance();
+            stage[1].advance();
+        }
+        assert_eq!(stage.order(), [GOT, GOT, GOT, GOT, GOT, GOT, 1], "{seed}");
+        let state = stage.world.lock();
+        let gets = state.seen.iter().filter(|seen| seen.0 == Kind::Get && seen.1 == 1).map(|seen| seen.3);
+        assert!(gets.eq([SWITCH, 2 * SWITCH, 0]), "{seed}: the get of nothing is the last");
     }
 }
 
 #[test]
 fn f6_as_many_fences_as_there_are_places_all_complete() {
-    let (events, note) = events();
-    let (_clients, mut origin, mut target) = two(false, noting(events));
-    let to = target.endpoint();
-    for _ in 0..pami::send::OPERATIONS {
-        assert_eq!(origin.fence(to, note("fenced")), Ok(()));
-    }
-    assert_eq!(origin.fence(to, note("fenced")), Err(SendError::Again));
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(taken(events).len(), pami::send::OPERATIONS);
+    let mut stage = two(false);
+    (0..OPERATIONS).for_each(|number| stage.fence(0, 1, number));
+    let (to, done) = (stage.at(1), stage.done(0).unwrap());
+    assert_eq!(stage[0].fence(to, done), Err(SendError::Again));
+    stage.quiet();
+    assert_eq!(stage.ends().len(), OPERATIONS);
 }
 
 #[test]
 fn f5_a_fence_over_tasks_waits_for_all_their_contexts() {
     const TASKS: u32 = 12;
-    let nodes = machine_of(TASKS, 2);
-    let (events, note) = events();
-    let handler = noting(events);
-    let build = |node| {
-        ClientBuilder::new(node, "all").contexts(2).rendezvous_from(SWITCH).dispatch(0, handler).create()
-    };
-    let mut clients: Vec<_> = nodes.iter().map(|&node| build(node).unwrap()).collect();
-    let mut contexts: Vec<_> =
-        clients.iter_mut().flat_map(|client| [0, 1].map(|offset| context(client, offset))).collect();
-    let everyone: Vec<_> = contexts.iter().map(|context| context.endpoint()).collect();
     static SOME: [u32; 3] = [0, 7, 11];
-    for (number, &to) in everyone.iter().enumerate() {
-        contexts[0]
-            .retry(|active| {
-                let bytes = message(to, pattern(if number % 3 == 0 { SWITCH } else { 50 }, number));
-                active.send(bytes).map_err(|(error, _)| error)
-            })
-            .unwrap();
+    let told = Told::new();
+    let mut stage = Stage::of(machine_of(TASKS, 2), 2, told, |client| {
+        client.rendezvous_from(SWITCH).dispatch(0, told.taker())
+    });
+    let all = stage.contexts.len();
+    for to in 0..all {
+        let bytes = pattern(if to % 3 == 0 { SWITCH } else { 50 }, to);
+        let target = stage.at(to);
+        let send = |active: &mut pami::Active<_>| {
+            active.send(crate::stage::message(target, bytes.clone())).map_err(|(error, _)| error)
+        };
+        stage[0].retry(send).unwrap();
     }
-    assert_eq!(contexts[0].fence_tasks(0..TASKS, note("all")), Ok(()));
-    assert_eq!(contexts[0].fence_tasks(&SOME[..], note("some")), Ok(()));
-    assert_eq!(contexts[0].fence_tasks(0..0, note("none")), Ok(()));
-    assert_eq!(contexts[0].fence_tasks(0..TASKS + 1, note("")), Err(SendError::Unreachable));
+    let (whole, some, none) = (1, 2, 3);
+    assert_eq!(stage.fence_tasks(0, 0..TASKS, whole), Ok(()));
+    assert_eq!(stage.fence_tasks(0, &SOME[..], some), Ok(()));
+    assert_eq!(stage.fence_tasks(0, 0..0, none), Ok(()));
+    assert_eq!(stage.fence_tasks(0, 0..TASKS + 1, 9), Err(SendError::Unreachable));
     // All but one endpoint take part.
-    let (last, rest) = contexts.split_last_mut().unwrap();
-    advance_all(&mut rest.iter_mut().collect::<Vec<_>>());
-    let seen = taken(events);
-    assert!(seen.contains(&"none") && !seen.contains(&"all") && !seen.contains(&"some"), "{seen:?}");
-    let mut all: Vec<_> = rest.iter_mut().chain([last]).collect();
-    advance_all(&mut all);
-    let mut seen = [seen, taken(events)].concat();
-    assert_eq!(seen.iter().filter(|&&event| event == "received").count(), everyone.len());
-    seen.retain(|&event| event != "received");
-    seen.sort_unstable();
-    assert_eq!(seen, ["all", "none", "some"]);
+    stage.quiet_of(&(0..all - 1).collect::<Vec<_>>());
+    assert_eq!(stage.cookies(), [none]);
+    stage.quiet();
+    let mut ended = stage.cookies();
+    ended.sort_unstable();
+    assert_eq!((stage.data().len(), ended), (all, vec![whole, some]));
 }
 
 #[test]
 fn f4_a_fence_leaves_nothing_at_the_target_or_the_origin_when_it_is_done() {
-    let (events, note) = events();
-    let (mut clients, mut origin, mut target) = two(false, noting(events));
-    for _ in 0..1000 {
-        assert_eq!(origin.fence(target.endpoint(), note("fenced")), Ok(()));
-        advance_all(&mut [&mut origin, &mut target]);
+    let mut stage = two(false);
+    for number in 0..1000 {
+        stage.fence(0, 1, number);
+        stage.quiet();
     }
-    assert_eq!(taken(events).len(), 1000);
-    assert!(clients[0].destroy_context(origin).is_ok() && clients[1].destroy_context(target).is_ok());
+    assert_eq!(stage.ends().len(), 1000);
+    assert_eq!([stage.destroy(0), stage.destroy(1)], [Ok(()); 2]);
 }
 
 #[test]
@@ -350,20 +248,17 @@ fn f4_fences_take_no_byte_for_any_message_or_peer() {
 fn f4_a_send_after_fences_does_what_it_did_before_them() {
     // The same packets, the same bytes, the same numbers.
     let trace = |fences: usize| {
-        let (events, note) = events();
-        let (clients, mut origin, mut target) = two(false, noting(events));
-        for _ in 0..fences {
-            assert_eq!(origin.fence(target.endpoint(), note("fenced")), Ok(()));
-            advance_all(&mut [&mut origin, &mut target]);
+        let mut stage = two(false);
+        for number in 0..fences {
+            stage.fence(0, 1, number);
+            stage.quiet();
         }
-        clients[0].node().world.lock().seen.clear();
-        let (_, done) = ends();
+        stage.world.lock().seen.clear();
         for size in [5, 5 * MTU - 100, 2 * SWITCH] {
-            let bytes = message(target.endpoint(), pattern(size, 0));
-            send(&mut origin, Send { remote_done: done(0), ..bytes });
-            advance_all(&mut [&mut origin, &mut target]);
+            stage.say_told(0, 1, pattern(size, 0), 0);
+            stage.quiet();
         }
-        clients[0].node().world.lock().seen.clone()
+        stage.world.lock().seen.clone()
     };
     assert_eq!(trace(0), trace(10));
 }
@@ -371,19 +266,17 @@ fn f4_a_send_after_fences_does_what_it_did_before_them() {
 #[test]
 fn f5_a_fence_over_more_targets_than_are_asked_at_once_waits_for_the_last_of_them() {
     let tasks = FENCED_AT_ONCE + 4;
-    let build = |client: ClientBuilder<_>| client.contexts(1).dispatch_deferring(DEFERRING, always_later());
-    let mut clients = clients(tasks as u32, false, build);
-    let mut contexts: Vec<_> = clients.iter_mut().map(|client| context(client, 0)).collect();
-    let last = contexts[tasks - 1].endpoint();
-    send(&mut contexts[0], deferred(last, pattern(10, 0)));
-    let (ended, done) = ends();
-    assert_eq!(contexts[0].fence_tasks(0..tasks as u32, done(0).unwrap()), Ok(()));
+    let mut stage = Stage::of(machine_of(tasks as u32, 1), 1, Told::new(), |client| {
+        client.dispatch_deferring(pami::packet::DEFERRING, crate::stage::always_later())
+    });
+    let last = tasks - 1;
+    stage.say_later(0, last, pattern(10, 0));
+    assert_eq!(stage.fence_tasks(0, 0..tasks as u32, 0), Ok(()));
     // However long the others take.
-    advance_all(&mut [&mut contexts[0]]);
-    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
-    assert_eq!((contexts[tasks - 1].unexpected().count(), ended.lock().unwrap().len()), (1, 0));
-    let id = contexts[tasks - 1].unexpected().next().unwrap().id;
-    assert_eq!(contexts[tasks - 1].discard(id), Ok(()));
-    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
-    assert_eq!(ended.lock().unwrap().len(), 1);
+    stage.quiet_of(&[0]);
+    stage.quiet();
+    assert_eq!((stage.kept(last), stage.counts().1), (1, 0));
+    stage.discard(last);
+    stage.quiet();
+    assert_eq!(stage.cookies(), [0]);
 }

@@ -1,10 +1,8 @@
 //! What collectives' messages cost: packets, and the time of those that wait for them.
 
-use crate::scene::ends;
-use crate::stage::{Case, Play, Stage, results};
+use crate::stage::{Case, Stage};
 use pami::collective::engine::PATIENCE_NS;
 use pami::collective::{Algorithm, Collective};
-use pami::geometry::Members;
 use pami::packet::Kind;
 use pami::{Collect, OperationError, WORLD};
 
@@ -19,9 +17,9 @@ fn g3_short_data_takes_one_packet_and_longer_data_one_more_than_it_fills() {
     for (words, packets) in [(1, 1), (59, 1), (60, 3), (118, 3), (119, 4)] {
         for seed in 0..10 {
             let mut stage = Stage::new(2, 1, 1, seed);
-            let members = Members::world(stage.population(), 0..1).unwrap();
+            let members = stage.everyone();
             let case = case(Collective::Allreduce, Algorithm::RecursiveDoubling, 2, words);
-            Play::new(&stage, vec![(case, members)]).run(&mut stage);
+            stage.play(&[(case, members)]);
             assert_eq!(stage.world.count(Kind::Collective), 2 * packets, "{words} words");
         }
     }
@@ -30,12 +28,9 @@ fn g3_short_data_takes_one_packet_and_longer_data_one_more_than_it_fills() {
 #[test]
 fn g3_data_that_was_cleared_before_it_is_there_goes_at_once() {
     let mut stage = Stage::new(2, 1, 1, 4);
-    let (ended, done) = ends();
     let case = case(Collective::Broadcast, Algorithm::Binomial, 2, 100);
     for rank in [1, 0] {
-        let active = &mut stage.contexts[rank];
-        let (collect, _) = case.collect(active, rank as u32, done(rank).unwrap()).unwrap();
-        active.collect(collect).unwrap();
+        stage.start(rank as u32, case, rank);
         if rank == 1 {
             stage.rest();
             assert_eq!(stage.world.count(Kind::Collective), 1);
@@ -44,20 +39,17 @@ fn g3_data_that_was_cleared_before_it_is_there_goes_at_once() {
     // The root hears of nothing more, and is done.
     stage.contexts[0].advance();
     stage.contexts[0].advance();
-    assert_eq!(results(ended), [(0, Ok(()))]);
-    stage.settle("the data", || ended.lock().unwrap().len() == 2);
+    assert_eq!(stage.results(), [(0, Ok(()))]);
+    stage.until(1);
 }
 
 #[test]
 fn g3_members_that_differ_in_who_is_to_speak_first_find_out_in_time() {
     for lens in [[100, 10], [10, 100], [100, 101]] {
         let mut stage = Stage::new(2, 1, 1, lens[0] as u64);
-        let (ended, done) = ends();
         for (rank, len) in lens.into_iter().enumerate() {
             let case = case(Collective::Broadcast, Algorithm::Binomial, 2, len);
-            let active = &mut stage.contexts[rank];
-            let (collect, _) = case.collect(active, rank as u32, done(rank).unwrap()).unwrap();
-            active.collect(collect).unwrap();
+            stage.start(rank as u32, case, rank);
         }
         for _ in 0..3 {
             stage.rest();
@@ -65,7 +57,7 @@ fn g3_members_that_differ_in_who_is_to_speak_first_find_out_in_time() {
         }
         stage.rest();
         // A root whose data was short is done with it.
-        let ended = results(ended);
+        let ended = stage.results();
         assert_eq!(ended.len(), 2, "{lens:?}");
         assert!(matches!(ended[1].1, Err(OperationError::Mismatch(0 | 1))), "{lens:?}: {ended:?}");
     }
@@ -74,10 +66,10 @@ fn g3_members_that_differ_in_who_is_to_speak_first_find_out_in_time() {
 #[test]
 fn n8_who_waits_for_the_others_only_looks_whether_something_came() {
     let mut stage = Stage::new(2, 1, 1, 6);
-    let (ended, done) = ends();
+    let told = stage.told;
     let world = stage.world;
     for (rank, context) in stage.contexts.iter_mut().enumerate() {
-        context.collect(Collect::new(WORLD, Collective::Barrier, done(rank).unwrap())).unwrap();
+        context.collect(Collect::new(WORLD, Collective::Barrier, told.done(rank).unwrap())).unwrap();
         if rank == 0 {
             (0..5).for_each(|_| _ = context.advance());
             let before = world.lock().drives;
@@ -85,5 +77,5 @@ fn n8_who_waits_for_the_others_only_looks_whether_something_came() {
             assert!(world.lock().drives - before < 10);
         }
     }
-    stage.settle("the barrier", || ended.lock().unwrap().len() == 2);
+    stage.until(2);
 }

@@ -1,24 +1,17 @@
-//! What the tests play with: tasks with a context or two, handlers that write down what they saw.
+//! Free functions for tests that are not on a [`Stage`](crate::stage::Stage) yet.
 
-use crate::machine::{TestNode, TestPort, buffer, machine};
-use pami::packet::DEFERRING;
+use crate::machine::{TestNode, buffer, machine};
+pub use crate::stage::{DeferringHandler, Handler, Port, always_later, deferred, leak, message};
 use pami::{
-    Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, Fetched, Layout, Message, OnFetched,
-    OnReceived, OperationError, Payload, Receive, Received, Send,
+    Active, Client, ClientBuilder, Completion, Context, Done, Fetched, Message, OnFetched, OnReceived,
+    OperationError, Receive, Received, Send,
 };
 use std::sync::Mutex;
 
-pub type Port = TestPort;
-pub type Handler = pami::context::Handler<Port>;
-pub type DeferringHandler = pami::context::DeferringHandler<Port>;
 /// Origin's task, header and data of each message.
 pub type Log = Mutex<Vec<(u32, Vec<u8>, Vec<u8>)>>;
 /// Cookie, bytes of the buffer that came back, and result of each completion.
 pub type Ends = Mutex<Vec<(usize, Option<usize>, Result<(), OperationError>)>>;
-
-pub fn leak<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
 
 pub fn context(client: &mut Client<TestNode>, offset: u8) -> Context<Port> {
     let memory = client.context_memory().unwrap();
@@ -80,29 +73,6 @@ pub fn pair(
 
 pub fn advance_all(contexts: &mut [&mut Context<Port>]) {
     while contexts.iter_mut().map(|context| context.advance()).sum::<usize>() > 0 {}
-}
-
-/// A message without header or callbacks, to dispatch id 0.
-pub fn message(target: Endpoint, bytes: Vec<u8>) -> Send<'static, Port> {
-    Send {
-        target,
-        dispatch: 0,
-        header: &[],
-        payload: Payload::Static(bytes.leak()),
-        layout: Layout::Contiguous,
-        local_done: None,
-        remote_done: None,
-    }
-}
-
-/// The same, to a handler that may want it later.
-pub fn deferred(target: Endpoint, bytes: Vec<u8>) -> Send<'static, Port> {
-    Send { dispatch: DEFERRING, ..message(target, bytes) }
-}
-
-/// A handler that wants all later.
-pub fn always_later() -> DeferringHandler {
-    leak(|_: &mut Active<Port>, _: &Message<'_>| None)
 }
 
 /// Starts a send that is refused only for want of room, advancing meanwhile.

@@ -1,55 +1,49 @@
 //! Immediate and eager sends: content, order, back-pressure and completions.
 
-use crate::machine::{CONTEXTS, MTU, Packet, QUEUE, buffer, filled, machine_of, pattern};
-use crate::scene::{
-    Port, advance_all, always_later, clients, collector, context, ends, leak, message, pair, send,
-};
+use crate::machine::{CONTEXTS, MTU, QUEUE, buffer, filled, machine_of, pattern};
 use crate::shapes::{self, gathered, layouts, reach, scattered};
+use crate::stage::{Port, Stage, Told, envelope, handler, leak, message};
 use pami::endpoint::ContextOffset;
 use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use pami::receive::HALVES_LIMIT;
+use pami::send::OPERATIONS;
 use pami::{
-    Active, ClientBuilder, Completion, Context, Done, Endpoint, Layout, Message, OnPart, OnReceived, Part,
-    Payload, Progress, Receive, Received, Send, SendError, Work, WorkSlot,
+    Active, Completion, Done, Endpoint, Layout, Message, Payload, Progress, Receive, Send, SendError, Work,
+    WorkSlot,
 };
 use proptest::prelude::*;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const SIZES: [usize; 9] = [0, 1, 8, 64, MTU - 1, MTU, MTU + 1, 3 * MTU, 1 << 20];
 
+fn two(local: bool) -> Stage {
+    Stage::pair(local, |client| client)
+}
+
+/// What a message's data begins with.
+fn number(data: &[u8]) -> u32 {
+    u32::from_le_bytes(*data.first_chunk().unwrap())
+}
+
 fn every_size_arrives(local: bool) {
-    let (log, handler) = collector();
-    let [mut a, mut b] = pair(local, |client| client.dispatch(3, handler));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 1));
-    let to = a.endpoint(1, 1).unwrap();
+    let told = Told::new();
+    let mut stage = Stage::hears(2, local, told, told.taker(), |client| client.dispatch(3, told.taker()));
+    // To the target's other context, too.
+    let target = stage.open(1, 1);
     for (seed, size) in SIZES.into_iter().enumerate() {
-        let header = pattern(seed * 12, 7);
-        let mut data = buffer(size);
-        data.as_mut_slice()[..size].copy_from_slice(&pattern(size, seed));
-        let bytes = Box::leak(data.as_slice()[..size].to_vec().into_boxed_slice());
-        let send = Send {
-            target: to,
-            dispatch: 3,
-            header: &header,
-            payload: Payload::Static(bytes),
-            layout: Layout::Contiguous,
-            local_done: None,
-            remote_done: None,
-        };
-        assert!(origin.send(send).is_ok());
-        if header.len() + size <= origin.immediate_limit() {
-            advance_all(&mut [&mut origin, &mut target]);
-            origin.send_immediate(to, 3, &header, bytes).unwrap();
-        }
-        advance_all(&mut [&mut origin, &mut target]);
-        for (from, header_seen, data) in log.lock().unwrap().drain(..) {
-            assert_eq!((from, &header_seen), (0, &header));
-            assert_eq!(data, pattern(size, seed), "size {size}");
+        let (header, data) = (pattern(seed * 12, 7), pattern(size, seed));
+        let expected = (0, header.clone(), data.clone());
+        stage.send(0, Send { dispatch: 3, header: &header, ..stage.message(target, data.clone()) });
+        stage.quiet();
+        assert_eq!(stage.got(), std::slice::from_ref(&expected), "size {size}");
+        if header.len() + size <= stage[0].immediate_limit() {
+            let to = stage.at(target);
+            stage[0].send_immediate(to, 3, &header, &data).unwrap();
+            stage.quiet();
+            assert_eq!(stage.got(), [expected], "size {size}");
         }
     }
-    assert_eq!(target.counters().protocol_errors, 0);
-    assert_eq!(origin.counters().sent, target.counters().received);
+    assert_eq!((stage.strays(), stage[0].counters().sent), (0, stage[target].counters().received));
 }
 
 #[test]
@@ -64,65 +58,31 @@ fn p6_messages_of_every_size_arrive_whole_through_shared_memory() {
 
 #[test]
 fn p5_a_handler_may_take_packets() {
-    let seen: &'static Mutex<Vec<u8>> = leak(Mutex::new(Vec::new()));
-    let lasts: &'static AtomicUsize = leak(AtomicUsize::new(0));
-    let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
-        let mut seen = seen.lock().unwrap();
-        assert_eq!((part.offset, part.cookie), (seen.len(), 5));
-        seen.extend(part.data);
-        lasts.fetch_add(usize::from(part.is_last()), Relaxed);
-    });
-    let handler =
-        leak(move |_: &mut Active<Port>, _: &Message<'_>| Receive::Packets(OnPart { call: part, cookie: 5 }));
-    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+    let told = Told::new();
+    let mut stage = Stage::hears(2, false, told, handler(move |_| told.parts(5)), |client| client);
     let data = pattern(10 * MTU + 3, 1);
-    let payload = Payload::Static(data.clone().leak());
-    let target_endpoint = a.endpoint(1, 0).unwrap();
-    let send = Send {
-        target: target_endpoint,
-        dispatch: 0,
-        header: b"h",
-        payload,
-        local_done: None,
-        remote_done: None,
-        layout: Layout::Contiguous,
-    };
-    assert!(origin.send(send).is_ok());
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(*seen.lock().unwrap(), data);
-    assert_eq!(lasts.load(Relaxed), 1);
+    stage.send(0, Send { header: b"h", ..stage.message(1, data.clone()) });
+    stage.quiet();
+    let parts = stage.parts();
+    let mut seen: Vec<u8> = Vec::new();
+    for part in &parts {
+        assert_eq!((part.offset, part.cookie), (seen.len(), 5));
+        seen.extend(&part.data);
+        assert_eq!(part.is_last, seen.len() == data.len());
+    }
+    assert_eq!(seen, data);
 }
 
 #[test]
 fn p5_completions_give_the_buffer_back_and_tell_of_the_target() {
-    let (_, handler) = collector();
-    let [mut a, mut b] = pair(true, |client| client.dispatch(0, handler));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let back: &'static Mutex<Vec<(usize, Option<usize>)>> = leak(Mutex::new(Vec::new()));
-    let done = leak(move |_: &mut Active<Port>, completion: Completion| {
-        let len = completion.buffer.map(|buffer| buffer.as_slice().len());
-        back.lock().unwrap().push((completion.cookie, len));
-    });
-    let lent = buffer(4 * MTU);
-    let len = lent.as_slice().len();
-    let send = Send {
-        target: a.endpoint(1, 0).unwrap(),
-        dispatch: 0,
-        header: &[],
-        payload: Payload::Buffer(lent, 0..len),
-        layout: Layout::Contiguous,
-        local_done: Some(Done { call: done, cookie: 1 }),
-        remote_done: Some(Done { call: done, cookie: 2 }),
-    };
-    assert!(origin.send(send).is_ok());
-    advance_all(&mut [&mut origin]);
-    assert!(back.lock().unwrap().is_empty(), "the target still reads the buffer");
-    advance_all(&mut [&mut target]);
-    advance_all(&mut [&mut origin, &mut target]);
-    let mut seen = back.lock().unwrap().clone();
-    seen.sort_unstable();
-    assert_eq!(seen, [(1, Some(len)), (2, None)]);
+    let mut stage = two(true);
+    let (len, done) = (4 * MTU, stage.done(2));
+    stage.send(0, Send { remote_done: done, ..stage.buffered(1, &pattern(len, 0), 1) });
+    stage.quiet_of(&[0]);
+    assert_eq!(stage.ends(), [], "the target still reads the buffer");
+    stage.quiet_of(&[1]);
+    stage.quiet();
+    assert_eq!(stage.ends(), [(1, Some(len), Ok(())), (2, None, Ok(()))]);
 }
 
 #[test]
@@ -134,10 +94,9 @@ fn p5_callbacks_may_send() {
         }
         Receive::Done
     });
-    let [mut a, mut b] = pair(false, |client| client.dispatch(0, bounce));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    origin.send_immediate(a.endpoint(1, 0).unwrap(), 0, &[], b"ping").unwrap();
-    advance_all(&mut [&mut origin, &mut target]);
+    let mut stage = Stage::hears(2, false, Told::new(), bounce, |client| client);
+    assert_eq!(stage.immediate(0, 1, b"ping"), Ok(()));
+    stage.quiet();
     assert_eq!(count.load(Relaxed), 101);
 }
 
@@ -146,14 +105,13 @@ fn p11_posted_work_waits_in_order_for_a_stalled_receiver() {
     const POSTS: usize = 100_000;
     static SLOTS: [WorkSlot<Port>; POSTS] = [const { WorkSlot::new() }; POSTS];
     let seen: &'static AtomicUsize = leak(AtomicUsize::new(0));
-    let in_order = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+    let in_order = handler(move |message| {
         let number = u64::from_le_bytes(message.data.try_into().unwrap());
         assert_eq!(number, seen.fetch_add(1, Relaxed) as u64);
         Receive::Done
     });
-    let [mut a, mut b] = pair(false, |client| client.dispatch(0, in_order));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let to = a.endpoint(1, 0).unwrap();
+    let mut stage = Stage::hears(2, false, Told::new(), in_order, |client| client);
+    let to = stage.at(1);
     let work = leak(move |active: &mut Active<Port>, cookie: usize| {
         match active.send_immediate(to, 0, &[], &(cookie as u64).to_le_bytes()) {
             Ok(()) => Progress::Done,
@@ -161,29 +119,24 @@ fn p11_posted_work_waits_in_order_for_a_stalled_receiver() {
             Err(other) => panic!("{other}"),
         }
     });
-    let poster = origin.poster();
+    let poster = stage[0].poster();
     for (cookie, slot) in SLOTS.iter().enumerate() {
         poster.post(slot, Work { run: work, cookie }).unwrap();
     }
-    for _ in 0..100 {
-        origin.advance();
-    }
+    stage.advance(0, 100);
     assert_eq!(seen.load(Relaxed), 0);
-    assert!(
-        poster.post(&SLOTS[POSTS - 1], Work { run: work, cookie: 0 }).is_err(),
-        "its slot is in the queue"
-    );
+    let again = poster.post(&SLOTS[POSTS - 1], Work { run: work, cookie: 0 });
+    assert!(again.is_err(), "its slot is in the queue");
     while seen.load(Relaxed) < POSTS {
-        target.advance();
-        origin.advance();
+        stage[1].advance();
+        stage[0].advance();
     }
 }
 
 #[test]
 fn n8_a_post_wakes_who_sleeps_unless_it_has_to_wait_behind_another() {
-    let [mut client, _] = pair(false, |client| client);
-    let world = client.node().world;
-    let mut context = context(&mut client, 0);
+    let mut stage = two(false);
+    let (world, context) = (stage.world, &mut stage[0]);
     let poster = context.poster();
     let slots: [&'static WorkSlot<_>; 3] = core::array::from_fn(|_| leak(WorkSlot::new()));
     let (room, run): (&AtomicUsize, &AtomicUsize) = (leak(AtomicUsize::new(0)), leak(AtomicUsize::new(0)));
@@ -208,112 +161,74 @@ fn n8_a_post_wakes_who_sleeps_unless_it_has_to_wait_behind_another() {
 
 #[test]
 fn p11_sends_go_on_when_the_receiver_does_and_stay_in_order() {
-    let (log, handler) = collector();
-    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let to = a.endpoint(1, 0).unwrap();
-    let mut number = 0u32;
-    let mut send = |origin: &mut Context<Port>| {
+    let mut stage = two(false);
+    let mut sent = 0u32;
+    let mut send = |stage: &mut Stage| {
         let mut data = pattern(2 * MTU, 3);
-        data[..4].copy_from_slice(&number.to_le_bytes());
-        let payload = Payload::Static(data.leak());
-        let send = Send {
-            target: to,
-            dispatch: 0,
-            header: &[],
-            payload,
-            layout: Layout::Contiguous,
-            local_done: None,
-            remote_done: None,
-        };
-        let result = origin.send(send).map_err(|(error, _)| error);
-        number += u32::from(result.is_ok());
-        result
+        data[..4].copy_from_slice(&sent.to_le_bytes());
+        let result = stage.try_send(0, stage.message(1, data));
+        sent += u32::from(result.is_ok());
+        (result, sent)
     };
-    let taken = std::iter::repeat_with(|| send(&mut origin)).take_while(Result::is_ok).count();
-    assert!(taken >= pami::send::OPERATIONS);
-    assert_eq!(origin.send_immediate(to, 0, &[], &[]), Err(SendError::Again), "it would overtake");
-    let mut sent = taken;
-    while sent < 300 {
-        target.advance();
-        origin.advance();
-        sent += usize::from(send(&mut origin).is_ok());
+    let taken = std::iter::repeat_with(|| send(&mut stage).0).take_while(Result::is_ok).count();
+    assert!(taken >= OPERATIONS);
+    assert_eq!(stage.immediate(0, 1, &[]), Err(SendError::Again), "it would overtake");
+    loop {
+        stage[1].advance();
+        stage[0].advance();
+        if send(&mut stage).1 == 300 {
+            break;
+        }
     }
-    advance_all(&mut [&mut target, &mut origin]);
-    let numbers: Vec<_> = log
-        .lock()
-        .unwrap()
-        .iter()
-        .map(|(_, _, data)| u32::from_le_bytes(data[..4].try_into().unwrap()))
-        .collect();
-    assert_eq!(numbers, (0..300).collect::<Vec<_>>());
+    stage.quiet();
+    assert!(stage.data().iter().map(|data| number(data)).eq(0..300));
 }
 
 #[test]
 fn p6_a_message_of_one_packet_that_nobody_is_told_of_takes_no_place() {
-    let (log, handler) = collector();
-    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let to = a.endpoint(1, 0).unwrap();
-    let (ended, done) = ends();
-    let send = |origin: &mut Context<Port>, number: usize, told: bool| {
-        let payload = Payload::Static(vec![number as u8; 300].leak());
-        let (local_done, remote_done) = (None, if told { done(number) } else { None });
-        let layout = Layout::Contiguous;
-        let send = Send { target: to, dispatch: 0, header: &[7], payload, layout, local_done, remote_done };
-        origin.send(send).map_err(|(error, _)| error)
+    let mut stage = two(false);
+    let send = |stage: &mut Stage, number: usize, told: bool| {
+        let remote_done = stage.done(number).filter(|_| told);
+        let bytes = stage.message(1, vec![number as u8; 300]);
+        stage.try_send(0, Send { header: &[7], remote_done, ..bytes })
     };
-    let places = pami::send::OPERATIONS;
-    for number in 0..places {
-        send(&mut origin, number, true).unwrap();
+    for number in 0..OPERATIONS {
+        assert_eq!(send(&mut stage, number, true), Ok(()));
         // The port's room is not what is in question.
-        target.advance();
+        stage[1].advance();
     }
-    assert_eq!(send(&mut origin, places, true), Err(SendError::Again));
-    send(&mut origin, places, false).unwrap();
-    advance_all(&mut [&mut target, &mut origin]);
-    send(&mut origin, places + 1, true).unwrap();
-    advance_all(&mut [&mut target, &mut origin]);
-    let first: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| usize::from(data[0])).collect();
-    assert_eq!(first, (0..places + 2).collect::<Vec<_>>(), "in order");
-    let ended: Vec<_> = ended.lock().unwrap().drain(..).map(|end| end.0).collect();
-    assert_eq!(ended, (0..places).chain([places + 1]).collect::<Vec<_>>());
+    assert_eq!(send(&mut stage, OPERATIONS, true), Err(SendError::Again));
+    assert_eq!(send(&mut stage, OPERATIONS, false), Ok(()));
+    stage.quiet();
+    assert_eq!(send(&mut stage, OPERATIONS + 1, true), Ok(()));
+    stage.quiet();
+    let first = stage.data().into_iter().map(|data| usize::from(data[0]));
+    assert!(first.eq(0..OPERATIONS + 2), "in order");
+    assert!(stage.cookies().into_iter().eq((0..OPERATIONS).chain([OPERATIONS + 1])));
 }
 
 #[test]
 fn p5_a_short_buffer_comes_back_before_its_message_is_read() {
-    let (_, handler) = collector();
     for local in [false, true] {
-        let [mut a, mut b] = pair(local, |client| client.dispatch(0, handler));
-        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-        let (ended, done) = ends();
-        let send = Send {
-            target: a.endpoint(1, 0).unwrap(),
-            dispatch: 0,
-            header: &[],
-            payload: Payload::Buffer(buffer(100), 10..90),
-            layout: Layout::Contiguous,
-            local_done: done(1),
-            remote_done: done(2),
-        };
-        assert!(origin.send(send).is_ok());
-        assert!(ended.lock().unwrap().is_empty(), "callbacks are called by advances");
-        origin.advance();
-        let len = ended.lock().unwrap().drain(..).next();
-        assert!(len.is_some_and(|(cookie, len, result)| cookie == 1 && len >= Some(90) && result.is_ok()));
-        advance_all(&mut [&mut target, &mut origin]);
-        assert_eq!(ended.lock().unwrap().as_slice(), [(2, None, Ok(()))]);
+        let mut stage = two(local);
+        let payload = Payload::Buffer(buffer(100), 10..90);
+        let (local_done, remote_done) = (stage.done(1), stage.done(2));
+        stage.send(0, Send { payload, local_done, remote_done, ..stage.message(1, Vec::new()) });
+        assert_eq!(stage.ends(), [], "callbacks are called by advances");
+        stage[0].advance();
+        let ends = stage.ends();
+        assert!(matches!(ends[..], [(1, Some(90..), Ok(()))]), "{ends:?}");
+        stage.quiet();
+        assert_eq!(stage.ends(), [(2, None, Ok(()))]);
     }
 }
 
 #[test]
 fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
-    let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
-    let build =
-        |client: ClientBuilder<_>| client.dispatch(0, whole).dispatch_deferring(DEFERRING, always_later());
-    let [mut a, mut b] = pair(false, build);
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let to = a.endpoint(1, 0).unwrap();
+    let whole = handler(|_| Receive::Done);
+    let mut stage = Stage::hears(2, false, Told::new(), whole, |client| client);
+    let to = stage.at(1);
+    let origin = &mut stage[0];
     let long = vec![0; origin.immediate_limit() + 1];
     assert_eq!(origin.send_immediate(to, 0, &[], &long), Err(SendError::TooLong));
     assert_eq!(origin.send_immediate(to, 40, &[], &[]), Err(SendError::DispatchId));
@@ -326,64 +241,37 @@ fn p6_a_bad_send_is_refused_and_its_payload_given_back() {
         assert_eq!(origin.send_immediate(to, dispatch, &one_more, &[]), Err(SendError::TooLong));
         assert_eq!(origin.send_immediate(to, dispatch, &header, &[]), Ok(()));
     }
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!((target.unexpected().count(), target.counters().received), (1, 2));
-    let foreign =
-        pami::Endpoint::from_parts(pami::endpoint::ClientId(1), 1, pami::endpoint::ContextOffset(0));
-    assert_eq!(origin.send_immediate(foreign, 0, &[], &[]), Err(SendError::ForeignClient));
-    let nowhere = pami::Endpoint::from_parts(a.id(), 9, pami::endpoint::ContextOffset(0));
+    stage.quiet();
+    assert_eq!((stage.kept(1), stage[1].counters().received), (1, 2));
+    let at = |client, task| Endpoint::from_parts(client, task, ContextOffset(0));
+    let foreign = at(pami::endpoint::ClientId(1), 1);
+    assert_eq!(stage[0].send_immediate(foreign, 0, &[], &[]), Err(SendError::ForeignClient));
+    let nowhere = at(stage.clients[0].id(), 9);
     let payload = Payload::Buffer(buffer(10), 0..10);
-    let send = Send {
-        target: nowhere,
-        dispatch: 0,
-        header: &[],
-        payload,
-        layout: Layout::Contiguous,
-        local_done: None,
-        remote_done: None,
-    };
-    let (error, payload) = origin.send(send).err().unwrap();
+    let (error, payload) = stage[0].send(Send { payload, ..message(nowhere, vec![]) }).err().unwrap();
     assert_eq!(error, SendError::Unreachable);
     assert!(matches!(payload, Payload::Buffer(..)));
 }
 
 #[test]
 fn p6_a_send_from_a_completion_does_not_cut_into_an_earlier_one() {
-    let (log, handler) = collector();
-    let [mut a, mut b] = pair(false, |client| client.dispatch(0, handler));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let to = a.endpoint(1, 0).unwrap();
-    fn message(
-        to: pami::Endpoint,
-        fill: u8,
-        len: usize,
-        local_done: Option<Done<Port>>,
-    ) -> Send<'static, Port> {
-        let payload = Payload::Static(vec![fill; len].leak());
-        Send {
-            target: to,
-            dispatch: 0,
-            header: &[],
-            payload,
-            layout: Layout::Contiguous,
-            local_done,
-            remote_done: None,
-        }
-    }
+    let mut stage = two(false);
+    let to = stage.at(1);
     let again = leak(move |active: &mut Active<Port>, _: Completion| {
-        assert!(active.send(message(to, 3, 10, None)).is_ok());
+        assert!(active.send(message(to, vec![3; 10])).is_ok());
     });
     // The first fills the queue, so that the second, whose completion sends the fourth, waits in front of the third.
-    assert!(origin.send(message(to, 0, 2 * QUEUE * MTU, None)).is_ok());
-    assert!(origin.send(message(to, 1, 10, Some(Done { call: again, cookie: 0 }))).is_ok());
-    assert!(origin.send(message(to, 2, 30 * MTU, None)).is_ok());
+    stage.say(0, 1, vec![0; 2 * QUEUE * MTU]);
+    let local_done = Some(Done { call: again, cookie: 0 });
+    stage.send(0, Send { local_done, ..stage.message(1, vec![1; 10]) });
+    stage.say(0, 1, vec![2; 30 * MTU]);
     for _ in 0..100 {
-        target.advance();
-        origin.advance();
+        stage[1].advance();
+        stage[0].advance();
     }
-    let seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data.len())).collect();
+    let seen: Vec<_> = stage.data().into_iter().map(|data| (data[0], data.len())).collect();
     assert_eq!(seen, [(0, 2 * QUEUE * MTU), (1, 10), (2, 30 * MTU), (3, 10)]);
-    assert_eq!(target.counters().protocol_errors, 0);
+    assert_eq!(stage[1].counters().protocol_errors, 0);
 }
 
 proptest! {
@@ -398,28 +286,23 @@ proptest! {
         let extent = shapes::extent(&from, extent);
         let data = pattern(extent, 2);
         let moved = gathered(&from, &data);
-        let got: &'static Mutex<Vec<(Vec<u8>, usize, usize)>> = leak(Mutex::default());
-        let call = leak(move |_: &mut Active<Port>, received: Received| {
-            got.lock().unwrap().push((received.buffer.as_slice().to_vec(), received.len, received.total));
-        });
-        let handler = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
+        let told = Told::torn();
+        let handler = handler(move |message| {
             assert_eq!(message.header.len(), header);
-            Receive::Scatter(buffer(room), to, OnReceived { call, cookie: 0 })
+            Receive::Scatter(buffer(room), to, told.on_received(message.header))
         });
-        let [mut a, mut b] = pair(local, |client| client.dispatch(0, handler).rendezvous_from(1500));
-        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        let mut stage = Stage::hears(2, local, told, handler, |client| client.rendezvous_from(1500));
         let payload = Payload::Buffer(filled(&data), 0..extent);
         let header = pattern(header, 1);
-        let send = Send { header: &header, payload, layout: from, ..message(target.endpoint(), Vec::new()) };
-        prop_assert!(origin.send(send).is_ok());
-        advance_all(&mut [&mut origin, &mut target]);
-        let (memory, len, total) = got.lock().unwrap().pop().unwrap();
-        prop_assert_eq!(total, moved.len());
+        stage.send(0, Send { header: &header, payload, layout: from, ..stage.message(1, Vec::new()) });
+        stage.quiet();
+        let got = stage.receptions().pop().unwrap();
+        prop_assert_eq!(got.total, moved.len());
         // Placing ends at the first run that does not fit; runs may come cut into packets.
-        prop_assert!(len <= total);
-        prop_assert_eq!(&memory, &scattered(&to, &vec![0; room], 0, &moved[..len]));
-        if reach(&to, total).is_some_and(|end| end <= room) {
-            prop_assert_eq!(len, total);
+        prop_assert!(got.len <= got.total);
+        prop_assert_eq!(&got.memory, &scattered(&to, &vec![0; room], 0, &moved[..got.len]));
+        if reach(&to, got.total).is_some_and(|end| end <= room) {
+            prop_assert_eq!(got.len, got.total);
         }
     }
 }
@@ -429,9 +312,10 @@ fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
     // As many endpoints as there are places: the table is full.
     const TASKS: u32 = HALVES_LIMIT as u32 / CONTEXTS as u32;
     const PART: usize = 5;
-    let (log, take) = collector();
-    let mut clients = clients(TASKS, false, |client| client.dispatch(0, take));
-    let (world, mut target) = (clients[0].node().world, context(&mut clients[0], 0));
+    let mut stage = Stage::talk(TASKS, false, |client| client);
+    let to = stage.at(0);
+    let seed =
+        |task: u32, context: u8, message: usize| task as usize * 100 + usize::from(context) * 10 + message;
     // Of each endpoint how many packets it has sent; each has three messages of four packets to send.
     let mut left: Vec<_> =
         (0..TASKS).flat_map(|task| (0..CONTEXTS).map(move |context| (task, context, 0))).collect();
@@ -440,39 +324,33 @@ fn p5_every_endpoint_may_be_in_the_middle_of_a_message_to_the_same_context() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let at = (random >> 33) % left.len();
         let (task, context, sent) = &mut left[at];
-        let origin = Endpoint::from_parts(target.endpoint().client(), *task, ContextOffset(*context));
+        let origin = Endpoint::from_parts(to.client(), *task, ContextOffset(*context));
         let (message, offset) = (*sent / 4, *sent % 4 * PART);
-        let envelope = Envelope {
-            kind: if offset == 0 { Kind::EagerFirst } else { Kind::EagerNext },
-            dispatch: 0,
-            origin,
-            target: target.endpoint(),
-            message: message as u32,
-            offset: offset as u32,
-            total: 4 * PART as u32,
-        };
-        let data = pattern(4 * PART, *task as usize * 100 + usize::from(*context) * 10 + message);
-        world.forge(Packet::new(envelope, &[*context, message as u8], &data[offset..offset + PART]));
+        let kind = if offset == 0 { Kind::EagerFirst } else { Kind::EagerNext };
+        let total = 4 * PART as u32;
+        let envelope = envelope(kind, origin, to);
+        let envelope = Envelope { message: message as u32, offset: offset as u32, total, ..envelope };
+        let data = pattern(4 * PART, seed(*task, *context, message));
+        stage.forge(envelope, &[*context, message as u8], &data[offset..offset + PART]);
         *sent += 1;
         if *sent == 12 {
             left.swap_remove(at);
         }
-        target.advance();
+        stage[0].advance();
     }
-    assert_eq!(target.counters().protocol_errors, 0);
-    let log = log.lock().unwrap();
-    assert_eq!(log.len(), TASKS as usize * usize::from(CONTEXTS) * 3);
-    for (task, header, data) in log.iter() {
-        let [context, message] = [header[0], header[1]].map(usize::from);
-        assert_eq!(*data, pattern(4 * PART, *task as usize * 100 + context * 10 + message));
+    assert_eq!(stage.strays(), 0);
+    let got = stage.got();
+    assert_eq!(got.len(), TASKS as usize * usize::from(CONTEXTS) * 3);
+    for (task, header, data) in got {
+        assert_eq!(data, pattern(4 * PART, seed(task, header[0], header[1].into())));
     }
-    assert!(clients[0].destroy_context(target).is_ok());
+    assert_eq!(stage.destroy(0), Ok(()));
 }
 
 #[test]
 fn r2_who_finds_no_room_for_long_tries_again_less_and_less_often() {
-    let mut client = clients(1, true, |client| client).remove(0);
-    let mut context = context(&mut client, 0);
+    let mut stage = Stage::talk(1, true, |client| client);
+    let context = &mut stage[0];
     context.set_polls(0);
     // Nothing comes that would end a sleep; there is room after ten seconds.
     let mut tries = 0;
@@ -488,45 +366,38 @@ fn r2_who_finds_no_room_for_long_tries_again_less_and_less_often() {
 
 #[test]
 fn r1_p11_what_waits_for_room_on_one_path_keeps_nothing_from_another() {
-    let (log, handler) = collector();
-    let build = |node| ClientBuilder::new(node, "paths").contexts(1).dispatch(0, handler).create().unwrap();
-    let mut clients: Vec<_> = machine_of(3, 2).into_iter().map(build).collect();
-    let [mut origin, mut near, far] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
-    clients[0].node().world.stepped();
-    while origin.send_immediate(far.endpoint(), 0, &[], &[1]) == Ok(()) {}
-    send(&mut origin, message(far.endpoint(), pattern(10, 0)));
-    assert_eq!(origin.send_immediate(near.endpoint(), 0, &[], b"past it"), Ok(()));
-    near.advance();
-    assert_eq!(log.lock().unwrap().len(), 1);
+    let told = Told::new();
+    let mut stage = Stage::of(machine_of(3, 2), 1, told, |client| client.dispatch(0, told.taker()));
+    let (near, far) = (1, 2);
+    stage.world.stepped();
+    while stage.immediate(0, far, &[1]) == Ok(()) {}
+    stage.say(0, far, pattern(10, 0));
+    assert_eq!(stage.immediate(0, near, b"past it"), Ok(()));
+    stage[near].advance();
+    assert_eq!(stage.data(), [b"past it"]);
 }
 
 #[test]
 fn p10_memory_that_is_shared_is_gathered_from_where_the_range_begins() {
     let layout = Layout::Strided { block: 5, stride: 9 };
     for local in [false, true] {
-        let (log, handler) = collector();
-        let [mut a, mut b] = pair(local, |client| client.dispatch(0, handler));
-        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
+        let mut stage = two(local);
         let data = pattern(300, 4);
         let payload = Payload::Shared(filled(&data).share(), 30..data.len());
-        let bytes = message(target.endpoint(), Vec::new());
-        assert!(origin.send(Send { payload, layout, ..bytes }).is_ok());
-        advance_all(&mut [&mut origin, &mut target]);
-        assert_eq!(log.lock().unwrap()[0].2, gathered(&layout, &data[30..]));
+        stage.send(0, Send { payload, layout, ..stage.message(1, Vec::new()) });
+        stage.quiet();
+        assert_eq!(stage.data(), [gathered(&layout, &data[30..])]);
     }
 }
 
 #[test]
 fn p5_a_message_that_nobody_handles_is_counted_and_acknowledged() {
     for len in [0, 10, 3 * MTU] {
-        let [mut a, mut b] = pair(false, |client| client);
-        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-        let (ended, done) = ends();
-        let bytes = message(target.endpoint(), pattern(len, 0));
-        send(&mut origin, Send { remote_done: done(0), ..bytes });
-        advance_all(&mut [&mut origin, &mut target]);
-        assert_eq!((target.counters().unknown_dispatch, target.counters().protocol_errors), (1, 0));
-        assert_eq!(ended.lock().unwrap().len(), 1);
-        assert!(b.destroy_context(target).is_ok());
+        let mut stage = Stage::of(machine_of(2, 1), 1, Told::new(), |client| client.contexts(2));
+        stage.say_told(0, 1, pattern(len, 0), 0);
+        stage.quiet();
+        let counters = stage[1].counters();
+        assert_eq!((counters.unknown_dispatch, counters.protocol_errors), (1, 0));
+        assert_eq!((stage.ends().len(), stage.destroy(1)), (1, Ok(())));
     }
 }

@@ -195,7 +195,8 @@ impl Run {
             sums.push(region.memory().clone());
             regions.push(region);
         }
-        let stage = Stage { clients, contexts, per_task: CONTEXTS.into(), world, random };
+        let told = crate::stage::Told::new();
+        let stage = Stage { clients, contexts, per_task: CONTEXTS.into(), world, random, told };
         let (started, sent, added, unexpected) = (Vec::new(), Default::default(), vec![0; ALL], sizes.2);
         let (puts, updates) = Default::default();
         Self {

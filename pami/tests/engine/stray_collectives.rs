@@ -1,12 +1,10 @@
 //! Packets of collectives that come too late, of nobody, or in a wrong size (SPEC D-9, R-1).
 
 use crate::machine::Packet;
-use crate::scene::ends;
-use crate::stage::{Case, LIMITS, Play, Stage, results, shared, words};
+use crate::stage::{Case, LIMITS, Stage, shared, words};
 use pami::collective::{Algorithm, Blocks, Collective};
 use pami::device::Arrival;
 use pami::endpoint::ContextOffset;
-use pami::geometry::Members;
 use pami::packet::{Envelope, Kind};
 use pami::{Collect, Endpoint, Limits, WORLD};
 
@@ -31,9 +29,9 @@ pub fn forge(stage: &mut Stage, origin: Endpoint, word: u8, label: [u32; 5], dat
 fn d9_r1_short_messages_of_what_is_over_take_no_place_and_give_their_credit_back() {
     // Four places, of which each member may have one unasked.
     let mut stage = Stage::with(3, 1, 1, 1, Limits { early: 4, ..LIMITS });
-    let members = Members::world(stage.population(), 0..1).unwrap();
+    let members = stage.everyone();
     let case = Case { what: Collective::Allreduce, size: 3, len: 2, ..Case::default() };
-    Play::new(&stage, vec![(case, members)]).run(&mut stage);
+    stage.play(&[(case, members)]);
     stage.rest();
     let peer = stage.contexts[1].endpoint();
     let heard = |stage: &Stage| {
@@ -46,7 +44,7 @@ fn d9_r1_short_messages_of_what_is_over_take_no_place_and_give_their_credit_back
         stage.rest();
     }
     assert_eq!(heard(&stage), before + 10);
-    Play::new(&stage, vec![(case, members)]).run(&mut stage);
+    stage.play(&[(case, members)]);
     // Of what is to come there is a place for so many, and of nobody for none.
     let strays = stage.contexts[0].counters().protocol_errors;
     let (client, future) = (peer.client(), [0, 9, 0, 0, 5]);
@@ -66,20 +64,20 @@ fn d9_r1_short_messages_of_what_is_over_take_no_place_and_give_their_credit_back
 #[test]
 fn d9_who_is_no_member_gives_nothing_up() {
     let mut stage = Stage::new(3, 1, 1, 2);
-    let members = Members::range(stage.population(), 0..1, 0, 2, 1).unwrap();
+    let members = stage.range(0, 2, 1);
     let id = stage.create(1, members, None);
     let stranger = stage.contexts[2].endpoint();
     forge(&mut stage, stranger, ABORT, [id.0, 1, 0, 2, 1], &[]);
     assert_eq!(stage.contexts[0].counters().protocol_errors, 1);
     let case = Case { geometry: id, what: Collective::Allreduce, size: 2, len: 2, ..Case::default() };
-    Play::new(&stage, vec![(case, members)]).run(&mut stage);
+    stage.play(&[(case, members)]);
 }
 
 #[test]
 fn d9_data_beyond_its_message_is_a_stray_and_is_written_nowhere() {
     const LEN: usize = 1000;
     let mut stage = Stage::new(2, 1, 1, 3);
-    let (ended, done) = ends();
+    let told = stage.told;
     let sent: Vec<u64> = (0..LEN as u64).collect();
     // Behind what is broadcast there is other data.
     let output = shared(&vec![7; LEN + 1]);
@@ -90,7 +88,7 @@ fn d9_data_beyond_its_message_is_a_stray_and_is_written_nowhere() {
             output: Some((memory, 0)),
             blocks: Blocks::equal(8 * LEN),
             algorithm: Some((Algorithm::Flat, crate::stage::TUNING)),
-            ..Collect::new(WORLD, Collective::Broadcast, done(rank).unwrap())
+            ..Collect::new(WORLD, Collective::Broadcast, told.done(rank).unwrap())
         };
         stage.contexts[rank].collect(collect).unwrap();
         stage.contexts[rank].advance();
@@ -107,7 +105,7 @@ fn d9_data_beyond_its_message_is_a_stray_and_is_written_nowhere() {
     };
     forge(&mut stage, peer, DATA, label, &[9; 8 * LEN + 8]);
     assert_eq!(stage.contexts[0].counters().protocol_errors, 1);
-    stage.settle("the broadcast", || ended.lock().unwrap().len() == 2);
-    assert!(results(ended).iter().all(|end| end.1.is_ok()));
+    stage.until(2);
+    stage.all_good();
     assert_eq!((&words(&output)[..LEN], words(&output)[LEN]), (&sent[..], 7));
 }

@@ -36,7 +36,7 @@ proptest! {
         let mut ends = ends.lock().unwrap().clone();
         ends.sort_by_key(|end| end.0);
         prop_assert_eq!(ends, [(1, None, Ok(())), (2, None, Ok(()))]);
-        prop_assert_eq!(&bytes_of(region.memory())[..expected.len()], &expected);
+        prop_assert_eq!(&bytes(region.memory())[..expected.len()], &expected);
         // The message is the caller's again.
         prop_assert!(message.reclaim().is_ok());
     }
@@ -65,7 +65,7 @@ proptest! {
             }
         }
         pair.advance();
-        prop_assert_eq!(bytes_of(region.memory()), expected);
+        prop_assert_eq!(bytes(region.memory()), expected);
     }
 
     #[test]
@@ -91,7 +91,7 @@ proptest! {
         let envelope = Envelope { kind, dispatch: header[0], origin, target, message: 5, offset, total };
         pair.clients[0].node().world.forge(Packet::new(envelope, &header, &data));
         pair.advance();
-        prop_assert_eq!(bytes_of(bystander.memory()), before);
-        prop_assert!(bytes_of(region.memory()) == before || sane);
+        prop_assert_eq!(bytes(bystander.memory()), before);
+        prop_assert!(bytes(region.memory()) == before || sane);
     }
 }

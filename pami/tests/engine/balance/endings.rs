@@ -26,7 +26,7 @@ fn l1_an_answer_never_comes_before_the_origin_has_done_its_part() {
     }
     assert_eq!(*ends.lock().unwrap(), [(1, None, Ok(())), (2, None, Ok(()))]);
     assert_eq!(pair.origin.counters().protocol_errors, 0);
-    assert_eq!(bytes_of(region.memory()), 1i32.to_ne_bytes().repeat(count));
+    assert_eq!(bytes(region.memory()), 1i32.to_ne_bytes().repeat(count));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn f1_a_fence_covers_what_is_processed_and_a_put_and_a_get_behind_it_come_later(
         }
         pair.advance();
         assert_eq!(*ends.lock().unwrap(), [(1, None, Ok(()))]);
-        assert_eq!(bytes_of(region.memory()), f64s(&vec![2.0; count]));
+        assert_eq!(bytes(region.memory()), f64s(&vec![2.0; count]));
         let put = Put {
             target: to,
             region: region.handle(),
@@ -78,7 +78,7 @@ fn f1_a_fence_covers_what_is_processed_and_a_put_and_a_get_behind_it_come_later(
         };
         assert_eq!(pair.origin.get(get), Ok(()));
         pair.advance();
-        assert_eq!(bytes_of(&into), f64s(&[2.0, 9.0, 2.0]));
+        assert_eq!(bytes(&into), f64s(&[2.0, 9.0, 2.0]));
     }
 }
 
@@ -105,7 +105,7 @@ fn l3_a_refusal_is_told_once_and_nothing_was_changed() {
             ends.sort_by_key(|end| end.0);
             let refused = Err(OperationError::Region(RegionFault::Rights));
             assert_eq!(ends, [(1, None, Ok(())), (2, None, refused)], "{local} {split:?}");
-            assert_eq!(bytes_of(region.memory()), all);
+            assert_eq!(bytes(region.memory()), all);
             assert!(message.reclaim().is_ok());
         }
     }
@@ -202,7 +202,7 @@ fn l1_no_addition_is_lost_between_an_origin_in_place_and_the_target() {
         }
     });
     let expected = (2 * ROUNDS as i32).to_ne_bytes().repeat(count);
-    assert_eq!(bytes_of(region.memory()), expected);
+    assert_eq!(bytes(region.memory()), expected);
 }
 
 #[test]
@@ -224,11 +224,11 @@ fn d9_l3_a_chunk_that_is_not_what_it_says_or_belongs_between_two_elements_adds_n
         world.forge(Packet::new(chunk.envelope(), &header, chunk.data()));
         pair.target.advance();
         assert_eq!(
-            (bytes_of(region.memory()), pair.target.counters().protocol_errors),
+            (bytes(region.memory()), pair.target.counters().protocol_errors),
             (before.clone(), strays)
         );
     }
     world.forge(chunk);
     pair.advance();
-    assert_ne!(bytes_of(region.memory()), before, "as it was it is taken");
+    assert_ne!(bytes(region.memory()), before, "as it was it is taken");
 }

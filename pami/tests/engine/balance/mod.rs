@@ -5,13 +5,13 @@ mod endings;
 mod split;
 
 use crate::machine::{MTU, Packet, TestNode, filled};
-use crate::scene::{Port, advance_all, clients, context, ends, leak};
+use crate::scene::{advance_all, clients, context, ends};
+use crate::stage::{Port, bytes, leak, process};
 use pami::balance::{ADVICE_NS, Advice};
-use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, Kind};
 use pami::{
     Client, ClientBuilder, Context, Element, Factor, Foreign, Get, Layout, OperationError, Payload, Process,
-    Put, Recipe, Region, RegionFault, Rights, Rule, SendError, Shared, Split, SubOperations,
+    Put, Recipe, Region, RegionFault, Rights, Rule, SendError, Split, SubOperations,
 };
 use proptest::prelude::*;
 
@@ -46,32 +46,6 @@ impl Pair {
     fn region(&mut self, bytes: &[u8]) -> Region {
         self.target.register(filled(bytes), Rights::all()).map_err(|(error, _)| error).unwrap()
     }
-}
-
-fn process(
-    target: Endpoint,
-    region: &Region,
-    message: &Shared,
-    recipe: Recipe,
-    split: Split,
-) -> Process<Port> {
-    Process {
-        target,
-        region: region.handle(),
-        offset: 0,
-        memory: message.clone(),
-        range: 0..message.len(),
-        recipe,
-        split,
-        local_done: None,
-        remote_done: None,
-    }
-}
-
-fn bytes_of(memory: &Shared) -> Vec<u8> {
-    let mut bytes = vec![0; memory.len()];
-    memory.read(0, &mut bytes).unwrap();
-    bytes
 }
 
 /// The operation as it is defined: element by element, one sub-operation after the other.

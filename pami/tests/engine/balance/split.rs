@@ -15,7 +15,7 @@ fn placed_by_origin(origin: u16, target: u16) -> u64 {
     pair.advance();
     let here = pair.origin.counters().placed_bytes;
     assert_eq!(here + pair.target.counters().processed_bytes, 8 * count as u64);
-    assert_eq!(bytes_of(region.memory()), f64s(&vec![2.0; count]));
+    assert_eq!(bytes(region.memory()), f64s(&vec![2.0; count]));
     here
 }
 
@@ -64,7 +64,7 @@ fn l2_rules_that_leave_a_target_what_it_does_not_have_in_some_chunks_end_with_it
         let refused = Err(OperationError::Region(RegionFault::Rights));
         assert_eq!(*ends.lock().unwrap(), [(0, None, refused)], "{local}, {chunks} of 1000 chunks");
         // Nor are those added that it could have.
-        assert_eq!(bytes_of(region.memory()), vec![0; 4 * count]);
+        assert_eq!(bytes(region.memory()), vec![0; 4 * count]);
     }
 }
 
@@ -85,7 +85,7 @@ fn l2_a_rule_that_leaves_a_target_no_more_than_it_has_in_any_chunk_is_carried_ou
         assert_eq!(pair.origin.process(process), Ok(()));
         pair.advance();
         assert_eq!(*ends.lock().unwrap(), [(0, None, Ok(()))], "{local}");
-        assert_eq!(bytes_of(region.memory()), 3i32.to_ne_bytes().repeat(16));
+        assert_eq!(bytes(region.memory()), 3i32.to_ne_bytes().repeat(16));
     }
 }
 
@@ -163,7 +163,7 @@ fn l2_an_origin_does_without_advice_that_does_not_come() {
     pair.origin.advance();
     assert_eq!((world.count(Kind::AskAdvice), world.count(Kind::Chunk)), (1, 1));
     pair.advance();
-    assert_eq!(bytes_of(region.memory()), f64s(&[1.0; 8]));
+    assert_eq!(bytes(region.memory()), f64s(&[1.0; 8]));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn l2_what_a_target_does_not_have_is_done_at_the_origin_or_refused() {
             assert_eq!(*ends.lock().unwrap(), [(0, None, expected)], "{local} {available:?} {split:?}");
         }
         let expected = if advised.is_ok() { 2.0 } else { 0.0 };
-        assert_eq!(bytes_of(region.memory()), f64s(&[expected; 8]));
+        assert_eq!(bytes(region.memory()), f64s(&[expected; 8]));
     }
 }
 
@@ -234,5 +234,5 @@ fn l2_a_target_needs_nothing_that_the_origin_does_to_every_chunk() {
     assert_eq!(pair.origin.process(Process { remote_done: end(0), ..process }), Ok(()));
     pair.advance();
     assert_eq!(*ends.lock().unwrap(), [(0, None, Ok(()))]);
-    assert_eq!(bytes_of(region.memory()), 6i32.to_ne_bytes().repeat(10));
+    assert_eq!(bytes(region.memory()), 6i32.to_ne_bytes().repeat(10));
 }

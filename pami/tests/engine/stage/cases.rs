@@ -1,111 +1,43 @@
-//! What the collectives' tests play on: contexts that are advanced, and packets that move, in random order.
+//! Collectives of a stage: what each rank brings, what a plain loop makes of it, and many at once.
 
-use crate::machine::{TestNode, World, buffer, machine_of};
-use crate::scene::{Ends, Port, context, ends};
+use super::{Port, Stage, shared, words};
+use crate::machine::buffer;
+use crate::scene::{Ends, ends};
 use pami::affinity::{Domains, HartPlace};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
 use pami::geometry::{Members, Population};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::{
-    Active, Client, ClientBuilder, Collect, CollectError, Context, Done, GeometryId, Limits, NewGeometry,
-    OperationError, Shared, WORLD,
+    Active, Collect, CollectError, Done, GeometryError, GeometryId, Limits, NewGeometry, OperationError,
+    Shared, WORLD,
 };
 
 /// What untouched memory holds.
 pub const POISON: u64 = 0xdead_beef_dead_beef;
 pub const TUNING: Tuning = Tuning { radix: 3, chunk: 40 };
 
-/// xorshift64*.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize) % bound
-    }
-}
-
-/// Tasks with some contexts each.
-pub struct Stage {
-    pub clients: Vec<Client<TestNode>>,
-    /// Those of task 0, then those of task 1, and so on.
-    pub contexts: Vec<Context<Port>>,
-    pub per_task: usize,
-    pub world: &'static World,
-    pub random: Random,
-}
-
 pub const LIMITS: Limits =
     Limits { geometries: 8, in_flight: 32, always: 15, queued: 4, early: 128, domains: None };
 
 impl Stage {
-    pub fn new(tasks: u32, per_node: u32, per_task: u8, seed: u64) -> Self {
-        Self::with(tasks, per_node, per_task, seed, LIMITS)
-    }
-
-    pub fn with(tasks: u32, per_node: u32, per_task: u8, seed: u64, limits: Limits) -> Self {
-        Self::on(machine_of(tasks, per_node), per_task, seed, limits)
-    }
-
-    /// On nodes that are on a collective network.
-    pub fn on_tree(tasks: u32, per_node: u32, per_task: u8, seed: u64, limits: Limits) -> Self {
-        let nodes = machine_of(tasks, per_node);
-        nodes[0].world.plant();
-        Self::on(nodes, per_task, seed, limits)
-    }
-
-    fn on(nodes: Vec<&'static TestNode>, per_task: u8, seed: u64, limits: Limits) -> Self {
-        let create = |node| ClientBuilder::new(node, "stage").contexts(per_task).collectives(limits).create();
-        let mut clients: Vec<_> = nodes.into_iter().map(|node| create(node).unwrap()).collect();
-        let mut contexts = Vec::new();
-        for client in &mut clients {
-            contexts.extend((0..per_task).map(|offset| context(client, offset)));
-        }
-        let world = clients[0].node().world;
-        world.stepped();
-        Self { clients, contexts, per_task: per_task.into(), world, random: Random::new(seed) }
-    }
-
     pub fn population(&self) -> Population {
         self.clients[0].population()
     }
 
-    /// Something happens.
-    pub fn tick(&mut self) {
-        if self.random.below(3) == 0 {
-            let which = self.random.below(self.contexts.len());
-            self.contexts[which].advance();
-            return;
-        }
-        let mut state = self.world.lock();
-        let steps = state.steps();
-        if !steps.is_empty() {
-            state.step(steps[self.random.below(steps.len())]);
-        }
+    /// The first context of every task.
+    pub fn everyone(&self) -> Members<'static> {
+        Members::world(self.population(), 0..1).unwrap()
     }
 
-    /// Things happen until `until` holds.
-    pub fn settle(&mut self, what: &str, mut until: impl FnMut() -> bool) {
-        for _ in 0..2_000_000 {
-            if until() {
-                return;
-            }
-            self.tick();
-        }
-        panic!("{what}: nothing happens any more");
+    /// The first contexts of `count` tasks, every `stride`th from `first` on.
+    pub fn range(&self, first: u32, count: u32, stride: u32) -> Members<'static> {
+        Members::range(self.population(), 0..1, first, count, stride).unwrap()
     }
 
-    /// Lets everything happen that can.
-    pub fn rest(&mut self) {
-        for _ in 0..20_000 {
-            self.tick();
-        }
+    /// The first contexts of these tasks, in this order.
+    pub fn listed(&self, tasks: &[u32]) -> Members<'static> {
+        let index = vec![0; tasks.len()].leak();
+        Members::tasks(self.population(), 0..1, tasks.to_vec().leak(), index).unwrap()
     }
 
     /// A geometry at all its members.
@@ -127,25 +59,50 @@ impl Stage {
         GeometryId(id)
     }
 
+    /// A member's part of a creation.
+    pub fn new_geometry(
+        &mut self,
+        context: usize,
+        id: u32,
+        members: Members<'static>,
+        cookie: usize,
+    ) -> Result<(), GeometryError> {
+        let done = self.done(cookie).unwrap();
+        let new = NewGeometry { id: GeometryId(id), members, domains: None, done };
+        self.contexts[context].create_geometry(new)
+    }
+
     /// Place among the contexts of a rank.
     pub fn member(&self, members: &Members, rank: u32) -> usize {
         let endpoint = members.endpoint(rank).unwrap();
         endpoint.task() as usize * self.per_task + usize::from(endpoint.context().0)
     }
-}
 
-/// Memory that holds these words.
-pub fn shared(words: &[u64]) -> Shared {
-    let memory = buffer(words.len() * 8).share();
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    memory.write(0, &bytes).unwrap();
-    memory
-}
+    /// A rank of the world, or of a geometry with the same ranks, begins a collective. What it gets.
+    pub fn start(&mut self, rank: u32, case: Case, cookie: usize) -> Option<Shared> {
+        let active = &mut self.contexts[rank as usize];
+        let (collect, output) = case.collect(active, rank, self.told.done(cookie).unwrap()).unwrap();
+        assert_eq!(active.collect(collect), Ok(()), "rank {rank}, {case:?}");
+        output
+    }
 
-pub fn words(memory: &Shared) -> Vec<u64> {
-    let mut bytes = vec![0; memory.len()];
-    memory.read(0, &mut bytes).unwrap();
-    bytes.chunks(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+    pub fn collect(&mut self, context: usize, collect: Collect<Port>) {
+        assert_eq!(self.contexts[context].collect(collect), Ok(()));
+    }
+
+    pub fn barrier(&self, geometry: GeometryId, cookie: usize) -> Collect<Port> {
+        Collect::new(geometry, Collective::Barrier, self.done(cookie).unwrap())
+    }
+
+    pub fn abandon(&mut self, context: usize, reason: u16, cookie: usize) {
+        let done = self.done(cookie).unwrap();
+        assert_eq!(self.contexts[context].abandon(WORLD, reason, done), Ok(()));
+    }
+
+    /// All members carry these out, and have what they should have.
+    pub fn play(&mut self, cases: &[(Case, Members<'static>)]) {
+        Play::new(self, cases.to_vec()).run(self);
+    }
 }
 
 /// One collective, at all ranks of a geometry. Blocks are `len` words each.
