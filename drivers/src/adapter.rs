@@ -2,15 +2,14 @@
 //! reliability of its own can stand here as well.
 
 use crate::link::LINK_BYTES;
-use crate::virtio::Acknowledge;
-use core::sync::atomic::AtomicU16;
+use crate::nic::Acknowledge;
+
+pub use crate::nic::{Lent, RX_BUFFERS, Watch};
 
 /// Packets that the message unit may have in flight at once; its cookies are below it.
 pub const IN_FLIGHT: usize = 256;
 /// Cookies that an adapter must take: those of the message unit, then some for a layer between the two.
 pub const COOKIES: usize = IN_FLIGHT + 32;
-/// Receive buffers of a node, over all its contexts.
-pub const RX_BUFFERS: usize = 256;
 /// Most bytes of header and inline data of one packet of the message unit's.
 pub const HEAD_BYTES: usize = 96;
 /// Most bytes of header and inline data of one [`Adapter::transmit`]: a layer between may put a header before both.
@@ -19,25 +18,6 @@ pub const FRONT_BYTES: usize = HEAD_BYTES + LINK_BYTES;
 pub const MOST_MTU: usize = 4096;
 /// The rank that means the network itself instead of a node.
 pub const FABRIC: u32 = u32::MAX;
-
-/// Bytes that an adapter reads some time later.
-#[derive(Clone, Copy, Debug)]
-pub struct Lent {
-    /// The first byte.
-    pub pointer: *const u8,
-    /// Number of bytes.
-    pub len: usize,
-}
-
-impl Lent {
-    /// No bytes.
-    pub const NONE: Self = Self { pointer: core::ptr::null(), len: 0 };
-
-    /// The bytes of `slice`, without its lifetime.
-    pub fn new(slice: &[u8]) -> Self {
-        Self { pointer: slice.as_ptr(), len: slice.len() }
-    }
-}
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,15 +127,6 @@ impl Reliability {
     pub fn dropped(&self) -> u64 {
         self.duplicates + self.corrupt + self.beyond_credit + self.stale
     }
-}
-
-/// Words that the device changes when there is something for the adapter to do. Anybody may look at them.
-#[derive(Clone, Copy, Debug)]
-pub struct Watch {
-    /// When something came in.
-    pub received: &'static AtomicU16,
-    /// When something was sent.
-    pub sent: &'static AtomicU16,
 }
 
 /// A network adapter: what the driver of a card implements. All methods are called with the message unit's token held.

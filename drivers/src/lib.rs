@@ -13,6 +13,7 @@ mod calls;
 pub mod console;
 pub mod irq;
 pub mod link;
+pub mod nic;
 pub mod platform;
 mod ranks;
 pub mod reliable;
@@ -26,9 +27,10 @@ pub mod virtio;
 pub use platform::Platform;
 pub use tree_network::TreeUnit;
 pub use unit::{OpenError, Setup, Sharing, StartError, Statistics};
+pub use virtio::VirtioNet;
 
 /// The torus as nodes use it: a network card, and what mends the losses of the network behind it.
-pub type Torus<P, T = virtio::mmio::Transport> = reliable::Reliable<torus::TorusAdapter<P, T, false>, P>;
+pub type Torus<P, N = VirtioNet<P>> = reliable::Reliable<torus::TorusAdapter<N, false>, P>;
 
 /// The message unit, on the torus if nothing else is said.
 pub type MessageUnit<P, A = Torus<P>> = unit::MessageUnit<P, A>;

@@ -1,7 +1,7 @@
 //! What drivers need of the kernel.
 
 use crate::link;
-use crate::virtio::Hal;
+use crate::nic::Hal;
 use core::sync::atomic::{Ordering, fence};
 
 /// The hart that calls, its clock and its sleep. The kernel implements it.

@@ -14,10 +14,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use drivers::Setup;
 use drivers::adapter::MOST_MTU;
+use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use drivers::tree_network::TreeAdapter;
-use drivers::virtio::{Transport as _, VirtioError, mmio};
+use drivers::virtio::VirtioNet;
 use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;
 use pami::mapping::TaskLocation;
@@ -29,6 +30,8 @@ const HEAP_BYTES: usize = 1 << 20;
 const START_SECONDS: u64 = 10;
 /// The torus adapter of this hardware.
 type Torus = drivers::Torus<Hardware>;
+/// A network card of this hardware.
+type Card = VirtioNet<Hardware>;
 
 arch::entries! {
     primary: run,
@@ -115,7 +118,7 @@ fn split_memory(
     personality: &Personality,
 ) -> (&'static mut [u8], &'static mut [u8]) {
     let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts), MOST_MTU);
-    let tree = if personality.tree { TreeAdapter::<Hardware>::HEAP_BYTES } else { 0 };
+    let tree = if personality.tree { TreeAdapter::<Card>::HEAP_BYTES } else { 0 };
     let wanted = HEAP_BYTES + unit + unit / 4 + tree;
     let memory = arch::memory::all(free).unwrap_or_default();
     if memory.len() < 2 * wanted {
@@ -175,15 +178,11 @@ impl Cards {
     }
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.
-    fn next<A>(&mut self, make: impl FnOnce(mmio::Transport) -> Result<A, VirtioError>) -> Option<A> {
+    fn next<A>(&mut self, make: impl FnOnce(Card) -> Result<A, SmallMtu>) -> Option<A> {
         let (slot, card) = self.slots.find_map(|slot| Some((slot, arch::network_card(slot.registers)?)))?;
+        let card = Card::new(card).unwrap_or_else(|error| unusable(error));
         let interrupt = card.interrupt();
-        let adapter = match make(card) {
-            Ok(adapter) => adapter,
-            Err(error) => {
-                report::refused(Exit::Machine, format_args!("the network card cannot be used: {error}"))
-            }
-        };
+        let adapter = make(card).unwrap_or_else(|error| unusable(error));
         if let Err(error) = arch::add_adapter_interrupt(slot.interrupt) {
             report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
@@ -191,6 +190,10 @@ impl Cards {
         defmt::debug!("network card at {=u64:#x}", slot.registers.start as u64);
         Some(adapter)
     }
+}
+
+fn unusable(error: impl fmt::Display) -> ! {
+    report::refused(Exit::Machine, format_args!("the network card cannot be used: {error}"))
 }
 
 /// Puts the node on the tree.

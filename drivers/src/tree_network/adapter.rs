@@ -4,7 +4,7 @@ use super::card::Card;
 use super::counters::{TreeCounters, TreeFaults};
 use super::route::Route;
 use crate::adapter::RxBuffer;
-use crate::virtio::{Hal, Transport, VirtioError, mmio};
+use crate::nic::{Nic, SmallMtu};
 use pami::combine::packet::NETWORK;
 use pami::combine::{
     Arrival, CLASS_ROUTES, ClassRoute, Envelope, InjectError, Kind, MOST_MEMBERS, Members, Operation, Packet,
@@ -19,9 +19,9 @@ enum Request {
     Answered(Result<ClassRoute, Status>),
 }
 
-/// A virtio network card on the tree.
-pub struct TreeAdapter<H, T: Transport = mmio::Transport> {
-    card: Card<H, T>,
+/// A network card on the tree.
+pub struct TreeAdapter<N: Nic> {
+    card: Card<N>,
     node: u32,
     nodes: u32,
     welcome: bool,
@@ -34,20 +34,20 @@ pub struct TreeAdapter<H, T: Transport = mmio::Transport> {
     faults: TreeFaults,
 }
 
-impl<H: Hal, T: Transport> TreeAdapter<H, T> {
+impl<N: Nic> TreeAdapter<N> {
     /// About how many bytes of heap it takes.
-    pub const HEAP_BYTES: usize = Card::<H, T>::HEAP_BYTES;
+    pub const HEAP_BYTES: usize = Card::<N>::HEAP_BYTES;
 
-    /// Brings up the network card behind `transport` for the node with rank `node` of `nodes`. Allocates about
+    /// Starts `nic` for the node with rank `node` of `nodes`. Allocates about
     /// [`HEAP_BYTES`](Self::HEAP_BYTES), and nothing later. The class route of all nodes is open.
     ///
     /// # Errors
-    /// Why the device cannot be used.
-    pub fn new(transport: T, node: u32, nodes: u32) -> Result<Self, VirtioError> {
+    /// [`SmallMtu`].
+    pub fn new(nic: N, node: u32, nodes: u32) -> Result<Self, SmallMtu> {
         let mut routes = [const { None }; CLASS_ROUTES];
         routes[0] = Some(Route::new(ClassRoute::WORLD, Role::BOTH, NETWORK, 0));
         Ok(Self {
-            card: Card::new(transport, node)?,
+            card: Card::new(nic, node)?,
             node,
             nodes,
             welcome: false,
@@ -237,7 +237,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
     }
 
     /// The handle that acknowledges interrupts.
-    pub fn interrupt(&self) -> T::Interrupt {
+    pub fn interrupt(&self) -> N::Interrupt {
         self.card.interrupt()
     }
 
@@ -354,7 +354,7 @@ impl<H: Hal, T: Transport> TreeAdapter<H, T> {
 }
 
 #[cfg(test)]
-impl<H: Hal, T: Transport> TreeAdapter<H, T> {
+impl<N: Nic> TreeAdapter<N> {
     /// Arrivals that nobody took yet.
     pub(super) fn routes_hold(&self) -> usize {
         self.routes.iter().flatten().map(|open| usize::from(open.untaken())).sum()

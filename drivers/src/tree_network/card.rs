@@ -1,11 +1,10 @@
-//! Frames of the tree network on the queues of a virtio network card (SPEC D-1, D-9).
+//! Frames of the tree network on a network card (SPEC D-1, D-9).
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..12 | virtio's own header, all zero: no offloads |
-//! | 12..24 | destination and source, [`mac`] of a rank |
-//! | 24..26 | [`ETHER_TYPE`], big-endian |
-//! | 26.. | the packet ([`pami::combine::packet`]) |
+//! | 0..12 | destination and source, [`mac`] of a rank |
+//! | 12..14 | [`ETHER_TYPE`], big-endian |
+//! | 14.. | the packet ([`pami::combine::packet`]) |
 //!
 //! A frame that leaves is written to a slot of the adapter's own, so that the caller's bytes are its own again at once:
 //! packets are small, and results come back into another place anyway. A frame that arrives lies in one buffer, placed
@@ -13,105 +12,79 @@
 
 use super::counters::TreeFaults;
 use crate::adapter::RxBuffer;
-use crate::virtio::queue::{Piece, Rings, Virtqueue};
-use crate::virtio::{Hal, Transport, VirtioError, negotiate};
+use crate::nic::{self, ETHERNET_HEADER, HEADROOM, Lent, Nic, SmallMtu};
 use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::UnsafeCell;
-use core::ptr::NonNull;
 use pami::combine::packet::{ETHER_TYPE, HEADER_BYTES, Header, MOST_PAYLOAD, NETWORK, mac};
 use pami::combine::{CLASS_ROUTES, Envelope, WINDOW};
 use zerocopy::IntoBytes;
 
-const VIRTIO_HEADER: usize = 12;
-const FRAME_HEADER: usize = VIRTIO_HEADER + 14;
-const FRONT: usize = FRAME_HEADER + HEADER_BYTES;
+/// A frame's bytes before the packet's payload.
+const FRONT: usize = ETHERNET_HEADER + HEADER_BYTES;
 const LINE: usize = 64;
 /// Where a frame begins in a receive buffer: its payload then lies at a multiple of 64.
 const FRAME_START: usize = LINE - FRONT;
 /// Least payload of a packet for the adapter to be of any use, in bytes.
 const LEAST_PAYLOAD: usize = 64;
-/// MTU of a device that does not say: that of plain Ethernet.
-const ETHERNET_MTU: u16 = 1500;
 
-const RECEIVE: u16 = 0;
-const TRANSMIT: u16 = 1;
 /// One for every credit of every class route, and some for notices, which are read at once.
 const RX_BUFFERS: usize = CLASS_ROUTES * WINDOW as usize + 16;
-const RX_DESCRIPTORS: usize = 256;
+const _: () = assert!(RX_BUFFERS <= nic::RX_BUFFERS);
 const TX_SLOTS: usize = 64;
 
 /// A frame on its way out: written by this side while its slot is free, then read by the device.
 #[repr(align(64))]
-struct Slot(UnsafeCell<[u8; FRONT + MOST_PAYLOAD]>);
+struct Slot(UnsafeCell<[u8; HEADROOM + FRONT + MOST_PAYLOAD]>);
 
 // SAFETY: only `Card::send` writes it, with the card borrowed mutably.
 unsafe impl Sync for Slot {}
 
 /// The card.
-pub(super) struct Card<H, T: Transport> {
-    transport: T,
-    receive: Virtqueue<RX_DESCRIPTORS, H>,
-    transmit: Virtqueue<TX_SLOTS, H>,
-    /// By head descriptor: one frame is one descriptor. Never freed: the device reads them.
+pub(super) struct Card<N: Nic> {
+    nic: N,
+    /// A frame's cookie is the number of its slot. Never freed: the device reads them.
     slots: &'static [Slot],
-    /// By head descriptor: the buffer that the device has.
-    buffers: [Option<NonNull<[u8]>>; RX_DESCRIPTORS],
     /// Slots that are free, by number; the first `free`.
     stack: [u8; TX_SLOTS],
     free: usize,
-    /// By head descriptor: the slot of the frame.
-    slot_of: [u8; TX_SLOTS],
     own: [u8; 6],
     payload: usize,
     /// What was wrong with frames.
     faults: TreeFaults,
 }
 
-// SAFETY: the pointers in `buffers` are each the only way to their memory; the card as a whole may move between harts
-// as the buffers could.
-unsafe impl<H: Hal, T: Transport> Send for Card<H, T> {}
-
-impl<H: Hal, T: Transport> Card<H, T> {
+impl<N: Nic> Card<N> {
     /// About how many bytes of heap it takes.
     pub(super) const HEAP_BYTES: usize =
         RX_BUFFERS * (LINE + MOST_PAYLOAD) + TX_SLOTS * size_of::<Slot>() + (32 << 10);
 
-    pub(super) fn new(transport: T, node: u32) -> Result<Self, VirtioError> {
-        let (mut setup, config) = negotiate(transport)?;
-        let mtu = config.mtu.unwrap_or(ETHERNET_MTU);
+    pub(super) fn new(mut nic: N, node: u32) -> Result<Self, SmallMtu> {
+        let mtu = nic.mtu();
         // Whole elements of any type.
         let payload = usize::from(mtu).saturating_sub(HEADER_BYTES).min(MOST_PAYLOAD) & !7;
         if payload < LEAST_PAYLOAD {
-            return Err(VirtioError::Mtu(mtu));
+            return Err(SmallMtu(mtu));
         }
-        // Never freed: the device knows where they are.
-        let receive = Virtqueue::new(Box::leak(Box::new(Rings::new())));
-        let transmit = Virtqueue::new(Box::leak(Box::new(Rings::new())));
-        setup.queue::<H>(RECEIVE, RX_DESCRIPTORS as u16, receive.addresses())?;
-        setup.queue::<H>(TRANSMIT, TX_SLOTS as u16, transmit.addresses())?;
-        let slots = (0..TX_SLOTS).map(|_| Slot(UnsafeCell::new([0; FRONT + MOST_PAYLOAD])));
-        let mut card = Self {
-            transport: setup.go::<H>()?,
-            receive,
-            transmit,
-            slots: Box::leak(slots.collect()),
-            buffers: [None; RX_DESCRIPTORS],
-            stack: core::array::from_fn(|slot| slot as u8),
-            free: TX_SLOTS,
-            slot_of: [0; TX_SLOTS],
-            own: mac(node),
-            payload,
-            faults: TreeFaults::default(),
-        };
+        let own = mac(node);
+        nic.start(own, FRAME_START, FRONT + payload);
         let stride = (LINE + payload).next_multiple_of(LINE);
         let memory = Box::leak(vec![0u8; RX_BUFFERS * stride + LINE].into_boxed_slice());
         let skip = memory.as_ptr().align_offset(LINE).min(LINE);
         for buffer in memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS) {
-            card.lend(buffer);
+            nic.lend(buffer);
         }
-        card.flush();
-        Ok(card)
+        nic.flush();
+        let slots = (0..TX_SLOTS).map(|_| Slot(UnsafeCell::new([0; HEADROOM + FRONT + MOST_PAYLOAD])));
+        Ok(Self {
+            nic,
+            slots: Box::leak(slots.collect()),
+            stack: core::array::from_fn(|slot| slot as u8),
+            free: TX_SLOTS,
+            own,
+            payload,
+            faults: TreeFaults::default(),
+        })
     }
 
     /// Most bytes of payload of a packet, a multiple of 8.
@@ -121,18 +94,7 @@ impl<H: Hal, T: Transport> Card<H, T> {
 
     /// Gives the device a buffer to receive into.
     pub(super) fn lend(&mut self, buffer: &'static mut [u8]) {
-        let len = FRONT + self.payload;
-        // The device will write all of it; a buffer that is not one of the card's own stays out.
-        if buffer.len() < FRAME_START + len {
-            return;
-        }
-        let pointer = NonNull::from(buffer);
-        let start = pointer.cast::<u8>().as_ptr().wrapping_add(FRAME_START);
-        let piece = Piece { address: H::device_address(start), len: len as u32 };
-        // SAFETY: all of the piece lies in the buffer, which is the card's alone until the device has used it.
-        if let Some(head) = unsafe { self.receive.add(&[piece], true) } {
-            self.buffers[usize::from(head)] = Some(pointer);
-        }
+        self.nic.lend(buffer);
     }
 
     /// Whether [`send`](Self::send) has room.
@@ -143,9 +105,9 @@ impl<H: Hal, T: Transport> Card<H, T> {
 
     /// Slots whose frames are done with become free.
     fn reclaim(&mut self) {
-        while let Some(done) = self.transmit.take_used() {
+        while let Some(slot) = self.nic.reclaim() {
             if let Some(place) = self.stack.get_mut(self.free) {
-                *place = self.slot_of[usize::from(done.head)];
+                *place = slot as u8;
                 self.free += 1;
             }
         }
@@ -159,20 +121,22 @@ impl<H: Hal, T: Transport> Card<H, T> {
         }
         let number = self.stack[self.free - 1];
         let slot = &self.slots[usize::from(number)];
-        let len = FRONT + payload;
         {
             // SAFETY: the slot is free, so the device does not read it, and `&mut self` keeps everybody else away.
-            let bytes = unsafe { &mut *slot.0.get() };
-            bytes[VIRTIO_HEADER..][..6].copy_from_slice(&mac(NETWORK));
-            bytes[VIRTIO_HEADER + 6..][..6].copy_from_slice(&self.own);
-            bytes[FRAME_HEADER - 2..FRAME_HEADER].copy_from_slice(&ETHER_TYPE.to_be_bytes());
-            bytes[FRAME_HEADER..FRONT].copy_from_slice(Header::new(envelope, payload as u16).as_bytes());
-            fill(&mut bytes[FRONT..len]);
+            let (_, bytes) = unsafe { &mut *slot.0.get() }.split_at_mut(HEADROOM);
+            bytes[..6].copy_from_slice(&mac(NETWORK));
+            bytes[6..][..6].copy_from_slice(&self.own);
+            bytes[ETHERNET_HEADER - 2..ETHERNET_HEADER].copy_from_slice(&ETHER_TYPE.to_be_bytes());
+            bytes[ETHERNET_HEADER..FRONT].copy_from_slice(Header::new(envelope, payload as u16).as_bytes());
+            fill(&mut bytes[FRONT..FRONT + payload]);
         }
-        let piece = Piece { address: H::device_address(slot.0.get().cast_const().cast()), len: len as u32 };
-        // SAFETY: the piece lies in a slot of the slab, which is not written again before the device has used it.
-        let Some(head) = (unsafe { self.transmit.add(&[piece], false) }) else { return false };
-        self.slot_of[usize::from(head)] = number;
+        let pointer = slot.0.get().cast_const().cast::<u8>().wrapping_add(HEADROOM);
+        let frame = Lent { pointer, len: FRONT + payload };
+        // SAFETY: the frame lies in a slot of the slab, behind its headroom, and is not written again before the slot is
+        // free again.
+        if !unsafe { self.nic.transmit(frame, [Lent::NONE; 2], u16::from(number)) } {
+            return false;
+        }
         self.free -= 1;
         true
     }
@@ -186,21 +150,17 @@ impl<H: Hal, T: Transport> Card<H, T> {
     /// The next packet from the network.
     pub(super) fn receive(&mut self) -> Option<RxBuffer> {
         loop {
-            let done = self.receive.take_used()?;
-            let Some(mut pointer) = self.buffers[usize::from(done.head)].take() else { continue };
-            // SAFETY: `lend` got the only reference to this memory and left it with the device, which has just given
-            // it back; taking the pointer out of the table makes this the only reference again.
-            let memory: &'static mut [u8] = unsafe { pointer.as_mut() };
-            let written = done.written as usize;
-            // A length that cannot be is given as 0, and counted already.
-            if written != 0
-                && let Some(frame) = memory.get(FRAME_START..FRAME_START + written)
+            let (memory, len) = self.nic.receive()?;
+            if let Some(frame) = memory.get(FRAME_START..FRAME_START + len)
                 && self.accept(frame)
             {
-                let len = (written - FRAME_HEADER) as u16;
-                return Some(RxBuffer::new(memory, (LINE - HEADER_BYTES) as u16, len));
+                return Some(RxBuffer::new(
+                    memory,
+                    (LINE - HEADER_BYTES) as u16,
+                    (len - ETHERNET_HEADER) as u16,
+                ));
             }
-            self.lend(memory);
+            self.nic.lend(memory);
         }
     }
 
@@ -210,9 +170,9 @@ impl<H: Hal, T: Transport> Card<H, T> {
             self.faults.runts += 1;
             return false;
         };
-        let [target, source] = [0, 6].map(|at| &header[VIRTIO_HEADER + at..][..6]);
-        let ours =
-            header[FRAME_HEADER - 2..FRAME_HEADER] == ETHER_TYPE.to_be_bytes() && *source == mac(NETWORK);
+        let [target, source] = [0, 6].map(|at| &header[at..][..6]);
+        let ours = header[ETHERNET_HEADER - 2..ETHERNET_HEADER] == ETHER_TYPE.to_be_bytes()
+            && *source == mac(NETWORK);
         self.faults.foreign += u64::from(!ours);
         self.faults.stray += u64::from(ours && *target != self.own);
         ours && *target == self.own
@@ -220,29 +180,20 @@ impl<H: Hal, T: Transport> Card<H, T> {
 
     /// Shows the device what was queued and lent since the last time.
     pub(super) fn flush(&mut self) {
-        if self.transmit.publish() {
-            self.transport.notify(TRANSMIT);
-        }
-        if self.receive.publish() {
-            self.transport.notify(RECEIVE);
-        }
+        self.nic.flush();
     }
 
     /// Asks for an interrupt when the next frame comes in and, if `sent`, when the next has been sent. Returns whether
     /// there is one already; then no interrupt may come for it.
     pub(super) fn arm(&mut self, sent: bool) -> bool {
-        let received = self.receive.arm();
-        // Both are armed, whatever the first says.
-        (sent && self.transmit.arm()) || received
+        self.nic.arm(sent)
     }
 
-    pub(super) fn interrupt(&self) -> T::Interrupt {
-        self.transport.interrupt()
+    pub(super) fn interrupt(&self) -> N::Interrupt {
+        self.nic.interrupt()
     }
 
     pub(super) fn faults(&self) -> TreeFaults {
-        let rings = [self.receive.faults(), self.transmit.faults()];
-        let rings = rings.iter().map(|faults| faults.ids + faults.lengths + faults.indices).sum();
-        TreeFaults { rings, ..self.faults }
+        TreeFaults { rings: self.nic.faults(), ..self.faults }
     }
 }

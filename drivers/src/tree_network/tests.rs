@@ -1,8 +1,10 @@
 //! The adapter on a fake card; the tests play the network.
 
 use super::*;
+use crate::nic::SmallMtu;
 use crate::platform::Platform;
 use crate::virtio::VirtioError;
+use crate::virtio::VirtioNet;
 use crate::virtio::fake::{FakeCard, HostHal};
 use core::cell::Cell;
 use pami::combine::packet::{ETHER_TYPE, Header, NETWORK, mac};
@@ -19,8 +21,10 @@ const NODE: u32 = 3;
 const SUM: Operation = Operation::new(Operator::Sum, Element::F64).unwrap();
 const WORLD: ClassRoute = ClassRoute::WORLD;
 
-fn adapter(card: &FakeCard) -> TreeAdapter<HostHal, FakeCard> {
-    TreeAdapter::new(card.clone(), NODE, 8).unwrap()
+type Nic = VirtioNet<HostHal, FakeCard>;
+
+fn adapter(card: &FakeCard) -> TreeAdapter<Nic> {
+    TreeAdapter::new(Nic::new(card.clone()).unwrap(), NODE, 8).unwrap()
 }
 
 fn frame(to: u32, from: u32, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
@@ -38,7 +42,7 @@ fn result(sequence: u32, taken: u16) -> Envelope {
 }
 
 fn contribute(
-    tree: &mut TreeAdapter<HostHal, FakeCard>,
+    tree: &mut TreeAdapter<Nic>,
     route: ClassRoute,
     operation: Operation,
     sequence: u32,
@@ -48,7 +52,7 @@ fn contribute(
 }
 
 fn broadcast(
-    tree: &mut TreeAdapter<HostHal, FakeCard>,
+    tree: &mut TreeAdapter<Nic>,
     route: ClassRoute,
     sequence: u32,
     payload: &[u8],
@@ -287,11 +291,12 @@ fn d1_devices_that_cannot_be_used_are_refused_by_name() {
     let refused = |change: &dyn Fn(&mut crate::virtio::fake::Card)| {
         let card = FakeCard::new(MTU);
         change(&mut card.card());
-        TreeAdapter::<HostHal, _>::new(card, 0, 1).map(|_| ()).unwrap_err()
+        Nic::new(card).map(|_| ()).unwrap_err()
     };
     assert_eq!(refused(&|card| card.id = 2), VirtioError::WrongDevice { id: 2 });
     assert_eq!(refused(&|card| card.queue_max = 128), VirtioError::Queue { index: 0, max: 128 });
-    assert_eq!(refused(&|card| card.config[10..].fill(0)), VirtioError::Mtu(0));
+    let card = FakeCard::new(0);
+    assert_eq!(TreeAdapter::new(Nic::new(card).unwrap(), 0, 1).map(|_| ()).unwrap_err(), SmallMtu(0));
 }
 
 proptest! {
@@ -324,6 +329,8 @@ proptest! {
     }
 }
 
+type Unit = TreeUnit<Bench, Nic>;
+
 /// A platform whose harts are numbered by the test.
 struct Bench;
 
@@ -348,10 +355,10 @@ impl Platform for Bench {
 #[test]
 fn n8_no_hart_sleeps_through_what_another_took_in() {
     let card = FakeCard::new(MTU);
-    let unit: TreeUnit<Bench, _> = TreeUnit::new(TreeAdapter::new(card.clone(), NODE, 8).unwrap());
+    let unit: Unit = TreeUnit::new(adapter(&card));
     let on = |hart| HART.set(hart);
     let woken = || WOKEN.replace(0);
-    let waiting = |unit: &TreeUnit<Bench, FakeCard>| unit.with(|tree| tree.front(WORLD).is_none());
+    let waiting = |unit: &Unit| unit.with(|tree| tree.front(WORLD).is_none());
 
     // Hart 1 has looked; then hart 0 takes the result in: hart 1 must look again, once.
     on(1);
@@ -385,7 +392,7 @@ fn n8_no_hart_sleeps_through_what_another_took_in() {
 #[test]
 fn n8_what_comes_in_the_middle_of_a_look_is_looked_at_again() {
     let card = FakeCard::new(MTU);
-    let unit: TreeUnit<Bench, _> = TreeUnit::new(TreeAdapter::new(card.clone(), NODE, 8).unwrap());
+    let unit: Unit = TreeUnit::new(adapter(&card));
     let contribute = || unit.contribute(WORLD, Operation::NOTHING, 0, &[]);
     while contribute().is_ok() {}
     unit.look();

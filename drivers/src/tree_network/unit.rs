@@ -11,8 +11,10 @@
 use super::adapter::TreeAdapter;
 use super::counters::{TreeCounters, TreeFaults};
 use crate::calls::Calls;
+use crate::nic::{Acknowledge, Nic};
 use crate::platform::Platform;
-use crate::virtio::{Acknowledge, Transport, mmio};
+use crate::virtio::VirtioNet;
+use core::marker::PhantomData;
 use pami::combine::{Arrival, ClassRoute, InjectError, Members, Operation, Role, Status};
 use pami::device::CollectiveNetwork;
 use spin::Mutex;
@@ -24,8 +26,8 @@ const UNTAGGED: u32 = u32::MAX;
 /// Longest sleep of a hart that waits for frames to leave.
 const DRAIN_NS: u64 = 1_000_000;
 
-struct Shared<P: Platform, T: Transport> {
-    adapter: TreeAdapter<P, T>,
+struct Shared<N: Nic> {
+    adapter: TreeAdapter<N>,
     /// Harts that sleep, a bit each.
     sleeping: u32,
     /// Times that something came in.
@@ -35,18 +37,19 @@ struct Shared<P: Platform, T: Transport> {
 }
 
 /// A node's tree.
-pub struct TreeUnit<P: Platform, T: Transport = mmio::Transport> {
-    shared: Mutex<Shared<P, T>>,
-    interrupt: T::Interrupt,
+pub struct TreeUnit<P: Platform, N: Nic = VirtioNet<P>> {
+    shared: Mutex<Shared<N>>,
+    interrupt: N::Interrupt,
     payload: usize,
+    platform: PhantomData<fn() -> P>,
 }
 
-impl<P: Platform, T: Transport> TreeUnit<P, T> {
+impl<P: Platform, N: Nic> TreeUnit<P, N> {
     /// The adapter, for all harts.
-    pub fn new(adapter: TreeAdapter<P, T>) -> Self {
+    pub fn new(adapter: TreeAdapter<N>) -> Self {
         let (interrupt, payload) = (adapter.interrupt(), adapter.payload());
         let shared = Shared { adapter, sleeping: 0, epoch: 0, seen: [0; HARTS] };
-        Self { shared: Mutex::new(shared), interrupt, payload }
+        Self { shared: Mutex::new(shared), interrupt, payload, platform: PhantomData }
     }
 
     /// Tells the network that this node is up, and waits until it answers.
@@ -68,7 +71,7 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
     }
 
     /// Takes in what has come, does `what` with the adapter, and sends.
-    pub fn with<R>(&self, what: impl FnOnce(&mut TreeAdapter<P, T>) -> R) -> R {
+    pub fn with<R>(&self, what: impl FnOnce(&mut TreeAdapter<N>) -> R) -> R {
         let hart = P::hart() % HARTS;
         let mut shared = self.shared.lock();
         let wake = shared.advance(hart);
@@ -196,10 +199,7 @@ impl<P: Platform, T: Transport> TreeUnit<P, T> {
     }
 }
 
-impl<P: Platform, T: Transport + Send> CollectiveNetwork for &'static TreeUnit<P, T>
-where
-    T::Interrupt: Send + Sync,
-{
+impl<P: Platform, N: Nic> CollectiveNetwork for &'static TreeUnit<P, N> {
     fn payload(&self) -> usize {
         self.payload
     }
@@ -250,7 +250,7 @@ where
     }
 }
 
-impl<P: Platform, T: Transport> Shared<P, T> {
+impl<N: Nic> Shared<N> {
     /// Takes in what has come; returns the harts to wake for it.
     fn advance(&mut self, hart: usize) -> u32 {
         if !self.adapter.advance() {

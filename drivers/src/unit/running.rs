@@ -3,8 +3,8 @@
 use super::MessageUnit;
 use super::engine::Engine;
 use crate::adapter::{ReliableAdapter, Watch};
+use crate::nic::Acknowledge;
 use crate::platform::Platform;
-use crate::virtio::Acknowledge;
 use core::sync::atomic::{Ordering, fence};
 use pami::device::Gone;
 use rings::bell::Bell;

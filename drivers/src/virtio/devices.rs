@@ -2,7 +2,7 @@
 
 use super::fake::{FakeCard, HostHal, noted};
 use super::mmio;
-use super::{Acknowledge as _, Transport as _, VirtioError};
+use super::{Acknowledge as _, Transport as _, VirtioError, VirtioNet};
 use crate::adapter::{Adapter as _, MOST_MTU};
 use crate::torus::TorusAdapter;
 use core::ptr::NonNull;
@@ -11,12 +11,16 @@ use std::boxed::Box;
 use std::string::String;
 use std::vec::Vec;
 
-type Adapter = TorusAdapter<HostHal, FakeCard>;
+type Nic = VirtioNet<HostHal, FakeCard>;
+
+fn adapter(card: FakeCard) -> TorusAdapter<Nic> {
+    TorusAdapter::new(Nic::new(card).unwrap(), 0).unwrap()
+}
 
 fn refused(change: impl FnOnce(&mut super::fake::Card)) -> VirtioError {
     let card = FakeCard::new(1024);
     change(&mut card.card());
-    Adapter::new(card, 0).map(|_| ()).unwrap_err()
+    Nic::new(card).map(|_| ()).unwrap_err()
 }
 
 #[test]
@@ -39,7 +43,7 @@ fn r5_a_device_that_wants_a_reset_is_refused() {
 
 #[test]
 fn r5_rings_are_in_memory_before_the_device_may_look_at_them() {
-    let notes = noted(|| drop(Adapter::new(FakeCard::new(1024), 0).unwrap()));
+    let notes = noted(|| drop(adapter(FakeCard::new(1024))));
     let go = |note: &String| *note == "status 15";
     for told in ["queue 0", "queue 1", "status 15"] {
         let at = notes.iter().position(|note| note == told).unwrap_or_else(|| panic!("no {told}: {notes:?}"));
@@ -50,10 +54,9 @@ fn r5_rings_are_in_memory_before_the_device_may_look_at_them() {
 
 #[test]
 fn r5_no_device_says_how_much_memory_the_driver_takes() {
-    let adapter = Adapter::new(FakeCard::new(u16::MAX), 0).unwrap();
-    assert_eq!(adapter.mtu(), MOST_MTU);
+    assert_eq!(adapter(FakeCard::new(u16::MAX)).mtu(), MOST_MTU);
     let buffer = FakeCard::new(u16::MAX);
-    let _adapter = Adapter::new(buffer.clone(), 0).unwrap();
+    let _adapter = adapter(buffer.clone());
     let (_, chain) = buffer.card().queues[0].as_mut().unwrap().take().unwrap();
     assert!(chain[0].1 as usize <= MOST_MTU + 64, "a receive buffer of {} bytes", chain[0].1);
 }

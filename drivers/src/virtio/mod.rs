@@ -1,4 +1,4 @@
-//! virtio: the transport by memory-mapped registers and the split virtqueue (SPEC D-1).
+//! virtio: the network card, its transport by memory-mapped registers, and the split virtqueue (SPEC D-1).
 //!
 //! | part | supported |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | used if offered | `NET_F_MTU`, `NET_F_MAC` |
 
 pub mod mmio;
+mod net;
 pub mod queue;
 mod start;
 
@@ -20,35 +21,13 @@ mod judge;
 #[cfg(test)]
 mod tests;
 
+pub use crate::nic::{Acknowledge, Hal};
+pub use net::VirtioNet;
 pub use start::{NetConfig, Setup, negotiate};
 
 use bitflags::bitflags;
 use core::fmt;
-use core::sync::atomic::{Ordering, fence};
 use queue::Addresses;
-
-/// How a device sees memory, and how accesses to memory are ordered against those to its registers.
-///
-/// # Safety
-/// At [`device_address`](Self::device_address) of a pointer the device reaches the memory that the pointer points to, and
-/// no other.
-pub unsafe trait Hal: Send + Sync + 'static {
-    /// The device's address of memory that this hart sees at `pointer`. Memory is mapped one to one.
-    fn device_address(pointer: *const u8) -> u64 {
-        pointer.expose_provenance() as u64
-    }
-
-    /// Orders all earlier accesses, to memory and to registers, before all later ones.
-    fn barrier() {
-        fence(Ordering::SeqCst);
-    }
-}
-
-/// Acknowledges an adapter's interrupts; any hart may, at any time.
-pub trait Acknowledge: Copy + Send + Sync + 'static {
-    /// Makes the device take its interrupt line back that says that buffers were used.
-    fn acknowledge(&self);
-}
 
 /// The registers of a virtio device, whatever they lie behind.
 pub trait Transport: Send + 'static {
@@ -148,8 +127,6 @@ pub enum VirtioError {
         /// The most entries it can have.
         max: u32,
     },
-    /// Frames of the device's MTU cannot hold a packet's header.
-    Mtu(u16),
 }
 
 impl fmt::Display for VirtioError {
@@ -164,7 +141,6 @@ impl fmt::Display for VirtioError {
             Self::NeedsReset => f.write_str("the device wants to be reset as soon as it was"),
             Self::Unsteady => f.write_str("the device's configuration changes whenever it is read"),
             Self::Queue { index, max } => write!(f, "queue {index} takes {max} entries, too few"),
-            Self::Mtu(mtu) => write!(f, "an MTU of {mtu} bytes holds no packet"),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::reliable::{LINK_BYTES, Reliable};
 use crate::torus::{ETHERTYPE, ETHERTYPE_RELIABLE, TorusAdapter, mac};
 use crate::unit::tests::shared;
 use crate::unit::{MessageUnit, NodePort, Setup, Sharing};
+use crate::virtio::VirtioNet;
 use crate::virtio::fake::FakeCard;
 use pami::device::{
     Arrival, Gone, Liveness, Path, Port, Receiving, RemoteMemory, Sending, Sleeping, Unreachable,
@@ -357,7 +358,8 @@ fn d8_a_sleeping_hart_wakes_up_to_send_again_what_was_lost() {
     assert_eq!(SLEPT_UNTIL.get(), None);
 }
 
-type CardUnit = MessageUnit<Hart, Reliable<TorusAdapter<Hart, FakeCard, false>, Hart>>;
+type Nic = VirtioNet<Hart, FakeCard>;
+type CardUnit = MessageUnit<Hart, Reliable<TorusAdapter<Nic, false>, Hart>>;
 
 #[test]
 fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
@@ -365,7 +367,7 @@ fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
     let cards = [FakeCard::new(CARD_MTU), FakeCard::new(CARD_MTU)];
     let map = TaskMap::new(2, 1, MapOrder::NodesFirst).unwrap();
     let units: [&'static CardUnit; 2] = [0, 1].map(|node| {
-        let torus = TorusAdapter::new(cards[node as usize].clone(), node).unwrap();
+        let torus = TorusAdapter::new(Nic::new(cards[node as usize].clone()).unwrap(), node).unwrap();
         let adapter = Some(Reliable::new(torus, node, 2));
         MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 1, agent: None }).unwrap()
     });

@@ -6,8 +6,8 @@
 use super::super::MessageUnit;
 use super::Engine;
 use crate::adapter::{Frame, Frames};
+use crate::nic::Acknowledge;
 use crate::platform::Platform;
-use crate::virtio::Acknowledge;
 use spin::MutexGuard;
 
 /// The node's network, held: as long as this lives, no message of the node moves.

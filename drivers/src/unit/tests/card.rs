@@ -1,19 +1,21 @@
 //! Message unit, torus adapter and virtqueues together, on fake cards.
 
 use super::*;
+use crate::nic::SmallMtu;
 use crate::torus::{ETHERTYPE, TorusAdapter, mac};
 use crate::virtio::fake::FakeCard;
-use crate::virtio::{Features, VirtioError};
+use crate::virtio::{Features, VirtioError, VirtioNet};
 use pami::packet::Header;
 use zerocopy::IntoBytes;
 
-pub(super) type CardUnit<const TEST: usize> = MessageUnit<Host<TEST>, TorusAdapter<Host<TEST>, FakeCard>>;
+type Nic<const TEST: usize> = VirtioNet<Host<TEST>, FakeCard>;
+pub(super) type CardUnit<const TEST: usize> = MessageUnit<Host<TEST>, TorusAdapter<Nic<TEST>>>;
 
 pub(super) const CARD_MTU: u16 = 1024;
 
 pub(super) fn unit<const TEST: usize>(card: &FakeCard, node: u32, nodes: u32) -> &'static CardUnit<TEST> {
     let map = TaskMap::new(nodes, 1, MapOrder::NodesFirst).unwrap();
-    let adapter = Some(TorusAdapter::new(card.clone(), node).unwrap());
+    let adapter = Some(TorusAdapter::new(Nic::<TEST>::new(card.clone()).unwrap(), node).unwrap());
     MessageUnit::start(Setup { adapter, node, map, contexts: 2, harts: 32, agent: None }).unwrap()
 }
 
@@ -69,7 +71,7 @@ fn d1_devices_that_cannot_be_used_are_refused_by_name() {
     let refused = |change: &dyn Fn(&mut crate::virtio::fake::Card)| {
         let card = FakeCard::new(CARD_MTU);
         change(&mut card.card());
-        TorusAdapter::<Host<20>, _>::new(card, 0).map(|_| ()).unwrap_err()
+        Nic::<20>::new(card).map(|_| ()).unwrap_err()
     };
     assert_eq!(refused(&|card| card.id = 2), VirtioError::WrongDevice { id: 2 });
     assert_eq!(refused(&|card| card.id = 0), VirtioError::WrongDevice { id: 0 });
@@ -77,9 +79,10 @@ fn d1_devices_that_cannot_be_used_are_refused_by_name() {
     assert_eq!(refused(&|card| card.offered &= !(1 << 32)), VirtioError::Lacks(Features::VERSION_1));
     assert_eq!(refused(&|card| card.refuses = true), VirtioError::Refused);
     assert_eq!(refused(&|card| card.queue_max = 128), VirtioError::Queue { index: 0, max: 128 });
-    assert_eq!(refused(&|card| card.config[10..].fill(0)), VirtioError::Mtu(0));
+    let small = Nic::<20>::new(FakeCard::new(0)).unwrap();
+    assert_eq!(TorusAdapter::<_, true>::new(small, 0).map(|_| ()).unwrap_err(), SmallMtu(0));
     let card = FakeCard::new(CARD_MTU);
-    TorusAdapter::<Host<20>, _>::new(card.clone(), 0).unwrap();
+    TorusAdapter::<_, true>::new(Nic::<20>::new(card.clone()).unwrap(), 0).unwrap();
     assert_eq!(card.card().accepted, 1 << 3 | 1 << 5 | 1 << 29 | 1 << 32, "no more than is used");
     assert_eq!(card.card().status, 1 | 2 | 4 | 8);
 }

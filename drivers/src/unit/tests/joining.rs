@@ -7,6 +7,7 @@ use crate::adapter::FABRIC;
 use crate::platform::Platform;
 use crate::torus::{ETHERTYPE, TorusAdapter};
 use crate::tree_network::TreeAdapter;
+use crate::virtio::VirtioNet;
 use crate::virtio::fake::FakeCard;
 use core::cell::{Cell, RefCell};
 use pami::combine::packet as combine;
@@ -52,10 +53,14 @@ impl Platform for Patient {
     }
 }
 
+fn nic(card: &FakeCard) -> VirtioNet<Patient, FakeCard> {
+    VirtioNet::new(card.clone()).unwrap()
+}
+
 #[test]
 fn n8_a_node_that_waits_for_the_torus_calls_less_and_less_often() {
     let card = FakeCard::new(CARD_MTU);
-    let adapter = Some(TorusAdapter::<Patient, _>::new(card.clone(), 1).unwrap());
+    let adapter = Some(TorusAdapter::<_, true>::new(nic(&card), 1).unwrap());
     let map = TaskMap::new(3, 1, MapOrder::NodesFirst).unwrap();
     let unit: &MessageUnit<Patient, _> =
         MessageUnit::start(Setup { adapter, node: 1, map, contexts: 1, harts: 1, agent: None }).unwrap();
@@ -69,7 +74,7 @@ fn n8_a_node_that_waits_for_the_torus_calls_less_and_less_often() {
 #[test]
 fn n8_a_node_that_waits_for_the_tree_calls_less_and_less_often() {
     let card = FakeCard::new(CARD_MTU);
-    let unit: TreeUnit<Patient, _> = TreeUnit::new(TreeAdapter::new(card.clone(), 1, 3).unwrap());
+    let unit: TreeUnit<Patient, _> = TreeUnit::new(TreeAdapter::new(nic(&card), 1, 3).unwrap());
     let world = pami::combine::ClassRoute::WORLD;
     let welcome = pami::combine::Envelope {
         argument: 3,
