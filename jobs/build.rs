@@ -17,9 +17,20 @@ fn main() {
         other => panic!("no image base is known for {other}"),
     };
     let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../linker.ld");
-    for argument in
-        [format!("--defsym=IMAGE_BASE={base}"), format!("-T{}", script.display()), "-Tdefmt.x".into()]
-    {
+    // A table of all places that hold addresses, in constants too, for `boot` to move them by; at the base they hold what
+    // is right there.
+    let movable = [
+        "-pie",
+        "--no-dynamic-linker",
+        "--apply-dynamic-relocs",
+        "-znotext",
+        "-znorelro",
+        "--hash-style=sysv",
+    ];
+    let movable = movable.map(String::from);
+    let placed =
+        [format!("--defsym=IMAGE_BASE={base}"), format!("-T{}", script.display()), "-Tdefmt.x".into()];
+    for argument in movable.into_iter().chain(placed) {
         println!("cargo:rustc-link-arg-examples={argument}");
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! | where | what | section of the manual |
 //! |---|---|---|
-//! | boot tables | written past the caches, so stale lines are invalidated before (none may be evicted over them) and after (none may be hit by the walks, which are cacheable) | B2 "Mismatched memory attributes", D7 "Cache maintenance instructions" |
+//! | boot tables, addresses in an image that is moved | written past the caches, so stale lines are invalidated before (none may be evicted over them) and after (none may be hit by the walks, which are cacheable) | B2 "Mismatched memory attributes", D7 "Cache maintenance instructions" |
 //! | `.bss` | cleared when the caches are on, and never touched before, so nothing is to be maintained. The image itself is clean to the point of coherency by the boot protocol | as above |
 //! | change of translation | with the MMU off: an old and a new entry for an address never meet in a TLB | D8 "Using break-before-make" |
 //! | writes to system registers | `isb` before what relies on them, `dsb` before `isb` behind maintenance | D24 "Synchronization requirements for AArch64 System registers" |
@@ -31,10 +31,48 @@ core::arch::global_asm!(
     .section .text.entry, "ax"
     .globl _start
 _start:
+    // The header of a Linux image, by which boot loaders know where to put it.
+    b       boot_primary
+    .word   0
+    .quad   0                           // from a multiple of 2 MiB
+    .quad   __image_bytes
+    .quad   0xa                         // little-endian, 4 KiB pages, anywhere in memory
+    .quad   0, 0, 0
+    .ascii  "ARM\x64"
+    .word   0
+
+boot_primary:
     mov     x19, x0
     mov     x20, xzr
     bl      enter_el1
 
+    // Elsewhere than it was linked for, what holds an address in the image is moved along.
+    adr     x23, _start
+    ldr     x5, =IMAGE_BASE
+    subs    x23, x23, x5
+    b.eq    9f
+    adrp    x0, __text_end
+    adrp    x1, __data_end
+    bl      invalidate
+    adrp    x0, __relocations_start
+    add     x0, x0, :lo12:__relocations_start
+    adrp    x1, __relocations_end
+    add     x1, x1, :lo12:__relocations_end
+7:  cmp     x0, x1
+    b.hs    8f
+    ldp     x2, x3, [x0], #16
+    ldr     x4, [x0], #8
+    cmp     x3, #1027                   // R_AARCH64_RELATIVE: an address of the image
+    b.ne    stop
+    cmp     x2, x5                      // below is what names of log lines are made of, which is not loaded
+    b.lo    7b
+    add     x4, x4, x23
+    str     x4, [x2, x23]
+    b       7b
+8:  adrp    x0, __text_end
+    adrp    x1, __data_end
+    bl      invalidate
+9:
     // The tree: where the firmware says, else where an emulator that says nothing puts it: at the start of the
     // gigabyte of RAM. x19 = 0 if there is none, or one that could not be mapped; x22 = its end.
     cbnz    x19, 1f
@@ -248,7 +286,7 @@ map_pages:
     b       map_pages
 1:  ret
 
-    // No table is left: that cannot be, and there is nobody yet to tell.
+    // No table is left, or the image holds what is no address: that cannot be, and there is nobody yet to tell.
 stop:
     wfi
     b       stop

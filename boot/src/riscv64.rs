@@ -18,16 +18,56 @@ core::arch::global_asm!(
     .section .text.entry, "ax"
     .globl _start
 _start:
+    // The header of a Linux image, by which boot loaders know where to put it.
+    .option push
+    .option norvc
+    .option norelax
+    j       boot_primary
+    .option pop
+    .word   0
+    .quad   0x200000                    // from the start of memory
+    .quad   __image_bytes
+    .quad   0                           // little-endian
+    .word   2, 0                        // version 0.2
+    .quad   0
+    .ascii  "RISCV\0\0\0"
+    .ascii  "RSC\x05"
+    .word   0
+linked_base:
+    .quad   IMAGE_BASE
+
+boot_primary:
     csrw    sie, zero
     csrci   sstatus, 2
-    la      t0, BOOT_BEGUN
+    lla     t0, BOOT_BEGUN
     li      t1, 1
     amoswap.w.aq t1, t1, (t0)
     bnez    t1, boot_secondary
     mv      s1, a0
     mv      s2, a1
-    la      t0, __bss_start
-    la      t1, __bss_end
+
+    // Elsewhere than it was linked for, what holds an address in the image is moved along.
+    lla     t0, _start
+    ld      s3, linked_base
+    sub     t0, t0, s3
+    beqz    t0, 8f
+    lla     t1, __relocations_start
+    lla     t2, __relocations_end
+    li      t3, 3                       // R_RISCV_RELATIVE: an address of the image
+7:  bgeu    t1, t2, 8f
+    ld      t4, 0(t1)
+    ld      t5, 8(t1)
+    ld      t6, 16(t1)
+    addi    t1, t1, 24
+    bne     t5, t3, stop
+    bltu    t4, s3, 7b                  // what names of log lines are made of, which is not loaded
+    add     t4, t4, t0
+    add     t6, t6, t0
+    sd      t6, 0(t4)
+    j       7b
+8:
+    lla     t0, __bss_start
+    lla     t1, __bss_end
 1:  bgeu    t0, t1, 2f
     sd      zero, 0(t0)
     addi    t0, t0, 8
@@ -39,11 +79,16 @@ _start:
     li      a2, 1
     tail    kernel_primary
 
+    // The image holds what is no address: that cannot be, and there is nobody yet to tell.
+stop:
+    wfi
+    j       stop
+
     .globl boot_secondary
 boot_secondary:
     csrw    sie, zero
     csrci   sstatus, 2
-3:  la      t0, BOOT_HART_IDS
+3:  lla     t0, BOOT_HART_IDS
     li      tp, 0
     li      t1, {harts}
 4:  ld      t2, 0(t0)
@@ -53,7 +98,7 @@ boot_secondary:
     bltu    tp, t1, 4b
     j       3b
 5:  fence   r, rw
-    la      t0, BOOT_TRANSLATION
+    lla     t0, BOOT_TRANSLATION
     ld      t0, 0(t0)
     sfence.vma
     csrw    satp, t0
@@ -69,9 +114,9 @@ hart_stacks:
     li      t0, 1 << 13
     csrs    sstatus, t0
     fscsr   zero                        // rounds to nearest, no flags: whatever ran before
-    la      t0, fault
+    lla     t0, fault
     csrw    stvec, t0
-    la      t0, BOOT_STACKS
+    lla     t0, BOOT_STACKS
     li      t1, {stride}
     mul     t1, t1, tp
     add     t0, t0, t1

@@ -60,7 +60,7 @@ pub(crate) fn start(level: Level) {
 /// Whether a frame is sent that begins with `head`, the number of its format string.
 fn is_sent(head: &[u8]) -> bool {
     let &[low, high, ..] = head else { return true };
-    let number = usize::from(u16::from_le_bytes([low, high]));
+    let number = u16::from_le_bytes([low, high]);
     let marks = arch::level_marks();
     let level = usize::from(LEVEL.load(Ordering::Relaxed)).min(marks.len() - 1);
     !(marks[marks.len() - 1]..marks[level]).contains(&number)

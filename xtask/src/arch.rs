@@ -5,9 +5,9 @@ use clap::ValueEnum;
 /// An instruction set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum)]
 pub enum Arch {
-    /// 64-bit Arm, on QEMU's `virt` board with a GICv3.
+    /// 64-bit Arm.
     Aarch64,
-    /// 64-bit RISC-V, on QEMU's `virt` board under OpenSBI.
+    /// 64-bit RISC-V.
     Riscv64,
 }
 
@@ -47,23 +47,6 @@ impl Arch {
         }
     }
 
-    /// QEMU's options that choose the board and its processor.
-    pub fn board(self) -> &'static [&'static str] {
-        match self {
-            Self::Aarch64 => &[
-                "-machine",
-                "virt,gic-version=3",
-                "-cpu",
-                "cortex-a72",
-                "-semihosting-config",
-                "enable=on,target=native",
-            ],
-            Self::Riscv64 => &["-machine", "virt", "-cpu", "rv64", "-bios", "default"],
-        }
-    }
-}
-
-impl Arch {
     /// Whether `image` is an ELF file for this machine.
     pub fn runs(self, image: &[u8]) -> bool {
         let machine: u16 = match self {
@@ -71,12 +54,6 @@ impl Arch {
             Self::Riscv64 => 243,
         };
         image.starts_with(b"\x7fELF") && image.get(18..20) == Some(&machine.to_le_bytes())
-    }
-
-    /// Whether the board's device tree says how many sockets, clusters, cores and threads it was given. Riscv64's
-    /// `virt` has one cluster of cores always (QEMU 7.2 makes clusters of NUMA nodes only).
-    pub fn tree_tells_topology(self) -> bool {
-        self == Self::Aarch64
     }
 }
 

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::arch::Arch;
+use crate::board::Board;
 use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
@@ -86,9 +87,12 @@ struct Qemu {
     /// What to run; `cargo xtask jobs` lists all
     #[arg(default_value = "npb-is")]
     job: String,
-    /// Instruction set of the nodes
-    #[arg(long, value_enum, default_value = "aarch64")]
-    arch: Arch,
+    /// Board of the nodes; `cargo xtask boards` tells what each has
+    #[arg(long, value_enum, default_value = "virt")]
+    board: Board,
+    /// Instruction set of the nodes [default: aarch64, or that of the board]
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
     /// Shape of the torus: 1 to 5 extents; an `m` makes a dimension a mesh, as in 4x2m
     /// [default: 2x2x2, or what the job needs]
     #[arg(long, value_name = "SHAPE")]
@@ -320,8 +324,9 @@ impl Qemu {
         let usage = jobs::usage(&self.job);
         let alone = usage.filter(|usage| usage.alone && self.torus.is_none() && self.mode.is_none());
         let mode = if alone.is_some() { Mode::Vn } else { Mode::default() };
-        let mut run = Run::new(self.job)
-            .arch(self.arch)
+        let mut run = Run::new(self.job).board(self.board);
+        run = self.arch.into_iter().fold(run, Run::arch);
+        run = run
             .mode(self.mode.unwrap_or(mode))
             .map(self.map)
             .memory(self.memory)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
 use crate::helper::Helper;
+use crate::image;
 use crate::jobs::{self, EVERY, INSTRUCTIONS};
 use crate::progress::Voice;
 use crate::setup;
@@ -56,6 +57,23 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
     let built = built.get_or_insert_default();
     built.insert(of_image, path.clone());
     built.insert(request.clone(), path.clone());
+    Ok(path)
+}
+
+/// The flat image of the ELF file `elf`, beside it.
+pub fn flat(elf: &Path) -> Result<PathBuf> {
+    let file = std::fs::read(elf).with_context(|| format!("cannot read {}", elf.display()))?;
+    let bytes = image::flat(&file).with_context(|| format!("{} is no image", elf.display()))?;
+    let mut path = elf.to_owned();
+    path.add_extension("image");
+    // Runs side by side make the same; none is to boot half of it.
+    if std::fs::read(&path).is_ok_and(|there| there == bytes) {
+        return Ok(path);
+    }
+    let folder = elf.parent().unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(folder).context("cannot write a flat image")?;
+    std::io::Write::write_all(&mut new, &bytes).context("cannot write a flat image")?;
+    new.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 

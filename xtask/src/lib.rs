@@ -4,6 +4,7 @@
 
 pub mod arch;
 pub mod bench;
+pub mod board;
 pub mod claims;
 pub mod cli;
 pub mod console;
@@ -13,6 +14,7 @@ pub mod dump;
 pub mod fabric;
 pub mod firmware;
 pub mod helper;
+pub mod image;
 pub mod jobs;
 pub mod log;
 pub mod node;
@@ -27,5 +29,6 @@ pub mod table;
 pub mod workspace;
 
 pub use arch::Arch;
+pub use board::Board;
 pub use personality::{Level, Map, Mode};
 pub use run::{KillWhen, Outcome, Run};

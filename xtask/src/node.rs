@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::arch::Arch;
+use crate::board::{Board, Cards};
 use crate::personality::HartTopology;
 
 /// The longest packet behind the Ethernet header, in bytes, that a node's adapter is told of: 4096 behind the
@@ -35,8 +36,12 @@ pub struct Machine {
     pub setpriv: Option<PathBuf>,
     /// The instruction set.
     pub arch: Arch,
-    /// The firmware, if the emulator is a real one.
+    /// The board.
+    pub board: Board,
+    /// The firmware, as the board's emulation takes it, if the emulator is a real one.
     pub image: Option<PathBuf>,
+    /// The ELF file that it was made of, or is.
+    pub elf: Option<PathBuf>,
     /// Number of harts.
     pub harts: u8,
     /// How they make up a node, if the emulator is to be told.
@@ -75,7 +80,7 @@ fn value(path: &Path) -> String {
 
 /// The value of `-smp`.
 fn smp(machine: &Machine) -> String {
-    let harts = machine.harts;
+    let harts = machine.board.cores(machine.harts);
     machine.topology.map_or(harts.to_string(), |topology| {
         let HartTopology { sockets, clusters, cores, threads } = topology;
         format!("{harts},sockets={sockets},clusters={clusters},cores={cores},threads={threads}")
@@ -84,7 +89,8 @@ fn smp(machine: &Machine) -> String {
 
 /// The emulator's arguments.
 pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
-    let mut words: Vec<String> = machine.arch.board().iter().map(|&word| word.to_owned()).collect();
+    let mut words: Vec<String> =
+        machine.board.options(machine.arch).iter().map(|&word| word.to_owned()).collect();
     let mut add = |option: &str, argument: String| words.extend([option.to_owned(), argument]);
     // Many guests share the host: a small cache of translated code each.
     add("-accel", "tcg,tb-size=64".into());
@@ -102,8 +108,15 @@ pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
         add("-netdev", stream);
         let [a, b, c, d] = place.rank.to_be_bytes();
         let mac = format!("{prefix}:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
-        let device = format!("virtio-net-device,netdev={name},bus=virtio-mmio-bus.{slot}");
-        add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
+        match machine.board.cards() {
+            Cards::Virtio => {
+                let device = format!("virtio-net-device,netdev={name},bus=virtio-mmio-bus.{slot}");
+                add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
+            }
+            // The board's controllers take the cards in the order in which they are named.
+            Cards::None => {}
+            Cards::OnBoard(_) => add("-net", format!("nic,netdev={name},macaddr={mac}")),
+        }
         if machine.icount {
             // To the netdev, what goes to the guest is what it sends.
             let buffer = format!("filter-buffer,id=pace-{name},netdev={name},queue=tx");

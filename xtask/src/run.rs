@@ -32,13 +32,14 @@ use anyhow::{Context as _, Result, bail};
 use kernel::usage::Shape;
 use pami::topology::TorusShape;
 
+use crate::board::Cards;
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
 use crate::node::{self, Guest, Machine, Place};
 use crate::personality::{HartTopology, Personality, arguments};
 use crate::progress::Voice;
-use crate::{dump, jobs, setup};
+use crate::{dump, image, jobs, setup};
 use faults::Plan;
 use settings::Image;
 use watch::Watch;
@@ -64,7 +65,8 @@ impl Run {
         room::check(shape.nodes(), self.memory)?;
         let plan = Plan::new(&self, shape)?;
         let machine = self.machine(harts, topology)?;
-        let firmware = machine.image.as_deref().map(Firmware::load).transpose()?;
+        let firmware =
+            machine.elf.as_deref().map(|elf| Firmware::load(elf, self.board.flat_at())).transpose()?;
         let _permit = permits::Permit::wait(shape.nodes() as usize * usize::from(harts));
         let folder = Folder::create(self.logs.as_deref())?;
         let sockets = short_folder()?;
@@ -75,7 +77,7 @@ impl Run {
         config.faults = plan.faults;
         let links_down = plan.links_down.clone();
         config.links_down = plan.links_down;
-        config.tree = self.tree;
+        config.tree = self.tree && self.board.has_tree();
         let fabric = Fabric::start(config).context("cannot start the fabric")?;
 
         let begun = Instant::now();
@@ -140,7 +142,10 @@ impl Run {
 
     /// How many harts a node has, and how they make it up, if that was said.
     fn node_harts(&self) -> Result<(u8, Option<HartTopology>)> {
-        let Some(words) = &self.topology else { return Ok((self.harts.unwrap_or(DEFAULT_HARTS), None)) };
+        let Some(words) = &self.topology else {
+            let most = *self.board.harts().end();
+            return Ok((self.harts.unwrap_or(DEFAULT_HARTS.min(most)), None));
+        };
         let topology: HartTopology =
             words.parse().map_err(|error| anyhow::anyhow!("the topology {words:?} cannot be: {error}"))?;
         let harts = topology.harts() as u8;
@@ -154,8 +159,21 @@ impl Run {
         if harts == 0 || harts > MAX_HARTS {
             bail!("a node has 1 to {MAX_HARTS} harts, not {harts}");
         }
+        let board = self.board;
+        if !board.archs().contains(&self.arch) {
+            bail!("there is no board {board} with {}", self.arch);
+        }
+        let (least, most) = board.harts().into_inner();
+        if !board.harts().contains(&harts) {
+            bail!("a node of board {board} has {least} to {most} harts, not {harts}");
+        }
         if self.agent && harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
+        }
+        if self.board.cards() == Cards::None && shape.nodes() > 1 {
+            bail!(
+                "the kernel drives no network card of board {board}: only a torus of one node does without"
+            );
         }
         if !self.adapter && shape.nodes() > 1 {
             bail!("nodes without an adapter cannot talk: only a torus of one node does without");
@@ -175,7 +193,7 @@ impl Run {
         let harts = u32::from(harts) - u32::from(self.agent);
         let nodes = shape.nodes();
         let tasks = if self.mode == crate::Mode::Vn { nodes * harts } else { nodes };
-        let (contexts, tree) = (u32::from(self.contexts), self.tree && self.adapter);
+        let (contexts, tree) = (u32::from(self.contexts), self.has_tree());
         let machine = Shape { nodes, harts, tasks, contexts, tree };
         if let Err(wrong) = usage.check(self.arguments.iter().map(String::as_str), &machine) {
             bail!("{}", jobs::explain(usage, wrong));
@@ -184,6 +202,16 @@ impl Run {
             Some(problem) => bail!("{} {problem}; {shape} makes {tasks} tasks", self.job),
             None => Ok(()),
         }
+    }
+
+    /// Whether nodes are on the tree.
+    fn has_tree(&self) -> bool {
+        self.tree && self.has_adapter() && self.board.has_tree()
+    }
+
+    /// Whether nodes are on the torus.
+    fn has_adapter(&self) -> bool {
+        self.adapter && self.board.cards() != Cards::None
     }
 
     fn machine(&self, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
@@ -205,16 +233,22 @@ impl Run {
             }
             Image::None => None,
         };
+        let given = match (&image, self.board.flat_at()) {
+            (Some(elf), Some(_)) => Some(firmware::flat(elf)?),
+            _ => image.clone(),
+        };
         Ok(Machine {
             emulator,
             setpriv: setup::setpriv(),
             arch: self.arch,
-            image,
+            board: self.board,
+            image: given,
+            elf: image,
             harts,
-            topology: topology.filter(|_| self.arch.tree_tells_topology()),
+            topology: topology.filter(|_| self.board.tree_tells_topology(self.arch)),
             memory: self.memory,
             icount: self.icount,
-            adapter: self.adapter,
+            adapter: self.has_adapter(),
             options: self.options.clone(),
         })
     }
@@ -234,8 +268,8 @@ impl Run {
             map: self.map.into(),
             agent: self.agent,
             contexts: self.contexts,
-            tree: self.tree && self.adapter,
-            topology: topology.filter(|_| !self.arch.tree_tells_topology()),
+            tree: self.has_tree(),
+            topology: topology.filter(|_| !self.board.tree_tells_topology(self.arch)),
             life: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ()) as u32,
             peers: self.peers,
             log: self.log,
@@ -265,8 +299,12 @@ impl Run {
             }
             commands.push('\n');
             let (guest, console) = Guest::start(machine, &place, &folder.node(rank, "qemu"))?;
-            if let (Some(port), Some(image)) = (gdb, &machine.image) {
-                let image = image.display();
+            if let (Some(port), Some(elf)) = (gdb, &machine.elf) {
+                let moved = image::moved_by(&std::fs::read(elf)?, self.board.flat_at())?;
+                let image = match moved {
+                    0 => elf.display().to_string(),
+                    _ => format!("-ex 'symbol-file {} -o {moved:#x}'", elf.display()),
+                };
                 let said = match debugger(self.arch) {
                     Some(gdb) => format!("{gdb} {image} -ex 'target remote :{port}'"),
                     None => format!(

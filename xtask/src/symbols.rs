@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::image;
 use anyhow::{Context as _, Result};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 
@@ -11,15 +12,18 @@ pub struct Symbols {
     /// Functions by address.
     functions: Vec<(u64, String)>,
     text: Vec<std::ops::Range<u64>>,
+    /// How far from there its nodes have it.
+    moved: u64,
     state: Option<u64>,
     last_words: Option<u64>,
 }
 
 impl Symbols {
-    /// Reads the image at `path`.
-    pub fn load(path: &Path) -> Result<Self> {
+    /// Reads the image at `path`, an ELF file that is loaded to `at`, or where it says.
+    pub fn load(path: &Path, at: Option<u64>) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file = object::File::parse(&*bytes).with_context(|| format!("{} is no image", path.display()))?;
+        let moved = image::moved_by(&bytes, at)?;
         let text = file
             .sections()
             .filter(|section| section.kind() == SectionKind::Text)
@@ -39,21 +43,22 @@ impl Symbols {
         functions.sort();
         let lines = addr2line::Loader::new(path)
             .map_err(|error| anyhow::anyhow!("cannot read the line table of {}: {error}", path.display()))?;
-        Ok(Self { lines, functions, text, state, last_words })
+        Ok(Self { lines, functions, text, moved, state, last_words })
     }
 
     /// Where the block lies that says how the message unit's FIFOs stand.
     pub fn state_block(&self) -> Option<u64> {
-        self.state
+        self.state.map(|linked| linked.wrapping_add(self.moved))
     }
 
     /// Where a node keeps what it said before it had a console: a length of 64 bits, then the text.
     pub fn last_words(&self) -> Option<u64> {
-        self.last_words
+        self.last_words.map(|linked| linked.wrapping_add(self.moved))
     }
 
-    /// The function and line of a code address; `None` outside the image's code.
+    /// The function and line of a node's code address; `None` outside the image's code.
     pub fn name(&self, address: u64) -> Option<String> {
+        let address = address.wrapping_sub(self.moved);
         if !self.text.iter().any(|range| range.contains(&address)) {
             return None;
         }
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn n10_this_very_program_has_symbols() {
         std::hint::black_box(landmark(7));
-        let symbols = Symbols::load(&std::env::current_exe().expect("a program")).expect("its symbols");
+        let symbols = Symbols::load(&std::env::current_exe().expect("a program"), None).expect("its symbols");
         assert_eq!(symbols.name(0), None);
         let this = |(_, name): &&(u64, String)| name.ends_with("symbols::tests::landmark");
         let (address, name) = symbols.functions.iter().find(this).expect("the landmark");

@@ -1,8 +1,11 @@
-//! Consoles: PL011 and 16550 (SPEC D-10). Output is polled; what comes in interrupts, where that is asked for.
+//! Consoles: PL011, 16550 and SiFive's UART (SPEC B-1, D-10). Output is polled; what comes in interrupts, where that is asked for.
+
+mod sifive;
 
 use arm_pl011_uart::{DataBits, Interrupts, LineConfig, PL011Registers, Parity, StopBits, Uart};
 use core::ptr::NonNull;
 use safe_mmio::UniqueMmioPointer;
+use sifive::SiFive;
 use uart_16550::backend::MmioBackend;
 use uart_16550::spec::registers::{IER, LSR};
 use uart_16550::{Config, Uart16550};
@@ -16,6 +19,8 @@ pub enum Console {
     Pl011(Uart<'static>),
     /// A 16550 behind memory-mapped registers.
     Ns16550(Uart16550<MmioBackend>),
+    /// SiFive's.
+    SiFive(SiFive),
 }
 
 /// Why there is no console at an address.
@@ -44,6 +49,15 @@ impl Console {
         unsafe { Uart16550::new_mmio(base, stride) }.map(Self::Ns16550).map_err(|_| NoConsole)
     }
 
+    /// SiFive's UART at `base`, left as it is set up.
+    ///
+    /// # Safety
+    /// The registers of such a UART lie at `base`, mapped as device memory, and nobody else uses them meanwhile.
+    pub unsafe fn sifive(base: NonNull<u8>) -> Self {
+        // SAFETY: the caller's promise.
+        Self::SiFive(unsafe { SiFive::new(base) })
+    }
+
     /// Sets the line up: 115200 baud, 8 bits, no parity, with a clock of `clock_hz`.
     ///
     /// # Errors
@@ -58,6 +72,7 @@ impl Console {
             Self::Ns16550(uart) => {
                 uart.init(Config { frequency: clock_hz, ..Config::default() }).map_err(|_| NoConsole)
             }
+            Self::SiFive(uart) => uart.set_up(BAUD_RATE, clock_hz).then_some(()).ok_or(NoConsole),
         }
     }
 
@@ -73,6 +88,7 @@ impl Console {
                 }
             }
             Self::Ns16550(uart) => uart.send_bytes_exact(bytes),
+            Self::SiFive(uart) => uart.write(bytes),
         }
     }
 
@@ -89,6 +105,7 @@ impl Console {
                     core::hint::spin_loop();
                 }
             }
+            Self::SiFive(uart) => uart.flush(),
         }
     }
 }
@@ -108,6 +125,7 @@ impl Receiver {
         match &mut self.0 {
             Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::RXI | Interrupts::RTI),
             Console::Ns16550(uart) => uart.enable_interrupts(IER::DATA_READY),
+            Console::SiFive(uart) => uart.listen(true),
         }
     }
 
@@ -116,6 +134,7 @@ impl Receiver {
         match &mut self.0 {
             Console::Pl011(uart) => uart.set_interrupt_masks(Interrupts::empty()),
             Console::Ns16550(uart) => uart.disable_interrupts(IER::DATA_READY),
+            Console::SiFive(uart) => uart.listen(false),
         }
     }
 
@@ -125,6 +144,7 @@ impl Receiver {
             // A byte that came in damaged came in.
             Console::Pl011(uart) => while !matches!(uart.read_word(), Ok(None)) {},
             Console::Ns16550(uart) => while uart.try_receive_byte().is_ok() {},
+            Console::SiFive(uart) => uart.drain(),
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) fn console() -> Option<Console> {
         UartKind::Pl011 => Some(unsafe { Console::pl011(base) }),
         // SAFETY: as above.
         UartKind::Ns16550 { stride } => unsafe { Console::ns16550(base, stride) }.ok(),
+        // SAFETY: as above.
+        UartKind::SiFive => Some(unsafe { Console::sifive(base) }),
     }
 }
 

@@ -57,13 +57,16 @@ unsafe extern "C" {
 
 /// The marks that the linker script of defmt puts between the numbers of the format strings of each level and the next
 /// graver one's: behind errors, before errors, before warnings, and so on to traces.
-pub(crate) fn level_marks() -> [usize; 6] {
-    [
+///
+/// The numbers are addresses of the image in 16 bits, and wherever it lies the same: it is moved by more.
+pub(crate) fn level_marks() -> [u16; 6] {
+    let marks = [
         (&raw const __DEFMT_MARKER_ERROR_END).addr(),
         (&raw const __DEFMT_MARKER_ERROR_START).addr(),
         (&raw const __DEFMT_MARKER_WARN_START).addr(),
         (&raw const __DEFMT_MARKER_INFO_START).addr(),
         (&raw const __DEFMT_MARKER_DEBUG_START).addr(),
         (&raw const __DEFMT_MARKER_TRACE_START).addr(),
-    ]
+    ];
+    marks.map(|mark| mark as u16)
 }

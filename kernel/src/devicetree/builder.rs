@@ -193,6 +193,7 @@ impl Builder {
                 let shift = cell(&at.node, "reg-shift").unwrap_or(0).min(4);
                 self.uart(at, UartKind::Ns16550 { stride: 1 << shift })?;
             }
+            "sifive,uart0" => self.uart(at, UartKind::SiFive)?,
             "arm,gic-v3" if self.controller.is_none() => {
                 let [distributor, redistributors, ..] = at.regions()?[..] else {
                     return Err(at.error("a GIC without distributor or redistributors"));
@@ -254,7 +255,7 @@ impl Builder {
             self.note(Err(TreeError::of("no available cpu node for the hart that booted")));
         }
         if self.uart.is_none() {
-            self.note(Err(TreeError::of("no uart: neither arm,pl011 nor ns16550a")));
+            self.note(Err(TreeError::of("no uart: neither arm,pl011 nor ns16550a nor sifive,uart0")));
         }
         if self.memory.is_none() {
             self.note(Err(TreeError::of("no memory node around the image")));

@@ -51,6 +51,8 @@ pub enum UartKind {
         /// Bytes from one register to the next.
         stride: u8,
     },
+    /// SiFive's.
+    SiFive,
 }
 
 /// The serial line to the host.

@@ -91,12 +91,18 @@ fn n3_the_machine_is_what_versal_says() {
 }
 
 #[test]
-fn r5_a_monitor_hart_is_left_out_and_no_context_is_guessed() {
+fn r5_b1_a_monitor_hart_is_left_out_and_no_context_is_guessed() {
     let machine = read(SIFIVE_U, 0x8020_0000, 1);
     let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.plic_context)).collect();
     // Not 2 * hart + 1: hart 0 has no supervisor mode.
     assert_eq!(harts, [(1, Some(2)), (2, Some(4)), (3, Some(6)), (4, Some(8))]);
-    assert!(machine.problem.unwrap().what.contains("no uart"));
+    assert_eq!(machine.problem, None);
+    let uart = machine.uart.unwrap();
+    assert_eq!((uart.kind, uart.registers), (UartKind::SiFive, region(0x1001_0000, 0x1000)));
+    // Its clock comes from a controller of clocks, of which no rate is known: it stays as the firmware set it up.
+    assert_eq!((uart.clock_hz, uart.interrupt), (None, Some(Interrupt { number: 4, edge: false })));
+    let none = read(patched(SIFIVE_U, b"sifive,uart0\0", b"sifive,uart9\0"), 0x8020_0000, 1);
+    assert!(none.problem.unwrap().what.contains("no uart"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod accumulate;
 mod affinity;
+mod boards;
 mod boot;
 mod collectives;
 mod faults;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::harm::{Harm, Kill, KillWhen};
 use crate::arch::Arch;
+use crate::board::Board;
 use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 
@@ -27,6 +28,7 @@ pub(super) enum Image {
 pub struct Run {
     pub(super) job: String,
     pub(super) arch: Arch,
+    pub(super) board: Board,
     pub(super) torus: String,
     pub(super) harts: Option<u8>,
     pub(super) topology: Option<String>,
@@ -61,11 +63,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of `job` with the defaults: aarch64, torus 2x2x2, 2 harts, SMP mode, 256 MiB, 120 s; quiet.
+    /// A run of `job` with the defaults: aarch64, board virt, torus 2x2x2, 2 harts, SMP mode, 256 MiB, 120 s; quiet.
     pub fn new(job: impl Into<String>) -> Self {
         Self {
             job: job.into(),
             arch: Arch::Aarch64,
+            board: Board::Virt,
             torus: "2x2x2".into(),
             harts: None,
             topology: None,
@@ -104,6 +107,15 @@ impl Run {
     pub fn arch(mut self, arch: Arch) -> Self {
         self.arch = arch;
         self
+    }
+
+    /// The nodes' board, and its instruction set, if it has but one.
+    pub fn board(mut self, board: Board) -> Self {
+        self.board = board;
+        match board.archs() {
+            [arch] => self.arch(*arch),
+            _ => self,
+        }
     }
 
     /// The torus, as in `2x2x2` or `4x2m`.

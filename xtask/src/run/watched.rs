@@ -23,9 +23,9 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// Reads the image at `path`.
-    pub fn load(path: &Path) -> Result<Self> {
-        Ok(Self { decoder: Decoder::load(path)?, symbols: Symbols::load(path)? })
+    /// Reads the image at `path`, an ELF file that is loaded to `at`, or where it says.
+    pub fn load(path: &Path, at: Option<u64>) -> Result<Self> {
+        Ok(Self { decoder: Decoder::load(path)?, symbols: Symbols::load(path, at)? })
     }
 }
 

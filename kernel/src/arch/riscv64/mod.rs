@@ -9,6 +9,7 @@ pub(crate) mod translation;
 use crate::arch::machine;
 use crate::devicetree::Machine;
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
 use qemu_exit::QEMUExit;
 
 /// Where a frame holds the outer frame's address and its return address, from its own address.
@@ -83,19 +84,43 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
 }
 
-/// Ends the machine: by the device that the tree names for it, which takes the code, else by the firmware, which is told
-/// whether all is well, else not at all: this hart waits for ever.
+/// Ends the machine: by the device that the tree names for it, which takes the code, or by the host of an emulator or a
+/// debugger, which takes it too, else by the firmware, which is told whether all is well, else not at all: this hart waits
+/// for ever.
+///
+/// Where nobody serves semihosting calls they are breakpoints, whose report comes back here.
 pub(crate) fn exit(code: u8) -> ! {
-    let Some(finisher) = machine().and_then(|machine| machine.finisher) else {
-        let _ = match code {
-            0 => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
-            _ => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),
-        };
-        park();
+    static ASKED_HOST: AtomicBool = AtomicBool::new(false);
+    if let Some(finisher) = machine().and_then(|machine| machine.finisher) {
+        // SAFETY: the tree says that a sifive_test device is there, and translation, if it is on, maps it as device memory.
+        let finisher = unsafe { qemu_exit::RISCV64::new(finisher.start as u64) };
+        if code == 0 { finisher.exit_success() } else { finisher.exit(u32::from(code)) }
+    }
+    if !ASKED_HOST.swap(true, Ordering::Relaxed) {
+        exit_by_host(code);
+    }
+    let _ = match code {
+        0 => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
+        _ => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),
     };
-    // SAFETY: the tree says that a sifive_test device is there, and translation, if it is on, maps it as device memory.
-    let finisher = unsafe { qemu_exit::RISCV64::new(finisher.start as u64) };
-    if code == 0 { finisher.exit_success() } else { finisher.exit(u32::from(code)) }
+    park()
+}
+
+/// The call of the RISC-V semihosting specification that ends the program with a code.
+fn exit_by_host(code: u8) {
+    const EXIT_EXTENDED: usize = 0x20;
+    const APPLICATION_EXIT: usize = 0x2_0026;
+    let why = [APPLICATION_EXIT, usize::from(code)];
+    // SAFETY: the call reads the two words at a1 and gives a result in a0, if it returns. The three instructions, which
+    // must be of four bytes and in one page, are the call.
+    unsafe {
+        asm!(
+            ".option push", ".option norvc", ".balign 16",
+            "slli zero, zero, 0x1f", "ebreak", "srai zero, zero, 7",
+            ".option pop",
+            inout("a0") EXIT_EXTENDED => _, in("a1") why.as_ptr(), options(nostack)
+        );
+    }
 }
 
 /// Says `line`, as a frame that begins with `head`, through the firmware's console: there is none of our own.

@@ -1,0 +1,105 @@
+//! Boards, and how they boot (SPEC B-1, B-2, B-6).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
+use xtask::firmware::{self, Request};
+use xtask::image::flat;
+use xtask::progress::Voice;
+use xtask::{Arch, Board, Level, Mode, Run};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The image of a job.
+fn image(arch: Arch, job: &str) -> PathBuf {
+    firmware::build(&Request { arch, job: job.into() }, &Voice::quiet()).unwrap()
+}
+
+/// A number of `bytes` bytes of an ELF file.
+fn number(file: &[u8], at: usize, bytes: usize) -> u64 {
+    file[at..at + bytes].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// The image in a file of `folder`, to be loaded so many bytes higher. It stays linked for where it was.
+fn moved(folder: &Path, image: &Path, by: u64) -> PathBuf {
+    let mut file = std::fs::read(image).unwrap();
+    let (headers, length, count) = (number(&file, 32, 8), number(&file, 54, 2), number(&file, 56, 2));
+    // The physical address of each segment; the emulator takes the entry for a linked one.
+    for at in (0..count).map(|index| (headers + index * length + 24) as usize) {
+        let higher = number(&file, at, 8) + by;
+        file[at..at + 8].copy_from_slice(&higher.to_le_bytes());
+    }
+    let path = folder.join("moved");
+    std::fs::write(&path, file).unwrap();
+    path
+}
+
+on_both_architectures! {
+    fn b2_an_image_carries_the_header_of_a_linux_image(arch) {
+        let image = flat(&std::fs::read(image(arch, "hello")).unwrap()).unwrap();
+        let bytes = number(&image, 16, 8);
+        // What is not in the file is the image's too: stacks and variables.
+        assert!(bytes > image.len() as u64 && bytes <= 16 << 20, "{bytes:#x}");
+        match arch {
+            Arch::Aarch64 => {
+                assert_eq!((number(&image, 8, 8), &image[56..60]), (0, &b"ARM\x64"[..]));
+                // Little-endian, pages of 4 KiB, at any multiple of 2 MiB.
+                assert_eq!(number(&image, 24, 8), 0b1010);
+            }
+            Arch::Riscv64 => {
+                assert_eq!((number(&image, 8, 8), number(&image, 24, 8)), (0x20_0000, 0));
+                assert_eq!((number(&image, 32, 4), &image[48..56], &image[56..60]), (2, &b"RISCV\0\0\0"[..], &b"RSC\x05"[..]));
+            }
+        }
+    }
+
+    fn b2_an_image_runs_wherever_it_is_loaded(arch) {
+        let folder = tempfile::tempdir().unwrap();
+        // Whole pages of 2 MiB, and more than what the names of log lines are counted in.
+        for by in [0x20_0000, 0x1e0_0000] {
+            let file = moved(folder.path(), &image(arch, "mpi-suite"), by);
+            let run = Run::new("mpi-suite").arch(arch).torus("2").harts(2).image(file).log(Level::Info);
+            let outcome = run.timeout(2 * DEADLINE).run().unwrap();
+            expect_clean(&outcome);
+            assert_eq!(count_lines(&outcome, "all 2 nodes are there; the job starts"), 2, "{}", outcome.explain());
+            let file = moved(folder.path(), &image(arch, "faults"), by);
+            let faults = |word: &str| {
+                let run = Run::new("faults").arch(arch).torus("1").harts(2).image(&file).args([word]);
+                run.timeout(DEADLINE).run().unwrap()
+            };
+            // Functions have their names, constants are read-only, stacks have an end.
+            expect_report(&faults("panic"), 0, 101, &["a panic, as asked for", "main"]);
+            expect_report(&faults("readonly"), 0, 102, &["write to read-only memory"]);
+            expect_report(&faults("overflow"), 0, 102, &["stack overflow of hart"]);
+        }
+    }
+}
+
+#[test]
+fn b6_versal_runs_what_one_node_runs() {
+    alone_on(Board::Versal, 2);
+}
+
+#[test]
+fn b6_sifive_u_runs_what_one_node_runs() {
+    alone_on(Board::SifiveU, 4);
+}
+
+/// One node of `board` with `harts` harts.
+fn alone_on(board: Board, harts: u8) {
+    let run = |job: &str| Run::new(job).board(board).torus("1").harts(harts).mode(Mode::Vn).timeout(DEADLINE);
+    for job in ["harts", "segments", "mpi-suite"] {
+        let outcome = run(job).run().unwrap();
+        expect_clean(&outcome);
+        let up = outcome.nodes[0].statuses.iter().find(|status| status.word == "up").expect("an up status");
+        // It can be asked for by its line.
+        assert_eq!(
+            (up.number("harts"), up.number("answers")),
+            (Some(harts), Some(1)),
+            "{}",
+            outcome.explain()
+        );
+    }
+    expect_report(&run("faults").args(["panic"]).run().unwrap(), 0, 101, &["a panic, as asked for", "main"]);
+    expect_report(&run("faults").args(["overflow"]).run().unwrap(), 0, 102, &["stack overflow of hart"]);
+}

@@ -1,0 +1,125 @@
+//! The boards that nodes are emulated on, and what each needs of the emulator (SPEC B-6).
+
+use std::ops::RangeInclusive;
+
+use clap::ValueEnum;
+
+use crate::arch::Arch;
+
+/// A board.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, ValueEnum)]
+pub enum Board {
+    /// QEMU's own, of either instruction set: GICv3 and PL011, or PLIC, 16550 and OpenSBI; network cards by virtio.
+    Virt,
+    /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011.
+    Versal,
+    /// SiFive's HiFive Unleashed (riscv64): a monitor core and four others, PLIC, SiFive's UART, OpenSBI.
+    SifiveU,
+}
+
+/// The network cards that a board's emulation gives a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cards {
+    /// As many as are asked for, in slots of virtio over MMIO.
+    Virtio,
+    /// None that the kernel drives.
+    None,
+    /// So many controllers on the board.
+    OnBoard(usize),
+}
+
+impl Board {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Virt, Self::Versal, Self::SifiveU];
+
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Virt => "virt",
+            Self::Versal => "versal",
+            Self::SifiveU => "sifive-u",
+        }
+    }
+
+    /// The instruction sets that it comes with, the usual one first.
+    pub fn archs(self) -> &'static [Arch] {
+        match self {
+            Self::Virt => &Arch::ALL,
+            Self::Versal => &[Arch::Aarch64],
+            Self::SifiveU => &[Arch::Riscv64],
+        }
+    }
+
+    /// QEMU's options that choose the board and its processor.
+    pub fn options(self, arch: Arch) -> &'static [&'static str] {
+        const SEMIHOSTING: &str = "enable=on,target=native";
+        match (self, arch) {
+            (Self::Virt, Arch::Aarch64) => {
+                &["-machine", "virt,gic-version=3", "-cpu", "cortex-a72", "-semihosting-config", SEMIHOSTING]
+            }
+            (Self::Virt, Arch::Riscv64) => &["-machine", "virt", "-cpu", "rv64", "-bios", "default"],
+            (Self::Versal, _) => &["-machine", "xlnx-versal-virt", "-semihosting-config", SEMIHOSTING],
+            (Self::SifiveU, _) => {
+                &["-machine", "sifive_u", "-bios", "default", "-semihosting-config", SEMIHOSTING]
+            }
+        }
+    }
+
+    /// How many harts a node may have.
+    pub fn harts(self) -> RangeInclusive<u8> {
+        match self {
+            Self::Virt => 1..=8,
+            Self::Versal => 2..=2,
+            Self::SifiveU => 1..=4,
+        }
+    }
+
+    /// How many cores the emulator is to make for a node of `harts` harts: some are not for a kernel.
+    pub fn cores(self, harts: u8) -> u8 {
+        match self {
+            Self::Virt => harts,
+            // Two Cortex-R5 beside.
+            Self::Versal => harts + 2,
+            // The monitor core.
+            Self::SifiveU => harts + 1,
+        }
+    }
+
+    /// Where the emulator puts a flat image, if that is what it is to be given; else it is given ELF, which says so itself.
+    pub fn flat_at(self) -> Option<u64> {
+        match self {
+            // An ELF would be entered at EL3, without a tree.
+            Self::Versal => Some(0x20_0000),
+            Self::Virt | Self::SifiveU => None,
+        }
+    }
+
+    /// The network cards of a node.
+    pub fn cards(self) -> Cards {
+        match self {
+            Self::Virt => Cards::Virtio,
+            Self::Versal | Self::SifiveU => Cards::None,
+        }
+    }
+
+    /// Whether a node has a card for the collective (tree) network beside that for the torus.
+    pub fn has_tree(self) -> bool {
+        match self.cards() {
+            Cards::Virtio => true,
+            Cards::None => false,
+            Cards::OnBoard(cards) => cards > 1,
+        }
+    }
+
+    /// Whether the device tree says how many sockets, clusters, cores and threads the emulator was given. Riscv64's
+    /// `virt` has one cluster of cores always (QEMU 7.2 makes clusters of NUMA nodes only), the others are as they are.
+    pub fn tree_tells_topology(self, arch: Arch) -> bool {
+        (self, arch) == (Self::Virt, Arch::Aarch64)
+    }
+}
+
+impl std::fmt::Display for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
