@@ -12,7 +12,8 @@ use crate::endpoint::Endpoint;
 use crate::packet::Envelope;
 use crate::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::buffer::Source;
-use rings::shared::Shared;
+use rings::shared::{Shared, Update, Width};
+use zerocopy::IntoBytes;
 
 pub use collective_network::CollectiveNetwork;
 
@@ -215,6 +216,45 @@ pub trait RemoteMemory: Sized + Send + 'static {
         offset: u32,
         data: &[u8],
     ) -> Result<(), RegionFault>;
+
+    /// The quickest way to put a word: as [`put_local`](Self::put_local), or `false` if nothing was written, for whatever reason.
+    #[inline]
+    fn put_word_local(&mut self, target: Endpoint, region: RegionId, offset: u32, word: u64) -> bool {
+        self.put_local(target, region, offset, &word.to_ne_bytes()).is_ok()
+    }
+
+    /// The quickest way to add to a word of eight bytes: as [`rmw_local`](Self::rmw_local), or `None` if nothing was changed,
+    /// for whatever reason.
+    #[inline]
+    fn add_to_word_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        operand: u64,
+    ) -> Option<u64> {
+        let add = RmwOp { width: Width::Eight, update: Update::Add(operand) };
+        self.rmw_local(target, region, offset, add).ok()
+    }
+
+    /// The quickest way to queue a request of few words to node `node` for what `region` names: as
+    /// [`push_bcopy`](Sending::push_bcopy) with that as the header and `words` as the data.
+    ///
+    /// # Errors
+    /// [`Full`]; nothing was queued. It may be that [`push_bcopy`](Sending::push_bcopy) has room.
+    #[inline]
+    fn push_words<const N: usize>(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        region: RegionId,
+        words: [u64; N],
+    ) -> Result<(), Full>
+    where
+        Self: Sending,
+    {
+        self.push_bcopy(Path::Torus(node), envelope, region.as_bytes(), words.as_bytes())
+    }
 
     /// Gets `len` bytes from `offset` of a region of `target`, a task of this node, to `into.1` of that memory, at once.
     ///

@@ -93,6 +93,14 @@ impl Endpoint {
         (self.parts ^ other.parts) >> 48 == 0
     }
 
+    /// Whether both are contexts of one client in one task.
+    #[inline(always)]
+    pub fn is_of_task_of(self, other: Self) -> bool {
+        let differ = self.parts ^ other.parts;
+        // All bits but those of the context.
+        differ as u32 | (differ >> 48) as u32 == 0
+    }
+
     /// The task it belongs to.
     #[inline]
     pub fn task(self) -> u32 {

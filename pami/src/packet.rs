@@ -282,22 +282,21 @@ impl HeaderTemplate {
 
 impl Header {
     /// The wire form of `envelope` in front of `header_len` and `data_len` bytes, which together fit in a `u16`.
+    // Where it is no call, most of an envelope is known, and none of it lies in memory.
+    #[inline(always)]
     pub fn new(envelope: &Envelope, header_len: u16, data_len: u16) -> Self {
-        Self {
-            what: what(envelope.kind),
-            dispatch: envelope.dispatch,
-            client: envelope.origin.client().0.to_le(),
-            origin_task: envelope.origin.task().to_le(),
-            target_task: envelope.target.task().to_le(),
-            origin_context: envelope.origin.context().0,
-            target_context: envelope.target.context().0,
-            header_len: header_len.to_le(),
-            message: envelope.message.to_le(),
-            offset: envelope.offset.to_le(),
-            total: envelope.total.to_le(),
-            payload_len: (header_len + data_len).to_le(),
-            reserved: 0,
-        }
+        let &Envelope { kind, dispatch, origin, target, message, offset, total } = envelope;
+        // Four words, not thirteen fields, to be stored.
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let (client, contexts) = (origin.client().0, [origin, target].map(|it| u32::from(it.context().0)));
+        let first = u32::from(what(kind)) | u32::from(dispatch) << 8 | u32::from(client) << 16;
+        let words: [U64; 4] = [
+            pair(first, origin.task()).into(),
+            pair(target.task(), contexts[0] | contexts[1] << 8 | u32::from(header_len) << 16).into(),
+            pair(message, offset).into(),
+            pair(total, u32::from(header_len + data_len)).into(),
+        ];
+        zerocopy::transmute!(words)
     }
 
     /// The header at the front of `bytes`, and what is behind it. It is read where it lies if it is aligned there.

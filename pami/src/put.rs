@@ -12,7 +12,7 @@ use crate::payload::{Payload, PayloadIter};
 use crate::region::{RegionFault, RegionHandle, RegionId};
 use heapless::Vec;
 use rings::buffer::Lease;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Data to be written into a region.
 pub struct Put<A: 'static> {
@@ -32,6 +32,19 @@ pub struct Put<A: 'static> {
     pub local_done: Option<Done<A>>,
     /// Called when all data is in the region, or was refused. Without it a refusal is not told.
     pub remote_done: Option<Done<A>>,
+}
+
+impl<A: 'static> Put<A> {
+    /// The word that it writes, if its data is one that can be read at once.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> Option<&u64> {
+        match (&self.payload, &self.payload_layout, &self.layout) {
+            (&Payload::Static(bytes), Layout::Contiguous, Layout::Contiguous) => {
+                u64::ref_from_bytes(bytes).ok()
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A put under way.

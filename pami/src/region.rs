@@ -79,6 +79,12 @@ impl RegionHandle {
         self.id
     }
 
+    /// Whether [`check`](Self::check) finds nothing wrong, in few instructions.
+    #[inline(always)]
+    pub(crate) fn reaches(&self, task: u32, offset: u32, reach: usize) -> bool {
+        self.task() == task && u64::from(offset) + reach as u64 <= u64::from(self.len())
+    }
+
     /// Whether `task`'s region can have `reach` bytes from `offset` on, as far as the handle tells.
     pub(crate) fn check(&self, task: u32, offset: u32, reach: u32) -> Result<(), RegionFault> {
         if self.task() != task {
@@ -168,8 +174,21 @@ pub struct Operands {
 const EIGHT: u8 = 0x80;
 
 impl RmwOp {
+    /// Bytes of the word.
+    #[inline(always)]
+    pub(crate) fn size(&self) -> u32 {
+        if self.width == Width::Eight { 8 } else { 4 }
+    }
+
     /// The operator's byte and the operands.
     pub fn encode(&self) -> (u8, Operands) {
+        let (operator, [first, second]) = self.words();
+        (operator, Operands { first: first.into(), second: second.into() })
+    }
+
+    /// The same, as numbers.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> (u8, [u64; 2]) {
         let (code, first, second) = match self.update {
             Update::Add(operand) => (0, operand, 0),
             Update::And(operand) => (1, operand, 0),
@@ -179,7 +198,7 @@ impl RmwOp {
             Update::CompareSwap { expected, new } => (5, new, expected),
         };
         let width = if self.width == Width::Eight { EIGHT } else { 0 };
-        (code | width, Operands { first: first.into(), second: second.into() })
+        (code | width, [first, second])
     }
 
     /// Reads what [`encode`](Self::encode) wrote; `None` for anything else.

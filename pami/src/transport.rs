@@ -30,11 +30,21 @@ pub struct Counters {
     pub protocol_errors: u64,
 }
 
-/// The way to an endpoint.
+/// The way of messages of one packet to an endpoint.
 struct Route<P: Port> {
     target: Endpoint,
     way: P::Route,
-    path: Path,
+    deaths: u32,
+}
+
+/// The paths that were last found: most operations go where the last went, whatever messages go elsewhere meanwhile.
+struct Known {
+    /// An endpoint of this node, and its reception side.
+    near: Endpoint,
+    port: u16,
+    /// One that the network leads to, its node, and the deaths known then: within a node nobody dies alone.
+    far: Endpoint,
+    node: u32,
     deaths: u32,
 }
 
@@ -61,8 +71,9 @@ impl Queued {
 /// A context's way to others.
 #[repr(C)]
 pub(crate) struct Transport<P: Port> {
-    /// The last target that a path was asked for, that path, and the deaths known then: most sends go where the last went.
+    /// The way of the last message of one packet, and the deaths known then: most go where the last went.
     route: Option<Route<P>>,
+    known: Known,
     counters: Counters,
     /// Whether endpoints of this node are reached in its memory, not by the network.
     local_paths: bool,
@@ -74,7 +85,10 @@ pub(crate) struct Transport<P: Port> {
 
 impl<P: Port> Transport<P> {
     pub(crate) fn new(me: Endpoint, local_paths: bool) -> Self {
-        Self { route: None, counters: Counters::default(), local_paths, me, orders: FIRST_ORDER }
+        // No endpoint has those bits: a client has no such number.
+        let nobody = Endpoint::from_bits(u64::MAX);
+        let known = Known { near: nobody, port: 0, far: nobody, node: 0, deaths: 0 };
+        Self { route: None, known, counters: Counters::default(), local_paths, me, orders: FIRST_ORDER }
     }
 
     /// The endpoint that the context is.
@@ -90,28 +104,58 @@ impl<P: Port> Transport<P> {
         self.orders
     }
 
-    /// The path to an endpoint that the last message went to; `None` to others.
-    #[inline]
+    /// The path to an endpoint, if it was the last that was found of its kind.
+    #[inline(always)]
     pub(crate) fn known_path(&self, port: &P, target: Endpoint) -> Option<Path> {
-        let known = |route: &&Route<P>| route.target == target && route.deaths == port.deaths();
-        self.route.as_ref().filter(known).map(|route| route.path)
+        let known = &self.known;
+        if known.near == target {
+            Some(Path::Local(known.port))
+        } else {
+            self.far_node(port, target).map(Path::Torus)
+        }
     }
 
-    /// The path to an endpoint of this client. Messages go by the shortest way there if `quick`, which nothing that waits may
-    /// be overtaken by.
-    pub(crate) fn find_path(&mut self, port: &P, target: Endpoint, quick: bool) -> Result<Path, SendError> {
+    /// The node that the network leads to an endpoint of, if that was the last that was found.
+    #[inline(always)]
+    pub(crate) fn far_node(&self, port: &P, target: Endpoint) -> Option<u32> {
+        let known = &self.known;
+        (known.far == target && known.deaths == port.deaths()).then_some(known.node)
+    }
+
+    /// Whether an endpoint is known to be reached through the node's memory.
+    #[inline(always)]
+    pub(crate) fn is_near(&self, target: Endpoint) -> bool {
+        self.known.near == target
+    }
+
+    /// The path to an endpoint of this client.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn find_path(&mut self, port: &P, target: Endpoint) -> Result<Path, SendError> {
         if !target.is_fellow(self.me) {
             return Err(SendError::ForeignClient);
         }
-        // Before the look: a death behind it makes the route useless.
+        // Before the look: a death behind it makes the path useless.
         let deaths = port.deaths();
         let path = self.locate(port, target).map_err(|error| match error {
             Unreachable::NoSuchEndpoint => SendError::Unreachable,
             Unreachable::Gone(node, gone) => SendError::gone(node, gone),
         })?;
-        let way = if quick { port.route(target, path) } else { None };
-        self.route = way.map(|way| Route { target, way, path, deaths });
+        let known = &mut self.known;
+        match path {
+            Path::Local(port) => (known.near, known.port) = (target, port),
+            Path::Torus(node) => (known.far, known.node, known.deaths) = (target, node, deaths),
+        }
         Ok(path)
+    }
+
+    /// Has the next messages of one packet go the shortest way to `target`, which `path` leads to.
+    pub(crate) fn note_route(&mut self, port: &P, target: Endpoint, path: Path) {
+        let deaths = port.deaths();
+        let known = |route: &Route<P>| route.target == target && route.deaths == deaths;
+        if !self.route.as_ref().is_some_and(known) {
+            self.route = port.route(target, path).map(|way| Route { target, way, deaths });
+        }
     }
 
     /// Forgets the way to the last target: what is to come must not overtake what waits.

@@ -182,14 +182,41 @@ impl Shared {
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Misplaced> {
         // Most short ones are a word.
         if let Ok(word) = bytes.try_into()
-            && let Ok([place]) = self.words(offset, 1)
+            && self.write_word(offset, u64::from_ne_bytes(word))
         {
-            place.store(u64::from_ne_bytes(word), Ordering::Relaxed);
             return Ok(());
         }
         self.write_bytes(offset, bytes)
     }
 
+    /// Writes a word to `offset`, if it lies whole in the memory there, at a multiple of eight. Returns whether it did.
+    #[inline(always)]
+    pub fn write_word(&self, offset: usize, word: u64) -> bool {
+        let Some(place) = self.word(offset) else { return false };
+        place.store(word, Ordering::Relaxed);
+        true
+    }
+
+    /// Adds to the word at `offset` as [`update`](Self::update), if it lies whole in the memory, at a multiple of eight.
+    #[inline(always)]
+    pub fn add_to_word(&self, offset: usize, operand: u64) -> Option<u64> {
+        self.word(offset).map(|word| word.fetch_add(operand, Ordering::AcqRel))
+    }
+
+    /// The word at `offset`, if it lies whole in the memory, at a multiple of eight.
+    #[inline(always)]
+    fn word(&self, offset: usize) -> Option<&AtomicU64> {
+        let (data, len) = self.bytes();
+        let inside = offset.checked_add(WORD).is_some_and(|end| end <= len);
+        if !inside || !(data.addr().get() + offset).is_multiple_of(WORD) {
+            return None;
+        }
+        // SAFETY: the word lies inside the memory, at a multiple of eight, and lives as long as this handle; being whole it is
+        // only ever accessed as an atomic of this size.
+        Some(unsafe { AtomicU64::from_ptr(data.add(offset).as_ptr().cast()) })
+    }
+
+    #[inline(never)]
     fn write_bytes(&self, offset: usize, bytes: &[u8]) -> Result<(), Misplaced> {
         let (atomics, to) = self.range(offset, bytes.len())?;
         // SAFETY: the range lies inside the memory; nobody writes `bytes` meanwhile.
@@ -218,7 +245,7 @@ impl Shared {
         match width {
             Width::Eight => {
                 self.check(offset, WORD)?;
-                let [word] = self.words(offset, 1)? else { return Err(Misplaced::Bounds) };
+                let word = self.word(offset).ok_or(Misplaced::Unaligned)?;
                 Ok(exchange(word, |old| update.apply(old, u64::MAX)))
             }
             Width::Four => self.update_half(offset, update),

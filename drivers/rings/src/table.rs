@@ -18,7 +18,8 @@ const GENERATION: u64 = 1 << 32;
 /// No place, in the list of free ones.
 const END: u32 = u32::MAX;
 
-/// Room for one entry.
+/// Room for one entry, in cache lines of its own: who looks at it writes its state.
+#[repr(C, align(64))]
 pub struct Place<T> {
     state: AtomicU64,
     /// The next free place, while this one is.
@@ -93,7 +94,7 @@ impl<T: Send + Sync> Table<T> {
     }
 
     /// The entry, for as long as the guard lives; who removes it waits for that.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, key: Key) -> Option<Guard<'_, T>> {
         let place = self.places.get(key.index as usize)?;
         // Acquire: the entry was written before the place had this generation.
@@ -102,9 +103,9 @@ impl<T: Send + Sync> Table<T> {
         if (state >> 32) as u32 != key.generation || key.generation.is_multiple_of(2) {
             return None;
         }
-        // SAFETY: the generation is that of an entry, and this looker was counted while it was: it stays until the
-        // count has fallen, which `looker` sees to.
-        let entry = place.entry.with(|cell| unsafe { (*cell).as_ref() })?;
+        // SAFETY: the generation is odd, so there is an entry, and this looker was counted while it was the place's: the entry
+        // stays until the count has fallen, which `looker` sees to.
+        let entry = place.entry.with(|cell| unsafe { (*cell).as_ref().unwrap_unchecked() });
         Some(Guard { entry: NonNull::from(entry), cell: &place.entry, _looker: looker, _shared: PhantomData })
     }
 

@@ -16,7 +16,7 @@ use rings::buffer::Source;
 use rings::shared::Shared;
 use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Those of them of which a line gets one at a time, when the others are in use.
 pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
@@ -160,6 +160,33 @@ impl Injector {
         Ok(())
     }
 
+    /// Queues a request for what `region` names, of at most two words, if it may be queued at all by now; if not, it may be that
+    /// [`push_bcopy`](Self::push_bcopy) has room.
+    #[inline(always)]
+    pub(crate) fn push_words<const N: usize>(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        region: RegionId,
+        words: [u64; N],
+    ) -> Result<(), Full> {
+        const { assert!((1 + N) * size_of::<u64>() <= INLINE_BYTES) };
+        if self.closed.has_some() {
+            return Err(Full);
+        }
+        let vacant = self.descriptors.vacant().ok_or(Full)?;
+        let (header, data) = (size_of::<RegionId>(), size_of_val(&words));
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..header].copy_from_slice(region.as_bytes());
+        bytes[header..header + data].copy_from_slice(words.as_bytes());
+        let injected = vacant.fill(Descriptor {
+            header: Header::new(envelope, header as u16, data as u16),
+            body: Body::Inline { node, len: (header + data) as u8, bytes },
+        });
+        self.count(injected);
+        Ok(())
+    }
+
     /// Lets the host know how many packets were put in.
     #[inline]
     fn count(&self, injected: usize) {
@@ -230,7 +257,7 @@ impl Injector {
     }
 
     /// Queues a packet for `node` whose data stays where it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_zcopy(
         &mut self,
         node: u32,

@@ -7,7 +7,7 @@
 
 use alloc::boxed::Box;
 use pami::device::NoRegionLeft;
-use pami::endpoint::{ClientId, Endpoint};
+use pami::endpoint::Endpoint;
 use pami::layout::Segment;
 use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::shared::Shared;
@@ -21,12 +21,18 @@ pub(super) const HEAP_BYTES: usize = REGIONS * size_of::<Place<Region>>();
 /// What the node knows of a region.
 pub(crate) struct Region {
     memory: Memory,
+    /// An endpoint of the client and task that it belongs to.
+    owner: Endpoint,
     rights: Rights,
-    client: ClientId,
-    task: u32,
 }
 
 impl Region {
+    /// Whether it is a region of the client and task of `target`.
+    #[inline(always)]
+    fn belongs_to(&self, target: Endpoint) -> bool {
+        self.owner.is_of_task_of(target)
+    }
+
     /// The memory, if it may be changed.
     #[inline]
     fn shared(&self) -> Result<&Shared, RegionFault> {
@@ -54,7 +60,7 @@ impl Regions {
         memory: Memory,
         rights: Rights,
     ) -> Result<RegionId, NoRegionLeft> {
-        let region = Region { memory, rights, client: owner.client(), task: owner.task() };
+        let region = Region { memory, owner, rights };
         let key = self.0.insert(region).map_err(|_| NoRegionLeft { limit: self.0.capacity() })?;
         Ok(RegionId { index: key.index.into(), generation: key.generation.into() })
     }
@@ -66,16 +72,13 @@ impl Regions {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, target: Endpoint, id: RegionId) -> Result<Guard<'_, Region>, RegionFault> {
         let region = self.0.get(key(id)).ok_or(RegionFault::Stale)?;
-        if region.client != target.client() || region.task != target.task() {
-            return Err(RegionFault::Foreign);
-        }
-        Ok(region)
+        if region.belongs_to(target) { Ok(region) } else { Err(RegionFault::Foreign) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn open(&self, target: Endpoint, id: RegionId, wanted: Rights) -> Result<Guard<'_, Region>, RegionFault> {
         let region = self.find(target, id)?;
         if region.rights.contains(wanted) { Ok(region) } else { Err(RegionFault::Rights) }
@@ -91,6 +94,27 @@ impl Regions {
         what: impl FnOnce(&Memory) -> R,
     ) -> Result<R, RegionFault> {
         Ok(what(&self.open(target, id, wanted)?.memory))
+    }
+
+    /// Writes a word at `offset`, if that is allowed and it lies whole there. Returns whether it did. Calls nothing, so whoever
+    /// calls it need not save what it has in registers.
+    #[inline(always)]
+    pub(crate) fn put_word(&self, target: Endpoint, id: RegionId, offset: u32, word: u64) -> bool {
+        let Ok(region) = self.open(target, id, Rights::WRITE) else { return false };
+        region.shared().is_ok_and(|memory| memory.write_word(offset as usize, word))
+    }
+
+    /// Adds to the whole word at `offset` and says what it was, as [`put_word`](Self::put_word).
+    #[inline(always)]
+    pub(crate) fn add_to_word(
+        &self,
+        target: Endpoint,
+        id: RegionId,
+        offset: u32,
+        operand: u64,
+    ) -> Option<u64> {
+        let region = self.open(target, id, Rights::UPDATE).ok()?;
+        region.shared().ok()?.add_to_word(offset as usize, operand)
     }
 
     /// Writes `data` at `offset`; nothing, if that is refused.

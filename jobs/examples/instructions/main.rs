@@ -25,7 +25,7 @@
 //! | `send-immediate-8-kick` | the same | the return of the engine's pass that puts it into the virtqueue and notifies the device |
 //! | `send-immediate-8-shared-memory` | the same, to a context of the node | its return: the receiver can see the line |
 //! | `send-512`, `send-512-shared-memory` | call of `send` of 512 bytes that lie still | its return: all is queued |
-//! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `rmw` of 8 bytes, by the torus | its return: the request is queued |
+//! | `put-8`, `rmw-8` | call of `put` of 8 bytes, of `rmw` of 8 bytes, by the torus | its return: the engine can see the descriptor |
 //! | `put-8-shared-memory`, `rmw-8-shared-memory` | the same, to a task of the node | its return: it is done |
 //! | `get-1m-shared-memory` | call of `get` of 1 MiB from a task of the node | its callback |
 //! | `get-1m-skewed-shared-memory` | the same, the source's words in the middle of two of the target's | its callback |
@@ -67,11 +67,15 @@
 //!   checksum of every byte of it and of the packet, the clock, the chain of descriptors, the notification of the device;
 //!   on the way in besides the checks of all that a stranger wrote. One round serves all that is there, so a stream of
 //!   packets shares its fixed part.
-//! - `send-512`, `put-8`, `rmw-8`: a packet that finds its way open is made of the caller's words at once. What is to be
-//!   told of later is noted in a place of the context, by some twelve stores; a message that nobody is told of needs none.
-//!   Within a node a put or an update is carried out at once, and only its end is noted.
+//! - `put-8-shared-memory` (110, 121): is it the last target of the node 4; is it a word, aligned, in one piece on both sides,
+//!   for one callback 17; does the handle reach so far 8; room for its end 9; the region's place 9, its looker counted and let
+//!   go 8, its generation, owner, rights and kind 13; the word's place 9; the store 1; what is to be told 20; work is noted 3.
+//!   `rmw-8-shared-memory`, of an addition, has the same parts.
+//! - `put-8`, `rmw-8`: the same looks, then a place of the context and some twelve stores to it, the header in four words
+//!   and the descriptor, written where they lie, and the doorbell. All other puts and updates take a longer way.
+//! - `send-512`: a packet that finds its way open is made of the caller's words at once. What is to be told of later is noted
+//!   in a place of the context; a message that nobody is told of needs none.
 //! - `fence-*`: the state of a fence is built and moved to a place, and passes the line of operations.
-//! - All of these call `memcpy` for what is longer than a word (`boot/src/aarch64/copies.rs`).
 #![no_std]
 #![no_main]
 

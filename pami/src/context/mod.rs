@@ -286,19 +286,21 @@ impl<P: Port> Active<P> {
     }
 
     /// The path to an endpoint of this client.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn path_to(&mut self, target: Endpoint) -> Result<Path, SendError> {
         match self.transport.known_path(&self.port, target) {
             Some(path) => Ok(path),
-            None => self.find_path(target),
+            None => self.transport.find_path(&self.port, target),
         }
     }
 
-    #[inline(never)]
-    fn find_path(&mut self, target: Endpoint) -> Result<Path, SendError> {
-        // Nothing quick may overtake what waits.
-        let quick = self.operations.waiting().is_empty() && !self.operations.asks(target);
-        self.transport.find_path(&self.port, target, quick)
+    /// Has the next messages of one packet to `target` go the shortest way, if nothing waits that they would overtake.
+    fn note_route(&mut self, target: Endpoint, path: Path) {
+        if self.operations.waiting().is_empty() && !self.operations.asks(target) {
+            self.transport.note_route(&self.port, target, path);
+        } else {
+            self.transport.forget_route();
+        }
     }
 
     /// Whether nothing is under way towards others.

@@ -1,14 +1,13 @@
 //! Operations of a context under way: how they begin, stand in line, settle and end.
 
-use super::{Active, Done, ObjectMemory, Operation, RemoteDone};
+use super::{Active, ObjectMemory, Operation, RemoteDone, Sent};
 use crate::device::{Completed, Path, Port, REQUESTS};
 use crate::dispatch::{Completion, Fetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
-use crate::operation::{Action, Awaits, Blocked, bits, message_number, sent};
-use crate::region::RegionFault;
+use crate::operation::{Action, Awaits, Blocked, Ended, NextEnd, bits, message_number, sent};
 use crate::transport::Queued;
-use rings::buffer::{Buffer, Lease};
+use rings::buffer::Lease;
 
 impl<P: Port> Active<P> {
     /// Gives `operation` a place that is free and lets it begin, if nothing on its path is in front of it.
@@ -52,23 +51,34 @@ impl<P: Port> Active<P> {
         self.note_work();
     }
 
-    /// Has the next advance tell of what was carried out at once. There is room for it.
+    /// Has the operation at a place that is free wait for the answer of node `node`'s message unit: its request is being queued,
+    /// or it is [taken back](Self::take_back).
     #[inline(always)]
-    pub(crate) fn end_at_once(
+    pub(crate) fn await_unit(
         &mut self,
-        target: Endpoint,
-        outcome: Result<(), RegionFault>,
-        buffer: Option<Buffer>,
-        local_done: Option<Done<P>>,
+        number: u8,
+        (node, target): (u32, Endpoint),
+        order: u64,
         remote_done: RemoteDone<P>,
     ) {
-        if let Some(ended) = self.operations.end_next() {
-            ended.target = target;
-            ended.result = outcome.map_err(OperationError::Region);
-            ended.buffer = buffer;
-            ended.local_done = local_done;
-            ended.remote_done = remote_done;
-        }
+        let (path, awaits, lease, local_done) = (Path::Torus(node), Awaits::Unit, None, None);
+        self.operations
+            .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
+        self.note_work();
+    }
+
+    /// The request of an operation that waits for its answer found no room. Returns `false`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_back(&mut self, number: u8) -> bool {
+        self.operations.free(number);
+        false
+    }
+
+    /// Has the next advance tell of what was carried out at once.
+    #[inline(always)]
+    pub(crate) fn end_at_once(&mut self, end: NextEnd, ended: Ended<Self>) {
+        self.operations.end(end, ended);
         self.note_work();
     }
 
@@ -78,7 +88,8 @@ impl<P: Port> Active<P> {
         let number = self.operations.ended_at_once();
         for _ in 0..number {
             let Some(ended) = self.operations.next_ended() else { break };
-            let (target, result, remote_done) = (ended.target, ended.result, ended.remote_done);
+            let (target, remote_done) = (ended.target, ended.remote_done);
+            let result = ended.outcome.map_err(OperationError::Region);
             let (buffer, local_done) = (ended.buffer.take(), ended.local_done);
             if let Some(done) = local_done {
                 let completion = Completion { target, buffer, result: sent(result), cookie: done.cookie };

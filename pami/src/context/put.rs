@@ -1,11 +1,11 @@
 //! Puts of a context (SPEC P-7).
 
 use super::terms::{Here, Terms};
-use super::{Active, Operation, Put, Sent};
+use super::{Active, Operation, Put, RemoteDone, Sent};
 use crate::device::{Path, Port};
 use crate::error::{OperationError, SendError};
 use crate::layout::Layout;
-use crate::operation::{Action, Awaits, message_number};
+use crate::operation::{Action, Awaits, Ended, message_number};
 use crate::packet::{ENDS, Envelope, Kind};
 use crate::payload::{Payload, measure};
 use crate::put::PutState;
@@ -21,39 +21,70 @@ impl<P: Port> Active<P> {
     // A call of its own: a factory's adds one comparison to it.
     #[inline(never)]
     pub fn put(&mut self, mut put: Put<P>) -> Result<(), (SendError, Payload)> {
-        let path = match self.path_to(put.target) {
-            Ok(path) => path,
-            Err(error) => return Err((error, put.payload)),
+        let done = if self.transport.is_near(put.target) && self.put_now(&put) {
+            Ok(())
+        } else {
+            self.put_far(&mut put)
         };
-        if matches!(path, Path::Local(_)) && self.put_now(&put) {
-            return Ok(());
-        }
-        self.put_here(&mut put, path).map_err(|error| (error, put.payload))
+        // Either of them leaves nothing in it that is to be dropped.
+        core::mem::forget(put);
+        done
     }
 
-    /// Carries a put within the node out that needs nothing but its bytes copied. Returns whether it did: all others, and what
-    /// is wrong with this one, are [`put_here`](Self::put_here)'s.
+    /// Carries the put of a word within the node out whose payload nobody wants back, and of whose end somebody is told. Returns
+    /// whether it did: all others, and what is wrong with this one, are [`put_here`](Self::put_here)'s.
     #[inline(always)]
     fn put_now(&mut self, put: &Put<P>) -> bool {
-        let (&Payload::Static(bytes), Layout::Contiguous, Layout::Contiguous) =
-            (&put.payload, put.payload_layout, put.layout)
-        else {
-            return false;
-        };
-        let Ok(len) = u32::try_from(bytes.len()) else { return false };
+        let Some(&word) = put.word() else { return false };
+        let (None, Some(done)) = (&put.local_done, &put.remote_done) else { return false };
         let (target, region) = (put.target, &put.region);
-        if region.check(target.task(), put.offset, len).is_err() || !self.operations.may_end_at_once() {
+        if !region.reaches(target.task(), put.offset, size_of::<u64>()) {
             return false;
         }
-        let outcome = self.port.put_local(target, region.id, put.offset, bytes);
-        self.end_at_once(target, outcome, None, put.local_done, put.remote_done.into());
+        let Some(end) = self.operations.next_end() else { return false };
+        if !self.port.put_word_local(target, region.id, put.offset, word) {
+            return false;
+        }
+        self.end_at_once(end, Ended::new(target, RemoteDone::Done(*done)));
         true
     }
 
+    /// Queues the put of a word to where the last one went, of whose end somebody is told, if nothing waits. All others, and what
+    /// is wrong with this one, are [`put_here`](Self::put_here)'s.
+    #[inline(never)]
+    fn put_far(&mut self, put: &mut Put<P>) -> Result<(), (SendError, Payload)> {
+        if let Some(node) = self.transport.far_node(&self.port, put.target)
+            && self.put_word(put, node)
+        {
+            return Ok(());
+        }
+        self.put_here(put)
+    }
+
+    #[inline(always)]
+    fn put_word(&mut self, put: &Put<P>, node: u32) -> bool {
+        let Some(&word) = put.word() else { return false };
+        let (None, Some(done)) = (&put.local_done, &put.remote_done) else { return false };
+        let (target, offset, region, total) = (put.target, put.offset, &put.region, size_of::<u64>());
+        if !region.reaches(target.task(), offset, total) || !self.operations.lets_pass() {
+            return false;
+        }
+        let Some(number) = self.operations.free_place() else { return false };
+        let (order, origin) = (self.transport.next_order(), self.transport.me());
+        let (kind, message, total) = (Kind::PutLast, message_number(order, number.into()), total as u32);
+        let envelope = Envelope { kind, dispatch: 0, origin, target, message, offset, total };
+        self.await_unit(number, (node, target), order, RemoteDone::Done(*done));
+        // Behind all else, so that what few pushes call is the end of this.
+        self.port.push_words(node, &envelope, region.id, [word]).is_ok() || self.take_back(number)
+    }
+
+    /// Takes the payload, or gives it back.
     // A call of its own: what it needs of the stack and of registers is not for the short way to pay.
     #[inline(never)]
-    fn put_here(&mut self, put: &mut Put<P>, path: Path) -> Result<(), SendError> {
-        self.put_on(put, path, Here(None))
+    fn put_here(&mut self, put: &mut Put<P>) -> Result<(), (SendError, Payload)> {
+        let path = self.path_to(put.target);
+        let put_on = path.and_then(|path| self.put_on(put, path, Here(None)));
+        put_on.map_err(|error| (error, core::mem::replace(&mut put.payload, Payload::Static(&[]))))
     }
 
     /// On other terms than the client's.
@@ -120,18 +151,17 @@ impl<P: Port> Active<P> {
     }
 
     /// Writes the data to a region of this node, piece by piece.
-    #[inline(always)]
+    #[inline(never)]
     fn put_at_once(&mut self, put: &mut Put<P>, total: u32) -> Result<(), SendError> {
-        if !self.operations.may_end_at_once() {
-            return Err(SendError::Again);
-        }
+        let end = self.operations.next_end().ok_or(SendError::Again)?;
         let payload = core::mem::replace(&mut put.payload, Payload::Static(&[]));
         let (mut state, lease) = PutState::new(put, payload, total);
         let outcome = state.carry_out(&mut self.port, put.target);
         drop(state);
         // Nobody else reads it.
         let buffer = lease.and_then(|lease| lease.reclaim().ok());
-        self.end_at_once(put.target, outcome, buffer, put.local_done, put.remote_done.into());
+        let (target, local_done, remote_done) = (put.target, put.local_done, put.remote_done.into());
+        self.end_at_once(end, Ended { target, outcome, buffer, local_done, remote_done });
         Ok(())
     }
 

@@ -70,6 +70,7 @@ impl<P: Port> Active<P> {
             return Err(SendError::DispatchId);
         }
         let path = self.path_to(target)?;
+        self.note_route(target, path);
         if header.len() > HEADER_LIMIT || header.len() + data.len() > self.port.mtu() {
             return Err(SendError::TooLong);
         }
@@ -147,11 +148,11 @@ impl<P: Port> Active<P> {
         if header > HEADER_LIMIT || header + size_of::<RegionId>() > self.port.mtu() {
             return Err(SendError::TooLong);
         }
-        let total = measure(&send.payload, &send.layout)?;
         let rendezvous_from = terms.rendezvous_from(self);
         if T::AT_ONCE && self.send_at_once(send, path, rendezvous_from) {
             return Ok(());
         }
+        let total = measure(&send.payload, &send.layout)?;
         self.send_in_place(send, path, total, (terms.room(&self.operations)?, rendezvous_from), T::begin)
     }
 
@@ -160,44 +161,56 @@ impl<P: Port> Active<P> {
     fn send_at_once(&mut self, send: &mut Send<'_, P>, path: Path, rendezvous_from: usize) -> bool {
         let Some(data) = send.payload.at_hand(&send.layout) else { return false };
         let far = matches!(path, Path::Torus(_));
-        let lent = !far && data.len() > COPY_LIMIT;
-        let fits = lent || send.header.len() + data.len() <= self.port.mtu();
-        let eager = !far || data.len() < rendezvous_from.max(1);
-        if !fits || !eager || send.dispatch >= DEFERRING || !self.operations.lets_pass() {
-            return false;
-        }
-        // One that nobody is told of needs no place.
-        let silent = send.local_done.is_none() && matches!(send.payload, Payload::Static(_));
-        let awaits = Awaits::context(send.remote_done.is_some());
-        let place = self.operations.free_place();
-        if place.is_none() && (awaits.is_some() || !silent) {
-            return false;
-        }
-        let order = self.transport.next_order();
-        let envelope = Envelope {
-            kind: if awaits.is_some() { Kind::EagerFirstAcked } else { Kind::EagerFirst },
-            dispatch: send.dispatch,
-            origin: self.transport.me(),
-            target: send.target,
-            message: message_number(order, place.unwrap_or_default().into()),
-            offset: 0,
-            total: data.len() as u32,
+        let fits = if far {
+            // Below the second, so the first is no more than a packet's counts tell.
+            send.header.len() + data.len() <= self.port.mtu() && data.len() < rendezvous_from.max(1)
+        } else {
+            data.len() > COPY_LIMIT && data.len() <= u32::MAX as usize
+                || send.header.len() + data.len() <= self.port.mtu()
         };
+        if !fits || send.dispatch >= DEFERRING || !self.operations.lets_pass() {
+            return false;
+        }
+        // One that nobody is told of needs no place, and no number.
+        if let (Payload::Static(bytes), None, None) = (&send.payload, &send.local_done, &send.remote_done) {
+            let envelope = self.first_envelope(send, Kind::EagerFirst, 0, bytes.len());
+            let pushed =
+                Payload::push(&mut self.port, path, &envelope, send.header, (&send.payload, bytes)).is_ok();
+            if pushed {
+                self.transport.note_sent();
+            }
+            return pushed;
+        }
+        self.send_and_tell(send, path)
+    }
+
+    /// The same for one that somebody is told of.
+    #[inline(never)]
+    fn send_and_tell(&mut self, send: &mut Send<'_, P>, path: Path) -> bool {
+        let Some(data) = send.payload.at_hand(&send.layout) else { return false };
+        let Some(number) = self.operations.free_place() else { return false };
+        let awaits = Awaits::context(send.remote_done.is_some());
+        let order = self.transport.next_order();
+        let kind = if awaits.is_some() { Kind::EagerFirstAcked } else { Kind::EagerFirst };
+        let envelope = self.first_envelope(send, kind, message_number(order, number.into()), data.len());
         let port = &mut self.port;
         if Payload::push(port, path, &envelope, send.header, (&send.payload, data)).is_err() {
             return false;
         }
         self.transport.note_sent();
-        if let Some(number) = place
-            && (awaits.is_some() || !silent)
-        {
-            let (target, local_done, remote_done) = (send.target, send.local_done, send.remote_done.into());
-            let lease = core::mem::replace(&mut send.payload, Payload::Static(&[])).into_lease();
-            self.operations
-                .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
-            self.note_work();
-        }
+        let (target, local_done, remote_done) = (send.target, send.local_done, send.remote_done.into());
+        let lease = core::mem::replace(&mut send.payload, Payload::Static(&[])).into_lease();
+        self.operations
+            .note_sent(number, Sent { path, target, order, awaits, lease, local_done, remote_done });
+        self.note_work();
         true
+    }
+
+    /// What the only packet of a message of `len` bytes says of it.
+    #[inline(always)]
+    fn first_envelope(&self, send: &Send<'_, P>, kind: Kind, message: u32, len: usize) -> Envelope {
+        let (origin, total) = (self.transport.me(), len as u32);
+        Envelope { kind, dispatch: send.dispatch, origin, target: send.target, message, offset: 0, total }
     }
 
     /// Gives the message a place, for its packets or until there is one.

@@ -11,7 +11,7 @@ mod table;
 
 pub use object::ObjectMemory;
 pub(crate) use object::{Loan, Waiting};
-pub(crate) use table::{Operations, Slot};
+pub(crate) use table::{NextEnd, Operations, Slot};
 
 use crate::balance::ProcessState;
 use crate::device::{OPERATIONS, Path, REQUESTS};
@@ -21,6 +21,7 @@ use crate::error::OperationError;
 use crate::fence::FenceState;
 use crate::get::GetState;
 use crate::put::PutState;
+use crate::region::RegionFault;
 use crate::rmw::RmwState;
 use crate::send::SendState;
 use heapless::Vec;
@@ -149,10 +150,18 @@ impl<A: 'static> Copy for RemoteDone<A> {}
 /// elsewhere and move it costs as much as to carry it out.
 pub(crate) struct Ended<A: 'static> {
     pub(crate) target: Endpoint,
-    pub(crate) result: Result<(), OperationError>,
+    pub(crate) outcome: Result<(), RegionFault>,
     pub(crate) buffer: Option<Buffer>,
     pub(crate) local_done: Option<Done<A>>,
     pub(crate) remote_done: RemoteDone<A>,
+}
+
+impl<A: 'static> Ended<A> {
+    /// One that was carried out, with nobody to be told but of that.
+    #[inline(always)]
+    pub(crate) fn new(target: Endpoint, remote_done: RemoteDone<A>) -> Self {
+        Self { target, outcome: Ok(()), buffer: None, local_done: None, remote_done }
+    }
 }
 
 /// The message number of the operation or receive request at place `index`.

@@ -24,8 +24,13 @@ impl<A: 'static> Slot<A> {
     pub(crate) fn new() -> Self {
         // Whose it is nobody asks while it is in no use.
         let target = Endpoint::from_bits(0);
-        let ended =
-            Ended { target, result: Ok(()), buffer: None, local_done: None, remote_done: RemoteDone::Nobody };
+        let ended = Ended {
+            target,
+            outcome: Ok(()),
+            buffer: None,
+            local_done: None,
+            remote_done: RemoteDone::Nobody,
+        };
         Self { own: Operation::over(target), lent: None, ended }
     }
 
@@ -49,6 +54,15 @@ impl<A: 'static> Slot<A> {
     }
 }
 
+/// Where the end of an operation goes that is carried out at once, and what it leaves: worked out before, as what is written
+/// between might be that for all that a compiler knows.
+#[derive(Clone, Copy)]
+pub(crate) struct NextEnd {
+    at: usize,
+    number: usize,
+    next: usize,
+}
+
 /// The operations of one context.
 pub(crate) struct Operations<A: 'static> {
     places: &'static mut [Slot<A>],
@@ -64,8 +78,11 @@ pub(crate) struct Operations<A: 'static> {
     asking: u64,
     /// Those in their callers' memory that found no place. While there are any, no place is free.
     waiting: Waiting<A>,
-    /// How many were carried out at once and not told of, and where the oldest of them is: as many as there are places.
-    ended: [usize; 2],
+    /// How many were carried out at once and not told of, at most as many as there are places.
+    ended: usize,
+    /// Where the oldest of them is, and where the next one will be.
+    oldest_ended: usize,
+    next_end: usize,
 }
 
 impl<A: 'static> Operations<A> {
@@ -79,7 +96,9 @@ impl<A: 'static> Operations<A> {
             fences: 0,
             asking: 0,
             waiting: Waiting::new(),
-            ended: [0; 2],
+            ended: 0,
+            oldest_ended: 0,
+            next_end: 0,
         }
     }
 
@@ -89,31 +108,42 @@ impl<A: 'static> Operations<A> {
 
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.used | self.ended[0] as u64 == 0
+        self.used | self.ended as u64 == 0
     }
 
-    /// Whether one more that is carried out at once can be told of.
-    #[inline]
-    pub(crate) fn may_end_at_once(&self) -> bool {
-        self.ended[0] < self.places.len()
-    }
-
-    /// Where the next one of those is noted, which there is room for.
+    /// Where the end of one more that is carried out at once goes, if there is room.
     #[inline(always)]
-    pub(crate) fn end_next(&mut self) -> Option<&mut Ended<A>> {
-        let [number, oldest] = self.ended;
-        self.ended[0] = number + 1;
-        let at = oldest + number;
-        let at = if at < self.places.len() { at } else { at - self.places.len() };
-        self.places.get_mut(at).map(|place| &mut place.ended)
+    pub(crate) fn next_end(&self) -> Option<NextEnd> {
+        let (number, at) = (self.ended, self.next_end);
+        (number < self.places.len()).then(|| NextEnd { at, number: number + 1, next: self.behind(at) })
+    }
+
+    /// Notes what is to be told of one that was carried out at once.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, end: NextEnd, ended: Ended<A>) {
+        let NextEnd { at, number, next } = end;
+        (self.ended, self.next_end) = (number, next);
+        if let Some(place) = self.places.get_mut(at) {
+            // Field by field, where it lies.
+            let Ended { target, outcome, buffer, local_done, remote_done } = ended;
+            let ended = &mut place.ended;
+            (ended.target, ended.outcome, ended.buffer) = (target, outcome, buffer);
+            (ended.local_done, ended.remote_done) = (local_done, remote_done);
+        }
     }
 
     /// The oldest of those, if there is one; the next is the oldest then.
     pub(crate) fn next_ended(&mut self) -> Option<&mut Ended<A>> {
-        let [number, oldest] = self.ended;
-        let left = number.checked_sub(1)?;
-        self.ended = [left, if oldest + 1 < self.places.len() { oldest + 1 } else { 0 }];
+        let oldest = self.oldest_ended;
+        self.ended = self.ended.checked_sub(1)?;
+        self.oldest_ended = self.behind(oldest);
         self.places.get_mut(oldest).map(|place| &mut place.ended)
+    }
+
+    /// The place behind another, in a circle.
+    #[inline(always)]
+    fn behind(&self, at: usize) -> usize {
+        if at + 1 < self.places.len() { at + 1 } else { 0 }
     }
 
     /// Whether what goes to `target` now has nothing in front of it that waits.
@@ -129,7 +159,7 @@ impl<A: 'static> Operations<A> {
     /// How many were carried out at once and not told of.
     #[inline]
     pub(crate) fn ended_at_once(&self) -> usize {
-        self.ended[0]
+        self.ended
     }
 
     /// Whether any has packets to queue.

@@ -106,12 +106,8 @@ impl<P: Platform, A: ReliableAdapter> Sending for NodePort<P, A> {
         data: &Source,
     ) -> Result<(), Full> {
         match path {
-            Path::Torus(node) => self.inject(|fifo| fifo.push_zcopy(node, envelope, header, data)),
-            Path::Local(port) => {
-                self.station.listens.store(true, Ordering::Relaxed);
-                let pushed = self.shm.push_zcopy(port, envelope, header, data);
-                self.pushed_locally(port, pushed)
-            }
+            Path::Torus(node) => self.lend_to_node(node, envelope, header, data),
+            Path::Local(port) => self.lend_locally(port, envelope, header, data),
         }
     }
 
@@ -169,6 +165,37 @@ impl<P: Platform, A: ReliableAdapter> RemoteMemory for NodePort<P, A> {
         data: &[u8],
     ) -> Result<(), RegionFault> {
         self.unit.regions.put(target, region, offset, data)
+    }
+
+    #[inline(always)]
+    fn put_word_local(&mut self, target: Endpoint, region: RegionId, offset: u32, word: u64) -> bool {
+        self.unit.regions.put_word(target, region, offset, word)
+    }
+
+    #[inline(always)]
+    fn add_to_word_local(
+        &mut self,
+        target: Endpoint,
+        region: RegionId,
+        offset: u32,
+        operand: u64,
+    ) -> Option<u64> {
+        self.unit.regions.add_to_word(target, region, offset, operand)
+    }
+
+    #[inline(always)]
+    fn push_words<const N: usize>(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        region: RegionId,
+        words: [u64; N],
+    ) -> Result<(), Full> {
+        // A FIFO that is shared has a lock to be taken first: the longer way does.
+        let own = self.injector.as_mut().ok_or(Full)?;
+        own.push_words(node, envelope, region, words)?;
+        self.injected();
+        Ok(())
     }
 
     #[inline]

@@ -15,6 +15,7 @@ use pami::device::{Arrival, Full, Wake};
 use pami::endpoint::Endpoint;
 use pami::packet::{Envelope, HeaderTemplate};
 use rings::bell::Bell;
+use rings::buffer::Source;
 
 /// Looks at which nothing was new, after which a port also looks whether anything else is for the engine to do: a
 /// timer that has run out, a packet of a port whose hart does not come.
@@ -185,6 +186,12 @@ impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
             Some(own) => push(own),
             None => self.with_shared(push).unwrap_or(Err(Full)),
         };
+        self.note_pushed(pushed)
+    }
+
+    /// Whether a packet was put into the injection FIFO, or found no room.
+    #[inline(always)]
+    fn note_pushed(&mut self, pushed: Result<(), Full>) -> Result<(), Full> {
         match pushed {
             Ok(()) => self.injected(),
             Err(Full) if !self.starved => self.note_starved(true),
@@ -193,8 +200,55 @@ impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
         pushed
     }
 
+    /// Queues a packet for `node` whose data stays where it is. A function of its own, as is the next: neither pays for the
+    /// other's registers.
+    #[inline(never)]
+    fn lend_to_node(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), Full> {
+        match &mut self.injector {
+            Some(own) => {
+                let pushed = own.push_zcopy(node, envelope, header, data);
+                self.note_pushed(pushed)
+            }
+            None => self.lend_to_node_with_others(node, envelope, header, data),
+        }
+    }
+
+    /// The same by an injection FIFO that is shared.
+    #[cold]
+    #[inline(never)]
+    fn lend_to_node_with_others(
+        &mut self,
+        node: u32,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), Full> {
+        let pushed = self.with_shared(|fifo| fifo.push_zcopy(node, envelope, header, data));
+        self.note_pushed(pushed.unwrap_or(Err(Full)))
+    }
+
+    /// The same for port `target` of this node.
+    #[inline(never)]
+    fn lend_locally(
+        &mut self,
+        target: u16,
+        envelope: &Envelope,
+        header: &[u8],
+        data: &Source,
+    ) -> Result<(), Full> {
+        self.station.listens.store(true, Ordering::Relaxed);
+        let pushed = self.shm.push_zcopy(target, envelope, header, data);
+        self.pushed_locally(target, pushed)
+    }
+
     /// A packet was put into the injection FIFO.
-    #[inline]
+    #[inline(always)]
     fn injected(&mut self) {
         self.ring(self.injection_bell);
         if self.starved {

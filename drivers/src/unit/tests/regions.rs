@@ -55,6 +55,57 @@ fn p8_local_operations_are_checked_as_those_of_other_nodes() {
 }
 
 #[test]
+fn p8_the_quick_ways_to_a_word_go_where_the_others_do_and_nowhere_else() {
+    let net = Net::new(1);
+    let unit = units::<0>(&net, 1, 2, None)[0];
+    let (mut a, mut b) = (open(unit, 0), unit.open(ClientId(0), 1, 0, Sharing::Exclusive).unwrap());
+    let owner = endpoint(1, 1);
+    let memory = shared(&[0; 28]);
+    let mut register = |rights| b.register(Memory::Shared(memory.clone()), rights).unwrap();
+    let [all, put, update] =
+        [Rights::all(), Rights::all() - Rights::UPDATE, Rights::all() - Rights::WRITE].map(&mut register);
+    let lent = b.register(Memory::Lent((&b"constant"[..]).into()), Rights::all()).unwrap();
+    let stale = b.register(Memory::Shared(memory.clone()), Rights::all()).unwrap();
+    b.deregister(stale);
+    let even = RegionId { generation: (all.generation.get() + 1).into(), ..all };
+    let beyond = RegionId { index: (REGIONS as u32).into(), ..all };
+    let client = Endpoint::from_parts(ClientId(1), 1, ContextOffset(1));
+    // Another context of the task is as good.
+    let allowed = [(owner, all, 8), (endpoint(1, 0), all, 16)];
+    let others = [
+        (endpoint(0, 1), all, 8),
+        (client, all, 8),
+        (owner, lent, 0),
+        (owner, stale, 8),
+        (owner, even, 8),
+        (owner, beyond, 8),
+        (owner, RegionId::NONE, 8),
+        // Unaligned, not whole, outside.
+        (owner, all, 4),
+        (owner, all, 24),
+        (owner, all, 32),
+        (owner, all, u32::MAX - 7),
+    ];
+    for (target, region, offset) in others {
+        assert!(!a.put_word_local(target, region, offset, 1), "{target:?} {region:?} {offset}");
+        assert_eq!(a.add_to_word_local(target, region, offset, 1), None, "{target:?} {region:?} {offset}");
+    }
+    assert!(!a.put_word_local(owner, update, 8, 1));
+    assert_eq!(a.add_to_word_local(owner, put, 8, 1), None);
+    assert_eq!(bytes(&memory), [0; 28]);
+    for (target, region, offset) in allowed {
+        assert!(a.put_word_local(target, region, offset, 5));
+        assert_eq!(a.add_to_word_local(target, region, offset, 2), Some(5));
+        assert_eq!(a.rmw_local(target, region, offset, add(0)), Ok(7));
+    }
+    assert!(a.put_word_local(owner, put, 8, 9));
+    assert_eq!(a.add_to_word_local(owner, update, 8, 1), Some(9));
+    // Nobody is taken to be at them any more.
+    [all, put, update, lent].into_iter().for_each(|region| b.deregister(region));
+    assert!(memory.reclaim().is_ok());
+}
+
+#[test]
 fn p8_regions_are_as_many_as_there_are_places_and_places_are_used_again() {
     let net = Net::new(1);
     let unit = units::<0>(&net, 1, 1, None)[0];
