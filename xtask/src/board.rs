@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use crate::arch::Arch;
@@ -48,6 +49,16 @@ impl Board {
             Self::Versal => &[Arch::Aarch64],
             Self::SifiveU => &[Arch::Riscv64],
         }
+    }
+
+    /// Refuses an instruction set that it does not come with.
+    ///
+    /// # Errors
+    /// With those that it does.
+    pub fn check(self, arch: Arch) -> Result<()> {
+        let archs: Vec<_> = self.archs().iter().map(|arch| arch.name()).collect();
+        ensure!(self.archs().contains(&arch), "board {self} is not {arch}: it is {}", archs.join(" or "));
+        Ok(())
     }
 
     /// QEMU's options that choose the board and its processor.

@@ -17,7 +17,7 @@ use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, claims, docs, doctor, firmware, helper, jobs, node, table};
+use crate::{bench, claims, conform, docs, doctor, firmware, helper, jobs, node, table};
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -41,6 +41,11 @@ enum Verb {
     /// Install and build what the tests boot: the emulators, and all jobs in one image for each architecture
     #[command(hide = true)]
     Images,
+    /// Try a board step by step, from its console to the NAS benchmarks
+    ///
+    /// Each step needs what those before it showed; the first that fails says what to look at. A step that needs what the
+    /// board does not have is left out, and the table says so.
+    Conform(Conform),
     /// Measure what things cost
     #[command(subcommand)]
     Bench(Bench),
@@ -173,6 +178,18 @@ struct Qemu {
     arguments: Vec<String>,
 }
 
+#[derive(Args)]
+struct Conform {
+    /// Only this step, by its name in the table
+    step: Option<String>,
+    /// Board of the nodes; `cargo xtask boards` tells what each has
+    #[arg(long, value_enum, default_value = "virt")]
+    board: Board,
+    /// Instruction set of the nodes [default: aarch64, or that of the board]
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+}
+
 fn level() -> impl TypedValueParser<Value = Level> {
     PossibleValuesParser::new(Level::ALL.map(Level::name))
         .try_map(|name| name.parse::<Level>().map_err(|_| "no level"))
@@ -200,7 +217,7 @@ struct Test {
 pub fn main() -> u8 {
     let cli = Cli::parse();
     let voice = Voice::terminal();
-    let interrupt = match listen(&voice, matches!(cli.verb, Verb::Qemu(_))) {
+    let interrupt = match listen(&voice, matches!(cli.verb, Verb::Qemu(_) | Verb::Conform(_))) {
         Ok(interrupt) => interrupt,
         Err(error) => return fail(&error, &voice),
     };
@@ -234,6 +251,9 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
                 _ => Scope::All,
             };
             suite::run(test.filter.as_deref(), scope, test.long, voice).map(code)
+        }
+        Verb::Conform(Conform { step, board, arch }) => {
+            conform::run(board, arch, step.as_deref(), interrupt, voice).map(code)
         }
         Verb::Images => firmware::build_all(voice).map(|()| 0),
         Verb::Bench(Bench::Instructions { arch, update }) => {

@@ -22,10 +22,12 @@ pub struct Request {
     pub arch: Arch,
     /// The job.
     pub job: String,
+    /// In the image that has [`EVERY`] job, which is built once for all of them.
+    pub together: bool,
 }
 
-/// With this variable in the environment jobs run from the image that has [`EVERY`] one, which the suite builds once
-/// for all its tests.
+/// With this variable in the environment all runs ask for the image that has [`EVERY`] job, which the suite builds once for
+/// its tests.
 pub const ONE_IMAGE: &str = "PAMIR_ONE_IMAGE";
 
 /// Images built by this process. Holding the lock while building keeps builds one after the other.
@@ -38,7 +40,7 @@ pub fn build(request: &Request, voice: &Voice) -> Result<PathBuf> {
         return Ok(path.clone());
     }
     jobs::check(&request.job)?;
-    let together = std::env::var_os(ONE_IMAGE).is_some() && request.job != INSTRUCTIONS;
+    let together = request.together && request.job != INSTRUCTIONS;
     let (image, what) = if together {
         (EVERY, format!("all jobs for {}", request.arch))
     } else {

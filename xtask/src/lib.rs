@@ -7,6 +7,7 @@ pub mod bench;
 pub mod board;
 pub mod claims;
 pub mod cli;
+pub mod conform;
 pub mod console;
 pub mod docs;
 pub mod doctor;

@@ -160,9 +160,7 @@ impl Run {
             bail!("a node has 1 to {MAX_HARTS} harts, not {harts}");
         }
         let board = self.board;
-        if !board.archs().contains(&self.arch) {
-            bail!("there is no board {board} with {}", self.arch);
-        }
+        board.check(self.arch)?;
         let (least, most) = board.harts().into_inner();
         if !board.harts().contains(&harts) {
             bail!("a node of board {board} has {least} to {most} harts, not {harts}");
@@ -221,7 +219,7 @@ impl Run {
         };
         let image = match &self.image {
             Image::Job => {
-                let request = Request { arch: self.arch, job: self.job.clone() };
+                let request = Request { arch: self.arch, job: self.job.clone(), together: self.together };
                 Some(firmware::build(&request, &self.voice)?)
             }
             Image::File(file) => {

@@ -1,9 +1,12 @@
 //! Boards, and how they boot (SPEC B-1, B-2, B-6).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
-use xtask::firmware::{self, Request};
+use xtask::conform;
+use xtask::firmware::{self, ONE_IMAGE, Request};
 use xtask::image::flat;
 use xtask::progress::Voice;
 use xtask::{Arch, Board, Level, Mode, Run};
@@ -12,7 +15,11 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The image of a job.
 fn image(arch: Arch, job: &str) -> PathBuf {
-    firmware::build(&Request { arch, job: job.into() }, &Voice::quiet()).unwrap()
+    firmware::build(
+        &Request { arch, job: job.into(), together: std::env::var_os(ONE_IMAGE).is_some() },
+        &Voice::quiet(),
+    )
+    .unwrap()
 }
 
 /// A number of `bytes` bytes of an ELF file.
@@ -102,4 +109,20 @@ fn alone_on(board: Board, harts: u8) {
     }
     expect_report(&run("faults").args(["panic"]).run().unwrap(), 0, 101, &["a panic, as asked for", "main"]);
     expect_report(&run("faults").args(["overflow"]).run().unwrap(), 0, 102, &["stack overflow of hart"]);
+}
+
+#[test]
+fn b7_versal_conforms() {
+    conforms(Board::Versal);
+}
+
+#[test]
+fn b7_sifive_u_conforms() {
+    conforms(Board::SifiveU);
+}
+
+/// The whole suite that every board is tried with; what it says is in the test's output.
+fn conforms(board: Board) {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    assert!(conform::run(board, None, None, &interrupt, &Voice::quiet()).unwrap(), "{board}");
 }

@@ -57,7 +57,7 @@ const GUESTS: [(&str, u8, u8, bool); 5] = [
 /// # Errors
 /// If a guest fails, with its last words.
 pub fn measure(arch: Arch, voice: &Voice) -> Result<Vec<Count>> {
-    let image = firmware::build(&Request { arch, job: INSTRUCTIONS.into() }, voice)?;
+    let image = firmware::build(&Request { arch, job: INSTRUCTIONS.into(), together: false }, voice)?;
     let mut counts: Vec<Count> = Vec::new();
     for (rows, harts, contexts, adapter) in GUESTS {
         voice.busy(&format!("counting on {arch}: {rows}"));

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::harm::{Harm, Kill, KillWhen};
 use crate::arch::Arch;
 use crate::board::Board;
+use crate::firmware::ONE_IMAGE;
 use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 
@@ -58,6 +59,7 @@ pub struct Run {
     pub(super) links_down: Vec<String>,
     pub(super) emulator: Option<PathBuf>,
     pub(super) image: Image,
+    pub(super) together: bool,
     pub(super) voice: Voice,
     pub(super) interrupt: Arc<AtomicBool>,
 }
@@ -98,6 +100,7 @@ impl Run {
             links_down: Vec::new(),
             emulator: None,
             image: Image::Job,
+            together: std::env::var_os(ONE_IMAGE).is_some(),
             voice: Voice::quiet(),
             interrupt: Arc::new(AtomicBool::new(false)),
         }
@@ -106,6 +109,12 @@ impl Run {
     /// The nodes' instruction set.
     pub fn arch(mut self, arch: Arch) -> Self {
         self.arch = arch;
+        self
+    }
+
+    /// The job in the image that has all of them, which is built once for many runs.
+    pub fn one_image(mut self) -> Self {
+        self.together = true;
         self
     }
 
