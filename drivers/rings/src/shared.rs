@@ -167,7 +167,19 @@ impl Shared {
     ///
     /// # Errors
     /// [`Misplaced::Bounds`]; nothing was copied.
+    #[inline]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Misplaced> {
+        // Most short ones are a word.
+        if let Ok(word) = <&mut [u8; WORD]>::try_from(&mut *into)
+            && let Ok([place]) = self.words(offset, 1)
+        {
+            *word = place.load(Ordering::Relaxed).to_ne_bytes();
+            return Ok(());
+        }
+        self.read_bytes(offset, into)
+    }
+
+    fn read_bytes(&self, offset: usize, into: &mut [u8]) -> Result<(), Misplaced> {
         let (atomics, from) = self.range(offset, into.len())?;
         // SAFETY: the range lies inside the memory; `into` is the caller's alone.
         unsafe { transfer::copy((atomics, from), (Plain, into.as_mut_ptr()), into.len()) };

@@ -504,6 +504,12 @@ impl<P: Port> Context<P> {
         Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts }
     }
 
+    /// Whether an advance would find nothing to do.
+    #[inline]
+    pub fn rests(&mut self) -> bool {
+        !self.active.busy && self.active.is_quiet()
+    }
+
     /// Makes progress and never blocks: moves packets, runs handlers for those that arrived, posted work,
     /// pending operations and the callbacks of those that completed. Returns how many of these there were.
     #[inline]

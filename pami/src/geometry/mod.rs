@@ -269,6 +269,7 @@ impl<'a> Members<'a> {
     }
 
     /// The endpoint with this rank.
+    #[inline]
     pub fn endpoint(&self, rank: u32) -> Option<Endpoint> {
         match &self.set {
             Set::Uniform { tasks, first, per_task } => {
@@ -400,6 +401,7 @@ impl Tasks<'_> {
         }
     }
 
+    #[inline]
     fn task(&self, index: u32) -> Option<u32> {
         match self {
             Self::Range { first, count, stride } => (index < *count).then(|| first + index * stride),

@@ -66,6 +66,7 @@ impl Communicators {
     }
 
     /// What is in a place, if this is its generation.
+    #[inline]
     pub(crate) fn entry(&mut self, slot: u16, generation: u32) -> Option<&mut Entry> {
         self.table.find(Key { index: slot.into(), generation })
     }

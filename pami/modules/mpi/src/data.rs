@@ -186,12 +186,14 @@ impl Data {
         (self.layout == Layout::Contiguous).then_some(self.start)
     }
 
+    #[inline]
     fn has(&self, skip: usize, len: usize) -> Result<(), DataError> {
         let asked = skip.saturating_add(len);
         let bytes = self.bytes();
         if asked > bytes { Err(DataError::Short { asked, bytes }) } else { Ok(()) }
     }
 
+    #[cold]
     fn range(&self) -> DataError {
         DataError::Range { offset: self.offset, count: self.count, memory: self.memory.len() }
     }

@@ -1,8 +1,35 @@
 //! What travels in front of messages.
 
 use pami::{Layout, RegionHandle};
-use zerocopy::byteorder::little_endian::{I32, U16, U32};
+use zerocopy::byteorder::little_endian;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// `word! { U32: u32 }`: a little-endian number at a multiple of its size. Zerocopy's lie anywhere, and a processor that
+/// loads from multiples only takes those byte by byte.
+macro_rules! word {
+    ($($name:ident: $number:ty),*) => {$(
+        #[doc = concat!("A little-endian `", stringify!($number), "`.")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+        #[repr(transparent)]
+        pub(crate) struct $name($number);
+
+        impl $name {
+            #[inline]
+            pub(crate) fn get(self) -> $number {
+                <$number>::from_le(self.0)
+            }
+        }
+
+        impl From<$number> for $name {
+            #[inline]
+            fn from(number: $number) -> Self {
+                Self(number.to_le())
+            }
+        }
+    )*};
+}
+
+word! { U16: u16, U32: u32, I32: i32 }
 
 /// A receive from anybody.
 pub const ANY_SOURCE: i32 = -1;
@@ -22,7 +49,7 @@ pub(crate) const RTS: u8 = 1;
 pub(crate) const SYNCHRONOUS: u8 = 2;
 
 /// In front of a message, with its data or without.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Envelope {
     /// The communicator's number.
@@ -51,10 +78,10 @@ impl Envelope {
 pub(crate) struct Source {
     pub(crate) region: RegionHandle,
     /// First byte in the region.
-    pub(crate) offset: U32,
+    pub(crate) offset: little_endian::U32,
     /// Bytes of a block, and from the start of one to that of the next; both 0 if all lie in one piece.
-    block: U32,
-    stride: U32,
+    block: little_endian::U32,
+    stride: little_endian::U32,
 }
 
 impl Source {
@@ -78,9 +105,7 @@ impl Source {
 }
 
 /// Places for unexpected messages that the receiver of earlier ones has free again.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Credit {
     pub(crate) messages: U16,
@@ -97,7 +122,7 @@ pub(crate) const REFUSED: u8 = 3;
 pub(crate) const CREDIT: u8 = 2;
 
 /// What the receiver tells the sender.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Control {
     /// Bytes that are to be sent: all, or none if they were pulled or there is no room for them.
@@ -107,11 +132,11 @@ pub(crate) struct Control {
     pub(crate) receiver: U16,
     pub(crate) credit: Credit,
     pub(crate) kind: u8,
-    pub(crate) unused: u8,
+    pub(crate) unused: [u8; 3],
 }
 
 /// In front of data whose CTS came.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct DataHeader {
     /// The receiver's request.

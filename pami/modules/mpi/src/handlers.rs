@@ -6,10 +6,9 @@ use crate::library::Library;
 use crate::message::At;
 use crate::protocols::{Handlers, windows};
 use crate::status::Status;
-use crate::vci::{State, Vci};
+use crate::vci::{Lag, State, Vci};
 use crate::window::Name;
 use base::{Completions, place};
-use core::sync::atomic::Ordering;
 use pami::client::Node;
 use pami::dispatch::Fetched;
 use pami::{Active, Completion, Message, Part, Receive};
@@ -50,7 +49,7 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
                 requests.complete(slot, status);
             }
             if goes_on {
-                vci.collecting.store(true, Ordering::Relaxed);
+                vci.lags.set(Lag::Collectives);
             }
         }
     })?;
@@ -70,7 +69,13 @@ pub(crate) fn callbacks<N: Node>(library: &'static Library<N>) -> Result<Callbac
 pub(crate) fn of_messages<N: Node>(library: &'static Library<N>) -> Result<Handlers<N::Port>> {
     let node = library.node;
     let message = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
-        library.at(active, |at| at.message_came(message)).unwrap_or(Receive::Done)
+        // What it returns is long, and is written once.
+        let (Some(vci), Some(callbacks)) = (library.vci_of(active), library.callbacks.get()) else {
+            return Receive::Done;
+        };
+        let mut state = vci.state.lock();
+        let Ok(mut at) = state.at(active, vci, callbacks) else { return Receive::Done };
+        at.message_came(message)
     })?;
     let control = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         library.at(active, |at| at.control_came(message));
@@ -108,7 +113,7 @@ pub(crate) fn of_windows<N: Node>(library: &'static Library<N>) -> Result<window
                 return Receive::Done;
             };
             if windows.request_came(active, message, &protocols.windows) {
-                vci.answering.store(true, Ordering::Relaxed);
+                vci.lags.set(Lag::Answers);
             }
         }
         Receive::Done

@@ -8,6 +8,7 @@ use crate::group::Lists;
 use crate::handlers;
 use crate::library::{Library, Mpi, Threads};
 use crate::protocols::{Declared, factories};
+use crate::request::{Activity, OWN};
 use crate::settings::{CONTEXTS, Settings};
 use crate::vci::{State, Vci};
 use base::{fill, place, shared};
@@ -36,9 +37,13 @@ impl<N: Node> Mpi<N> {
         if vcis > CONTEXTS || vcis == 0 {
             return Err(ClientError::Exhausted { what: "contexts", limit: CONTEXTS }.into());
         }
-        let vcis: &'static [Vci<N::Port>] = fill(node, "contexts", vcis, Vci::new)?;
+        let each = usize::from(settings.requests) + OWN;
+        let activity: &'static [AtomicU32] = fill(node, "requests", vcis * each, || AtomicU32::new(0))?;
+        let mut activities = activity.chunks(each).map(Activity::new);
+        let vci = || Vci::new(activities.next().unwrap_or_default());
+        let vcis: &'static [Vci<N::Port>] = fill(node, "contexts", vcis, vci)?;
         for (number, vci) in vcis.iter().enumerate() {
-            *vci.state.lock() = State::new(node, number as u8, &settings)?;
+            *vci.state.lock() = State::new(node, number as u8, vci.activity, &settings)?;
         }
         let mut proposals = Vec::new();
         while !proposals.is_full() {

@@ -8,11 +8,11 @@ use crate::communicators::Communicators;
 use crate::error::{Error, Result};
 use crate::message::{At, Messages, Wanted};
 use crate::protocols::{Protocols, windows};
-use crate::request::{OWN, Requests, Slot};
+use crate::request::{Activity, OWN, Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
 use base::{Lane, fill};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use pami::Active;
 use pami::client::Node;
 use pami::device::Port;
@@ -31,12 +31,10 @@ pub(crate) struct State {
 
 impl State {
     /// Takes the memory that the settings say.
-    pub(crate) fn new<N: Node>(node: &N, vci: u8, settings: &Settings) -> Result<Self> {
+    pub(crate) fn new<N: Node>(node: &N, vci: u8, activity: Activity, settings: &Settings) -> Result<Self> {
+        let requests = fill(node, "requests", usize::from(settings.requests) + OWN, Slot::new)?;
         Ok(Self {
-            requests: Requests::new(
-                vci,
-                fill(node, "requests", usize::from(settings.requests) + OWN, Slot::new)?,
-            ),
+            requests: Requests::new(vci, requests, activity),
             messages: Messages::new(node, settings)?,
             communicators: Communicators::new(node, settings)?,
             collectives: Collectives::new(node, settings)?,
@@ -65,7 +63,7 @@ impl State {
     ) -> Result<At<'a, P>> {
         let State { requests, messages, protocols, .. } = self;
         let protocols = protocols.as_ref().ok_or(Error::Finalized)?;
-        Ok(At { active, requests, messages, protocols, pending: &vci.pending, callbacks })
+        Ok(At { active, requests, messages, protocols, lags: &vci.lags, callbacks })
     }
 
     /// Whether a message waits that is wanted.
@@ -74,22 +72,50 @@ impl State {
     }
 }
 
+/// What waits for room below.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(crate) enum Lag {
+    /// Messages, or what peers are to be told.
+    Messages = 1,
+    Collectives = 2,
+    /// Answers of windows.
+    Answers = 4,
+}
+
+/// Which of them there are.
+#[derive(Default)]
+pub(crate) struct Lags(AtomicU32);
+
+impl Lags {
+    pub(crate) fn set(&self, lag: Lag) {
+        self.0.fetch_or(lag as u32, Ordering::Relaxed);
+    }
+
+    fn take(&self, lag: Lag) -> bool {
+        self.any() && self.0.fetch_and(!(lag as u32), Ordering::Relaxed) & lag as u32 != 0
+    }
+
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}
+
 /// A virtual communication interface: a context and what belongs to it.
 #[repr(C)]
 pub(crate) struct Vci<P: Port> {
-    /// Something waits for room below. Every call looks at these three: here their offsets are short.
-    pub(crate) pending: AtomicBool,
-    /// A collective does.
-    pub(crate) collecting: AtomicBool,
-    /// An answer of a window does.
-    pub(crate) answering: AtomicBool,
+    /// Every call looks at these: here their offsets are short.
+    pub(crate) lags: Lags,
+    pub(crate) activity: Activity,
     pub(crate) state: Mutex<State>,
     pub(crate) lane: Lane<P>,
 }
 
 impl<P: Port> Vci<P> {
-    pub(crate) fn new() -> Self {
-        let requests = Requests::new(0, &mut []);
+    /// Without memory so far, but for what is said of its requests.
+    pub(crate) fn new(activity: Activity) -> Self {
+        let requests = Requests::new(0, &mut [], activity);
         let (messages, communicators) = (Messages::default(), Communicators::default());
         let (collectives, windows) = (Collectives::default(), Windows::default());
         Self {
@@ -102,36 +128,39 @@ impl<P: Port> Vci<P> {
                 windows,
                 protocols: None,
             }),
-            pending: AtomicBool::new(false),
-            collecting: AtomicBool::new(false),
-            answering: AtomicBool::new(false),
+            lags: Lags::default(),
+            activity,
         }
     }
 
     /// Whether something waits for room below.
+    #[inline]
     pub(crate) fn lags(&self) -> bool {
-        [&self.pending, &self.collecting, &self.answering].iter().any(|flag| flag.load(Ordering::Relaxed))
+        self.lags.any()
     }
 
     /// Goes on with what found no room below.
     pub(crate) fn catch_up(&self, active: &mut Active<P>, callbacks: &Callbacks<P>) {
-        if self.pending.load(Ordering::Relaxed) {
-            self.pending.store(false, Ordering::Relaxed);
-            if let Ok(mut at) = self.state.lock().at(active, self, callbacks) {
-                at.go_on();
-            }
+        if self.lags.take(Lag::Messages)
+            && let Ok(mut at) = self.state.lock().at(active, self, callbacks)
+        {
+            at.go_on();
         }
-        if self.collecting.load(Ordering::Relaxed) {
+        if self.lags.take(Lag::Collectives) {
             let mut state = self.state.lock();
             let State { collectives, requests, protocols, .. } = &mut *state;
             let Some(protocols) = protocols else { return };
             collectives.go_on(active, requests, (callbacks, protocols));
-            self.collecting.store(collectives.are_waiting(), Ordering::Relaxed);
+            if collectives.are_waiting() {
+                self.lags.set(Lag::Collectives);
+            }
         }
-        if self.answering.load(Ordering::Relaxed) {
+        if self.lags.take(Lag::Answers) {
             let State { windows, protocols, .. } = &mut *self.state.lock();
             let Some(protocols) = protocols else { return };
-            self.answering.store(windows.go_on_answering(active, &protocols.windows), Ordering::Relaxed);
+            if windows.go_on_answering(active, &protocols.windows) {
+                self.lags.set(Lag::Answers);
+            }
         }
     }
 

@@ -7,8 +7,7 @@ use crate::data::Data;
 use crate::error::{Error, Result};
 use crate::library::Communicator;
 use crate::request::Request;
-use crate::vci::State;
-use core::sync::atomic::Ordering;
+use crate::vci::{Lag, State};
 use pami::client::Node;
 use pami::collective::Collective;
 
@@ -45,7 +44,7 @@ impl<N: Node> Communicator<N> {
                 let means = (callbacks, protocols.as_ref().ok_or(Error::Finalized)?);
                 let noted = collectives.refuse(active, (self.geometry(), self.size()), error.class(), means);
                 if collectives.are_waiting() {
-                    self.library.vci(self.context().into())?.collecting.store(true, Ordering::Relaxed);
+                    self.library.vci(self.context().into())?.lags.set(Lag::Collectives);
                 }
                 Ok(noted)
             })
@@ -79,7 +78,7 @@ impl<N: Node> Communicator<N> {
                 return Err(error);
             }
             if state.collectives.are_waiting() {
-                library.vci(self.context().into())?.collecting.store(true, Ordering::Relaxed);
+                library.vci(self.context().into())?.lags.set(Lag::Collectives);
             }
             Ok(state.requests.name(slot))
         })

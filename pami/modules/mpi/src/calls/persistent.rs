@@ -77,11 +77,7 @@ impl<N: Node> Mpi<N> {
         let library = self.library;
         let callbacks = library.callbacks()?;
         library.enter(request.vci(), |active, state| {
-            let slot = state.requests.find(*request)?;
-            if slot.phase != Phase::Inactive {
-                return Err(Error::Request);
-            }
-            slot.phase = Phase::Active;
+            state.requests.start(*request)?;
             let mut at = state.at(active, library.vci(request.vci())?, callbacks)?;
             at.start(request.slot());
             Ok(())

@@ -4,10 +4,11 @@ use crate::data::Data;
 use crate::envelope::{ANY_SOURCE, ANY_TAG, INTERNAL, PROC_NULL, TAG_UB};
 use crate::error::{Error, Result};
 use crate::library::Communicator;
-use crate::message::At;
+use crate::message::{At, Short};
 use crate::request::{Awaits, Mode, Operation, Receiving, Request, Sending};
 use crate::status::Status;
 use crate::vci::State;
+use core::sync::atomic::Ordering;
 use pami::client::Node;
 use pami::{Active, Endpoint};
 
@@ -91,11 +92,47 @@ impl<N: Node> Communicator<N> {
         Ok(Receiving { data: data.clone(), communicator, source, tag, from, message: None })
     }
 
+    /// Sends a short message if nothing is wrong with the call and nothing in the way. Returns whether it went; if not,
+    /// others find out why.
+    #[inline]
+    fn send_at_once(&self, data: &Data, dest: i32, tag: i32, internal: bool) -> bool {
+        if tag < 0 || !data.datatype().is_committed() {
+            return false;
+        }
+        let Ok(vci) = self.library.vci(self.vci.into()) else { return false };
+        let mut guard = vci.lane.enter(|| self.library.node.rest());
+        let Some(active) = guard.as_mut() else { return false };
+        let State { messages, communicators, protocols: Some(protocols), .. } = &mut *vci.state.lock() else {
+            return false;
+        };
+        let entry = communicators.entry(self.slot, self.generation);
+        // A negative rank is over all that there are.
+        let Some(target) = entry.and_then(|entry| entry.members.endpoint(dest as u32)) else { return false };
+        let (communicator, source) = (self.number(internal), self.rank);
+        let short = Short { data, target, communicator, source, tag };
+        messages.send_at_once(active, protocols, &short, self.library.eager_limit.load(Ordering::Relaxed))
+    }
+
     /// Begins a send. `internal` messages are for internal receives.
     ///
     /// # Errors
     /// See [`isend`](Self::isend).
     pub(crate) fn begin_send(
+        &self,
+        data: &Data,
+        dest: i32,
+        tag: i32,
+        mode: Mode,
+        internal: bool,
+    ) -> Result<Request> {
+        if mode == Mode::Standard && self.send_at_once(data, dest, tag, internal) {
+            return Ok(Request::SENT);
+        }
+        self.begin_send_otherwise(data, dest, tag, mode, internal)
+    }
+
+    #[inline(never)]
+    fn begin_send_otherwise(
         &self,
         data: &Data,
         dest: i32,
@@ -114,9 +151,6 @@ impl<N: Node> Communicator<N> {
             let mut sending = self.sending(state, data, dest, tag, mode)?;
             sending.communicator = self.number(internal);
             self.work(active, state, |at| {
-                if let Some(Ok(())) = at.send_at_once(&sending) {
-                    return Ok(Request::SENT);
-                }
                 let operation = Some(Operation::Send(sending));
                 let requests = &mut *at.requests;
                 let slot = if internal { requests.open_own(operation)? } else { requests.open(operation)? };

@@ -10,7 +10,14 @@ use pami::client::Node;
 pub type Ended = (usize, Result<Status>);
 
 impl<N: Node> Library<N> {
+    /// Whether a request is seen to be active, without a lock.
+    #[inline]
+    fn seems_active(&self, request: &Request) -> bool {
+        self.vcis.get(request.vci()).is_some_and(|vci| vci.activity.has(request))
+    }
+
     /// The status of a request if it is complete; it is null then, or inactive.
+    #[inline]
     fn look(&self, request: &mut Request) -> Result<Option<Status>> {
         if request.is_nowhere() {
             *request = Request::NULL;
@@ -24,6 +31,9 @@ impl<N: Node> Library<N> {
         if request.is_nowhere() {
             return Ok(true);
         }
+        if self.seems_active(request) {
+            return Ok(false);
+        }
         self.vci(request.vci())?.state.lock().requests.is_over(*request)
     }
 
@@ -36,6 +46,7 @@ impl<N: Node> Library<N> {
     }
 }
 
+#[inline]
 fn outcome(status: Status) -> Result<Status> {
     status.error.map_or(Ok(status), Err)
 }
@@ -65,10 +76,20 @@ impl<N: Node> Mpi<N> {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn test(&self, request: &mut Request) -> Result<Option<Status>> {
-        if !self.library.is_over(request)? {
-            self.library.advance()?;
+        // Of what nothing became since it was seen active, nothing is to be told.
+        if self.library.seems_active(request) && self.library.advance()? == 0 {
+            return Ok(None);
         }
-        self.library.look(request)?.map(outcome).transpose()
+        self.ended(request)
+    }
+
+    /// The status if the request is complete.
+    #[inline(never)]
+    fn ended(&self, request: &mut Request) -> Result<Option<Status>> {
+        match self.library.look(request)? {
+            Some(Status { error: Some(error), .. }) => Err(error),
+            ended => Ok(ended),
+        }
     }
 
     /// `MPI_Request_get_status`: as [`test`](Self::test), and the request stays.

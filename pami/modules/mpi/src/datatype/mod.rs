@@ -210,6 +210,7 @@ impl Datatype {
     }
 
     /// Whether it may be communicated with.
+    #[inline]
     pub fn is_committed(&self) -> bool {
         match &self.0 {
             Kind::Basic(_) => true,

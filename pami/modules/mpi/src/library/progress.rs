@@ -77,21 +77,31 @@ impl<N: Node> Library<N> {
         Ok(())
     }
 
-    /// Advances all contexts once that nobody else has.
+    /// Advances all contexts once that nobody else has. Returns how much of what is under way there has moved.
     ///
     /// # Errors
     /// [`Error::Finalized`].
-    pub(crate) fn advance(&self) -> Result<()> {
-        let callbacks = self.callbacks()?;
+    #[inline]
+    pub(crate) fn advance(&self) -> Result<usize> {
+        let mut moved = 0;
         for vci in self.vcis {
             let Some(mut guard) = vci.lane.try_enter() else { continue };
             let context = guard.as_mut().ok_or(Error::Finalized)?;
-            context.advance();
-            if vci.lags() {
-                vci.catch_up(context, callbacks);
+            if !context.rests() || vci.lags() {
+                moved += self.advance_vci(vci, context)?;
             }
         }
-        Ok(())
+        Ok(moved)
+    }
+
+    #[inline(never)]
+    fn advance_vci(&self, vci: &Vci<N::Port>, context: &mut Context<N::Port>) -> Result<usize> {
+        let mut moved = context.advance();
+        if vci.lags() {
+            vci.catch_up(context, self.callbacks()?);
+            moved += 1;
+        }
+        Ok(moved)
     }
 
     /// Calls `attempt` with a VCI's context until it finds room, which is `Some`; sleeps while there is nothing to do.

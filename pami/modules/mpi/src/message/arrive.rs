@@ -3,6 +3,7 @@
 use super::At;
 use crate::envelope::{CTS, Control, DataHeader, Envelope, MATCHED, REFUSED, RTS, Source};
 use crate::request::Progress;
+use crate::vci::Lag;
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
@@ -12,8 +13,45 @@ const WAITS: usize = 1 << 63;
 
 impl<P: Port> At<'_, P> {
     /// A message, with its data or without.
+    #[inline]
     pub(crate) fn message_came(&mut self, message: &Message<'_>) -> Receive<P> {
-        let Ok(envelope) = Envelope::read_from_bytes(message.header) else { return Receive::Done };
+        // Where it lies, if that is where words can be read.
+        match Envelope::ref_from_bytes(message.header) {
+            Ok(envelope) => self.enveloped_came(envelope, message),
+            Err(_) => self.misaligned_came(message),
+        }
+    }
+
+    #[inline(never)]
+    fn misaligned_came(&mut self, message: &Message<'_>) -> Receive<P> {
+        match Envelope::read_from_bytes(message.header) {
+            Ok(envelope) => self.otherwise_came(envelope, message),
+            Err(_) => Receive::Done,
+        }
+    }
+
+    #[inline]
+    fn enveloped_came(&mut self, envelope: &Envelope, message: &Message<'_>) -> Receive<P> {
+        // Most: all of the data, for a receive that is there, and nobody is to be told.
+        if envelope.flags == 0
+            && envelope.len.get() as usize == message.total
+            && message.is_whole()
+            && let Some(slot) = self.take_posted(envelope)
+        {
+            self.messages.credited(message.origin, envelope.credit);
+            self.messages.owe_credit(message.origin, message.total);
+            self.requests.complete_receive(slot, |receiving| receiving.all_came(envelope, message.data));
+            if self.messages.waits() {
+                // Credit may be due: with the next advance.
+                self.lags.set(Lag::Messages);
+            }
+            return Receive::Done;
+        }
+        self.otherwise_came(*envelope, message)
+    }
+
+    #[inline(never)]
+    fn otherwise_came(&mut self, envelope: Envelope, message: &Message<'_>) -> Receive<P> {
         let rts = envelope.has(RTS);
         if !rts && envelope.len.get() as usize != message.total {
             return Receive::Done;

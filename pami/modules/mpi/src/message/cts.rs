@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::protocols;
 use crate::request::Awaits;
 use crate::status::Status;
-use core::sync::atomic::Ordering;
+use crate::vci::Lag;
 use pami::device::Port;
 use pami::{Endpoint, Outgoing, SendError};
 use zerocopy::IntoBytes;
@@ -29,7 +29,7 @@ impl<P: Port> At<'_, P> {
         let behind = self.messages.peer(origin).is_some_and(|peer| !peer.cts.is_empty());
         if behind || self.send_data(slot).is_err() {
             self.messages.wait_for_room(self.requests, origin, |peer| &mut peer.cts, slot);
-            self.pending.store(true, Ordering::Relaxed);
+            self.lags.set(Lag::Messages);
         }
     }
 

@@ -1,14 +1,15 @@
 //! Sends, up to where the receiver has the envelope.
 
-use super::At;
+use super::unexpected::chunks_of;
+use super::{At, Messages};
 use crate::data::Data;
 use crate::envelope::{Credit, Envelope, RTS, SYNCHRONOUS, Source};
-use crate::protocols;
+use crate::protocols::{self, Protocols};
 use crate::request::{Awaits, Mode, NONE, Operation, Sending};
 use crate::status::Status;
-use core::sync::atomic::Ordering;
+use crate::vci::Lag;
 use pami::device::Port;
-use pami::{Layout, Outgoing, Payload, SendError};
+use pami::{Active, Endpoint, Layout, Outgoing, Payload, SendError};
 use rings::list::List;
 use zerocopy::IntoBytes;
 
@@ -17,18 +18,99 @@ const GATHERED: usize = 1024;
 /// As above, of messages that are really short.
 const FEW: usize = 64;
 
-/// Calls `work` with the first `len` bytes of data, gathered; at most [`GATHERED`], and the data has them.
-#[inline]
-fn gathered<T>(data: &Data, len: usize, work: impl FnOnce(&[u8]) -> T) -> T {
-    if len <= FEW {
-        let mut bytes = [0; FEW];
-        let _ = data.pack_bytes(0, &mut bytes[..len]);
-        work(&bytes[..len])
-    } else {
-        let mut bytes = [0; GATHERED];
-        let len = len.min(GATHERED);
-        let _ = data.pack_bytes(0, &mut bytes[..len]);
-        work(&bytes[..len])
+/// A message of one packet that carries its data.
+pub(crate) struct Short<'a> {
+    pub(crate) data: &'a Data,
+    pub(crate) target: Endpoint,
+    /// The communicator's number.
+    pub(crate) communicator: u32,
+    /// The rank of the sender.
+    pub(crate) source: u32,
+    pub(crate) tag: i32,
+}
+
+impl Short<'_> {
+    /// Most bytes of such a message.
+    #[inline]
+    fn limit<P: Port>(active: &Active<P>, eager_limit: usize) -> usize {
+        let packet = active.immediate_limit().saturating_sub(size_of::<Envelope>());
+        packet.min(GATHERED).min(eager_limit)
+    }
+
+    #[inline(always)]
+    fn send<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        protocols: &Protocols,
+        envelope: &Envelope,
+    ) -> Result<(), SendError> {
+        if self.data.bytes() <= FEW {
+            self.send_gathered::<P, FEW>(active, protocols, envelope)
+        } else {
+            self.send_longer(active, protocols, envelope)
+        }
+    }
+
+    #[inline(never)]
+    fn send_longer<P: Port>(
+        &self,
+        active: &mut Active<P>,
+        protocols: &Protocols,
+        envelope: &Envelope,
+    ) -> Result<(), SendError> {
+        self.send_gathered::<P, GATHERED>(active, protocols, envelope)
+    }
+
+    /// Of at most so many bytes, which go over the stack.
+    #[inline(always)]
+    fn send_gathered<P: Port, const MOST: usize>(
+        &self,
+        active: &mut Active<P>,
+        protocols: &Protocols,
+        envelope: &Envelope,
+    ) -> Result<(), SendError> {
+        let mut bytes = [0; MOST];
+        let bytes = &mut bytes[..self.data.bytes().min(MOST)];
+        let _ = self.data.pack_bytes(0, bytes);
+        protocols::send_immediate(&protocols.short, active, self.target, envelope.as_bytes(), bytes)
+    }
+}
+
+impl Messages {
+    /// Sends a short message without a request, if it can go at once. Returns whether it went.
+    #[inline(always)]
+    pub(crate) fn send_at_once<P: Port>(
+        &mut self,
+        active: &mut Active<P>,
+        protocols: &Protocols,
+        short: &Short<'_>,
+        eager_limit: usize,
+    ) -> bool {
+        let len = short.data.bytes();
+        let share = self.share;
+        if len > Short::limit(active, eager_limit) {
+            return false;
+        }
+        let Some(peer) = self.peer(short.target) else { return false };
+        if !peer.line.is_empty() || !peer.has_share(share, len) {
+            return false;
+        }
+        let envelope = Envelope {
+            communicator: short.communicator.into(),
+            source: short.source.into(),
+            tag: short.tag.into(),
+            len: (len as u32).into(),
+            sender: NONE.into(),
+            credit: peer.owed.as_credit(),
+            flags: 0,
+            unused: 0,
+        };
+        let went = short.send(active, protocols, &envelope).is_ok();
+        if went {
+            peer.owed = Default::default();
+            peer.out.add(1, chunks_of(len) as u16);
+        }
+        went
     }
 }
 
@@ -56,25 +138,8 @@ impl<P: Port> At<'_, P> {
         let Some(target) = self.sending(slot).map(|sending| sending.target) else { return };
         if self.messages.has_line(target) || self.send_envelope(slot).is_err() {
             self.messages.wait_for_room(self.requests, target, |peer| &mut peer.line, slot);
-            self.pending.store(true, Ordering::Relaxed);
+            self.lags.set(Lag::Messages);
         }
-    }
-
-    /// Sends a short message without a request, if it can be sent at once: `None` if not.
-    #[inline]
-    pub(crate) fn send_at_once(&mut self, sending: &Sending) -> Option<Result<(), SendError>> {
-        let len = sending.data.bytes();
-        let first = !self.messages.has_line(sending.target) && sending.mode == Mode::Standard;
-        if !first || len > self.short_limit() || !self.messages.has_share(sending.target, len) {
-            return None;
-        }
-        let sent = self.send_short(sending, NONE, 0);
-        (sent != Err(SendError::Again)).then_some(sent)
-    }
-
-    fn short_limit(&self) -> usize {
-        let packet = self.active.immediate_limit().saturating_sub(size_of::<Envelope>());
-        packet.min(GATHERED).min(self.callbacks.eager_limit())
     }
 
     fn how(&self, sending: &Sending) -> How {
@@ -83,7 +148,7 @@ impl<P: Port> At<'_, P> {
             return How::Rts;
         }
         match len {
-            len if len <= self.short_limit() => How::Short,
+            len if len <= Short::limit(self.active, self.callbacks.eager_limit()) => How::Short,
             len if len <= self.callbacks.eager_limit() => How::Eager,
             _ => How::Rts,
         }
@@ -140,16 +205,9 @@ impl<P: Port> At<'_, P> {
 
     fn send_short(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
         let envelope = self.envelope(sending, slot, flags);
-        let len = sending.data.bytes();
-        let sent = gathered(&sending.data, len, |bytes| {
-            protocols::send_immediate(
-                &self.protocols.short,
-                self.active,
-                sending.target,
-                envelope.as_bytes(),
-                bytes,
-            )
-        });
+        let &Sending { ref data, target, communicator, source, tag, .. } = sending;
+        let short = Short { data, target, communicator, source, tag };
+        let sent = short.send(self.active, self.protocols, &envelope);
         self.sent(sending, sent, envelope.credit, true)
     }
 

@@ -16,6 +16,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    #[inline]
     pub(crate) fn is(&self, envelope: &Envelope) -> bool {
         self.communicator == envelope.communicator.get()
             && (self.source == ANY_SOURCE || u32::try_from(self.source) == Ok(envelope.source.get()))
@@ -23,6 +24,7 @@ impl Wanted {
     }
 }
 
+#[inline]
 fn wanted(requests: &Requests, slot: u16) -> Option<Wanted> {
     match requests.get(slot)?.operation.as_ref()? {
         Operation::Receive(receiving) => {
@@ -35,6 +37,7 @@ fn wanted(requests: &Requests, slot: u16) -> Option<Wanted> {
 
 impl<P: Port> At<'_, P> {
     /// Takes the first posted receive that wants a message.
+    #[inline]
     pub(super) fn take_posted(&mut self, envelope: &Envelope) -> Option<u16> {
         let wants = |slot, requests: &Requests| {
             wanted(requests, slot as u16).is_some_and(|wanted| wanted.is(envelope))

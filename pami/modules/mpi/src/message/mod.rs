@@ -34,9 +34,10 @@ use crate::error::Result;
 use crate::protocols::Protocols;
 use crate::request::{Operation, Receiving, Requests, Sending};
 use crate::settings::Settings;
+use crate::vci::Lags;
 use base::fill;
 use bulk::Bulk;
-use core::sync::atomic::AtomicBool;
+pub(crate) use depart::Short;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
 use pami::device::Port;
@@ -82,9 +83,16 @@ struct Held {
 }
 
 impl Held {
+    #[inline]
     fn add(&mut self, messages: u16, chunks: u16) {
         self.messages = self.messages.saturating_add(messages);
         self.chunks = self.chunks.saturating_add(chunks);
+    }
+
+    /// As peers are told.
+    #[inline]
+    fn as_credit(&self) -> Credit {
+        Credit { messages: self.messages.into(), chunks: self.chunks.into() }
     }
 }
 
@@ -144,8 +152,7 @@ impl Messages {
     /// The credit that a peer is to be told of with the next message. It is not owed any more.
     fn take_credit(&mut self, peer: Endpoint) -> Credit {
         let owed = self.peers.get_mut(peer.task() as usize).map(|peer| core::mem::take(&mut peer.owed));
-        let owed = owed.unwrap_or_default();
-        Credit { messages: owed.messages.into(), chunks: owed.chunks.into() }
+        owed.unwrap_or_default().as_credit()
     }
 
     /// It could not be told.
@@ -156,8 +163,11 @@ impl Messages {
     }
 
     /// A peer has room again.
+    #[inline]
     fn credited(&mut self, peer: Endpoint, credit: Credit) {
-        if let Some(peer) = self.peers.get_mut(peer.task() as usize) {
+        if credit != Credit::default()
+            && let Some(peer) = self.peers.get_mut(peer.task() as usize)
+        {
             peer.out.messages = peer.out.messages.saturating_sub(credit.messages.get());
             peer.out.chunks = peer.out.chunks.saturating_sub(credit.chunks.get());
         }
@@ -170,9 +180,7 @@ impl Messages {
 
     /// Whether a message of `len` bytes still is of this task's share of the peer's memory.
     fn has_share(&self, peer: Endpoint, len: usize) -> bool {
-        let Some(peer) = self.peers.get(peer.task() as usize) else { return false };
-        let chunks = usize::from(peer.out.chunks) + chunks_of(len);
-        peer.out.messages < self.share.messages && chunks <= self.share.chunks.into()
+        self.peers.get(peer.task() as usize).is_some_and(|peer| peer.has_share(self.share, len))
     }
 
     fn use_share(&mut self, peer: Endpoint, len: usize) {
@@ -182,6 +190,7 @@ impl Messages {
     }
 
     /// A message of a peer with its data needs no room any more.
+    #[inline]
     fn owe_credit(&mut self, peer: Endpoint, len: usize) {
         let share = self.share;
         let task = peer.task();
@@ -208,6 +217,7 @@ impl Messages {
         (number, peer.refused.is_some())
     }
 
+    #[inline]
     fn peer(&mut self, peer: Endpoint) -> Option<&mut Peer> {
         self.peers.get_mut(peer.task() as usize)
     }
@@ -227,12 +237,20 @@ impl Messages {
     }
 
     /// Whether something waits to go to anybody.
+    #[inline]
     fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 }
 
 impl Peer {
+    /// Whether a message of `len` bytes still is of this task's share of its memory.
+    #[inline]
+    fn has_share(&self, share: Held, len: usize) -> bool {
+        let chunks = usize::from(self.out.chunks) + chunks_of(len);
+        self.out.messages < share.messages && chunks <= share.chunks.into()
+    }
+
     /// Whether it should be told what it may use again: half of its share.
     fn is_due(&self, share: Held) -> bool {
         let Held { messages, chunks } = self.owed;
@@ -246,8 +264,7 @@ pub(crate) struct At<'a, P: Port> {
     pub(crate) requests: &'a mut Requests,
     pub(crate) messages: &'a mut Messages,
     pub(crate) protocols: &'a Protocols,
-    /// Set when something waits for room below.
-    pub(crate) pending: &'a AtomicBool,
+    pub(crate) lags: &'a Lags,
     pub(crate) callbacks: &'a Callbacks<P>,
 }
 

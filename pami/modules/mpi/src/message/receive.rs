@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::protocols;
 use crate::request::{Arrived, NONE, Operation, Progress, Receiving};
 use crate::status::Status;
-use core::sync::atomic::Ordering;
+use crate::vci::Lag;
 use pami::device::Port;
 use pami::{Endpoint, OperationError, SendError};
 use rings::list::List;
@@ -21,21 +21,41 @@ impl Receiving {
 
     /// What is told of it at its end.
     fn status(&self, message: &Arrived) -> Status {
-        let (len, room) = (message.envelope.len.get() as usize, self.data.bytes());
         let error = match message.progress {
             Progress::Pulled(Err(error)) => Some(error.into()),
-            _ => (len > room).then_some(Error::Truncate { len, room }),
+            _ => None,
         };
-        Status { len: len.min(room), error, ..message.envelope.status() }
+        self.ended(&message.envelope, error)
     }
 
-    /// Puts data of its message in its place, but for what it has no room for.
-    pub(super) fn place(&mut self, at: usize, data: &[u8]) {
+    /// What is told of it at its end, for this reason if it did not end well.
+    #[inline]
+    fn ended(&self, envelope: &Envelope, error: Option<Error>) -> Status {
+        let (len, room) = (envelope.len.get() as usize, self.data.bytes());
+        let error = error.or((len > room).then_some(Error::Truncate { len, room }));
+        Status { len: len.min(room), error, ..envelope.status() }
+    }
+
+    /// Puts data in its place, but for what it has no room for.
+    #[inline]
+    fn put(&self, at: usize, data: &[u8]) {
         let room = self.data.bytes().saturating_sub(at).min(data.len());
         if room > 0 {
             // There is room.
             let _ = self.data.unpack_bytes(at, &data[..room]);
         }
+    }
+
+    /// Its message came with all of its data. Returns what is told of it.
+    #[inline]
+    pub(super) fn all_came(&self, envelope: &Envelope, data: &[u8]) -> Status {
+        self.put(0, data);
+        self.ended(envelope, None)
+    }
+
+    /// Puts data of its message in its place.
+    pub(super) fn place(&mut self, at: usize, data: &[u8]) {
+        self.put(at, data);
         if let Some(Arrived { progress: Progress::Placed(placed), .. }) = &mut self.message {
             *placed = placed.saturating_add(data.len() as u32);
         }
@@ -52,6 +72,7 @@ impl Receiving {
 }
 
 impl Envelope {
+    #[inline]
     pub(crate) fn status(&self) -> Status {
         let len = self.len.get() as usize;
         Status { source: self.source.get() as i32, tag: self.tag.get(), len, ..Status::EMPTY }
@@ -131,7 +152,7 @@ impl<P: Port> At<'_, P> {
         }
         if self.messages.waits() {
             // Credit may be due: with the next advance.
-            self.pending.store(true, Ordering::Relaxed);
+            self.lags.set(Lag::Messages);
         }
     }
 
@@ -146,7 +167,7 @@ impl<P: Port> At<'_, P> {
         let Some(message) = self.receiving(slot).and_then(|receiving| receiving.message) else { return };
         if self.try_to_tell(slot).is_err() {
             self.messages.wait_for_room(self.requests, message.origin, |peer| &mut peer.owing, slot);
-            self.pending.store(true, Ordering::Relaxed);
+            self.lags.set(Lag::Messages);
         }
     }
 
@@ -182,7 +203,7 @@ impl<P: Port> At<'_, P> {
             receiver: receiver.into(),
             credit,
             kind,
-            unused: 0,
+            unused: [0; 3],
         };
         let sent =
             protocols::send_immediate(&self.protocols.control, self.active, to, control.as_bytes(), &[]);
@@ -216,7 +237,7 @@ impl<P: Port> At<'_, P> {
         peer.refused = Some(Refused { first, last: number });
         if !self.tell_refused(origin.task() as usize) {
             self.messages.queue(origin.task());
-            self.pending.store(true, Ordering::Relaxed);
+            self.lags.set(Lag::Messages);
         }
     }
 
@@ -262,7 +283,7 @@ impl<P: Port> At<'_, P> {
             }
         }
         if self.messages.waits() {
-            self.pending.store(true, Ordering::Relaxed);
+            self.lags.set(Lag::Messages);
         }
     }
 }

@@ -9,6 +9,7 @@ mod operation;
 use crate::error::{Error, Result};
 use crate::settings::SEEKERS;
 use crate::status::Status;
+use core::sync::atomic::{AtomicU32, Ordering};
 pub(crate) use operation::{Arrived, Awaits, Mode, Operation, Progress, Receiving, Sending};
 use rings::list::{Link, Links};
 use rings::slot_table::{self, SlotTable};
@@ -87,10 +88,16 @@ pub(crate) struct Entry {
     pub(crate) operation: Option<Operation>,
 }
 
+/// The generation of the active request in each slot of a context, 0 where there is none. Who tests a request sees there
+/// that it is still active, and needs no lock for that.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Activity(&'static [AtomicU32]);
+
 /// The requests of one context. Each can be in one list: of those to be sent, of posted receives.
 pub(crate) struct Requests {
     vci: u8,
     table: SlotTable<Entry>,
+    activity: Activity,
     /// Those of the library's own.
     own: usize,
 }
@@ -112,13 +119,34 @@ impl Entry {
     }
 }
 
+impl Activity {
+    /// Of as many slots.
+    pub(crate) fn new(generations: &'static [AtomicU32]) -> Self {
+        Self(generations)
+    }
+
+    /// Whether a request is seen to be active. Generations of requests are odd.
+    #[inline]
+    pub(crate) fn has(self, request: &Request) -> bool {
+        let active = self.0.get(usize::from(request.slot));
+        active.is_some_and(|active| active.load(Ordering::Relaxed) == request.generation)
+    }
+
+    #[inline]
+    fn set(self, index: u16, generation: u32) {
+        if let Some(active) = self.0.get(usize::from(index)) {
+            active.store(generation, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Bits of a generation that cookies carry.
 const GENERATIONS: usize = 0xffff_ffff;
 
 impl Requests {
     /// Takes a table of at most [`NONE`] slots, of which [`OWN`] are for the library's own.
-    pub(crate) fn new(vci: u8, slots: &'static mut [Slot]) -> Self {
-        Self { vci, table: SlotTable::new(slots), own: 0 }
+    pub(crate) fn new(vci: u8, slots: &'static mut [Slot], activity: Activity) -> Self {
+        Self { vci, table: SlotTable::new(slots), activity, own: 0 }
     }
 
     /// Requests that there are.
@@ -151,6 +179,7 @@ impl Requests {
         let entry = Entry { phase, persistent: false, detached: false, own, status, operation };
         let key = self.table.insert(entry).ok()?;
         self.own += usize::from(own);
+        self.activity.set(key.index as u16, key.generation);
         Some(key.index as u16)
     }
 
@@ -164,8 +193,23 @@ impl Requests {
             slot.phase = Phase::Inactive;
             slot.persistent = true;
             slot.status = status;
+            self.activity.set(index, 0);
         }
         Ok(index)
+    }
+
+    /// A persistent request is started.
+    ///
+    /// # Errors
+    /// [`Error::Request`] if it is none, or under way.
+    pub(crate) fn start(&mut self, request: Request) -> Result<()> {
+        let entry = self.find(request)?;
+        if entry.phase != Phase::Inactive {
+            return Err(Error::Request);
+        }
+        entry.phase = Phase::Active;
+        self.activity.set(request.slot, request.generation);
+        Ok(())
     }
 
     /// The name of the request in a slot.
@@ -214,6 +258,7 @@ impl Requests {
     ///
     /// # Errors
     /// [`Error::Request`].
+    #[inline]
     pub(crate) fn find(&mut self, request: Request) -> Result<&mut Entry> {
         let key = Key { index: request.slot.into(), generation: request.generation };
         self.table.find(key).ok_or(Error::Request)
@@ -221,31 +266,56 @@ impl Requests {
 
     /// Ends a request.
     pub(crate) fn complete(&mut self, index: u16, status: Status) {
-        let Some(slot) = self.get_mut(index) else { return };
-        if slot.phase != Phase::Active {
-            return;
-        }
-        slot.status = status;
-        slot.phase = Phase::Complete;
-        if slot.detached {
+        self.complete_by(index, |_| Some(status));
+    }
+
+    /// Ends a receive of which `placed` says how it ended.
+    #[inline]
+    pub(crate) fn complete_receive(&mut self, index: u16, placed: impl FnOnce(&Receiving) -> Status) {
+        self.complete_by(index, |operation| match operation {
+            Some(Operation::Receive(receiving)) => Some(placed(receiving)),
+            _ => None,
+        });
+    }
+
+    #[inline]
+    fn complete_by(&mut self, index: u16, end: impl FnOnce(&Option<Operation>) -> Option<Status>) {
+        let activity = self.activity;
+        let Some(entry) = self.get_mut(index).filter(|entry| entry.phase == Phase::Active) else { return };
+        let Some(status) = end(&entry.operation) else { return };
+        entry.status = status;
+        entry.phase = Phase::Complete;
+        activity.set(index, 0);
+        if entry.detached {
             self.free(index);
-        } else if !slot.persistent {
-            slot.operation = None;
+        } else if !entry.persistent {
+            entry.operation = None;
         }
     }
 
     /// What is told of a completed request, once: it is free afterwards, or inactive.
+    #[inline]
     pub(crate) fn take(&mut self, request: &mut Request) -> Result<Option<Status>> {
-        let slot = self.find(*request)?;
-        let status = slot.status;
-        match slot.phase {
+        let entry = self.find(*request)?;
+        match entry.phase {
             Phase::Active => return Ok(None),
             Phase::Inactive => return Ok(Some(Status::EMPTY)),
-            _ if slot.persistent => slot.phase = Phase::Inactive,
-            _ => {
-                self.free(request.slot);
-                *request = Request::NULL;
+            _ => {}
+        }
+        // Most have no error, which is most of a status.
+        let status = match entry.status {
+            Status { error: None, source, tag, len, cancelled } => {
+                Status { error: None, source, tag, len, cancelled }
             }
+            failed => failed,
+        };
+        if entry.persistent {
+            entry.phase = Phase::Inactive;
+        } else {
+            let own = entry.own;
+            self.own -= usize::from(own);
+            self.table.discard(request.slot.into());
+            *request = Request::NULL;
         }
         Ok(Some(status))
     }
@@ -275,6 +345,7 @@ impl Requests {
         if self.table.get(index.into()).is_some_and(|entry| entry.own) {
             self.own -= 1;
         }
+        self.activity.set(index, 0);
         self.table.discard(index.into());
     }
 }
