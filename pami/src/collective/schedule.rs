@@ -41,8 +41,16 @@ impl<'a> Schedule<'a> {
 
     /// Begins anew, with a call that is known to be good.
     pub(super) fn restart(&mut self, call: &Call<'a>) {
-        debug_assert_eq!(call.check(), Ok(()));
-        self.call = cut(call);
+        self.call = *call;
+        self.begin();
+    }
+
+    /// Begins with its call, which is known to be good and of which nothing was done.
+    pub(super) fn begin(&mut self) {
+        debug_assert_eq!(self.call.check(), Ok(()));
+        if cuts(&self.call) {
+            self.call = cut(&self.call);
+        }
         self.phase = 0;
         self.current = None;
         self.at = 0;
@@ -56,14 +64,35 @@ impl<'a> Schedule<'a> {
 
     /// The next step, or `None` when the collective is complete at this rank.
     pub fn next_step(&mut self) -> Option<Step> {
-        loop {
-            if let Some(step) = self.round.pop() {
-                return Some(step);
-            }
+        let step = self.peek()?;
+        self.pass();
+        Some(step)
+    }
+
+    /// The same; it stays the next one until it was [passed](Self::pass).
+    #[inline]
+    pub(super) fn peek(&mut self) -> Option<Step> {
+        if let Some(step) = self.round.first() {
+            return Some(*step);
+        }
+        self.write_round();
+        self.round.first().copied()
+    }
+
+    /// The next step is done.
+    #[inline]
+    pub(super) fn pass(&mut self) {
+        self.round.pass();
+    }
+
+    /// Writes steps ahead, if there are any left.
+    fn write_round(&mut self) {
+        while self.round.first().is_none() {
             if self.current.is_none() {
                 self.current = phase(&self.call, self.phase);
             }
-            if self.current.as_ref()?.write(&self.call, self.at, &mut self.round) {
+            let Some(current) = &self.current else { return };
+            if current.write(&self.call, self.at, &mut self.round) {
                 self.at += 1;
             } else {
                 self.phase += 1;

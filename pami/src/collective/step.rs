@@ -1,7 +1,7 @@
 //! The steps that schedules are made of.
 
 use crate::operator::Order;
-use heapless::Deque;
+use heapless::Vec;
 
 /// One of the three memories of a collective at one rank. They never overlap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +129,9 @@ pub(super) const STEPS: usize = 8;
 /// empty copies, and waits for nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Round {
-    steps: Deque<Step, STEPS>,
+    steps: Vec<Step, STEPS>,
+    /// Those of them that are done.
+    done: usize,
     phase: u8,
     started: bool,
 }
@@ -138,6 +140,7 @@ impl Round {
     /// Begins anew, without steps.
     pub(super) fn restart(&mut self) {
         self.steps.clear();
+        self.done = 0;
         self.phase = 0;
         self.started = false;
     }
@@ -147,13 +150,25 @@ impl Round {
         self.phase = phase;
     }
 
-    /// The oldest step.
-    pub(super) fn pop(&mut self) -> Option<Step> {
-        self.steps.pop_front()
+    /// The oldest step that is not done.
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Step> {
+        self.steps.get(self.done)
     }
 
+    /// The oldest step is done.
+    #[inline]
+    pub(super) fn pass(&mut self) {
+        self.done += 1;
+        if self.done >= self.steps.len() {
+            self.steps.clear();
+            self.done = 0;
+        }
+    }
+
+    #[inline]
     fn push(&mut self, step: Step) {
-        let pushed = self.steps.push_back(step);
+        let pushed = self.steps.push(step);
         // Every algorithm writes a bounded number of steps at a time, whatever its arguments.
         debug_assert!(pushed.is_ok(), "more than {STEPS} steps at a time");
     }

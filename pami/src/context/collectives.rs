@@ -70,6 +70,7 @@ impl<P: Port> Active<P> {
     /// # Errors
     /// [`CollectError`]; nothing was started, nothing waits, and the other members wait until this one starts or
     /// [abandons](Self::abandon) it.
+    #[inline]
     pub fn collect(&mut self, collect: Collect<P>) -> Result<(), CollectError> {
         self.collectives.collect(collect, &self.port)?;
         self.note_work();

@@ -1,37 +1,69 @@
 //! What a call comes to, and whether it can be started.
 
+use super::geometry::Digest;
 use super::geometry::Entry;
-use super::known::{Answer, Question};
+use super::known::{Answer, Gist, Question};
 use super::limits::REDUCED_AT_ONCE;
 use super::parts::{self, Part, Parts};
 use super::request::{Collect, CollectError};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{self, COSTS};
 use crate::collective::need::Need;
-use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, SelectionError};
+use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError};
 use crate::combine::Operation;
 
-/// A call that was found good.
-pub(super) struct Checked<'a> {
-    /// The whole.
-    pub(super) call: Call<'static>,
-    pub(super) element_len: usize,
-    /// What this endpoint does of it.
-    pub(super) parts: &'a mut Parts,
+/// A call that was found good; what this endpoint does of it, its parts say.
+pub(super) struct Checked {
+    pub(super) gist: Gist,
     /// Most parts of any endpoint.
     pub(super) most: usize,
-    /// Bytes that the parts name of each area.
-    pub(super) extents: [usize; 3],
-    /// What it would be known by, if it was worked out anew.
-    pub(super) question: Option<Question>,
+    /// It was worked out anew.
+    pub(super) new: bool,
 }
 
-impl Checked<'_> {
-    /// What the geometry is to remember, if it is not known and can be.
-    pub(super) fn news(&self) -> Option<(Question, Answer)> {
-        let [part] = &self.parts[..] else { return None };
-        Some((self.question?, Answer { call: self.call, run: part.run, extents: self.extents }))
+/// What the geometry is to remember of a call that was worked out anew, if that can be known again.
+#[cold]
+pub(super) fn news<A>(
+    entry: &Entry,
+    collect: &Collect<A>,
+    gist: Gist,
+    parts: &Parts,
+) -> Option<(Question, Answer)> {
+    let question = Question::of(collect, entry.way.is_open())?;
+    let [part] = &parts[..] else { return None };
+    Some((question, Answer { call: part.call, run: part.run, gist }))
+}
+
+/// Whether nobody is done with the collective before all have begun it.
+fn synchronises<A>(collect: &Collect<A>, call: &Call) -> bool {
+    use Collective as C;
+    // Endpoints of a task do not wait for each other.
+    if collect.divided && call.collective != C::Barrier {
+        return false;
     }
+    let all = matches!(call.collective, C::Allreduce | C::ReduceScatter | C::Allgather | C::Alltoall);
+    let data = if call.collective.is_of_vectors() { call.len() > 0 } else { call.blocks.len(0) > 0 };
+    let even = call.collective == C::Allreduce || (call.blocks.are_equal() && call.sources.are_equal());
+    call.collective == C::Barrier || all && even && data
+}
+
+fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
+    let mut digest = Digest::new();
+    digest.add(call.collective as u32);
+    digest.add(call.algorithm as u32);
+    digest.add(call.root);
+    digest.add(call.tuning.radix);
+    digest.add(call.tuning.chunk as u32);
+    digest.add(element_len as u32);
+    digest.add(reducer.map_or(0, Reducer::code));
+    digest.add(call.size);
+    if call.collective.is_of_vectors() || call.blocks.are_equal() {
+        digest.add(call.len() as u32);
+    }
+    if call.collective == Collective::Alltoall {
+        digest.add(call.in_place.into());
+    }
+    digest.value()
 }
 
 /// Bytes that the parts name of each area.
@@ -139,12 +171,13 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
 
 /// Whether a collective can be started here, and what this endpoint does of it, which is put into `parts`; see
 /// [`query`].
-pub(super) fn check<'a, A>(
+#[inline]
+pub(super) fn check<A>(
     entry: &Entry,
     collect: &Collect<A>,
     anywhere: bool,
-    parts: &'a mut Parts,
-) -> Result<Checked<'a>, CollectError> {
+    parts: &mut Parts,
+) -> Result<Checked, CollectError> {
     if let Some(node) = entry.dead {
         return Err(CollectError::Dead(node));
     }
@@ -152,12 +185,23 @@ pub(super) fn check<'a, A>(
         return Err(CollectError::NotCreated(entry.id));
     }
     let question = Question::of(collect, entry.way.is_open());
-    if let Some(&Answer { call, run, extents }) = question.and_then(|question| entry.known.find(&question)) {
+    if let Some(Answer { call, run, gist }) =
+        question.as_ref().and_then(|question| entry.known.find(question))
+    {
         // There is a place for one.
-        let _ = parts.push(Part { run, ..Part::whole(0, 1, call) });
-        let element_len = collect.reducer.map_or(1, |reducer| reducer.element_len());
-        return Ok(Checked { call, element_len, parts, most: 1, extents, question: None });
+        let _ = parts.push(Part { run: *run, ..Part::whole(0, 1, *call) });
+        return Ok(Checked { gist: *gist, most: 1, new: false });
     }
+    check_anew(entry, collect, anywhere, parts)
+}
+
+#[inline(never)]
+fn check_anew<A>(
+    entry: &Entry,
+    collect: &Collect<A>,
+    anywhere: bool,
+    parts: &mut Parts,
+) -> Result<Checked, CollectError> {
     let (mut call, element_len) = whole(entry, collect);
     if collect.what.reduces() && collect.reducer.is_none() {
         return Err(CollectError::NoReducer(collect.what));
@@ -186,6 +230,13 @@ pub(super) fn check<'a, A>(
         return Err(CollectError::Selection(unmet));
     }
     let most = parts::most(entry, collect, &call);
-    let extents = extents(parts, element_len);
-    Ok(Checked { call, element_len, parts, most, extents, question })
+    let gist = Gist {
+        element_len,
+        extents: extents(parts, element_len),
+        digest: digest(&call, collect.reducer.as_ref(), element_len),
+        synchronises: synchronises(collect, &call),
+        algorithm: call.algorithm,
+        tuning: call.tuning,
+    };
+    Ok(Checked { gist, most, new: true })
 }

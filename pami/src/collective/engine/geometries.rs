@@ -173,8 +173,8 @@ impl<A> Engine<A> {
         let algorithm = Some((entry.barrier(), Tuning { radix: 2, chunk: 1 }));
         self.geometries[index] = Some(entry);
         self.mark_dead(index, port);
-        let barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
-        let started = self.start(barrier, Start::Creation(digest), port);
+        let mut barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
+        let started = self.start(&mut barrier, Start::Creation(digest), port);
         if !matches!(started, Ok(Some(_))) {
             if let Some(entry) = self.geometries[index].take() {
                 self.unmade.put_back(id.0, entry.doomed);

@@ -51,8 +51,21 @@ pub(super) struct Answer {
     pub(super) call: Call<'static>,
     /// Elements of the vector, or of each block, that go at a time.
     pub(super) run: usize,
+    pub(super) gist: Gist,
+}
+
+/// What the start of a call has to know of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gist {
+    pub(super) element_len: usize,
     /// Bytes that it names of each area.
     pub(super) extents: [usize; 3],
+    /// The same at all members that mean the same.
+    pub(super) digest: u32,
+    /// Nobody is done with it before all have begun it.
+    pub(super) synchronises: bool,
+    pub(super) algorithm: Algorithm,
+    pub(super) tuning: Tuning,
 }
 
 /// The last calls of a geometry that were found good.
@@ -147,7 +160,15 @@ mod tests {
         };
         let mut known = Known::default();
         for (run, question) in questions.into_iter().enumerate() {
-            known.note(question, Answer { call, run, extents: [0; 3] });
+            let gist = Gist {
+                element_len: 1,
+                extents: [0; 3],
+                digest: 0,
+                synchronises: true,
+                algorithm: call.algorithm,
+                tuning: call.tuning,
+            };
+            known.note(question, Answer { call, run, gist });
         }
         let runs = questions.map(|question| known.find(&question).map(|answer| answer.run));
         assert_eq!(runs, [None, Some(1), Some(2)]);

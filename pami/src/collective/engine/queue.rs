@@ -155,8 +155,9 @@ impl<A> Engine<A> {
     ///
     /// # Errors
     /// [`CollectError`]; nothing was started, nothing waits.
-    pub(crate) fn collect<P: Port>(&mut self, collect: Collect<A>, port: &P) -> Result<(), CollectError> {
-        self.start(collect, Start::Called, port).map(drop)
+    #[inline(always)]
+    pub(crate) fn collect<P: Port>(&mut self, mut collect: Collect<A>, port: &P) -> Result<(), CollectError> {
+        self.start(&mut collect, Start::Called, port).map(drop)
     }
 
     /// Ends the geometry's next collective here without having begun it, and at all members.
@@ -172,7 +173,7 @@ impl<A> Engine<A> {
     ) -> Result<(), CollectError> {
         let (_, entry) = self.entry(geometry).ok_or(CollectError::UnknownGeometry(geometry))?;
         let error = OperationError::Abandoned { rank: entry.rank, reason };
-        match self.start(abandonment(geometry, done), Start::Called, port)? {
+        match self.start(&mut abandonment(geometry, done), Start::Called, port)? {
             Some(number) => self.abandon_started(number, error),
             None => self.queue.abandon_last(error),
         }
@@ -189,8 +190,12 @@ impl<A> Engine<A> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn wait(&mut self, geometry: usize, collect: Collect<A>) -> Result<Option<u32>, CollectError> {
-        let behind = self.queue.has(geometry);
+    pub(super) fn wait(
+        &mut self,
+        geometry: usize,
+        collect: &Collect<A>,
+    ) -> Result<Option<u32>, CollectError> {
+        let (behind, collect) = (self.queue.has(geometry), collect.clone());
         self.queue.push(Waiting { geometry, collect, abandoned: None, behind, failed: None }).map(|()| None)
     }
 
@@ -200,8 +205,8 @@ impl<A> Engine<A> {
     pub(super) fn start_waiting<P: Port>(&mut self, port: &P) -> usize {
         let (mut started, mut stay) = (0, 0);
         while let Some((number, call)) = self.queue.first(stay) {
-            let (collect, abandoned) = (call.collect.clone(), call.abandoned);
-            match self.start(collect, Start::InTurn, port) {
+            let (mut collect, abandoned) = (call.collect.clone(), call.abandoned);
+            match self.start(&mut collect, Start::InTurn, port) {
                 Ok(None) => stay += 1,
                 Ok(Some(slot)) => {
                     if let Some(error) = abandoned {

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::areas::Areas;
 use super::check::{self, Checked};
-use super::geometry::{Digest, Entry};
+use super::geometry::Entry;
 use super::limits::WINDOW;
 use super::parts::{Part, Parts};
 use super::request::{Collect, CollectError};
@@ -11,7 +11,7 @@ use super::route::Channel;
 use super::slot::{NewSlot, Slot};
 use super::wire::{CALLED, GATE, Key, Notice};
 use crate::collective::need::ALIGNMENT;
-use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, Tuning, network};
+use crate::collective::{Algorithm, Area, Blocks, Call, Collective, Form, Query, Tuning, network};
 use crate::device::{CollectiveNetwork, Port};
 use crate::error::OperationError;
 use rings::shared::Shared;
@@ -41,51 +41,33 @@ fn see_alignment(areas: [&Option<(Shared, usize)>; 3]) -> Result<(), CollectErro
     Ok(())
 }
 
-/// Whether nobody is done with the collective before all have begun it.
-fn synchronises<A>(collect: &Collect<A>, call: &Call) -> bool {
-    use Collective as C;
-    // Endpoints of a task do not wait for each other.
-    if collect.divided && call.collective != C::Barrier {
-        return false;
-    }
-    let all = matches!(call.collective, C::Allreduce | C::ReduceScatter | C::Allgather | C::Alltoall);
-    let data = if call.collective.is_of_vectors() { call.len() > 0 } else { call.blocks.len(0) > 0 };
-    let even = call.collective == C::Allreduce || (call.blocks.are_equal() && call.sources.are_equal());
-    call.collective == C::Barrier || all && even && data
-}
-
 /// A barrier of all ranks.
-fn barrier(like: &Call<'static>, entry: &Entry) -> Call<'static> {
+fn barrier(entry: &Entry) -> Call<'static> {
     Call {
         collective: Collective::Barrier,
         algorithm: entry.barrier(),
         size: entry.members.size(),
         rank: entry.rank,
         root: 0,
+        blocks: Blocks::equal(0),
+        sources: Blocks::equal(0),
+        in_place: false,
+        commutative: true,
         tuning: Tuning { radix: 2, chunk: 1 },
         grid: None,
         domains: entry.domains,
-        ..*like
     }
 }
 
-fn digest(call: &Call, reducer: Option<&Reducer>, element_len: usize) -> u32 {
-    let mut digest = Digest::new();
-    digest.add(call.collective as u32);
-    digest.add(call.algorithm as u32);
-    digest.add(call.root);
-    digest.add(call.tuning.radix);
-    digest.add(call.tuning.chunk as u32);
-    digest.add(element_len as u32);
-    digest.add(reducer.map_or(0, Reducer::code));
-    digest.add(call.size);
-    if call.collective.is_of_vectors() || call.blocks.are_equal() {
-        digest.add(call.len() as u32);
-    }
-    if call.collective == Collective::Alltoall {
-        digest.add(call.in_place.into());
-    }
-    digest.value()
+/// The parts of a collective that has a barrier in front, if it is `gated`, or of which this endpoint has no share: it is
+/// done when the barrier is, or at once.
+#[cold]
+#[inline(never)]
+fn put_in_front(parts: &mut Parts, gated: bool, entry: &Entry) {
+    let barrier = barrier(entry);
+    let alone = Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
+    // There is a place for it.
+    let _ = parts.push(Part::whole(GATE, 0, if gated { barrier } else { alone }));
 }
 
 /// Whether the tree network, if there is one, takes vectors from any address.
@@ -119,7 +101,8 @@ impl<A> Engine<A> {
     pub(crate) fn scratch_len<P: Port>(&self, collect: &Collect<A>, port: &P) -> Result<usize, CollectError> {
         let (_, entry) = self.named(collect)?;
         let mut parts = Parts::new();
-        Ok(check::check(entry, collect, takes_any_address(port), &mut parts)?.extents[Area::Scratch as usize])
+        Ok(check::check(entry, collect, takes_any_address(port), &mut parts)?.gist.extents
+            [Area::Scratch as usize])
     }
 
     /// Starts a collective. Returns a slot of it; `None` if it has to wait for room or its turn.
@@ -128,16 +111,16 @@ impl<A> Engine<A> {
     /// [`CollectError`]; nothing was started, nothing waits.
     pub(super) fn start<P: Port>(
         &mut self,
-        mut collect: Collect<A>,
+        collect: &mut Collect<A>,
         how: Start,
         port: &P,
     ) -> Result<Option<u32>, CollectError> {
-        let (index, entry) = self.named(&collect)?;
+        let (index, entry) = self.named(collect)?;
         let mut parts = Parts::new();
-        let checked = check::check(entry, &collect, takes_any_address(port), &mut parts)?;
+        let Checked { gist, most, new } = check::check(entry, collect, takes_any_address(port), &mut parts)?;
         let areas = [&collect.input, &collect.output, &collect.scratch];
         for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
-            let bytes = checked.extents[area as usize];
+            let bytes = gist.extents[area as usize];
             let room = place.as_ref().map_or(0, |(memory, base)| memory.len().saturating_sub(*base));
             if room < bytes {
                 return Err(CollectError::TooSmall { area, bytes });
@@ -147,40 +130,33 @@ impl<A> Engine<A> {
             see_alignment(areas)?;
         }
         // With a barrier in front, whether this one has one or not.
-        let (parts, limit) = (1 + checked.most, self.most_places());
-        if parts > limit {
-            return Err(CollectError::InFlight { parts, limit });
+        let limit = self.most_places();
+        if 1 + most > limit {
+            return Err(CollectError::InFlight { parts: 1 + most, limit });
         }
         let behind = how == Start::Called && !self.queue.is_empty() && self.queue.has(index);
         let room = if behind { 0 } else { self.room_for(index) };
         let Some(entry) = &mut self.geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
-        if let Some((question, answer)) = checked.news() {
+        if new && let Some((question, answer)) = check::news(entry, collect, gist, &parts) {
             entry.known.note(question, answer);
         }
         let called = collect.form != Form::All;
-        let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises(&collect, &checked.call);
-        if gated || checked.parts.is_empty() {
-            // Whoever has no share is done when the barrier is, or at once.
-            let barrier = barrier(&checked.call, entry);
-            let alone =
-                Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
-            let call = if gated { barrier } else { alone };
-            // There is a place for it.
-            let _ = checked.parts.push(Part::whole(GATE, 0, call));
+        let gated = !called && entry.next % WINDOW == WINDOW - 1 && !gist.synchronises;
+        if gated || parts.is_empty() {
+            put_in_front(&mut parts, gated, entry);
         }
-        if room < checked.parts.len() {
+        if room < parts.len() {
             return if how == Start::Called { self.wait(index, collect) } else { Ok(None) };
         }
         let sequence = if called { collect.number } else { entry.next };
         if !called {
             entry.next = sequence.wrapping_add(1);
         }
-        let Checked { call, element_len, parts, .. } = checked;
         let agreed = if let Start::Creation(digest) = how { Some(digest) } else { None };
-        let digest = agreed.unwrap_or_else(|| digest(&call, collect.reducer.as_ref(), element_len));
-        let notice = called.then(|| Notice::new(&collect, (call.algorithm, call.tuning)));
+        let digest = agreed.unwrap_or(gist.digest);
+        let notice = called.then(|| Notice::new(collect, (gist.algorithm, gist.tuning)));
         if self.is_idle() {
             self.looked_ns = port.now_ns();
         }
@@ -207,7 +183,7 @@ impl<A> Engine<A> {
                 notice,
                 creates: agreed.is_some(),
                 ticket,
-                areas: Areas::new(part.areas.map(own), element_len, part.discards),
+                areas: Areas::new(part.areas.map(own), gist.element_len, part.discards),
                 reducer: collect.reducer,
                 done: collect.done,
             };

@@ -11,7 +11,7 @@ use super::parts::{Part, Peers};
 use super::passage::Passage;
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{CALLED, Key, Label, Notice, Word, before};
-use crate::collective::{Algorithm, Call, Reducer, Schedule, Step};
+use crate::collective::{Algorithm, Call, Reducer, Schedule};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
@@ -64,8 +64,7 @@ pub(crate) struct Slot<A: 'static> {
     creation: Option<Creation>,
     /// The network was asked for a class route and has not answered.
     asked: bool,
-    /// The step in hand, and how many bytes of it are done.
-    step: Option<Step>,
+    /// How many bytes of the next step are done.
     position: usize,
     /// The round ends when nothing is under way.
     waiting: bool,
@@ -141,7 +140,6 @@ impl<A> Slot<A> {
             passage: None,
             creation: creates.then_some(Creation::Meets),
             asked: false,
-            step: None,
             position: 0,
             waiting: false,
             sends: Vec::new(),
@@ -312,7 +310,6 @@ impl<A> Slot<A> {
             self.result = Err(error);
         }
         self.phase = Phase::Over;
-        self.step = None;
         self.waiting = false;
         self.sends.clear();
         self.receives.clear();

@@ -77,7 +77,13 @@ impl<A> Slot<A> {
     }
 
     fn begin_run(&mut self) {
-        self.follow(&self.call.run(self.from, self.run));
+        if self.run == usize::MAX {
+            // It was made for all of the call.
+            self.schedule.begin();
+            self.phase = Phase::Runs;
+        } else {
+            self.follow(&self.call.run(self.from, self.run));
+        }
     }
 
     /// Begins the next run, if there is one.
@@ -144,7 +150,7 @@ impl<A> Slot<A> {
 
     fn next_step(&mut self) -> Option<Step> {
         while self.phase == Phase::Runs {
-            let step = self.schedule.next_step();
+            let step = self.schedule.peek();
             if step.is_some() || !self.next_run() {
                 return step;
             }
@@ -161,18 +167,17 @@ impl<A> Slot<A> {
                 break;
             }
             self.waiting = false;
-            let Some(step) = self.step.take().or_else(|| self.next_step()) else { break };
+            let Some(step) = self.next_step() else { break };
             match self.carry_out(step, entry, early, wire) {
-                Carried::Done => moved = true,
+                Carried::Done => {
+                    self.schedule.pass();
+                    moved = true;
+                }
                 Carried::Part => {
-                    self.step = Some(step);
                     moved = true;
                     break;
                 }
-                Carried::Blocked => {
-                    self.step = Some(step);
-                    break;
-                }
+                Carried::Blocked => break,
             }
         }
         moved |= self.pump(wire);
