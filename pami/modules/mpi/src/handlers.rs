@@ -2,11 +2,12 @@
 
 use crate::callbacks::Callbacks;
 use crate::error::{Error, Result};
+use crate::lags::Lag;
 use crate::library::Library;
 use crate::message::At;
 use crate::protocols::{Handlers, windows};
 use crate::status::Status;
-use crate::vci::{Lag, State, Vci};
+use crate::vci::{State, Vci};
 use crate::window::Name;
 use base::{Completions, place};
 use pami::client::Node;

@@ -26,6 +26,7 @@ pub mod error;
 pub mod group;
 mod handlers;
 mod init;
+mod lags;
 pub mod library;
 pub mod message;
 pub mod op;

@@ -6,13 +6,13 @@ use crate::callbacks::Callbacks;
 use crate::collective::Collectives;
 use crate::communicators::Communicators;
 use crate::error::{Error, Result};
+use crate::lags::{Lag, Lags};
 use crate::message::{At, Messages, Wanted};
 use crate::protocols::{Protocols, windows};
 use crate::request::{Activity, OWN, Requests, Slot};
 use crate::settings::Settings;
 use crate::window::Windows;
 use base::{Lane, fill};
-use core::sync::atomic::{AtomicU32, Ordering};
 use pami::Active;
 use pami::client::Node;
 use pami::device::Port;
@@ -69,36 +69,6 @@ impl State {
     /// Whether a message waits that is wanted.
     pub(crate) fn has_waiting(&self, wanted: &Wanted) -> bool {
         self.messages.has_waiting(wanted)
-    }
-}
-
-/// What waits for room below.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-pub(crate) enum Lag {
-    /// Messages, or what peers are to be told.
-    Messages = 1,
-    Collectives = 2,
-    /// Answers of windows.
-    Answers = 4,
-}
-
-/// Which of them there are.
-#[derive(Default)]
-pub(crate) struct Lags(AtomicU32);
-
-impl Lags {
-    pub(crate) fn set(&self, lag: Lag) {
-        self.0.fetch_or(lag as u32, Ordering::Relaxed);
-    }
-
-    fn take(&self, lag: Lag) -> bool {
-        self.any() && self.0.fetch_and(!(lag as u32), Ordering::Relaxed) & lag as u32 != 0
-    }
-
-    #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
     }
 }
 

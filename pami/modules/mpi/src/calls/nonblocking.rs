@@ -5,9 +5,10 @@ use crate::collective::{Blocks, Operand};
 use crate::collective::{Plan, Sizes};
 use crate::data::Data;
 use crate::error::{Error, Result};
+use crate::lags::Lag;
 use crate::library::Communicator;
 use crate::request::Request;
-use crate::vci::{Lag, State};
+use crate::vci::State;
 use pami::client::Node;
 use pami::collective::Collective;
 

@@ -2,8 +2,8 @@
 
 use super::At;
 use crate::envelope::{CTS, Control, DataHeader, Envelope, MATCHED, REFUSED, RTS, Source};
+use crate::lags::Lag;
 use crate::request::Progress;
-use crate::vci::Lag;
 use pami::device::Port;
 use pami::{Message, Part, Receive};
 use zerocopy::FromBytes;
