@@ -3,6 +3,8 @@
 
 use crate::link::LINK_BYTES;
 use crate::nic::Acknowledge;
+use pami::packet::HEADER_BYTES;
+use zerocopy::FromBytes;
 
 pub use crate::nic::{Lent, RX_BUFFERS, Watch};
 
@@ -18,6 +20,28 @@ pub const FRONT_BYTES: usize = HEAD_BYTES + LINK_BYTES;
 pub const MOST_MTU: usize = 4096;
 /// The rank that means the network itself instead of a node.
 pub const FABRIC: u32 = u32::MAX;
+
+/// Copies the two parts of a packet's front to the front of `to`, which has room for both.
+#[inline(always)]
+pub(crate) fn copy_front(to: &mut [u8], header: &[u8], inline: &[u8]) {
+    let (front, rest) = to.split_at_mut(header.len());
+    // Packets' headers, and links', are of this length, and lie at words.
+    match (
+        <[u64; HEADER_BYTES / 8]>::mut_from_bytes(front),
+        <[u64; HEADER_BYTES / 8]>::ref_from_bytes(header),
+    ) {
+        (Ok(front), Ok(header)) => *front = *header,
+        _ => copy_anywhere(front, header),
+    }
+    rest[..inline.len()].copy_from_slice(inline);
+}
+
+/// As `copy_from_slice`. Apart, as both ways would be one, byte by byte.
+#[cold]
+#[inline(never)]
+fn copy_anywhere(to: &mut [u8], from: &[u8]) {
+    to.copy_from_slice(from);
+}
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

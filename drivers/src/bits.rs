@@ -1,5 +1,6 @@
 //! Sets of small numbers: of ports, and of what tables about nodes are indexed by.
 
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// All numbers are below this.
@@ -7,7 +8,7 @@ pub(crate) const LIMIT: usize = 256;
 const WORDS: usize = LIMIT / 64;
 
 /// A set of ports that any hart adds to and one takes from.
-pub(crate) struct Doorbells([AtomicU64; WORDS]);
+pub(crate) struct Doorbells(Box<[AtomicU64]>);
 
 /// One of them, quickly rung.
 #[derive(Clone, Copy)]
@@ -25,33 +26,41 @@ impl Doorbell {
 }
 
 impl Doorbells {
-    pub(crate) const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; WORDS])
+    /// For ports below `ports`. Allocates.
+    pub(crate) fn new(ports: usize) -> Self {
+        Self((0..ports.min(LIMIT).div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// The word of `port`, and its bit there.
+    #[inline]
+    fn place(&self, port: u16) -> (&AtomicU64, u64) {
+        (&self.0[usize::from(port) / 64], 1 << (port % 64))
     }
 
     /// Adds `port`. What was published before is seen by whoever takes it.
     #[inline]
     pub(crate) fn ring(&self, port: u16) {
-        let port = usize::from(port) % LIMIT;
-        self.0[port / 64].fetch_or(1 << (port % 64), Ordering::Release);
+        let (word, bit) = self.place(port);
+        word.fetch_or(bit, Ordering::Release);
     }
 
     /// The doorbell of `port`.
     pub(crate) fn of(&'static self, port: u16) -> Doorbell {
-        let port = usize::from(port) % LIMIT;
-        Doorbell { word: &self.0[port / 64], bit: 1 << (port % 64) }
+        let (word, bit) = self.place(port);
+        Doorbell { word, bit }
     }
 
     /// Takes `port` out.
     pub(crate) fn clear(&self, port: u16) {
-        let port = usize::from(port) % LIMIT;
-        self.0[port / 64].fetch_and(!(1 << (port % 64)), Ordering::Relaxed);
+        let (word, bit) = self.place(port);
+        word.fetch_and(!bit, Ordering::Relaxed);
     }
 
     /// Whether `port` is in.
+    #[inline]
     pub(crate) fn contains(&self, port: u16) -> bool {
-        let port = usize::from(port) % LIMIT;
-        self.0[port / 64].load(Ordering::Relaxed) & 1 << (port % 64) != 0
+        let (word, bit) = self.place(port);
+        word.load(Ordering::Relaxed) & bit != 0
     }
 
     #[inline]
@@ -59,24 +68,42 @@ impl Doorbells {
         self.0.iter().all(|word| word.load(Ordering::Relaxed) == 0)
     }
 
-    /// Moves all ports into `set`.
+    /// Takes all ports out, and does `what` with each.
     #[inline]
-    pub(crate) fn take(&self, set: &mut BitSet) {
-        for (at, (word, taken)) in self.0.iter().zip(&mut set.words).enumerate() {
-            if word.load(Ordering::Relaxed) != 0 {
-                *taken |= word.swap(0, Ordering::Acquire);
-                set.used |= 1 << at;
+    pub(crate) fn take(&self, mut what: impl FnMut(u16)) {
+        for (at, word) in self.0.iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut rung = word.swap(0, Ordering::Acquire);
+            while rung != 0 {
+                what((at * 64) as u16 + rung.trailing_zeros() as u16);
+                // Without the lowest bit.
+                rung &= rung - 1;
             }
         }
     }
 }
 
+/// The lowest bit of each number below 2^[`WORDS`].
+const LOWEST: [u8; 1 << WORDS] = {
+    let mut lowest = [0; 1 << WORDS];
+    let mut number = 1;
+    while number < 1 << WORDS {
+        lowest[number] = number.trailing_zeros() as u8;
+        number += 1;
+    }
+    lowest
+};
+
 /// A set of numbers.
+// Aligned so that it is copied in few pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(16))]
 pub(crate) struct BitSet {
     words: [u64; WORDS],
     /// A bit for each word that is not 0.
-    used: u32,
+    used: usize,
 }
 
 impl BitSet {
@@ -96,6 +123,9 @@ impl BitSet {
 
     #[inline]
     pub(crate) fn remove(&mut self, number: u16) {
+        if self.is_empty() {
+            return;
+        }
         let number = usize::from(number) % LIMIT;
         let word = &mut self.words[number / 64];
         *word &= !(1 << (number % 64));
@@ -104,37 +134,51 @@ impl BitSet {
         }
     }
 
-    /// Adds all of `other`.
+    /// All of it; leaves nothing.
     #[inline]
-    pub(crate) fn join(&mut self, other: &Self) {
-        if !other.is_empty() {
-            self.words.iter_mut().zip(other.words).for_each(|(word, more)| *word |= more);
-            self.used |= other.used;
-        }
+    pub(crate) fn take(&mut self) -> Self {
+        if self.is_empty() { Self::EMPTY } else { core::mem::replace(self, Self::EMPTY) }
     }
 
     /// The first number at or behind `from`, else the first of all.
     #[inline]
     pub(crate) fn next(&self, from: u16) -> Option<u16> {
+        let (word, bit) = self.place(from)?;
+        Some((word * 64 + bit) as u16)
+    }
+
+    /// The same, and takes it out.
+    #[inline]
+    pub(crate) fn take_next(&mut self, from: u16) -> Option<u16> {
+        let (at, bit) = self.place(from)?;
+        let word = &mut self.words[at];
+        *word &= !(1 << bit);
+        if *word == 0 {
+            self.used &= !(1 << at);
+        }
+        Some((at * 64 + bit) as u16)
+    }
+
+    /// Word and bit of the first number at or behind `from`, else of the first of all.
+    #[inline]
+    fn place(&self, from: u16) -> Option<(usize, usize)> {
         if self.is_empty() {
             return None;
         }
-        let from = usize::from(from) % LIMIT;
-        let ahead = self.words[from / 64] >> (from % 64);
+        let (at, bit) = (usize::from(from) / 64 % WORDS, usize::from(from) % 64);
+        let ahead = self.words[at] >> bit;
         if ahead != 0 {
-            return Some((from + ahead.trailing_zeros() as usize) as u16);
+            return Some((at, bit + ahead.trailing_zeros() as usize));
         }
-        let behind = self.used & u32::MAX << (from / 64 + 1);
-        let word = if behind != 0 { behind } else { self.used }.trailing_zeros() as usize % WORDS;
-        Some((word * 64 + self.words[word].trailing_zeros() as usize) as u16)
+        let behind = self.used & !1 << at;
+        let word = usize::from(LOWEST[if behind != 0 { behind } else { self.used } % LOWEST.len()]) % WORDS;
+        Some((word, self.words[word].trailing_zeros() as usize))
     }
 
     /// Takes the first number out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u16> {
-        let number = self.next(0)?;
-        self.remove(number);
-        Some(number)
+        self.take_next(0)
     }
 }
 
@@ -146,7 +190,7 @@ mod tests {
 
     #[test]
     fn d4_a_doorbell_is_its_own_ports_alone() {
-        let bells = Doorbells::new();
+        let bells = Doorbells::new(LIMIT);
         for port in 0..LIMIT as u16 {
             assert!(!bells.contains(port) && bells.is_empty());
             bells.ring(port);
@@ -155,9 +199,9 @@ mod tests {
             let neighbour = port ^ 1;
             bells.ring(neighbour);
             bells.clear(port);
-            let mut taken = BitSet::EMPTY;
-            bells.take(&mut taken);
-            assert_eq!((taken.pop(), taken.pop(), bells.is_empty()), (Some(neighbour), None, true));
+            let mut taken = Vec::new();
+            bells.take(|port| taken.push(port));
+            assert_eq!((taken, bells.is_empty()), (std::vec![neighbour], true));
         }
     }
 

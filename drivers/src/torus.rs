@@ -16,7 +16,7 @@
 
 use crate::adapter::{
     Adapter, AdapterFaults, COOKIES, FABRIC, FRONT_BYTES, Lent, MOST_MTU, Outcome, RX_BUFFERS, Reliability,
-    ReliableAdapter, RxBuffer, Watch,
+    ReliableAdapter, RxBuffer, Watch, copy_front,
 };
 use crate::link::LINK_BYTES;
 use crate::nic::{ETHERNET_HEADER, HEADROOM, Nic, SmallMtu};
@@ -24,6 +24,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::UnsafeCell;
 use pami::packet::HEADER_BYTES;
+use zerocopy::FromBytes;
 
 /// Ethernet protocol number of Pamir's packets: one of those for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
@@ -49,8 +50,12 @@ pub const fn mac(rank: u32) -> [u8; 6] {
     [p0, p1, a, b, c, d]
 }
 
-/// Where the packet begins in a front.
-const BODY: usize = HEADROOM + ETHERNET_HEADER;
+/// Where the packet begins in a front: at a word, as its headers are copied by words then.
+const BODY: usize = (HEADROOM + ETHERNET_HEADER).next_multiple_of(8);
+/// Where the frame begins in a front.
+const FRAME: usize = BODY - ETHERNET_HEADER;
+/// Bytes in front of a frame that came in, so that its addresses lie at words.
+const BEFORE: usize = 2;
 
 /// The front of a frame in flight: written by this side while its cookie is free, then read by the device.
 #[repr(align(64))]
@@ -64,7 +69,8 @@ pub struct TorusAdapter<N: Nic, const LOSSLESS: bool = true> {
     nic: N,
     /// By cookie. Never freed: the device reads them.
     fronts: &'static [Front],
-    own: [u8; 6],
+    /// This node's address, as the upper bytes of a little-endian word have it.
+    own: u64,
     mtu: usize,
     runts: u64,
     foreign: u64,
@@ -97,8 +103,10 @@ impl<N: Nic, const LOSSLESS: bool> TorusAdapter<N, LOSSLESS> {
         }
         nic.flush();
         let mut front = [0; BODY + FRONT_BYTES];
-        front[HEADROOM + 6..HEADROOM + 12].copy_from_slice(&own);
+        front[FRAME + 6..FRAME + 12].copy_from_slice(&own);
         let fronts = Box::leak((0..COOKIES).map(|_| Front(UnsafeCell::new(front))).collect());
+        let [a, b, c, d, e, f] = own;
+        let own = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
         Ok(Self { nic, fronts, own, mtu, runts: 0, foreign: 0, stray: 0 })
     }
 
@@ -108,29 +116,45 @@ impl<N: Nic, const LOSSLESS: bool> TorusAdapter<N, LOSSLESS> {
         if LOSSLESS || node == FABRIC { ETHERTYPE } else { ETHERTYPE_RELIABLE }
     }
 
-    /// Who sent a frame, if it is one for this node; counts it if not.
+    /// Who sent a frame that has [`BEFORE`] bytes in front of it, if it is one for this node; counts it if not.
+    #[inline]
     fn accept(&mut self, frame: &[u8]) -> Option<u32> {
-        let Some((header, body)) = frame.split_first_chunk::<ETHERNET_HEADER>() else {
+        let Some((header, body)) = frame.split_first_chunk::<{ BEFORE + ETHERNET_HEADER }>() else {
             self.runts += 1;
             return None;
         };
-        let [target @ .., _, _, _, _, _, _, _, _] = header;
-        let [.., s0, s1, a, b, c, d, high, low] = *header;
-        let source = u32::from_be_bytes([a, b, c, d]);
-        let ether_type = u16::from_be_bytes([high, low]);
-        let least = if ether_type == ETHERTYPE_RELIABLE { LINK_BYTES } else { HEADER_BYTES };
-        let count = if ether_type != Self::ether_type(source) || [s0, s1] != MAC_PREFIX {
+        // What is in front, then the target; the source, then the EtherType.
+        let ([target, source], _) = header.as_chunks() else { return None };
+        let source = word(source);
+        let [p0, p1, a, b, c, d, ..] = source.to_le_bytes();
+        let rank = u32::from_be_bytes([a, b, c, d]);
+        let is_of = |ether_type: u16| (source >> 48) as u16 == u16::from_le_bytes(ether_type.to_be_bytes());
+        let least = if is_of(ETHERTYPE_RELIABLE) { LINK_BYTES } else { HEADER_BYTES };
+        let count = if !is_of(Self::ether_type(rank)) || [p0, p1] != MAC_PREFIX {
             &mut self.foreign
-        } else if *target != self.own {
+        } else if word(target) >> (8 * BEFORE) != self.own {
             &mut self.stray
         } else if body.len() < least {
             &mut self.runts
         } else {
-            return Some(source);
+            return Some(rank);
         };
         *count += 1;
         None
     }
+}
+
+/// Eight bytes as a little-endian number: read at once where they are aligned, as those of a frame that came in are.
+#[inline]
+fn word(bytes: &[u8; 8]) -> u64 {
+    u64::from_le(u64::ref_from_bytes(bytes).map_or_else(|_| word_anywhere(bytes), |word| *word))
+}
+
+/// As they lie in memory. Apart, as both ways would be one, byte by byte.
+#[cold]
+#[inline(never)]
+fn word_anywhere(bytes: &[u8; 8]) -> u64 {
+    u64::from_ne_bytes(*bytes)
 }
 
 /// [`RX_BUFFERS`] buffers of `stride` bytes, a multiple of 64, aligned to 64.
@@ -147,10 +171,12 @@ impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
         self.mtu
     }
 
+    #[inline]
     fn has_room(&self) -> bool {
         self.nic.has_room()
     }
 
+    #[inline(always)]
     unsafe fn transmit(
         &mut self,
         node: u32,
@@ -170,26 +196,27 @@ impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
             // SAFETY: the caller promises that no frame with this cookie is in flight, so the device does not read
             // this front, and `&mut self` keeps everybody else away.
             let bytes = unsafe { &mut *front.0.get() };
-            bytes[HEADROOM..HEADROOM + 6].copy_from_slice(&mac(node));
+            bytes[FRAME..FRAME + 6].copy_from_slice(&mac(node));
             bytes[BODY - 2..BODY].copy_from_slice(&Self::ether_type(node).to_be_bytes());
-            bytes[BODY..][..header.len()].copy_from_slice(header);
-            bytes[BODY + header.len()..][..inline.len()].copy_from_slice(inline);
+            copy_front(&mut bytes[BODY..], header, inline);
         }
-        let pointer = front.0.get().cast_const().cast::<u8>().wrapping_add(HEADROOM);
+        let pointer = front.0.get().cast_const().cast::<u8>().wrapping_add(FRAME);
         let front = Lent { pointer, len: ETHERNET_HEADER + head_len };
         // SAFETY: the front has its headroom, which nobody writes. Nobody writes the front until the cookie is used again,
         // nor what is lent: the caller promises both to last until the cookie comes back.
         unsafe { self.nic.transmit(front, lent, cookie) }
     }
 
+    #[inline]
     fn reclaim(&mut self) -> Option<(u16, Outcome)> {
         self.nic.reclaim().map(|cookie| (cookie, Outcome::Sent))
     }
 
+    #[inline]
     fn receive(&mut self) -> Option<RxBuffer> {
         loop {
             let (memory, len) = self.nic.receive()?;
-            if let Some(frame) = memory.get(Self::FRAME_START..Self::FRAME_START + len)
+            if let Some(frame) = memory.get(Self::FRAME_START - BEFORE..Self::FRAME_START + len)
                 && let Some(source) = self.accept(frame)
             {
                 let len = len - ETHERNET_HEADER;
@@ -199,10 +226,12 @@ impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
         }
     }
 
+    #[inline]
     fn recycle(&mut self, buffer: RxBuffer) {
         self.nic.lend(buffer.into_memory());
     }
 
+    #[inline]
     fn flush(&mut self) {
         self.nic.flush();
     }

@@ -15,6 +15,7 @@ pub fn start() {
 }
 
 /// Nanoseconds since [`start`].
+#[inline]
 pub fn now_ns() -> u64 {
     let ticks = arch::counter().wrapping_sub(START.load(Ordering::Relaxed));
     ((u128::from(ticks) * u128::from(NS_PER_TICK.load(Ordering::Relaxed))) >> 32) as u64

@@ -39,6 +39,7 @@ impl Platform for Hardware {
         arch::hart()
     }
 
+    #[inline]
     fn now_ns() -> u64 {
         clock::now_ns()
     }

@@ -304,8 +304,15 @@ impl Header {
     pub fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         match Self::ref_from_prefix(bytes) {
             Ok((header, rest)) => Some((*header, rest)),
-            Err(_) => Self::read_from_prefix(bytes).ok(),
+            Err(_) => Self::read_anywhere(bytes),
         }
+    }
+
+    /// Apart, as both ways would be one, byte by byte.
+    #[cold]
+    #[inline(never)]
+    fn read_anywhere(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        Self::read_from_prefix(bytes).ok()
     }
 
     /// What the packet is for; `None` if the byte stands for nothing.
@@ -344,6 +351,15 @@ impl Header {
         self.what == what(Kind::EagerFirst)
             && self.offset == 0
             && u32::from_le(self.total) == u32::from(data_len)
+    }
+
+    /// The header of a packet that is [whole](Self::is_whole), without taking it apart: [`Packet::parse`] finds no fault with
+    /// it either. `None` for any other, and where it is not aligned.
+    #[inline]
+    pub fn of_whole(bytes: &[u8]) -> Option<&Self> {
+        let (header, rest) = Self::ref_from_prefix(bytes).ok()?;
+        let fits = header.header_len() <= header.payload_len() && header.payload_len() <= rest.len();
+        (fits && header.is_whole()).then_some(header)
     }
 
     /// Id of the handler at the target.
@@ -390,6 +406,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// What makes the bytes no packet.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (wire, rest) = Header::read(bytes).ok_or(Malformed::Short)?;
         if wire.what & !KINDS != VERSION << KIND_BITS {
@@ -493,6 +510,37 @@ mod tests {
                 Envelope { offset: 1, ..whole },
             ] {
                 prop_assert!(!Header::new(&other, header_len, data_len).is_whole());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn d9_what_is_taken_for_whole_at_a_glance_is_a_packet_of_the_same_parts(
+            envelope in envelopes(), lens in (0u16..50, 0u16..50), damage in proptest::option::of((0usize..HEADER_BYTES, any::<u8>())),
+            short in 0usize..3
+        ) {
+            let (header_len, data_len) = lens;
+            let total = u32::from(data_len);
+            let whole = Envelope { kind: Kind::EagerFirst, offset: 0, total, ..envelope };
+            // A buffer of words, as it has to be aligned.
+            let mut buffer = [0u64; 32];
+            let bytes = &mut buffer.as_mut_bytes()[..HEADER_BYTES + usize::from(header_len + data_len)];
+            bytes[..HEADER_BYTES].copy_from_slice(Header::new(&whole, header_len, data_len).as_bytes());
+            if let Some((at, byte)) = damage {
+                bytes[at] = byte;
+            }
+            let bytes = &bytes[..bytes.len() - short.min(bytes.len() - HEADER_BYTES)];
+            let parsed = Packet::parse(bytes);
+            prop_assert!(damage.is_some() || short > 0 || Header::of_whole(bytes).is_some());
+            if let Some(header) = Header::of_whole(bytes) {
+                let Ok(Packet { envelope, header: front, data }) = parsed else {
+                    return Err(TestCaseError::fail("no packet"));
+                };
+                let Envelope { kind, origin, target, total, offset, .. } = envelope;
+                prop_assert_eq!((kind, offset, total), (Kind::EagerFirst, 0, data.len() as u32));
+                prop_assert_eq!((header.origin(), header.target()), (origin, target));
+                prop_assert_eq!((header.header_len(), header.payload_len()), (front.len(), front.len() + data.len()));
             }
         }
     }

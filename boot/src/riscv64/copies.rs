@@ -62,6 +62,8 @@ memcpy:
     addi    a3, a3, 8
     bne     a3, t0, .Lword
 .Ltail:
+    andi    t0, a2, 7
+    beqz    t0, .Ldone
     andi    t0, a2, 4
     beqz    t0, .Ltail_2
     lw      t1, 0(a1)

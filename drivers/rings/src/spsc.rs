@@ -147,7 +147,7 @@ impl<T: Send> Producer<T> {
     ///
     /// # Errors
     /// The element, when the ring is full.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, element: T) -> Result<(), T> {
         match self.vacant() {
             Some(vacant) => {

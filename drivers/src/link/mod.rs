@@ -118,22 +118,38 @@ fn start(source: u32, target: u32) -> u32 {
     !(source ^ target.rotate_left(16))
 }
 
+/// The wire form at the front of `frame`, wherever that lies. Apart, as both ways would be one, byte by byte.
+#[cold]
+#[inline(never)]
+fn read_anywhere(frame: &[u8]) -> Result<Wire, Damaged> {
+    Wire::read_from_prefix(frame).map(|(wire, _)| wire).map_err(|_| Damaged)
+}
+
+/// Writes it there.
+#[cold]
+#[inline(never)]
+fn write_anywhere(wire: &Wire, frame: &mut [u8]) {
+    let _ = wire.write_to_prefix(frame);
+}
+
 impl Link {
-    /// The wire form in front of a packet in these pieces; `crc` is [`crc32c`], or agrees with it.
-    #[inline]
-    pub fn seal<'a>(
+    /// Writes the wire form to the first [`LINK_BYTES`] of `frame`, in front of a packet that begins with the rest of it and
+    /// goes on with `pieces`; `crc` is [`crc32c`], or agrees with it. A shorter frame stays as it is.
+    #[inline(always)]
+    pub fn seal<const N: usize>(
         &self,
         source: u32,
         target: u32,
-        pieces: impl IntoIterator<Item = &'a [u8]>,
+        frame: &mut [u8],
+        pieces: [&[u8]; N],
         crc: impl Fn(u32, &[u8]) -> u32,
-    ) -> [u8; LINK_BYTES] {
+    ) {
         let sack = if self.flags.is_handshake() {
             [self.own, self.attempt]
         } else {
             [self.sack as u32, (self.sack >> 32) as u32]
         };
-        let mut wire = Wire {
+        let wire = Wire {
             checksum: 0,
             life: self.life.to_le(),
             connection: self.connection.to_le(),
@@ -144,16 +160,26 @@ impl Link {
             credit: self.credit,
             flags: self.flags.bits(),
         };
-        let state = crc(start(source, target), &wire.as_bytes()[CHECKSUM_BYTES..]);
-        wire.checksum = (!pieces.into_iter().fold(state, crc)).to_le();
-        zerocopy::transmute!(wire)
+        // Where it lies if it is aligned there.
+        match Wire::mut_from_prefix(frame) {
+            Ok((place, _)) => *place = wire,
+            Err(_) => write_anywhere(&wire, frame),
+        }
+        let Some((checksum, sealed)) = frame.split_first_chunk_mut::<CHECKSUM_BYTES>() else { return };
+        let mut state = crc(start(source, target), sealed);
+        for piece in pieces {
+            if !piece.is_empty() {
+                state = crc(state, piece);
+            }
+        }
+        *checksum = (!state).to_le_bytes();
     }
 
     /// Reads the header at the front of `frame`, if header and packet are whole. `crc` as for [`seal`](Self::seal).
     ///
     /// # Errors
     /// [`Damaged`], whatever is wrong.
-    #[inline]
+    #[inline(always)]
     pub fn open(
         frame: &[u8],
         source: u32,
@@ -163,7 +189,7 @@ impl Link {
         // Where it lies if it is aligned there.
         let wire = match Wire::ref_from_prefix(frame) {
             Ok((wire, _)) => *wire,
-            Err(_) => Wire::read_from_prefix(frame).map_err(|_| Damaged)?.0,
+            Err(_) => read_anywhere(frame)?,
         };
         let length = u16::from_le(wire.length);
         let sealed = frame.get(CHECKSUM_BYTES..LINK_BYTES + usize::from(length)).ok_or(Damaged)?;
@@ -218,8 +244,11 @@ mod tests {
     }
 
     fn frame(link: &Link, source: u32, target: u32, packet: &[u8]) -> Vec<u8> {
-        let (front, back) = packet.split_at(packet.len() / 3);
-        [&link.seal(source, target, [front, back], crc32c)[..], packet].concat()
+        let (front, rest) = packet.split_at(packet.len() / 3);
+        let (middle, _) = rest.split_at(rest.len() / 2);
+        let mut sealed = [&[0; LINK_BYTES][..], front].concat();
+        link.seal(source, target, &mut sealed, [middle, &rest[middle.len()..]], crc32c);
+        [&sealed[..], rest].concat()
     }
 
     proptest! {

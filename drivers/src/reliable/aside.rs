@@ -128,7 +128,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if let Some(peer) = self.peers.get(index) {
                 peer.sender.take_from_aside();
             }
-            self.send_new(index, cookie);
+            self.send_anew(index, cookie);
         }
         self.news = true;
     }

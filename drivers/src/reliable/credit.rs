@@ -52,6 +52,7 @@ impl Pool {
     }
 
     /// Packets that a peer may always be allowed.
+    #[inline]
     pub(super) fn guarantee(&self) -> u32 {
         self.guarantee
     }
@@ -73,31 +74,40 @@ impl Pool {
     }
 
     /// Buffers that may count for one peer.
+    #[inline]
     pub(super) fn share(&self) -> u32 {
         self.share
     }
 
     /// The same, all of them or without those that are spared.
+    #[inline]
     pub(super) fn most(&self, all: bool) -> u32 {
         self.share - if all { 0 } else { self.share / SPARED }
     }
 
     /// Packets more that a peer may be allowed, of which `promised` can still come and `lent` were not given back; of `all`
     /// its buffers, or without those that are spared.
+    #[inline]
     pub(super) fn grant(&self, promised: u32, lent: u32, all: bool) -> u32 {
         let used = promised + lent;
+        let left = self.most(all).saturating_sub(used);
+        if left == 0 {
+            return 0;
+        }
         let spare = self.guarantee.saturating_sub(used) + self.total.saturating_sub(self.committed);
         let window = self.patience(lent).min(WINDOW).saturating_sub(promised);
-        spare.min(self.most(all).saturating_sub(used)).min(window)
+        spare.min(left).min(window)
     }
 
     /// Of the buffers that are spared, how many a context may get without taking any, if `lent` of the peer's are not back:
     /// half of those that are left, for other contexts to have some. `u32::MAX` before there is need.
+    #[inline]
     pub(super) fn patience(&self, lent: u32) -> u32 {
         if lent > self.most(false) { (self.share.saturating_sub(lent) / 2).max(1) } else { u32::MAX }
     }
 
     /// `before` buffers counted for a peer, now `after` do.
+    #[inline]
     pub(super) fn change(&mut self, before: u32, after: u32) {
         let [before, after] = [before, after].map(|used| used.max(self.guarantee));
         self.committed = (self.committed + after).saturating_sub(before);

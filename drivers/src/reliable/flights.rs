@@ -1,11 +1,16 @@
 //! The packets in flight, by cookie: what it takes to send each again.
 
-use crate::adapter::{HEAD_BYTES, IN_FLIGHT, Lent, Outcome};
+use crate::adapter::{FRONT_BYTES, HEAD_BYTES, IN_FLIGHT, Lent, Outcome, copy_front};
+use crate::link::LINK_BYTES;
 use alloc::boxed::Box;
+
+/// Room for a link header, then a packet's header and inline data.
+#[repr(C, align(64))]
+struct Front([u8; FRONT_BYTES]);
 
 /// A packet that was taken from the message unit and not given back.
 pub(super) struct Flight {
-    head: [u8; HEAD_BYTES],
+    front: Front,
     head_len: u8,
     lent: [Lent; 2],
     /// When it was first given to the device.
@@ -25,7 +30,7 @@ unsafe impl Send for Flight {}
 
 impl Flight {
     const NONE: Self = Self {
-        head: [0; HEAD_BYTES],
+        front: Front([0; FRONT_BYTES]),
         head_len: 0,
         lent: [Lent::NONE; 2],
         first_sent: 0,
@@ -36,17 +41,41 @@ impl Flight {
         outcome: None,
     };
 
+    /// As if it had never been sent, with `head_len` bytes of header and inline data.
+    #[inline]
+    fn renew(&mut self, head_len: usize, lent: [Lent; 2]) {
+        self.head_len = head_len as u8;
+        self.lent = lent;
+        (self.sends, self.lost, self.arrived, self.in_device) = (0, false, false, false);
+        self.outcome = None;
+    }
+
     /// The packet's header and inline data.
     pub(super) fn head(&self) -> &[u8] {
-        self.head.get(..usize::from(self.head_len)).unwrap_or(&[])
+        self.split_front().1
+    }
+
+    /// The same behind room for a link header, whose content is that of the last time.
+    #[inline]
+    pub(super) fn front(&mut self) -> &mut [u8] {
+        self.front.0.get_mut(..LINK_BYTES + usize::from(self.head_len)).unwrap_or_default()
+    }
+
+    /// The link header that is in front, and the packet's header and inline data.
+    #[inline]
+    pub(super) fn split_front(&self) -> (&[u8; LINK_BYTES], &[u8]) {
+        let (link, head) = self.front.0.split_first_chunk().unwrap_or((&[0; LINK_BYTES], &[]));
+        (link, head.get(..usize::from(self.head_len)).unwrap_or(&[]))
     }
 
     /// The rest of the packet.
+    #[inline]
     pub(super) fn lent(&self) -> [Lent; 2] {
         self.lent
     }
 
     /// Bytes of the packet.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         usize::from(self.head_len) + self.lent[0].len + self.lent[1].len
     }
@@ -54,6 +83,16 @@ impl Flight {
     /// Whether the device still has it, from the last time it was sent.
     pub(super) fn in_device(&self) -> bool {
         self.in_device
+    }
+
+    /// It was given to the device.
+    #[inline]
+    pub(super) fn sent(&mut self, now: u64) {
+        if self.sends == 0 {
+            self.first_sent = now;
+        }
+        self.sends = self.sends.saturating_add(1);
+        (self.lost, self.in_device) = (false, true);
     }
 
     /// Later packets have arrived without it. Returns whether that says that it was lost: not if it was sent again since.
@@ -123,19 +162,20 @@ impl Flights {
         }
     }
 
+    #[inline]
     pub(super) fn get(&mut self, cookie: u16) -> Option<&mut Flight> {
         self.by_cookie.get_mut(usize::from(cookie))
     }
 
     /// Keeps a packet. False if its head is too long, or the cookie is none.
+    #[inline]
     pub(super) fn keep(&mut self, cookie: u16, header: &[u8], inline: &[u8], lent: [Lent; 2]) -> bool {
         let len = header.len() + inline.len();
         let Some(flight) = self.by_cookie.get_mut(usize::from(cookie)).filter(|_| len <= HEAD_BYTES) else {
             return false;
         };
-        *flight = Flight { head_len: len as u8, lent, ..Flight::NONE };
-        flight.head[..header.len()].copy_from_slice(header);
-        flight.head[header.len()..len].copy_from_slice(inline);
+        flight.renew(len, lent);
+        copy_front(&mut flight.front.0[LINK_BYTES..], header, inline);
         self.count += 1;
         true
     }
@@ -143,21 +183,10 @@ impl Flights {
     /// A packet that needs no care went to the device.
     pub(super) fn pass(&mut self, cookie: u16) {
         if let Some(flight) = self.get(cookie) {
-            *flight = Flight { in_device: true, outcome: Some(Outcome::Sent), ..Flight::NONE };
+            flight.renew(0, [Lent::NONE; 2]);
+            (flight.in_device, flight.outcome) = (true, Some(Outcome::Sent));
             self.waiting += 1;
             self.count += 1;
-        }
-    }
-
-    /// The packet was given to the device.
-    pub(super) fn sent(&mut self, cookie: u16, now: u64) {
-        if let Some(flight) = self.get(cookie) {
-            if flight.sends == 0 {
-                flight.first_sent = now;
-            }
-            flight.sends = flight.sends.saturating_add(1);
-            flight.lost = false;
-            flight.in_device = true;
         }
     }
 
@@ -169,6 +198,7 @@ impl Flights {
     }
 
     /// The device is done with the packet.
+    #[inline]
     pub(super) fn returned(&mut self, cookie: u16) {
         let Some(flight) = self.get(cookie) else { return };
         flight.in_device = false;
@@ -179,6 +209,7 @@ impl Flights {
     }
 
     /// It is known what became of the packet. It goes back once the device does not read it either.
+    #[inline]
     pub(super) fn resolve(&mut self, cookie: u16, outcome: Outcome) {
         let Some(flight) = self.get(cookie) else { return };
         flight.outcome = Some(outcome);
@@ -197,6 +228,7 @@ impl Flights {
     }
 
     /// Cookies that are not here.
+    #[inline]
     pub(super) fn free(&self) -> u32 {
         IN_FLIGHT.saturating_sub(self.count) as u32
     }
@@ -207,11 +239,13 @@ impl Flights {
     }
 
     /// Whether [`take_done`](Self::take_done) has something.
+    #[inline]
     pub(super) fn has_done(&self) -> bool {
         self.done > 0
     }
 
     /// A packet to give back.
+    #[inline]
     pub(super) fn take_done(&mut self) -> Option<(u16, Outcome)> {
         self.done = self.done.checked_sub(1)?;
         let cookie = *self.finished.get(self.done)?;
@@ -236,7 +270,7 @@ mod tests {
         assert_eq!((flights.get(0).unwrap().len(), flights.free()), (HEAD_BYTES, all - 2));
         let state = |flights: &Flights| (flights.is_waiting(), flights.has_done());
         // The device has them, and nobody knows whether they came.
-        (0..2).for_each(|cookie| flights.sent(cookie, 5));
+        (0..2).for_each(|cookie| flights.get(cookie).unwrap().sent(5));
         assert_eq!(state(&flights), (false, false));
         // One is acknowledged before the device gave it back, the other after.
         flights.resolve(0, Outcome::Sent);

@@ -6,7 +6,7 @@ use super::peers::Peer;
 use super::receiver::Verdict;
 use super::sender::Bogus;
 use super::{Core, Reliable};
-use crate::adapter::{Adapter, RxBuffer};
+use crate::adapter::{Adapter, FABRIC, RxBuffer};
 use crate::link::{Flags, LINK_BYTES, Link, Seq};
 use pami::packet::Packet;
 
@@ -16,12 +16,14 @@ fn word_of(buffer: &RxBuffer) -> Option<u64> {
 }
 
 /// Whether a packet is of those that only the network itself sends.
-pub(super) fn is_control(packet: &[u8]) -> bool {
+#[cold]
+fn is_control(packet: &[u8]) -> bool {
     Packet::parse(packet).is_ok_and(|packet| packet.envelope.kind.is_control())
 }
 
 impl<A: Adapter, C: Core> Reliable<A, C> {
     /// The next packet whose turn has come.
+    #[inline]
     pub(super) fn deliver(&mut self) -> Option<RxBuffer> {
         let peer = self.peers.get(self.draining?)?;
         let before = peer.used();
@@ -34,6 +36,8 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         if after != before {
             self.pool.change(before, after);
         }
+        // With each packet there is less leave for the next: the more so is the peer to hear.
+        self.acks_at = self.acks_at.min(peer.receiver.due_at());
         self.patience = self.pool.patience(peer.receiver.lent());
         buffer
     }
@@ -55,10 +59,26 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.put_off.push(PutOff { rank: source, target, ready: false });
         }
         self.draining = None;
-        self.acks_due.insert(index);
+        self.ack_now(index);
+    }
+
+    /// Takes a frame in that has just come. The next packet whose turn has come, if there is one.
+    #[inline(never)]
+    pub(super) fn take_in_next(&mut self, buffer: RxBuffer) -> Option<RxBuffer> {
+        if buffer.source() != FABRIC {
+            self.take_in(buffer);
+            self.deliver()
+        } else if is_control(buffer.packet()) {
+            Some(buffer)
+        } else {
+            self.counters.corrupt += 1;
+            self.inner.recycle(buffer);
+            None
+        }
     }
 
     /// Takes a frame of another node in.
+    #[inline]
     pub(super) fn take_in(&mut self, buffer: RxBuffer) {
         let source = buffer.source();
         let link = Link::open(buffer.packet(), source, self.node, C::crc32c);
@@ -85,8 +105,20 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         }
     }
 
+    /// The same, of one that is of the handshake too.
+    #[cold]
+    pub(super) fn take_frame_besides(
+        &mut self,
+        index: u16,
+        link: &Link,
+        buffer: RxBuffer,
+    ) -> Option<RxBuffer> {
+        self.take_frame(index, link, buffer)
+    }
+
     /// Takes a frame of a peer in. Returns its buffer if that is free again.
-    pub(super) fn take_frame(&mut self, index: u16, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
+    #[inline(always)]
+    fn take_frame(&mut self, index: u16, link: &Link, buffer: RxBuffer) -> Option<RxBuffer> {
         let now = self.now();
         let unsettled = self.peers.is_unsettled();
         let Some(peer) = self.peers.get(index) else { return Some(buffer) };
@@ -115,7 +147,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         }
         if link.flags.contains(Flags::PROBE) {
             peer.receiver.asked();
-            self.acks_due.insert(index);
+            self.ack_now(index);
         }
         if link.flags.contains(Flags::REFUSED) {
             self.put_aside(index, link.acknowledged);
@@ -128,18 +160,23 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             return Some(buffer);
         }
         self.last_packet = Some(now);
+        if self.acks_due.is_empty() {
+            self.acks_at = u64::MAX;
+        }
         self.acks_due.insert(index);
         if let Some(behind) = word {
+            self.acks_at = 0;
             self.take_voids(index, link.sequence, behind);
             return Some(buffer);
         }
         let peer = self.peers.get(index)?;
         let packet = buffer.trimmed(LINK_BYTES as u16, link.length);
-        match peer.receiver.accept(link.sequence, packet) {
+        let unused = match peer.receiver.accept(link.sequence, packet) {
             Verdict::Kept { in_order: true } => {
                 self.draining = Some(index);
                 peer.receiver.ack_later(now);
-                None
+                self.acks_at = self.acks_at.min(peer.receiver.due_at());
+                return None;
             }
             Verdict::Kept { in_order: false } => {
                 self.counters.out_of_order += 1;
@@ -155,7 +192,9 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 peer.receiver.ack_at_once();
                 Some(buffer)
             }
-        }
+        };
+        self.acks_at = 0;
+        unused
     }
 
     /// Takes a void in.
@@ -185,7 +224,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             let (promised, lent) = (peer.receiver.promised(), peer.receiver.lent());
             if promised < worth && self.pool.grant(promised, lent, all) >= worth {
                 peer.receiver.ack_at_once();
-                self.acks_due.insert(index);
+                self.ack_now(index);
             }
         } else {
             self.vacate_dead(index);
@@ -208,7 +247,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 self.starving.remove(index);
             } else if self.pool.grant(peer.receiver.promised(), peer.receiver.lent(), all) > 0 {
                 peer.receiver.ack_later(now);
-                self.acks_due.insert(index);
+                self.ack_now(index);
             }
         }
     }

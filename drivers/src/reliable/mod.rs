@@ -123,8 +123,9 @@ pub struct Reliable<A, C> {
     /// Cookies of frames without packets; the first `spares` are free.
     spare: [u16; SPARE],
     spares: usize,
-    /// Peers that are to be told of something.
+    /// Peers that are to be told of something, and when the first of them is, at the latest.
     acks_due: PeerSet,
+    acks_at: u64,
     /// Peers to which something can be sent.
     sendable: PeerSet,
     /// Peers that were last told that they have no credit, for want of buffers that others have.
@@ -150,8 +151,8 @@ pub struct Reliable<A, C> {
     timer: u64,
     /// When the last packet came in.
     last_packet: Option<u64>,
-    /// The time, as of this round.
-    now: Option<u64>,
+    /// The time, as of this round; `u64::MAX` before it was read.
+    now: u64,
     /// All that has arrived was looked at in this round.
     caught_up: bool,
     /// There was no room for a frame that others should not overtake.
@@ -190,6 +191,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             spare: core::array::from_fn(|i| (IN_FLIGHT + i) as u16),
             spares: SPARE,
             acks_due: PeerSet::EMPTY,
+            acks_at: u64::MAX,
             sendable: PeerSet::EMPTY,
             starving: PeerSet::EMPTY,
             draining: None,
@@ -203,7 +205,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             busy: 0,
             timer: u64::MAX,
             last_packet: None,
-            now: None,
+            now: u64::MAX,
             caught_up: false,
             blocked: false,
             news: false,
@@ -218,8 +220,12 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     }
 
     /// The time, read once a round.
+    #[inline]
     fn now(&mut self) -> u64 {
-        *self.now.get_or_insert_with(C::now_ns)
+        if self.now == u64::MAX {
+            self.now = C::now_ns();
+        }
+        self.now
     }
 
     /// Takes cookies back from the device.
@@ -234,6 +240,27 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
                 self.spares += 1;
             }
         }
+    }
+
+    /// Gives a packet for the network itself to the adapter.
+    ///
+    /// # Safety
+    /// As that of [`Adapter::transmit`].
+    #[cold]
+    unsafe fn pass(&mut self, header: &[u8], inline: &[u8], lent: [Lent; 2], cookie: u16) -> bool {
+        // SAFETY: the caller's promise goes on to the adapter.
+        let taken = unsafe { self.inner.transmit(FABRIC, header, inline, lent, cookie) };
+        if taken {
+            self.flights.pass(cookie);
+        }
+        taken
+    }
+
+    /// A peer is to hear at once.
+    #[inline]
+    fn ack_now(&mut self, index: u16) {
+        self.acks_due.insert(index);
+        self.acks_at = 0;
     }
 
     /// Whether node `node` is gone. Only who is no peer yet has to ask: peers know.
@@ -280,10 +307,12 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         self.inner.buffers()
     }
 
+    #[inline]
     fn has_room(&self) -> bool {
         !self.blocked && self.inner.has_room()
     }
 
+    #[inline(always)]
     unsafe fn transmit(
         &mut self,
         node: u32,
@@ -294,41 +323,37 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
     ) -> bool {
         if node == FABRIC {
             // SAFETY: the caller's promise goes on to the adapter.
-            let taken = unsafe { self.inner.transmit(node, header, inline, lent, cookie) };
-            if taken {
-                self.flights.pass(cookie);
-            }
-            return taken;
+            return unsafe { self.pass(header, inline, lent, cookie) };
         }
         self.queue(node, header, inline, lent, cookie)
     }
 
+    #[inline]
     fn reclaim(&mut self) -> Option<(u16, Outcome)> {
-        (self.now, self.caught_up, self.news) = (None, false, false);
+        (self.now, self.caught_up, self.news) = (u64::MAX, false, false);
         self.take_back();
         self.flights.take_done()
     }
 
+    #[inline]
     fn receive(&mut self) -> Option<RxBuffer> {
+        if self.draining.is_some()
+            && let Some(buffer) = self.deliver()
+        {
+            return Some(buffer);
+        }
         loop {
-            if let Some(buffer) = self.deliver() {
-                return Some(buffer);
-            }
             let Some(buffer) = self.inner.receive() else {
                 self.caught_up = true;
                 return None;
             };
-            if buffer.source() != FABRIC {
-                self.take_in(buffer);
-            } else if incoming::is_control(buffer.packet()) {
+            if let Some(buffer) = self.take_in_next(buffer) {
                 return Some(buffer);
-            } else {
-                self.counters.corrupt += 1;
-                self.inner.recycle(buffer);
             }
         }
     }
 
+    #[inline]
     fn recycle(&mut self, buffer: RxBuffer) {
         let source = buffer.source();
         self.inner.recycle(buffer);
@@ -337,9 +362,14 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         }
     }
 
+    #[inline]
     fn flush(&mut self) {
-        self.send_ready();
-        self.send_acks_due(false);
+        if !self.sendable.is_empty() {
+            self.send_ready();
+        }
+        if !self.acks_due.is_empty() && self.now() >= self.acks_at {
+            self.send_acks_due(false);
+        }
         if self.ready {
             self.tell_ready();
         }
@@ -370,7 +400,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
 }
 
 impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
-    #[inline]
+    #[inline(always)]
     fn has_room_for(&mut self, node: u32) -> bool {
         // Each peer without a packet on the way keeps one cookie, and so does one that is yet to come.
         let idle = u32::from(self.peers.len()) + 1 - self.busy;
@@ -413,10 +443,12 @@ impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
         self.inner.flush();
     }
 
+    #[inline]
     fn is_settled(&self) -> bool {
         !self.news && self.draining.is_none() && !self.flights.has_done()
     }
 
+    #[inline]
     fn due(&mut self) -> Option<u64> {
         if self.acks_due.is_empty() {
             return self.deadline();
@@ -425,6 +457,7 @@ impl<A: Adapter, C: Core> ReliableAdapter for Reliable<A, C> {
         Some(self.timer.min(self.now() + receiver::ACK_DELAY_NS / 2))
     }
 
+    #[inline]
     fn deadline(&self) -> Option<u64> {
         (self.timer != u64::MAX).then_some(self.timer)
     }

@@ -1,16 +1,19 @@
 //! What leaves: packets, those that are sent again, and frames that only acknowledge.
 
+use super::credit::Pool;
 use super::flights::Flight;
+use super::peers::{Peer, PeerSet};
 use super::places::link_of;
 use super::sender::Content;
 use super::{Core, Reliable};
 use crate::adapter::{Adapter, Lent};
-use crate::link::{Flags, Link, Seq};
+use crate::link::{Flags, LINK_BYTES, Link, Seq};
 
 /// The bytes that a packet in flight has lent.
 ///
 /// # Safety
 /// The packet's cookie was not given back yet.
+#[inline]
 unsafe fn lent_bytes(lent: &Lent) -> &[u8] {
     if lent.len == 0 {
         return &[];
@@ -19,8 +22,68 @@ unsafe fn lent_bytes(lent: &Lent) -> &[u8] {
     unsafe { core::slice::from_raw_parts(lent.pointer, lent.len) }
 }
 
+/// Whether others than peer `index` were told that they have no credit.
+#[inline]
+fn others_starve(starving: &PeerSet, index: u16) -> bool {
+    !starving.is_empty() && starving.next(index) != Some(index)
+}
+
+/// A peer was told all there is to tell.
+#[inline(always)]
+fn note_told(
+    peer: &mut Peer,
+    index: u16,
+    link: &Link,
+    pool: &Pool,
+    acks_due: &mut PeerSet,
+    starving: &mut PeerSet,
+) {
+    if !peer.receiver.is_ready() {
+        acks_due.remove(index);
+        peer.receiver.told();
+    }
+    if link.credit == 0 && !peer.dead && peer.used() < pool.most(peer.receiver.gets_all()) {
+        starving.insert(index);
+    } else {
+        starving.remove(index);
+    }
+}
+
+impl Peer {
+    /// What a frame to the peer says, with as much credit as there is; if `others_first`, no more than is guaranteed. A packet's
+    /// number is the next one's if it is none.
+    #[inline(always)]
+    fn link(
+        &mut self,
+        pool: &mut Pool,
+        others_first: bool,
+        life: u32,
+        flags: Flags,
+        packet: Option<Seq>,
+    ) -> Link {
+        if !self.dead {
+            let before = self.used();
+            let receiver = &mut self.receiver;
+            let mut more = pool.grant(receiver.promised(), receiver.lent(), receiver.gets_all());
+            if others_first {
+                more = more.min(pool.guarantee().saturating_sub(before));
+            }
+            if more > 0 {
+                receiver.promise(more);
+                pool.change(before, before + more);
+            }
+        }
+        let (acknowledged, sack, credit) = self.receiver.says();
+        let flags = if self.receiver.has_refused() { flags | Flags::REFUSED } else { flags };
+        let sequence = packet.unwrap_or(self.sender.next());
+        let link = link_of(life, self.connection.says());
+        Link { sequence, acknowledged, sack, credit, flags: link.flags | flags, ..link }
+    }
+}
+
 impl<A: Adapter, C: Core> Reliable<A, C> {
     /// Takes a packet for `node`. False if the node is gone, or there is no room or place.
+    #[inline(always)]
     pub(super) fn queue(
         &mut self,
         node: u32,
@@ -38,66 +101,94 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
         if peer.dead || !peer.has_room(u32::MAX) || !self.flights.keep(cookie, header, inline, lent) {
             return false;
         }
-        let stalls = self.send_new(index, cookie);
-        self.counters.stalls += u64::from(stalls && known.is_some());
+        match self.line_up(index, cookie) {
+            None => self.counters.stalls += u64::from(known.is_some()),
+            Some(seq) => {
+                if !self.send(index, seq, cookie, true) {
+                    self.sendable.insert(index);
+                }
+            }
+        }
         true
     }
 
-    /// Gives a packet that is kept, for which the peer's window has room, the next number, and sends it if there is credit.
-    /// Whether there is none.
-    pub(super) fn send_new(&mut self, index: u16, cookie: u16) -> bool {
+    /// Gives a packet that is kept, for which the peer's window has room, the next number. The number, if there is credit for
+    /// it.
+    #[inline(always)]
+    fn line_up(&mut self, index: u16, cookie: u16) -> Option<Seq> {
         let now = self.now();
-        let Some(peer) = self.peers.get(index) else { return false };
+        let peer = self.peers.get(index)?;
         self.busy += u32::from(peer.sender.outstanding() == 0);
-        peer.sender.queue(cookie);
         self.outstanding += 1;
-        let stalls = peer.sender.sendable().is_none();
-        self.send_next(index);
-        if let Some(peer) = self.peers.get(index) {
-            self.timer = self.timer.min(peer.sender.start_timer(now));
+        peer.sender.queue(cookie);
+        self.timer = self.timer.min(peer.sender.start_timer(now));
+        peer.sender.sendable().map(|(seq, _)| seq)
+    }
+
+    /// Gives a packet that was aside the next number, and sends it if there is credit.
+    #[cold]
+    pub(super) fn send_anew(&mut self, index: u16, cookie: u16) {
+        if self.line_up(index, cookie).is_some() {
+            self.send_next(index);
         }
-        stalls
     }
 
     /// Sends a peer's next packet, if it has credit. Whether it did.
+    #[cold]
     fn send_next(&mut self, index: u16) -> bool {
-        let Some(peer) = self.peers.get(index) else { return false };
-        let Some((seq, content)) = peer.sender.sendable() else { return false };
+        let Some((seq, content)) = self.peers.get(index).and_then(|peer| peer.sender.sendable()) else {
+            return false;
+        };
         let sent = match content {
-            Content::Packet(cookie) => self.send(index, seq, cookie),
+            Content::Packet(cookie) => self.send_late(index, seq, cookie, true),
             Content::Void => self.send_void(index, seq),
         };
         if !sent {
             self.sendable.insert(index);
-            return false;
-        }
-        if let Some(peer) = self.peers.get(index) {
+        } else if content == Content::Void
+            && let Some(peer) = self.peers.get(index)
+        {
             peer.sender.sent();
         }
-        true
+        sent
+    }
+
+    /// As [`send`](Self::send), of a packet that waited, or goes again.
+    #[cold]
+    #[inline(never)]
+    fn send_late(&mut self, index: u16, seq: Seq, cookie: u16, is_first: bool) -> bool {
+        self.send(index, seq, cookie, is_first)
     }
 
     /// Gives a packet to the device, for the first time or again.
-    fn send(&mut self, index: u16, seq: Seq, cookie: u16) -> bool {
+    // The way of all packets, in one piece.
+    #[inline(always)]
+    fn send(&mut self, index: u16, seq: Seq, cookie: u16, is_first: bool) -> bool {
         if !self.inner.has_room() {
             self.blocked = true;
             return false;
         }
         let now = self.now();
-        let Some(link) = self.link(index, Flags::PACKET, Some(seq)) else { return false };
         let (Some(peer), Some(flight)) = (self.peers.get(index), self.flights.get(cookie)) else {
             return false;
         };
         let (rank, lent) = (peer.rank, flight.lent());
+        let others_first = others_starve(&self.starving, index);
+        let link = peer.link(&mut self.pool, others_first, self.life, Flags::PACKET, Some(seq));
         let link = Link { length: flight.len() as u16, ..link };
         // SAFETY: the packet is in flight: its cookie is in the peer's window.
-        let pieces = unsafe { [flight.head(), lent_bytes(&lent[0]), lent_bytes(&lent[1])] };
-        let header = link.seal(self.node, rank, pieces, C::crc32c);
+        let pieces = unsafe { [lent_bytes(&lent[0]), lent_bytes(&lent[1])] };
+        link.seal(self.node, rank, flight.front(), pieces, C::crc32c);
+        let (header, head) = flight.split_front();
         // SAFETY: the bytes are lent until this cookie is given back, which waits for the device to return it.
-        let taken = unsafe { self.inner.transmit(rank, &header, flight.head(), lent, cookie) };
+        let taken = unsafe { self.inner.transmit(rank, header, head, lent, cookie) };
         if taken {
-            self.flights.sent(cookie, now);
-            self.told(index, &link);
+            flight.sent(now);
+            if is_first {
+                peer.sender.sent();
+            }
+            let Self { pool, acks_due, starving, .. } = self;
+            note_told(peer, index, &link, pool, acks_due, starving);
         }
         taken
     }
@@ -117,12 +208,13 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.blocked = true;
             return false;
         };
-        let Some(link) = self.link(index, flags, seq) else { return false };
-        let Some(rank) = self.peers.get(index).map(|peer| peer.rank) else { return false };
-        let (link, word) = (Link { length: size_of::<u64>() as u16, ..link }, word.to_le_bytes());
-        let header = link.seal(self.node, rank, [&word[..]], C::crc32c);
+        let Some((rank, link)) = self.link(index, flags, seq) else { return false };
+        let link = Link { length: size_of::<u64>() as u16, ..link };
+        let mut frame = [0; LINK_BYTES + size_of::<u64>()];
+        frame[LINK_BYTES..].copy_from_slice(&word.to_le_bytes());
+        link.seal(self.node, rank, &mut frame, [], C::crc32c);
         // SAFETY: nothing is lent, and the cookie is this layer's own and free.
-        let taken = unsafe { self.inner.transmit(rank, &header, &word, [Lent::NONE; 2], self.spare[spare]) };
+        let taken = unsafe { self.transmit_own(rank, &frame, self.spare[spare]) };
         if taken {
             self.spares = spare;
             self.told(index, &link);
@@ -136,8 +228,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.blocked = true;
             return false;
         }
-        let Some(link) = self.link(index, flags, None) else { return false };
-        let Some(rank) = self.peers.get(index).map(|peer| peer.rank) else { return false };
+        let Some((rank, link)) = self.link(index, flags, None) else { return false };
         let taken = self.send_link(rank, &link);
         if taken {
             self.counters.acks += 1;
@@ -149,54 +240,44 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     /// Sends a frame without a packet to node `rank`, if there is room.
     pub(super) fn send_link(&mut self, rank: u32, link: &Link) -> bool {
         let Some(spare) = self.spares.checked_sub(1).filter(|_| self.inner.has_room()) else { return false };
-        let header = link.seal(self.node, rank, [], C::crc32c);
+        let mut frame = [0; LINK_BYTES];
+        link.seal(self.node, rank, &mut frame, [], C::crc32c);
         // SAFETY: nothing is lent, and the cookie is this layer's own and free.
-        let taken = unsafe { self.inner.transmit(rank, &header, &[], [Lent::NONE; 2], self.spare[spare]) };
+        let taken = unsafe { self.transmit_own(rank, &frame, self.spare[spare]) };
         if taken {
             self.spares = spare;
         }
         taken
     }
 
-    /// What a frame to a peer says, with as much credit as there is. A packet's number is the next one's if it is
-    /// none.
-    fn link(&mut self, index: u16, flags: Flags, packet: Option<Seq>) -> Option<Link> {
+    /// Gives a frame of this layer's own to the adapter.
+    ///
+    /// # Safety
+    /// As that of [`Adapter::transmit`].
+    #[inline(never)]
+    unsafe fn transmit_own(&mut self, rank: u32, frame: &[u8], cookie: u16) -> bool {
+        // SAFETY: nothing is lent, and the cookie is free, says the caller.
+        unsafe { self.inner.transmit(rank, frame, &[], [Lent::NONE; 2], cookie) }
+    }
+
+    /// What a frame to a peer says, and the peer's rank.
+    fn link(&mut self, index: u16, flags: Flags, packet: Option<Seq>) -> Option<(u32, Link)> {
+        let others_first = others_starve(&self.starving, index);
         let peer = self.peers.get(index)?;
-        if !peer.dead {
-            let before = peer.used();
-            let mut more =
-                self.pool.grant(peer.receiver.promised(), peer.receiver.lent(), peer.receiver.gets_all());
-            if !self.starving.is_empty() && self.starving.next(index) != Some(index) {
-                // Others come first, but for what is guaranteed.
-                more = more.min(self.pool.guarantee().saturating_sub(before));
-            }
-            peer.receiver.promise(more);
-            self.pool.change(before, before + more);
-        }
-        let (acknowledged, sack, credit) = peer.receiver.says();
-        let flags = if peer.receiver.has_refused() { flags | Flags::REFUSED } else { flags };
-        let sequence = packet.unwrap_or(peer.sender.next());
-        let link = link_of(self.life, peer.connection.says());
-        Some(Link { sequence, acknowledged, sack, credit, flags: link.flags | flags, ..link })
+        Some((peer.rank, peer.link(&mut self.pool, others_first, self.life, flags, packet)))
     }
 
     /// A peer was told all there is to tell.
     fn told(&mut self, index: u16, link: &Link) {
-        let Some(peer) = self.peers.get(index) else { return };
-        if !peer.receiver.is_ready() {
-            self.acks_due.remove(index);
-            peer.receiver.told();
-        }
-        if link.credit == 0 && !peer.dead && peer.used() < self.pool.most(peer.receiver.gets_all()) {
-            self.starving.insert(index);
-        } else {
-            self.starving.remove(index);
-        }
+        let Self { peers, pool, acks_due, starving, .. } = self;
+        let Some(peer) = peers.get(index) else { return };
+        note_told(peer, index, link, pool, acks_due, starving);
     }
 
     /// Sends what got credit and what was lost.
+    #[cold]
     pub(super) fn send_ready(&mut self) {
-        let mut sendable = core::mem::replace(&mut self.sendable, super::PeerSet::EMPTY);
+        let mut sendable = self.sendable.take();
         while let Some(index) = sendable.pop() {
             let due = self.peers.get(index).and_then(|peer| peer.sender.take_due_void());
             if let Some(seq) = due
@@ -228,7 +309,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if !flight.may_go_again(&which) {
                 continue;
             }
-            if !self.send(index, seq, cookie) {
+            if !self.send_late(index, seq, cookie, false) {
                 return None;
             }
             self.counters.retransmitted += 1;
@@ -238,15 +319,21 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     }
 
     /// Tells peers what arrived: all of them, or those for whom it is time.
+    #[inline(never)]
     pub(super) fn send_acks_due(&mut self, all: bool) {
         if self.acks_due.is_empty() {
             return;
         }
         let now = self.now();
         let mut acks_due = self.acks_due;
+        self.acks_at = u64::MAX;
         while let Some(index) = acks_due.pop() {
             let Some(peer) = self.peers.get(index) else { continue };
-            if (all || peer.receiver.is_due(now)) && !self.tell(index, Flags::empty()) {
+            let due_at = peer.receiver.due_at();
+            if !all && due_at > now {
+                self.acks_at = self.acks_at.min(due_at);
+            } else if !self.tell(index, Flags::empty()) {
+                self.acks_at = 0;
                 return;
             }
         }

@@ -23,6 +23,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Receive buffers that count for the peer.
+    #[inline]
     pub(super) fn used(&self) -> u32 {
         self.receiver.promised() + self.receiver.lent()
     }

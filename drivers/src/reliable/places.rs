@@ -106,7 +106,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             if let Some(peer) = self.peers.get(index) {
                 peer.receiver.ack_at_once();
             }
-            self.acks_due.insert(index);
+            self.ack_now(index);
         }
     }
 
@@ -151,14 +151,14 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
         }
         match heard {
-            Heard::Counts => return self.take_frame(index, link, buffer),
+            Heard::Counts => return self.take_frame_besides(index, link, buffer),
             Heard::Tell => {
-                let unused = self.take_frame(index, link, buffer);
+                let unused = self.take_frame_besides(index, link, buffer);
                 self.tell_soon(index);
                 return unused;
             }
             Heard::Decide => {
-                let unused = self.take_frame(index, link, buffer);
+                let unused = self.take_frame_besides(index, link, buffer);
                 // Of what the other side has sent, or this one, the request may know less.
                 if self.peers.get(index).is_some_and(|peer| peer.agrees_with(link)) {
                     self.parting.insert(index);

@@ -68,23 +68,27 @@ impl Receiver {
     }
 
     /// Packets that the peer may send and that were not given to the message unit.
+    #[inline]
     pub(super) fn promised(&self) -> u32 {
         self.limit.since(self.expected)
     }
 
     /// Lets the peer send `count` more; then `promised` is at most [`WINDOW`].
+    #[inline]
     pub(super) fn promise(&mut self, count: u32) {
         self.limit = self.limit.plus(count);
     }
 
     /// The first packet that was not taken, which of those behind it have arrived, and how many from it on may come. While it
     /// has arrived itself, and may still be refused, nothing is said of those behind it: it would seem lost.
+    #[inline]
     pub(super) fn says(&self) -> (Seq, u64, u8) {
         let sack = if self.is_ready() { 0 } else { self.present >> 1 };
         (self.expected, sack, self.promised() as u8)
     }
 
     /// Takes a packet in.
+    #[inline(always)]
     pub(super) fn accept(&mut self, seq: Seq, buffer: RxBuffer) -> Verdict {
         let ahead = seq.since(self.expected);
         if seq.is_before(self.expected) {
@@ -105,11 +109,13 @@ impl Receiver {
     }
 
     /// Whether a packet's turn has come.
+    #[inline]
     pub(super) fn is_ready(&self) -> bool {
         self.present & 1 != 0
     }
 
     /// The next packet in order, for the message unit, behind the voids in front of it.
+    #[inline]
     pub(super) fn deliver(&mut self) -> Option<RxBuffer> {
         while self.is_ready() {
             let buffer = self.held[(self.expected.number() % WINDOW) as usize].take();
@@ -154,11 +160,13 @@ impl Receiver {
     }
 
     /// Whether it may have the buffers that are spared.
+    #[inline]
     pub(super) fn gets_all(&self) -> bool {
         self.asks || self.put_off || self.refused
     }
 
     /// Whether what the peer hears is that packet `expected` was not taken.
+    #[inline]
     pub(super) fn has_refused(&self) -> bool {
         self.refused && self.present & 1 == 0
     }
@@ -192,6 +200,7 @@ impl Receiver {
     }
 
     /// One packet more to tell the peer of.
+    #[inline]
     pub(super) fn ack_later(&mut self, now: u64) {
         if self.unacked == 0 {
             self.unacked_since = now;
@@ -199,15 +208,21 @@ impl Receiver {
         self.unacked += 1;
     }
 
-    /// Whether the peer should hear now.
-    pub(super) fn is_due(&self, now: u64) -> bool {
+    /// When the peer should hear; `u64::MAX` if there is nothing to tell.
+    #[inline]
+    pub(super) fn due_at(&self) -> u64 {
         let enough = ACK_EVERY.min(self.promised()).max(1);
-        self.ack_now
-            || self.unacked >= enough
-            || (self.unacked > 0 && now >= self.unacked_since + ACK_DELAY_NS)
+        if self.ack_now || self.unacked >= enough {
+            0
+        } else if self.unacked > 0 {
+            self.unacked_since + ACK_DELAY_NS
+        } else {
+            u64::MAX
+        }
     }
 
     /// The peer was told.
+    #[inline]
     pub(super) fn told(&mut self) {
         (self.unacked, self.ack_now, self.asks) = (0, false, false);
     }

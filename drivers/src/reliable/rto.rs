@@ -16,10 +16,19 @@ pub(super) const MOST_NS: u64 = 1_000_000_000;
 const LEAST_DEVIATION_NS: u64 = 250_000;
 
 /// The estimate for one peer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Rto {
+    /// 0 before anything was measured.
     smoothed: u64,
     deviation: u64,
+    /// What follows from both.
+    timeout: u64,
+}
+
+impl Default for Rto {
+    fn default() -> Self {
+        Self { smoothed: 0, deviation: 0, timeout: FIRST_NS }
+    }
 }
 
 impl Rto {
@@ -39,11 +48,12 @@ impl Rto {
     pub(super) fn measured(&mut self, ns: u64) {
         let ns = ns.clamp(1, MOST_NS);
         if self.smoothed == 0 {
-            *self = Self { smoothed: ns, deviation: ns / 2 };
+            (self.smoothed, self.deviation) = (ns, ns / 2);
         } else {
             self.deviation = (3 * self.deviation + self.smoothed.abs_diff(ns)) / 4;
             self.smoothed = (7 * self.smoothed + ns) / 8;
         }
+        self.timeout = (self.smoothed + 4 * self.deviation.max(LEAST_DEVIATION_NS)).clamp(LEAST_NS, MOST_NS);
     }
 
     /// What counts as measured by a packet that was sent again and was answered so long after its first sending.
@@ -52,13 +62,9 @@ impl Rto {
     }
 
     /// Nanoseconds without an answer after which a packet is sent again, doubled `times` times.
+    #[inline]
     pub(super) fn timeout(&self, times: u32) -> u64 {
-        let once = if self.smoothed == 0 {
-            FIRST_NS
-        } else {
-            (self.smoothed + 4 * self.deviation.max(LEAST_DEVIATION_NS)).clamp(LEAST_NS, MOST_NS)
-        };
-        (once << times.min(8)).min(MOST_NS)
+        (self.timeout << times.min(8)).min(MOST_NS)
     }
 }
 

@@ -99,11 +99,13 @@ impl Sender {
     }
 
     /// The number of the next packet.
+    #[inline]
     pub(super) fn next(&self) -> Seq {
         self.next
     }
 
     /// Packets that the peer has not acknowledged in order.
+    #[inline]
     pub(super) fn outstanding(&self) -> u32 {
         self.next.since(self.oldest)
     }
@@ -111,22 +113,26 @@ impl Sender {
     /// Whether one more packet can be queued, if there are `spare` cookies that nobody else needs. Peers that take
     /// nothing must not hold all: at most one packet waits for credit, and who has some on the way gets no more than
     /// are spare.
+    #[inline]
     pub(super) fn has_room(&self, spare: u32) -> bool {
         let outstanding = self.outstanding();
         self.unsent == self.next && ((outstanding == 0 && self.aside == 0) || outstanding < WINDOW.min(spare))
     }
 
+    #[inline]
     fn slot(&mut self, seq: Seq) -> &mut u16 {
         &mut self.window[(seq.number() % WINDOW) as usize]
     }
 
     /// Queues a packet; there is room.
+    #[inline]
     pub(super) fn queue(&mut self, cookie: u16) {
         let seq = self.next;
         *self.slot(seq) = cookie;
         self.next = seq.plus(1);
     }
 
+    #[inline]
     fn content(&mut self, seq: Seq) -> Content {
         match *self.slot(seq) {
             VOID => Content::Void,
@@ -135,17 +141,20 @@ impl Sender {
     }
 
     /// The next packet that may be sent and was not.
+    #[inline]
     pub(super) fn sendable(&mut self) -> Option<(Seq, Content)> {
         let seq = self.unsent;
         (seq != self.next && seq.is_before(self.limit)).then(|| (seq, self.content(seq)))
     }
 
     /// The packet from [`sendable`](Self::sendable) was sent.
+    #[inline]
     pub(super) fn sent(&mut self) {
         self.unsent = self.unsent.plus(1);
     }
 
     /// The `step`-th of the packets on the way. `None` beyond the last.
+    #[inline]
     pub(super) fn on_the_way(&mut self, step: u32) -> Option<(Seq, Content)> {
         let seq = self.oldest.plus(step);
         (step < self.unsent.since(self.oldest)).then(|| (seq, self.content(seq)))
@@ -214,6 +223,7 @@ impl Sender {
     }
 
     /// Starts the timer, unless it runs. Returns when it ends.
+    #[inline]
     pub(super) fn start_timer(&mut self, now: u64) -> u64 {
         if self.timer == u64::MAX || self.rests {
             self.restart_timer(now);
@@ -222,6 +232,7 @@ impl Sender {
     }
 
     /// Starts the timer anew if anything waits for it.
+    #[inline]
     fn restart_timer(&mut self, now: u64) {
         self.rests = false;
         let waits = self.outstanding() > 0 || self.asks;
@@ -248,6 +259,7 @@ impl Sender {
     }
 
     /// Whether the peer lets itself be waited for.
+    #[inline]
     pub(super) fn is_late(&self) -> bool {
         self.backoff > 0
     }
@@ -261,6 +273,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`Bogus`]; nothing changed.
+    #[inline(always)]
     pub(super) fn acknowledge(
         &mut self,
         link: &Link,
@@ -281,8 +294,10 @@ impl Sender {
             flights.resolve(core::mem::replace(self.slot(seq), NONE), Outcome::Sent);
             self.oldest = seq.plus(1);
         }
-        let mut later = link.sack.count_ones();
-        for step in 0..on_the_way - taken {
+        // Without any behind a gap there is none.
+        let mut later = if link.sack == 0 { 0 } else { link.sack.count_ones() };
+        let steps = if later == 0 { 0 } else { on_the_way - taken };
+        for step in 0..steps {
             let seq = self.oldest.plus(step);
             if step > 0 && link.sack & 1 << (step - 1) != 0 {
                 later -= 1;
@@ -311,6 +326,7 @@ impl Sender {
     }
 
     /// Packet `seq` arrived. Until all before it have, it may still have to be sent anew.
+    #[inline]
     fn note_arrived(
         &mut self,
         seq: Seq,

@@ -70,6 +70,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
     }
 
     /// One round of the engine, and what others are to know of when the next is needed. Returns whether anything moved.
+    #[inline]
     fn progress_once(&self, engine: &mut Engine<A>) -> bool {
         let sent = self.watch.map_or(0, |watch| watch.sent.load(Ordering::Relaxed));
         let moved = engine.progress(self);
@@ -101,7 +102,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
             let arm = asked || (now && self.sleeping.load(Ordering::Relaxed) != 0);
             let more = arm && engine.arm(self);
             let deadline = engine.deadline();
-            self.let_go(engine);
+            self.let_go_now(engine);
             self.mind(deadline);
             if !more && !self.was_asked() {
                 return match (moved, quiet) {
@@ -126,13 +127,20 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
 
     /// Gives the token back, then wakes whom the last pass had something for: who wakes up wants the token, and on
     /// a busy host may take this hart's processor for it.
-    fn let_go(&self, mut engine: MutexGuard<'_, Engine<A>>) {
+    #[inline(always)]
+    fn let_go_now(&self, mut engine: MutexGuard<'_, Engine<A>>) {
         let mut wake = engine.take_to_wake();
         drop(engine);
         while let Some(port) = wake.pop() {
             self.wake_port(port);
         }
         fence(Ordering::SeqCst);
+    }
+
+    /// The same.
+    #[inline(never)]
+    fn let_go(&self, engine: MutexGuard<'_, Engine<A>>) {
+        self.let_go_now(engine);
     }
 
     /// Whether a hart that found the token taken has left something to its holder.

@@ -23,9 +23,9 @@ pub struct VirtioNet<H, T: Transport = mmio::Transport> {
     receive: Virtqueue<RX_BUFFERS, H>,
     transmit: Virtqueue<TX_DESCRIPTORS, H>,
     /// By head descriptor: the cookie of the frame.
-    cookies: [u16; TX_DESCRIPTORS],
+    cookies: Box<[u16; TX_DESCRIPTORS]>,
     /// By head descriptor: the buffer that the device has.
-    buffers: [Option<NonNull<[u8]>>; RX_BUFFERS],
+    buffers: Box<[Option<NonNull<[u8]>>; RX_BUFFERS]>,
     /// Where virtio's header begins in a buffer, and how many bytes it and a frame have at most.
     start: usize,
     most: usize,
@@ -52,8 +52,8 @@ impl<H: Hal, T: Transport> VirtioNet<H, T> {
             transport: setup.go::<H>()?,
             receive,
             transmit,
-            cookies: [0; TX_DESCRIPTORS],
-            buffers: [None; RX_BUFFERS],
+            cookies: Box::new([0; TX_DESCRIPTORS]),
+            buffers: Box::new([None; RX_BUFFERS]),
             start: 0,
             most: 0,
             mtu: config.mtu.unwrap_or(ETHERNET_MTU),
@@ -61,7 +61,29 @@ impl<H: Hal, T: Transport> VirtioNet<H, T> {
     }
 }
 
+/// Memory as the device sees it.
+#[inline]
+fn piece<H: Hal>(pointer: *const u8, len: usize) -> Piece {
+    Piece { address: H::device_address(pointer), len: len as u32 }
+}
+
 impl<H: Hal, T: Transport> VirtioNet<H, T> {
+    /// Adds a frame of a front and what is lent.
+    ///
+    /// # Safety
+    /// As that of [`Virtqueue::add`], for all of them.
+    #[inline(never)]
+    unsafe fn add_chain(&mut self, front: Piece, lent: [Lent; 2]) -> Option<u16> {
+        let mut pieces = [front; MOST_PIECES as usize];
+        let mut count = 1;
+        for bytes in lent.iter().filter(|bytes| bytes.len != 0) {
+            pieces[count] = piece::<H>(bytes.pointer, bytes.len);
+            count += 1;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.transmit.add(&pieces[..count], false) }
+    }
+
     #[cold]
     #[inline(never)]
     fn lend_again(&mut self, buffer: &'static mut [u8]) {
@@ -85,19 +107,19 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
         self.transmit.room() >= MOST_PIECES
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn transmit(&mut self, front: Lent, lent: [Lent; 2], cookie: u16) -> bool {
-        let piece = |pointer, len: usize| Piece { address: H::device_address(pointer), len: len as u32 };
-        let front = piece(front.pointer.wrapping_sub(HEADER), front.len + HEADER);
-        let mut pieces = [front; MOST_PIECES as usize];
-        let mut count = 1;
-        for bytes in lent.iter().filter(|bytes| bytes.len != 0) {
-            pieces[count] = piece(bytes.pointer, bytes.len);
-            count += 1;
-        }
+        let front = piece::<H>(front.pointer.wrapping_sub(HEADER), front.len + HEADER);
         // SAFETY: the caller promises all pieces to last unchanged until the cookie comes back, which it does when the
         // chain has.
-        let Some(head) = (unsafe { self.transmit.add(&pieces[..count], false) }) else { return false };
+        let added = unsafe {
+            if lent.iter().all(|bytes| bytes.len == 0) {
+                self.transmit.add(&[front], false)
+            } else {
+                self.add_chain(front, lent)
+            }
+        };
+        let Some(head) = added else { return false };
         self.cookies[usize::from(head)] = cookie;
         true
     }
@@ -114,7 +136,7 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
         }
         let pointer = NonNull::from(buffer);
         let start = pointer.cast::<u8>().as_ptr().wrapping_add(self.start);
-        let piece = Piece { address: H::device_address(start), len: self.most as u32 };
+        let piece = piece::<H>(start, self.most);
         // SAFETY: this is the only reference to the buffer, and it is long enough. It stays in `buffers` until the device
         // has given the chain back.
         if let Some(head) = unsafe { self.receive.add(&[piece], true) } {

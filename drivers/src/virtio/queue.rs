@@ -8,6 +8,7 @@
 //! whoever adds it.
 
 use super::Hal;
+use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -135,16 +136,24 @@ pub const fn need_event(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
+/// What this side knows of a descriptor.
+#[derive(Clone, Copy)]
+struct Shadow {
+    /// Of the head of a chain that the device has: its writable bytes.
+    capacity: u32,
+    /// The one behind it, in a chain or among the free ones.
+    next: u16,
+    /// Of such a head: descriptors of its chain. 0 for any other.
+    count: u8,
+}
+
 /// A queue of `N` descriptors; `N` is a power of two, at most 2^15.
 pub struct Virtqueue<const N: usize, H> {
     rings: &'static Rings<N>,
-    /// Free descriptors, a stack: the first `free` entries.
-    stack: [u16; N],
+    shadows: Box<[Shadow; N]>,
+    /// The first of the descriptors that are free, and how many are.
+    first: u16,
     free: u16,
-    /// For the head of a chain that the device has: its descriptors, linked by `next`, and its writable bytes.
-    chain_len: [u8; N],
-    next: [u16; N],
-    capacity: [u32; N],
     /// Chains that the device has.
     outstanding: u16,
     added: u16,
@@ -168,11 +177,9 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
         rings.used.available_event.store(0, Ordering::Relaxed);
         Self {
             rings,
-            stack: core::array::from_fn(|i| (N - 1 - i) as u16),
+            shadows: Box::new(core::array::from_fn(|i| Shadow { capacity: 0, next: i as u16 + 1, count: 0 })),
+            first: 0,
             free: N as u16,
-            chain_len: [0; N],
-            next: [0; N],
-            capacity: [0; N],
             outstanding: 0,
             added: 0,
             published: 0,
@@ -218,39 +225,41 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
     /// # Safety
     /// The device may reach the memory of all pieces until the chain comes back from [`take_used`](Self::take_used): if
     /// `writable` it is nobody else's meanwhile, else nobody changes it.
+    #[inline(always)]
     pub unsafe fn add(&mut self, pieces: &[Piece], writable: bool) -> Option<u16> {
         let count = pieces.len();
         if count == 0 || count > usize::from(self.free) || count > usize::from(u8::MAX) {
             return None;
         }
         let direction = if writable { WRITE } else { 0 };
-        let mut behind = None;
+        let head = self.first;
+        let mut id = usize::from(head) % N;
         let mut capacity = 0u32;
-        // Back to front, so that each descriptor knows its successor.
-        for piece in pieces.iter().rev() {
-            self.free -= 1;
-            let id = self.stack[usize::from(self.free)];
-            let (link, next): (u16, u16) = behind.map_or((0, 0), |next| (NEXT, next));
-            let descriptor = &self.rings.descriptors[usize::from(id)];
+        let mut left = count;
+        for piece in pieces {
+            left -= 1;
+            let next = self.shadows[id].next;
+            let (link, behind) = if left == 0 { (0, 0) } else { (NEXT, next) };
+            let descriptor = &self.rings.descriptors[id];
             descriptor.address.store(piece.address.to_le(), Ordering::Relaxed);
             descriptor.len.store(piece.len.to_le(), Ordering::Relaxed);
             descriptor.flags.store((direction | link).to_le(), Ordering::Relaxed);
-            descriptor.next.store(next.to_le(), Ordering::Relaxed);
-            self.next[usize::from(id)] = next;
-            capacity = capacity.saturating_add(if writable { piece.len } else { 0 });
-            behind = Some(id);
+            descriptor.next.store(behind.to_le(), Ordering::Relaxed);
+            capacity = capacity.saturating_add(piece.len);
+            self.first = next;
+            id = usize::from(next) % N;
         }
-        let head = behind?;
-        self.chain_len[usize::from(head)] = count as u8;
-        self.capacity[usize::from(head)] = capacity;
+        self.free -= count as u16;
+        let shadow = &mut self.shadows[usize::from(head) % N];
+        (shadow.count, shadow.capacity) = (count as u8, if writable { capacity } else { 0 });
         self.outstanding += 1;
-        let place = usize::from(self.added) & (N - 1);
-        self.rings.available.ring[place].store(head.to_le(), Ordering::Relaxed);
+        self.rings.available.ring[usize::from(self.added) % N].store(head.to_le(), Ordering::Relaxed);
         self.added = self.added.wrapping_add(1);
         Some(head)
     }
 
     /// Shows the device what was added. Returns whether it asked to be notified of that.
+    #[inline]
     pub fn publish(&mut self) -> bool {
         if self.published == self.added {
             return false;
@@ -265,40 +274,46 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
     }
 
     /// The next chain that the device is done with; its descriptors are free again.
+    #[inline]
     pub fn take_used(&mut self) -> Option<Done> {
         while self.has_used() {
-            let entry = &self.rings.used.ring[usize::from(self.seen) & (N - 1)];
+            let entry = &self.rings.used.ring[usize::from(self.seen) % N];
             let id = u32::from_le(entry.id.load(Ordering::Relaxed));
             let mut written = u32::from_le(entry.len.load(Ordering::Relaxed));
             self.seen = self.seen.wrapping_add(1);
-            let count =
-                usize::try_from(id).ok().and_then(|id| self.chain_len.get_mut(id)).map_or(0, core::mem::take);
-            if count == 0 {
+            let chain = self.shadows.get_mut(id as usize).filter(|shadow| shadow.count != 0);
+            let Some(Shadow { capacity, count, .. }) = chain else {
                 self.faults.ids += 1;
                 continue;
-            }
+            };
+            let (capacity, count) = (*capacity, core::mem::take(count));
             let head = id as u16;
-            if written > self.capacity[usize::from(head)] {
+            if written > capacity {
                 self.faults.lengths += 1;
                 written = 0;
             }
             self.outstanding -= 1;
-            let mut descriptor = head;
-            for _ in 0..count {
-                self.stack[usize::from(self.free)] = descriptor;
-                self.free += 1;
-                descriptor = self.next[usize::from(descriptor)];
+            let mut last = usize::from(head) % N;
+            for _ in 1..count {
+                last = usize::from(self.shadows[last].next) % N;
             }
+            self.shadows[last].next = self.first;
+            self.first = head;
+            self.free += u16::from(count);
             return Some(Done { head, written });
         }
         None
     }
 
     /// Whether the used ring holds an entry that was not looked at.
+    #[inline]
     fn has_used(&mut self) -> bool {
         let idx = u16::from_le(self.rings.used.idx.load(Ordering::Acquire));
-        let fresh = idx.wrapping_sub(self.seen);
-        if fresh > self.outstanding {
+        if idx == self.seen {
+            self.bad_index = None;
+            return false;
+        }
+        if idx.wrapping_sub(self.seen) > self.outstanding {
             // Once for each such index, however often it is read.
             if self.bad_index.replace(idx) != Some(idx) {
                 self.faults.indices += 1;
@@ -306,7 +321,7 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
             return false;
         }
         self.bad_index = None;
-        fresh != 0
+        true
     }
 
     /// Asks for an interrupt at the next used entry. Returns whether there is one already: then no interrupt may

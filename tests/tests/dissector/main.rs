@@ -94,6 +94,13 @@ fn x4_wireshark_tells_tree_packets_from_torus_packets() {
     }
 }
 
+/// A link header in front of `packet`.
+fn sealed(link: &Link, packet: &[u8]) -> Vec<u8> {
+    let mut frame = [&[0; LINK_BYTES][..], packet].concat();
+    link.seal(1, 2, &mut frame, [], crc32c);
+    frame
+}
+
 #[test]
 fn x4_wireshark_reads_link_headers() {
     let lua = wireshark();
@@ -110,25 +117,23 @@ fn x4_wireshark_reads_link_headers() {
         length: 32,
         flags: Flags::PACKET,
     };
-    let sealed = link.seal(1, 2, [packet.as_bytes()], crc32c);
-    assert_eq!(sealed.len(), LINK_BYTES);
-    let with = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed, packet.as_bytes()]));
+    let with = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed(&link, packet.as_bytes())]));
     assert!(
         with.info.starts_with("EagerFirst task 1.0 -> 2.3") && with.info.contains("[connection 12 "),
         "{}",
         with.info
     );
     assert_eq!((with.fields["pamir_link.sack"], with.fields["pamir_link.credit"]), (5, 9));
-    let alone = Link { length: 0, flags: Flags::RELEASE, own: 4, attempt: 8, ..link }.seal(1, 2, [], crc32c);
-    let alone = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&alone]));
+    let alone = Link { length: 0, flags: Flags::RELEASE, own: 4, attempt: 8, ..link };
+    let alone = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed(&alone, &[])]));
     assert!(alone.info.starts_with("Release, connection 12 "), "{}", alone.info);
     assert_eq!((alone.fields["pamir_link.own"], alone.fields["pamir_link.attempt"]), (4, 8));
     let with_word = Flags::PACKET | Flags::WORD;
     for (flags, name) in [(with_word, "Void"), (Flags::WORD, "Ready"), (Flags::REFUSED, "Not ready")] {
         let word = [1; 8];
         let word = if flags.contains(Flags::WORD) { &word[..] } else { &[] };
-        let sealed = Link { length: word.len() as u16, flags, ..link }.seal(1, 2, [word], crc32c);
-        let shown = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed, word]));
+        let sealed = sealed(&Link { length: word.len() as u16, flags, ..link }, word);
+        let shown = shown(&lua, &on_the_torus(torus::ETHERTYPE_RELIABLE, &[&sealed]));
         assert!(shown.info.starts_with(&format!("{name}, connection 12 ")), "{}", shown.info);
         assert_eq!(shown.fields["pamir_link.sack"], 5);
     }

@@ -1,10 +1,10 @@
 //! A peer whose checksums are right and whose words are not (SPEC D-9).
 
 use super::bench::{BUFFERS, Bench, MTU};
-use super::elapse;
 use super::wire::Faults;
+use super::{elapse, sealed};
 use crate::adapter::Adapter;
-use crate::link::{Flags, LINK_BYTES, Link, Seq, crc32c};
+use crate::link::{Flags, LINK_BYTES, Link, Seq};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -44,8 +44,7 @@ proptest! {
         bench.order(0, 1, orders);
         let mut arrived = Vec::new();
         for (link, source, bytes) in frames {
-            let header = link.seal(source, 0, [&bytes[..]], crc32c);
-            bench.wire.network().inject(source, 0, [&header[..], &bytes].concat());
+            bench.wire.network().inject(source, 0, sealed(&link, source, 0, &bytes));
             let link = &mut bench.nodes[0].link;
             while link.reclaim().is_some() {}
             arrived.extend(core::iter::from_fn(|| link.receive()));

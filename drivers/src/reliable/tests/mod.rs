@@ -17,8 +17,10 @@ mod whole;
 mod wire;
 
 use super::Core;
+use crate::link::{LINK_BYTES, Link, crc32c};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::vec::Vec;
 
 std::thread_local! {
     static NOW: Cell<u64> = const { Cell::new(0) };
@@ -37,6 +39,13 @@ impl Core for Virtual {
 
 fn now() -> u64 {
     NOW.get()
+}
+
+/// A frame with this link header in front of `packet`.
+fn sealed(link: &Link, source: u32, target: u32, packet: &[u8]) -> Vec<u8> {
+    let mut frame = [&[0; LINK_BYTES][..], packet].concat();
+    link.seal(source, target, &mut frame, [], crc32c);
+    frame
 }
 
 fn elapse(ns: u64) {

@@ -3,9 +3,9 @@
 use super::bench::Bench;
 use super::dice::Dice;
 use super::wire::Faults;
-use super::{elapse, now, seeds};
+use super::{elapse, now, sealed, seeds};
 use crate::adapter::{Adapter, FABRIC, Lent, ReliableAdapter};
-use crate::link::{Flags, Link, Seq, crc32c};
+use crate::link::{Flags, Link, Seq};
 use crate::reliable::handshake::Number;
 use std::vec::Vec;
 
@@ -219,7 +219,7 @@ fn r3_a_stranger_who_lies_keeps_no_place_from_others() {
                 flags,
             };
             for source in [1, 3] {
-                let frame = link.seal(source, 0, [], crc32c).to_vec();
+                let frame = sealed(&link, source, 0, &[]);
                 bench.wire.network().inject(source, 0, frame);
             }
         }
@@ -235,7 +235,7 @@ fn r3_a_stranger_who_lies_keeps_no_place_from_others() {
 #[test]
 fn r3_a_node_that_answers_an_old_call_and_has_packets_calls_itself_at_once() {
     let mut bench = Bench::with_peers(2, 2, 4, Faults::NONE);
-    bench.wire.network().inject(1, 0, call(900).seal(1, 0, [], crc32c).to_vec());
+    bench.wire.network().inject(1, 0, sealed(&call(900), 1, 0, &[]));
     bench.order(0, 1, 3);
     let start = now();
     bench.run(SECOND);
@@ -245,8 +245,7 @@ fn r3_a_node_that_answers_an_old_call_and_has_packets_calls_itself_at_once() {
 #[test]
 fn d9_frames_of_no_node_and_of_the_network_that_are_no_notices_are_counted_and_dropped() {
     let mut bench = Bench::new(2, 1, Faults::NONE);
-    let frames =
-        [(FABRIC, std::vec![0; 64]), (FABRIC, Vec::new()), (2, call(1).seal(2, 0, [], crc32c).to_vec())];
+    let frames = [(FABRIC, std::vec![0; 64]), (FABRIC, Vec::new()), (2, sealed(&call(1), 2, 0, &[]))];
     for (count, (source, frame)) in frames.into_iter().enumerate() {
         bench.wire.network().inject(source, 0, frame);
         (0..5).for_each(|_| _ = bench.round(|_| true));
@@ -269,7 +268,7 @@ fn full() -> Bench {
 
 /// Node `source` calls node 0, which takes the call in and does nothing else.
 fn calls(bench: &mut Bench, source: u32, number: u32) {
-    bench.wire.network().inject(source, 0, call(number).seal(source, 0, [], crc32c).to_vec());
+    bench.wire.network().inject(source, 0, sealed(&call(number), source, 0, &[]));
     assert!(bench.nodes[0].link.receive().is_none());
 }
 

@@ -172,28 +172,28 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// One round of everything. Returns whether anything moved.
+    #[inline]
     pub(crate) fn progress<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
-        let mut wake = PortSet::EMPTY;
         let starved = !unit.starved.is_empty();
-        let mut moved = self.reclaim(unit, starved, &mut wake);
-        moved |= self.answer_doorbells(unit, &mut wake);
+        let mut moved = self.reclaim(unit, starved);
+        moved |= self.answer_doorbells(unit);
         // What arrives is answered, and makes room for what waits for an answer, in the same round.
-        moved |= self.receive(unit, &mut wake);
+        moved |= self.receive(unit);
         if self.has_to_send() {
-            moved |= self.send(unit, starved, &mut wake);
+            moved |= self.send(unit, starved);
         }
         if self.adapter.wants_room() {
             let (askers, responder) = (&self.askers, &self.responder);
             self.adapter.make_room(|node| askers.find(node).is_some_and(|index| !responder.is_idle(index)));
         }
         self.adapter.flush();
-        self.to_wake.join(&wake);
         moved
     }
 
     /// Ports with something new. They are woken without the token: a hart that wakes tries to get it.
+    #[inline]
     pub(crate) fn take_to_wake(&mut self) -> PortSet {
-        core::mem::replace(&mut self.to_wake, PortSet::EMPTY)
+        self.to_wake.take()
     }
 
     /// Asks the adapter for an interrupt when there is something to do again. Returns whether there is already.
@@ -238,9 +238,8 @@ impl<A: ReliableAdapter> Engine<A> {
     pub(crate) fn send_to_fabric(&mut self, envelope: &Envelope) {
         if self.has_room() {
             let header = Header::new(envelope, 0, 0);
-            if let Some(refused) = self.transmit(None, None, &header, Body::inline(FABRIC, &[])) {
-                let mut nobody = PortSet::EMPTY;
-                self.retire(refused, false, &mut nobody);
+            if let Some(refused) = self.transmit_own(None, &header, Body::inline(FABRIC, &[])) {
+                self.retire(refused, false);
             }
             self.adapter.flush();
         }
@@ -265,12 +264,12 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// Notes which ports have packets to send, and gives the adapter the buffers that ports gave back.
-    fn answer_doorbells<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
-        let mut rung = PortSet::EMPTY;
-        unit.doorbells.take(&mut rung);
-        let moved = !rung.is_empty();
-        while let Some(port) = rung.pop() {
-            let Some(lane) = self.lanes.get_mut(usize::from(port)) else { continue };
+    #[inline]
+    fn answer_doorbells<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
+        let mut moved = false;
+        unit.doorbells.take(|port| {
+            moved = true;
+            let Some(lane) = self.lanes.get_mut(usize::from(port)) else { return };
             while let Some(buffer) = lane.returned.pop() {
                 self.adapter.recycle(buffer);
             }
@@ -285,18 +284,10 @@ impl<A: ReliableAdapter> Engine<A> {
             }
             // It may have been refused after `reclaim` looked who waits for room.
             if unit.starved.contains(port) {
-                wake.insert(port);
+                self.to_wake.insert(port);
             }
-        }
+        });
         moved
-    }
-
-    /// Index of node `node` among those that are asked, from now on. `None` while as many as can be owe something: then it
-    /// is asked later.
-    #[inline]
-    fn asked(&mut self, node: u32) -> Option<u16> {
-        let idle = |index| self.outstanding.is_idle(index);
-        self.asked.find_or_add(node).or_else(|| take_over(&mut self.asked, node, idle))
     }
 
     /// Index of node `node` among those that ask, from now on. There is one: no more can ask than the adapter lets in.

@@ -4,24 +4,26 @@ use super::super::MessageUnit;
 use super::super::fifo::{Arrived, Reception};
 use super::super::outstanding::Taken;
 use super::super::responder::Rejected;
+use super::super::statistics::Counter;
 use super::{Early, Engine};
 use crate::adapter::{FABRIC, ReliableAdapter, RxBuffer};
-use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
 use pami::device::Gone;
-use pami::packet::{ENDED, Envelope, Kind, Packet};
+use pami::endpoint::Endpoint;
+use pami::packet::{ENDED, Envelope, Header, Kind, Packet};
 
 /// Packets received in one pass: a quarter of a peer's window, so that it hears of them while it has some left to send.
 const RECEIVE_BURST: usize = 16;
 
 impl<A: ReliableAdapter> Engine<A> {
     /// Takes in what has arrived.
-    pub(crate) fn receive<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
+    #[inline]
+    pub(crate) fn receive<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
         let mut moved = false;
         for _ in 0..RECEIVE_BURST {
             let Some(buffer) = self.adapter.receive() else { break };
             moved = true;
-            if let Err(buffer) = self.deliver(unit, buffer, wake) {
+            if let Err(buffer) = self.deliver(unit, buffer) {
                 self.adapter.recycle(buffer);
             }
         }
@@ -29,62 +31,80 @@ impl<A: ReliableAdapter> Engine<A> {
     }
 
     /// Puts a packet into its reception FIFO, or gives its buffer back.
-    fn deliver<P: Platform>(
+    #[inline(never)]
+    fn deliver<P: Platform>(&mut self, unit: &MessageUnit<P, A>, buffer: RxBuffer) -> Result<(), RxBuffer> {
+        // Most are messages of one packet, of which no more needs to be known.
+        let Some(header) = Header::of_whole(buffer.packet()) else { return self.deliver_part(unit, buffer) };
+        let (target, len) = (header.target(), header.payload_len());
+        match unit.find_port(buffer.source(), header.origin(), target) {
+            Ok((_, port)) => self.hand_over(unit, port, target, false, len, buffer),
+            Err(stray) => {
+                stray.add(1);
+                Err(buffer)
+            }
+        }
+    }
+
+    /// The same, of any packet.
+    #[inline(never)]
+    fn deliver_part<P: Platform>(
         &mut self,
         unit: &MessageUnit<P, A>,
         buffer: RxBuffer,
-        wake: &mut PortSet,
     ) -> Result<(), RxBuffer> {
-        let counters = &unit.counters;
         let Ok(packet) = Packet::parse(buffer.packet()) else {
-            counters.malformed.add(1);
+            unit.counters.malformed.add(1);
             return Err(buffer);
         };
-        let envelope = packet.envelope;
-        if envelope.kind.is_control() {
-            self.take_control(unit, buffer.source(), &envelope);
+        let Envelope { kind, origin, target, .. } = packet.envelope;
+        if kind.is_control() {
+            self.take_control(unit, buffer.source(), &packet.envelope);
             return Err(buffer);
         }
-        let Some(place) = unit.map.place(envelope.target.task()).filter(|place| place.node == unit.node)
-        else {
-            counters.wrong_node.add(1);
-            return Err(buffer);
+        let (node, port) = match unit.find_port(buffer.source(), origin, target) {
+            Ok(found) => found,
+            Err(stray) => {
+                stray.add(1);
+                return Err(buffer);
+            }
         };
-        // A node speaks for its own contexts only; what the network itself sends, it vouches for.
-        let vouched = |node| buffer.source() == node || buffer.source() == FABRIC;
-        let origin = unit.map.place(envelope.origin.task()).filter(|origin| vouched(origin.node));
-        let Some(origin) = origin.filter(|_| envelope.origin.context().0 < unit.contexts) else {
-            counters.unknown_origin.add(1);
-            return Err(buffer);
-        };
-        let Some(port) = unit.port_number(envelope.target.client(), place.local, envelope.target.context().0)
-        else {
-            counters.no_fifo.add(1);
-            return Err(buffer);
-        };
-        match envelope.kind {
+        let answers = matches!(kind, Kind::Reply | Kind::GetData | Kind::GetLast);
+        match kind {
             Kind::Put | Kind::PutLast | Kind::Get | Kind::Rmw => {
-                self.serve(unit, origin.node, &packet);
+                self.serve(unit, node, &packet);
                 return Err(buffer);
             }
             // What is placed already needs its buffer no longer.
-            Kind::Reply | Kind::GetData | Kind::GetLast
-                if !self.take_answer(unit, origin.node, port, &packet, wake) =>
-            {
-                return Err(buffer);
-            }
+            _ if answers && !self.take_answer(unit, node, port, &packet) => return Err(buffer),
             _ => {}
         }
-        let (header_len, data_len) = (packet.header.len() as u16, packet.data.len() as u16);
+        let len = packet.header.len() + packet.data.len();
+        self.hand_over(unit, port, target, answers, len, buffer)
+    }
+
+    /// Puts a packet with so many bytes behind its header into the reception FIFO of port `port`.
+    #[inline(always)]
+    fn hand_over<P: Platform>(
+        &mut self,
+        unit: &MessageUnit<P, A>,
+        port: u16,
+        target: Endpoint,
+        answers: bool,
+        len: usize,
+        buffer: RxBuffer,
+    ) -> Result<(), RxBuffer> {
+        let counters = &unit.counters;
         let patience = self.adapter.patience();
-        let buffer =
-            if patience < u32::MAX { self.refuse(port, &envelope, patience, buffer) } else { Some(buffer) };
+        let buffer = if patience < u32::MAX {
+            self.refuse(port, target, answers, patience, buffer)
+        } else {
+            Some(buffer)
+        };
         let Some(buffer) = buffer else { return Ok(()) };
         let lane = &mut self.lanes[usize::from(port)];
-        let generation = envelope.target.client().generation();
+        let generation = target.client().generation();
         if generation != lane.generation {
-            let bytes = u64::from(header_len) + u64::from(data_len);
-            return self.set_aside(unit, Early { port, generation, arrived: Arrived { buffer } }, bytes);
+            return self.set_aside(unit, Early { port, generation, arrived: Arrived { buffer } }, len as u64);
         }
         if let Err(Arrived { buffer }) = lane.arrived.push(Arrived { buffer }) {
             counters.overflow.add(1);
@@ -92,8 +112,8 @@ impl<A: ReliableAdapter> Engine<A> {
         }
         lane.record.note_delivered();
         counters.received_packets.add(1);
-        counters.received_bytes.add(u64::from(header_len) + u64::from(data_len));
-        wake.insert(port);
+        counters.received_bytes.add(len as u64);
+        self.to_wake.insert(port);
         Ok(())
     }
 
@@ -103,25 +123,26 @@ impl<A: ReliableAdapter> Engine<A> {
     fn refuse(
         &mut self,
         port: u16,
-        envelope: &Envelope,
+        target: Endpoint,
+        answers: bool,
         patience: u32,
         buffer: RxBuffer,
     ) -> Option<RxBuffer> {
         let lane = &mut self.lanes[usize::from(port)];
-        let generation = envelope.target.client().generation();
         let taken = lane.arrived.ring().head();
-        if generation == lane.generation && (taken != lane.taken || lane.arrived.ring().is_empty()) {
+        if target.client().generation() == lane.generation
+            && (taken != lane.taken || lane.arrived.ring().is_empty())
+        {
             (lane.taken, lane.given) = (taken, 0);
         }
         // An answer comes once, and its port has room for it.
-        let answers = matches!(envelope.kind, Kind::Reply | Kind::GetData | Kind::GetLast);
         if lane.given < patience || answers {
             lane.given += 1;
             return Some(buffer);
         }
         let refused = self.adapter.refuse(buffer);
         if refused.is_ok() {
-            lane.refused = Some(envelope.target);
+            lane.refused = Some(target);
         }
         refused.err()
     }
@@ -221,7 +242,6 @@ impl<A: ReliableAdapter> Engine<A> {
         node: u32,
         port: u16,
         packet: &Packet<'_>,
-        wake: &mut PortSet,
     ) -> bool {
         let counters = &unit.counters;
         let taken = match self.asked.find(node) {
@@ -239,9 +259,28 @@ impl<A: ReliableAdapter> Engine<A> {
                     // The port has more requests under way than it may.
                     counters.overflow.add(1);
                 }
-                wake.insert(port);
+                self.to_wake.insert(port);
             }
         }
         false
+    }
+}
+
+impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
+    /// The node that a packet is from, and the port that it is for.
+    ///
+    /// # Errors
+    /// What it counts as, if it is not for this node, or node `source` cannot speak for its origin.
+    #[inline]
+    fn find_port(&self, source: u32, origin: Endpoint, target: Endpoint) -> Result<(u32, u16), &Counter> {
+        let counters = &self.counters;
+        let place = self.map.place(target.task()).filter(|place| place.node == self.node);
+        let place = place.ok_or(&counters.wrong_node)?;
+        // A node speaks for its own contexts only; what the network itself sends, it vouches for.
+        let vouched = |node| source == node || source == FABRIC;
+        let from = self.map.place(origin.task()).filter(|from| vouched(from.node));
+        let from = from.filter(|_| origin.context().0 < self.contexts).ok_or(&counters.unknown_origin)?;
+        let port = self.port_number(target.client(), place.local, target.context().0);
+        Ok((from.node, port.ok_or(&counters.no_fifo)?))
     }
 }

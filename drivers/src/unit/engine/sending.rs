@@ -2,12 +2,12 @@
 
 use super::super::MessageUnit;
 use super::super::descriptor::{Body, Descriptor};
-use super::super::outstanding::{Awaited, Request};
+use super::super::outstanding::{Awaited, Outstanding, Request};
 use super::super::responder::Next;
-use super::{Engine, Flight};
+use super::{Engine, Flight, Lane, take_over};
 use crate::adapter::{Lent, Outcome, ReliableAdapter};
-use crate::bits::BitSet as PortSet;
 use crate::platform::Platform;
+use crate::ranks::Ranks;
 use pami::packet::{Header, Kind};
 use zerocopy::IntoBytes;
 
@@ -16,24 +16,21 @@ const SEND_BURST: usize = 16;
 
 impl<A: ReliableAdapter> Engine<A> {
     /// Takes back what the adapter is done with.
-    pub(super) fn reclaim<P: Platform>(
-        &mut self,
-        unit: &MessageUnit<P, A>,
-        starved: bool,
-        wake: &mut PortSet,
-    ) -> bool {
+    #[inline]
+    pub(super) fn reclaim<P: Platform>(&mut self, unit: &MessageUnit<P, A>, starved: bool) -> bool {
         let mut moved = false;
         while let Some((cookie, outcome)) = self.adapter.reclaim() {
             if outcome == Outcome::Failed {
                 unit.counters.failed_packets.add(1);
             }
-            moved |= self.retire(cookie, starved, wake);
+            moved |= self.retire(cookie, starved);
         }
         moved
     }
 
     /// Frees what a packet held.
-    pub(super) fn retire(&mut self, cookie: u16, starved: bool, wake: &mut PortSet) -> bool {
+    #[inline]
+    pub(super) fn retire(&mut self, cookie: u16, starved: bool) -> bool {
         let Some(flight) = self.flights.get_mut(usize::from(cookie)).and_then(Option::take) else {
             return false;
         };
@@ -45,7 +42,7 @@ impl<A: ReliableAdapter> Engine<A> {
             Body::Lent { header, data, .. } => {
                 self.lent -= 1;
                 if let Some(lender) = flight.lender {
-                    wake.insert(lender);
+                    self.to_wake.insert(lender);
                 }
                 drop(data);
                 header
@@ -64,7 +61,7 @@ impl<A: ReliableAdapter> Engine<A> {
         }
         lane.record.note_retired();
         if starved {
-            wake.insert(port);
+            self.to_wake.insert(port);
         }
         true
     }
@@ -77,33 +74,25 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Gives the adapter what it takes. Ports and answers have the first turn alternately: neither may keep the other
     /// from the little room that a slow peer leaves.
-    pub(super) fn send<P: Platform>(
-        &mut self,
-        unit: &MessageUnit<P, A>,
-        starved: bool,
-        wake: &mut PortSet,
-    ) -> bool {
+    #[inline]
+    pub(super) fn send<P: Platform>(&mut self, unit: &MessageUnit<P, A>, starved: bool) -> bool {
         self.answers_first = !self.answers_first;
-        let mut moved = self.answers_first && self.send_answers(unit, wake);
-        moved |= self.send_pending(unit, starved, wake);
-        moved | (!self.answers_first && self.send_answers(unit, wake))
+        let mut moved = self.answers_first && !self.responder.owes_nothing() && self.send_answers(unit);
+        moved |= !self.pending.is_empty() && self.send_pending(unit, starved);
+        moved | (!self.answers_first && !self.responder.owes_nothing() && self.send_answers(unit))
     }
 
     /// Gives the adapter what it takes of the ports' packets, the ports taking turns. What a node does not take is
     /// parked.
-    fn send_pending<P: Platform>(
-        &mut self,
-        unit: &MessageUnit<P, A>,
-        starved: bool,
-        wake: &mut PortSet,
-    ) -> bool {
+    #[inline]
+    fn send_pending<P: Platform>(&mut self, unit: &MessageUnit<P, A>, starved: bool) -> bool {
         let mut moved = false;
-        // Those that have had what they can have now leave this set, not the other.
+        // Those that have had what they can have now stay in this set, and do not come back to the other.
         let mut ready = self.pending;
-        while let Some(port) = ready.next(self.turn) {
+        while let Some(port) = ready.take_next(self.turn) {
             let mut left = SEND_BURST;
             if !self.lanes[usize::from(port)].parked.is_empty() {
-                self.send_parked(unit, port, &mut left, starved, wake);
+                self.send_parked(unit, port, &mut left, starved);
             }
             let (mut went, mut room) = (left < SEND_BURST, true);
             while left > 0 {
@@ -111,35 +100,38 @@ impl<A: ReliableAdapter> Engine<A> {
                 if !room {
                     break;
                 }
-                let lane = &mut self.lanes[usize::from(port)];
+                let Self { lanes, adapter, asked, outstanding, .. } = self;
+                let lane = &mut lanes[usize::from(port)];
                 let Some(next) = lane.descriptors.peek() else { break };
                 let (node, kind) = (next.body.node(), next.header.kind());
                 // Nothing overtakes what is parked or aside.
-                let some = !lane.parked.is_empty() || self.adapter.has_aside();
-                let waits = (some && self.has_before(port)) || !self.may_send(unit, node, kind);
-                let lane = &mut self.lanes[usize::from(port)];
-                if waits {
+                let some = !lane.parked.is_empty() || adapter.has_aside();
+                let may = !(some && has_before(lane, adapter))
+                    && adapter.has_room_for(node)
+                    && (!kind.is_some_and(Kind::is_request) || may_ask(asked, outstanding, unit, node));
+                if may {
+                    let Some(Descriptor { header, body }) = lane.descriptors.pop() else { break };
+                    self.send_one(unit, port, (&header, body), starved);
+                    left -= 1;
+                } else {
                     let Some(line) = lane.descriptors.peek().map(|next| next.line()) else { break };
                     if !lane.park(line) {
                         break;
                     }
-                } else {
-                    let Some(Descriptor { header, body }) = lane.descriptors.pop() else { break };
-                    self.send_one(unit, port, (&header, body), starved, wake);
-                    left -= 1;
                 }
                 went = true;
             }
             moved |= went;
             // Only what left its FIFO, or its list, made room there.
             if starved && went {
-                wake.insert(port);
+                self.to_wake.insert(port);
             }
             if !room {
                 break;
             }
-            if left > 0 {
-                ready.remove(port);
+            if left == 0 {
+                ready.insert(port);
+            } else {
                 let lane = &mut self.lanes[usize::from(port)];
                 if lane.descriptors.is_empty() && lane.parked.is_empty() {
                     self.pending.remove(port);
@@ -158,7 +150,6 @@ impl<A: ReliableAdapter> Engine<A> {
         port: u16,
         left: &mut usize,
         starved: bool,
-        wake: &mut PortSet,
     ) {
         let mut at = 0;
         while *left > 0
@@ -168,13 +159,16 @@ impl<A: ReliableAdapter> Engine<A> {
             let (node, kind, line) = (first.body.node(), first.header.kind(), first.line());
             let behind = !self.lanes[usize::from(port)].parked.may_go(at)
                 || self.adapter.holds_aside(node, line.name());
-            if behind || !self.may_send(unit, node, kind) {
+            let Self { adapter, asked, outstanding, .. } = self;
+            let may = adapter.has_room_for(node)
+                && (!kind.is_some_and(Kind::is_request) || may_ask(asked, outstanding, unit, node));
+            if behind || !may {
                 at += 1;
                 continue;
             }
             let lane = &mut self.lanes[usize::from(port)];
             let Some(Descriptor { header, body }) = lane.parked.take(at) else { return };
-            self.send_one(unit, port, (&header, body), starved, wake);
+            self.send_one(unit, port, (&header, body), starved);
             *left -= 1;
         }
     }
@@ -188,18 +182,17 @@ impl<A: ReliableAdapter> Engine<A> {
         port: u16,
         (header, body): (&Header, Body),
         starved: bool,
-        wake: &mut PortSet,
     ) {
         let node = body.node();
         let is_request = header.kind().is_some_and(Kind::is_request);
         let (body, request) = if is_request { unit.split_request(port, header, body) } else { (body, None) };
         if let Some(refused) = self.transmit(Some(port), Some(port), header, body) {
             unit.counters.failed_packets.add(1);
-            self.retire(refused, starved, wake);
+            self.retire(refused, starved);
             if let Some(request) = request {
                 self.outstanding.forget(&request);
                 // It may wait for the memory that the request held.
-                wake.insert(request.port);
+                self.to_wake.insert(request.port);
             }
             return;
         }
@@ -211,30 +204,8 @@ impl<A: ReliableAdapter> Engine<A> {
         unit.counters.sent_bytes.add(header.payload_len() as u64);
     }
 
-    /// Whether the next packet of a port's FIFO has to wait for some that are parked or aside.
-    #[cold]
-    fn has_before(&mut self, port: u16) -> bool {
-        let lane = &mut self.lanes[usize::from(port)];
-        let Some((line, node)) = lane.descriptors.peek().map(|next| (next.line(), next.body.node())) else {
-            return false;
-        };
-        lane.parked.has_before(line) || self.adapter.holds_aside(node, line.name())
-    }
-
-    /// Whether node `node` takes a packet of this kind now.
-    #[inline]
-    fn may_send<P: Platform>(&mut self, unit: &MessageUnit<P, A>, node: u32, kind: Option<Kind>) -> bool {
-        self.adapter.has_room_for(node)
-            && (!kind.is_some_and(Kind::is_request)
-                || match self.asked(node) {
-                    Some(index) => self.outstanding.has_room(index),
-                    // What is for a node that is gone is refused and waits for none that lives.
-                    None => unit.gone(node).is_some(),
-                })
-    }
-
     /// Gives the adapter what it takes of the answers to other nodes, the nodes taking turns.
-    fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>, wake: &mut PortSet) -> bool {
+    fn send_answers<P: Platform>(&mut self, unit: &MessageUnit<P, A>) -> bool {
         let mut moved = false;
         let mut ready = self.responder.owed();
         while let Some(node) = ready.next(self.responder.turn()) {
@@ -261,9 +232,9 @@ impl<A: ReliableAdapter> Engine<A> {
                 unit.counters.sent_bytes.add(header.payload_len() as u64);
                 let lends = matches!(body, Body::Lent { .. });
                 let lender = if lends { unit.port_of(&header) } else { None };
-                if let Some(refused) = self.transmit(None, lender, &header, body) {
+                if let Some(refused) = self.transmit_own(lender, &header, body) {
                     unit.counters.failed_packets.add(1);
-                    self.retire(refused, false, wake);
+                    self.retire(refused, false);
                 }
             }
             self.responder.had_turn(node);
@@ -271,14 +242,23 @@ impl<A: ReliableAdapter> Engine<A> {
         moved
     }
 
+    #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.free > 0 && self.adapter.has_room()
+    }
+
+    /// As [`transmit`](Self::transmit), of what no port sends.
+    #[inline(never)]
+    pub(super) fn transmit_own(&mut self, lender: Option<u16>, header: &Header, body: Body) -> Option<u16> {
+        self.transmit(None, lender, header, body)
     }
 
     /// Gives the adapter one packet; there is room for it. Returns the packet's cookie if it was refused: its node
     /// is dead.
     #[must_use]
-    pub(super) fn transmit(
+    // The way of all packets, in one piece.
+    #[inline(always)]
+    fn transmit(
         &mut self,
         port: Option<u16>,
         lender: Option<u16>,
@@ -287,7 +267,8 @@ impl<A: ReliableAdapter> Engine<A> {
     ) -> Option<u16> {
         self.free -= 1;
         let cookie = self.cookies[self.free];
-        let (node, inline, lent) = match &body {
+        let flight = self.flights[usize::from(cookie)].insert(Flight { port, lender, body });
+        let (node, inline, lent) = match &flight.body {
             Body::Inline { node, len, bytes } => (*node, &bytes[..usize::from(*len)], [Lent::NONE; 2]),
             Body::Copied { node, slot } => {
                 let payload = &self.slots.bytes(slot)[..header.payload_len()];
@@ -302,11 +283,35 @@ impl<A: ReliableAdapter> Engine<A> {
             }
             Body::Get { node, .. } => (*node, &[][..], [Lent::NONE; 2]),
         };
-        // SAFETY: the body owns the slot and the source that are lent; it stays in `flights` under this cookie,
+        // SAFETY: the flight's body owns the slot and the source that are lent; it stays in `flights` under this cookie,
         // which is nobody else's, until the adapter gives the cookie back.
         let taken = unsafe { self.adapter.transmit(node, header.as_bytes(), inline, lent, cookie) };
-        self.flights[usize::from(cookie)] = Some(Flight { port, lender, body });
         (!taken).then_some(cookie)
+    }
+}
+
+/// Whether the next packet of a port's FIFO has to wait for some that are parked or aside.
+#[cold]
+fn has_before<A: ReliableAdapter>(lane: &mut Lane, adapter: &A) -> bool {
+    let Some((line, node)) = lane.descriptors.peek().map(|next| (next.line(), next.body.node())) else {
+        return false;
+    };
+    lane.parked.has_before(line) || adapter.holds_aside(node, line.name())
+}
+
+/// Whether node `node` may be asked for something now.
+#[inline(never)]
+fn may_ask<P: Platform, A: ReliableAdapter>(
+    asked: &mut Ranks,
+    outstanding: &Outstanding,
+    unit: &MessageUnit<P, A>,
+    node: u32,
+) -> bool {
+    let index = asked.find_or_add(node);
+    match index.or_else(|| take_over(asked, node, |index| outstanding.is_idle(index))) {
+        Some(index) => outstanding.has_room(index),
+        // What is for a node that is gone is refused and waits for none that lives.
+        None => unit.gone(node).is_some(),
     }
 }
 

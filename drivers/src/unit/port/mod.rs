@@ -384,7 +384,8 @@ impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
 
     /// Runs the engine, unless it is known that it has nothing to do. Returns whether anything moved.
     fn progress_engine(&mut self) -> bool {
-        if self.engine_rests() && self.unit.has_all_sent() {
+        // Who finds that it does not rest need not look again.
+        if self.rest > 0 && self.engine_rests() && self.unit.has_all_sent() {
             return false;
         }
         let seen = self.watched.load(Ordering::Relaxed);

@@ -73,8 +73,7 @@ fn r2_a_node_rests_when_all_is_sent_and_answered_and_peers_had_time_to_hear() {
     let get =
         Envelope { kind: Kind::Get, dispatch: 0, total: 8, ..envelope(endpoint(1, 0), endpoint(0, 0), 0) };
     net.inject(0, &packet(&get, region.as_bytes(), &[0; 4]));
-    let mut wake = crate::bits::BitSet::EMPTY;
-    unit.with_engine(|engine| engine.receive(unit, &mut wake));
+    unit.with_engine(|engine| engine.receive(unit));
     assert!(!may_rest(500), "an answer is owed");
     while port.progress() {}
     assert!(may_rest(500));
