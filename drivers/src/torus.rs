@@ -212,7 +212,7 @@ impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
         self.nic.reclaim().map(|cookie| (cookie, Outcome::Sent))
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self) -> Option<RxBuffer> {
         loop {
             let (memory, len) = self.nic.receive()?;

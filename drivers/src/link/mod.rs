@@ -66,9 +66,9 @@ impl Flags {
     }
 }
 
-/// Little-endian numbers, as aligned as where they lie, so that a core reads each at once.
+/// Little-endian numbers, as aligned as where they lie, so that a core reads each at once, and all of them by words.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
-#[repr(C)]
+#[repr(C, align(8))]
 struct Wire {
     checksum: u32,
     life: u32,

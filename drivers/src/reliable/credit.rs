@@ -87,7 +87,7 @@ impl Pool {
 
     /// Packets more that a peer may be allowed, of which `promised` can still come and `lent` were not given back; of `all`
     /// its buffers, or without those that are spared.
-    #[inline]
+    #[inline(always)]
     pub(super) fn grant(&self, promised: u32, lent: u32, all: bool) -> u32 {
         let used = promised + lent;
         let left = self.most(all).saturating_sub(used);

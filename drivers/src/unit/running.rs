@@ -70,7 +70,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
     }
 
     /// One round of the engine, and what others are to know of when the next is needed. Returns whether anything moved.
-    #[inline]
+    #[inline(always)]
     fn progress_once(&self, engine: &mut Engine<A>) -> bool {
         let sent = self.watch.map_or(0, |watch| watch.sent.load(Ordering::Relaxed));
         let moved = engine.progress(self);
@@ -78,6 +78,12 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
         self.sent_seen.store(sent, Ordering::Relaxed);
         self.due.store(due, Ordering::Relaxed);
         moved
+    }
+
+    /// The same, of a hart that is about to sleep.
+    #[inline(never)]
+    fn progress_last(&self, engine: &mut Engine<A>) -> bool {
+        self.progress_once(engine)
     }
 
     /// Runs the engine, unless another hart does.
@@ -201,7 +207,7 @@ impl<P: Platform, A: ReliableAdapter> MessageUnit<P, A> {
         fence(Ordering::SeqCst);
         let Some(mut engine) = engine.try_lock() else { return Some(u64::MAX) };
         self.arm_asked.swap(false, Ordering::AcqRel);
-        let busy = self.progress_once(&mut engine) || engine.arm_settled(self);
+        let busy = self.progress_last(&mut engine) || engine.arm_settled(self);
         let deadline = engine.deadline().unwrap_or(u64::MAX);
         self.let_go(engine);
         if busy || self.was_asked() {

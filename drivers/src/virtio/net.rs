@@ -124,7 +124,7 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn reclaim(&mut self) -> Option<u16> {
         self.transmit.take_used().map(|done| self.cookies[usize::from(done.head)])
     }
@@ -144,7 +144,7 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self) -> Option<(&'static mut [u8], usize)> {
         loop {
             let done = self.receive.take_used()?;
@@ -160,7 +160,7 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn flush(&mut self) {
         if self.transmit.publish() {
             self.transport.notify(TRANSMIT);
