@@ -94,6 +94,22 @@ impl RxBuffer {
             .unwrap_or(&[])
     }
 
+    /// Two parts of the packet, one behind the other from byte `from` on, of these lengths, which it was seen to have.
+    #[inline(always)]
+    pub(crate) fn parts(&self, from: u16, (first, second): (u16, u16)) -> (&[u8], &[u8]) {
+        let (from, first) = (usize::from(self.start) + usize::from(from), usize::from(first));
+        match self.memory.get(from..from + first + usize::from(second)) {
+            Some(both) => both.split_at_checked(first).unwrap_or((both, &[])),
+            None => Self::no_parts(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn no_parts() -> (&'static [u8], &'static [u8]) {
+        (&[], &[])
+    }
+
     /// The whole memory again.
     pub fn into_memory(self) -> &'static mut [u8] {
         self.memory

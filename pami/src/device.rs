@@ -79,8 +79,8 @@ pub trait Arrival {
     /// through shared memory up to the whole message.
     fn parts(&self) -> (&[u8], &[u8]);
 
-    /// If the packet is all of a message that wants no answer: the id of its handler, which its sender knows to be one, and
-    /// who sent it. A device that has that at hand saves the context the rest of the envelope.
+    /// If the packet is all of a message that wants no answer: the id of its handler, which is [one](crate::packet::DISPATCH_IDS),
+    /// and who sent it. A device that has that at hand saves the context the rest of the envelope.
     #[inline]
     fn whole(&self) -> Option<(u8, Endpoint)> {
         None
@@ -342,6 +342,12 @@ pub trait Receiving: Sized + Send + 'static {
     /// The next packet of one peer that can be had at little cost, if there is one; [`pull`](Self::pull) finds all others.
     #[inline]
     fn pull_ready(&mut self) -> Option<Self::Arrival> {
+        None
+    }
+
+    /// The next packet in the reception FIFO, if there is one; [`pull`](Self::pull) finds all others.
+    #[inline]
+    fn pull_queued(&mut self) -> Option<Self::Arrival> {
         None
     }
 

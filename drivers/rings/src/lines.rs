@@ -134,6 +134,8 @@ pub enum Refused {
 #[derive(Clone, Copy)]
 struct Storage {
     lines: &'static [Line],
+    /// Their number, a power of two, less one.
+    mask: usize,
     copies: NonNull<u8>,
     copy_bytes: usize,
 }
@@ -142,8 +144,8 @@ impl Storage {
     /// Line number `index` since the start.
     #[inline]
     fn line(&self, index: usize) -> &'static Line {
-        // SAFETY: masked by the number of lines, a power of two, less one.
-        unsafe { self.lines.get_unchecked(index & (self.lines.len() - 1)) }
+        // SAFETY: at most `mask`, which is the number of lines less one.
+        unsafe { self.lines.get_unchecked(index & self.mask) }
     }
 
     /// # Safety
@@ -186,7 +188,8 @@ fn ring_at(
     for line in lines.iter_mut() {
         *line = Line::new();
     }
-    let storage = Storage { lines, copies: NonNull::from(copies).cast(), copy_bytes };
+    let mask = lines.len() - 1;
+    let storage = Storage { lines, mask, copies: NonNull::from(copies).cast(), copy_bytes };
     let sender =
         Sender { storage, tail: index, slots, next_slot: 0, used_by: [None; COPY_SLOTS], lent: None };
     Ok((sender, Receiver::new(storage, index)))

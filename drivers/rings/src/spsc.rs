@@ -36,6 +36,8 @@ pub struct Ring<T: 'static> {
     /// Elements popped so far.
     head: Apart<AtomicUsize>,
     entries: &'static [Entry<T>],
+    /// Their number, a power of two, less one.
+    mask: usize,
     /// Number of ends alive.
     ends: AtomicU8,
 }
@@ -60,7 +62,8 @@ impl<T: Send> Ring<T> {
             return Err(NotAPowerOfTwo);
         }
         let (tail, head) = (Apart(AtomicUsize::new(index)), Apart(AtomicUsize::new(index)));
-        Ok(Self { tail, head, entries, ends: AtomicU8::new(0) })
+        let mask = entries.len() - 1;
+        Ok(Self { tail, head, entries, mask, ends: AtomicU8::new(0) })
     }
 
     /// The two ends; `None` while one of an earlier pair is alive.
@@ -101,8 +104,8 @@ impl<T: Send> Ring<T> {
 
     #[inline]
     fn entry(&self, index: usize) -> &UnsafeCell<MaybeUninit<T>> {
-        // SAFETY: masked by the length, a power of two, less one.
-        unsafe { &self.entries.get_unchecked(index & (self.entries.len() - 1)).0 }
+        // SAFETY: at most `mask`, which is the length less one.
+        unsafe { &self.entries.get_unchecked(index & self.mask).0 }
     }
 }
 
@@ -248,14 +251,19 @@ impl<T: Send> Consumer<T> {
     /// Takes the oldest element.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        if self.is_empty() {
-            return None;
+        // Read once: behind the look at the tail a compiler would read them again.
+        let (ring, head) = (self.ring, self.head);
+        if self.tail == head {
+            self.tail = ring.tail();
+            if self.tail == head {
+                return None;
+            }
         }
         // SAFETY: as in `peek`; moving the head makes the entry the producer's again, and nobody reads the moved
         // element there.
-        let element = self.ring.entry(self.head).with(|entry| unsafe { (*entry).assume_init_read() });
-        self.head = self.head.wrapping_add(1);
-        self.ring.head.0.store(self.head, Ordering::Release);
+        let element = ring.entry(head).with(|entry| unsafe { (*entry).assume_init_read() });
+        self.head = head.wrapping_add(1);
+        ring.head.0.store(self.head, Ordering::Release);
         Some(element)
     }
 

@@ -9,14 +9,14 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use pami::device::{self, Completed, Full, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
-use pami::packet::{Envelope, Header, HeaderTemplate, Kind};
+use pami::packet::{DISPATCH_IDS, Envelope, HEADER_BYTES, Header, HeaderTemplate, Kind, Packet};
 use pami::region::RegionId;
 use rings::bell::Bell;
 use rings::buffer::Source;
 use rings::shared::Shared;
 use rings::spsc::{Consumer, Entry, Producer, Ring};
 use spin::Mutex;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// Those of them of which a line gets one at a time, when the others are in use.
 pub(crate) const KEPT_ENTRIES: usize = INJECTION_ENTRIES / 4;
@@ -28,12 +28,51 @@ pub const SHORT_SLOTS: usize = 64;
 /// A packet in a reception FIFO: the engine has found it to be one.
 pub struct Arrived {
     pub(crate) buffer: RxBuffer,
+    pub(crate) gist: Gist,
 }
 
-impl Arrived {
+/// What the engine has read in a packet's header. All its bits are numbers, so that it is moved by words.
+#[derive(Clone, Copy)]
+pub(crate) struct Gist {
+    origin: Endpoint,
+    /// Bytes of the message's header, and of data behind that.
+    header_len: u16,
+    data_len: u16,
+    /// The id of its handler, if it is all of a message that wants no answer; else [`NO_ID`].
+    whole: u32,
+}
+
+/// No dispatch id.
+const NO_ID: u32 = u32::MAX;
+
+impl Gist {
+    /// Of a packet that is whole.
     #[inline]
-    fn split(&self) -> Option<(&Header, &[u8])> {
-        Header::ref_from_prefix(self.buffer.packet()).ok()
+    pub(crate) fn of_whole(header: &Header) -> Self {
+        let data_len = header.payload_len() - header.header_len();
+        Self::new(header.origin(), (header.header_len(), data_len), Some(header.dispatch()))
+    }
+
+    /// Of any.
+    pub(crate) fn of(packet: &Packet<'_>) -> Self {
+        let (lens, envelope) = ((packet.header.len(), packet.data.len()), &packet.envelope);
+        let starts = envelope.kind == Kind::EagerFirst && envelope.offset == 0;
+        let whole = starts && envelope.total as usize == lens.1;
+        Self::new(envelope.origin, lens, whole.then_some(envelope.dispatch))
+    }
+
+    /// A packet's lengths are no more than 16 bits tell.
+    #[inline]
+    fn new(origin: Endpoint, (header_len, data_len): (usize, usize), whole: Option<u8>) -> Self {
+        // The id of anything but a handler is for others to look at.
+        let whole = whole.filter(|&id| usize::from(id) < DISPATCH_IDS).map_or(NO_ID, u32::from);
+        Self { origin, header_len: header_len as u16, data_len: data_len as u16, whole }
+    }
+
+    /// Bytes behind the packet's header.
+    #[inline]
+    pub(crate) fn bytes(self) -> u64 {
+        u64::from(self.header_len) + u64::from(self.data_len)
     }
 }
 
@@ -50,21 +89,17 @@ impl device::Arrival for Arrived {
             offset: 0,
             total: 0,
         };
-        self.split().and_then(|(header, _)| header.envelope()).unwrap_or(nothing)
+        Header::read(self.buffer.packet()).and_then(|(header, _)| header.envelope()).unwrap_or(nothing)
     }
 
-    #[inline]
+    #[inline(always)]
     fn parts(&self) -> (&[u8], &[u8]) {
-        let parts = self.split().and_then(|(header, rest)| {
-            rest.get(..header.payload_len())?.split_at_checked(header.header_len())
-        });
-        parts.unwrap_or((&[], &[]))
+        self.buffer.parts(HEADER_BYTES as u16, (self.gist.header_len, self.gist.data_len))
     }
 
-    #[inline]
+    #[inline(always)]
     fn whole(&self) -> Option<(u8, Endpoint)> {
-        let (header, _) = self.split()?;
-        header.is_whole().then(|| (header.dispatch(), header.origin()))
+        (self.gist.whole != NO_ID).then_some((self.gist.whole as u8, self.gist.origin))
     }
 }
 

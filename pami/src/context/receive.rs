@@ -30,12 +30,27 @@ impl<P: Port> Active<P> {
         self.receive_any(&arrival.envelope(), header, data);
     }
 
-    /// A packet that lies ready in memory, while nothing is under way: if it is a whole message, the shortest way to its
-    /// handler. It comes from a context of this node, which sends one message after the other, to ids of handlers. Returns
+    /// A packet that lies ready, while nothing is under way: if it is a whole message, the shortest way to its handler. Returns
     /// whether there was one.
     #[inline(never)]
     pub(crate) fn take_ready(&mut self) -> bool {
-        let Some(arrival) = self.port.pull_ready() else { return false };
+        match self.port.pull_ready() {
+            Some(arrival) => self.take_next(arrival),
+            None => self.take_queued(),
+        }
+    }
+
+    /// The same of one that lies in the reception FIFO.
+    #[inline(never)]
+    fn take_queued(&mut self) -> bool {
+        match self.port.pull_queued() {
+            Some(arrival) => self.take_next(arrival),
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn take_next(&mut self, arrival: P::Arrival) -> bool {
         let Some((dispatch, origin)) = arrival.whole() else { return self.take_other(arrival) };
         let Some(handler) = self.handlers[usize::from(dispatch) % DISPATCH_IDS] else {
             return self.take_other(arrival);

@@ -1,7 +1,7 @@
 //! The engine's way in: packets from the adapter to reception FIFOs, to memory, or to the queue of answers.
 
 use super::super::MessageUnit;
-use super::super::fifo::{Arrived, Reception};
+use super::super::fifo::{Arrived, Gist, Reception};
 use super::super::outstanding::Taken;
 use super::super::responder::Rejected;
 use super::super::statistics::Counter;
@@ -35,9 +35,9 @@ impl<A: ReliableAdapter> Engine<A> {
     fn deliver<P: Platform>(&mut self, unit: &MessageUnit<P, A>, buffer: RxBuffer) -> Result<(), RxBuffer> {
         // Most are messages of one packet, of which no more needs to be known.
         let Some(header) = Header::of_whole(buffer.packet()) else { return self.deliver_part(unit, buffer) };
-        let (target, len) = (header.target(), header.payload_len());
+        let (target, gist) = (header.target(), Gist::of_whole(header));
         match unit.find_port(buffer.source(), header.origin(), target) {
-            Ok((_, port)) => self.hand_over(unit, port, target, false, len, buffer),
+            Ok((_, port)) => self.hand_over(unit, port, target, false, gist, buffer),
             Err(stray) => {
                 stray.add(1);
                 Err(buffer)
@@ -78,11 +78,11 @@ impl<A: ReliableAdapter> Engine<A> {
             _ if answers && !self.take_answer(unit, node, port, &packet) => return Err(buffer),
             _ => {}
         }
-        let len = packet.header.len() + packet.data.len();
-        self.hand_over(unit, port, target, answers, len, buffer)
+        let gist = Gist::of(&packet);
+        self.hand_over(unit, port, target, answers, gist, buffer)
     }
 
-    /// Puts a packet with so many bytes behind its header into the reception FIFO of port `port`.
+    /// Puts a packet into the reception FIFO of port `port`.
     #[inline(always)]
     fn hand_over<P: Platform>(
         &mut self,
@@ -90,7 +90,7 @@ impl<A: ReliableAdapter> Engine<A> {
         port: u16,
         target: Endpoint,
         answers: bool,
-        len: usize,
+        gist: Gist,
         buffer: RxBuffer,
     ) -> Result<(), RxBuffer> {
         let counters = &unit.counters;
@@ -104,15 +104,15 @@ impl<A: ReliableAdapter> Engine<A> {
         let lane = &mut self.lanes[usize::from(port)];
         let generation = target.client().generation();
         if generation != lane.generation {
-            return self.set_aside(unit, Early { port, generation, arrived: Arrived { buffer } }, len as u64);
+            return self.set_aside(unit, Early { port, generation, arrived: Arrived { buffer, gist } });
         }
-        if let Err(Arrived { buffer }) = lane.arrived.push(Arrived { buffer }) {
+        if let Err(Arrived { buffer, .. }) = lane.arrived.push(Arrived { buffer, gist }) {
             counters.overflow.add(1);
             return Err(buffer);
         }
         lane.record.note_delivered();
         counters.received_packets.add(1);
-        counters.received_bytes.add(len as u64);
+        counters.received_bytes.add(gist.bytes());
         self.to_wake.insert(port);
         Ok(())
     }
@@ -149,21 +149,16 @@ impl<A: ReliableAdapter> Engine<A> {
 
     /// Keeps a packet for a client that is to come; one for a client that has ended is not taken.
     #[cold]
-    fn set_aside<P: Platform>(
-        &mut self,
-        unit: &MessageUnit<P, A>,
-        early: Early,
-        bytes: u64,
-    ) -> Result<(), RxBuffer> {
+    fn set_aside<P: Platform>(&mut self, unit: &MessageUnit<P, A>, early: Early) -> Result<(), RxBuffer> {
         let late = early.generation < self.lanes[usize::from(early.port)].generation;
         if late || self.early.len() == self.early.capacity() {
             let counters = &unit.counters;
             if late { &counters.late } else { &counters.overflow }.add(1);
             return Err(early.arrived.buffer);
         }
-        self.early.push(early);
         unit.counters.received_packets.add(1);
-        unit.counters.received_bytes.add(bytes);
+        unit.counters.received_bytes.add(early.arrived.gist.bytes());
+        self.early.push(early);
         Ok(())
     }
 

@@ -323,7 +323,7 @@ impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
         ring::<P>(bell);
     }
 
-    #[inline]
+    #[inline(always)]
     fn pull_torus(&mut self) -> Option<NodeArrival> {
         self.reception.as_mut()?.arrived.pop().map(NodeArrival::Torus)
     }

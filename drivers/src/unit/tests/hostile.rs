@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::unit::WINDOW;
-use pami::device::{Receiving, Sending};
-use pami::packet::Header;
+use pami::device::{Arrival, Receiving, Sending};
+use pami::packet::{DISPATCH_IDS, Header};
 use zerocopy::IntoBytes;
 
 pub(super) fn packet(envelope: &Envelope, header: &[u8], data: &[u8]) -> Vec<u8> {
@@ -19,6 +19,34 @@ fn from_one(kind: Kind) -> Envelope {
         message: 7,
         offset: 0,
         total: 0,
+    }
+}
+
+#[test]
+fn d9_only_a_whole_message_for_an_id_that_handlers_have_goes_the_short_way_and_none_loses_anything() {
+    let net = Net::new(2);
+    let units = units::<0>(&net, 2, 1, None);
+    let mut port = open(units[0], 0);
+    let whole = Envelope { dispatch: 31, total: 4, ..from_one(Kind::EagerFirst) };
+    let last = DISPATCH_IDS as u8;
+    let cases = [
+        (whole, Some((31, endpoint(1, 0)))),
+        // An id of the deferring handlers, and none: neither is that of a handler 32 below.
+        (Envelope { dispatch: last, ..whole }, None),
+        (Envelope { dispatch: u8::MAX, ..whole }, None),
+        (Envelope { kind: Kind::EagerFirstAcked, ..whole }, None),
+        (Envelope { kind: Kind::EagerNext, ..whole }, None),
+        (Envelope { total: 5, ..whole }, None),
+        (Envelope { total: 5, offset: 1, ..whole }, None),
+    ];
+    for (envelope, expected) in cases {
+        net.inject(0, &packet(&envelope, b"head", b"data"));
+        port.progress();
+        let arrival = port.pull_queued().unwrap();
+        assert_eq!(arrival.whole(), expected, "{envelope:?}");
+        assert_eq!((arrival.envelope(), arrival.parts()), (envelope, (&b"head"[..], &b"data"[..])));
+        port.release(arrival);
+        assert!(port.pull_queued().is_none());
     }
 }
 
