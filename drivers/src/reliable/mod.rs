@@ -155,6 +155,8 @@ pub struct Reliable<A, C> {
     now: u64,
     /// All that has arrived was looked at in this round.
     caught_up: bool,
+    /// Rounds in which that was not so and a timer had ended.
+    overdue: usize,
     /// There was no room for a frame that others should not overtake.
     blocked: bool,
     /// Something changed that the message unit looks at in its next round.
@@ -207,6 +209,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             last_packet: None,
             now: u64::MAX,
             caught_up: false,
+            overdue: 0,
             blocked: false,
             news: false,
             counters: Reliability::default(),
@@ -261,6 +264,16 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
     fn ack_now(&mut self, index: u16) {
         self.acks_due.insert(index);
         self.acks_at = 0;
+    }
+
+    /// Whether what had arrived when a timer ended was looked at: it may be what is waited for. A node that is sent more than it
+    /// takes in never has looked at all, but after as many rounds as there are buffers at what lay there then.
+    #[cold]
+    #[inline(never)]
+    fn has_looked(&mut self) -> bool {
+        let looked = self.caught_up || self.overdue == self.inner.buffers();
+        self.overdue = if looked { 0 } else { self.overdue + 1 };
+        looked
     }
 
     /// Whether node `node` is gone. Only who is no peer yet has to ask: peers know.
@@ -373,7 +386,7 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
         if self.ready {
             self.tell_ready();
         }
-        if self.caught_up && self.timer != u64::MAX && self.now() >= self.timer {
+        if self.timer != u64::MAX && self.now() >= self.timer && self.has_looked() {
             self.expire();
         }
         self.inner.flush();

@@ -4,6 +4,7 @@ mod bench;
 mod cases;
 mod dice;
 mod engine;
+mod flood;
 // Tens of thousands of states, of code that has no `unsafe`.
 #[cfg(not(miri))]
 mod handshake;
