@@ -1,7 +1,9 @@
 //! What happens when there is little room: nothing is lost, and nothing that is allowed hangs.
 
 use crate::scene::{numbers, room, run, run_in, run_with, values};
-use mpi::{BSEND_OVERHEAD, Class, Data, Datatype, Error, Group, IN_PLACE, Op, Request, Settings, Status};
+use mpi::{
+    BSEND_OVERHEAD, Class, Data, Datatype, Error, Group, IN_PLACE, Op, PROC_NULL, Request, Settings, Status,
+};
 use pami::collective::Order;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -489,5 +491,21 @@ fn r4_what_waits_behind_a_reduction_that_fails_before_it_begins_goes_on() {
                 world.allreduce(IN_PLACE, &numbers(&[1u32; 9]), Op::Sum).unwrap();
             }
         }
+    });
+}
+
+#[test]
+fn a_send_to_nobody_takes_no_request() {
+    run_with(1, 1, Settings { requests: 3, ..tight() }, |mpi| {
+        let (world, data) = (mpi.world(), room(1));
+        let mut requests: Vec<Request> = (0..3).map(|_| world.irecv(&data, 0, 0).unwrap()).collect();
+        assert_eq!(world.irecv(&data, 0, 0).unwrap_err().class(), Class::NoMem);
+        assert_eq!(world.send(&data, PROC_NULL, 0), Ok(()));
+        assert_eq!(world.ssend(&data, PROC_NULL, 0), Ok(()));
+        let mut sent = world.isend(&data, PROC_NULL, 0).unwrap();
+        assert_eq!(mpi.test(&mut sent).unwrap().map(|status| status.len), Some(0));
+        assert!(sent.is_null());
+        (0..3).for_each(|n| world.send(&numbers(&[n]), 0, 0).unwrap());
+        mpi.wait_all(&mut requests, &mut []).unwrap();
     });
 }
