@@ -22,6 +22,7 @@ mod halves;
 mod hostile;
 mod machine;
 mod messages;
+mod mixture;
 mod neighbours;
 mod one_sided;
 mod pieces;
