@@ -3,7 +3,7 @@
 //! A frame is a kind, the hart's digit, a payload without zero bytes, and a zero byte. A frame leaves whole: under a
 //! short lock, or, for a report, when every other hart has been told to stop.
 
-use crate::arch;
+use crate::{arch, board};
 use core::fmt::{self, Write};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -141,7 +141,7 @@ pub fn seize() -> Option<Console> {
     };
     // Never given back: nobody else sends from here on.
     core::mem::forget(guard);
-    arch::console()
+    board::console()
 }
 
 /// A line of text in place, cut off at its end.

@@ -4,7 +4,7 @@
 //! Whoever sleeps on a port sleeps on the tree as well: what arrives there ends the sleep, and the job, or whoever runs
 //! its collectives, looks.
 
-use crate::{arch, clock, status, wakeup};
+use crate::{arch, board, clock, status, wakeup};
 use drivers::Platform;
 use spin::Once;
 
@@ -45,7 +45,7 @@ impl Platform for Hardware {
     }
 
     fn wake(hart: usize) {
-        arch::interrupt_hart(hart);
+        board::interrupt_hart(hart);
     }
 
     fn wait(deadline_ns: Option<u64>, acknowledge: impl FnMut()) {

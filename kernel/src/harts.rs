@@ -1,7 +1,7 @@
 //! Who runs what: one kernel thread per hart, which waits for work and does it (SPEC N-1).
 
 use crate::task::Task;
-use crate::{arch, wakeup};
+use crate::{arch, board, wakeup};
 use boot::HARTS;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +62,7 @@ static ALL: [Hart; HARTS] = [const {
 /// A hart's life after its start.
 pub(crate) fn serve(hart: usize) -> ! {
     let me = &ALL[hart];
-    arch::unmask();
+    board::unmask();
     me.up.store(true, Ordering::Release);
     wake_waiting(me);
     loop {
@@ -77,7 +77,7 @@ pub(crate) fn serve(hart: usize) -> ! {
 }
 
 fn wake_waiting(hart: &Hart) {
-    hart.waiting.wake().for_each(arch::interrupt_hart);
+    hart.waiting.wake().for_each(board::interrupt_hart);
 }
 
 fn run(work: Work) {
@@ -95,7 +95,7 @@ pub(crate) fn give(hart: usize, work: Work) -> Result<(), SpawnError> {
         .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
         .map_err(|_| SpawnError::Busy)?;
     *other.work.lock() = Some(work);
-    arch::interrupt_hart(hart);
+    board::interrupt_hart(hart);
     Ok(())
 }
 

@@ -9,7 +9,7 @@
 //! | [`job_error`] | why a job failed |
 //! | [`segments`] | memory that tasks of a node share |
 //! | [`devicetree`] | what the device tree says of the machine, and of where its harts are |
-//! | `arch` | everything that differs between the architectures, and all of the kernel's `unsafe` |
+//! | `arch`, `board` | what harts of an instruction set can do; what lies around them; all of the kernel's `unsafe` |
 //! | `console`, `log`, `report`, `status` | frames to the host; log frames; the report of a panic or fault; the end of the node |
 //! | `question` | the answer to the service node's question whether this node lives |
 //! | `clock`, `instructions`, `wakeup` | time; retired instructions; sleep and wake-up of harts |
@@ -56,6 +56,8 @@ pub use {
 pub mod arch;
 #[cfg(target_os = "none")]
 mod arena;
+#[cfg(target_os = "none")]
+mod board;
 #[cfg(target_os = "none")]
 mod clock;
 #[cfg(target_os = "none")]

@@ -8,7 +8,7 @@ use crate::layout::{Region, largest_free};
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
-use crate::{arch, clock, console, heap, job, log, question, report, status, wakeup};
+use crate::{arch, board, clock, console, heap, job, log, question, report, status, wakeup};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -50,7 +50,7 @@ fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
     if let Err(error) = arch::translate(machine, free) {
         report::refused(Exit::Machine, format_args!("its memory cannot be mapped: {error:?}"));
     }
-    if let Some((mut console, uart)) = arch::console().zip(machine.uart) {
+    if let Some((mut console, uart)) = board::console().zip(machine.uart) {
         if let Some(clock_hz) = uart.clock_hz {
             // A line that cannot be set up stays as the firmware left it.
             let _ = console.set_up(clock_hz);
@@ -95,7 +95,7 @@ fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
     let answers = question::start(machine);
     let tasks = make_tasks(personality, &division, unit, rest, places, answers);
     let job = Job { tasks, agent: division.agent, unit, nodes: personality.shape.nodes() };
-    arch::unmask();
+    board::unmask();
     match arch::hart() {
         0 => job.run(),
         booted => hand_over(job, booted),
@@ -138,7 +138,7 @@ fn split_memory(
 }
 
 fn start_harts(machine: &'static Machine) {
-    if let Err(error) = arch::start_interrupts(machine) {
+    if let Err(error) = board::start_interrupts(machine) {
         report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
     }
     let others = || (0..machine.harts.len()).filter(|&hart| hart != arch::hart());
@@ -161,7 +161,7 @@ fn start_harts(machine: &'static Machine) {
 
 /// A hart other than the first, fresh from its firmware.
 fn run_secondary(hart: usize) -> ! {
-    if let Err(error) = arch::machine().map_or(Err("there is no machine"), arch::start_interrupts_here) {
+    if let Err(error) = arch::machine().map_or(Err("there is no machine"), board::start_interrupts_here) {
         report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
     }
     harts::serve(hart)
@@ -179,11 +179,11 @@ impl Cards {
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.
     fn next<A>(&mut self, make: impl FnOnce(Card) -> Result<A, SmallMtu>) -> Option<A> {
-        let (slot, card) = self.slots.find_map(|slot| Some((slot, arch::network_card(slot.registers)?)))?;
+        let (slot, card) = self.slots.find_map(|slot| Some((slot, board::network_card(slot.registers)?)))?;
         let card = Card::new(card).unwrap_or_else(|error| unusable(error));
         let interrupt = card.interrupt();
         let adapter = make(card).unwrap_or_else(|error| unusable(error));
-        if let Err(error) = arch::add_adapter_interrupt(slot.interrupt) {
+        if let Err(error) = board::add_adapter_interrupt(slot.interrupt) {
             report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
         wakeup::add_card(interrupt);

@@ -9,19 +9,19 @@
 //! the same instructions each time (SPEC N-8, N-9).
 
 use crate::devicetree::Machine;
-use crate::{arch, console};
+use crate::{arch, board, console};
 
 /// Lets the service node ask. Returns whether it can.
 pub(crate) fn start(machine: &Machine) -> bool {
-    let line = machine.uart.and_then(|uart| uart.interrupt).zip(arch::receiver());
+    let line = machine.uart.and_then(|uart| uart.interrupt).zip(board::receiver());
     let Some((interrupt, mut receiver)) = line else { return false };
-    if arch::take_line(interrupt).is_err() {
+    if board::take_line(interrupt).is_err() {
         return false;
     }
     // What came in before is no question.
     receiver.drain();
     receiver.listen();
-    arch::route_line(0);
+    board::route_line(0);
     true
 }
 
@@ -30,14 +30,14 @@ pub(crate) fn asked(complete: impl FnOnce()) {
     let next = arch::hart() + 1;
     let is_last = arch::machine().is_none_or(|machine| next >= machine.harts.len());
     // The question is this hart's alone, and so is the receiving half of the line.
-    let Some(mut receiver) = arch::receiver() else { return complete() };
+    let Some(mut receiver) = board::receiver() else { return complete() };
     if is_last {
         receiver.drain();
     } else {
         receiver.pause();
     }
     complete();
-    arch::route_line(if is_last { 0 } else { next });
+    board::route_line(if is_last { 0 } else { next });
     if is_last {
         console::answer();
     } else {

@@ -4,6 +4,7 @@
 //! stops them all. Trouble within a report ends the node at once.
 
 use crate::arch::{self, Access, Incident};
+use crate::board;
 use crate::console::{self, Ending, Kind, Text};
 use crate::status::{self, Exit};
 use boot::Fault;
@@ -41,7 +42,7 @@ impl Report {
     /// Begins the node's last report; ends the node at once if one was under way on this hart.
     fn begin(exit: Exit) -> Self {
         if console::begin_ending() == Ending::Again {
-            arch::exit(exit as u8);
+            board::exit(exit as u8);
         }
         let mut console = console::seize();
         if let Some(console) = &mut console {

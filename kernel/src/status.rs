@@ -1,6 +1,6 @@
 //! The end of a node: its last status frame and its exit code (SPEC N-11).
 
-use crate::arch;
+use crate::board;
 use crate::console::{self, Ending, Kind, Text};
 use crate::heap;
 use crate::job_error::JobError;
@@ -38,14 +38,14 @@ pub fn finish(console: Option<Console>, code: u8, counters: impl fmt::Display) -
         console::send(&mut console, Kind::Status, text.as_bytes());
         console.flush();
     }
-    arch::exit(code)
+    board::exit(code)
 }
 
 /// Ends the node with the job's status.
 pub fn end_job(status: i32, counters: impl fmt::Display) -> ! {
     let code = exit_code(status);
     if console::begin_ending() == Ending::Again {
-        arch::exit(code);
+        board::exit(code);
     }
     finish(console::seize(), code, counters)
 }

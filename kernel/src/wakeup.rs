@@ -5,7 +5,8 @@
 //! lost. No timer runs but for a deadline. Each hart keeps the share of recent time in which it was idle; a task tells the
 //! mean of its harts' to those that would give it work (SPEC L-2).
 
-use crate::arch::{self, Claim};
+use crate::arch;
+use crate::board::{self, Claim};
 use crate::idle::Idle;
 use crate::interrupt_routing::{Reroute, Routing};
 use crate::status::Exit;
@@ -19,7 +20,7 @@ static IDLE: Idle<{ boot::HARTS }> = Idle::new();
 static ROUTING: Mutex<Routing> = Mutex::new(Routing::new());
 
 /// The node's network cards.
-static CARDS: [Once<mmio::Interrupt>; arch::ADAPTERS] = [const { Once::new() }; arch::ADAPTERS];
+static CARDS: [Once<mmio::Interrupt>; board::ADAPTERS] = [const { Once::new() }; board::ADAPTERS];
 
 /// Has a network card's interrupts acknowledged, whoever claims them and whatever for.
 pub(crate) fn add_card(interrupt: mmio::Interrupt) {
@@ -32,7 +33,7 @@ pub(crate) fn add_card(interrupt: mmio::Interrupt) {
 fn reroute(change: impl FnOnce(&mut Routing) -> Option<Reroute>) {
     let mut routing = ROUTING.lock();
     if let Some(Reroute(hart)) = change(&mut routing) {
-        arch::route_adapters(hart);
+        board::route_adapters(hart);
     }
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn sleeps(hart: usize) -> u32 {
 }
 
 fn claim_all(mut acknowledge: impl FnMut()) {
-    while let Some(claim) = arch::claim() {
+    while let Some(claim) = board::claim() {
         if matches!(claim, Claim::Adapter(_)) {
             if !CARDS.iter().filter_map(Once::get).all(mmio::Interrupt::serve) {
                 report::broken(Exit::Machine, "a network card has broken down: it wants to be reset");
@@ -67,24 +68,24 @@ fn claim_all(mut acknowledge: impl FnMut()) {
 
 fn complete(claim: Claim) {
     match claim {
-        Claim::Line(_) => question::asked(|| arch::complete(claim)),
-        Claim::Adapter(_) | Claim::Wakeup(_) => arch::complete(claim),
+        Claim::Line(_) => question::asked(|| board::complete(claim)),
+        Claim::Adapter(_) | Claim::Wakeup(_) | Claim::Own => board::complete(claim),
     }
 }
 
 /// This hart takes an interrupt, whatever it was doing.
 pub(crate) fn interrupted() {
-    if let Some(claim) = arch::taken() {
+    if let Some(claim) = board::taken() {
         complete(claim);
     }
 }
 
 /// Does `what` while no interrupt is taken and any ends a sleep: the controller's locks are held only so.
 fn masked(what: impl FnOnce()) {
-    let taking = arch::mask();
+    let taking = board::mask();
     what();
     if taking {
-        arch::unmask();
+        board::unmask();
     }
 }
 

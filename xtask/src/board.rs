@@ -12,7 +12,7 @@ use crate::arch::Arch;
 pub enum Board {
     /// QEMU's own, of either instruction set: GICv3 and PL011, or PLIC, 16550 and OpenSBI; network cards by virtio.
     Virt,
-    /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011.
+    /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011; its emulation has slots of virtio.
     Versal,
     /// SiFive's HiFive Unleashed (riscv64): a monitor core and four others, PLIC, SiFive's UART, OpenSBI.
     SifiveU,
@@ -108,8 +108,8 @@ impl Board {
     /// The network cards of a node.
     pub fn cards(self) -> Cards {
         match self {
-            Self::Virt => Cards::Virtio,
-            Self::Versal | Self::SifiveU => Cards::None,
+            Self::Virt | Self::Versal => Cards::Virtio,
+            Self::SifiveU => Cards::None,
         }
     }
 

@@ -1,5 +1,87 @@
-//! Interrupt controllers (SPEC D-10). All interrupts but one are never taken: they end a hart's sleep, and the hart then
+//! Interrupt controllers (SPEC B-1, D-10). All interrupts but one are never taken: they end a hart's sleep, and the hart then
 //! claims and completes them.
+//!
+//! [`Controller`] is what each of them has to do. A controller's names of harts are: an MPIDR's affinity at the GICs, a
+//! context at the PLIC. Interrupts have the numbers that the controller reports them by: at the GICs those between harts are
+//! below 16, private ones below 32.
 
-pub mod gic;
+pub mod gicv2;
+pub mod gicv3;
 pub mod plic;
+
+/// Why the controller refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IrqError {
+    /// It has no part for the hart.
+    NoHart,
+    /// It has no such interrupt, or it is of the wrong kind.
+    NoInterrupt,
+    /// Its registers are kept from the kernel by a level above.
+    NotOurs,
+}
+
+impl IrqError {
+    /// It in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NoHart => "a hart has no part of it",
+            Self::NoInterrupt => "it has no such interrupt",
+            Self::NotOurs => "its registers are not for the kernel's level",
+        }
+    }
+}
+
+/// How a device's interrupt comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    /// Signalled by an edge, not by a level.
+    pub edge: bool,
+    /// Reaches harts that accept nothing else.
+    pub urgent: bool,
+}
+
+/// What a hart lets reach it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accept {
+    /// Every interrupt.
+    All,
+    /// Urgent ones of devices.
+    Urgent,
+}
+
+/// An interrupt controller. Any hart may call any of it; `here` is the name of the one that calls.
+pub trait Controller: Sync {
+    /// Starts the calling hart's part, and lets its `private` interrupts through. Called once by each.
+    ///
+    /// # Errors
+    /// [`IrqError`]
+    fn start_hart(&self, here: u64, private: &[u32]) -> Result<(), IrqError>;
+
+    /// Sets how a device's interrupt comes. It goes to no hart yet.
+    ///
+    /// # Errors
+    /// [`IrqError::NoInterrupt`]
+    fn configure(&self, interrupt: u32, kind: Kind) -> Result<(), IrqError>;
+
+    /// Sends devices' interrupts, which are configured, to the hart `to` or to none; so far they go to `from`, or to none.
+    /// They never come to `from` once this returns.
+    ///
+    /// # Errors
+    /// [`IrqError`]
+    fn route(&self, interrupts: &[u32], from: Option<u64>, to: Option<u64>) -> Result<(), IrqError>;
+
+    /// Lets that much reach the calling hart.
+    fn accept(&self, here: u64, what: Accept);
+
+    /// Takes the calling hart's most urgent pending interrupt, if it has one.
+    fn claim(&self, here: u64) -> Option<u32>;
+
+    /// Ends what [`claim`](Self::claim) began: the interrupt may come again.
+    fn complete(&self, here: u64, claimed: u32);
+
+    /// Interrupts a hart, the calling one too, by a private interrupt that was let through. False if the controller cannot.
+    fn call(&self, hart: u64) -> bool;
+}
+
+/// The number of the interrupt by which harts call each other at a GIC.
+pub const CALL: u32 = 0;

@@ -1,4 +1,5 @@
-//! Everything that differs between the architectures, and all of the kernel's `unsafe`.
+//! Everything that differs between instruction sets, and most of the kernel's `unsafe`: what harts themselves can do. What
+//! lies around them is `board`'s.
 //!
 //! `aarch64` and `riscv64` provide the same functions; the rest of the kernel calls them through here. Nothing in here knows
 //! who calls it. What is called from below is handed down: entries and vectors when the kernel is built (`entry`), what takes
@@ -15,7 +16,6 @@ use riscv64 as this;
 
 mod backtrace;
 mod checksum;
-mod devices;
 mod entry;
 pub mod heap;
 mod image;
@@ -31,7 +31,6 @@ mod translation;
 
 pub(crate) use backtrace::Backtrace;
 pub(crate) use checksum::{choose_checksum, crc32c};
-pub(crate) use devices::{console, network_card, receiver};
 pub(crate) use entry::{device_tree, entries};
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 #[doc(hidden)]
@@ -44,32 +43,19 @@ pub(crate) use numbers::boot_number;
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{
-    add_adapter_interrupt, claim, complete, interrupt_hart, mask, route_adapters, route_line,
-    start_interrupts, start_interrupts_here, take_line, taken, unmask,
+    call_hart, claim_own as claim_own_interrupt, controller, has_devices as device_interrupts,
+    mask as mask_interrupts, start_own as start_own_interrupts, unmask as unmask_interrupts,
 };
 pub(crate) use this::{
-    counter, counter_hz, exit, frame_pointer, io_barrier, park, set_timer, start_hart, wait_for_interrupt,
+    counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, set_timer, start_hart,
+    wait_for_interrupt,
 };
-pub(crate) use translation::translate;
+pub(crate) use translation::{maps_devices, translate};
 
 /// The number of this hart.
 #[inline]
 pub(crate) fn hart() -> usize {
     boot_number(this::boot_number())
-}
-
-/// Network cards of a node: on the torus, on the tree.
-pub(crate) const ADAPTERS: usize = 2;
-
-/// An interrupt that was claimed and is to be completed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Claim {
-    /// Another hart's, or the timer's.
-    Wakeup(u32),
-    /// A network adapter's.
-    Adapter(u32),
-    /// The console line's.
-    Line(u32),
 }
 
 /// What an instruction tried.

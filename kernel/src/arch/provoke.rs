@@ -25,7 +25,7 @@ pub fn execute_data() {
 
 /// Runs in a circle, deaf to interrupts.
 pub fn hang() -> ! {
-    super::mask();
+    super::mask_interrupts();
     loop {
         core::hint::spin_loop();
     }

@@ -43,7 +43,7 @@ pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError>
 }
 
 /// Whether the translation maps the console, as far as the kernel knows one.
-pub(super) fn maps_devices() -> bool {
+pub(crate) fn maps_devices() -> bool {
     DEVICES.load(Ordering::Acquire)
 }
 
@@ -74,9 +74,12 @@ fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<
 fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: Region) -> Result<usize, MapError> {
     tables.map(range(free), Access::Data)?;
     match machine.controller {
-        Some(Controller::Gic { distributor, redistributors }) => {
+        Some(
+            Controller::GicV3 { distributor, redistributors: other }
+            | Controller::GicV2 { distributor, interface: other },
+        ) => {
             tables.map(range(distributor), Access::Device)?;
-            tables.map(range(redistributors), Access::Device)?;
+            tables.map(range(other), Access::Device)?;
         }
         Some(Controller::Plic { registers }) => tables.map(range(registers), Access::Device)?,
         None => {}

@@ -52,7 +52,8 @@ pub(super) struct Builder {
     problem: Option<TreeError>,
 }
 
-const CONTROLLERS: [&str; 3] = ["arm,gic-v3", "riscv,plic0", "sifive,plic-1.0.0"];
+const CONTROLLERS: [&str; 5] =
+    ["arm,gic-v3", "arm,gic-400", "arm,cortex-a15-gic", "riscv,plic0", "sifive,plic-1.0.0"];
 
 /// Calls `each` for the node `at` and all within it, but for those that are not available; as long as it returns true.
 fn walk(at: &At<'_>, each: &mut impl FnMut(&At<'_>) -> bool) -> bool {
@@ -198,7 +199,13 @@ impl Builder {
                 let [distributor, redistributors, ..] = at.regions()?[..] else {
                     return Err(at.error("a GIC without distributor or redistributors"));
                 };
-                self.controller = Some(Controller::Gic { distributor, redistributors });
+                self.controller = Some(Controller::GicV3 { distributor, redistributors });
+            }
+            "arm,gic-400" | "arm,cortex-a15-gic" if self.controller.is_none() => {
+                let [distributor, interface, ..] = at.regions()?[..] else {
+                    return Err(at.error("a GIC without distributor or interfaces"));
+                };
+                self.controller = Some(Controller::GicV2 { distributor, interface });
             }
             "riscv,plic0" | "sifive,plic-1.0.0" if self.controller.is_none() => {
                 self.controller = Some(Controller::Plic { registers: at.registers()? });
@@ -261,7 +268,9 @@ impl Builder {
             self.note(Err(TreeError::of("no memory node around the image")));
         }
         match self.controller {
-            None => self.note(Err(TreeError::of("no interrupt controller: neither GICv3 nor PLIC"))),
+            None => {
+                self.note(Err(TreeError::of("no interrupt controller: neither GICv3 nor GICv2 nor PLIC")))
+            }
             Some(Controller::Plic { .. }) => {
                 let deaf = self.cpus.iter().find(|cpu| self.plic_context(cpu).is_none());
                 let deaf = deaf.map(|cpu| cpu.name);
@@ -274,7 +283,7 @@ impl Builder {
                     self.note(Err(TreeError { what, node: "cpus" }));
                 }
             }
-            Some(Controller::Gic { .. }) => {}
+            Some(Controller::GicV3 { .. } | Controller::GicV2 { .. }) => {}
         }
         self.slots.sort_unstable_by_key(|slot| slot.registers.start);
         let tree = self.tree.data();
@@ -312,7 +321,10 @@ impl Builder {
         };
         let hart = |(cpu, place): (&Cpu, HartPlace)| Hart {
             id: cpu.id,
-            plic_context: self.plic_context(cpu),
+            at_controller: match self.controller {
+                Some(Controller::Plic { .. }) => self.plic_context(cpu).map(u64::from),
+                _ => Some(cpu.id),
+            },
             place,
         };
         let mut harts: Vec<_, HARTS> = self.cpus.iter().zip(places).map(hart).collect();

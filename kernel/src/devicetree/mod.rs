@@ -35,8 +35,8 @@ pub const MAX_RESERVED: usize = 16;
 pub struct Hart {
     /// MPIDR affinity or hart id.
     pub id: u64,
-    /// Its supervisor context at the PLIC, where that is the controller.
-    pub plic_context: Option<u32>,
+    /// What the interrupt controller calls it, if it knows it: its context at a PLIC, its affinity at a GIC.
+    pub at_controller: Option<u64>,
     /// Where it is in the node: one core of a chip each, if the tree does not tell.
     pub place: HartPlace,
 }
@@ -72,11 +72,18 @@ pub struct Uart {
 #[derive(Clone, Copy, Debug)]
 pub enum Controller {
     /// A GICv3.
-    Gic {
+    GicV3 {
         /// Registers of the distributor.
         distributor: Region,
         /// Registers of the redistributors.
         redistributors: Region,
+    },
+    /// A GICv2.
+    GicV2 {
+        /// Registers of the distributor.
+        distributor: Region,
+        /// Registers of the harts' interfaces.
+        interface: Region,
     },
     /// A PLIC.
     Plic {

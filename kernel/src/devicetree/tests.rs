@@ -54,7 +54,7 @@ fn n3_the_machine_is_what_qemu_virt_says() {
     let machine = read(RISCV, 0x8020_0000, 3);
     assert_eq!(machine.problem, None);
     assert_eq!(machine.booted, 3);
-    let contexts: Vec<_> = machine.harts.iter().map(|hart| hart.plic_context).collect();
+    let contexts: Vec<_> = machine.harts.iter().map(|hart| hart.at_controller).collect();
     assert_eq!(contexts, [Some(1), Some(3), Some(5), Some(7)]);
     assert_eq!(machine.counter_hz, Some(10_000_000));
     assert!(machine.finisher.is_some());
@@ -80,7 +80,7 @@ fn r5_a_console_that_is_not_ours_is_left_alone() {
 fn n3_the_machine_is_what_versal_says() {
     let machine = read(VERSAL, 0x10_0000, 1);
     assert_eq!(machine.problem, None);
-    let Some(Controller::Gic { distributor, redistributors }) = machine.controller else { panic!() };
+    let Some(Controller::GicV3 { distributor, redistributors }) = machine.controller else { panic!() };
     assert_eq!((distributor.start, redistributors.start), (0xf900_0000, 0xf908_0000));
     assert_eq!(machine.uart.unwrap().registers.start, 0xff00_0000);
     assert_eq!(machine.uart.unwrap().clock_hz, Some(125_000_000));
@@ -93,7 +93,7 @@ fn n3_the_machine_is_what_versal_says() {
 #[test]
 fn r5_b1_a_monitor_hart_is_left_out_and_no_context_is_guessed() {
     let machine = read(SIFIVE_U, 0x8020_0000, 1);
-    let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.plic_context)).collect();
+    let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.at_controller)).collect();
     // Not 2 * hart + 1: hart 0 has no supervisor mode.
     assert_eq!(harts, [(1, Some(2)), (2, Some(4)), (3, Some(6)), (4, Some(8))]);
     assert_eq!(machine.problem, None);
@@ -110,7 +110,7 @@ fn r5_an_odd_board_is_read_as_it_is() {
     let machine = read(ODD, 0x8020_0000, 2);
     assert_eq!((machine.problem, machine.map_problem), (None, None));
     // By place: the disabled hart is in the map and in no place; context 0 is its.
-    let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.plic_context)).collect();
+    let harts: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.at_controller)).collect();
     assert_eq!(harts, [(2, Some(4)), (1, Some(2))]);
     assert_eq!(machine.booted, 0);
     // The alias in stdout-path, through two buses.

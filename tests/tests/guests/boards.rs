@@ -126,3 +126,34 @@ fn conforms(board: Board) {
     let interrupt = Arc::new(AtomicBool::new(false));
     assert!(conform::run(board, None, None, &interrupt, &Voice::quiet()).unwrap(), "{board}");
 }
+
+#[test]
+fn b1_the_same_image_drives_the_gic_that_the_tree_names() {
+    for job in ["wake", "mpi-suite"] {
+        let run = Run::new(job).arch(Arch::Aarch64).torus("2").harts(2).timeout(2 * DEADLINE);
+        let outcome = run.qemu_option("-machine").qemu_option("gic-version=2").run().unwrap();
+        expect_clean(&outcome);
+        for node in &outcome.nodes {
+            let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+            assert_eq!(up.number("answers"), Some(1), "{}", outcome.explain());
+        }
+    }
+    // A hart that neither sleeps nor calls anything is asked by its line's interrupt, the only one that it takes, and answers.
+    let run = Run::new("alive")
+        .arch(Arch::Aarch64)
+        .torus("2")
+        .harts(2)
+        .args(["--seconds", "4", "--all"])
+        .timeout(DEADLINE);
+    let run = run.qemu_option("-machine").qemu_option("gic-version=2").silence(Duration::from_secs(2));
+    expect_clean(&run.run().unwrap());
+}
+
+#[test]
+fn b6_versal_runs_npb_and_mpi_on_several_nodes_on_a_bad_wire_too() {
+    let run = |job: &str| Run::new(job).board(Board::Versal).torus("2x2").timeout(3 * DEADLINE);
+    expect_clean(&run("mpi-suite").run().unwrap());
+    expect_clean(&run("npb-is").run().unwrap());
+    let outcome = run("npb-is").faults("drop=1%,reorder=5%,seed=4").run().unwrap();
+    outcome.expect_success();
+}

@@ -1,74 +1,48 @@
-//! GICv3: the harts' own interfaces are system registers, the rest is `drivers::irq::gic`.
+//! Interrupts of AArch64 harts: their mask, and the controllers that can reach them: GICv3, by system registers, and GICv2.
 
-use crate::arch::{self, ADAPTERS, Claim};
-use crate::devicetree::{Controller, Interrupt, Machine};
+use crate::devicetree::Controller as Found;
 use crate::layout::Region;
+use alloc::boxed::Box;
+use arm_gic::IntId;
 use arm_gic::gicv3::{GicCpuInterface, InterruptGroup, SgiTarget, SgiTargetGroup};
-use arm_gic::{IntId, Trigger};
 use core::arch::asm;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use drivers::irq::gic::{Gic, IrqError};
-use spin::Mutex;
+use drivers::irq::gicv3::Interface;
+use drivers::irq::{CALL, Controller, gicv2, gicv3};
 
-static GIC: Mutex<Option<Gic>> = Mutex::new(None);
-/// The adapters' interrupts; 0 is none.
-static NUMBERS: [AtomicU32; ADAPTERS] = [const { AtomicU32::new(0) }; ADAPTERS];
-/// Whether they are routed to a hart. Changes under the controller's lock.
-static ADAPTERS_ON: AtomicBool = AtomicBool::new(false);
-/// The console line's interrupt; 0 is none.
-static LINE: AtomicU32 = AtomicU32::new(0);
-/// Its priority. All others have 0x80, which a mask of 0x80 keeps away: it lets what is more urgent through.
-const URGENT: u8 = 0x40;
-const ONLY_URGENT: u8 = 0x80;
-const ALL: u8 = 0xff;
-/// The software-generated interrupt by which harts wake each other.
-const WAKEUP: IntId = IntId::sgi(0);
 /// Bytes of a redistributor's registers without the frames of a GICv4.
 const REDISTRIBUTOR_BYTES: usize = 0x2_0000;
-/// Where the harts' own interrupts and the shared ones begin; below are the software-generated ones.
+/// Bytes that a GICv2 has at least: its distributor, a hart's interface.
+const GICV2_BYTES: [usize; 2] = [0x1000, 0x100];
+/// Where the harts' own interrupts and the shared ones begin.
 const FIRST_PRIVATE: u32 = 16;
 const FIRST_SHARED: u32 = 32;
 
-fn words(error: IrqError) -> &'static str {
-    match error {
-        IrqError::NoRedistributor => "a hart has no redistributor",
-        IrqError::NoInterrupt => "the GIC has no such interrupt",
-    }
-}
-
-/// Takes the controller over and starts this hart's part of it.
-pub(crate) fn start_interrupts(machine: &'static Machine) -> Result<(), &'static str> {
-    let Some(Controller::Gic { distributor, redistributors }) = machine.controller else {
-        return Err("it is no GICv3");
-    };
+/// The controller that the tree names, taken over. To be asked once.
+pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'static str> {
     let registers = |region: Region| NonNull::new(ptr::with_exposed_provenance_mut::<u8>(region.start));
-    let bases = registers(distributor).zip(registers(redistributors));
-    let (distributor, first) = bases.ok_or("its registers are at 0")?;
-    let frames = redistributors.bytes / REDISTRIBUTOR_BYTES;
-    // SAFETY: the tree says so, and translation maps them as device memory. Called once.
-    *GIC.lock() = Some(unsafe { Gic::new(distributor, first, frames) });
-    start_interrupts_here(machine)
+    let none = "its registers are at 0";
+    match found {
+        Found::GicV3 { distributor, redistributors } => {
+            let frames = redistributors.bytes / REDISTRIBUTOR_BYTES;
+            let (distributor, first) = registers(distributor).zip(registers(redistributors)).ok_or(none)?;
+            // SAFETY: the tree says so, and translation maps them as device memory. Called once.
+            Ok(Box::leak(Box::new(unsafe { gicv3::Gic::new(distributor, first, frames, SystemRegisters) })))
+        }
+        Found::GicV2 { distributor, interface } => {
+            if distributor.bytes < GICV2_BYTES[0] || interface.bytes < GICV2_BYTES[1] {
+                return Err("its registers are fewer than a GICv2's");
+            }
+            let (distributor, interface) = registers(distributor).zip(registers(interface)).ok_or(none)?;
+            // SAFETY: as above.
+            Ok(Box::leak(Box::new(unsafe { gicv2::Gic::new(distributor, interface) })))
+        }
+        Found::Plic { .. } => Err("it is neither GICv3 nor GICv2"),
+    }
 }
 
-/// Lets wake-ups and the timer through to this hart.
-pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'static str> {
-    let id = machine.harts.get(arch::hart()).ok_or("no such hart")?.id;
-    let timer = machine.timer_interrupt.and_then(|number| number.checked_sub(FIRST_PRIVATE));
-    let timer = timer.filter(|&number| number < IntId::PPI_COUNT).ok_or("the tree names no virtual timer")?;
-    if !start_interface() {
-        return Err("the GIC's system registers are not for the kernel's level");
-    }
-    {
-        let mut gic = GIC.lock();
-        let gic = gic.as_mut().ok_or("it is not started")?;
-        gic.start_hart(id, &[WAKEUP, IntId::ppi(timer)]).map_err(words)?;
-    }
-    GicCpuInterface::set_priority_mask(ALL);
-    GicCpuInterface::enable_group1(true);
-    instruction_barrier();
-    Ok(())
-}
+/// A hart's interface to a GICv3.
+struct SystemRegisters;
 
 /// Makes what was written to system registers count for the instructions that follow.
 fn instruction_barrier() {
@@ -76,142 +50,86 @@ fn instruction_barrier() {
     unsafe { asm!("isb", options(nostack, preserves_flags)) }
 }
 
-/// Takes this hart's interface into use, by system registers. False if a level above keeps it from that.
-fn start_interface() -> bool {
-    GicCpuInterface::enable_system_register_el1(true);
-    // The others are there from then on only.
-    instruction_barrier();
-    let enabled: u64;
-    // SAFETY: reads ICC_SRE_EL1, whose lowest bit says whether the others are there.
-    unsafe { asm!("mrs {}, S3_0_C12_C12_5", out(reg) enabled, options(nomem, nostack, preserves_flags)) }
-    if enabled & 1 == 0 {
-        return false;
+impl Interface for SystemRegisters {
+    fn start(&self) -> bool {
+        GicCpuInterface::enable_system_register_el1(true);
+        // The others are there from then on only.
+        instruction_barrier();
+        let enabled: u64;
+        // SAFETY: reads ICC_SRE_EL1, whose lowest bit says whether the others are there.
+        unsafe { asm!("mrs {}, S3_0_C12_C12_5", out(reg) enabled, options(nomem, nostack, preserves_flags)) }
+        if enabled & 1 == 0 {
+            return false;
+        }
+        // SAFETY: clears ICC_CTLR_EL1: the end of an interrupt drops its priority and deactivates it.
+        unsafe { asm!("msr S3_0_C12_C12_4, xzr", "isb", options(nostack, preserves_flags)) }
+        GicCpuInterface::enable_group1(true);
+        true
     }
-    // SAFETY: clears ICC_CTLR_EL1: the end of an interrupt drops its priority and deactivates it.
-    unsafe { asm!("msr S3_0_C12_C12_4, xzr", "isb", options(nostack, preserves_flags)) }
-    true
-}
 
-fn shared(number: u32) -> Option<IntId> {
-    let index = number.checked_sub(FIRST_SHARED)?;
-    (index < IntId::MAX_SPI_COUNT).then(|| IntId::spi(index))
-}
-
-/// `interrupt` is an adapter's from now on. It goes nowhere yet, as no shared interrupt does at first.
-pub(crate) fn add_adapter_interrupt(interrupt: Interrupt) -> Result<(), &'static str> {
-    let free =
-        NUMBERS.iter().find(|number| number.load(Ordering::Relaxed) == 0).ok_or("one adapter too many")?;
-    let id = shared(interrupt.number).ok_or("it is no shared interrupt")?;
-    let trigger = if interrupt.edge { Trigger::Edge } else { Trigger::Level };
-    let mut gic = GIC.lock();
-    let gic = gic.as_mut().ok_or("the controller is not started")?;
-    gic.set_trigger(id, trigger).map_err(words)?;
-    free.store(interrupt.number, Ordering::Relaxed);
-    Ok(())
-}
-
-/// Routes the adapters' interrupts to `hart`, or to none.
-pub(crate) fn route_adapters(hart: Option<usize>) {
-    let target = hart.and_then(|hart| arch::machine()?.harts.get(hart)).map(|hart| hart.id);
-    if let Some(gic) = GIC.lock().as_mut() {
-        let all = NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed)));
-        // `add_adapter_interrupt` has shown that the interrupts are there.
-        ADAPTERS_ON.store(target.is_some(), Ordering::Relaxed);
-        let _ = gic.route(all, target, shared(LINE.load(Ordering::Relaxed)).into_iter());
+    fn set_mask(&self, mask: u8) {
+        GicCpuInterface::set_priority_mask(mask);
+        instruction_barrier();
     }
-}
 
-/// The console line's interrupt is the one that is taken from now on, by the hart that it is [routed](route_line) to.
-pub(crate) fn take_line(interrupt: Interrupt) -> Result<(), &'static str> {
-    let id = shared(interrupt.number).ok_or("it is no shared interrupt")?;
-    let trigger = if interrupt.edge { Trigger::Edge } else { Trigger::Level };
-    {
-        let mut gic = GIC.lock();
-        let gic = gic.as_mut().ok_or("the controller is not started")?;
-        gic.set_trigger(id, trigger).map_err(words)?;
-        gic.set_priority(id, URGENT).map_err(words)?;
+    fn acknowledge(&self) -> Option<u32> {
+        GicCpuInterface::get_and_acknowledge_interrupt(InterruptGroup::Group1).map(u32::from)
     }
-    LINE.store(interrupt.number, Ordering::Relaxed);
-    Ok(())
-}
 
-/// Routes the console line's interrupt to `hart`.
-pub(crate) fn route_line(hart: usize) {
-    let target = arch::machine().and_then(|machine| machine.harts.get(hart)).map(|hart| hart.id);
-    if let Some(gic) = GIC.lock().as_mut() {
-        let line = shared(LINE.load(Ordering::Relaxed)).into_iter();
-        let others = NUMBERS.iter().filter_map(|number| shared(number.load(Ordering::Relaxed)));
-        let others = others.filter(|_| ADAPTERS_ON.load(Ordering::Relaxed));
-        // `take_line` has shown that the interrupt is there.
-        let _ = gic.route(line, target, others);
+    fn end(&self, number: u32) {
+        let id = match number {
+            ..FIRST_PRIVATE => IntId::sgi(number),
+            FIRST_PRIVATE..FIRST_SHARED => IntId::ppi(number - FIRST_PRIVATE),
+            _ => IntId::spi(number - FIRST_SHARED),
+        };
+        GicCpuInterface::end_interrupt(id, InterruptGroup::Group1);
+        instruction_barrier();
+    }
+
+    fn call(&self, hart: u64) {
+        let [aff0, aff1, aff2, _, aff3, ..] = hart.to_le_bytes();
+        let target = SgiTarget::List {
+            affinity3: aff3,
+            affinity2: aff2,
+            affinity1: aff1,
+            target_list: 1 << (aff0 & 15),
+        };
+        // It fails only for interrupts that are not software-generated.
+        let _ = GicCpuInterface::send_sgi(IntId::sgi(CALL), target, SgiTargetGroup::CurrentGroup1);
+        // It leaves now, not when this hart next comes to a barrier.
+        instruction_barrier();
     }
 }
 
-/// This hart takes no interrupt, and any ends its sleep. Returns whether it took one.
-pub(crate) fn mask() -> bool {
-    let masked: u64;
-    // SAFETY: reads the masks and sets that of interrupts.
-    unsafe { asm!("mrs {}, daif", "msr daifset, #2", out(reg) masked, options(nostack, preserves_flags)) }
-    GicCpuInterface::set_priority_mask(ALL);
-    masked & IRQ_MASKED == 0
-}
-
-/// This hart takes the console line's interrupt, and no other.
-pub(crate) fn unmask() {
-    GicCpuInterface::set_priority_mask(ONLY_URGENT);
-    // SAFETY: clears the mask of interrupts: the vector for them saves all that it changes.
-    unsafe { asm!("isb", "msr daifclr, #2", options(nostack, preserves_flags)) }
-}
+/// What the controller let through is all there is.
+pub(crate) fn start_own() {}
 
 /// The bit of DAIF that masks interrupts.
 const IRQ_MASKED: u64 = 1 << 7;
 
-/// The interrupt that this hart is to take.
-pub(crate) fn taken() -> Option<Claim> {
-    claim()
+/// This hart takes no interrupt. Returns whether it took one.
+pub(crate) fn mask() -> bool {
+    let masked: u64;
+    // SAFETY: reads the masks and sets that of interrupts.
+    unsafe { asm!("mrs {}, daif", "msr daifset, #2", out(reg) masked, options(nostack, preserves_flags)) }
+    masked & IRQ_MASKED == 0
 }
 
-/// Interrupts `hart`.
-pub(crate) fn interrupt_hart(hart: usize) {
-    let Some(hart) = arch::machine().and_then(|machine| machine.harts.get(hart)) else { return };
-    let [aff0, aff1, aff2, _, aff3, ..] = hart.id.to_le_bytes();
-    // What was published before the interrupt is seen after it.
-    super::io_barrier();
-    let target =
-        SgiTarget::List { affinity3: aff3, affinity2: aff2, affinity1: aff1, target_list: 1 << (aff0 & 15) };
-    // It fails only for interrupts that are not software-generated.
-    let _ = GicCpuInterface::send_sgi(WAKEUP, target, SgiTargetGroup::CurrentGroup1);
-    // It leaves now, not when this hart next comes to a barrier.
-    instruction_barrier();
+/// This hart takes interrupts.
+pub(crate) fn unmask() {
+    // SAFETY: clears the mask of interrupts: the vector for them saves all that it changes.
+    unsafe { asm!("isb", "msr daifclr, #2", options(nostack, preserves_flags)) }
 }
 
-/// Takes the next pending interrupt of this hart.
-pub(crate) fn claim() -> Option<Claim> {
-    let id = GicCpuInterface::get_and_acknowledge_interrupt(InterruptGroup::Group1)?;
-    // The interrupt is acknowledged before its device is served, and what was published before it is seen.
-    super::io_barrier();
-    let number = u32::from(id);
-    Some(if NUMBERS.iter().any(|adapter| adapter.load(Ordering::Relaxed) == number) {
-        Claim::Adapter(number)
-    } else if number == LINE.load(Ordering::Relaxed) {
-        Claim::Line(number)
-    } else {
-        Claim::Wakeup(number)
-    })
+/// All interrupts are the controller's.
+pub(crate) fn claim_own() -> bool {
+    false
 }
 
-/// Ends what [`claim`] began.
-pub(crate) fn complete(claim: Claim) {
-    let (Claim::Adapter(number) | Claim::Line(number) | Claim::Wakeup(number)) = claim;
-    let id = match number {
-        ..FIRST_PRIVATE => Some(IntId::sgi(number)),
-        FIRST_PRIVATE..FIRST_SHARED => Some(IntId::ppi(number - FIRST_PRIVATE)),
-        _ => shared(number),
-    };
-    if let Some(id) = id {
-        // The device has taken its line back before it may interrupt again.
-        super::io_barrier();
-        GicCpuInterface::end_interrupt(id, InterruptGroup::Group1);
-        instruction_barrier();
-    }
+/// Whether the controller is to be asked.
+pub(crate) fn has_devices() -> bool {
+    true
 }
+
+/// Harts call each other through the controller alone.
+pub(crate) fn call_hart(_: u64) {}

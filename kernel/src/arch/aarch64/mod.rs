@@ -16,7 +16,6 @@ use aarch64_cpu::registers::{
 };
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
-use qemu_exit::QEMUExit;
 use smccc::psci::{self, error::Error};
 use smccc::{Hvc, Smc};
 
@@ -112,25 +111,37 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     })
 }
 
-/// Ends the machine: by the host of an emulator or a debugger, which takes the code, else by the firmware, else not at
-/// all: this hart waits for ever.
-///
-/// Where nobody serves semihosting calls they are illegal instructions, whose report comes back here.
-pub(crate) fn exit(code: u8) -> ! {
-    static ASKED_HOST: AtomicBool = AtomicBool::new(false);
-    static ASKED_FIRMWARE: AtomicBool = AtomicBool::new(false);
-    if !ASKED_HOST.swap(true, Ordering::Relaxed) {
-        qemu_exit::AArch64::new().exit(u32::from(code));
+/// Ends the program by the host of an emulator or a debugger, if there is one. Asked once only: where nobody serves
+/// semihosting calls they are illegal instructions, whose report comes back here.
+pub(crate) fn exit_by_host(code: u8) {
+    const EXIT: u64 = 0x18;
+    const APPLICATION_EXIT: u64 = 0x2_0026;
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    if !ASKED.swap(true, Ordering::Relaxed) {
+        semihost(EXIT, [APPLICATION_EXIT, u64::from(code)].as_ptr().addr());
     }
-    if !ASKED_FIRMWARE.swap(true, Ordering::Relaxed) {
-        // It comes back only where it cannot.
-        let _ = match machine().map(|machine| machine.firmware) {
-            Some(Firmware::PsciHvc) => psci::system_off::<Hvc>(),
-            Some(Firmware::PsciSmc) => psci::system_off::<Smc>(),
-            _ => Ok(()),
-        };
+}
+
+/// A call of Arm's semihosting specification, about what lies at `parameter`.
+fn semihost(call: u64, parameter: usize) {
+    // SAFETY: the calls that are made here read what lies at x1 and give a result in x0.
+    unsafe {
+        asm!("hlt #0xf000", inout("x0") call => _, in("x1") parameter, options(nostack, preserves_flags));
     }
-    park()
+}
+
+/// Ends the machine by the firmware, if it can. Asked once only, for a fault comes back here.
+pub(crate) fn power_off(_failed: bool) {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    if ASKED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // It comes back only where it cannot.
+    let _ = match machine().map(|machine| machine.firmware) {
+        Some(Firmware::PsciHvc) => psci::system_off::<Hvc>(),
+        Some(Firmware::PsciSmc) => psci::system_off::<Smc>(),
+        _ => Ok(()),
+    };
 }
 
 /// Says `line` to the host of an emulator or a debugger: there is no console. Where nobody listens this is an illegal
@@ -138,11 +149,7 @@ pub(crate) fn exit(code: u8) -> ! {
 pub(crate) fn last_words(_: [u8; 2], line: &[u8]) {
     const WRITE_CHARACTER: u64 = 3;
     for byte in line.iter().chain(b"\n") {
-        // SAFETY: the call reads one byte at the address in x1 and gives a result in x0.
-        unsafe {
-            asm!("hlt #0xf000", inout("x0") WRITE_CHARACTER => _, in("x1") byte,
-                options(nostack, preserves_flags));
-        }
+        semihost(WRITE_CHARACTER, core::ptr::from_ref(byte).addr());
     }
 }
 

@@ -10,7 +10,6 @@ use crate::arch::machine;
 use crate::devicetree::Machine;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
-use qemu_exit::QEMUExit;
 
 /// Where a frame holds the outer frame's address and its return address, from its own address.
 pub(crate) const FRAME: isize = -16;
@@ -84,32 +83,15 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
 }
 
-/// Ends the machine: by the device that the tree names for it, which takes the code, or by the host of an emulator or a
-/// debugger, which takes it too, else by the firmware, which is told whether all is well, else not at all: this hart waits
-/// for ever.
-///
-/// Where nobody serves semihosting calls they are breakpoints, whose report comes back here.
-pub(crate) fn exit(code: u8) -> ! {
-    static ASKED_HOST: AtomicBool = AtomicBool::new(false);
-    if let Some(finisher) = machine().and_then(|machine| machine.finisher) {
-        // SAFETY: the tree says that a sifive_test device is there, and translation, if it is on, maps it as device memory.
-        let finisher = unsafe { qemu_exit::RISCV64::new(finisher.start as u64) };
-        if code == 0 { finisher.exit_success() } else { finisher.exit(u32::from(code)) }
-    }
-    if !ASKED_HOST.swap(true, Ordering::Relaxed) {
-        exit_by_host(code);
-    }
-    let _ = match code {
-        0 => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
-        _ => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),
-    };
-    park()
-}
-
-/// The call of the RISC-V semihosting specification that ends the program with a code.
-fn exit_by_host(code: u8) {
+/// Ends the program by the host of an emulator or a debugger, if there is one: the call of the RISC-V semihosting
+/// specification. Asked once only: where nobody serves it, it is a breakpoint, whose report comes back here.
+pub(crate) fn exit_by_host(code: u8) {
     const EXIT_EXTENDED: usize = 0x20;
     const APPLICATION_EXIT: usize = 0x2_0026;
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    if ASKED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let why = [APPLICATION_EXIT, usize::from(code)];
     // SAFETY: the call reads the two words at a1 and gives a result in a0, if it returns. The three instructions, which
     // must be of four bytes and in one page, are the call.
@@ -121,6 +103,14 @@ fn exit_by_host(code: u8) {
             inout("a0") EXIT_EXTENDED => _, in("a1") why.as_ptr(), options(nostack)
         );
     }
+}
+
+/// Ends the machine by the firmware, if it can.
+pub(crate) fn power_off(failed: bool) {
+    let _ = match failed {
+        false => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason),
+        true => sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::SystemFailure),
+    };
 }
 
 /// Says `line`, as a frame that begins with `head`, through the firmware's console: there is none of our own.

@@ -1,6 +1,6 @@
 //! Devices at the addresses that the tree names.
 
-use super::machine::machine;
+use crate::arch;
 use crate::devicetree::UartKind;
 use crate::layout::Region;
 use core::ptr::{self, NonNull};
@@ -18,10 +18,10 @@ fn registers(region: Region) -> Option<NonNull<u8>> {
 /// The console's line, if the tree was read and its registers can be reached. The caller sees to it that only one is used at a
 /// time.
 pub(crate) fn console() -> Option<Console> {
-    if !super::translation::maps_devices() {
+    if !arch::maps_devices() {
         return None;
     }
-    let uart = machine()?.uart?;
+    let uart = arch::machine()?.uart?;
     let base = registers(uart.registers)?;
     match uart.kind {
         // SAFETY: the tree says so, and translation maps it as device memory. A second console is made only to

@@ -1,28 +1,68 @@
-//! GICv3: distributor and redistributors, through the crate `arm-gic`. The harts' own interfaces are system
-//! registers and belong to the kernel's architecture module.
+//! GICv3: distributor and redistributors, through the crate `arm-gic`. The harts' own interfaces are system registers, which
+//! the instruction set's [`Interface`] reads and writes.
 
+use super::{Accept, Controller, IrqError, Kind};
 use arm_gic::gicv3::registers::{Gicd, GicdCtlr, GicrSgi};
 use arm_gic::gicv3::{GicError, GicV3};
 use arm_gic::{IntId, Trigger};
 use core::ptr::NonNull;
+use heapless::Vec;
 use safe_mmio::UniqueMmioPointer;
+use spin::Mutex;
 
-/// Why the controller refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IrqError {
-    /// No redistributor belongs to the hart.
-    NoRedistributor,
-    /// The controller has no such interrupt.
-    NoInterrupt,
+/// Where the harts' own interrupts and the shared ones begin; below are those between harts.
+const FIRST_PRIVATE: u32 = 16;
+const FIRST_SHARED: u32 = 32;
+/// Priorities: what is less than a hart's mask reaches it. All have [`PLAIN`] at first.
+const PLAIN: u8 = 0x80;
+const URGENT: u8 = 0x40;
+const ALL: u8 = 0xff;
+/// Most shared interrupts that are routed.
+const MOST_ROUTED: usize = 8;
+
+/// The registers of the calling hart's interface.
+pub trait Interface: Sync {
+    /// Takes it into use. False if a level above keeps it from that.
+    fn start(&self) -> bool;
+    /// Lets through what has less than this priority, from the next instruction on.
+    fn set_mask(&self, mask: u8);
+    /// The number of the interrupt that was acknowledged.
+    fn acknowledge(&self) -> Option<u32>;
+    /// Ends it.
+    fn end(&self, number: u32);
+    /// Interrupts the hart with this affinity by interrupt [`CALL`](super::CALL).
+    fn call(&self, hart: u64);
 }
 
-/// The shared part of a GICv3.
-pub struct Gic {
+/// A GICv3.
+pub struct Gic<I> {
+    shared: Mutex<Shared>,
+    interface: I,
+}
+
+/// The part of it that harts have together.
+struct Shared {
     inner: GicV3<'static>,
     frames: usize,
+    /// The shared interrupts that are on.
+    on: Vec<IntId, MOST_ROUTED>,
 }
 
-impl Gic {
+/// The identifier of a hart's own interrupt.
+fn own(number: u32) -> Option<IntId> {
+    match number {
+        ..FIRST_PRIVATE => Some(IntId::sgi(number)),
+        FIRST_PRIVATE..FIRST_SHARED => Some(IntId::ppi(number - FIRST_PRIVATE)),
+        _ => None,
+    }
+}
+
+fn shared(number: u32) -> Result<IntId, IrqError> {
+    let index = number.checked_sub(FIRST_SHARED).filter(|&index| index < IntId::MAX_SPI_COUNT);
+    index.map(IntId::spi).ok_or(IrqError::NoInterrupt)
+}
+
+impl<I: Interface> Gic<I> {
     /// Takes the controller over: every shared interrupt off, in group 1. `frames` is how many redistributors fit in
     /// their region.
     ///
@@ -32,7 +72,12 @@ impl Gic {
     /// # Safety
     /// The registers of a GICv3 distributor lie at `distributor`, those of its redistributors one after the other at
     /// `redistributors`, all mapped as device memory; nobody else uses them.
-    pub unsafe fn new(distributor: NonNull<u8>, redistributors: NonNull<u8>, frames: usize) -> Self {
+    pub unsafe fn new(
+        distributor: NonNull<u8>,
+        redistributors: NonNull<u8>,
+        frames: usize,
+        interface: I,
+    ) -> Self {
         // SAFETY: the caller's promise.
         let mut inner = unsafe {
             let distributor = UniqueMmioPointer::new(distributor.cast::<Gicd>());
@@ -46,27 +91,11 @@ impl Gic {
         distributor.wait_for_pending_write();
         // Routing by affinity, which this is in the view of the one security state that a kernel has; then group 1.
         distributor.configure_default_settings();
-        Self { inner, frames }
+        Self { shared: Mutex::new(Shared { inner, frames, on: Vec::new() }), interface }
     }
+}
 
-    /// Wakes the redistributor of the hart with the affinity `mpidr` and lets the `private` interrupts through.
-    ///
-    /// # Errors
-    /// [`IrqError`]: the hart has no redistributor, or one of `private` is not private.
-    pub fn start_hart(&mut self, mpidr: u64, private: &[IntId]) -> Result<(), IrqError> {
-        let frame = self.frame_of(mpidr).ok_or(IrqError::NoRedistributor)?;
-        match self.inner.redistributor_mark_core_awake(frame) {
-            Ok(()) | Err(GicError::AlreadyAwake) => {}
-            Err(_) => return Err(IrqError::NoRedistributor),
-        }
-        let mut redistributor = self.inner.redistributor(frame).map_err(|_| IrqError::NoRedistributor)?;
-        redistributor.configure_default_settings();
-        for &interrupt in private {
-            redistributor.enable_interrupt(interrupt, true).map_err(|_| IrqError::NoInterrupt)?;
-        }
-        Ok(())
-    }
-
+impl Shared {
     fn frame_of(&mut self, mpidr: u64) -> Option<usize> {
         for frame in 0..self.frames {
             let typer = self.inner.gicr_typer(frame).ok()?;
@@ -80,53 +109,89 @@ impl Gic {
         None
     }
 
-    /// Sets how the shared interrupt signals.
-    ///
-    /// # Errors
-    /// [`IrqError::NoInterrupt`]
-    pub fn set_trigger(&mut self, interrupt: IntId, trigger: Trigger) -> Result<(), IrqError> {
-        self.inner.distributor().set_trigger(interrupt, trigger).map_err(|_| IrqError::NoInterrupt)
+    /// Wakes the redistributor of the hart and lets its interrupts through.
+    fn start_hart(&mut self, mpidr: u64, private: &[u32]) -> Result<(), IrqError> {
+        let frame = self.frame_of(mpidr).ok_or(IrqError::NoHart)?;
+        match self.inner.redistributor_mark_core_awake(frame) {
+            Ok(()) | Err(GicError::AlreadyAwake) => {}
+            Err(_) => return Err(IrqError::NoHart),
+        }
+        let mut redistributor = self.inner.redistributor(frame).map_err(|_| IrqError::NoHart)?;
+        redistributor.configure_default_settings();
+        for &number in private {
+            let interrupt = own(number).ok_or(IrqError::NoInterrupt)?;
+            redistributor.enable_interrupt(interrupt, true).map_err(|_| IrqError::NoInterrupt)?;
+        }
+        Ok(())
     }
 
-    /// Sets the priority of the shared interrupt: the lower the number, the more urgent it is. All have 0x80 at first.
-    ///
-    /// # Errors
-    /// [`IrqError::NoInterrupt`]
-    pub fn set_priority(&mut self, interrupt: IntId, priority: u8) -> Result<(), IrqError> {
-        self.inner
-            .distributor()
-            .set_interrupt_priority(interrupt, priority)
-            .map_err(|_| IrqError::NoInterrupt)
-    }
-
-    /// Sends the shared interrupts to the hart with the affinity `mpidr`, or to none; `others` are those that are on
-    /// and that it does not concern: turning an interrupt off takes the 31 beside it along, for that reads those that
-    /// are on and writes them back, so they are turned on again.
-    ///
-    /// # Errors
-    /// [`IrqError::NoInterrupt`]
-    pub fn route(
-        &mut self,
-        interrupts: impl Iterator<Item = IntId> + Clone,
-        mpidr: Option<u64>,
-        others: impl Iterator<Item = IntId>,
-    ) -> Result<(), IrqError> {
+    fn route(&mut self, interrupts: &[u32], mpidr: Option<u64>) -> Result<(), IrqError> {
         let distributor = self.inner.distributor();
         let refused = |_| IrqError::NoInterrupt;
         // An interrupt that changes its target while it is on may come to the old one, after whoever waits for it left.
-        for interrupt in interrupts.clone() {
+        for &number in interrupts {
+            let interrupt = shared(number)?;
             distributor.enable_interrupt(interrupt, false).map_err(refused)?;
+            self.on.retain(|&on| on != interrupt);
         }
         distributor.wait_for_pending_write();
-        for other in others {
+        // Turning an interrupt off takes the 31 beside it along: for that those that are on are read and written back.
+        for &other in &self.on {
             distributor.enable_interrupt(other, true).map_err(refused)?;
         }
         let Some(mpidr) = mpidr else { return Ok(()) };
-        for interrupt in interrupts {
+        for &number in interrupts {
+            let interrupt = shared(number)?;
             distributor.set_routing(interrupt, Some(mpidr)).map_err(refused)?;
             distributor.enable_interrupt(interrupt, true).map_err(refused)?;
+            self.on.push(interrupt).map_err(|_| IrqError::NoInterrupt)?;
         }
         Ok(())
+    }
+}
+
+impl<I: Interface> Controller for Gic<I> {
+    fn start_hart(&self, here: u64, private: &[u32]) -> Result<(), IrqError> {
+        if !self.interface.start() {
+            return Err(IrqError::NotOurs);
+        }
+        self.shared.lock().start_hart(here, private)?;
+        self.interface.set_mask(ALL);
+        Ok(())
+    }
+
+    fn configure(&self, interrupt: u32, kind: Kind) -> Result<(), IrqError> {
+        let interrupt = shared(interrupt)?;
+        let trigger = if kind.edge { Trigger::Edge } else { Trigger::Level };
+        let priority = if kind.urgent { URGENT } else { PLAIN };
+        let mut shared = self.shared.lock();
+        let distributor = shared.inner.distributor();
+        distributor.set_trigger(interrupt, trigger).map_err(|_| IrqError::NoInterrupt)?;
+        distributor.set_interrupt_priority(interrupt, priority).map_err(|_| IrqError::NoInterrupt)
+    }
+
+    fn route(&self, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+        self.shared.lock().route(interrupts, to)
+    }
+
+    fn accept(&self, _: u64, what: Accept) {
+        self.interface.set_mask(match what {
+            Accept::All => ALL,
+            Accept::Urgent => PLAIN,
+        });
+    }
+
+    fn claim(&self, _: u64) -> Option<u32> {
+        self.interface.acknowledge()
+    }
+
+    fn complete(&self, _: u64, claimed: u32) {
+        self.interface.end(claimed);
+    }
+
+    fn call(&self, hart: u64) -> bool {
+        self.interface.call(hart);
+        true
     }
 }
 
@@ -134,7 +199,6 @@ impl Gic {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use core::iter::empty;
     use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
     use std::boxed::Box;
     use std::thread;
@@ -149,6 +213,21 @@ mod tests {
     const ENABLED: u32 = 0b111;
     /// Interrupts 32 to 95.
     const LINES: u32 = 2;
+
+    /// No hart of these tests has one.
+    struct NoInterface;
+
+    impl Interface for NoInterface {
+        fn start(&self) -> bool {
+            false
+        }
+        fn set_mask(&self, _: u8) {}
+        fn acknowledge(&self) -> Option<u32> {
+            None
+        }
+        fn end(&self, _: u32) {}
+        fn call(&self, _: u64) {}
+    }
 
     /// A controller whose registers are mere memory: 64 KiB of words by offset, and one redistributor behind them.
     struct Fake {
@@ -169,11 +248,11 @@ mod tests {
             &self.words[offset / 4]
         }
 
-        fn gic(&self) -> Gic {
+        fn gic(&self) -> Gic<NoInterface> {
             let base = NonNull::from(self.words).cast::<u8>();
             // SAFETY: as large as the registers, never freed, and used by others only as atomics; accesses to it have
             // no effects but their own.
-            unsafe { Gic::new(base, base.byte_add(0x1_0000), 1) }
+            unsafe { Gic::new(base, base.byte_add(0x1_0000), 1, NoInterface) }
         }
     }
 
@@ -224,12 +303,15 @@ mod tests {
     #[test]
     fn r5_an_interrupt_is_off_while_it_changes_its_target() {
         let fake = Fake::new();
-        let mut gic = fake.gic();
-        let interrupts = [IntId::spi(40 - 32), IntId::spi(41 - 32)].into_iter();
+        let gic = fake.gic();
+        // One beside them, which goes elsewhere.
+        gic.route(&[33], None, Some(0x1)).unwrap();
+        let interrupts = [40, 41];
         fake.word(ICENABLER + 4).store(0, SeqCst);
+        fake.word(ISENABLER + 4).store(0, SeqCst);
         while_busy(
             &fake,
-            || gic.route(interrupts.clone(), Some(0x3), empty()).unwrap(),
+            || gic.route(&interrupts, None, Some(0x3)).unwrap(),
             || {
                 // Both, before either is on again.
                 assert_eq!(fake.word(ICENABLER + 4).load(SeqCst), 0b11 << 8);
@@ -238,12 +320,15 @@ mod tests {
             },
         );
         assert_eq!(fake.word(IROUTER + 8 * 40).load(SeqCst), 3);
-        assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8);
-        while_busy(&fake, || gic.route(interrupts.clone(), None, empty()).unwrap(), || ());
-        // One beside them that goes elsewhere is on when it is done.
-        let other = IntId::spi(33 - 32);
-        gic.route(interrupts, Some(0x2), core::iter::once(other)).unwrap();
-        assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8 | 1 << 1);
-        assert_eq!(fake.word(IROUTER + 8 * 33).load(SeqCst), 0, "its target is not theirs");
+        assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8 | 1 << 1, "the one beside stayed off");
+        assert_eq!(fake.word(IROUTER + 8 * 33).load(SeqCst), 1, "its target is not theirs");
+        fake.word(ISENABLER + 4).store(0, SeqCst);
+        while_busy(&fake, || gic.route(&interrupts, Some(0x3), None).unwrap(), || ());
+        // They are off now, it is not.
+        assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 1 << 1);
+        gic.route(&[33], Some(0x1), None).unwrap();
+        fake.word(ISENABLER + 4).store(0, SeqCst);
+        gic.route(&interrupts, None, Some(0x2)).unwrap();
+        assert_eq!(fake.word(ISENABLER + 4).load(SeqCst), 0b11 << 8, "it was turned off");
     }
 }

@@ -1,0 +1,25 @@
+//! What lies around the harts: console, network cards, interrupt controller, what ends the machine (SPEC B-1).
+//!
+//! Nothing in here knows an instruction set or a board by its name. The device tree says which devices there are, and each is
+//! driven by what its `compatible` promises: one image for every board of its instruction set. What harts themselves can do is
+//! `arch`'s, down here only devices and firmware are put together out of it.
+//!
+//! | part | what |
+//! |---|---|
+//! | `devices` | console and network cards at the addresses that the tree names |
+//! | `interrupts` | whose interrupt it is, and which hart it goes to, at any controller |
+//! | `exit` | the ways to end the machine, the best one first |
+
+mod devices;
+mod exit;
+mod interrupts;
+
+pub(crate) use devices::{console, network_card, receiver};
+pub(crate) use exit::exit;
+pub(crate) use interrupts::{
+    Claim, add_adapter_interrupt, claim, complete, interrupt_hart, mask, route_adapters, route_line,
+    start_interrupts, start_interrupts_here, take_line, taken, unmask,
+};
+
+/// Network cards of a node: on the torus, on the tree.
+pub(crate) const ADAPTERS: usize = 2;
