@@ -141,8 +141,18 @@ impl<'a> Blocks<'a> {
         matches!(self.layout, Layout::Equal(_)) && self.gap.is_none()
     }
 
+    #[inline]
     fn index(&self, rank: u32) -> u32 {
         self.first + rank - u32::from(self.gap.is_some_and(|gap| rank > gap))
+    }
+
+    /// The length of all of them, if they have one.
+    #[inline]
+    fn every(&self) -> Option<usize> {
+        match self.layout {
+            Layout::Equal(len) if self.gap.is_none() => Some(len),
+            _ => None,
+        }
     }
 
     fn bound(&self, index: u32) -> usize {
@@ -155,11 +165,19 @@ impl<'a> Blocks<'a> {
     }
 
     /// Elements before the block of `rank`.
+    #[inline]
     pub fn start(&self, rank: u32) -> usize {
+        if let Some(len) = self.every() {
+            return rank as usize * len;
+        }
         self.bound(self.index(rank)) - self.bound(self.first)
     }
 
+    #[inline]
     fn whole_len(&self, rank: u32) -> usize {
+        if let Some(len) = self.every() {
+            return len;
+        }
         self.bound(self.index(rank + 1)) - self.bound(self.index(rank))
     }
 

@@ -150,7 +150,7 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
         0 => Some(Phase::NOTHING),
         _ => next,
     };
-    let own_output = call.own_result();
+    let own_output = || call.own_result();
     match (call.collective, call.algorithm, index) {
         (C::Barrier, A::Dissemination, 0) => Some(Phase::Dissemination),
         (C::Barrier, A::Nary | A::Affinity, 0) => Some(Phase::Up(tree(0))),
@@ -183,8 +183,8 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
         (C::Allreduce, _, 1) => Some(broadcast(call, 0, output)),
 
         (C::ReduceScatter, A::Pairwise, 0) => Some(Phase::PairwiseReduceScatter),
-        (C::ReduceScatter, A::Ring, 0) => Some(Phase::RingReduceScatter(own_output)),
-        (C::ReduceScatter, A::RecursiveHalving, 0) => Some(Phase::HalvingReduceScatter(own_output)),
+        (C::ReduceScatter, A::Ring, 0) => Some(Phase::RingReduceScatter(own_output())),
+        (C::ReduceScatter, A::RecursiveHalving, 0) => Some(Phase::HalvingReduceScatter(own_output())),
 
         (C::Gather, _, 0) => {
             let store = if call.is_root() { Store::Whole(Area::Output) } else { Store::Subtree(0) };
@@ -193,7 +193,7 @@ fn phase<'a>(call: &Call<'a>, index: u8) -> Option<Phase<'a>> {
         (C::Scatter, _, 0) => {
             let store = if call.is_root() { Store::Whole(Area::Input) } else { Store::Subtree(0) };
             let stays = call.is_root() && call.in_place;
-            Some(Phase::Scatter { tree: tree(call.root), store, own: (!stays).then_some(own_output) })
+            Some(Phase::Scatter { tree: tree(call.root), store, own: (!stays).then(own_output) })
         }
         (C::Allgather, A::Bruck, 0) => Some(Phase::BruckAllgather),
         (C::Allgather, A::GatherBroadcast | A::Affinity, 0) => {

@@ -4,7 +4,7 @@ use super::geometry::Digest;
 use super::geometry::Entry;
 use super::known::{Answer, Gist, Question};
 use super::limits::REDUCED_AT_ONCE;
-use super::parts::{self, Part, Parts};
+use super::parts::{self, Parts};
 use super::request::{Collect, CollectError};
 use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{self, COSTS};
@@ -12,17 +12,14 @@ use crate::collective::need::Need;
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError};
 use crate::combine::Operation;
 
-/// A call that was found good; what this endpoint does of it, its parts say.
+/// A call that was worked out.
 pub(super) struct Checked {
     pub(super) gist: Gist,
     /// Most parts of any endpoint.
     pub(super) most: usize,
-    /// It was worked out anew.
-    pub(super) new: bool,
 }
 
-/// What the geometry is to remember of a call that was worked out anew, if that can be known again.
-#[cold]
+/// What the geometry is to remember of a call that was worked out, if that can be known again.
 pub(super) fn news<A>(
     entry: &Entry,
     collect: &Collect<A>,
@@ -31,7 +28,7 @@ pub(super) fn news<A>(
 ) -> Option<(Question, Answer)> {
     let question = Question::of(collect, entry.way.is_open())?;
     let [part] = &parts[..] else { return None };
-    Some((question, Answer { call: part.call, run: part.run, gist }))
+    Some((question, Answer { part: *part, gist }))
 }
 
 /// Whether nobody is done with the collective before all have begun it.
@@ -169,34 +166,22 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
     }
 }
 
-/// Whether a collective can be started here, and what this endpoint does of it, which is put into `parts`; see
-/// [`query`].
+/// Whether collectives can be started in a geometry now, and this one's place among those that are known there.
 #[inline]
-pub(super) fn check<A>(
-    entry: &Entry,
-    collect: &Collect<A>,
-    anywhere: bool,
-    parts: &mut Parts,
-) -> Result<Checked, CollectError> {
+pub(super) fn find_known<A>(entry: &Entry, collect: &Collect<A>) -> Result<Option<usize>, CollectError> {
     if let Some(node) = entry.dead {
         return Err(CollectError::Dead(node));
     }
     if entry.way.is_pending() {
         return Err(CollectError::NotCreated(entry.id));
     }
-    let question = Question::of(collect, entry.way.is_open());
-    if let Some(Answer { call, run, gist }) =
-        question.as_ref().and_then(|question| entry.known.find(question))
-    {
-        // There is a place for one.
-        let _ = parts.push(Part { run: *run, ..Part::whole(0, 1, *call) });
-        return Ok(Checked { gist: *gist, most: 1, new: false });
-    }
-    check_anew(entry, collect, anywhere, parts)
+    Ok(Question::of(collect, entry.way.is_open()).and_then(|question| entry.known.find(&question)))
 }
 
+/// Whether a collective can be started here, and what this endpoint does of it, which is put into `parts`; see
+/// [`query`].
 #[inline(never)]
-fn check_anew<A>(
+pub(super) fn check<A>(
     entry: &Entry,
     collect: &Collect<A>,
     anywhere: bool,
@@ -238,5 +223,5 @@ fn check_anew<A>(
         algorithm: call.algorithm,
         tuning: call.tuning,
     };
-    Ok(Checked { gist, most, new: true })
+    Ok(Checked { gist, most })
 }

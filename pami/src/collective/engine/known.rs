@@ -1,7 +1,8 @@
 //! What the last calls in a geometry came to: a call that comes again is not worked out again.
 
+use super::part::Part;
 use super::request::Collect;
-use crate::collective::{Algorithm, Call, Collective, Form, Tuning};
+use crate::collective::{Algorithm, Collective, Form, Tuning};
 
 /// Calls of a geometry that are remembered.
 const CALLS: usize = 2;
@@ -46,11 +47,9 @@ impl Question {
 }
 
 /// What a call that was found good comes to.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
-    pub(super) call: Call<'static>,
-    /// Elements of the vector, or of each block, that go at a time.
-    pub(super) run: usize,
+    /// The only one.
+    pub(super) part: Part,
     pub(super) gist: Gist,
 }
 
@@ -77,8 +76,22 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn find(&self, question: &Question) -> Option<&Answer> {
-        self.calls.iter().flatten().find(|(known, _)| known == question).map(|(_, answer)| answer)
+    /// The place of a call.
+    pub(super) fn find(&self, question: &Question) -> Option<usize> {
+        for (place, known) in self.calls.iter().enumerate() {
+            if let Some((known, _)) = known
+                && known == question
+            {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    /// What is in a place.
+    #[inline]
+    pub(super) fn get(&self, place: usize) -> Option<&Answer> {
+        self.calls.get(place)?.as_ref().map(|(_, answer)| answer)
     }
 
     pub(super) fn note(&mut self, question: Question, answer: Answer) {
@@ -90,7 +103,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Blocks, Element, Operator, Reducer};
+    use crate::collective::{Blocks, Call, Element, Operator, Reducer};
     use crate::dispatch::Done;
     use crate::geometry::WORLD;
     use std::boxed::Box;
@@ -168,9 +181,10 @@ mod tests {
                 algorithm: call.algorithm,
                 tuning: call.tuning,
             };
-            known.note(question, Answer { call, run, gist });
+            known.note(question, Answer { part: Part { run, ..Part::whole(0, 1, call) }, gist });
         }
-        let runs = questions.map(|question| known.find(&question).map(|answer| answer.run));
+        let runs = questions
+            .map(|question| known.find(&question).and_then(|place| Some(known.get(place)?.part.run)));
         assert_eq!(runs, [None, Some(1), Some(2)]);
     }
 }

@@ -64,6 +64,7 @@
 //! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
 //! | parts of state | `areas`, `doomed`, `early`, `route`, `known` | memory, what was given up, what came early, a class route, the last calls |
+//! | share | `part` | a schedule that an endpoint is to run |
 //! | heralds | `herald` | who tells of a failure |
 //! | words | `request`, `wire` | what callers say, what packets say |
 //! | measures | `limits` | how much of everything |
@@ -84,6 +85,7 @@ mod known;
 mod limits;
 mod memory;
 mod network;
+mod part;
 mod parts;
 mod passage;
 mod queue;

@@ -2,10 +2,11 @@
 
 use super::Engine;
 use super::areas::Areas;
-use super::check::{self, Checked};
+use super::check;
 use super::geometry::Entry;
 use super::limits::WINDOW;
-use super::parts::{Part, Parts};
+use super::part::Part;
+use super::parts::Parts;
 use super::request::{Collect, CollectError};
 use super::route::Channel;
 use super::slot::{NewSlot, Slot};
@@ -100,9 +101,12 @@ impl<A> Engine<A> {
     /// [`CollectError`]
     pub(crate) fn scratch_len<P: Port>(&self, collect: &Collect<A>, port: &P) -> Result<usize, CollectError> {
         let (_, entry) = self.named(collect)?;
-        let mut parts = Parts::new();
-        Ok(check::check(entry, collect, takes_any_address(port), &mut parts)?.gist.extents
-            [Area::Scratch as usize])
+        let known = check::find_known(entry, collect)?.and_then(|place| entry.known.get(place));
+        let extents = match known {
+            Some(answer) => answer.gist.extents,
+            None => check::check(entry, collect, takes_any_address(port), &mut Parts::new())?.gist.extents,
+        };
+        Ok(extents[Area::Scratch as usize])
     }
 
     /// Starts a collective. Returns a slot of it; `None` if it has to wait for room or its turn.
@@ -117,7 +121,17 @@ impl<A> Engine<A> {
     ) -> Result<Option<u32>, CollectError> {
         let (index, entry) = self.named(collect)?;
         let mut parts = Parts::new();
-        let Checked { gist, most, new } = check::check(entry, collect, takes_any_address(port), &mut parts)?;
+        // Where its only part is, unless it has `parts`.
+        let mut known = check::find_known(entry, collect)?;
+        let mut checked = None;
+        let (gist, most) = match known.and_then(|place| entry.known.get(place)) {
+            Some(answer) => (&answer.gist, 1),
+            None => {
+                let checked =
+                    checked.insert(check::check(entry, collect, takes_any_address(port), &mut parts)?);
+                (&checked.gist, checked.most)
+            }
+        };
         let areas = [&collect.input, &collect.output, &collect.scratch];
         for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
             let bytes = gist.extents[area as usize];
@@ -134,40 +148,50 @@ impl<A> Engine<A> {
         if 1 + most > limit {
             return Err(CollectError::InFlight { parts: 1 + most, limit });
         }
+        let called = collect.form != Form::All;
+        let notice = called.then(|| Notice::new(collect, (gist.algorithm, gist.tuning)));
+        let agreed = if let Start::Creation(digest) = how { Some(digest) } else { None };
+        let (element_len, synchronises) = (gist.element_len, gist.synchronises);
+        let digest = agreed.unwrap_or(gist.digest);
         let behind = how == Start::Called && !self.queue.is_empty() && self.queue.has(index);
         let room = if behind { 0 } else { self.room_for(index) };
         let Some(entry) = &mut self.geometries[index] else {
             return Err(CollectError::UnknownGeometry(collect.geometry));
         };
-        if new && let Some((question, answer)) = check::news(entry, collect, gist, &parts) {
+        if let Some(checked) = checked
+            && let Some((question, answer)) = check::news(entry, collect, checked.gist, &parts)
+        {
             entry.known.note(question, answer);
         }
-        let called = collect.form != Form::All;
-        let gated = !called && entry.next % WINDOW == WINDOW - 1 && !gist.synchronises;
-        if gated || parts.is_empty() {
+        let gated = !called && entry.next % WINDOW == WINDOW - 1 && !synchronises;
+        if gated || known.is_none() && parts.is_empty() {
+            if let Some(answer) = known.take().and_then(|place| entry.known.get(place)) {
+                let _ = parts.push(answer.part);
+            }
             put_in_front(&mut parts, gated, entry);
         }
-        if room < parts.len() {
+        let count = if known.is_some() { 1 } else { parts.len() };
+        if room < count {
             return if how == Start::Called { self.wait(index, collect) } else { Ok(None) };
         }
         let sequence = if called { collect.number } else { entry.next };
         if !called {
             entry.next = sequence.wrapping_add(1);
         }
-        let agreed = if let Start::Creation(digest) = how { Some(digest) } else { None };
-        let digest = agreed.unwrap_or(gist.digest);
-        let notice = called.then(|| Notice::new(collect, (gist.algorithm, gist.tuning)));
         if self.is_idle() {
             self.looked_ns = port.now_ns();
         }
         // A call of one part hands its areas on.
-        let takes = parts.len() == 1 && !collect.divided;
+        let takes = count == 1 && !collect.divided;
         let mut last = 0;
-        for part in parts.iter() {
-            let ticket = match &mut self.geometries[index] {
-                Some(entry) if network::speaks(&part.call) => entry.way.channel().map(Channel::ticket),
-                _ => None,
-            };
+        let Self { slots, geometries, in_flight, .. } = self;
+        let Some(Entry { way, known: calls, .. }) = &mut geometries[index] else {
+            return Err(CollectError::UnknownGeometry(collect.geometry));
+        };
+        for at in 0..count {
+            let answer = known.and_then(|place| calls.get(place)).map(|answer| &answer.part);
+            let Some(part) = answer.or(parts.get(at)) else { break };
+            let ticket = way.channel().filter(|_| network::speaks(&part.call)).map(Channel::ticket);
             let number = if called { CALLED | part.number } else { part.number };
             let key = Key { geometry: collect.geometry.0, sequence, part: number };
             let mut areas = [&mut collect.input, &mut collect.output, &mut collect.scratch];
@@ -183,14 +207,14 @@ impl<A> Engine<A> {
                 notice,
                 creates: agreed.is_some(),
                 ticket,
-                areas: Areas::new(part.areas.map(own), gist.element_len, part.discards),
+                areas: Areas::new(part.areas.map(own), element_len, part.discards),
                 reducer: collect.reducer,
                 done: collect.done,
             };
             // There is room for all of them.
-            if let Ok(key) = self.slots.insert(Slot::new(new, part)) {
+            if let Ok(key) = slots.insert(Slot::new(new, part)) {
                 last = key.index;
-                self.in_flight.push(&mut self.slots, last);
+                in_flight.push(slots, last);
             }
         }
         self.end_if_doomed(index, sequence, called);

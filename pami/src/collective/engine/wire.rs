@@ -12,7 +12,7 @@ use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
 use crate::transport::Transport;
 use zerocopy::byteorder::little_endian::U32;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// What a packet says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,8 +87,9 @@ pub(super) fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
-#[repr(C)]
+// Words, for processors that load them from multiples only.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy)]
+#[repr(C, align(4))]
 struct Header {
     geometry: U32,
     sequence: U32,
@@ -98,8 +99,8 @@ struct Header {
 }
 
 /// The call, in the header of a packet to an endpoint that may not have been instructed.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, align(4))]
 pub(super) struct Notice {
     pub(super) what: u8,
     pub(super) algorithm: u8,
@@ -111,8 +112,16 @@ pub(super) struct Notice {
     pub(super) chunk: U32,
 }
 
+/// All that can be in a packet's header.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct WithNotice {
+    header: Header,
+    notice: Notice,
+}
+
 /// Most bytes of a packet's header.
-const HEADER_BYTES: usize = size_of::<Header>() + size_of::<Notice>();
+const HEADER_BYTES: usize = size_of::<WithNotice>();
 
 /// What a packet's header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,7 +135,11 @@ pub(super) struct Label {
 
 impl Label {
     pub(super) fn parse(header: &[u8]) -> Option<Self> {
-        let (header, rest) = Header::read_from_prefix(header).ok()?;
+        // Where it lies, if it can be read there.
+        let (header, rest) = match Header::ref_from_prefix(header) {
+            Ok((header, rest)) => (*header, rest),
+            Err(_) => Header::read_from_prefix(header).ok()?,
+        };
         let notice = if rest.is_empty() { None } else { Some(Notice::read_from_bytes(rest).ok()?) };
         let key =
             Key { geometry: header.geometry.get(), sequence: header.sequence.get(), part: header.part.get() };
@@ -260,17 +273,9 @@ impl<'a, P: Port> Wire<'a, P> {
             offset: offset as u32,
             total: total as u32,
         };
-        let mut bytes = [0; HEADER_BYTES];
-        let (head, notice) = bytes.split_at_mut(size_of::<Header>());
-        head.copy_from_slice(label.wire().as_bytes());
-        let header_len = match &label.notice {
-            Some(of_call) => {
-                notice.copy_from_slice(of_call.as_bytes());
-                HEADER_BYTES
-            }
-            None => size_of::<Header>(),
-        };
-        let header = &bytes[..header_len];
+        let head = label.wire();
+        let with_notice = label.notice.map(|notice| WithNotice { header: head, notice });
+        let header = with_notice.as_ref().map_or(head.as_bytes(), WithNotice::as_bytes);
         let pushed = if len == 0 {
             self.port.push_bcopy(path, &envelope, header, &[])
         } else {

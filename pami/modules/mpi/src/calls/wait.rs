@@ -23,7 +23,7 @@ impl<N: Node> Library<N> {
             *request = Request::NULL;
             return Ok(Some(Status::EMPTY));
         }
-        self.vci(request.vci())?.state.lock().requests.take(request)
+        self.vci(request.vci())?.state.lock().requests.take(request, |status| Ok(status.copied()))
     }
 
     /// Whether waiting for a request would return at once.
@@ -46,7 +46,6 @@ impl<N: Node> Library<N> {
     }
 }
 
-#[inline]
 fn outcome(status: Status) -> Result<Status> {
     status.error.map_or(Ok(status), Err)
 }
@@ -63,8 +62,8 @@ impl<N: Node> Mpi<N> {
     /// [`Error::Request`], or why the operation did not end well.
     pub fn wait(&self, request: &mut Request) -> Result<Status> {
         loop {
-            if let Some(status) = self.library.look(request)? {
-                return outcome(status);
+            if let Some(status) = self.ended(request)? {
+                return Ok(status);
             }
             let home = request.vci();
             self.library.wait_until(home, || self.library.is_over(request).unwrap_or(true))?;
@@ -86,10 +85,17 @@ impl<N: Node> Mpi<N> {
     /// The status if the request is complete.
     #[inline(never)]
     fn ended(&self, request: &mut Request) -> Result<Option<Status>> {
-        match self.library.look(request)? {
-            Some(Status { error: Some(error), .. }) => Err(error),
-            ended => Ok(ended),
+        if request.is_nowhere() {
+            *request = Request::NULL;
+            return Ok(Some(Status::EMPTY));
         }
+        self.library.vci(request.vci())?.state.lock().requests.take(request, |status| match status {
+            None => Ok(None),
+            Some(&Status { source, tag, len, cancelled, error: None }) => {
+                Ok(Some(Status { source, tag, len, cancelled, error: None }))
+            }
+            Some(Status { error: Some(error), .. }) => Err(*error),
+        })
     }
 
     /// `MPI_Request_get_status`: as [`test`](Self::test), and the request stays.

@@ -293,22 +293,21 @@ impl Requests {
         }
     }
 
-    /// What is told of a completed request, once: it is free afterwards, or inactive.
+    /// Hands what is told of a completed request to `tell`, once, or `None` if it is active: it is free afterwards, or inactive.
+    /// A status is long, so `tell` makes of it what the caller returns.
     #[inline]
-    pub(crate) fn take(&mut self, request: &mut Request) -> Result<Option<Status>> {
+    pub(crate) fn take<T>(
+        &mut self,
+        request: &mut Request,
+        tell: impl FnOnce(Option<&Status>) -> Result<T>,
+    ) -> Result<T> {
         let entry = self.find(*request)?;
         match entry.phase {
-            Phase::Active => return Ok(None),
-            Phase::Inactive => return Ok(Some(Status::EMPTY)),
-            _ => {}
+            Phase::Active => return tell(None),
+            Phase::Inactive => return tell(Some(&Status::EMPTY)),
+            Phase::Complete => {}
         }
-        // Most have no error, which is most of a status.
-        let status = match entry.status {
-            Status { error: None, source, tag, len, cancelled } => {
-                Status { error: None, source, tag, len, cancelled }
-            }
-            failed => failed,
-        };
+        let told = tell(Some(&entry.status));
         if entry.persistent {
             entry.phase = Phase::Inactive;
         } else {
@@ -317,7 +316,7 @@ impl Requests {
             self.table.discard(request.slot.into());
             *request = Request::NULL;
         }
-        Ok(Some(status))
+        told
     }
 
     /// As [`take`](Self::take), and the request stays.

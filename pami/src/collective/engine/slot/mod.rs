@@ -7,7 +7,7 @@ use super::areas::Areas;
 use super::doomed::Doomed;
 use super::geometry::Entry;
 use super::limits::WINDOW;
-use super::parts::{Part, Peers};
+use super::part::{Part, Peers};
 use super::passage::Passage;
 use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::wire::{CALLED, Key, Label, Notice, Word, before};
