@@ -92,7 +92,7 @@ struct Qemu {
     /// What to run; `cargo xtask jobs` lists all
     #[arg(default_value = "npb-is")]
     job: String,
-    /// Board of the nodes; `cargo xtask boards` tells what each has
+    /// Board of the nodes
     #[arg(long, value_enum, default_value = "virt")]
     board: Board,
     /// Instruction set of the nodes [default: aarch64, or that of the board]
@@ -182,7 +182,7 @@ struct Qemu {
 struct Conform {
     /// Only this step, by its name in the table
     step: Option<String>,
-    /// Board of the nodes; `cargo xtask boards` tells what each has
+    /// Board of the nodes
     #[arg(long, value_enum, default_value = "virt")]
     board: Board,
     /// Instruction set of the nodes [default: aarch64, or that of the board]
