@@ -34,7 +34,7 @@ const BURST: usize = 16;
 
 /// Why a port was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpenError {
+pub enum ShmOpenError {
     /// There are fewer ports.
     NoSuchPort,
     /// It is open already.
@@ -133,7 +133,7 @@ struct Share {
 }
 
 /// What others reach of a port.
-struct Station {
+struct PortSlot {
     /// The port's share while it is closed.
     closed: Mutex<Option<Share>>,
     /// Rings in that the port has not taken note of yet. Has room for one from every port.
@@ -145,7 +145,7 @@ struct Station {
 
 /// The shared memory of a node.
 pub struct Shm {
-    stations: Box<[Station]>,
+    stations: Box<[PortSlot]>,
     /// Rings that no pair uses.
     spares: Mutex<Vec<(Box<Sender>, Box<Inbound>)>>,
 }
@@ -168,7 +168,7 @@ impl Shm {
             let ends = Box::leak(Box::default());
             Ok((Box::new(sender), Box::new(Inbound { receiver, ends })))
         };
-        let station = |_| Station {
+        let station = |_| PortSlot {
             closed: Mutex::new(Some(Share {
                 generation: 0,
                 out: (0..ports).map(|_| OnceCell::new()).collect(),
@@ -193,10 +193,10 @@ impl Shm {
     /// every opening.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn open(&'static self, port: u16, me: Endpoint) -> Result<ShmPort, OpenError> {
-        let station = self.stations.get(usize::from(port)).ok_or(OpenError::NoSuchPort)?;
-        let mut share = station.closed.lock().take().ok_or(OpenError::InUse)?;
+    /// [`ShmOpenError`].
+    pub fn open(&'static self, port: u16, me: Endpoint) -> Result<ShmPort, ShmOpenError> {
+        let station = self.stations.get(usize::from(port)).ok_or(ShmOpenError::NoSuchPort)?;
+        let mut share = station.closed.lock().take().ok_or(ShmOpenError::InUse)?;
         share.serve(me.client().generation().into());
         Ok(ShmPort { shm: self, station, me, share, port })
     }
@@ -244,7 +244,7 @@ impl Share {
 /// One context's end of the shared memory. Dropping it closes the port.
 pub struct ShmPort {
     shm: &'static Shm,
-    station: &'static Station,
+    station: &'static PortSlot,
     me: Endpoint,
     share: Share,
     port: u16,

@@ -12,7 +12,7 @@ use spin::{Mutex, MutexGuard};
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FrameKind {
     /// An encoded defmt frame.
     Log,
     /// A line of a report.
@@ -94,7 +94,7 @@ fn give_answer() {
         }
         let Some(mut line) = LINE.try_lock() else { return };
         if let Some(console) = line.as_mut().filter(|_| ASKED.swap(false, Ordering::Relaxed)) {
-            send(console, Kind::Status, b"alive");
+            send(console, FrameKind::Status, b"alive");
         } else {
             return;
         }
@@ -177,17 +177,17 @@ impl Write for Text {
 }
 
 /// The first two bytes of a frame of this hart.
-pub fn head(kind: Kind) -> [u8; 2] {
+pub fn head(kind: FrameKind) -> [u8; 2] {
     let kind = match kind {
-        Kind::Log => b'D',
-        Kind::Report => b'R',
-        Kind::Status => b'S',
+        FrameKind::Log => b'D',
+        FrameKind::Report => b'R',
+        FrameKind::Status => b'S',
     };
     [kind, b'0' + arch::hart() as u8]
 }
 
 /// Sends a whole frame on `console`. `payload` holds no zero byte.
-pub fn send(console: &mut Console, kind: Kind, payload: &[u8]) {
+pub fn send(console: &mut Console, kind: FrameKind, payload: &[u8]) {
     console.write(&head(kind));
     console.write(payload);
     console.write(&[0]);
@@ -197,6 +197,6 @@ pub fn send(console: &mut Console, kind: Kind, payload: &[u8]) {
 pub fn status(arguments: fmt::Arguments<'_>) {
     let text = Text::new(arguments);
     if let Some(console) = lock().as_mut() {
-        send(console, Kind::Status, text.as_bytes());
+        send(console, FrameKind::Status, text.as_bytes());
     }
 }

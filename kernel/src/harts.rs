@@ -33,7 +33,7 @@ impl core::error::Error for SpawnError {}
 
 /// What a hart is told to do.
 #[derive(Clone, Copy)]
-pub(crate) enum Work {
+pub(crate) enum HartWork {
     /// A thread of a task.
     Thread(&'static Task, &'static Thread),
     /// The kernel's own.
@@ -45,7 +45,7 @@ struct Hart {
     up: AtomicBool,
     /// From when work is given to the hart until it is done.
     busy: AtomicBool,
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<HartWork>>,
     /// Whoever waits for `up` or for the end of the work.
     waiting: SleepSet,
 }
@@ -80,15 +80,15 @@ fn wake_waiting(hart: &Hart) {
     hart.waiting.wake().for_each(board::interrupt_hart);
 }
 
-fn run(work: Work) {
+fn run(work: HartWork) {
     match work {
-        Work::Thread(task, thread) => thread(task),
-        Work::Kernel(work) => work(),
+        HartWork::Thread(task, thread) => thread(task),
+        HartWork::Kernel(work) => work(),
     }
 }
 
 /// Gives `work` to `hart`, unless it has some.
-pub(crate) fn give(hart: usize, work: Work) -> Result<(), SpawnError> {
+pub(crate) fn give(hart: usize, work: HartWork) -> Result<(), SpawnError> {
     let other = ALL.get(hart).ok_or(SpawnError::NoSuchHart)?;
     other
         .busy
@@ -138,7 +138,7 @@ impl Task {
         if hart == 0 || hart >= self.harts {
             return Err(SpawnError::NoSuchHart);
         }
-        give(hart, Work::Thread(self, thread))
+        give(hart, HartWork::Thread(self, thread))
     }
 
     /// Waits until the thread on `hart` has returned; at once if there is none.

@@ -4,7 +4,7 @@
 //! levels, with marks between them, so that a frame is known by its number to be too light, and is dropped there.
 
 use crate::arch::{self, Frames};
-use crate::console::{self, Kind};
+use crate::console::{self, FrameKind};
 use crate::personality::Level;
 use boot::HARTS;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -104,7 +104,7 @@ impl Frames for Log {
             let sent = is_sent(part);
             if sent {
                 *len = 0;
-                State::put(bytes, len, line, &console::head(Kind::Log));
+                State::put(bytes, len, line, &console::head(FrameKind::Log));
                 // The separator that the encoder puts before its first frame would end ours.
                 encoder.start_frame(|_| {});
             }

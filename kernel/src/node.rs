@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::devicetree::{Machine, Slot, TreeError};
 use crate::hardware::{self, Hardware, Tree, Unit};
-use crate::harts::{self, Work};
+use crate::harts::{self, HartWork};
 use crate::layout::{Region, largest_free};
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
@@ -309,7 +309,7 @@ impl Job {
         heap::seal();
         let others = || tasks.iter().enumerate().skip(1);
         let given = others().fold(given, |given, (hart, task)| {
-            given.and(harts::give(hart, Work::Thread(task, &job::run_main)))
+            given.and(harts::give(hart, HartWork::Thread(task, &job::run_main)))
         });
         if given.is_err() {
             report::refused(Exit::Machine, "a hart has work before the job starts");
@@ -330,8 +330,8 @@ impl Job {
 }
 
 /// Work of the kernel's own.
-fn own_work(work: impl Fn() + Sync + 'static) -> Work {
-    Work::Kernel(Box::leak(Box::new(work)))
+fn own_work(work: impl Fn() + Sync + 'static) -> HartWork {
+    HartWork::Kernel(Box::leak(Box::new(work)))
 }
 
 /// Leaves the job to hart 0; this hart, which booted, is like any other from now on.

@@ -14,7 +14,7 @@ const END: usize = ENTRIES << 30;
 
 /// What a range of addresses is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum MemoryType {
     /// Read and execute.
     Code,
     /// Read only.
@@ -28,7 +28,7 @@ pub enum Access {
 /// The bits of an architecture's entries.
 pub trait Format {
     /// An entry that maps what lies at `address`; `level` 2 is a 4 KiB page, 1 and 0 are blocks.
-    fn leaf(address: usize, access: Access, level: usize) -> u64;
+    fn leaf(address: usize, access: MemoryType, level: usize) -> u64;
     /// An entry that points to the next level's table.
     fn link(table: usize) -> u64;
     /// The address in an entry.
@@ -84,7 +84,7 @@ impl<'a, F: Format> PageTables<'a, F> {
     ///
     /// # Errors
     /// [`MapError`]; part of the range may be mapped then.
-    pub fn map(&mut self, range: Range<usize>, access: Access) -> Result<(), MapError> {
+    pub fn map(&mut self, range: Range<usize>, access: MemoryType) -> Result<(), MapError> {
         if !range.start.is_multiple_of(PAGE) || !range.end.is_multiple_of(PAGE) || range.end > END {
             return Err(MapError::Bounds);
         }
@@ -96,7 +96,7 @@ impl<'a, F: Format> PageTables<'a, F> {
     }
 
     /// Maps the largest page that starts at `address` and is at most `bytes` long. Returns its length.
-    fn map_one(&mut self, address: usize, bytes: usize, access: Access) -> Result<usize, MapError> {
+    fn map_one(&mut self, address: usize, bytes: usize, access: MemoryType) -> Result<usize, MapError> {
         let mut table = 0;
         for (level, span) in SPAN.into_iter().enumerate() {
             let index = address / span % ENTRIES;
@@ -133,7 +133,7 @@ mod tests {
     /// Address in the upper bits, access above the link bit.
     struct Plain;
     impl Format for Plain {
-        fn leaf(address: usize, access: Access, _: usize) -> u64 {
+        fn leaf(address: usize, access: MemoryType, _: usize) -> u64 {
             address as u64 | (access as u64 + 1) << 1
         }
         fn link(table: usize) -> u64 {
@@ -167,11 +167,11 @@ mod tests {
         let mut pool = vec![Table::EMPTY; 16];
         let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
         let ranges = [
-            (0x4020_0000..0x4023_5000, Access::Code),
-            (0x4023_5000..0x4024_0000, Access::Constant),
-            (0x4024_1000..0x4028_1000, Access::Data),
-            (0x4060_0000..0x1_2345_6000, Access::Data),
-            (0x0900_0000..0x0900_1000, Access::Device),
+            (0x4020_0000..0x4023_5000, MemoryType::Code),
+            (0x4023_5000..0x4024_0000, MemoryType::Constant),
+            (0x4024_1000..0x4028_1000, MemoryType::Data),
+            (0x4060_0000..0x1_2345_6000, MemoryType::Data),
+            (0x0900_0000..0x0900_1000, MemoryType::Device),
         ];
         for (range, access) in ranges.clone() {
             tables.map(range, access).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     fn n10_large_ranges_take_large_pages() {
         let mut pool = vec![Table::EMPTY; 3];
         let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
-        tables.map(0x8000_0000..0x1_8020_0000, Access::Data).unwrap();
+        tables.map(0x8000_0000..0x1_8020_0000, MemoryType::Data).unwrap();
         assert_eq!(tables.used, 2);
     }
 
@@ -198,18 +198,18 @@ mod tests {
     fn n10_no_address_is_mapped_twice() {
         let mut pool = vec![Table::EMPTY; 4];
         let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
-        tables.map(0x20_0000..0x40_0000, Access::Data).unwrap();
-        assert_eq!(tables.map(0x20_1000..0x20_2000, Access::Code), Err(MapError::Twice));
-        assert_eq!(tables.map(0..0x40_0000, Access::Code), Err(MapError::Twice));
-        assert_eq!(tables.map(1..0x1000, Access::Code), Err(MapError::Bounds));
-        assert_eq!(tables.map(END - PAGE..END + PAGE, Access::Code), Err(MapError::Bounds));
+        tables.map(0x20_0000..0x40_0000, MemoryType::Data).unwrap();
+        assert_eq!(tables.map(0x20_1000..0x20_2000, MemoryType::Code), Err(MapError::Twice));
+        assert_eq!(tables.map(0..0x40_0000, MemoryType::Code), Err(MapError::Twice));
+        assert_eq!(tables.map(1..0x1000, MemoryType::Code), Err(MapError::Bounds));
+        assert_eq!(tables.map(END - PAGE..END + PAGE, MemoryType::Code), Err(MapError::Bounds));
     }
 
     #[test]
     fn n10_too_few_tables_are_an_error() {
         let mut pool = vec![Table::EMPTY; 2];
         let mut tables = PageTables::<Plain>::new(&mut pool).unwrap();
-        assert_eq!(tables.map(0x1000..0x2000, Access::Data), Err(MapError::OutOfTables));
+        assert_eq!(tables.map(0x1000..0x2000, MemoryType::Data), Err(MapError::OutOfTables));
         assert!(PageTables::<Plain>::new(&mut []).is_err());
     }
 }

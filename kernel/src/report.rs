@@ -5,7 +5,7 @@
 
 use crate::arch::{self, Access, Incident};
 use crate::board;
-use crate::console::{self, Ending, Kind, Text};
+use crate::console::{self, Ending, FrameKind, Text};
 use crate::status::{self, Exit};
 use boot::Fault;
 use core::fmt;
@@ -24,9 +24,9 @@ pub fn set_node(rank: u32) {
 }
 
 /// Where a report is from: `node 3, hart 0`.
-struct Place;
+struct Origin;
 
-impl fmt::Display for Place {
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match NODE.load(Ordering::Relaxed) {
             u32::MAX => f.write_str("unnamed node")?,
@@ -55,9 +55,9 @@ impl Report {
     fn line(&mut self, arguments: fmt::Arguments<'_>) {
         let text = Text::new(arguments);
         match &mut self.0 {
-            Some(console) => console::send(console, Kind::Report, text.as_bytes()),
+            Some(console) => console::send(console, FrameKind::Report, text.as_bytes()),
             // Nothing has told of a console yet, or nothing maps it.
-            None => arch::last_words(console::head(Kind::Report), text.as_bytes()),
+            None => arch::last_words(console::head(FrameKind::Report), text.as_bytes()),
         }
     }
 
@@ -79,7 +79,7 @@ impl Report {
 #[panic_handler]
 fn panicked(info: &PanicInfo<'_>) -> ! {
     let mut report = Report::begin(Exit::Panic);
-    report.line(format_args!("panic on {Place}: {}", info.message()));
+    report.line(format_args!("panic on {Origin}: {}", info.message()));
     if let Some(location) = info.location() {
         report.line(format_args!("  in {location}"));
     }
@@ -91,7 +91,7 @@ fn panicked(info: &PanicInfo<'_>) -> ! {
 pub fn faulted(fault: &Fault) -> ! {
     let mut report = Report::begin(Exit::Exception);
     let incident = arch::incident(fault);
-    report.line(format_args!("exception on {Place}: {}", Cause(fault, incident)));
+    report.line(format_args!("exception on {Origin}: {}", Cause(fault, incident)));
     let Fault { pc, sp, address, cause, .. } = *fault;
     report.line(format_args!("  pc {pc:#x}, address {address:#x}, sp {sp:#x}, cause {cause:#x}"));
     // A jump to nowhere has no pc worth a line, but the caller's address.
@@ -103,14 +103,14 @@ pub fn faulted(fault: &Fault) -> ! {
 /// Reports that the node cannot start and ends it.
 pub fn refused(exit: Exit, reason: impl fmt::Display) -> ! {
     let mut report = Report::begin(exit);
-    report.line(format_args!("{Place} cannot start: {reason}"));
+    report.line(format_args!("{Origin} cannot start: {reason}"));
     report.end(exit)
 }
 
 /// Reports that the machine under the node failed and ends it.
 pub fn broken(exit: Exit, reason: impl fmt::Display) -> ! {
     let mut report = Report::begin(exit);
-    report.line(format_args!("{Place} cannot go on: {reason}"));
+    report.line(format_args!("{Origin} cannot go on: {reason}"));
     report.end(exit)
 }
 

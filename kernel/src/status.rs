@@ -1,7 +1,7 @@
 //! The end of a node: its last status frame and its exit code (SPEC N-11).
 
 use crate::board;
-use crate::console::{self, Ending, Kind, Text};
+use crate::console::{self, Ending, FrameKind, Text};
 use crate::heap;
 use crate::job_error::JobError;
 use core::fmt;
@@ -35,7 +35,7 @@ pub fn finish(console: Option<Console>, code: u8, counters: impl fmt::Display) -
     if let Some(mut console) = console {
         let allocations = heap::allocations_since_start();
         let text = Text::new(format_args!("end status={code} {counters}allocations={allocations}"));
-        console::send(&mut console, Kind::Status, text.as_bytes());
+        console::send(&mut console, FrameKind::Status, text.as_bytes());
         console.flush();
     }
     board::exit(code)

@@ -29,7 +29,7 @@ enum End {
 }
 
 /// One run of a step.
-struct Part {
+struct JobRun {
     job: &'static str,
     arguments: &'static [&'static str],
     torus: &'static str,
@@ -57,11 +57,11 @@ struct Step {
     needs: Needs,
     /// What to look at first if it fails.
     look: &'static str,
-    parts: &'static [Part],
+    parts: &'static [JobRun],
 }
 
-const fn part(job: &'static str, arguments: &'static [&'static str], torus: &'static str) -> Part {
-    Part { job, arguments, torus, mode: Mode::Smp, faults: None, end: End::Well }
+const fn part(job: &'static str, arguments: &'static [&'static str], torus: &'static str) -> JobRun {
+    JobRun { job, arguments, torus, mode: Mode::Smp, faults: None, end: End::Well }
 }
 
 /// What a wire does in the steps that try reliability.
@@ -80,9 +80,12 @@ const STEPS: [Step; 15] = [
         needs: Needs::Node,
         look: "exception vectors, guard pages, rights of pages",
         parts: &[
-            Part { end: End::Report("a panic, as asked for"), ..part("faults", &["panic", "0"], "1") },
-            Part { end: End::Report("stack overflow"), ..part("faults", &["overflow", "0"], "1") },
-            Part { end: End::Report("write to read-only memory"), ..part("faults", &["readonly", "0"], "1") },
+            JobRun { end: End::Report("a panic, as asked for"), ..part("faults", &["panic", "0"], "1") },
+            JobRun { end: End::Report("stack overflow"), ..part("faults", &["overflow", "0"], "1") },
+            JobRun {
+                end: End::Report("write to read-only memory"),
+                ..part("faults", &["readonly", "0"], "1")
+            },
         ],
     },
     Step {
@@ -101,7 +104,7 @@ const STEPS: [Step; 15] = [
         name: "harts",
         needs: Needs::Harts,
         look: "cpu nodes of the tree (status, enable-method), the firmware's call that starts a hart",
-        parts: &[part("harts", &[], "1"), Part { mode: Mode::Vn, ..part("segments", &[], "1") }],
+        parts: &[part("harts", &[], "1"), JobRun { mode: Mode::Vn, ..part("segments", &[], "1") }],
     },
     Step {
         name: "wake-up",
@@ -125,7 +128,7 @@ const STEPS: [Step; 15] = [
         name: "bad wire",
         needs: Needs::Card,
         look: "the card's cookies: each comes back once; the clock, by which lost packets go again",
-        parts: &[Part { faults: Some(BAD_WIRE), ..part("all-pairs", &[], "2") }],
+        parts: &[JobRun { faults: Some(BAD_WIRE), ..part("all-pairs", &[], "2") }],
     },
     Step {
         name: "message unit",
@@ -143,7 +146,7 @@ const STEPS: [Step; 15] = [
         name: "PAMI",
         needs: Needs::Card,
         look: "nothing of the board is new here: compare with another board's run",
-        parts: &[part("halo3d", &[], "2x2"), Part { mode: Mode::Vn, ..part("all-pairs", &[], "2") }],
+        parts: &[part("halo3d", &[], "2x2"), JobRun { mode: Mode::Vn, ..part("all-pairs", &[], "2") }],
     },
     Step {
         name: "collectives",
@@ -167,7 +170,7 @@ const STEPS: [Step; 15] = [
             part("npb-cg", &[], "2x2"),
             part("npb-mg", &[], "2x2"),
             part("npb-ft", &[], "2x2"),
-            Part { faults: Some(BAD_WIRE), ..part("npb-is", &[], "2x2") },
+            JobRun { faults: Some(BAD_WIRE), ..part("npb-is", &[], "2x2") },
         ],
     },
 ];
@@ -271,8 +274,8 @@ fn wrong(end: End, outcome: &Outcome) -> Option<String> {
 }
 
 /// The command that does what a part does.
-fn words(part: &Part) -> String {
-    let Part { job, arguments, torus, mode, faults, .. } = part;
+fn words(part: &JobRun) -> String {
+    let JobRun { job, arguments, torus, mode, faults, .. } = part;
     let mut words = format!("{job} --torus {torus}");
     if *mode == Mode::Vn {
         words.push_str(" --mode vn");

@@ -58,7 +58,7 @@ pub struct Machine {
 
 /// What makes one node different from the others.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Identity {
     /// Its rank.
     pub rank: u32,
     /// Its boot arguments.
@@ -93,7 +93,7 @@ fn smp(machine: &Machine) -> String {
 }
 
 /// The emulator's arguments.
-pub fn arguments(machine: &Machine, place: &Place) -> Vec<String> {
+pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
     let mut words: Vec<String> =
         machine.board.options(machine.arch).iter().map(|&word| word.to_owned()).collect();
     let mut add = |option: &str, argument: String| words.extend([option.to_owned(), argument]);
@@ -192,7 +192,7 @@ pub struct Guest {
 
 impl Guest {
     /// Starts the emulator; its standard error goes to the file `errors`.
-    pub fn start(machine: &Machine, place: &Place, errors: &Path) -> Result<(Self, ChildStdout)> {
+    pub fn start(machine: &Machine, place: &Identity, errors: &Path) -> Result<(Self, ChildStdout)> {
         let errors = File::create(errors).with_context(|| format!("cannot write {}", errors.display()))?;
         let mut command = match &machine.setpriv {
             Some(setpriv) => {

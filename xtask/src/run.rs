@@ -36,7 +36,7 @@ use crate::board::Cards;
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
-use crate::node::{self, Guest, Machine, Place};
+use crate::node::{self, Guest, Identity, Machine};
 use crate::personality::{HartTopology, Personality, arguments};
 use crate::progress::Voice;
 use crate::{dump, image, jobs, setup};
@@ -285,7 +285,7 @@ impl Run {
             let gdb = self.gdb.contains(&rank).then(port).transpose().context("no port for a debugger")?;
             let torus = fabric.socket(rank).to_owned();
             let tree = fabric.tree_socket(rank).map(Path::to_owned);
-            let place = Place { rank, bootargs, torus, tree, control, gdb };
+            let place = Identity { rank, bootargs, torus, tree, control, gdb };
             commands.push_str(&machine.emulator.display().to_string());
             for word in node::arguments(machine, &place) {
                 let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,".contains(c));

@@ -42,4 +42,4 @@ pub mod table;
 
 /// Keeps what two harts write apart, so that they do not fight over a cache line.
 #[repr(align(64))]
-pub(crate) struct Apart<T>(pub(crate) T);
+pub(crate) struct CachePadded<T>(pub(crate) T);

@@ -7,7 +7,7 @@
 //! A consumer that goes to sleep says so in the place of the last slot. So a post learns from its swap alone whether
 //! somebody is to be woken (SPEC N-8): nobody looks at another flag, and no full fence is needed.
 
-use crate::Apart;
+use crate::CachePadded;
 use crate::sync::{AtomicBool, AtomicPtr, Ordering, UnsafeCell, const_fn};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -18,26 +18,26 @@ pub struct Busy;
 
 /// Room for one post. Free at first and again once the consumer popped it.
 #[repr(C)]
-pub struct Slot<W> {
+pub struct PostSlot<W> {
     /// Null when in no queue, else this slot itself, which costs nothing to write. In front: it is what a post begins with.
-    taken: AtomicPtr<Slot<W>>,
+    taken: AtomicPtr<PostSlot<W>>,
     /// The slot behind it; null when there is none, or it has not been linked yet.
-    next: AtomicPtr<Slot<W>>,
+    next: AtomicPtr<PostSlot<W>>,
     work: UnsafeCell<MaybeUninit<W>>,
 }
 
 // SAFETY: `work` is written only by the poster that took `taken` from null, and read only by the one
 // consumer, which has it from that poster; the others are atomic.
-unsafe impl<W: Copy + Send> Sync for Slot<W> {}
+unsafe impl<W: Copy + Send> Sync for PostSlot<W> {}
 // SAFETY: a slot holds nothing but a `W` and a link to other slots, which are `Sync`.
-unsafe impl<W: Copy + Send> Send for Slot<W> {}
+unsafe impl<W: Copy + Send> Send for PostSlot<W> {}
 
 /// In the place of the last slot: the queue is empty and its consumer sleeps, or is about to. No slot has this address.
-const fn asleep<W>() -> *mut Slot<W> {
+const fn asleep<W>() -> *mut PostSlot<W> {
     ptr::without_provenance_mut(1)
 }
 
-impl<W> Slot<W> {
+impl<W> PostSlot<W> {
     const_fn! {
         /// A free slot.
         pub fn new() -> Self {
@@ -52,7 +52,7 @@ impl<W> Slot<W> {
     }
 }
 
-impl<W> Default for Slot<W> {
+impl<W> Default for PostSlot<W> {
     fn default() -> Self {
         Self::new()
     }
@@ -61,7 +61,7 @@ impl<W> Default for Slot<W> {
 /// The consumer's own part of the queue.
 struct Front<W> {
     /// The slot to be taken next; null when the consumer knows of none.
-    slot: *mut Slot<W>,
+    slot: *mut PostSlot<W>,
     /// Whether that slot was popped and only waits for its successor's link to be let go.
     spent: bool,
 }
@@ -69,14 +69,14 @@ struct Front<W> {
 /// The queue.
 pub struct PostQueue<W> {
     /// The slot posted last; null or [`asleep`] when the queue is empty.
-    last: Apart<AtomicPtr<Slot<W>>>,
+    last: CachePadded<AtomicPtr<PostSlot<W>>>,
     /// The slot posted to the empty queue, until the consumer takes note of it.
-    first: AtomicPtr<Slot<W>>,
+    first: AtomicPtr<PostSlot<W>>,
     front: UnsafeCell<Front<W>>,
     taken: AtomicBool,
 }
 
-// SAFETY: `last`, `first` and `taken` are atomic; `front` is only reached through the one living `Consumer`.
+// SAFETY: `last`, `first` and `taken` are atomic; `front` is only reached through the one living `PostConsumer`.
 unsafe impl<W: Copy + Send> Sync for PostQueue<W> {}
 // SAFETY: the queue points to 'static slots, which are `Sync`.
 unsafe impl<W: Copy + Send> Send for PostQueue<W> {}
@@ -86,7 +86,7 @@ impl<W: Copy + Send> PostQueue<W> {
         /// An empty queue.
         pub fn new() -> Self {
             Self {
-                last: Apart(AtomicPtr::new(ptr::null_mut())),
+                last: CachePadded(AtomicPtr::new(ptr::null_mut())),
                 first: AtomicPtr::new(ptr::null_mut()),
                 front: UnsafeCell::new(Front { slot: ptr::null_mut(), spent: false }),
                 taken: AtomicBool::new(false),
@@ -95,12 +95,12 @@ impl<W: Copy + Send> PostQueue<W> {
     }
 
     /// Queues `work` in `slot`. Any thread may; nobody waits. Returns whether the consumer has said that it
-    /// [sleeps](Consumer::sleep) and is to be woken; of several posters only one is told.
+    /// [sleeps](PostConsumer::sleep) and is to be woken; of several posters only one is told.
     ///
     /// # Errors
     /// [`Busy`] when the slot is in this queue or another.
     #[inline]
-    pub fn post(&self, slot: &'static Slot<W>, work: W) -> Result<bool, Busy> {
+    pub fn post(&self, slot: &'static PostSlot<W>, work: W) -> Result<bool, Busy> {
         let this = ptr::from_ref(slot).cast_mut();
         // Acquire: the consumer that freed the slot has read its last work.
         if !slot.taken.swap(this, Ordering::Acquire).is_null() {
@@ -120,7 +120,7 @@ impl<W: Copy + Send> PostQueue<W> {
     /// Links a slot behind what was last before it. Returns whether that was the consumer's sleep.
     #[cold]
     #[inline(never)]
-    fn link(&self, before: *mut Slot<W>, this: *mut Slot<W>) -> bool {
+    fn link(&self, before: *mut PostSlot<W>, this: *mut PostSlot<W>) -> bool {
         let sleeps = before == asleep();
         // SAFETY: neither null, the caller looked, nor `asleep`: so a slot, all of which are 'static.
         let link = if sleeps { &self.first } else { unsafe { &(*before).next } };
@@ -144,10 +144,10 @@ impl<W: Copy + Send> PostQueue<W> {
     }
 
     /// The end to take from; `None` while another is alive.
-    pub fn consumer(&'static self) -> Option<Consumer<W>> {
+    pub fn consumer(&'static self) -> Option<PostConsumer<W>> {
         // Acquire: what the last consumer left in `front`.
         let taken = self.taken.swap(true, Ordering::Acquire);
-        (!taken).then_some(Consumer { queue: self })
+        (!taken).then_some(PostConsumer { queue: self })
     }
 }
 
@@ -158,11 +158,11 @@ impl<W: Copy + Send> Default for PostQueue<W> {
 }
 
 /// The end of a [`PostQueue`] that takes. Dropping it lets another be made; what is queued stays.
-pub struct Consumer<W: Copy + Send + 'static> {
+pub struct PostConsumer<W: Copy + Send + 'static> {
     queue: &'static PostQueue<W>,
 }
 
-impl<W: Copy + Send> Consumer<W> {
+impl<W: Copy + Send> PostConsumer<W> {
     /// Says that the consumer is about to sleep: the next post tells its poster to wake it. False, and nothing said,
     /// if something is queued, even if [`peek`](Self::peek) does not see it yet: then it must not sleep.
     ///
@@ -248,7 +248,7 @@ fn let_go<W>(queue: &PostQueue<W>, front: &mut Front<W>) -> bool {
     true
 }
 
-impl<W: Copy + Send> Drop for Consumer<W> {
+impl<W: Copy + Send> Drop for PostConsumer<W> {
     fn drop(&mut self) {
         self.awake();
         self.queue.taken.store(false, Ordering::Release);

@@ -3,7 +3,7 @@
 //! Each end keeps a copy of the other's index and looks at the shared one only when the copy says that the ring
 //! is full or empty, so in steady flow the two ends seldom touch the same cache line.
 
-use crate::Apart;
+use crate::CachePadded;
 use crate::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell, const_fn};
 use core::mem::MaybeUninit;
 
@@ -32,9 +32,9 @@ pub struct NotAPowerOfTwo;
 /// The ring. Both indices count elements since the start, without bound, and wrap.
 pub struct Ring<T: 'static> {
     /// Elements pushed so far.
-    tail: Apart<AtomicUsize>,
+    tail: CachePadded<AtomicUsize>,
     /// Elements popped so far.
-    head: Apart<AtomicUsize>,
+    head: CachePadded<AtomicUsize>,
     entries: &'static [Entry<T>],
     /// Their number, a power of two, less one.
     mask: usize,
@@ -61,7 +61,7 @@ impl<T: Send> Ring<T> {
         if !entries.len().is_power_of_two() {
             return Err(NotAPowerOfTwo);
         }
-        let (tail, head) = (Apart(AtomicUsize::new(index)), Apart(AtomicUsize::new(index)));
+        let (tail, head) = (CachePadded(AtomicUsize::new(index)), CachePadded(AtomicUsize::new(index)));
         let mask = entries.len() - 1;
         Ok(Self { tail, head, entries, mask, ends: AtomicU8::new(0) })
     }

@@ -20,14 +20,14 @@ const END: u32 = u32::MAX;
 
 /// Room for one entry, in cache lines of its own: who looks at it writes its state.
 #[repr(C, align(64))]
-pub struct Place<T> {
+pub struct EntryCell<T> {
     state: AtomicU64,
     /// The next free place, while this one is.
     next: AtomicU32,
     entry: UnsafeCell<Option<T>>,
 }
 
-impl<T> Place<T> {
+impl<T> EntryCell<T> {
     const_fn! {
         /// An empty place.
         pub fn new() -> Self {
@@ -36,7 +36,7 @@ impl<T> Place<T> {
     }
 }
 
-impl<T> Default for Place<T> {
+impl<T> Default for EntryCell<T> {
     fn default() -> Self {
         Self::new()
     }
@@ -53,7 +53,7 @@ pub struct Key {
 
 /// The table.
 pub struct Table<T: 'static> {
-    places: &'static [Place<T>],
+    places: &'static [EntryCell<T>],
     /// The first free place, and above it a count of changes.
     free: AtomicU64,
 }
@@ -65,7 +65,7 @@ unsafe impl<T: Send + Sync> Send for Table<T> {}
 
 impl<T: Send + Sync> Table<T> {
     /// An empty table of `places`, less than 2^32.
-    pub fn new(places: &'static mut [Place<T>]) -> Self {
+    pub fn new(places: &'static mut [EntryCell<T>]) -> Self {
         let count = places.len().min(END as usize) as u32;
         let places = &places[..count as usize];
         for (next, place) in (1..).zip(places) {
@@ -134,7 +134,7 @@ impl<T: Send + Sync> Table<T> {
         entry
     }
 
-    fn take_free(&self) -> Option<(u32, &Place<T>)> {
+    fn take_free(&self) -> Option<(u32, &EntryCell<T>)> {
         let mut free = self.free.load(Ordering::Acquire);
         loop {
             let index = free as u32;
@@ -152,7 +152,7 @@ impl<T: Send + Sync> Table<T> {
         }
     }
 
-    fn give_free(&self, index: u32, place: &Place<T>) {
+    fn give_free(&self, index: u32, place: &EntryCell<T>) {
         let mut free = self.free.load(Ordering::Relaxed);
         loop {
             place.next.store(free as u32, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! GICv2 (Arm's architecture specification IHI 0048). By hand: `arm-gic`'s driver of it routes no interrupt to a hart, sets the
 //! priorities of four at once, and claims by registers that only some have.
 
-use super::{Accept, CALL, Controller, IrqError, Kind};
+use super::{Accept, CALL, Controller, Delivery, IrqError};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use spin::Mutex;
@@ -38,7 +38,7 @@ const URGENT: u8 = 0x40;
 const ALL: u32 = 0xff;
 
 /// A GICv2. One hart at a time changes how interrupts are routed; a hart's own registers are at the same address for each.
-pub struct Gic {
+pub struct Gicv2 {
     distributor: NonNull<u8>,
     interface: NonNull<u8>,
     routing: Mutex<()>,
@@ -48,11 +48,11 @@ pub struct Gic {
 
 // SAFETY: every access is a single load or store of a register. Registers of several interrupts that are read and written back
 // are so by `configure` alone, under the lock; the others are a hart's own, or writes that concern the bits that are set.
-unsafe impl Send for Gic {}
+unsafe impl Send for Gicv2 {}
 // SAFETY: as above.
-unsafe impl Sync for Gic {}
+unsafe impl Sync for Gicv2 {}
 
-impl Gic {
+impl Gicv2 {
     /// Takes the controller over, every shared interrupt off.
     ///
     /// # Safety
@@ -141,7 +141,7 @@ impl Gic {
     }
 }
 
-impl Controller for Gic {
+impl Controller for Gicv2 {
     fn start_hart(&self, here: u64, private: &[u32]) -> Result<(), IrqError> {
         let place = self.own().trailing_zeros() as usize;
         self.harts.get(place).ok_or(IrqError::NoHart)?.store(here + 1, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Controller for Gic {
         Ok(())
     }
 
-    fn configure(&self, interrupt: u32, kind: Kind) -> Result<(), IrqError> {
+    fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError> {
         let number = self.shared(interrupt)?;
         let _one = self.routing.lock();
         let trigger = TRIGGER + number as usize / 16 * 4;
@@ -216,15 +216,15 @@ mod tests {
     use super::*;
     use std::boxed::Box;
 
-    const LEVEL: Kind = Kind { edge: false, urgent: false };
+    const LEVEL: Delivery = Delivery { edge: false, urgent: false };
 
     /// A controller whose registers are mere memory, distributor first.
-    fn fake(interrupts: u32) -> (Gic, NonNull<u32>) {
+    fn fake(interrupts: u32) -> (Gicv2, NonNull<u32>) {
         let memory = Box::leak(Box::new([0u32; 0x800]));
         memory[TYPE / 4] = interrupts / 32 - 1;
         let base = NonNull::from(&mut *memory).cast::<u32>();
         // SAFETY: as large as the registers, never freed.
-        let gic = unsafe { Gic::new(base.cast(), base.cast().byte_add(DISTRIBUTOR_BYTES)) };
+        let gic = unsafe { Gicv2::new(base.cast(), base.cast().byte_add(DISTRIBUTOR_BYTES)) };
         (gic, base)
     }
 
@@ -255,7 +255,7 @@ mod tests {
         set(base, TRIGGER + 8, u32::MAX);
         gic.configure(41, LEVEL).unwrap();
         assert_eq!(word(base, TARGETS + 40), 1 << 8, "nobody is the target");
-        gic.configure(43, Kind { edge: true, urgent: true }).unwrap();
+        gic.configure(43, Delivery { edge: true, urgent: true }).unwrap();
         assert_eq!(word(base, TRIGGER + 8), !(2 << 18));
         assert_eq!(word(base, PRIORITY + 40), u32::from(PLAIN) << 8 | u32::from(URGENT) << 24);
         gic.route(&[41, 43], None, Some(0x100)).unwrap();

@@ -1,7 +1,7 @@
 //! GICv3: distributor and redistributors, through the crate `arm-gic`. The harts' own interfaces are system registers, which
 //! the instruction set's [`Interface`] reads and writes.
 
-use super::{Accept, Controller, IrqError, Kind};
+use super::{Accept, Controller, Delivery, IrqError};
 use arm_gic::gicv3::registers::{Gicd, GicdCtlr, GicrSgi};
 use arm_gic::gicv3::{GicError, GicV3};
 use arm_gic::{IntId, Trigger};
@@ -35,7 +35,7 @@ pub trait Interface: Sync {
 }
 
 /// A GICv3.
-pub struct Gic<I> {
+pub struct Gicv3<I> {
     shared: Mutex<Shared>,
     interface: I,
 }
@@ -62,7 +62,7 @@ fn shared(number: u32) -> Result<IntId, IrqError> {
     index.map(IntId::spi).ok_or(IrqError::NoInterrupt)
 }
 
-impl<I: Interface> Gic<I> {
+impl<I: Interface> Gicv3<I> {
     /// Takes the controller over: every shared interrupt off, in group 1. `frames` is how many redistributors fit in
     /// their region.
     ///
@@ -150,7 +150,7 @@ impl Shared {
     }
 }
 
-impl<I: Interface> Controller for Gic<I> {
+impl<I: Interface> Controller for Gicv3<I> {
     fn start_hart(&self, here: u64, private: &[u32]) -> Result<(), IrqError> {
         if !self.interface.start() {
             return Err(IrqError::NotOurs);
@@ -160,7 +160,7 @@ impl<I: Interface> Controller for Gic<I> {
         Ok(())
     }
 
-    fn configure(&self, interrupt: u32, kind: Kind) -> Result<(), IrqError> {
+    fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError> {
         let interrupt = shared(interrupt)?;
         let trigger = if kind.edge { Trigger::Edge } else { Trigger::Level };
         let priority = if kind.urgent { URGENT } else { PLAIN };
@@ -248,11 +248,11 @@ mod tests {
             &self.words[offset / 4]
         }
 
-        fn gic(&self) -> Gic<NoInterface> {
+        fn gic(&self) -> Gicv3<NoInterface> {
             let base = NonNull::from(self.words).cast::<u8>();
             // SAFETY: as large as the registers, never freed, and used by others only as atomics; accesses to it have
             // no effects but their own.
-            unsafe { Gic::new(base, base.byte_add(0x1_0000), 1, NoInterface) }
+            unsafe { Gicv3::new(base, base.byte_add(0x1_0000), 1, NoInterface) }
         }
     }
 

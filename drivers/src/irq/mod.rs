@@ -33,7 +33,7 @@ impl IrqError {
 
 /// How a device's interrupt comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kind {
+pub struct Delivery {
     /// Signalled by an edge, not by a level.
     pub edge: bool,
     /// Reaches harts that accept nothing else.
@@ -61,7 +61,7 @@ pub trait Controller: Sync {
     ///
     /// # Errors
     /// [`IrqError::NoInterrupt`]
-    fn configure(&self, interrupt: u32, kind: Kind) -> Result<(), IrqError>;
+    fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError>;
 
     /// Sends devices' interrupts, which are configured, to the hart `to` or to none; so far they go to `from`, or to none.
     /// They never come to `from` once this returns.

@@ -1,6 +1,6 @@
 //! The RISC-V platform-level interrupt controller.
 
-use super::{Accept, Controller, IrqError, Kind};
+use super::{Accept, Controller, Delivery, IrqError};
 use core::ptr::NonNull;
 use spin::Mutex;
 
@@ -98,7 +98,7 @@ impl Controller for Plic {
     }
 
     /// What a device's edge is, its gateway knows.
-    fn configure(&self, interrupt: u32, kind: Kind) -> Result<(), IrqError> {
+    fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError> {
         let (word, bit) = bit(interrupt)?;
         let mut urgent = self.urgent.lock();
         urgent[word] = urgent[word] & !bit | if kind.urgent { bit } else { 0 };

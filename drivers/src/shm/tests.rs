@@ -228,7 +228,7 @@ fn p9_what_came_before_the_opening_or_while_closed_waits() {
     let mut near = open(shm, 0);
     near.push_bcopy(1, &first(0, 1, 0, 0), &[], &[]).unwrap();
     let mut far = open(shm, 1);
-    assert!(matches!(shm.open(1, endpoint(1)), Err(OpenError::InUse)));
+    assert!(matches!(shm.open(1, endpoint(1)), Err(ShmOpenError::InUse)));
     assert_eq!(far.pull(|_| ()).unwrap().envelope().message, 0);
     drop(far);
     near.push_bcopy(1, &first(0, 1, 1, 0), &[], &[]).unwrap();
@@ -242,7 +242,7 @@ fn p9_what_came_before_the_opening_or_while_closed_waits() {
 fn p9_no_port_or_no_ring_left_is_an_error() {
     let shm = shm(3, 1);
     let mut port = open(shm, 0);
-    assert!(matches!(shm.open(3, endpoint(3)), Err(OpenError::NoSuchPort)));
+    assert!(matches!(shm.open(3, endpoint(3)), Err(ShmOpenError::NoSuchPort)));
     assert_eq!(port.connect(3), Err(PushError::Unreachable));
     assert_eq!(port.connect(1), Ok(()));
     assert_eq!(port.connect(1), Ok(()));

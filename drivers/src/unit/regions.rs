@@ -11,12 +11,12 @@ use pami::endpoint::Endpoint;
 use pami::layout::Segment;
 use pami::region::{Memory, RegionFault, RegionId, Rights, RmwOp};
 use rings::shared::Shared;
-use rings::table::{Guard, Key, Place, Table};
+use rings::table::{EntryCell, Guard, Key, Table};
 
 /// Regions that a node can have at once.
 pub const REGIONS: usize = 1024;
 /// About how many bytes of heap the table takes.
-pub(super) const HEAP_BYTES: usize = REGIONS * size_of::<Place<Region>>();
+pub(super) const HEAP_BYTES: usize = REGIONS * size_of::<EntryCell<Region>>();
 
 /// What the node knows of a region.
 pub(crate) struct Region {
@@ -49,7 +49,7 @@ pub(crate) struct Regions(Table<Region>);
 impl Regions {
     /// No regions. Allocates for all that there can be.
     pub(crate) fn new() -> Self {
-        let places: Box<[_]> = (0..REGIONS).map(|_| Place::new()).collect();
+        let places: Box<[_]> = (0..REGIONS).map(|_| EntryCell::new()).collect();
         Self(Table::new(Box::leak(places)))
     }
 

@@ -14,7 +14,7 @@ mod operations;
 mod ways;
 
 use kernel::{JobError, Task};
-use operations::{COUNT, Fenced, KINDS, Kind, RENDEZVOUS_FROM, State};
+use operations::{COUNT, Fenced, KINDS, OperationKind, RENDEZVOUS_FROM, State};
 use ways::{Way, Ways};
 
 kernel::entry!(main, jobs::USAGE);
@@ -49,7 +49,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
 }
 
 /// Operations of one kind along one way, then a fence.
-fn over_one_way(fenced: &mut Fenced, way: Way, kind: Kind) -> Result<bool, JobError> {
+fn over_one_way(fenced: &mut Fenced, way: Way, kind: OperationKind) -> Result<bool, JobError> {
     fenced.next_round();
     fenced.prepare(&way, kind)?;
     let before = fenced.sent_bytes();
@@ -79,7 +79,7 @@ fn over_all_tasks(fenced: &mut Fenced) -> Result<bool, JobError> {
     let tasks = fenced.ways.task.tasks();
     let mut good = true;
     // Gets would all land in one place.
-    for kind in [Kind::Eager, Kind::Rendezvous, Kind::Put, Kind::Update] {
+    for kind in [OperationKind::Eager, OperationKind::Rendezvous, OperationKind::Put, OperationKind::Update] {
         fenced.next_round();
         for task in 0..tasks {
             let way = fenced.ways.way("", 0, task, 0, true)?;

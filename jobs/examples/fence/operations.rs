@@ -18,7 +18,13 @@ pub const COUNT: usize = 20;
 /// Messages from this size on go by rendezvous, where there is a network between.
 pub const RENDEZVOUS_FROM: usize = 8192;
 /// All kinds of operations.
-pub const KINDS: [Kind; 5] = [Kind::Eager, Kind::Rendezvous, Kind::Put, Kind::Get, Kind::Update];
+pub const KINDS: [OperationKind; 5] = [
+    OperationKind::Eager,
+    OperationKind::Rendezvous,
+    OperationKind::Put,
+    OperationKind::Get,
+    OperationKind::Update,
+];
 
 /// Places in a region: bytes that handlers took in, the word that updates add to, what was put, the pattern.
 const TAKEN: u32 = 0;
@@ -37,7 +43,7 @@ pub const REGION: usize = PATTERN as usize + SPAN;
 const BUFFERS: usize = 2 * COUNT;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperationKind {
     Eager,
     Rendezvous,
     Put,
@@ -45,7 +51,7 @@ pub enum Kind {
     Update,
 }
 
-impl Kind {
+impl OperationKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Eager => "eager sends",
@@ -232,29 +238,29 @@ impl Fenced {
     }
 
     /// Notes how things are before operations of `kind` along `way`.
-    pub fn prepare(&mut self, way: &Way, kind: Kind) -> Result<(), JobError> {
+    pub fn prepare(&mut self, way: &Way, kind: OperationKind) -> Result<(), JobError> {
         self.before[way.target.task() as usize] = self.progress(way, kind)?;
         Ok(())
     }
 
     /// The word that shows how far operations of `kind` have come.
-    fn progress(&mut self, way: &Way, kind: Kind) -> Result<u64, JobError> {
+    fn progress(&mut self, way: &Way, kind: OperationKind) -> Result<u64, JobError> {
         match kind {
-            Kind::Eager | Kind::Rendezvous => self.rmw(way, TAKEN),
-            Kind::Update => self.rmw(way, ADDED),
-            Kind::Put | Kind::Get => Ok(0),
+            OperationKind::Eager | OperationKind::Rendezvous => self.rmw(way, TAKEN),
+            OperationKind::Update => self.rmw(way, ADDED),
+            OperationKind::Put | OperationKind::Get => Ok(0),
         }
     }
 
     /// Begins an operation that calls nobody back.
-    pub fn begin(&mut self, way: &Way, kind: Kind, number: usize) -> Result<(), JobError> {
+    pub fn begin(&mut self, way: &Way, kind: OperationKind, number: usize) -> Result<(), JobError> {
         let &Way { context, target, region, .. } = way;
         let start = number + self.round;
         let payload = &self.pattern[start..start + kind.size()];
         let into = self.landing.clone();
         let place = (number * LONG) as u32;
         self.ways.attempt(context, |active| match kind {
-            Kind::Eager | Kind::Rendezvous => {
+            OperationKind::Eager | OperationKind::Rendezvous => {
                 let send = Send {
                     target,
                     dispatch: MESSAGE,
@@ -266,7 +272,7 @@ impl Fenced {
                 };
                 active.send(send).map_err(|(error, _)| error)
             }
-            Kind::Put => {
+            OperationKind::Put => {
                 let put = Put {
                     target,
                     region,
@@ -279,7 +285,7 @@ impl Fenced {
                 };
                 active.put(put).map_err(|(error, _)| error)
             }
-            Kind::Get => active.get(Get {
+            OperationKind::Get => active.get(Get {
                 target,
                 region,
                 offset: PATTERN + start as u32,
@@ -290,7 +296,7 @@ impl Fenced {
                 len: kind.size() as u32,
                 done: None,
             }),
-            Kind::Update => {
+            OperationKind::Update => {
                 let op = RmwOp { width: Width::Eight, update: Update::Add(number as u64 + 1) };
                 active.rmw(Rmw { target, region, offset: ADDED, op, done: None })
             }
@@ -327,13 +333,13 @@ impl Fenced {
     }
 
     /// Whether all operations of a kind are done. To be asked once the fence has ended.
-    pub fn is_done(&mut self, way: &Way, kind: Kind) -> Result<bool, JobError> {
+    pub fn is_done(&mut self, way: &Way, kind: OperationKind) -> Result<bool, JobError> {
         let since = self.progress(way, kind)?.wrapping_sub(self.before[way.target.task() as usize]);
         let done = match kind {
-            Kind::Eager | Kind::Rendezvous => since == (COUNT * kind.size()) as u64,
-            Kind::Update => since == (1..=COUNT as u64).sum(),
-            Kind::Get => self.state.landed.load(Relaxed),
-            Kind::Put => {
+            OperationKind::Eager | OperationKind::Rendezvous => since == (COUNT * kind.size()) as u64,
+            OperationKind::Update => since == (1..=COUNT as u64).sum(),
+            OperationKind::Get => self.state.landed.load(Relaxed),
+            OperationKind::Put => {
                 self.get_back(way)?;
                 has_pattern(&self.landing, 0, self.round)
             }

@@ -6,7 +6,7 @@ use pami::combine::{Element, Members, Operation, Operator, Role, TreeShape};
 pub const MOST_BYTES: usize = 4096;
 
 /// A contribution.
-pub type Part = heapless::Vec<u8, MOST_BYTES>;
+pub type Contribution = heapless::Vec<u8, MOST_BYTES>;
 
 /// The members of a class route.
 pub struct Plain<'a> {
@@ -82,8 +82,8 @@ impl<'a> Plain<'a> {
     }
 
     /// What `node` contributes to round `round`: `elements` elements.
-    pub fn part(&self, element: Element, node: u32, round: u32, elements: usize) -> Part {
-        let mut part = Part::new();
+    pub fn part(&self, element: Element, node: u32, round: u32, elements: usize) -> Contribution {
+        let mut part = Contribution::new();
         for at in 0..elements {
             let seed = seed(node, round, at);
             let bits = match element {

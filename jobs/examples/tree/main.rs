@@ -9,7 +9,7 @@
 mod check;
 mod network;
 
-use check::{Part, Plain};
+use check::{Contribution, Plain};
 use kernel::{JobError, Task};
 use network::Network;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Element, Members, Operation, Operator, Role, Status};
@@ -129,7 +129,7 @@ fn long_vector(network: &mut Network) -> Result<(), JobError> {
 fn broadcasts(network: &mut Network) -> Result<u32, JobError> {
     for root in 0..network.nodes {
         let len = (root as usize * 37 + 1) % network.payload();
-        let bytes: Part = (0..len).map(|at| (at as u32 * 13 + root * 101) as u8).collect();
+        let bytes: Contribution = (0..len).map(|at| (at as u32 * 13 + root * 101) as u8).collect();
         if !network.broadcast(root, &bytes, |payload| *payload == *bytes)? {
             return Err(wrong("a broadcast is wrong"));
         }

@@ -1,6 +1,6 @@
 //! Driving the adapter: what has no credit is tried again, and the hart sleeps until something comes.
 
-use super::check::Part;
+use super::check::Contribution;
 use kernel::{Context, InjectError, JobError, Task, Tree};
 use pami::combine::{ClassRoute, Element, Members, Operation, Operator, Role, Status};
 
@@ -63,7 +63,7 @@ impl Network {
         route: ClassRoute,
         operation: Operation,
         count: u32,
-        part: impl Fn(u32) -> Part,
+        part: impl Fn(u32) -> Contribution,
         is_right: impl Fn(u32, &[u8]) -> bool,
     ) -> Result<bool, JobError> {
         let receives = self.role(route).is_some_and(|role| role.receives);
@@ -125,7 +125,7 @@ impl Network {
     pub fn broadcast(
         &mut self,
         root: u32,
-        bytes: &Part,
+        bytes: &Contribution,
         is_right: impl Fn(&[u8]) -> bool,
     ) -> Result<bool, JobError> {
         if self.node == root {

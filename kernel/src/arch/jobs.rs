@@ -5,7 +5,7 @@ use core::any::Any;
 use core::slice;
 
 /// A job of the image.
-pub struct Entry {
+pub struct JobEntry {
     /// The path of its module; the last part of it is the job's name, with underscores for dashes.
     pub module: &'static str,
     /// Runs it with one of the kernel's tasks, and returns the exit status.
@@ -14,7 +14,7 @@ pub struct Entry {
     pub usage: &'static [Usage],
 }
 
-impl Entry {
+impl JobEntry {
     /// Whether it is the job of this name.
     fn is(&self, job: &str) -> bool {
         let name = self.module.rsplit("::").next().unwrap_or_default();
@@ -29,22 +29,22 @@ unsafe extern "C" {
 }
 
 /// All jobs of the image.
-pub(crate) fn jobs() -> &'static [Entry] {
+pub(crate) fn jobs() -> &'static [JobEntry] {
     let (start, end) = (&raw const __jobs_start, &raw const __jobs_end);
-    let count = (end.addr() - start.addr()) / size_of::<Entry>();
+    let count = (end.addr() - start.addr()) / size_of::<JobEntry>();
     // SAFETY: `linker.ld` puts the entries that `job_entry!` makes between the two, one after the other, and nothing else.
     unsafe { slice::from_raw_parts(start.cast(), count) }
 }
 
 /// The image's only job, or the one of this name.
-pub(crate) fn job(name: &str) -> Option<&'static Entry> {
+pub(crate) fn job(name: &str) -> Option<&'static JobEntry> {
     match jobs() {
         [only] => Some(only),
         several => several.iter().find(|job| job.is(name)),
     }
 }
 
-/// Puts a job into the image: what its `Entry` runs, and descriptions of jobs.
+/// Puts a job into the image: what its `JobEntry` runs, and descriptions of jobs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! job_entry {
@@ -52,7 +52,7 @@ macro_rules! job_entry {
         // SAFETY: the section is the one for entries.
         #[unsafe(link_section = ".jobs")]
         #[used]
-        static ENTRY: $crate::arch::Entry =
-            $crate::arch::Entry { module: module_path!(), run: $run, usage: $usage };
+        static ENTRY: $crate::arch::JobEntry =
+            $crate::arch::JobEntry { module: module_path!(), run: $run, usage: $usage };
     };
 }

@@ -34,7 +34,7 @@ pub(crate) use checksum::{choose_checksum, crc32c};
 pub(crate) use entry::{device_tree, entries};
 pub(crate) use image::{image, in_guard, is_code, is_constant, is_memory};
 #[doc(hidden)]
-pub use jobs::Entry;
+pub use jobs::JobEntry;
 pub(crate) use jobs::{job, jobs};
 pub(crate) use last_words::last_words;
 pub(crate) use logger::{Frames, level_marks, log_to};

@@ -4,7 +4,7 @@ use super::image;
 use super::this::translation::{Entry, install};
 use crate::devicetree::{Controller, Machine};
 use crate::layout::Region;
-use crate::paging::{Access, MapError, PageTables, Table};
+use crate::paging::{MapError, MemoryType, PageTables, Table};
 use boot::HARTS;
 use core::cell::UnsafeCell;
 use core::ops::Range;
@@ -50,38 +50,38 @@ pub(crate) fn maps_devices() -> bool {
 /// A translation of image, stacks, tree, console and what ends the machine.
 fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<'p, Entry>, MapError> {
     let mut tables = PageTables::<Entry>::new(pool)?;
-    tables.map(range(image::text()), Access::Code)?;
-    tables.map(range(image::rodata()), Access::Constant)?;
+    tables.map(range(image::text()), MemoryType::Code)?;
+    tables.map(range(image::rodata()), MemoryType::Constant)?;
     for data in image::data() {
-        tables.map(range(data), Access::Data)?;
+        tables.map(range(data), MemoryType::Data)?;
     }
     for hart in 0..HARTS {
         for stack in [boot::stack(hart), boot::emergency_stack(hart)] {
-            tables.map(stack.bottom..stack.top, Access::Data)?;
+            tables.map(stack.bottom..stack.top, MemoryType::Data)?;
         }
     }
-    tables.map(range(machine.tree), Access::Constant)?;
+    tables.map(range(machine.tree), MemoryType::Constant)?;
     if let Some(uart) = machine.uart {
-        tables.map(range(uart.registers), Access::Device)?;
+        tables.map(range(uart.registers), MemoryType::Device)?;
     }
     if let Some(finisher) = machine.finisher {
-        tables.map(range(finisher), Access::Device)?;
+        tables.map(range(finisher), MemoryType::Device)?;
     }
     Ok(tables)
 }
 
 /// Adds the rest and returns the root's address.
 fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: Region) -> Result<usize, MapError> {
-    tables.map(range(free), Access::Data)?;
+    tables.map(range(free), MemoryType::Data)?;
     match machine.controller {
         Some(
             Controller::GicV3 { distributor, redistributors: other }
             | Controller::GicV2 { distributor, interface: other },
         ) => {
-            tables.map(range(distributor), Access::Device)?;
-            tables.map(range(other), Access::Device)?;
+            tables.map(range(distributor), MemoryType::Device)?;
+            tables.map(range(other), MemoryType::Device)?;
         }
-        Some(Controller::Plic { registers }) => tables.map(range(registers), Access::Device)?,
+        Some(Controller::Plic { registers }) => tables.map(range(registers), MemoryType::Device)?,
         None => {}
     }
     // Slots are smaller than pages on some machines; they come by rising address.
@@ -89,7 +89,7 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: Region) 
     for slot in &machine.slots {
         let pages = slot.registers.grown_to_pages();
         let rest = Region::between(pages.start.max(mapped), pages.end());
-        tables.map(range(rest), Access::Device)?;
+        tables.map(range(rest), MemoryType::Device)?;
         mapped = pages.end();
     }
     Ok(tables.root())

@@ -6,7 +6,7 @@ use super::ADAPTERS;
 use crate::arch;
 use crate::devicetree::{Interrupt, Machine};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use drivers::irq::{Accept, CALL, Controller, IrqError, Kind};
+use drivers::irq::{Accept, CALL, Controller, Delivery, IrqError};
 use heapless::Vec;
 use spin::Once;
 
@@ -63,7 +63,7 @@ pub(crate) fn start_interrupts_here(machine: &'static Machine) -> Result<(), &'s
 
 fn configure(interrupt: Interrupt, urgent: bool) -> Result<(), &'static str> {
     let controller = CONTROLLER.get().ok_or("the controller is not started")?;
-    controller.configure(interrupt.number, Kind { edge: interrupt.edge, urgent }).map_err(IrqError::words)
+    controller.configure(interrupt.number, Delivery { edge: interrupt.edge, urgent }).map_err(IrqError::words)
 }
 
 /// `interrupt` is an adapter's from now on. It goes nowhere yet.

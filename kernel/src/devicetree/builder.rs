@@ -1,7 +1,7 @@
 //! Reads the nodes that matter and puts the machine together.
 
 use super::at::{At, Parent, cell, is_available, rate, text, value};
-use super::cpu_map::{self, MapError};
+use super::cpu_map::{self, CpuMapError};
 use super::{
     AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_RESERVED, MAX_SLOTS, Machine, Slot,
     TreeError, Uart, UartKind,
@@ -309,14 +309,14 @@ impl Builder {
     }
 
     /// The harts by their places.
-    fn harts(&self) -> (Vec<Hart, HARTS>, Option<MapError>) {
+    fn harts(&self) -> (Vec<Hart, HARTS>, Option<CpuMapError>) {
         let phandles: Vec<_, HARTS> = self.cpus.iter().map(|cpu| cpu.phandle).collect();
         let (places, problem) = match cpu_map::places(self.tree, &phandles) {
             Ok(places) => (places, None),
             Err(error) => {
                 let flat =
                     (0..self.cpus.len()).map(|hart| HartPlace { core: hart as u16, ..HartPlace::default() });
-                (flat.collect(), Some(error).filter(|&error| error != MapError::Missing))
+                (flat.collect(), Some(error).filter(|&error| error != CpuMapError::Missing))
             }
         };
         let hart = |(cpu, place): (&Cpu, HartPlace)| Hart {

@@ -20,7 +20,7 @@ mod tests;
 use crate::layout::Region;
 use crate::personality::MAX_HARTS as HARTS;
 use core::fmt;
-use cpu_map::MapError;
+use cpu_map::CpuMapError;
 use dtoolkit::fdt::Fdt;
 use heapless::Vec;
 use pami::affinity::HartPlace;
@@ -136,7 +136,7 @@ pub struct Machine {
     /// The number of the one that booted.
     pub booted: usize,
     /// Why the tree's map of the harts is not used, if so.
-    pub map_problem: Option<MapError>,
+    pub map_problem: Option<CpuMapError>,
     /// Whether all harts multiply without carries (RISC-V's Zbc).
     pub carryless: bool,
     /// The serial line, if the kernel knows it.

@@ -24,7 +24,7 @@ pub(super) enum Shape<'a> {
 /// As many children as there are ranks.
 pub(super) const FLAT: Shape<'static> = Shape::Nary(u32::MAX);
 
-enum Place<'a> {
+enum Position<'a> {
     Binomial { distance: u32, extent: u32 },
     Nary(Nary),
     Grid(GridTree),
@@ -36,7 +36,7 @@ pub(super) struct Tree<'a> {
     size: u32,
     root: u32,
     own: u32,
-    place: Place<'a>,
+    place: Position<'a>,
 }
 
 impl<'a> Tree<'a> {
@@ -47,13 +47,13 @@ impl<'a> Tree<'a> {
         let place = match shape {
             Shape::Binomial => {
                 let lowest = if distance == 0 { size } else { 1 << distance.trailing_zeros() };
-                Place::Binomial { distance, extent: lowest.min(size - distance) }
+                Position::Binomial { distance, extent: lowest.min(size - distance) }
             }
-            Shape::Nary(radix) => Place::Nary(Nary::new(size, radix, distance)),
-            Shape::Grid(grid) => Place::Grid(GridTree::new(grid, root, rank)),
-            Shape::Domains(domains) => Place::Domains(DomainTree::new(domains, root, rank)),
-            Shape::Node(domains) => Place::Domains(DomainTree::of_node(domains, rank)),
-            Shape::Alone => Place::Nary(Nary::new(1, 1, 0)),
+            Shape::Nary(radix) => Position::Nary(Nary::new(size, radix, distance)),
+            Shape::Grid(grid) => Position::Grid(GridTree::new(grid, root, rank)),
+            Shape::Domains(domains) => Position::Domains(DomainTree::new(domains, root, rank)),
+            Shape::Node(domains) => Position::Domains(DomainTree::of_node(domains, rank)),
+            Shape::Alone => Position::Nary(Nary::new(1, 1, 0)),
         };
         Self { size, root, own: rank, place }
     }
@@ -66,20 +66,22 @@ impl<'a> Tree<'a> {
     /// The rank above, or `None` at the root.
     pub(super) fn parent(&self) -> Option<u32> {
         match &self.place {
-            Place::Binomial { distance, .. } => (*distance > 0).then(|| self.rank(distance & (distance - 1))),
-            Place::Nary(nary) => nary.parent().map(|parent| self.rank(parent)),
-            Place::Grid(grid) => grid.parent(),
-            Place::Domains(domains) => domains.parent(),
+            Position::Binomial { distance, .. } => {
+                (*distance > 0).then(|| self.rank(distance & (distance - 1)))
+            }
+            Position::Nary(nary) => nary.parent().map(|parent| self.rank(parent)),
+            Position::Grid(grid) => grid.parent(),
+            Position::Domains(domains) => domains.parent(),
         }
     }
 
     /// Number of ranks right below.
     pub(super) fn children(&self) -> usize {
         match &self.place {
-            Place::Binomial { extent, .. } => extent.next_power_of_two().trailing_zeros() as usize,
-            Place::Nary(nary) => nary.children() as usize,
-            Place::Grid(grid) => grid.children().count(),
-            Place::Domains(domains) => domains.children(),
+            Position::Binomial { extent, .. } => extent.next_power_of_two().trailing_zeros() as usize,
+            Position::Nary(nary) => nary.children() as usize,
+            Position::Grid(grid) => grid.children().count(),
+            Position::Domains(domains) => domains.children(),
         }
     }
 
@@ -87,10 +89,10 @@ impl<'a> Tree<'a> {
     /// of their ranks, counted from the root on.
     pub(super) fn child(&self, index: usize) -> u32 {
         match &self.place {
-            Place::Binomial { distance, .. } => self.rank(distance + (1 << index)),
-            Place::Nary(nary) => self.rank(nary.child(index as u32)),
-            Place::Grid(grid) => grid.children().nth(index).unwrap_or(self.root),
-            Place::Domains(domains) => domains.child(index),
+            Position::Binomial { distance, .. } => self.rank(distance + (1 << index)),
+            Position::Nary(nary) => self.rank(nary.child(index as u32)),
+            Position::Grid(grid) => grid.children().nth(index).unwrap_or(self.root),
+            Position::Domains(domains) => domains.child(index),
         }
     }
 
@@ -98,10 +100,10 @@ impl<'a> Tree<'a> {
     /// but in grids, and in domains whose ranks do not follow each other.
     pub(super) fn extent(&self) -> u32 {
         match &self.place {
-            Place::Binomial { extent, .. } => *extent,
-            Place::Nary(nary) => nary.extent(),
-            Place::Grid(_) => 1,
-            Place::Domains(domains) => domains.extent(),
+            Position::Binomial { extent, .. } => *extent,
+            Position::Nary(nary) => nary.extent(),
+            Position::Grid(_) => 1,
+            Position::Domains(domains) => domains.extent(),
         }
     }
 

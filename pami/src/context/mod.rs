@@ -52,7 +52,7 @@ use crate::unexpected::UnexpectedQueue;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use rings::post::{Consumer, PostQueue, Slot};
+use rings::post::{PostConsumer, PostQueue, PostSlot};
 
 /// Most packets that one call of [`Context::advance`] takes in: a busy peer cannot keep the caller.
 pub const ARRIVALS_PER_ADVANCE: usize = 16;
@@ -134,7 +134,7 @@ impl<P: Port> Copy for Work<P> {}
 pub use rings::post::Busy;
 
 /// Memory for one post, the caller's: a post needs no other and so never fails for want of room.
-pub type WorkSlot<P> = Slot<Work<P>>;
+pub type WorkSlot<P> = PostSlot<Work<P>>;
 
 /// Posts work to a context from any thread.
 pub struct Poster<P: Port> {
@@ -166,7 +166,7 @@ impl<P: Port> Poster<P> {
 /// The queue of a context's posts, and its receiving end.
 pub(crate) struct Posts<P: Port> {
     queue: &'static PostQueue<Work<P>>,
-    consumer: Consumer<Work<P>>,
+    consumer: PostConsumer<Work<P>>,
 }
 
 impl<P: Port> Posts<P> {

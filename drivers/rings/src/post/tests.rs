@@ -7,14 +7,14 @@ fn queue<W: Copy + Send>() -> &'static PostQueue<W> {
     Box::leak(Box::new(PostQueue::new()))
 }
 
-fn slots<W>(count: usize) -> &'static [Slot<W>] {
-    (0..count).map(|_| Slot::new()).collect::<Vec<_>>().leak()
+fn slots<W>(count: usize) -> &'static [PostSlot<W>] {
+    (0..count).map(|_| PostSlot::new()).collect::<Vec<_>>().leak()
 }
 
 #[test]
 fn p2_posts_are_taken_in_their_order_and_their_slots_are_free_again() {
     static QUEUE: PostQueue<usize> = PostQueue::new();
-    static SLOTS: [Slot<usize>; 3] = [const { Slot::new() }; 3];
+    static SLOTS: [PostSlot<usize>; 3] = [const { PostSlot::new() }; 3];
     let mut consumer = QUEUE.consumer().unwrap();
     for round in 0..5 {
         for (at, slot) in SLOTS.iter().enumerate().take(1 + round % 3) {

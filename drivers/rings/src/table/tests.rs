@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::{boxed::Box, thread, vec::Vec};
 
 fn table<T: Send + Sync>(places: usize) -> Table<T> {
-    let places: Box<[Place<T>]> = (0..places).map(|_| Place::new()).collect();
+    let places: Box<[EntryCell<T>]> = (0..places).map(|_| EntryCell::new()).collect();
     Table::new(Box::leak(places))
 }
 

@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::thread;
 use rings::buffer::{Buffer, Source};
 use rings::spsc;
-use rings::table::{Key, Place, Table};
+use rings::table::{EntryCell, Key, Table};
 
 #[test]
 fn d4_elements_arrive_in_order_and_entries_are_used_again() {
@@ -61,7 +61,7 @@ fn p6_a_buffer_is_written_only_when_nobody_reads_it() {
 #[test]
 fn p8_an_entry_is_never_looked_at_after_it_was_removed() {
     explore(3, || {
-        let places: Box<[Place<usize>]> = [Place::new()].into();
+        let places: Box<[EntryCell<usize>]> = [EntryCell::new()].into();
         let table = Arc::new(Table::new(Box::leak(places)));
         let first = table.insert(1).unwrap();
         let look = |table: Arc<Table<usize>>, count: u32| {
@@ -84,7 +84,7 @@ fn p8_an_entry_is_never_looked_at_after_it_was_removed() {
 #[test]
 fn p8_two_threads_never_get_one_place() {
     explore(3, || {
-        let places: Box<[Place<usize>]> = [Place::new(), Place::new()].into();
+        let places: Box<[EntryCell<usize>]> = [EntryCell::new(), EntryCell::new()].into();
         let table = Arc::new(Table::new(Box::leak(places)));
         let use_one = |table: Arc<Table<usize>>, value| {
             move || {

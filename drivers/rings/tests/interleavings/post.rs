@@ -6,10 +6,10 @@ use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use rings::bell::Bell;
-use rings::post::{PostQueue, Slot};
+use rings::post::{PostQueue, PostSlot};
 
 /// Takes what can be taken now, `tries` times.
-fn take<W: Copy + Send>(consumer: &mut rings::post::Consumer<W>, tries: usize, into: &mut Vec<W>) {
+fn take<W: Copy + Send>(consumer: &mut rings::post::PostConsumer<W>, tries: usize, into: &mut Vec<W>) {
     for _ in 0..tries {
         if let Some(work) = consumer.peek() {
             into.push(work);
@@ -25,7 +25,7 @@ fn p2_posts_of_two_threads_arrive_once_each_in_its_threads_order() {
         let poster = |first: u32, count: u32| {
             thread::spawn(move || {
                 for number in first..first + count {
-                    queue.post(forever(Slot::new()), number).unwrap();
+                    queue.post(forever(PostSlot::new()), number).unwrap();
                 }
             })
         };
@@ -45,8 +45,8 @@ fn p2_posts_of_two_threads_arrive_once_each_in_its_threads_order() {
 fn p2_a_slot_is_posted_again_only_when_its_work_was_taken() {
     explore(4, || {
         let queue: &PostQueue<u32> = forever(PostQueue::new());
-        let slot = forever(Slot::new());
-        let other = thread::spawn(move || queue.post(forever(Slot::new()), 100).unwrap());
+        let slot = forever(PostSlot::new());
+        let other = thread::spawn(move || queue.post(forever(PostSlot::new()), 100).unwrap());
         let poster =
             thread::spawn(move || (0..3).filter(|&number| queue.post(slot, number).is_ok()).collect());
         let mut consumer = queue.consumer().unwrap();
@@ -65,7 +65,7 @@ fn p2_a_slot_is_posted_again_only_when_its_work_was_taken() {
 fn p2_of_two_threads_one_gets_the_slot() {
     explore(4, || {
         let queue: &PostQueue<u32> = forever(PostQueue::new());
-        let slot = forever(Slot::new());
+        let slot = forever(PostSlot::new());
         let poster = thread::spawn(move || queue.post(slot, 1).is_ok());
         let mine = queue.post(slot, 2).is_ok();
         assert!(poster.join().unwrap() != mine);
@@ -78,7 +78,7 @@ fn p2_the_next_consumer_goes_on_where_the_last_stopped() {
     explore(4, || {
         let queue: &PostQueue<u32> = forever(PostQueue::new());
         for number in 0..2 {
-            queue.post(forever(Slot::new()), number).unwrap();
+            queue.post(forever(PostSlot::new()), number).unwrap();
         }
         let step = move || {
             let mut taken = Vec::new();
@@ -105,7 +105,7 @@ fn n8_no_post_is_slept_through() {
         let posters = [1, 2].map(|number| {
             let interrupt = interrupt.clone();
             thread::spawn(move || {
-                queue.post(forever(Slot::new()), number).unwrap();
+                queue.post(forever(PostSlot::new()), number).unwrap();
                 if let Some(hart) = bell.ring() {
                     assert_eq!(hart, 3);
                     interrupt.notify();
@@ -137,7 +137,7 @@ fn n8_one_poster_hears_of_a_consumer_that_sleeps() {
         let posters = [1, 2].map(|number| {
             let interrupt = interrupt.clone();
             thread::spawn(move || {
-                if queue.post(forever(Slot::new()), number).unwrap() {
+                if queue.post(forever(PostSlot::new()), number).unwrap() {
                     // What the consumer wrote before it said that it sleeps.
                     assert_eq!(hart.load(Ordering::Relaxed), 3);
                     interrupt.notify();
@@ -168,9 +168,9 @@ fn n8_a_consumer_that_woke_by_itself_takes_back_that_it_sleeps() {
         let queue: &PostQueue<u32> = forever(PostQueue::new());
         let mut consumer = queue.consumer().unwrap();
         assert!(consumer.sleep());
-        let poster = thread::spawn(move || queue.post(forever(Slot::new()), 1).unwrap());
+        let poster = thread::spawn(move || queue.post(forever(PostSlot::new()), 1).unwrap());
         consumer.awake();
-        let late = queue.post(forever(Slot::new()), 2).unwrap();
+        let late = queue.post(forever(PostSlot::new()), 2).unwrap();
         let told = poster.join().unwrap();
         assert!(!late && !queue.is_empty(), "awake, and told to wake");
         let mut taken = Vec::new();

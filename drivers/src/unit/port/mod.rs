@@ -8,7 +8,7 @@ use super::{MessageUnit, OpenError, Sharing};
 use crate::adapter::{ReliableAdapter, RxBuffer};
 use crate::bits::Doorbell;
 use crate::platform::Platform;
-use crate::shm::{self, PushError, ShmPort};
+use crate::shm::{self, PushError, ShmOpenError, ShmPort};
 use crate::tree_network::TreeUnit;
 use core::sync::atomic::{AtomicU16, Ordering};
 use pami::device::{Arrival, Full, Wake};
@@ -132,8 +132,8 @@ impl<P: Platform, A: ReliableAdapter> NodePort<P, A> {
     ) -> Result<Self, OpenError> {
         let station = unit.stations.get(usize::from(number)).ok_or(OpenError::NoSuchPort)?;
         let shm = unit.shm.open(number, me).map_err(|error| match error {
-            shm::OpenError::NoSuchPort => OpenError::NoSuchPort,
-            shm::OpenError::InUse => OpenError::InUse,
+            ShmOpenError::NoSuchPort => OpenError::NoSuchPort,
+            ShmOpenError::InUse => OpenError::InUse,
         })?;
         let injection = if sharing == Sharing::Shared { group } else { number };
         let injector = take_injector(unit, injection, sharing)?;

@@ -27,7 +27,7 @@ pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'stat
             let frames = redistributors.bytes / REDISTRIBUTOR_BYTES;
             let (distributor, first) = registers(distributor).zip(registers(redistributors)).ok_or(none)?;
             // SAFETY: the tree says so, and translation maps them as device memory. Called once.
-            Ok(Box::leak(Box::new(unsafe { gicv3::Gic::new(distributor, first, frames, SystemRegisters) })))
+            Ok(Box::leak(Box::new(unsafe { gicv3::Gicv3::new(distributor, first, frames, SystemRegisters) })))
         }
         Found::GicV2 { distributor, interface } => {
             if distributor.bytes < GICV2_BYTES[0] || interface.bytes < GICV2_BYTES[1] {
@@ -35,7 +35,7 @@ pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'stat
             }
             let (distributor, interface) = registers(distributor).zip(registers(interface)).ok_or(none)?;
             // SAFETY: as above.
-            Ok(Box::leak(Box::new(unsafe { gicv2::Gic::new(distributor, interface) })))
+            Ok(Box::leak(Box::new(unsafe { gicv2::Gicv2::new(distributor, interface) })))
         }
         Found::Plic { .. } => Err("it is neither GICv3 nor GICv2"),
     }

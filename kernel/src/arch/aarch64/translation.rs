@@ -1,6 +1,6 @@
 //! Entries of AArch64 translation tables, 4 KiB granule.
 
-use crate::paging::{Access, Format};
+use crate::paging::{Format, MemoryType};
 use core::arch::asm;
 
 const VALID: u64 = 1;
@@ -18,12 +18,12 @@ const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 pub(crate) struct Entry;
 
 impl Format for Entry {
-    fn leaf(address: usize, access: Access, level: usize) -> u64 {
+    fn leaf(address: usize, access: MemoryType, level: usize) -> u64 {
         let rights = match access {
-            Access::Code => NORMAL | INNER_SHAREABLE | READ_ONLY,
-            Access::Constant => NORMAL | INNER_SHAREABLE | READ_ONLY | NO_EXECUTE_PRIVILEGED,
-            Access::Data => NORMAL | INNER_SHAREABLE | NO_EXECUTE_PRIVILEGED,
-            Access::Device => NO_EXECUTE_PRIVILEGED,
+            MemoryType::Code => NORMAL | INNER_SHAREABLE | READ_ONLY,
+            MemoryType::Constant => NORMAL | INNER_SHAREABLE | READ_ONLY | NO_EXECUTE_PRIVILEGED,
+            MemoryType::Data => NORMAL | INNER_SHAREABLE | NO_EXECUTE_PRIVILEGED,
+            MemoryType::Device => NO_EXECUTE_PRIVILEGED,
         };
         let page = if level == 2 { TABLE } else { 0 };
         address as u64 | rights | NO_EXECUTE_USER | ACCESSED | page | VALID

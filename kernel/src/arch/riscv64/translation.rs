@@ -1,6 +1,6 @@
 //! Entries of Sv39 page tables.
 
-use crate::paging::{Access, Format, PAGE};
+use crate::paging::{Format, MemoryType, PAGE};
 use core::arch::asm;
 
 const VALID: u64 = 1;
@@ -19,12 +19,12 @@ const SV39: u64 = 8 << 60;
 pub(crate) struct Entry;
 
 impl Format for Entry {
-    fn leaf(address: usize, access: Access, _: usize) -> u64 {
+    fn leaf(address: usize, access: MemoryType, _: usize) -> u64 {
         // What is device memory and what is cached, the platform knows by the address.
         let rights = match access {
-            Access::Code => READ | EXECUTE,
-            Access::Constant => READ,
-            Access::Data | Access::Device => READ | WRITE | DIRTY,
+            MemoryType::Code => READ | EXECUTE,
+            MemoryType::Constant => READ,
+            MemoryType::Data | MemoryType::Device => READ | WRITE | DIRTY,
         };
         ((address / PAGE) as u64) << NUMBER | rights | ACCESSED | GLOBAL | VALID
     }

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Why a map places no harts. Whoever wrote the tree is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MapError {
+pub enum CpuMapError {
     /// There is no map.
     Missing,
     /// Nodes of different kinds side by side, in the wrong order, too deep, or too many.
@@ -31,7 +31,7 @@ pub enum MapError {
     Unplaced(usize),
 }
 
-impl fmt::Display for MapError {
+impl fmt::Display for CpuMapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("the device tree has no cpu-map"),
@@ -45,7 +45,7 @@ impl fmt::Display for MapError {
     }
 }
 
-impl core::error::Error for MapError {}
+impl core::error::Error for CpuMapError {}
 
 /// What a node of the map is, from the outside in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,12 +79,12 @@ impl Kind {
 ///
 /// # Errors
 /// The map's first mistake. Such a map is of no use for any hart.
-pub fn places(tree: Fdt<'static>, cpus: &[Option<u32>]) -> Result<Vec<HartPlace, MAX_HARTS>, MapError> {
-    let map = tree.find_node("/cpus/cpu-map").ok_or(MapError::Missing)?;
+pub fn places(tree: Fdt<'static>, cpus: &[Option<u32>]) -> Result<Vec<HartPlace, MAX_HARTS>, CpuMapError> {
+    let map = tree.find_node("/cpus/cpu-map").ok_or(CpuMapError::Missing)?;
     let mut walk = Walk { tree, cpus, places: [None; MAX_HARTS], clusters: 0 };
     walk.visit(map, None, HartPlace::default(), MAX_DEPTH)?;
     let placed = walk.places.iter().take(cpus.len()).enumerate();
-    placed.map(|(hart, place)| place.ok_or(MapError::Unplaced(hart))).collect()
+    placed.map(|(hart, place)| place.ok_or(CpuMapError::Unplaced(hart))).collect()
 }
 
 struct Walk<'a> {
@@ -103,24 +103,24 @@ impl Walk<'_> {
         kind: Option<Kind>,
         mut place: HartPlace,
         depth: usize,
-    ) -> Result<(), MapError> {
+    ) -> Result<(), CpuMapError> {
         let mut children =
             node.children().filter_map(|child| Some((child, Kind::of(child.name())?))).peekable();
         let Some(&(_, inner)) = children.peek() else { return self.innermost(node, kind, place) };
         if depth == 0 || kind.is_some_and(|kind| !kind.may_hold(inner)) {
-            return Err(MapError::Nodes);
+            return Err(CpuMapError::Nodes);
         }
         if phandle(node).is_some() {
-            return Err(MapError::Inner);
+            return Err(CpuMapError::Inner);
         }
         if (kind, inner) == (Some(Kind::Cluster), Kind::Core) {
             place.cluster = self.clusters;
-            self.clusters = self.clusters.checked_add(1).ok_or(MapError::Nodes)?;
+            self.clusters = self.clusters.checked_add(1).ok_or(CpuMapError::Nodes)?;
         }
         for (index, (child, found)) in children.enumerate() {
-            let index = u16::try_from(index).map_err(|_| MapError::Nodes)?;
+            let index = u16::try_from(index).map_err(|_| CpuMapError::Nodes)?;
             match found {
-                _ if found != inner => return Err(MapError::Nodes),
+                _ if found != inner => return Err(CpuMapError::Nodes),
                 Kind::Socket => (place.socket, self.clusters) = (index, 0),
                 Kind::Cluster => {}
                 Kind::Core => place.core = index,
@@ -136,17 +136,17 @@ impl Walk<'_> {
         node: FdtNode<'static>,
         kind: Option<Kind>,
         place: HartPlace,
-    ) -> Result<(), MapError> {
+    ) -> Result<(), CpuMapError> {
         let Some(phandle) = phandle(node) else { return Ok(()) };
         if !matches!(kind, Some(Kind::Core | Kind::Thread)) {
-            return Err(MapError::Inner);
+            return Err(CpuMapError::Inner);
         }
         let hart = self.cpus.iter().position(|&cpu| cpu == Some(phandle));
         if hart.is_none() && self.is_out_of_use(phandle) {
             return Ok(());
         }
         let free = hart.and_then(|hart| self.places.get_mut(hart)).filter(|free| free.is_none());
-        *free.ok_or(MapError::Cpu(phandle))? = Some(place);
+        *free.ok_or(CpuMapError::Cpu(phandle))? = Some(place);
         Ok(())
     }
 

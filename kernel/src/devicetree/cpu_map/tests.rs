@@ -105,7 +105,7 @@ impl Maker {
 }
 
 /// What the words' map makes of harts with phandles 1 to `harts`.
-fn read(words: &str, harts: u32) -> Result<Vec<HartPlace>, MapError> {
+fn read(words: &str, harts: u32) -> Result<Vec<HartPlace>, CpuMapError> {
     let bytes = Maker::of(words).leak();
     let cpus: Vec<_> = (1..=harts).map(Some).collect();
     // Sound, but for how deep it is.
@@ -136,17 +136,17 @@ fn a2_the_innermost_clusters_are_the_chips() {
 #[test]
 fn a2_an_odd_map_is_refused_by_its_mistake() {
     for (words, harts, error) in [
-        ("", 1, MapError::Missing),
-        ("cpu-map { }", 1, MapError::Unplaced(0)),
-        ("cpu-map { core0 { 1 } }", 2, MapError::Unplaced(1)),
-        ("cpu-map { core0 { 1 } core1 { 1 } }", 2, MapError::Cpu(1)),
-        ("cpu-map { core0 { 1 } core1 { 9 } }", 1, MapError::Cpu(9)),
-        ("cpu-map { core0 { 1 thread0 { 2 } } }", 2, MapError::Inner),
-        ("cpu-map { cluster0 { 1 } }", 1, MapError::Inner),
-        ("cpu-map { 1 }", 1, MapError::Inner),
-        ("cpu-map { core0 { cluster0 { 1 } } }", 1, MapError::Nodes),
-        ("cpu-map { socket0 { socket0 { core0 { 1 } } } }", 1, MapError::Nodes),
-        ("cpu-map { cluster0 { core0 { 1 } } core0 { 2 } }", 2, MapError::Nodes),
+        ("", 1, CpuMapError::Missing),
+        ("cpu-map { }", 1, CpuMapError::Unplaced(0)),
+        ("cpu-map { core0 { 1 } }", 2, CpuMapError::Unplaced(1)),
+        ("cpu-map { core0 { 1 } core1 { 1 } }", 2, CpuMapError::Cpu(1)),
+        ("cpu-map { core0 { 1 } core1 { 9 } }", 1, CpuMapError::Cpu(9)),
+        ("cpu-map { core0 { 1 thread0 { 2 } } }", 2, CpuMapError::Inner),
+        ("cpu-map { cluster0 { 1 } }", 1, CpuMapError::Inner),
+        ("cpu-map { 1 }", 1, CpuMapError::Inner),
+        ("cpu-map { core0 { cluster0 { 1 } } }", 1, CpuMapError::Nodes),
+        ("cpu-map { socket0 { socket0 { core0 { 1 } } } }", 1, CpuMapError::Nodes),
+        ("cpu-map { cluster0 { core0 { 1 } } core0 { 2 } }", 2, CpuMapError::Nodes),
     ] {
         assert_eq!(read(words, harts), Err(error), "{words}");
         assert!(!std::format!("{error}").is_empty());
@@ -156,8 +156,8 @@ fn a2_an_odd_map_is_refused_by_its_mistake() {
         read(&std::format!("cpu-map {{ {begin} core0 {{ 1 }} {end} }}"), 1)
     };
     assert_eq!(deep(MAX_DEPTH - 2), Ok([place(0, 0, 0, 0)].to_vec()));
-    assert_eq!(deep(MAX_DEPTH), Err(MapError::Nodes));
-    assert_eq!(deep(1000), Err(MapError::Nodes));
+    assert_eq!(deep(MAX_DEPTH), Err(CpuMapError::Nodes));
+    assert_eq!(deep(1000), Err(CpuMapError::Nodes));
 }
 
 /// Whatever stands in the tree: an error, or a different place for each hart.

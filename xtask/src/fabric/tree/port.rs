@@ -2,7 +2,7 @@
 
 use super::super::stream::FrameStream;
 use super::super::traffic::Traffic;
-use super::model::Packet;
+use super::model::RoutedPacket;
 use super::statistics::TreeDropped;
 use pami::combine::{CLASS_ROUTES, ClassRoute, Envelope, Window};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub struct Port {
     /// Who may send how much.
     pub window: Window,
     /// What came from the node and is due to go into the tree at a time.
-    pub pending: VecDeque<(Duration, Packet)>,
+    pub pending: VecDeque<(Duration, RoutedPacket)>,
 }
 
 impl Port {
@@ -30,7 +30,7 @@ impl Port {
 }
 
 /// A node.
-pub struct Station<S> {
+pub struct NodeLink<S> {
     /// Its frames.
     pub stream: Option<FrameStream<S>>,
     /// Why it has left.
@@ -57,7 +57,7 @@ pub struct Station<S> {
     pub complaints: u8,
 }
 
-impl<S: Read + Write> Station<S> {
+impl<S: Read + Write> NodeLink<S> {
     /// A node that has not connected, on the class route of all nodes.
     pub fn new() -> Self {
         let mut ports = [const { None }; CLASS_ROUTES];

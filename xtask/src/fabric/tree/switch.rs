@@ -5,8 +5,8 @@ use super::super::dice::Dice;
 use super::super::faults::Faults;
 use super::super::stream::FrameStream;
 use super::frame::{self, Wrong};
-use super::model::{Body, Change, Packet, Tree};
-use super::port::{Port, Recorder, Station};
+use super::model::{Body, Change, RoutedPacket, Tree};
+use super::port::{NodeLink, Port, Recorder};
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
 use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Status};
@@ -22,7 +22,7 @@ const MOST_NOTICES: usize = 64;
 /// The tree with a stream at each node.
 pub struct TreeSwitch<S> {
     tree: Tree,
-    stations: Vec<Station<S>>,
+    stations: Vec<NodeLink<S>>,
     delay: Option<(Duration, Duration)>,
     seed: u64,
     opened: u64,
@@ -31,7 +31,7 @@ pub struct TreeSwitch<S> {
     awake: Awake,
 }
 
-impl<S: Read + Write> Station<S> {
+impl<S: Read + Write> NodeLink<S> {
     /// Its end of `route`, if it is on it.
     fn port(&mut self, route: ClassRoute) -> Option<&mut Port> {
         let port = self.ports.get_mut(usize::from(route.id))?.as_mut();
@@ -51,7 +51,7 @@ impl<S: Read + Write> TreeSwitch<S> {
     pub fn new(nodes: u32, room: usize, faults: Option<Faults>) -> Self {
         Self {
             tree: Tree::new(nodes, room),
-            stations: (0..nodes).map(|_| Station::new()).collect(),
+            stations: (0..nodes).map(|_| NodeLink::new()).collect(),
             delay: faults.and_then(|faults| faults.delay),
             seed: faults.map_or(0, |faults| faults.seed),
             opened: 0,
@@ -98,7 +98,7 @@ impl<S: Read + Write> TreeSwitch<S> {
     /// When a packet that was held back can go into the tree.
     pub fn due(&self) -> Option<Duration> {
         self.delay?;
-        let due = |(rank, station): (u32, &Station<S>)| {
+        let due = |(rank, station): (u32, &NodeLink<S>)| {
             let routes = station.ports.iter().flatten().filter(|port| self.tree.has_room(rank, port.route));
             routes.filter_map(|port| port.pending.front()).map(|&(due, _)| due).min()
         };
@@ -199,8 +199,8 @@ impl<S: Read + Write> TreeSwitch<S> {
             return self.complain(rank, || "it sent more than it had credit for".into());
         }
         let packet = match envelope.kind {
-            Kind::Broadcast => Packet::broadcast(rank, envelope.sequence, payload.to_vec()),
-            _ => Packet::contribution(envelope.operation, envelope.sequence, payload.to_vec()),
+            Kind::Broadcast => RoutedPacket::broadcast(rank, envelope.sequence, payload.to_vec()),
+            _ => RoutedPacket::contribution(envelope.operation, envelope.sequence, payload.to_vec()),
         };
         let due = self.delay.map_or(Duration::ZERO, |(from, to)| {
             let mut dice = Dice::new(self.seed, rank, NETWORK, number);
@@ -364,7 +364,7 @@ impl<S: Read + Write> TreeSwitch<S> {
 
     /// All counters.
     pub fn statistics(&self) -> TreeStatistics {
-        let node = |(station, counters): (&Station<S>, &super::model::Counters)| TreeNodeStatistics {
+        let node = |(station, counters): (&NodeLink<S>, &super::model::TreeCounters)| TreeNodeStatistics {
             joined: station.joined,
             left: station.left.clone(),
             injected: counters.injected,

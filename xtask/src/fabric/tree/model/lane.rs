@@ -29,7 +29,7 @@ pub enum Body {
 
 /// A packet on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Packet {
+pub struct RoutedPacket {
     /// What it is.
     pub body: Body,
     /// Who broadcast it, or spoiled it.
@@ -40,7 +40,7 @@ pub struct Packet {
     pub payload: Vec<u8>,
 }
 
-impl Packet {
+impl RoutedPacket {
     /// A contribution.
     pub fn contribution(operation: Operation, sequence: u32, payload: Vec<u8>) -> Self {
         Self { body: Body::Combine { operation, status: Status::Good }, origin: 0, sequence, payload }
@@ -167,7 +167,7 @@ impl Lane {
     }
 
     /// Queues a packet for all that lies below.
-    pub fn push_down(&mut self, packet: Arc<Packet>) {
+    pub fn push_down(&mut self, packet: Arc<RoutedPacket>) {
         let goes = |output: &&Output| match output {
             Output::Up => false,
             Output::Down(side) => self.children[*side],
@@ -180,7 +180,7 @@ impl Lane {
     }
 
     /// A copy of the next packet, which leaves by `output`.
-    pub fn copy_down(&mut self, output: Output) -> Option<Arc<Packet>> {
+    pub fn copy_down(&mut self, output: Output) -> Option<Arc<RoutedPacket>> {
         let (packet, outputs) = self.down.front_mut()?;
         *outputs &= !(1 << output.index());
         if *outputs == 0 { self.down.pop_front().map(|(packet, _)| packet) } else { Some(Arc::clone(packet)) }
@@ -189,18 +189,18 @@ impl Lane {
     /// The input whose head is a broadcast, the one whose turn it is first.
     pub fn next_broadcast(&self) -> Option<usize> {
         let mut in_turn = (0..INPUTS).map(|i| (self.turn + i) % INPUTS);
-        in_turn.find(|&input| self.inputs[input].front().is_some_and(Packet::is_broadcast))
+        in_turn.find(|&input| self.inputs[input].front().is_some_and(RoutedPacket::is_broadcast))
     }
 
     /// Takes the broadcast at the head of `input`.
-    pub fn pass(&mut self, input: usize) -> Option<Packet> {
+    pub fn pass(&mut self, input: usize) -> Option<RoutedPacket> {
         self.turn = (input + 1) % INPUTS;
         self.inputs[input].pop_front()
     }
 
     /// Takes the head of every input and makes one packet of them: own, left, right. `missing` is a node that has left
     /// and should have contributed.
-    pub fn combine(&mut self, missing: Option<u32>) -> Option<Packet> {
+    pub fn combine(&mut self, missing: Option<u32>) -> Option<RoutedPacket> {
         let mut heads = self.inputs.iter_mut().filter_map(VecDeque::pop_front);
         let mut packet = heads.next()?;
         for right in heads {

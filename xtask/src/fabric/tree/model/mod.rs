@@ -17,7 +17,7 @@
 mod lane;
 mod routes;
 
-pub use lane::{Body, Packet};
+pub use lane::{Body, RoutedPacket};
 pub use routes::Change;
 
 use crate::fabric::traffic::Traffic;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// What a router has counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
+pub struct TreeCounters {
     /// Packets that left over the link to the parent.
     pub up: Traffic,
     /// Packets that left over the links to the children, left and right.
@@ -60,13 +60,13 @@ struct Lane {
     /// The inputs that combinations wait for.
     contributors: [bool; INPUTS],
     /// What came in.
-    inputs: [VecDeque<Packet>; INPUTS],
+    inputs: [VecDeque<RoutedPacket>; INPUTS],
     /// What the ALU put out, on its way to the parent.
-    up: Option<Packet>,
+    up: Option<RoutedPacket>,
     /// What goes down, each with a bit for every output that it is still to leave by.
-    down: VecDeque<(Arc<Packet>, u8)>,
+    down: VecDeque<(Arc<RoutedPacket>, u8)>,
     /// What the node is to take.
-    ejection: VecDeque<Arc<Packet>>,
+    ejection: VecDeque<Arc<RoutedPacket>>,
     /// The input whose broadcasts go first.
     turn: usize,
 }
@@ -79,7 +79,7 @@ struct Router {
     turn: [usize; 1 + CHILDREN + 1],
     /// Its node has left.
     dead: bool,
-    counters: Counters,
+    counters: TreeCounters,
 }
 
 /// A chosen move: one packet of one lane to one output.
@@ -158,7 +158,7 @@ impl Tree {
     /// # Errors
     /// The packet itself, when there is no room or the node has no such part in the route: who contributes must have
     /// that role, who broadcasts any.
-    pub fn inject(&mut self, node: u32, route: ClassRoute, packet: Packet) -> Result<(), Packet> {
+    pub fn inject(&mut self, node: u32, route: ClassRoute, packet: RoutedPacket) -> Result<(), RoutedPacket> {
         let may = self.role(node, route).is_some_and(|role| role.contributes || packet.is_broadcast());
         if !may || !self.has_room(node, route) {
             return Err(packet);
@@ -178,7 +178,7 @@ impl Tree {
     }
 
     /// The next packet for `node` on `route`.
-    pub fn eject(&mut self, node: u32, route: ClassRoute) -> Option<Arc<Packet>> {
+    pub fn eject(&mut self, node: u32, route: ClassRoute) -> Option<Arc<RoutedPacket>> {
         let packet = self.lane_mut(node, route)?.ejection.pop_front()?;
         self.touch(node);
         self.routers[node as usize].counters.ejected += packet.frame_bytes();
@@ -249,7 +249,7 @@ impl Tree {
     }
 
     /// What each router has counted, by rank.
-    pub fn counters(&self) -> impl Iterator<Item = &Counters> {
+    pub fn counters(&self) -> impl Iterator<Item = &TreeCounters> {
         self.routers.iter().map(|router| &router.counters)
     }
 

@@ -34,8 +34,8 @@ fn expected(
     })
 }
 
-fn contribution(operation: Operation, sequence: u32, payload: Vec<u8>) -> Packet {
-    Packet::contribution(operation, sequence, payload)
+fn contribution(operation: Operation, sequence: u32, payload: Vec<u8>) -> RoutedPacket {
+    RoutedPacket::contribution(operation, sequence, payload)
 }
 
 /// Runs `count` combinations on `route`; the nodes inject and take in an order drawn from `seed`. Returns what each
@@ -48,7 +48,7 @@ fn run(
     count: u32,
     elements: usize,
     seed: u64,
-) -> Vec<Vec<Arc<Packet>>> {
+) -> Vec<Vec<Arc<RoutedPacket>>> {
     let nodes = roles.len();
     let mut next = vec![0; nodes];
     let mut got = vec![Vec::new(); nodes];
@@ -210,9 +210,9 @@ proptest! {
         let mut tree = Tree::new(roles.len() as u32, room);
         let route = tree.allocate(members[0], 0, &roles).unwrap().route;
         let mut waiting: Vec<_> = (0..).zip(&senders).map(|(number, sender)| {
-            Packet::broadcast(members[*sender as usize % members.len()], number, number.to_le_bytes().to_vec())
+            RoutedPacket::broadcast(members[*sender as usize % members.len()], number, number.to_le_bytes().to_vec())
         }).collect();
-        let mut got: Vec<Vec<Arc<Packet>>> = vec![Vec::new(); roles.len()];
+        let mut got: Vec<Vec<Arc<RoutedPacket>>> = vec![Vec::new(); roles.len()];
         for _ in 0..20_000 {
             waiting.retain(|packet| tree.inject(packet.origin, route, packet.clone()).is_err());
             let moved = tree.step();
@@ -401,7 +401,7 @@ fn d9_who_has_no_part_in_a_route_injects_nothing() {
     assert!(tree.inject(1, route, part.clone()).is_err(), "it receives only");
     assert!(tree.inject(2, route, part.clone()).is_err(), "it is no member");
     assert!(tree.inject(4, route, part.clone()).is_err(), "it is no node");
-    assert!(tree.inject(2, route, Packet::broadcast(2, 0, vec![])).is_err());
-    assert!(tree.inject(1, route, Packet::broadcast(1, 0, vec![])).is_ok());
+    assert!(tree.inject(2, route, RoutedPacket::broadcast(2, 0, vec![])).is_err());
+    assert!(tree.inject(1, route, RoutedPacket::broadcast(1, 0, vec![])).is_ok());
     assert!(tree.inject(0, route, part).is_ok());
 }
