@@ -47,6 +47,14 @@ impl Arch {
         }
     }
 
+    /// Where among Debian's builds of U-Boot that for QEMU's `virt` lies.
+    pub fn u_boot(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "qemu_arm64/u-boot.bin",
+            Self::Riscv64 => "qemu-riscv64_smode/u-boot.bin",
+        }
+    }
+
     /// Whether `image` is an ELF file for this machine.
     pub fn runs(self, image: &[u8]) -> bool {
         let machine: u16 = match self {

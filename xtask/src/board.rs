@@ -122,6 +122,17 @@ impl Board {
         }
     }
 
+    /// What it is made of, where it is real, and how it was tried: the columns of [`list`] behind its instruction sets.
+    fn facts(self) -> [&'static str; 4] {
+        match self {
+            Self::Virt => {
+                ["1 to 8", "PL011 or 16550; GICv3, GICv2 or PLIC; virtio", "none", "QEMU 7.2, U-Boot 2023.01"]
+            }
+            Self::Versal => ["2", "PL011; GICv3; virtio", "Versal VCK190", "QEMU 7.2; not on silicon"],
+            Self::SifiveU => ["1 to 4", "SiFive UART; PLIC", "HiFive Unleashed", "QEMU 7.2; not on silicon"],
+        }
+    }
+
     /// Whether the device tree says how many sockets, clusters, cores and threads the emulator was given. Riscv64's
     /// `virt` has one cluster of cores always (QEMU 7.2 makes clusters of NUMA nodes only), the others are as they are.
     pub fn tree_tells_topology(self, arch: Arch) -> bool {
@@ -129,8 +140,47 @@ impl Board {
     }
 }
 
+/// All boards, a line each: `cargo xtask boards`.
+pub fn list() -> String {
+    const HEAD: [&str; 6] =
+        ["board", "instruction set", "harts", "devices that are driven", "silicon", "tried"];
+    let row = |board: Board| {
+        let archs: Vec<_> = board.archs().iter().map(|arch| arch.name()).collect();
+        let [harts, devices, silicon, tried] = board.facts().map(str::to_owned);
+        [board.name().to_owned(), archs.join(", "), harts, devices, silicon, tried]
+    };
+    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(Board::ALL.map(row)).collect();
+    let widths: [usize; 6] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 impl std::fmt::Display for Board {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b6_the_list_has_every_board_and_says_of_harts_what_a_run_allows() {
+        let list = list();
+        for board in Board::ALL {
+            let line = list.lines().find(|line| line.starts_with(board.name())).expect("its line");
+            let harts = match (*board.harts().start(), *board.harts().end()) {
+                (least, most) if least == most => format!("  {least}  "),
+                (least, most) => format!("  {least} to {most}  "),
+            };
+            assert!(line.contains(&harts), "{line}");
+            assert!(board.archs().iter().all(|arch| line.contains(arch.name())), "{line}");
+        }
+        assert_eq!(list.lines().count(), Board::ALL.len() + 1);
     }
 }

@@ -12,12 +12,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::arch::Arch;
-use crate::board::Board;
+use crate::board::{self, Board};
 use crate::personality::{Level, Map, Mode};
 use crate::progress::Voice;
 use crate::run::{Ending, Outcome, Run};
 use crate::suite::{self, Scope};
-use crate::{bench, claims, conform, docs, doctor, firmware, helper, jobs, node, table};
+use crate::{bench, claims, conform, docs, doctor, firmware, helper, jobs, node, serial, table};
 
 /// Builds Pamir's firmware, boots it on emulated nodes of a torus, and watches it.
 #[derive(Parser)]
@@ -36,6 +36,12 @@ enum Verb {
     Qemu(Box<Qemu>),
     /// List the jobs that nodes can run
     Jobs,
+    /// List the boards that nodes run on, what each has, and how it was tried
+    Boards,
+    /// Write the image of a job that a board's boot loader starts, and how to start it
+    Image(Image),
+    /// Show what a node on a serial line says, until it tells its end; the exit code is the node's status
+    Serial(Serial),
     /// Run all checks and tests, the stages that FILTER names, or the tests whose name contains it
     Test(Test),
     /// Install and build what the tests boot: the emulators, and all jobs in one image for each architecture
@@ -190,6 +196,40 @@ struct Conform {
     arch: Option<Arch>,
 }
 
+#[derive(Args)]
+struct Image {
+    /// What to run; `cargo xtask jobs` lists all
+    job: String,
+    /// Board of the node
+    #[arg(long, value_enum, default_value = "virt")]
+    board: Board,
+    /// Instruction set of the node [default: aarch64, or that of the board]
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+    /// Where to; the ELF file that `serial` wants goes beside it
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+#[derive(Args)]
+struct Serial {
+    /// The ELF file beside the image that the node runs
+    #[arg(long, value_name = "FILE")]
+    elf: PathBuf,
+    /// Where the boot loader put the image [default: where it is linked for]; names of addresses in reports need it
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    at: Option<u64>,
+    /// The line, as in /dev/ttyUSB0 after `stty -F /dev/ttyUSB0 115200 raw`, or a file [default: the standard input]
+    line: Option<PathBuf>,
+}
+
+/// An address, in hexadecimal.
+fn address(word: &str) -> Result<u64, String> {
+    let digits = word.strip_prefix("0x").unwrap_or(word);
+    u64::from_str_radix(digits, 16)
+        .map_err(|_| format!("{word:?} is no address: hexadecimal, as in 0x40400000"))
+}
+
 fn level() -> impl TypedValueParser<Value = Level> {
     PossibleValuesParser::new(Level::ALL.map(Level::name))
         .try_map(|name| name.parse::<Level>().map_err(|_| "no level"))
@@ -243,6 +283,14 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
     match verb {
         Verb::Qemu(qemu) => boot(*qemu, interrupt, voice),
         Verb::Jobs => list(voice).map(code),
+        Verb::Boards => {
+            voice.print(&board::list());
+            Ok(0)
+        }
+        Verb::Image(image) => image.write(voice).map(|()| 0),
+        Verb::Serial(Serial { elf, at, line }) => {
+            serial::listen(&serial::Words::load(&elf, at)?, line.as_deref(), voice)
+        }
         Verb::Test(test) if test.claims => claims::list(voice).map(code),
         Verb::Test(test) => {
             let scope = match (test.host_only, test.guests_only) {
@@ -337,6 +385,30 @@ fn list(voice: &Voice) -> Result<bool> {
         voice.print(&format!("{:width$}  {}", job.name, job.summary));
     }
     Ok(true)
+}
+
+impl Image {
+    /// Writes it, and says how it is started by U-Boot; other boot loaders want the same of it.
+    fn write(&self, voice: &Voice) -> Result<()> {
+        let Self { job, board, output, .. } = self;
+        let arch = self.arch.unwrap_or(board.archs()[0]);
+        board.check(arch)?;
+        let request = firmware::Request { arch, job: job.clone(), together: false };
+        let (elf, bytes) = firmware::export(&request, output, voice)?;
+        let name = output.file_name().unwrap_or_default().display();
+        voice.print(&format!(
+            "{}: {bytes} bytes, a Linux image for {arch}; {}",
+            output.display(),
+            elf.display()
+        ));
+        voice.print("U-Boot starts it, here as a node by itself; its words are the personality (kernel/src/personality/mod.rs lists them):");
+        voice.print(&format!("  setenv bootargs 'node=0 torus=1 job={job}'"));
+        voice.print(&format!("  tftpboot ${{kernel_addr_r}} {name}"));
+        voice.print("  booti ${kernel_addr_r} - ${fdtcontroladdr}");
+        voice.print("and its serial line is read by:");
+        voice.print(&format!("  cargo xtask serial --elf {} /dev/ttyUSB0", elf.display()));
+        Ok(())
+    }
 }
 
 impl Qemu {

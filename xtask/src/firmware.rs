@@ -79,9 +79,29 @@ pub fn flat(elf: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Writes the image of a job as boot loaders want it to `output`, and the ELF file that it was made of, by which its log is
+/// readable, beside it. Returns the path of that one and the image's bytes.
+///
+/// # Errors
+/// It does not build, or cannot be written.
+pub fn export(request: &Request, output: &Path, voice: &Voice) -> Result<(PathBuf, u64)> {
+    let elf = build(request, voice)?;
+    let copy = |from: &Path, to: &Path| {
+        std::fs::copy(from, to).with_context(|| format!("cannot write {}", to.display()))
+    };
+    let bytes = copy(&flat(&elf)?, output)?;
+    let mut beside = output.to_owned();
+    beside.add_extension("elf");
+    copy(&elf, &beside)?;
+    Ok((beside, bytes))
+}
+
 /// Builds all jobs for all architectures, side by side: the images that [`ONE_IMAGE`] asks for; installs what boots them.
 pub fn build_all(voice: &Voice) -> Result<()> {
-    Arch::ALL.into_iter().try_for_each(|arch| setup::emulator(arch, voice).map(drop))?;
+    for arch in Arch::ALL {
+        setup::emulator(arch, voice)?;
+        setup::u_boot(arch, voice)?;
+    }
     let images = compile(&Arch::ALL, &[EVERY, INSTRUCTIONS], "all jobs", voice)?;
     if images.len() < 2 * Arch::ALL.len() {
         bail!("building all jobs gave {} images", images.len());

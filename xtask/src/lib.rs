@@ -23,6 +23,7 @@ pub mod personality;
 pub mod progress;
 pub mod qmp;
 pub mod run;
+pub mod serial;
 pub mod setup;
 pub mod suite;
 pub mod symbols;

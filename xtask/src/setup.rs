@@ -249,6 +249,34 @@ fn find_or_install(arch: Arch, voice: &Voice) -> Result<PathBuf> {
     })
 }
 
+/// Where Debian's U-Boot for QEMU lies, below `/` or an unpacked package.
+const U_BOOT: &str = "usr/lib/u-boot";
+
+/// U-Boot for QEMU's `virt`, by which a test boots images as boards do; installed if it is not there, or unpacked as QEMU is.
+///
+/// # Errors
+/// It cannot be had.
+pub fn u_boot(arch: Arch, voice: &Voice) -> Result<PathBuf> {
+    const PACKAGE: &str = "u-boot-qemu";
+    let home = unpack::home().join(PACKAGE);
+    let find = || {
+        let file = Path::new(U_BOOT).join(arch.u_boot());
+        [Path::new("/"), &home].map(|root| root.join(&file)).into_iter().find(|path| path.is_file())
+    };
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    voice.say(&format!("U-Boot is missing; installing Debian's package {PACKAGE}"));
+    apt_install(&[PACKAGE], voice).or_else(|obstacle| {
+        let Ok(debian) = unpack::Debian::here() else { return Err(obstacle) };
+        voice.say(&format!("{obstacle:#}; so it is unpacked for this workspace alone"));
+        debian.unpack(PACKAGE, PACKAGE, &unpack::home(), voice).context(obstacle).map(drop)
+    })?;
+    find().with_context(|| format!("the package {PACKAGE} brought no U-Boot for {arch}"))
+}
+
 /// Major and minor number in what QEMU says of itself.
 pub fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.split("version ").nth(1)?.split(|c: char| !c.is_ascii_digit());

@@ -5,6 +5,7 @@ mod accumulate;
 mod affinity;
 mod boards;
 mod boot;
+mod boot_loader;
 mod collectives;
 mod faults;
 mod fences;
