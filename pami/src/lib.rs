@@ -65,7 +65,7 @@ mod transport;
 pub mod unexpected;
 pub mod wait;
 
-pub use balance::{Element, Factor, Foreign, Recipe, Rule, Split, SubOperations};
+pub use balance::{Factor, Foreign, Recipe, RecipeElement, Rule, Split, SubOperations};
 pub use builder::ClientBuilder;
 pub use client::{Client, ClientError, Node, Sharing};
 pub use collective::engine::{Announcement, CollectError, Geometry, GeometryError, Limits};

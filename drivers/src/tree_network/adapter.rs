@@ -7,8 +7,8 @@ use crate::adapter::RxBuffer;
 use crate::nic::{Nic, SmallMtu};
 use pami::combine::packet::NETWORK;
 use pami::combine::{
-    Arrival, CLASS_ROUTES, ClassRoute, Envelope, InjectError, Kind, MOST_MEMBERS, Members, Operation, Packet,
-    Role, Status,
+    Arrival, CLASS_ROUTES, ClassRoute, InjectError, MOST_MEMBERS, Operation, Role, RouteMembers, Status,
+    TreeEnvelope, TreePacket, TreePacketKind,
 };
 use zerocopy::IntoBytes;
 
@@ -67,8 +67,8 @@ impl<N: Nic> TreeAdapter<N> {
     /// Tells the network that the node is up. To be repeated until it [is welcome](Self::is_welcome): nothing else may
     /// be sent before.
     pub fn hello(&mut self) {
-        let hello = Envelope::new(Kind::Hello, ClassRoute::WORLD, self.node);
-        self.send(Envelope { argument: self.nodes, ..hello }, 0, |_| {});
+        let hello = TreeEnvelope::new(TreePacketKind::Hello, ClassRoute::WORLD, self.node);
+        self.send(TreeEnvelope { argument: self.nodes, ..hello }, 0, |_| {});
     }
 
     /// Whether the network has answered.
@@ -106,8 +106,8 @@ impl<N: Nic> TreeAdapter<N> {
         if !len.is_multiple_of(operation.element_len()) {
             return Err(InjectError::Length);
         }
-        let contribution = Envelope::new(Kind::Contribute, route, self.node);
-        self.inject(Envelope { sequence, operation, ..contribution }, len, fill)
+        let contribution = TreeEnvelope::new(TreePacketKind::Contribute, route, self.node);
+        self.inject(TreeEnvelope { sequence, operation, ..contribution }, len, fill)
     }
 
     /// Sends `len` bytes, which `fill` writes, to all that receive on `route`; any member may.
@@ -121,16 +121,20 @@ impl<N: Nic> TreeAdapter<N> {
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), InjectError> {
-        self.inject(Envelope { sequence, ..Envelope::new(Kind::Broadcast, route, self.node) }, len, fill)
+        self.inject(
+            TreeEnvelope { sequence, ..TreeEnvelope::new(TreePacketKind::Broadcast, route, self.node) },
+            len,
+            fill,
+        )
     }
 
     /// The oldest arrival on `route`. It stays until it is [taken](Self::take).
     pub fn front(&self, route: ClassRoute) -> Option<Arrival<'_>> {
         let buffer = self.route(route)?.front()?;
         // It was a packet when it came.
-        let Packet { envelope, payload } = Packet::parse(buffer.packet()).ok()?;
+        let TreePacket { envelope, payload } = TreePacket::parse(buffer.packet()).ok()?;
         Some(Arrival {
-            broadcast: (envelope.kind == Kind::Broadcast).then_some(envelope.origin),
+            broadcast: (envelope.kind == TreePacketKind::Broadcast).then_some(envelope.origin),
             sequence: envelope.sequence,
             operation: envelope.operation,
             status: envelope.status,
@@ -151,11 +155,11 @@ impl<N: Nic> TreeAdapter<N> {
     /// # Errors
     /// `Full`; `Pending` until the last request's answer was taken; `Length` if the list is longer than
     /// [`MOST_MEMBERS`].
-    pub fn allocate(&mut self, tag: u32, members: &[Members]) -> Result<(), InjectError> {
+    pub fn allocate(&mut self, tag: u32, members: &[RouteMembers]) -> Result<(), InjectError> {
         if !matches!(self.request, Request::None) {
             return Err(InjectError::Pending);
         }
-        let mut wire = [Members::range(0, 0, Role::BOTH).to_wire(); MOST_MEMBERS];
+        let mut wire = [RouteMembers::range(0, 0, Role::BOTH).to_wire(); MOST_MEMBERS];
         let list = wire.get_mut(..members.len()).ok_or(InjectError::Length)?;
         for (place, members) in list.iter_mut().zip(members) {
             *place = members.to_wire();
@@ -163,8 +167,10 @@ impl<N: Nic> TreeAdapter<N> {
         if list.as_bytes().len() > self.payload() {
             return Err(InjectError::Length);
         }
-        let request =
-            Envelope { argument: tag, ..Envelope::new(Kind::Allocate, ClassRoute::WORLD, self.node) };
+        let request = TreeEnvelope {
+            argument: tag,
+            ..TreeEnvelope::new(TreePacketKind::Allocate, ClassRoute::WORLD, self.node)
+        };
         let list = list.as_bytes();
         if !self.send(request, list.len(), |into| into.copy_from_slice(list)) {
             return Err(InjectError::Full);
@@ -189,7 +195,7 @@ impl<N: Nic> TreeAdapter<N> {
         if self.route(route).is_none_or(|open| !open.is_of(self.node)) {
             return Err(InjectError::NoRoute);
         }
-        let sent = self.send(Envelope::new(Kind::Release, route, self.node), 0, |_| {});
+        let sent = self.send(TreeEnvelope::new(TreePacketKind::Release, route, self.node), 0, |_| {});
         if sent { Ok(()) } else { Err(InjectError::Full) }
     }
 
@@ -210,7 +216,10 @@ impl<N: Nic> TreeAdapter<N> {
         for id in 0..CLASS_ROUTES {
             let Some(open) = self.routes[id].as_ref().filter(|open| open.owes()) else { continue };
             let route = open.route();
-            let credit = Envelope { taken: open.taken(), ..Envelope::new(Kind::Credit, route, self.node) };
+            let credit = TreeEnvelope {
+                taken: open.taken(),
+                ..TreeEnvelope::new(TreePacketKind::Credit, route, self.node)
+            };
             if self.send(credit, 0, |_| {}) {
                 self.counters.credits += 1;
                 if let Some(open) = self.route_mut(route) {
@@ -263,7 +272,7 @@ impl<N: Nic> TreeAdapter<N> {
     /// Sends what counts in a window.
     fn inject(
         &mut self,
-        envelope: Envelope,
+        envelope: TreeEnvelope,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), InjectError> {
@@ -272,7 +281,7 @@ impl<N: Nic> TreeAdapter<N> {
         }
         let open = self.route(envelope.route).ok_or(InjectError::NoRoute)?;
         let (may_send, taken) = (open.may_send(), open.taken());
-        if !may_send || !self.send(Envelope { taken, ..envelope }, len, fill) {
+        if !may_send || !self.send(TreeEnvelope { taken, ..envelope }, len, fill) {
             return Err(InjectError::Full);
         }
         if let Some(open) = self.route_mut(envelope.route) {
@@ -282,7 +291,7 @@ impl<N: Nic> TreeAdapter<N> {
         Ok(())
     }
 
-    fn send(&mut self, envelope: Envelope, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+    fn send(&mut self, envelope: TreeEnvelope, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
         let sent = self.card.send(&envelope, len, fill);
         self.starved |= !sent;
         sent
@@ -290,44 +299,48 @@ impl<N: Nic> TreeAdapter<N> {
 
     /// Does what a packet says; gives the buffer back unless it is to be kept.
     fn take_in(&mut self, buffer: RxBuffer) -> Option<RxBuffer> {
-        let Ok(Packet { envelope, .. }) = Packet::parse(buffer.packet()) else {
+        let Ok(TreePacket { envelope, .. }) = TreePacket::parse(buffer.packet()) else {
             self.faults.malformed += 1;
             return Some(buffer);
         };
         match envelope.kind {
-            Kind::Welcome if envelope.argument == self.nodes => self.welcome = true,
-            Kind::Result | Kind::Broadcast | Kind::Credit => return self.arrive(&envelope, buffer),
-            Kind::Opened => self.open(&envelope),
-            Kind::Refused if matches!(self.request, Request::Pending(tag) if tag == envelope.argument) => {
+            TreePacketKind::Welcome if envelope.argument == self.nodes => self.welcome = true,
+            TreePacketKind::Result | TreePacketKind::Broadcast | TreePacketKind::Credit => {
+                return self.arrive(&envelope, buffer);
+            }
+            TreePacketKind::Opened => self.open(&envelope),
+            TreePacketKind::Refused if matches!(self.request, Request::Pending(tag) if tag == envelope.argument) =>
+            {
                 self.request = Request::Answered(Err(envelope.status));
             }
-            Kind::Closed => self.close(envelope.route),
+            TreePacketKind::Closed => self.close(envelope.route),
             _ => self.faults.malformed += 1,
         }
         Some(buffer)
     }
 
-    fn arrive(&mut self, envelope: &Envelope, buffer: RxBuffer) -> Option<RxBuffer> {
+    fn arrive(&mut self, envelope: &TreeEnvelope, buffer: RxBuffer) -> Option<RxBuffer> {
         let Some(open) = self.route_mut(envelope.route) else {
             self.faults.no_route += 1;
             return Some(buffer);
         };
         let possible = open.hear(envelope.taken);
-        let back = if possible && envelope.kind != Kind::Credit { open.push(buffer) } else { Err(buffer) };
+        let back =
+            if possible && envelope.kind != TreePacketKind::Credit { open.push(buffer) } else { Err(buffer) };
         match back {
             Ok(()) => {
                 self.counters.received += 1;
                 None
             }
             Err(buffer) => {
-                self.faults.overrun += u64::from(!possible || envelope.kind != Kind::Credit);
+                self.faults.overrun += u64::from(!possible || envelope.kind != TreePacketKind::Credit);
                 Some(buffer)
             }
         }
     }
 
-    fn open(&mut self, envelope: &Envelope) {
-        let Envelope { route, role, origin, argument: tag, .. } = *envelope;
+    fn open(&mut self, envelope: &TreeEnvelope) {
+        let TreeEnvelope { route, role, origin, argument: tag, .. } = *envelope;
         let Some(place) = self.routes.get_mut(usize::from(route.id)) else { return };
         // An earlier one was closed before, on the same wire; the world's is never closed.
         if place.is_some() || !role.is_member() {

@@ -16,8 +16,8 @@ use crate::nic::{self, ETHERNET_HEADER, HEADROOM, Lent, Nic, SmallMtu};
 use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::UnsafeCell;
-use pami::combine::packet::{ETHER_TYPE, HEADER_BYTES, Header, MOST_PAYLOAD, NETWORK, mac};
-use pami::combine::{CLASS_ROUTES, Envelope, WINDOW};
+use pami::combine::packet::{ETHER_TYPE, HEADER_BYTES, MOST_PAYLOAD, NETWORK, TreeHeader, mac};
+use pami::combine::{CLASS_ROUTES, TreeEnvelope, WINDOW};
 use zerocopy::IntoBytes;
 
 /// A frame's bytes before the packet's payload.
@@ -115,7 +115,12 @@ impl<N: Nic> Card<N> {
 
     /// Queues a packet to the network, with `payload` bytes that `fill` writes. Returns whether it did; if not, there was
     /// no room or too much payload.
-    pub(super) fn send(&mut self, envelope: &Envelope, payload: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+    pub(super) fn send(
+        &mut self,
+        envelope: &TreeEnvelope,
+        payload: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
         if payload > self.payload || !self.has_room() {
             return false;
         }
@@ -127,7 +132,8 @@ impl<N: Nic> Card<N> {
             bytes[..6].copy_from_slice(&mac(NETWORK));
             bytes[6..][..6].copy_from_slice(&self.own);
             bytes[ETHERNET_HEADER - 2..ETHERNET_HEADER].copy_from_slice(&ETHER_TYPE.to_be_bytes());
-            bytes[ETHERNET_HEADER..FRONT].copy_from_slice(Header::new(envelope, payload as u16).as_bytes());
+            bytes[ETHERNET_HEADER..FRONT]
+                .copy_from_slice(TreeHeader::new(envelope, payload as u16).as_bytes());
             fill(&mut bytes[FRONT..FRONT + payload]);
         }
         let pointer = slot.0.get().cast_const().cast::<u8>().wrapping_add(HEADROOM);

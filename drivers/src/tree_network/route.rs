@@ -1,7 +1,7 @@
 //! One class route at this node.
 
 use crate::adapter::RxBuffer;
-use pami::combine::{ClassRoute, Role, WINDOW, Window};
+use pami::combine::{ClassRoute, CreditWindow, Role, WINDOW};
 
 /// What the node knows of a class route that it is on.
 pub(super) struct Route {
@@ -14,7 +14,7 @@ pub(super) struct Route {
     /// The owner's tag.
     tag: u32,
     /// Credits.
-    window: Window,
+    window: CreditWindow,
     /// What has arrived and was not taken; the oldest at `first`.
     arrivals: [Option<RxBuffer>; WINDOW as usize],
     first: usize,
@@ -25,7 +25,7 @@ impl Route {
     /// A route on which nothing has come or gone.
     pub fn new(route: ClassRoute, role: Role, owner: u32, tag: u32) -> Self {
         let arrivals = [const { None }; WINDOW as usize];
-        Self { route, role, owner, tag, window: Window::new(), arrivals, first: 0, count: 0 }
+        Self { route, role, owner, tag, window: CreditWindow::new(), arrivals, first: 0, count: 0 }
     }
 
     /// Its full name.

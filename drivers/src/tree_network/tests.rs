@@ -7,10 +7,10 @@ use crate::virtio::VirtioError;
 use crate::virtio::VirtioNet;
 use crate::virtio::fake::{FakeCard, HostHal};
 use core::cell::Cell;
-use pami::combine::packet::{ETHER_TYPE, Header, NETWORK, mac};
+use pami::combine::packet::{ETHER_TYPE, NETWORK, TreeHeader, mac};
 use pami::combine::{
-    CLASS_ROUTES, ClassRoute, Element, Envelope, Kind, MOST_MEMBERS, Members, Operation, Operator, Packet,
-    Role, Status, WINDOW,
+    CLASS_ROUTES, ClassRoute, Element, MOST_MEMBERS, Operation, Operator, Role, RouteMembers, Status,
+    TreeEnvelope, TreePacket, TreePacketKind, WINDOW,
 };
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -27,18 +27,18 @@ fn adapter(card: &FakeCard) -> TreeAdapter<Nic> {
     TreeAdapter::new(Nic::new(card.clone()).unwrap(), NODE, 8).unwrap()
 }
 
-fn frame(to: u32, from: u32, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
-    let header = Header::new(envelope, payload.len() as u16);
+fn frame(to: u32, from: u32, envelope: &TreeEnvelope, payload: &[u8]) -> Vec<u8> {
+    let header = TreeHeader::new(envelope, payload.len() as u16);
     [&mac(to)[..], &mac(from), &ETHER_TYPE.to_be_bytes(), header.as_bytes(), payload].concat()
 }
 
 /// The network sends something to the node.
-fn deliver(card: &FakeCard, envelope: Envelope, payload: &[u8]) {
+fn deliver(card: &FakeCard, envelope: TreeEnvelope, payload: &[u8]) {
     card.receive(&frame(NODE, NETWORK, &envelope, payload)).expect("a buffer");
 }
 
-fn result(sequence: u32, taken: u16) -> Envelope {
-    Envelope { sequence, taken, operation: SUM, ..Envelope::new(Kind::Result, WORLD, 0) }
+fn result(sequence: u32, taken: u16) -> TreeEnvelope {
+    TreeEnvelope { sequence, taken, operation: SUM, ..TreeEnvelope::new(TreePacketKind::Result, WORLD, 0) }
 }
 
 fn contribute(
@@ -61,11 +61,11 @@ fn broadcast(
 }
 
 /// The next packet that the node sent.
-fn sent(card: &FakeCard) -> Option<(Envelope, Vec<u8>)> {
+fn sent(card: &FakeCard) -> Option<(TreeEnvelope, Vec<u8>)> {
     let (frame, _) = card.transmit()?;
     assert_eq!((&frame[..6], &frame[6..12]), (&mac(NETWORK)[..], &mac(NODE)[..]));
     assert_eq!(frame[12..14], ETHER_TYPE.to_be_bytes());
-    let packet = Packet::parse(&frame[14..]).expect("a packet");
+    let packet = TreePacket::parse(&frame[14..]).expect("a packet");
     assert_eq!(packet.envelope.origin, NODE);
     Some((packet.envelope, packet.payload.to_vec()))
 }
@@ -78,16 +78,20 @@ fn d3_a_contribution_goes_out_and_its_result_comes_in_aligned() {
     tree.hello();
     tree.flush();
     let (hello, _) = sent(&card).unwrap();
-    assert_eq!((hello.kind, hello.argument), (Kind::Hello, 8));
+    assert_eq!((hello.kind, hello.argument), (TreePacketKind::Hello, 8));
     assert!(!tree.is_welcome());
-    deliver(&card, Envelope { argument: 8, ..Envelope::new(Kind::Welcome, WORLD, NETWORK) }, &[]);
+    deliver(
+        &card,
+        TreeEnvelope { argument: 8, ..TreeEnvelope::new(TreePacketKind::Welcome, WORLD, NETWORK) },
+        &[],
+    );
     assert!(tree.advance() && tree.is_welcome() && !tree.advance());
 
     let mine = [1.5f64.to_le_bytes(), 2.5f64.to_le_bytes()].concat();
     contribute(&mut tree, WORLD, SUM, 41, &mine).unwrap();
     tree.flush();
     let (envelope, payload) = sent(&card).unwrap();
-    assert_eq!((envelope.kind, envelope.sequence, envelope.operation), (Kind::Contribute, 41, SUM));
+    assert_eq!((envelope.kind, envelope.sequence, envelope.operation), (TreePacketKind::Contribute, 41, SUM));
     assert_eq!(payload, mine);
     assert_eq!(tree.front(WORLD), None);
     deliver(&card, result(41, 1), &[7; 16]);
@@ -112,7 +116,11 @@ fn d3_a_window_of_contributions_is_out_at_once_and_credit_lets_more_go() {
     }
     assert_eq!(contribute(&mut tree, WORLD, SUM, 8, &[]), Err(InjectError::Full));
     assert_eq!(broadcast(&mut tree, WORLD, 8, &[]), Err(InjectError::Full));
-    deliver(&card, Envelope { taken: 2, ..Envelope::new(Kind::Credit, WORLD, NETWORK) }, &[]);
+    deliver(
+        &card,
+        TreeEnvelope { taken: 2, ..TreeEnvelope::new(TreePacketKind::Credit, WORLD, NETWORK) },
+        &[],
+    );
     tree.advance();
     assert_eq!(contribute(&mut tree, WORLD, SUM, 8, &[]), Ok(()));
     assert_eq!(broadcast(&mut tree, WORLD, 9, &[5; 3]), Ok(()));
@@ -129,7 +137,7 @@ fn d3_a_window_of_contributions_is_out_at_once_and_credit_lets_more_go() {
         tree.take(WORLD);
         tree.flush();
         let credit = sent(&card).map(|(envelope, _)| (envelope.kind, envelope.taken));
-        assert_eq!(credit, (sequence % 4 == 3).then_some((Kind::Credit, sequence as u16 + 1)));
+        assert_eq!(credit, (sequence % 4 == 3).then_some((TreePacketKind::Credit, sequence as u16 + 1)));
     }
     // What goes out says it as well.
     deliver(&card, result(8, 10), &[]);
@@ -157,12 +165,16 @@ fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
     assert_eq!(contribute(&mut tree, WORLD, SUM, 0, &[0; 12]), Err(InjectError::Length));
     assert_eq!(contribute(&mut tree, WORLD, SUM, 0, &[0; 1032]), Err(InjectError::Length));
     assert_eq!(tree.release(WORLD), Err(InjectError::NoRoute));
-    let members = [Members::range(0, 7, Role::BOTH); MOST_MEMBERS + 1];
+    let members = [RouteMembers::range(0, 7, Role::BOTH); MOST_MEMBERS + 1];
     assert_eq!(tree.allocate(1, &members), Err(InjectError::Length));
     // The card has room for 64 frames.
     for id in 1..CLASS_ROUTES as u8 {
         let route = ClassRoute { id, generation: 1 };
-        deliver(&card, Envelope { role: Role::CONTRIBUTES, ..Envelope::new(Kind::Opened, route, 0) }, &[]);
+        deliver(
+            &card,
+            TreeEnvelope { role: Role::CONTRIBUTES, ..TreeEnvelope::new(TreePacketKind::Opened, route, 0) },
+            &[],
+        );
     }
     tree.advance();
     let routes = (1..CLASS_ROUTES as u8).map(|id| ClassRoute { id, generation: 1 });
@@ -182,27 +194,37 @@ fn d9_what_cannot_be_sent_is_refused_with_its_reason() {
 fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
     let card = FakeCard::new(MTU);
     let mut tree = adapter(&card);
-    let members =
-        [Members::range(2, 5, Role::BOTH), Members { first: 6, last: 7, stride: 1, role: Role::RECEIVES }];
+    let members = [
+        RouteMembers::range(2, 5, Role::BOTH),
+        RouteMembers { first: 6, last: 7, stride: 1, role: Role::RECEIVES },
+    ];
     assert_eq!(tree.allocate(77, &members), Ok(()));
     assert_eq!(tree.allocate(78, &members), Err(InjectError::Pending));
     tree.flush();
     let (request, list) = sent(&card).unwrap();
-    assert_eq!((request.kind, request.argument), (Kind::Allocate, 77));
-    assert!(Members::read(&list).unwrap().eq(members));
+    assert_eq!((request.kind, request.argument), (TreePacketKind::Allocate, 77));
+    assert!(RouteMembers::read(&list).unwrap().eq(members));
     assert_eq!(tree.answer(), None);
 
     let route = ClassRoute { id: 2, generation: 9 };
-    let opened = Envelope { argument: 77, role: Role::BOTH, ..Envelope::new(Kind::Opened, route, NODE) };
+    let opened = TreeEnvelope {
+        argument: 77,
+        role: Role::BOTH,
+        ..TreeEnvelope::new(TreePacketKind::Opened, route, NODE)
+    };
     deliver(&card, opened, &[]);
     // Of another node's, which this one only receives on.
     let others = ClassRoute { id: 5, generation: 1 };
     deliver(
         &card,
-        Envelope { argument: 77, role: Role::RECEIVES, ..Envelope::new(Kind::Opened, others, 1) },
+        TreeEnvelope {
+            argument: 77,
+            role: Role::RECEIVES,
+            ..TreeEnvelope::new(TreePacketKind::Opened, others, 1)
+        },
         &[],
     );
-    let six = Envelope { sequence: 6, ..Envelope::new(Kind::Broadcast, others, 1) };
+    let six = TreeEnvelope { sequence: 6, ..TreeEnvelope::new(TreePacketKind::Broadcast, others, 1) };
     deliver(&card, six, &[1, 2, 3]);
     tree.advance();
     assert_eq!((tree.answer(), tree.answer()), (Some(Ok(route)), None));
@@ -216,7 +238,7 @@ fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
     assert_eq!(tree.release(others), Err(InjectError::NoRoute), "it is node 1's");
     assert_eq!(tree.release(route), Ok(()));
     for closed in [route, others, others, WORLD] {
-        deliver(&card, Envelope::new(Kind::Closed, closed, NETWORK), &[]);
+        deliver(&card, TreeEnvelope::new(TreePacketKind::Closed, closed, NETWORK), &[]);
     }
     deliver(&card, six, &[1, 2, 3]);
     tree.advance();
@@ -225,8 +247,11 @@ fn d3_class_routes_are_opened_by_the_network_found_by_tag_and_closed() {
     assert_eq!(tree.counters().abandoned, 1);
     // The same id again, and a refusal.
     tree.allocate(80, &members).unwrap();
-    let refused =
-        Envelope { argument: 80, status: Status::Exhausted, ..Envelope::new(Kind::Refused, WORLD, NETWORK) };
+    let refused = TreeEnvelope {
+        argument: 80,
+        status: Status::Exhausted,
+        ..TreeEnvelope::new(TreePacketKind::Refused, WORLD, NETWORK)
+    };
     deliver(&card, refused, &[]);
     tree.advance();
     assert_eq!(tree.answer(), Some(Err(Status::Exhausted)));
@@ -308,7 +333,7 @@ proptest! {
         let mut tree = adapter(&card);
         let mut held = 0;
         for (kind, id, generation, taken, role, spoiled, len) in frames {
-            let envelope = Envelope { taken: taken % 12, ..Envelope::new(Kind::Credit, WORLD, NETWORK) };
+            let envelope = TreeEnvelope { taken: taken % 12, ..TreeEnvelope::new(TreePacketKind::Credit, WORLD, NETWORK) };
             let mut bytes = frame(NODE, NETWORK, &envelope, &std::vec![0; len]);
             (bytes[15], bytes[16], bytes[17], bytes[33]) = (kind, id, generation, role);
             if spoiled < 38 {
@@ -398,7 +423,7 @@ fn n8_what_comes_in_the_middle_of_a_look_is_looked_at_again() {
     unit.look();
     assert_eq!(contribute(), Err(InjectError::Full));
     // The look for results takes the credit in that a contribution has just been refused for.
-    let credit = Envelope { taken: 1, ..Envelope::new(Kind::Credit, WORLD, NETWORK) };
+    let credit = TreeEnvelope { taken: 1, ..TreeEnvelope::new(TreePacketKind::Credit, WORLD, NETWORK) };
     deliver(&card, credit, &[]);
     assert!(!unit.receive(WORLD, |_| true));
     assert!(unit.fall_asleep());

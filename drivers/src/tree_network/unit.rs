@@ -15,7 +15,7 @@ use crate::nic::{Acknowledge, Nic};
 use crate::platform::Platform;
 use crate::virtio::VirtioNet;
 use core::marker::PhantomData;
-use pami::combine::{Arrival, ClassRoute, InjectError, Members, Operation, Role, Status};
+use pami::combine::{Arrival, ClassRoute, InjectError, Operation, Role, RouteMembers, Status};
 use pami::device::CollectiveNetwork;
 use spin::Mutex;
 
@@ -175,7 +175,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
     ///
     /// # Errors
     /// Likewise.
-    pub fn allocate(&self, tag: u32, members: &[Members]) -> Result<(), InjectError> {
+    pub fn allocate(&self, tag: u32, members: &[RouteMembers]) -> Result<(), InjectError> {
         self.with(|adapter| adapter.allocate(tag, members))
     }
 
@@ -236,7 +236,7 @@ impl<P: Platform, N: Nic> CollectiveNetwork for &'static TreeUnit<P, N> {
         })
     }
 
-    fn allocate(&self, members: &[Members]) -> Result<(), InjectError> {
+    fn allocate(&self, members: &[RouteMembers]) -> Result<(), InjectError> {
         // Geometries tell their members which route it is; tags are for those that find it by themselves.
         TreeUnit::allocate(self, UNTAGGED, members)
     }

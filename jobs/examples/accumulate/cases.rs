@@ -1,11 +1,11 @@
 //! The recipes, and what each of them is: element by element.
 
-use kernel::{Element, Factor, Foreign, Recipe, Shared};
+use kernel::{Factor, Foreign, Recipe, RecipeElement, Shared};
 
 /// A recipe with its name.
 pub struct Case {
     pub name: &'static str,
-    element: Element,
+    element: RecipeElement,
     factor: Option<Factor>,
     foreign: Foreign,
 }
@@ -14,15 +14,35 @@ const NEITHER: Foreign = Foreign::Neither;
 
 /// All of them.
 pub const CASES: [Case; 7] = [
-    Case { name: "accumulate-f64", element: Element::F64, factor: Some(Factor::F64(1.1)), foreign: NEITHER },
-    Case { name: "accumulate-f32", element: Element::F32, factor: Some(Factor::F32(1.1)), foreign: NEITHER },
-    Case { name: "accumulate-i64", element: Element::I64, factor: Some(Factor::I64(-3)), foreign: NEITHER },
-    Case { name: "accumulate-i32", element: Element::I32, factor: Some(Factor::I32(-3)), foreign: NEITHER },
-    Case { name: "sum-f64", element: Element::F64, factor: None, foreign: NEITHER },
-    Case { name: "combine-swap-f64", element: Element::F64, factor: None, foreign: Foreign::Message },
+    Case {
+        name: "accumulate-f64",
+        element: RecipeElement::F64,
+        factor: Some(Factor::F64(1.1)),
+        foreign: NEITHER,
+    },
+    Case {
+        name: "accumulate-f32",
+        element: RecipeElement::F32,
+        factor: Some(Factor::F32(1.1)),
+        foreign: NEITHER,
+    },
+    Case {
+        name: "accumulate-i64",
+        element: RecipeElement::I64,
+        factor: Some(Factor::I64(-3)),
+        foreign: NEITHER,
+    },
+    Case {
+        name: "accumulate-i32",
+        element: RecipeElement::I32,
+        factor: Some(Factor::I32(-3)),
+        foreign: NEITHER,
+    },
+    Case { name: "sum-f64", element: RecipeElement::F64, factor: None, foreign: NEITHER },
+    Case { name: "combine-swap-f64", element: RecipeElement::F64, factor: None, foreign: Foreign::Message },
     Case {
         name: "combine-swap-to-foreign-f64",
-        element: Element::F64,
+        element: RecipeElement::F64,
         factor: None,
         foreign: Foreign::Target,
     },
@@ -45,9 +65,9 @@ impl Case {
         let real = (number as i32) as f64 * f64::from(1 << (number >> 40 & 15) as u32);
         let mut bytes = [0; 8];
         match self.element {
-            Element::F32 => bytes[..4].copy_from_slice(&(real as f32).to_ne_bytes()),
-            Element::F64 => bytes = real.to_ne_bytes(),
-            Element::I32 | Element::I64 => bytes = number.to_ne_bytes(),
+            RecipeElement::F32 => bytes[..4].copy_from_slice(&(real as f32).to_ne_bytes()),
+            RecipeElement::F64 => bytes = real.to_ne_bytes(),
+            RecipeElement::I32 | RecipeElement::I64 => bytes = number.to_ne_bytes(),
         }
         if self.foreign == (if new { Foreign::Message } else { Foreign::Target }) {
             bytes[..self.element.bytes()].reverse();
@@ -76,18 +96,20 @@ impl Case {
         let four = |bytes: [u8; 8]| u64::from_le_bytes(bytes) as u32;
         let eight = u64::from_le_bytes;
         let sum = match (self.element, self.factor) {
-            (Element::F64, Some(Factor::F64(factor))) => {
+            (RecipeElement::F64, Some(Factor::F64(factor))) => {
                 (f64::from_bits(eight(old)) + f64::from_bits(eight(new)) * factor).to_bits()
             }
-            (Element::F64, _) => (f64::from_bits(eight(old)) + f64::from_bits(eight(new))).to_bits(),
-            (Element::F32, Some(Factor::F32(factor))) => {
+            (RecipeElement::F64, _) => (f64::from_bits(eight(old)) + f64::from_bits(eight(new))).to_bits(),
+            (RecipeElement::F32, Some(Factor::F32(factor))) => {
                 (f32::from_bits(four(old)) + f32::from_bits(four(new)) * factor).to_bits().into()
             }
-            (Element::F32, _) => (f32::from_bits(four(old)) + f32::from_bits(four(new))).to_bits().into(),
-            (Element::I64, Some(Factor::I64(factor))) => {
+            (RecipeElement::F32, _) => {
+                (f32::from_bits(four(old)) + f32::from_bits(four(new))).to_bits().into()
+            }
+            (RecipeElement::I64, Some(Factor::I64(factor))) => {
                 eight(old).wrapping_add(eight(new).wrapping_mul(factor.cast_unsigned()))
             }
-            (Element::I32, Some(Factor::I32(factor))) => {
+            (RecipeElement::I32, Some(Factor::I32(factor))) => {
                 four(old).wrapping_add(four(new).wrapping_mul(factor.cast_unsigned())).into()
             }
             _ => eight(old).wrapping_add(eight(new)),

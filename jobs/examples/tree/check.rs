@@ -1,6 +1,6 @@
 //! What nodes contribute, and what must come of it by plain arithmetic.
 
-use pami::combine::{Element, Members, Operation, Operator, Role, TreeShape};
+use pami::combine::{Element, Operation, Operator, Role, RouteMembers, TreeShape};
 
 /// Most bytes of a contribution.
 pub const MOST_BYTES: usize = 4096;
@@ -11,7 +11,7 @@ pub type Contribution = heapless::Vec<u8, MOST_BYTES>;
 /// The members of a class route.
 pub struct Plain<'a> {
     tree: TreeShape,
-    members: &'a [Members],
+    members: &'a [RouteMembers],
 }
 
 /// A type of element.
@@ -71,7 +71,7 @@ floats!(f32 f64);
 
 impl<'a> Plain<'a> {
     /// A class route on a tree of `nodes` nodes.
-    pub fn new(nodes: u32, members: &'a [Members]) -> Self {
+    pub fn new(nodes: u32, members: &'a [RouteMembers]) -> Self {
         Self { tree: TreeShape::new(nodes), members }
     }
 

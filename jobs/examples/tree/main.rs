@@ -12,7 +12,7 @@ mod network;
 use check::{Contribution, Plain};
 use kernel::{JobError, Task};
 use network::Network;
-use pami::combine::{CLASS_ROUTES, ClassRoute, Element, Members, Operation, Operator, Role, Status};
+use pami::combine::{CLASS_ROUTES, ClassRoute, Element, Operation, Operator, Role, RouteMembers, Status};
 
 kernel::entry!(main, jobs::USAGE);
 
@@ -60,8 +60,8 @@ fn wrong(what: &'static str) -> JobError {
 }
 
 /// Everybody, in both roles.
-fn world(network: &Network) -> [Members; 1] {
-    [Members::range(0, network.nodes - 1, Role::BOTH)]
+fn world(network: &Network) -> [RouteMembers; 1] {
+    [RouteMembers::range(0, network.nodes - 1, Role::BOTH)]
 }
 
 /// Sums `elements` elements, `count` times, one after the other.
@@ -140,9 +140,9 @@ fn broadcasts(network: &mut Network) -> Result<u32, JobError> {
 /// Class routes of even nodes, of odd nodes, and of all that contribute for node 0 only.
 fn sub_trees(network: &mut Network) -> Result<u32, JobError> {
     let last = network.nodes - 1;
-    let every_second = |first| [Members { first, last, stride: 2, role: Role::BOTH }];
+    let every_second = |first| [RouteMembers { first, last, stride: 2, role: Role::BOTH }];
     let (even, odd) = (every_second(0), every_second(1));
-    let for_0 = [Members::range(0, 0, Role::RECEIVES), Members::range(0, last, Role::CONTRIBUTES)];
+    let for_0 = [RouteMembers::range(0, 0, Role::RECEIVES), RouteMembers::range(0, last, Role::CONTRIBUTES)];
     let mut sums = 0;
     for (tag, owner, members) in [(100, 0, &even[..]), (101, 1, &odd), (102, 0, &for_0)] {
         if owner <= last {
@@ -154,7 +154,7 @@ fn sub_trees(network: &mut Network) -> Result<u32, JobError> {
 }
 
 /// Sums on a class route of `members`, which `owner` asks for; returns how many of them this node has seen.
-fn sums_on(network: &mut Network, tag: u32, owner: u32, members: &[Members]) -> Result<u32, JobError> {
+fn sums_on(network: &mut Network, tag: u32, owner: u32, members: &[RouteMembers]) -> Result<u32, JobError> {
     const EACH: u32 = 20;
     let (plain, node) = (Plain::new(network.nodes, members), network.node);
     let role = plain.role(node);

@@ -2,7 +2,7 @@
 
 use super::check::Contribution;
 use kernel::{Context, InjectError, JobError, Task, Tree};
-use pami::combine::{ClassRoute, Element, Members, Operation, Operator, Role, Status};
+use pami::combine::{ClassRoute, Element, Operation, Operator, Role, RouteMembers, Status};
 
 /// A node's way to the tree.
 pub struct Network {
@@ -147,7 +147,7 @@ impl Network {
     pub fn allocate(
         &mut self,
         tag: u32,
-        members: &[Members],
+        members: &[RouteMembers],
     ) -> Result<Result<ClassRoute, Status>, JobError> {
         self.inject(|tree| tree.allocate(tag, members))?;
         Ok(self.until(Tree::answer))

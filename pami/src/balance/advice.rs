@@ -1,6 +1,6 @@
 //! Advice: what a target says of itself when it is asked, and for how long that is believed (SPEC L-2).
 
-use super::recipe::{Element, SubOperations};
+use super::recipe::{RecipeElement, SubOperations};
 use super::window::WINDOW_NS;
 use crate::endpoint::Endpoint;
 use heapless::Vec;
@@ -27,7 +27,7 @@ pub struct Advice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// It is for messages of such elements; of any, if `None`.
-    pub element: Option<Element>,
+    pub element: Option<RecipeElement>,
     /// It is for messages of at least so many bytes.
     pub from_bytes: u32,
     /// What the origin does: the first sub-operations of the recipe, as long as they are among these.

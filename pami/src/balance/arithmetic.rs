@@ -4,7 +4,7 @@
 //! others add to the same word meanwhile is not lost. Between two sub-operations an element is just its bits, so it makes no
 //! difference where each of them runs.
 
-use super::recipe::{Element, Foreign, Recipe, SubOperations};
+use super::recipe::{Foreign, Recipe, RecipeElement, SubOperations};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rings::shared::{Misplaced, Shared};
 use zerocopy::{FromBytes, IntoBytes};
@@ -100,10 +100,10 @@ trait Pass {
 /// Calls `pass` with those of the recipe's sub-operations that are among `steps`.
 fn by_recipe<P: Pass>(recipe: &Recipe, steps: SubOperations, pass: P) -> P::Outcome {
     match recipe.element() {
-        Element::F32 => by_steps::<f32, P>(recipe, steps, pass),
-        Element::F64 => by_steps::<f64, P>(recipe, steps, pass),
-        Element::I32 => by_steps::<i32, P>(recipe, steps, pass),
-        Element::I64 => by_steps::<i64, P>(recipe, steps, pass),
+        RecipeElement::F32 => by_steps::<f32, P>(recipe, steps, pass),
+        RecipeElement::F64 => by_steps::<f64, P>(recipe, steps, pass),
+        RecipeElement::I32 => by_steps::<i32, P>(recipe, steps, pass),
+        RecipeElement::I64 => by_steps::<i64, P>(recipe, steps, pass),
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::recipe::Element;
+    use crate::balance::recipe::RecipeElement;
     use crate::endpoint::{ClientId, ContextOffset, Endpoint};
     use crate::packet::Kind;
     use proptest::prelude::*;
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn d9_l3_an_instruction_asks_for_what_its_recipe_has_and_no_less_than_its_chunk_does() {
         let region = RegionId::read_from_bytes(&[0; size_of::<RegionId>()]).unwrap();
-        let (recipe, add) = (Recipe::sum(Element::I32), SubOperations::ADD);
+        let (recipe, add) = (Recipe::sum(RecipeElement::I32), SubOperations::ADD);
         let sane = Instruction { region, offset: 8, recipe, left: add, wanted: add, last: true, lent: false };
         assert_eq!(Instruction::decode(sane.encode().as_bytes()), Some(sane));
         for (left, wanted) in [
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn d9_l3_a_chunk_is_whole_elements_inside_its_message() {
         let region = RegionId::read_from_bytes(&[0; size_of::<RegionId>()]).unwrap();
-        let (recipe, left) = (Recipe::sum(Element::I32), SubOperations::ADD);
+        let (recipe, left) = (Recipe::sum(RecipeElement::I32), SubOperations::ADD);
         let instruction =
             Instruction { region, offset: 0, recipe, left, wanted: left, last: true, lent: false };
         let origin = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));

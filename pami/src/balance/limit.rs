@@ -167,7 +167,7 @@ fn limit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::{Element, Factor};
+    use crate::balance::{Factor, RecipeElement};
     use proptest::prelude::*;
     use std::vec::Vec;
 
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn l2_a_busy_origin_gives_the_work_to_the_target() {
         for recipe in
-            [Recipe::sum(Element::F64), Recipe::accumulate(Factor::F32(2.0)).converted(Foreign::Target)]
+            [Recipe::sum(RecipeElement::F64), Recipe::accumulate(Factor::F32(2.0)).converted(Foreign::Target)]
         {
             for way in [Way::Local, Way::Torus] {
                 let plan = balance(&recipe, way, &workloads(0, 1000), 64);

@@ -47,7 +47,7 @@ mod window;
 
 pub use advice::{ADVICE_NS, Advice, Rule};
 pub use chunk::{CHUNK_BYTES, ChunkHeader};
-pub use recipe::{Element, Factor, Foreign, Recipe, SubOperations};
+pub use recipe::{Factor, Foreign, Recipe, RecipeElement, SubOperations};
 pub(crate) use state::ProcessState;
 pub use window::{WINDOW_NS, Window};
 

@@ -5,7 +5,7 @@ use bitflags::bitflags;
 /// What a message is made of. Integers wrap; floating-point numbers round as IEEE 754 has it, in each sub-operation by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Element {
+pub enum RecipeElement {
     /// 32-bit floating-point numbers.
     F32 = 0,
     /// 64-bit floating-point numbers.
@@ -16,7 +16,7 @@ pub enum Element {
     I64 = 3,
 }
 
-impl Element {
+impl RecipeElement {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::F32, Self::F64, Self::I32, Self::I64];
 
@@ -32,24 +32,24 @@ impl Element {
 /// A factor, of the type of the elements that it scales.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Factor {
-    /// For [`Element::F32`].
+    /// For [`RecipeElement::F32`].
     F32(f32),
-    /// For [`Element::F64`].
+    /// For [`RecipeElement::F64`].
     F64(f64),
-    /// For [`Element::I32`].
+    /// For [`RecipeElement::I32`].
     I32(i32),
-    /// For [`Element::I64`].
+    /// For [`RecipeElement::I64`].
     I64(i64),
 }
 
 impl Factor {
     /// The type of elements that it scales.
-    pub fn element(self) -> Element {
+    pub fn element(self) -> RecipeElement {
         match self {
-            Self::F32(_) => Element::F32,
-            Self::F64(_) => Element::F64,
-            Self::I32(_) => Element::I32,
-            Self::I64(_) => Element::I64,
+            Self::F32(_) => RecipeElement::F32,
+            Self::F64(_) => RecipeElement::F64,
+            Self::I32(_) => RecipeElement::I32,
+            Self::I64(_) => RecipeElement::I64,
         }
     }
 
@@ -98,14 +98,14 @@ pub enum Foreign {
 /// | either, converted for a foreign target | (scale,) swap, add |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recipe {
-    element: Element,
+    element: RecipeElement,
     factor: Option<u64>,
     foreign: Foreign,
 }
 
 impl Recipe {
     /// Adds the message to the target's memory.
-    pub const fn sum(element: Element) -> Self {
+    pub const fn sum(element: RecipeElement) -> Self {
         Self { element, factor: None, foreign: Foreign::Neither }
     }
 
@@ -121,7 +121,7 @@ impl Recipe {
     }
 
     /// What the message and the target's memory are made of.
-    pub const fn element(&self) -> Element {
+    pub const fn element(&self) -> RecipeElement {
         self.element
     }
 
@@ -172,7 +172,7 @@ impl Recipe {
     /// What [`code`](Self::code) and [`factor`](Self::factor) say; `None` if they are of no recipe.
     pub(crate) fn decode(code: u8, factor: u64) -> Option<Self> {
         let foreign = [Foreign::Neither, Foreign::Message, Foreign::Target].get(usize::from(code >> 3))?;
-        let element = Element::ALL[usize::from(code & 3)];
+        let element = RecipeElement::ALL[usize::from(code & 3)];
         let factor = (code & 4 != 0).then_some(factor);
         Some(Self { element, factor, foreign: *foreign })
     }
@@ -188,7 +188,7 @@ mod tests {
         use SubOperations as S;
         let accumulate = Recipe::accumulate(Factor::F64(2.0));
         let cases: [(Recipe, &[S]); 4] = [
-            (Recipe::sum(Element::I32), &[S::ADD]),
+            (Recipe::sum(RecipeElement::I32), &[S::ADD]),
             (accumulate, &[S::SCALE, S::ADD]),
             (accumulate.converted(Foreign::Message), &[S::SWAP, S::SCALE, S::ADD]),
             (accumulate.converted(Foreign::Target), &[S::SCALE, S::SWAP, S::ADD]),

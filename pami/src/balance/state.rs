@@ -8,7 +8,7 @@ use rings::shared::Shared;
 
 /// A message, and what is to be done with it.
 #[derive(Clone, Copy)]
-pub(crate) struct Message {
+pub(crate) struct ProcessRequest {
     pub(crate) region: RegionId,
     /// First byte in the region.
     pub(crate) offset: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Message {
 
 /// A message that is being processed.
 pub(crate) struct ProcessState {
-    message: Message,
+    message: ProcessRequest,
     /// `None` once it is no longer read.
     memory: Option<Shared>,
     plan: Option<Bounds>,
@@ -103,7 +103,7 @@ impl Bounds {
 
 impl ProcessState {
     /// One of which nothing is decided.
-    pub(crate) fn new(message: Message, memory: Shared) -> Self {
+    pub(crate) fn new(message: ProcessRequest, memory: Shared) -> Self {
         Self {
             message,
             memory: Some(memory),
@@ -117,7 +117,7 @@ impl ProcessState {
     }
 
     /// What it is.
-    pub(crate) fn message(&self) -> &Message {
+    pub(crate) fn message(&self) -> &ProcessRequest {
         &self.message
     }
 

@@ -101,7 +101,7 @@ impl Call<'_> {
 
 /// An algorithm of a collective and what it needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct AlgorithmEntry {
     /// The collective.
     pub collective: Collective,
     /// The algorithm.
@@ -110,7 +110,7 @@ pub struct Entry {
     pub needs: &'static [Need],
 }
 
-impl Entry {
+impl AlgorithmEntry {
     /// Whether it is in the first list: valid whatever the metadata.
     pub fn is_always_valid(&self) -> bool {
         self.needs.is_empty()
@@ -126,12 +126,12 @@ impl Entry {
 }
 
 /// Every algorithm of every collective; of equal cost, the first is chosen.
-pub const CATALOGUE: &[Entry] = {
+pub const CATALOGUE: &[AlgorithmEntry] = {
     use Algorithm as A;
     use Collective as C;
     use Need as N;
-    const fn entry(collective: C, algorithm: A, needs: &'static [N]) -> Entry {
-        Entry { collective, algorithm, needs }
+    const fn entry(collective: C, algorithm: A, needs: &'static [N]) -> AlgorithmEntry {
+        AlgorithmEntry { collective, algorithm, needs }
     }
     &[
         entry(C::Barrier, A::Dissemination, &[]),
@@ -182,11 +182,11 @@ pub const CATALOGUE: &[Entry] = {
 };
 
 /// The algorithms of a collective.
-pub fn entries(collective: Collective) -> impl Iterator<Item = &'static Entry> {
+pub fn entries(collective: Collective) -> impl Iterator<Item = &'static AlgorithmEntry> {
     CATALOGUE.iter().filter(move |entry| entry.collective == collective)
 }
 
 /// One algorithm of a collective, or `None` if the collective has no such one.
-pub fn entry(collective: Collective, algorithm: Algorithm) -> Option<&'static Entry> {
+pub fn entry(collective: Collective, algorithm: Algorithm) -> Option<&'static AlgorithmEntry> {
     entries(collective).find(|entry| entry.algorithm == algorithm)
 }

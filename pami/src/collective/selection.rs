@@ -3,7 +3,7 @@
 //! Every rank must choose the same, so the choice depends only on what all ranks know.
 
 use super::call::{Algorithm, Collective, Tuning};
-use super::catalogue::{self, Entry, Metadata};
+use super::catalogue::{self, AlgorithmEntry, Metadata};
 use super::cost::{self, Costs, PlacementStatistics};
 use super::memory::Demand;
 use super::need::{Need, Unmet};
@@ -64,7 +64,7 @@ impl core::error::Error for SelectionError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
     /// The algorithm and what it needs.
-    pub entry: &'static Entry,
+    pub entry: &'static AlgorithmEntry,
     /// Whether it is valid, or what is missing.
     pub valid: Result<(), Unmet>,
     /// Most elements of the vector, or of each block, at a time: `usize::MAX` if scratch memory suffices for all.
@@ -74,7 +74,7 @@ pub struct Candidate {
 }
 
 impl Query<'_> {
-    fn candidate(&self, entry: &'static Entry) -> Candidate {
+    fn candidate(&self, entry: &'static AlgorithmEntry) -> Candidate {
         let chunk = self.tuning.chunk.saturating_mul(self.element_len);
         let (collective, algorithm) = (self.collective, entry.algorithm);
         let radix = self.tuning.radix;
@@ -108,13 +108,13 @@ impl Query<'_> {
     }
 
     /// Whether an algorithm is valid here; what it costs is not reckoned.
-    fn check(&self, entry: &Entry) -> Result<(), Unmet> {
+    fn check(&self, entry: &AlgorithmEntry) -> Result<(), Unmet> {
         entry.check(&self.metadata)?;
         self.run(entry.algorithm, self.scratch).map(drop).ok_or(Need::Scratch)
     }
 
     /// The algorithms of the collective: first those that are always valid, then those that need metadata to hold.
-    fn entries(&self) -> impl Iterator<Item = &'static Entry> + use<> {
+    fn entries(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + use<> {
         let collective = self.collective;
         let list = move |always| {
             catalogue::entries(collective).filter(move |entry| entry.is_always_valid() == always)
@@ -134,12 +134,12 @@ impl Query<'_> {
         self.permitted_entries().map(|entry| self.candidate(entry))
     }
 
-    fn permitted_entries(&self) -> impl Iterator<Item = &'static Entry> + '_ {
+    fn permitted_entries(&self) -> impl Iterator<Item = &'static AlgorithmEntry> + '_ {
         let affinity = || catalogue::entry(self.collective, Algorithm::Affinity);
         let favoured = self.placement.per_node > 1
             && self.bytes <= AFFINITY_LIMIT
             && affinity().is_some_and(|entry| self.check(entry).is_ok());
-        let may = move |entry: &&Entry| {
+        let may = move |entry: &&AlgorithmEntry| {
             !favoured || matches!(entry.algorithm, Algorithm::Affinity | Algorithm::TreeNetwork)
         };
         self.entries().filter(may).filter(|entry| self.check(entry).is_ok())
@@ -149,7 +149,7 @@ impl Query<'_> {
     ///
     /// # Errors
     /// [`SelectionError`]: for a forced algorithm, or if all need more scratch memory.
-    pub fn choose(&self, forced: Option<Algorithm>) -> Result<&'static Entry, SelectionError> {
+    pub fn choose(&self, forced: Option<Algorithm>) -> Result<&'static AlgorithmEntry, SelectionError> {
         if let Some(algorithm) = forced {
             let entry = catalogue::entry(self.collective, algorithm)
                 .ok_or(SelectionError::Unknown(self.collective, algorithm))?;

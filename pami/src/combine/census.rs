@@ -1,6 +1,6 @@
 //! The nodes of a geometry, as a request for a class route lists them.
 
-use super::route::{MOST_MEMBERS, Members, Role};
+use super::route::{MOST_MEMBERS, Role, RouteMembers};
 use heapless::Vec;
 
 /// Why nodes have no class route.
@@ -15,7 +15,7 @@ pub enum CensusError {
 /// Nodes that contribute and receive, in ranges at a stride, made as they are named.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
-    ranges: Vec<Members, MOST_MEMBERS>,
+    ranges: Vec<RouteMembers, MOST_MEMBERS>,
 }
 
 impl Census {
@@ -29,7 +29,7 @@ impl Census {
     /// # Errors
     /// [`CensusError`]
     pub fn add(&mut self, node: u32) -> Result<(), CensusError> {
-        let has = |range: &Members| {
+        let has = |range: &RouteMembers| {
             (range.first..=range.last).contains(&node) && (node - range.first).is_multiple_of(range.stride)
         };
         if self.ranges.iter().any(has) {
@@ -42,12 +42,12 @@ impl Census {
             (range.stride, range.last) = (node - range.last, node);
             return Ok(());
         }
-        let range = Members::range(node, node, Role::BOTH);
+        let range = RouteMembers::range(node, node, Role::BOTH);
         self.ranges.push(range).map_err(|_| CensusError::TooScattered)
     }
 
     /// The ranges.
-    pub fn members(&self) -> &[Members] {
+    pub fn members(&self) -> &[RouteMembers] {
         &self.ranges
     }
 
@@ -80,7 +80,7 @@ mod tests {
         ] {
             let census = census(nodes.iter().copied()).unwrap();
             assert_eq!(census.members().len(), lists);
-            assert!(census.members().iter().flat_map(Members::ranks).eq(nodes));
+            assert!(census.members().iter().flat_map(RouteMembers::ranks).eq(nodes));
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
                 let added = census.add(node);
                 prop_assert_eq!(added, if seen.insert(node) { Ok(()) } else { Err(CensusError::Twice(node)) });
             }
-            let listed: Vec<_> = census.members().iter().flat_map(Members::ranks).collect();
+            let listed: Vec<_> = census.members().iter().flat_map(RouteMembers::ranks).collect();
             prop_assert_eq!(listed.len(), census.nodes() as usize);
             prop_assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), seen);
         }

@@ -3,11 +3,11 @@
 //! | bytes | field | |
 //! |---|---|---|
 //! | 0 | version | [`VERSION`] |
-//! | 1 | kind | [`Kind`] |
+//! | 1 | kind | [`TreePacketKind`] |
 //! | 2, 3 | class route | id and generation |
 //! | 4..8 | origin | rank of the node that it comes from; [`NETWORK`] for the network |
 //! | 8..12 | sequence | the contributors' or the broadcaster's number |
-//! | 12..16 | argument | see [`Kind`] |
+//! | 12..16 | argument | see [`TreePacketKind`] |
 //! | 16, 17 | operator, element | of contributions and results |
 //! | 18 | status | [`Status`] of results and refusals |
 //! | 19 | role | [`Role`] of the node that is told of a route |
@@ -45,7 +45,7 @@ pub const fn mac(rank: u32) -> [u8; 6] {
 /// What a packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Kind {
+pub enum TreePacketKind {
     /// A node is up; the argument is the number of nodes that it knows of.
     Hello = 0,
     /// The network's answer; the argument is the number of nodes.
@@ -70,7 +70,7 @@ pub enum Kind {
     Closed = 10,
 }
 
-impl Kind {
+impl TreePacketKind {
     const ALL: [Self; 11] = [
         Self::Hello,
         Self::Welcome,
@@ -130,16 +130,16 @@ impl core::fmt::Display for Status {
 
 /// What a packet says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Envelope {
+pub struct TreeEnvelope {
     /// What it is for.
-    pub kind: Kind,
+    pub kind: TreePacketKind,
     /// The class route it is on.
     pub route: ClassRoute,
     /// Where it comes from.
     pub origin: u32,
     /// The contributors' or the broadcaster's number.
     pub sequence: u32,
-    /// See [`Kind`].
+    /// See [`TreePacketKind`].
     pub argument: u32,
     /// How it is combined.
     pub operation: Operation,
@@ -151,9 +151,9 @@ pub struct Envelope {
     pub taken: u16,
 }
 
-impl Envelope {
+impl TreeEnvelope {
     /// A packet of `kind` on `route` from `origin`, everything else 0.
-    pub fn new(kind: Kind, route: ClassRoute, origin: u32) -> Self {
+    pub fn new(kind: TreePacketKind, route: ClassRoute, origin: u32) -> Self {
         Self {
             kind,
             route,
@@ -170,7 +170,7 @@ impl Envelope {
 
 /// Why bytes are no packet. All of it comes from the wire, so the sender is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Malformed {
+pub enum MalformedTreePacket {
     /// Shorter than a header, or than its payload length says.
     Short,
     /// Another version.
@@ -186,7 +186,7 @@ pub enum Malformed {
 /// The header as it lies on the wire.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
-pub struct Header {
+pub struct TreeHeader {
     version: u8,
     kind: u8,
     route: u8,
@@ -202,11 +202,11 @@ pub struct Header {
     payload_len: U16,
 }
 
-const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+const _: () = assert!(size_of::<TreeHeader>() == HEADER_BYTES);
 
-impl Header {
+impl TreeHeader {
     /// The wire form of `envelope` in front of `payload_len` bytes.
-    pub fn new(envelope: &Envelope, payload_len: u16) -> Self {
+    pub fn new(envelope: &TreeEnvelope, payload_len: u16) -> Self {
         let (operator, element) = envelope.operation.to_wire();
         Self {
             version: VERSION,
@@ -228,39 +228,40 @@ impl Header {
 
 /// A packet taken apart; borrows the buffer it came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Packet<'a> {
+pub struct TreePacket<'a> {
     /// What it says of itself.
-    pub envelope: Envelope,
+    pub envelope: TreeEnvelope,
     /// What it carries.
     pub payload: &'a [u8],
 }
 
-impl<'a> Packet<'a> {
+impl<'a> TreePacket<'a> {
     /// Takes a packet apart. Never panics, whatever the bytes; bytes behind the payload are ignored.
     ///
     /// # Errors
     /// What makes the bytes no packet.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (wire, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Short)?;
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, MalformedTreePacket> {
+        let (wire, rest) = TreeHeader::ref_from_prefix(bytes).map_err(|_| MalformedTreePacket::Short)?;
         if wire.version != VERSION {
-            return Err(Malformed::Version);
+            return Err(MalformedTreePacket::Version);
         }
         let known = |byte: u8| usize::from(byte);
-        let kind = *Kind::ALL.get(known(wire.kind)).ok_or(Malformed::Unknown)?;
-        let status = *Status::ALL.get(known(wire.status)).ok_or(Malformed::Unknown)?;
-        let operation = Operation::from_wire(wire.operator, wire.element).ok_or(Malformed::Unknown)?;
-        let role = Role::from_byte(wire.role).ok_or(Malformed::Unknown)?;
+        let kind = *TreePacketKind::ALL.get(known(wire.kind)).ok_or(MalformedTreePacket::Unknown)?;
+        let status = *Status::ALL.get(known(wire.status)).ok_or(MalformedTreePacket::Unknown)?;
+        let operation =
+            Operation::from_wire(wire.operator, wire.element).ok_or(MalformedTreePacket::Unknown)?;
+        let role = Role::from_byte(wire.role).ok_or(MalformedTreePacket::Unknown)?;
         if usize::from(wire.route) >= CLASS_ROUTES {
-            return Err(Malformed::Route);
+            return Err(MalformedTreePacket::Route);
         }
-        let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(Malformed::Short)?;
-        let combines = matches!(kind, Kind::Contribute | Kind::Result);
+        let payload = rest.get(..usize::from(wire.payload_len.get())).ok_or(MalformedTreePacket::Short)?;
+        let combines = matches!(kind, TreePacketKind::Contribute | TreePacketKind::Result);
         if payload.len() > MOST_PAYLOAD
             || (combines && !payload.len().is_multiple_of(operation.element_len()))
         {
-            return Err(Malformed::Length);
+            return Err(MalformedTreePacket::Length);
         }
-        let envelope = Envelope {
+        let envelope = TreeEnvelope {
             kind,
             route: ClassRoute { id: wire.route, generation: wire.generation },
             origin: wire.origin.get(),
@@ -282,12 +283,12 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    fn envelopes() -> impl Strategy<Value = Envelope> {
+    fn envelopes() -> impl Strategy<Value = TreeEnvelope> {
         let bytes = (0usize..11, 0u8..16, any::<u8>(), 0usize..30, 0usize..6, 0u8..4);
         (bytes, any::<[u32; 3]>(), any::<u16>()).prop_map(
             |((kind, id, generation, operation, status, role), [origin, sequence, argument], taken)| {
-                Envelope {
-                    kind: Kind::ALL[kind],
+                TreeEnvelope {
+                    kind: TreePacketKind::ALL[kind],
                     route: ClassRoute { id, generation },
                     origin,
                     sequence,
@@ -304,7 +305,7 @@ mod tests {
     proptest! {
         #[test]
         fn d9_any_bytes_are_a_packet_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Packet::parse(&bytes);
+            let _ = TreePacket::parse(&bytes);
         }
 
         #[test]
@@ -312,10 +313,10 @@ mod tests {
             envelope in envelopes(), payload in proptest::collection::vec(any::<u8>(), 0..100),
             at in 0usize..HEADER_BYTES, byte in any::<u8>()
         ) {
-            let mut bytes = Vec::from(Header::new(&envelope, payload.len() as u16).as_bytes());
+            let mut bytes = Vec::from(TreeHeader::new(&envelope, payload.len() as u16).as_bytes());
             bytes.extend(&payload);
             bytes[at] = byte;
-            if let Ok(packet) = Packet::parse(&bytes) {
+            if let Ok(packet) = TreePacket::parse(&bytes) {
                 prop_assert!(packet.payload.len() <= payload.len());
                 prop_assert!(usize::from(packet.envelope.route.id) < CLASS_ROUTES);
             }
@@ -326,28 +327,28 @@ mod tests {
             envelope in envelopes(), words in proptest::collection::vec(any::<u64>(), 0..16)
         ) {
             let payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let mut bytes = Vec::from(Header::new(&envelope, payload.len() as u16).as_bytes());
+            let mut bytes = Vec::from(TreeHeader::new(&envelope, payload.len() as u16).as_bytes());
             bytes.extend(&payload);
-            prop_assert_eq!(Packet::parse(&bytes), Ok(Packet { envelope, payload: &payload }));
+            prop_assert_eq!(TreePacket::parse(&bytes), Ok(TreePacket { envelope, payload: &payload }));
         }
     }
 
     #[test]
     fn d9_kinds_and_statuses_are_numbered_as_they_are_listed() {
-        assert!(Kind::ALL.iter().enumerate().all(|(number, &kind)| kind as usize == number));
+        assert!(TreePacketKind::ALL.iter().enumerate().all(|(number, &kind)| kind as usize == number));
         assert!(Status::ALL.iter().enumerate().all(|(number, &status)| status as usize == number));
     }
 
     #[test]
     fn d9_a_combination_of_half_an_element_is_refused() {
-        let contribution = Envelope {
+        let contribution = TreeEnvelope {
             operation: Operation::new(Operator::Sum, Element::F64).unwrap(),
-            ..Envelope::new(Kind::Contribute, ClassRoute::WORLD, 3)
+            ..TreeEnvelope::new(TreePacketKind::Contribute, ClassRoute::WORLD, 3)
         };
-        let mut bytes = Vec::from(Header::new(&contribution, 4).as_bytes());
+        let mut bytes = Vec::from(TreeHeader::new(&contribution, 4).as_bytes());
         bytes.extend([0; 8]);
-        assert_eq!(Packet::parse(&bytes), Err(Malformed::Length));
+        assert_eq!(TreePacket::parse(&bytes), Err(MalformedTreePacket::Length));
         bytes[22] = 8;
-        assert_eq!(Packet::parse(&bytes).unwrap().payload, [0; 8]);
+        assert_eq!(TreePacket::parse(&bytes).unwrap().payload, [0; 8]);
     }
 }

@@ -1,7 +1,7 @@
 //! Class routes: sub-trees of the collective network, and what each of their nodes does.
 //!
 //! Every router has room for [`CLASS_ROUTES`]. The first is there from the start: all nodes contribute, all receive.
-//! Others are set up by a node that sends the network a list of [`Members`]; every member is told of the route before
+//! Others are set up by a node that sends the network a list of [`RouteMembers`]; every member is told of the route before
 //! anything else arrives on it. If no route is free at one of the routers between them, the requester is told.
 
 use zerocopy::byteorder::little_endian::U32;
@@ -74,7 +74,7 @@ impl Role {
 
 /// Ranks `first`, `first + stride`, ... up to `last`, all with the same role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Members {
+pub struct RouteMembers {
     /// The lowest rank.
     pub first: u32,
     /// No rank is higher.
@@ -85,7 +85,7 @@ pub struct Members {
     pub role: Role,
 }
 
-/// [`Members`] as they lie on the wire.
+/// [`RouteMembers`] as they lie on the wire.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct WireMembers {
@@ -96,7 +96,7 @@ pub struct WireMembers {
     reserved: [u8; 3],
 }
 
-impl Members {
+impl RouteMembers {
     /// Bytes on the wire.
     pub const BYTES: usize = 16;
 
@@ -138,7 +138,7 @@ impl Members {
     }
 }
 
-const _: () = assert!(size_of::<WireMembers>() == Members::BYTES);
+const _: () = assert!(size_of::<WireMembers>() == RouteMembers::BYTES);
 
 #[cfg(test)]
 mod tests {
@@ -149,7 +149,7 @@ mod tests {
     proptest! {
         #[test]
         fn d9_any_bytes_are_members_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            for members in Members::read(&bytes).into_iter().flatten() {
+            for members in RouteMembers::read(&bytes).into_iter().flatten() {
                 prop_assert!(members.first <= members.last && members.stride > 0);
             }
         }
@@ -158,18 +158,18 @@ mod tests {
         fn d3_members_read_back_what_was_written(
             all in proptest::collection::vec((0u32..1000, 0u32..1000, 1u32..10, 0u8..4), 0..20)
         ) {
-            let members: Vec<_> = all.iter().map(|&(first, more, stride, role)| Members {
+            let members: Vec<_> = all.iter().map(|&(first, more, stride, role)| RouteMembers {
                 first, last: first + more, stride, role: Role::from_byte(role).unwrap()
             }).collect();
             let bytes: Vec<u8> = members.iter().flat_map(|it| it.to_wire().as_bytes().to_vec()).collect();
-            prop_assert_eq!(Members::read(&bytes).unwrap().collect::<Vec<_>>(), members);
+            prop_assert_eq!(RouteMembers::read(&bytes).unwrap().collect::<Vec<_>>(), members);
         }
     }
 
     #[test]
     fn d3_members_are_ranks_at_a_stride() {
-        let members = Members { first: 3, last: 10, stride: 3, role: Role::BOTH };
+        let members = RouteMembers { first: 3, last: 10, stride: 3, role: Role::BOTH };
         assert!(members.ranks().eq([3, 6, 9]));
-        assert!(Members::range(5, 5, Role::BOTH).ranks().eq([5]));
+        assert!(RouteMembers::range(5, 5, Role::BOTH).ranks().eq([5]));
     }
 }

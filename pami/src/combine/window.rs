@@ -4,7 +4,7 @@ use super::route::WINDOW;
 
 /// Counts of packets, modulo 2^16: what this end sent and the other took, and the reverse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Window {
+pub struct CreditWindow {
     sent: u16,
     heard: u16,
     arrived: u16,
@@ -12,7 +12,7 @@ pub struct Window {
     told: u16,
 }
 
-impl Window {
+impl CreditWindow {
     /// Nothing was sent yet.
     pub const fn new() -> Self {
         Self { sent: 0, heard: 0, arrived: 0, taken: 0, told: 0 }
@@ -91,7 +91,7 @@ mod tests {
         /// stuck.
         #[test]
         fn d3_a_window_is_never_overrun_and_never_stuck(steps in proptest::collection::vec(0u8..4, 0..3000)) {
-            let (mut near, mut far) = (Window::new(), Window::new());
+            let (mut near, mut far) = (CreditWindow::new(), CreditWindow::new());
             let (mut out, mut back) = (VecDeque::new(), VecDeque::new());
             let mut taken = 0u32;
             for step in steps.into_iter().chain((0..400u16).map(|i| (i % 4) as u8)) {
@@ -116,7 +116,7 @@ mod tests {
 
         #[test]
         fn d9_a_count_that_cannot_be_changes_nothing(sent in 0u16..=8, told: u16) {
-            let mut window = Window::new();
+            let mut window = CreditWindow::new();
             for _ in 0..sent {
                 window.send();
             }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn d9_packets_without_credit_are_not_counted() {
-        let mut window = Window::new();
+        let mut window = CreditWindow::new();
         assert_eq!((0..20).filter(|_| window.arrive()).count(), usize::from(WINDOW));
         window.take_all_but(WINDOW - 1);
         assert!(window.arrive() && !window.arrive());

@@ -4,7 +4,7 @@
 //! route is used by one context of each node at a time, that of its geometry's *leader* there: so nobody else takes
 //! what comes for it, and what the node contributes has one order.
 
-use crate::combine::{Arrival, ClassRoute, InjectError, Members, Operation, Role, Status};
+use crate::combine::{Arrival, ClassRoute, InjectError, Operation, Role, RouteMembers, Status};
 
 /// A node's way to the collective network.
 pub trait CollectiveNetwork: Copy + Send + 'static {
@@ -55,7 +55,7 @@ pub trait CollectiveNetwork: Copy + Send + 'static {
     /// # Errors
     /// [`InjectError::Full`]; [`InjectError::Pending`] while anybody's request on this node has no answer, or one that
     /// was not taken; [`InjectError::Length`] if the list is too long.
-    fn allocate(&self, members: &[Members]) -> Result<(), InjectError>;
+    fn allocate(&self, members: &[RouteMembers]) -> Result<(), InjectError>;
 
     /// The answer to the request for a class route, once.
     fn answer(&self) -> Option<Result<ClassRoute, Status>>;

@@ -6,7 +6,7 @@
 
 mod table;
 
-pub use table::{Cell, LEVELS, Level, Levels, Run, Table, TableError};
+pub use table::{Cell, LEVELS, Levels, Run, StrideLevel, Table, TableError};
 
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

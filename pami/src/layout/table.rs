@@ -25,7 +25,7 @@ pub struct Run {
 
 /// What is inside, `count` times, at every `stride` bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Level {
+pub struct StrideLevel {
     /// How many times.
     pub count: u32,
     /// Bytes from the start of one to that of the next.
@@ -94,16 +94,16 @@ impl Run {
 
 /// Levels as they are put around each other, from the innermost on.
 #[derive(Clone, Debug, Default)]
-pub struct Levels(Vec<Level, LEVELS>);
+pub struct Levels(Vec<StrideLevel, LEVELS>);
 
 impl Levels {
     /// None but these.
-    pub fn of(levels: impl IntoIterator<Item = Level>) -> Self {
+    pub fn of(levels: impl IntoIterator<Item = StrideLevel>) -> Self {
         Self(levels.into_iter().take(LEVELS).collect())
     }
 
     /// From the innermost on.
-    pub fn as_slice(&self) -> &[Level] {
+    pub fn as_slice(&self) -> &[StrideLevel] {
         &self.0
     }
 
@@ -129,7 +129,7 @@ impl Levels {
             }
             _ => {}
         }
-        self.0.push(Level { count, stride }).is_ok()
+        self.0.push(StrideLevel { count, stride }).is_ok()
     }
 }
 
@@ -167,8 +167,8 @@ impl Cell {
     }
 
     /// The level that was written to it.
-    pub fn level(&self) -> Level {
-        Level { count: self.count.load(Ordering::Relaxed), stride: self.stride.load(Ordering::Relaxed) }
+    pub fn level(&self) -> StrideLevel {
+        StrideLevel { count: self.count.load(Ordering::Relaxed), stride: self.stride.load(Ordering::Relaxed) }
     }
 
     /// Writes a run.
@@ -176,11 +176,11 @@ impl Cell {
         self.offset.store(run.offset, Ordering::Relaxed);
         self.block.store(run.block, Ordering::Relaxed);
         self.tag.store(run.tag, Ordering::Relaxed);
-        self.set_level(Level { count: run.count, stride: run.stride });
+        self.set_level(StrideLevel { count: run.count, stride: run.stride });
     }
 
     /// Writes a level.
-    pub fn set_level(&self, level: Level) {
+    pub fn set_level(&self, level: StrideLevel) {
         self.count.store(level.count, Ordering::Relaxed);
         self.stride.store(level.stride, Ordering::Relaxed);
     }
@@ -243,7 +243,7 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError`]; the table is empty then.
-    pub fn set(&self, runs: &[Run], levels: &[Level], extent: i64) -> Result<(), TableError> {
+    pub fn set(&self, runs: &[Run], levels: &[StrideLevel], extent: i64) -> Result<(), TableError> {
         self.clear();
         let mut cells = self.cells.iter();
         let mut used = 0;
@@ -285,7 +285,7 @@ impl Table {
         if runs == 0 {
             (low, high) = (0, 0);
         }
-        for Level { count, stride } in of_levels.iter().map(Cell::level) {
+        for StrideLevel { count, stride } in of_levels.iter().map(Cell::level) {
             let last = stride.checked_mul(i64::from(count) - 1).filter(|_| count > 0).ok_or(range)?;
             low = low.checked_add(last.min(0)).ok_or(range)?;
             high = high.checked_add(last.max(0)).ok_or(range)?;
@@ -318,7 +318,7 @@ impl Table {
     }
 
     /// The levels around them, from the innermost on.
-    pub fn levels(&self) -> impl Iterator<Item = Level> + Clone + use<> {
+    pub fn levels(&self) -> impl Iterator<Item = StrideLevel> + Clone + use<> {
         self.cells(self.runs.load(Ordering::Relaxed), self.levels.load(Ordering::Relaxed))
             .iter()
             .map(Cell::level)
@@ -365,7 +365,7 @@ impl Table {
         let runs = self.runs.load(Ordering::Relaxed);
         let (mut outer, number) = (index.checked_div(runs)?, index % runs);
         let mut base = 0i64.checked_sub(self.low(count)?)?;
-        for Level { count, stride } in self.levels() {
+        for StrideLevel { count, stride } in self.levels() {
             base = base.checked_add(stride.checked_mul(outer.checked_rem(count)?.into())?)?;
             outer /= count;
         }

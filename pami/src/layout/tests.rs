@@ -79,14 +79,14 @@ fn p10_the_reach_is_one_past_the_furthest_byte() {
 }
 
 /// A table in memory of its own.
-fn table(runs: &[Run], levels: &[Level], extent: i64) -> Result<&'static Table, TableError> {
+fn table(runs: &[Run], levels: &[StrideLevel], extent: i64) -> Result<&'static Table, TableError> {
     let cells: Vec<_> = (0..runs.len() + levels.len()).map(|_| Cell::new()).collect();
     let table = Box::leak(Box::new(Table::new(cells.leak())));
     table.set(runs, levels, extent).map(|()| &*table)
 }
 
 /// The places of a table's bytes in order, from the origin of its first element, by the plainest loops there are.
-fn plain(runs: &[Run], levels: &[Level], extent: i64, count: u32) -> Vec<i64> {
+fn plain(runs: &[Run], levels: &[StrideLevel], extent: i64, count: u32) -> Vec<i64> {
     let mut origins: Vec<i64> = (0..i64::from(count)).map(|element| element * extent).collect();
     for level in levels.iter().rev() {
         let inside = |at: i64| (0..i64::from(level.count)).map(move |number| at + number * level.stride);
@@ -115,8 +115,8 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
     proptest::collection::vec(run, 0..5)
 }
 
-fn levels() -> impl Strategy<Value = Vec<Level>> {
-    let level = (1u32..4, -50i64..50).prop_map(|(count, stride)| Level { count, stride });
+fn levels() -> impl Strategy<Value = Vec<StrideLevel>> {
+    let level = (1u32..4, -50i64..50).prop_map(|(count, stride)| StrideLevel { count, stride });
     proptest::collection::vec(level, 0..4)
 }
 
@@ -204,7 +204,7 @@ proptest! {
             })
             .collect();
         let levels: Vec<_> =
-            of_levels.iter().map(|&(count, stride)| Level { count: count >> (tame / 2), stride: shift(stride) }).collect();
+            of_levels.iter().map(|&(count, stride)| StrideLevel { count: count >> (tame / 2), stride: shift(stride) }).collect();
         let mut layouts = vec![Layout::Strided { block: len, stride: at }, Layout::Indexed(&[(u32::MAX, 1), (3, u32::MAX)])];
         let made = table(&runs, &levels, shift(extent));
         layouts.extend(made.map(|table| Layout::Table(table, count >> (tame / 2))));
@@ -237,11 +237,11 @@ fn p10_a_table_that_cannot_be_told_is_refused_and_empty() {
     let run = Run::of(4);
     let few = Box::leak(Box::new(Table::new(std::vec![Cell::new()].leak())));
     assert_eq!(few.set(&[run], &[], 4), Ok(()));
-    assert_eq!(few.set(&[run], &[Level { count: 2, stride: 9 }], 4), Err(TableError::Cells));
+    assert_eq!(few.set(&[run], &[StrideLevel { count: 2, stride: 9 }], 4), Err(TableError::Cells));
     assert_eq!((few.bytes(1), Layout::Table(few, 1).next_run(&mut Cursor::default(), 1)), (Some(0), None));
     let range = Err(TableError::Range);
-    assert_eq!(table(&[run], &[Level { count: 0, stride: 1 }], 4), range);
-    assert_eq!(table(&[run], &[Level { count: 3, stride: i64::MAX / 2 + 1 }], 4), range);
+    assert_eq!(table(&[run], &[StrideLevel { count: 0, stride: 1 }], 4), range);
+    assert_eq!(table(&[run], &[StrideLevel { count: 3, stride: i64::MAX / 2 + 1 }], 4), range);
     assert_eq!(table(&[Run { offset: i64::MAX, ..run }], &[], 4), range);
     // Elements are counted by the layout, so it is the layout that has none.
     let far = table(&[run], &[], i64::MAX).unwrap();

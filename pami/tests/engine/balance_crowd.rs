@@ -7,8 +7,8 @@ use pami::balance::ADVICE_NS;
 use pami::packet::{Envelope, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Client, ClientBuilder, Context, Element, OperationError, Process, Recipe, Region, RegionFault, Rights,
-    SendError, Shared, Split,
+    Client, ClientBuilder, Context, OperationError, Process, Recipe, RecipeElement, Region, RegionFault,
+    Rights, SendError, Shared, Split,
 };
 use proptest::prelude::*;
 
@@ -99,7 +99,7 @@ impl Crowd {
                             offset: 0,
                             memory: message.clone(),
                             range: 0..message.len(),
-                            recipe: Recipe::sum(Element::I64),
+                            recipe: Recipe::sum(RecipeElement::I64),
                             split,
                             local_done: None,
                             remote_done: done(target),
@@ -168,7 +168,7 @@ fn l2_l3_no_answer_that_is_owed_keeps_a_context_from_taking_in_what_is_processed
             offset: 0,
             memory: message.clone(),
             range: 0..message.len(),
-            recipe: Recipe::sum(Element::I64),
+            recipe: Recipe::sum(RecipeElement::I64),
             split: Split::TargetOnly,
             local_done: None,
             remote_done,

@@ -1,7 +1,7 @@
 //! Layouts, and what a naive reading of them says.
 
 use pami::Layout;
-use pami::layout::{Cell, Level, Run, Table};
+use pami::layout::{Cell, Run, StrideLevel, Table};
 use proptest::prelude::*;
 
 /// The places of the first `len` bytes of a layout, fewer if there are not so many.
@@ -95,7 +95,7 @@ fn tables() -> impl Strategy<Value = Layout> {
         let level = |level: Repeated| {
             let (_, stride, reach) = spread(level, end);
             end = reach;
-            Level { count: level.0, stride }
+            StrideLevel { count: level.0, stride }
         };
         let levels: Vec<_> = levels.into_iter().map(level).collect();
         let (_, extent, _) = spread(elements, end);

@@ -82,9 +82,12 @@ fn x4_wireshark_names_every_kind_of_torus_packet() {
 fn x4_wireshark_tells_tree_packets_from_torus_packets() {
     let lua = wireshark();
     let route = ClassRoute { id: 3, generation: 2 };
-    for (kind, name) in [(tree::Kind::Contribute, "Contribute"), (tree::Kind::Closed, "Closed")] {
-        let envelope = tree::Envelope { sequence: 41, taken: 5, ..tree::Envelope::new(kind, route, 6) };
-        let header = tree::Header::new(&envelope, 8);
+    for (kind, name) in
+        [(tree::TreePacketKind::Contribute, "Contribute"), (tree::TreePacketKind::Closed, "Closed")]
+    {
+        let envelope =
+            tree::TreeEnvelope { sequence: 41, taken: 5, ..tree::TreeEnvelope::new(kind, route, 6) };
+        let header = tree::TreeHeader::new(&envelope, 8);
         let addresses = [tree::mac(0), tree::mac(6)];
         let shown = shown(&lua, &frame(addresses, tree::ETHER_TYPE, &[header.as_bytes(), &[0; 8]]));
         assert_eq!(shown.protocol, "PAMIR TREE");

@@ -76,11 +76,11 @@ fn n8_a_node_that_waits_for_the_tree_calls_less_and_less_often() {
     let card = FakeCard::new(CARD_MTU);
     let unit: TreeUnit<Patient, _> = TreeUnit::new(TreeAdapter::new(nic(&card), 1, 3).unwrap());
     let world = pami::combine::ClassRoute::WORLD;
-    let welcome = pami::combine::Envelope {
+    let welcome = pami::combine::TreeEnvelope {
         argument: 3,
-        ..pami::combine::Envelope::new(pami::combine::Kind::Welcome, world, combine::NETWORK)
+        ..pami::combine::TreeEnvelope::new(pami::combine::TreePacketKind::Welcome, world, combine::NETWORK)
     };
-    let header = combine::Header::new(&welcome, 0);
+    let header = combine::TreeHeader::new(&welcome, 0);
     let ether_type = combine::ETHER_TYPE.to_be_bytes();
     let welcome =
         [&combine::mac(1)[..], &combine::mac(combine::NETWORK), &ether_type, header.as_bytes()].concat();

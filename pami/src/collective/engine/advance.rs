@@ -12,7 +12,7 @@ use crate::error::OperationError;
 use crate::transport::Transport;
 
 /// A collective that is over, and what is to be called.
-pub(crate) type Ended<A> = (Done<A>, Completion);
+pub(crate) type EndedCollective<A> = (Done<A>, Completion);
 
 /// How far a pass over the collectives in flight is.
 pub(crate) struct Pass {
@@ -43,7 +43,7 @@ impl<A> Engine<A> {
         port: &mut P,
         transport: &mut Transport<P>,
         pass: &mut Pass,
-    ) -> Option<Ended<A>> {
+    ) -> Option<EndedCollective<A>> {
         while let Some(number) = pass.next.filter(|_| pass.left > 0) {
             pass.next = self.in_flight.after(&self.slots, number);
             pass.left -= 1;
@@ -127,7 +127,7 @@ impl<A> Engine<A> {
     }
 
     /// Lets a collective that is over go, unless it goes on. Returns what is to be called.
-    fn end_slot(&mut self, number: u32, me: Endpoint) -> Option<Ended<A>> {
+    fn end_slot(&mut self, number: u32, me: Endpoint) -> Option<EndedCollective<A>> {
         if self.goes_on(number) {
             return None;
         }

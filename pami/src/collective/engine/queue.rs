@@ -21,7 +21,7 @@
 //! at all members, with the rank and the reason of who gave up; so does what waits, which thus ends alike at all, too.
 
 use super::Engine;
-use super::advance::Ended;
+use super::advance::EndedCollective;
 use super::request::{Collect, CollectError};
 use super::start::Start;
 use super::wire::Key;
@@ -35,7 +35,7 @@ use rings::list::List;
 use rings::slot_table::{self, SlotTable};
 
 /// A call that waits.
-pub(crate) struct Waiting<A: 'static> {
+pub(crate) struct QueuedCall<A: 'static> {
     /// Place of its geometry in the table.
     geometry: usize,
     collect: Collect<A>,
@@ -48,11 +48,11 @@ pub(crate) struct Waiting<A: 'static> {
 }
 
 /// Room for one.
-pub(crate) type QueueSlot<A> = slot_table::Slot<Waiting<A>>;
+pub(crate) type QueueSlot<A> = slot_table::Slot<QueuedCall<A>>;
 
 /// The calls that wait.
 pub(super) struct Queue<A: 'static> {
-    calls: SlotTable<Waiting<A>>,
+    calls: SlotTable<QueuedCall<A>>,
     /// In the order of calls.
     order: List,
     /// Something has changed since the first ones were last tried.
@@ -92,13 +92,13 @@ impl<A> Queue<A> {
 
     /// Whether the call waits of a collective that was announced.
     pub(super) fn has_announced(&self, key: Key) -> bool {
-        self.calls.values().any(|Waiting { collect, .. }| {
+        self.calls.values().any(|QueuedCall { collect, .. }| {
             let named = (collect.geometry.0, collect.number) == (key.geometry, key.sequence);
             collect.form != Form::All && named
         })
     }
 
-    fn push(&mut self, call: Waiting<A>) -> Result<(), CollectError> {
+    fn push(&mut self, call: QueuedCall<A>) -> Result<(), CollectError> {
         let pushed = self.calls.insert(call);
         let key = pushed.map_err(|_| CollectError::Full { limit: self.calls.capacity() })?;
         self.order.push(&mut self.calls, key.index);
@@ -113,7 +113,7 @@ impl<A> Queue<A> {
     }
 
     /// Of those that are the first of their geometries, and may start, the one behind so many others.
-    fn first(&self, others: usize) -> Option<(u32, &Waiting<A>)> {
+    fn first(&self, others: usize) -> Option<(u32, &QueuedCall<A>)> {
         let calls = self.order.iter(&self.calls).filter_map(|number| Some((number, self.calls.get(number)?)));
         calls.filter(|(_, call)| !call.behind && call.failed.is_none()).nth(others)
     }
@@ -121,7 +121,7 @@ impl<A> Queue<A> {
     /// Takes the first one of its geometry out.
     fn remove(&mut self, number: u32) {
         self.order.remove(&mut self.calls, number);
-        let Some(Waiting { geometry, .. }) = self.calls.remove(number) else { return };
+        let Some(QueuedCall { geometry, .. }) = self.calls.remove(number) else { return };
         let next = self.order.iter(&self.calls).find(|&number| {
             let call = self.calls.get(number);
             call.is_some_and(|call| call.geometry == geometry)
@@ -132,8 +132,8 @@ impl<A> Queue<A> {
     }
 
     /// Takes one out that cannot start any more: what is to be called.
-    fn take_failed(&mut self, me: Endpoint) -> Option<Ended<A>> {
-        let failed = |(number, call): (u32, &Waiting<A>)| Some((number, call.collect.done, call.failed?));
+    fn take_failed(&mut self, me: Endpoint) -> Option<EndedCollective<A>> {
+        let failed = |(number, call): (u32, &QueuedCall<A>)| Some((number, call.collect.done, call.failed?));
         let found = self.calls.iter().find_map(failed);
         let (number, done, error) = found?;
         self.remove(number);
@@ -196,7 +196,9 @@ impl<A> Engine<A> {
         collect: &Collect<A>,
     ) -> Result<Option<u32>, CollectError> {
         let (behind, collect) = (self.queue.has(geometry), collect.clone());
-        self.queue.push(Waiting { geometry, collect, abandoned: None, behind, failed: None }).map(|()| None)
+        self.queue
+            .push(QueuedCall { geometry, collect, abandoned: None, behind, failed: None })
+            .map(|()| None)
     }
 
     /// Starts those that wait and have room now. Returns how many.
@@ -248,7 +250,7 @@ impl<A> Engine<A> {
         me: Endpoint,
         port: &P,
         moved: &mut usize,
-    ) -> Option<Ended<A>> {
+    ) -> Option<EndedCollective<A>> {
         *moved += self.start_waiting(port);
         let ended = self.queue.take_failed(me)?;
         self.queue.stir();

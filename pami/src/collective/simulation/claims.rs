@@ -3,7 +3,7 @@
 use super::reference::{expected, memory, value, values};
 use super::{Operator, describe, run, waits_for};
 use crate::affinity::{Domains, HartPlace};
-use crate::collective::catalogue::{self, CATALOGUE, Entry, Metadata};
+use crate::collective::catalogue::{self, AlgorithmEntry, CATALOGUE, Metadata};
 use crate::collective::{Algorithm, Blocks, Call, Collective, Grid, Tuning};
 use crate::mapping::{MapOrder, TaskMap};
 use std::vec::Vec;
@@ -53,7 +53,12 @@ impl World {
         Domains::new(self.map, &self.harts, [2, 2, 1, 3, 3]).unwrap()
     }
 
-    fn calls<'a>(&self, entry: &Entry, domains: &'a Domains<'a>, blocks: Blocks<'a>) -> Vec<Call<'a>> {
+    fn calls<'a>(
+        &self,
+        entry: &AlgorithmEntry,
+        domains: &'a Domains<'a>,
+        blocks: Blocks<'a>,
+    ) -> Vec<Call<'a>> {
         let call = |rank| Call {
             collective: entry.collective,
             algorithm: entry.algorithm,
@@ -245,8 +250,9 @@ fn g3_blocks_of_any_lengths_end_where_equal_ones_do() {
         for (seed, len) in lens.iter().enumerate() {
             let bounds = bounds(size, len);
             let blocks = Blocks::listed(&bounds).unwrap();
-            let of_blocks =
-                |entry: &&Entry| matches!(entry.collective, Allgather | Gather | ReduceScatter | Scatter);
+            let of_blocks = |entry: &&AlgorithmEntry| {
+                matches!(entry.collective, Allgather | Gather | ReduceScatter | Scatter)
+            };
             for entry in CATALOGUE.iter().filter(of_blocks) {
                 let mut calls = world.calls(entry, &domains, blocks);
                 for root in roots(entry.collective, size) {
@@ -284,7 +290,7 @@ fn g3_alltoallv_gives_each_pair_its_block() {
 
 #[test]
 fn g3_radix_and_chunk_change_nothing_but_the_way() {
-    let tuned = |entry: &&Entry| {
+    let tuned = |entry: &&AlgorithmEntry| {
         use Algorithm::{Dissemination, Nary, Pipeline, Rectangle};
         matches!(entry.algorithm, Dissemination | Nary | Pipeline | Rectangle)
     };

@@ -6,7 +6,7 @@ use crate::balance::chunk::{CHUNK_BYTES, ChunkHeader};
 use crate::balance::limit;
 use crate::balance::limit::{Plan, Way, Workloads};
 use crate::balance::recipe::SubOperations;
-use crate::balance::state::{Bounds, Message, ProcessState};
+use crate::balance::state::{Bounds, ProcessRequest, ProcessState};
 use crate::context::{Active, Operation};
 use crate::device::{Path, Port};
 use crate::endpoint::Endpoint;
@@ -34,7 +34,7 @@ impl<P: Port> Active<P> {
             return Some(plan);
         }
         let way = if matches!(path, Path::Local(_)) { Way::Local } else { Way::Torus };
-        let Message { total, recipe, split, .. } = *state.message();
+        let ProcessRequest { total, recipe, split, .. } = *state.message();
         let chunk = self.chunk_bytes();
         let chunks = total.div_ceil(chunk);
         let most = limit::most(&recipe, way);

@@ -6,7 +6,7 @@ use crate::balance::arithmetic;
 use crate::balance::arithmetic::Source;
 use crate::balance::chunk::{Instruction, LentChunk};
 use crate::balance::recipe::SubOperations;
-use crate::balance::state::{Bounds, Message, ProcessState};
+use crate::balance::state::{Bounds, ProcessRequest, ProcessState};
 use crate::context::terms::{Here, Terms};
 use crate::context::{Active, Operation, Process};
 use crate::device::{Path, Port};
@@ -50,7 +50,7 @@ impl<P: Port> Active<P> {
             return Err(SendError::Region(RegionFault::Unaligned));
         }
         let room = terms.room(&self.operations)?;
-        let message = Message { region: region.id, offset, start: range.start, total, recipe, split };
+        let message = ProcessRequest { region: region.id, offset, start: range.start, total, recipe, split };
         let state = ProcessState::new(message, memory);
         let operation = Operation {
             path: Some(path),
@@ -151,7 +151,7 @@ impl<P: Port> Active<P> {
         let (at, len) = (piece.start, piece.end - piece.start);
         let Some(memory) = state.memory().filter(|_| len > 0) else { return false };
         let started = self.port.now_ns();
-        let Message { region, offset, start, total, recipe, .. } = state.message();
+        let ProcessRequest { region, offset, start, total, recipe, .. } = state.message();
         let source = Source::Shared(memory, start + at as usize);
         let (steps, place) = ((recipe, bounds.first()), (*offset, at, *total));
         let placed = self.port.reach(target, *region, Rights::UPDATE, |region| {
@@ -177,7 +177,7 @@ impl<P: Port> Active<P> {
         message: u32,
     ) -> bool {
         let Some(memory) = state.memory() else { return true };
-        let Message { region, offset, start, total, recipe, .. } = *state.message();
+        let ProcessRequest { region, offset, start, total, recipe, .. } = *state.message();
         let lent = state.lent().filter(|_| steps.is_empty());
         let instruction = Instruction {
             region,

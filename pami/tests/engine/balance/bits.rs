@@ -47,13 +47,13 @@ proptest! {
     ) {
         let mut pair = pair(local);
         pair.idle(1000, 500);
-        let old = numbers(Element::F64, false, 400, seed);
+        let old = numbers(RecipeElement::F64, false, 400, seed);
         let mut expected = old.clone();
         let region = pair.region(&old);
-        let recipe = Recipe::accumulate(factor_of(Element::F64));
+        let recipe = Recipe::accumulate(factor_of(RecipeElement::F64));
         for (number, (split, at, count)) in list.into_iter().enumerate() {
-            let new = numbers(Element::F64, false, count, seed ^ number as u64);
-            unsplit(&mut expected[8 * at..], &new, Some(factor_of(Element::F64)), Element::F64, Foreign::Neither);
+            let new = numbers(RecipeElement::F64, false, count, seed ^ number as u64);
+            unsplit(&mut expected[8 * at..], &new, Some(factor_of(RecipeElement::F64)), RecipeElement::F64, Foreign::Neither);
             let message = filled(&new).share();
             let process = Process {
                 offset: 8 * at as u32,

@@ -15,7 +15,7 @@ fn l1_an_answer_never_comes_before_the_origin_has_done_its_part() {
     let to = pair.target.endpoint();
     let process = Process {
         remote_done: end(1),
-        ..process(to, &region, &message, Recipe::sum(Element::I32), Split::Rules(rules))
+        ..process(to, &region, &message, Recipe::sum(RecipeElement::I32), Split::Rules(rules))
     };
     assert_eq!(pair.origin.process(process), Ok(()));
     assert_eq!(pair.origin.fence(to, end(2).unwrap()), Ok(()));
@@ -97,7 +97,7 @@ fn l3_a_refusal_is_told_once_and_nothing_was_changed() {
             let process = Process {
                 local_done: end(1),
                 remote_done: end(2),
-                ..process(pair.target.endpoint(), &region, &message, Recipe::sum(Element::F64), split)
+                ..process(pair.target.endpoint(), &region, &message, Recipe::sum(RecipeElement::F64), split)
             };
             assert_eq!(pair.origin.process(process), Ok(()));
             pair.advance();
@@ -119,12 +119,15 @@ fn l1_what_cannot_be_done_is_not_taken() {
     let to = pair.target.endpoint();
     let of = |element| process(to, &region, &message, Recipe::sum(element), Split::TargetOnly);
     let ends: [(Process<Port>, SendError); 5] = [
-        (Process { range: 0..65, ..of(Element::F32) }, SendError::Range),
-        (Process { range: 0..7, ..of(Element::F32) }, SendError::Range),
-        (Process { offset: 4, range: 0..8, ..of(Element::F64) }, SendError::Region(RegionFault::Unaligned)),
-        (Process { offset: 8, ..of(Element::F64) }, SendError::Region(RegionFault::Bounds)),
+        (Process { range: 0..65, ..of(RecipeElement::F32) }, SendError::Range),
+        (Process { range: 0..7, ..of(RecipeElement::F32) }, SendError::Range),
         (
-            Process { target: pair.origin.endpoint(), ..of(Element::F64) },
+            Process { offset: 4, range: 0..8, ..of(RecipeElement::F64) },
+            SendError::Region(RegionFault::Unaligned),
+        ),
+        (Process { offset: 8, ..of(RecipeElement::F64) }, SendError::Region(RegionFault::Bounds)),
+        (
+            Process { target: pair.origin.endpoint(), ..of(RecipeElement::F64) },
             SendError::Region(RegionFault::Foreign),
         ),
     ];
@@ -137,7 +140,7 @@ fn l1_what_cannot_be_done_is_not_taken() {
     let process = Process {
         range: 0..60,
         remote_done: end(0),
-        ..process(to, &broken, &message, Recipe::sum(Element::I32), Split::TargetOnly)
+        ..process(to, &broken, &message, Recipe::sum(RecipeElement::I32), Split::TargetOnly)
     };
     assert_eq!(pair.origin.process(process), Ok(()));
     pair.advance();
@@ -155,7 +158,7 @@ fn d8_processing_at_a_target_that_dies_ends() {
         let process = Process {
             local_done: end(1),
             remote_done: end(2),
-            ..process(to, &region, &message, Recipe::sum(Element::F64), split)
+            ..process(to, &region, &message, Recipe::sum(RecipeElement::F64), split)
         };
         assert_eq!(pair.origin.process(process), Ok(()));
         pair.origin.advance();
@@ -187,7 +190,7 @@ fn l1_no_addition_is_lost_between_an_origin_in_place_and_the_target() {
                 for round in 0..ROUNDS {
                     let process = Process {
                         remote_done: end(0),
-                        ..process(to, region, &message, Recipe::sum(Element::I32), split)
+                        ..process(to, region, &message, Recipe::sum(RecipeElement::I32), split)
                     };
                     assert_eq!(origin.process(process), Ok(()));
                     while ends.lock().unwrap().len() <= round {
@@ -211,7 +214,7 @@ fn d9_l3_a_chunk_that_is_not_what_it_says_or_belongs_between_two_elements_adds_n
     let before: Vec<u8> = (0..64).collect();
     let region = pair.region(&before);
     let message = filled(&1i64.to_ne_bytes()).share();
-    let (to, recipe) = (pair.target.endpoint(), Recipe::sum(Element::I64));
+    let (to, recipe) = (pair.target.endpoint(), Recipe::sum(RecipeElement::I64));
     assert_eq!(pair.origin.process(process(to, &region, &message, recipe, Split::TargetOnly)), Ok(()));
     while pair.origin.advance() > 0 {}
     let world = pair.clients[0].node().world;

@@ -10,8 +10,8 @@ use crate::stage::{Port, bytes, leak, process};
 use pami::balance::{ADVICE_NS, Advice};
 use pami::packet::{Envelope, Kind};
 use pami::{
-    Client, ClientBuilder, Context, Element, Factor, Foreign, Get, Layout, OperationError, Payload, Process,
-    Put, Recipe, Region, RegionFault, Rights, Rule, SendError, Split, SubOperations,
+    Client, ClientBuilder, Context, Factor, Foreign, Get, Layout, OperationError, Payload, Process, Put,
+    Recipe, RecipeElement, Region, RegionFault, Rights, Rule, SendError, Split, SubOperations,
 };
 use proptest::prelude::*;
 
@@ -49,7 +49,13 @@ impl Pair {
 }
 
 /// The operation as it is defined: element by element, one sub-operation after the other.
-fn unsplit(region: &mut [u8], message: &[u8], factor: Option<Factor>, element: Element, foreign: Foreign) {
+fn unsplit(
+    region: &mut [u8],
+    message: &[u8],
+    factor: Option<Factor>,
+    element: RecipeElement,
+    foreign: Foreign,
+) {
     let size = element.bytes();
     let reversed = |bytes: &[u8], yes: bool| -> Vec<u8> {
         if yes { bytes.iter().rev().copied().collect() } else { bytes.to_vec() }
@@ -68,15 +74,15 @@ fn unsplit(region: &mut [u8], message: &[u8], factor: Option<Factor>, element: E
         };
     }
     match element {
-        Element::F32 => add!(f32, Factor::F32, |a, b| a * b, |a, b| a + b),
-        Element::F64 => add!(f64, Factor::F64, |a, b| a * b, |a, b| a + b),
-        Element::I32 => add!(i32, Factor::I32, i32::wrapping_mul, i32::wrapping_add),
-        Element::I64 => add!(i64, Factor::I64, i64::wrapping_mul, i64::wrapping_add),
+        RecipeElement::F32 => add!(f32, Factor::F32, |a, b| a * b, |a, b| a + b),
+        RecipeElement::F64 => add!(f64, Factor::F64, |a, b| a * b, |a, b| a + b),
+        RecipeElement::I32 => add!(i32, Factor::I32, i32::wrapping_mul, i32::wrapping_add),
+        RecipeElement::I64 => add!(i64, Factor::I64, i64::wrapping_mul, i64::wrapping_add),
     }
 }
 
 /// Bytes of `count` elements without a NaN, which the hardware may choose among; of very different size.
-fn numbers(element: Element, foreign: bool, count: usize, seed: u64) -> Vec<u8> {
+fn numbers(element: RecipeElement, foreign: bool, count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::new();
     for _ in 0..count {
@@ -86,10 +92,10 @@ fn numbers(element: Element, foreign: bool, count: usize, seed: u64) -> Vec<u8> 
         let scale = (state >> 40) as i32 % 20;
         let real = (state as i32 as f64) * 2f64.powi(scale);
         let mut one = match element {
-            Element::F32 => (real as f32).to_ne_bytes().to_vec(),
-            Element::F64 => real.to_ne_bytes().to_vec(),
-            Element::I32 => (state as i32).to_ne_bytes().to_vec(),
-            Element::I64 => (state as i64).to_ne_bytes().to_vec(),
+            RecipeElement::F32 => (real as f32).to_ne_bytes().to_vec(),
+            RecipeElement::F64 => real.to_ne_bytes().to_vec(),
+            RecipeElement::I32 => (state as i32).to_ne_bytes().to_vec(),
+            RecipeElement::I64 => (state as i64).to_ne_bytes().to_vec(),
         };
         if foreign {
             one.reverse();
@@ -99,16 +105,16 @@ fn numbers(element: Element, foreign: bool, count: usize, seed: u64) -> Vec<u8> 
     bytes
 }
 
-fn factor_of(element: Element) -> Factor {
+fn factor_of(element: RecipeElement) -> Factor {
     match element {
-        Element::F32 => Factor::F32(-1.1),
-        Element::F64 => Factor::F64(0.3),
-        Element::I32 => Factor::I32(-77_777_777),
-        Element::I64 => Factor::I64(0x1234_5678_9abc_def1),
+        RecipeElement::F32 => Factor::F32(-1.1),
+        RecipeElement::F64 => Factor::F64(0.3),
+        RecipeElement::I32 => Factor::I32(-77_777_777),
+        RecipeElement::I64 => Factor::I64(0x1234_5678_9abc_def1),
     }
 }
 
-fn recipe_of(element: Element, scaled: bool, foreign: Foreign) -> (Recipe, Option<Factor>) {
+fn recipe_of(element: RecipeElement, scaled: bool, foreign: Foreign) -> (Recipe, Option<Factor>) {
     let factor = scaled.then(|| factor_of(element));
     let recipe = factor.map_or(Recipe::sum(element), Recipe::accumulate);
     (recipe.converted(foreign), factor)
@@ -125,8 +131,8 @@ fn splits() -> impl Strategy<Value = Split> {
     prop_oneof![Just(Split::TargetOnly), Just(Split::OriginOnly), Just(Split::Advice), rule]
 }
 
-fn elements() -> impl Strategy<Value = Element> {
-    (0usize..4).prop_map(|at| Element::ALL[at])
+fn elements() -> impl Strategy<Value = RecipeElement> {
+    (0usize..4).prop_map(|at| RecipeElement::ALL[at])
 }
 
 fn foreigns() -> impl Strategy<Value = Foreign> {

@@ -136,8 +136,13 @@ fn l2_advice_is_asked_for_once_and_again_when_it_is_old() {
     let world = pair.clients[0].node().world;
     for (passed, asked) in [(0, 1), (ADVICE_NS, 1), (1, 2)] {
         world.lock().now += passed;
-        let process =
-            process(pair.target.endpoint(), &region, &message, Recipe::sum(Element::I32), Split::Advice);
+        let process = process(
+            pair.target.endpoint(),
+            &region,
+            &message,
+            Recipe::sum(RecipeElement::I32),
+            Split::Advice,
+        );
         assert_eq!(pair.origin.process(process), Ok(()));
         pair.advance();
         assert_eq!((world.count(Kind::AskAdvice), world.count(Kind::Advice)), (asked, asked));
@@ -152,7 +157,7 @@ fn l2_an_origin_does_without_advice_that_does_not_come() {
     let message = filled(&f64s(&[1.0; 8])).share();
     let world = pair.clients[0].node().world;
     let process =
-        process(pair.target.endpoint(), &region, &message, Recipe::sum(Element::F64), Split::Advice);
+        process(pair.target.endpoint(), &region, &message, Recipe::sum(RecipeElement::F64), Split::Advice);
     assert_eq!(pair.origin.process(process), Ok(()));
     // The target does not advance.
     for _ in 0..10 {
@@ -198,15 +203,15 @@ fn l2_what_a_target_does_not_have_is_done_at_the_origin_or_refused() {
 #[test]
 fn l4_rules_say_who_does_how_many_chunks_of_which_messages() {
     let rules: &[Rule] = leak([
-        Rule { element: Some(Element::I32), from_bytes: 0, origin: SubOperations::all(), chunks: 1000 },
+        Rule { element: Some(RecipeElement::I32), from_bytes: 0, origin: SubOperations::all(), chunks: 1000 },
         Rule { element: None, from_bytes: 4096, origin: SubOperations::all(), chunks: 250 },
     ]);
     // Chunks of 488 bytes: as much as a packet has room for.
     for (element, bytes, placed) in [
-        (Element::I32, 64, 64),
-        (Element::I64, 4088, 0),
-        (Element::I64, 4096, 2 * 488),
-        (Element::F32, 40 * 488, 10 * 488),
+        (RecipeElement::I32, 64, 64),
+        (RecipeElement::I64, 4088, 0),
+        (RecipeElement::I64, 4096, 2 * 488),
+        (RecipeElement::F32, 40 * 488, 10 * 488),
     ] {
         let mut pair = pair(true);
         let region = pair.region(&vec![0; bytes]);

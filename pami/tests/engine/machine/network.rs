@@ -1,7 +1,7 @@
 //! The collective network as ports give it.
 
 use super::{Tree, World, tree};
-use pami::combine::{Arrival, ClassRoute, InjectError, Members, Operation, Role, Status};
+use pami::combine::{Arrival, ClassRoute, InjectError, Operation, Role, RouteMembers, Status};
 use pami::device::CollectiveNetwork;
 
 /// A node's way to the collective network.
@@ -71,7 +71,7 @@ impl CollectiveNetwork for TestNetwork {
         self.with(|tree| tree.receive(self.node, route, take))
     }
 
-    fn allocate(&self, members: &[Members]) -> Result<(), InjectError> {
+    fn allocate(&self, members: &[RouteMembers]) -> Result<(), InjectError> {
         self.with(|tree| tree.allocate(self.node, members))
     }
 

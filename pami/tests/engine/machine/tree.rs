@@ -1,7 +1,7 @@
 //! The collective network of the machine: class routes, and an ALU that combines in the order of the tree.
 
 use pami::combine::{
-    Arrival, CLASS_ROUTES, ClassRoute, InjectError, Members, Operation, Role, Status, TreeShape, WINDOW,
+    Arrival, CLASS_ROUTES, ClassRoute, InjectError, Operation, Role, RouteMembers, Status, TreeShape, WINDOW,
     combine,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -173,11 +173,11 @@ impl Tree {
         true
     }
 
-    pub fn allocate(&mut self, node: u32, members: &[Members]) -> Result<(), InjectError> {
+    pub fn allocate(&mut self, node: u32, members: &[RouteMembers]) -> Result<(), InjectError> {
         if self.answers.contains_key(&node) {
             return Err(InjectError::Pending);
         }
-        let nodes: BTreeSet<u32> = members.iter().flat_map(Members::ranks).collect();
+        let nodes: BTreeSet<u32> = members.iter().flat_map(RouteMembers::ranks).collect();
         assert!(nodes.contains(&node) && nodes.iter().all(|&node| node < self.shape.nodes()));
         let free = (1..self.limit as u8).find(|&id| self.routes.iter().all(|route| route.name.id != id));
         let answer = free.ok_or(Status::Exhausted).map(|id| {

@@ -1,7 +1,7 @@
 //! Ethernet frames between a node and the tree network.
 
-use pami::combine::Envelope;
-use pami::combine::packet::{ETHER_TYPE, HEADER_BYTES, Header, MAC_PREFIX, NETWORK, mac};
+use pami::combine::TreeEnvelope;
+use pami::combine::packet::{ETHER_TYPE, HEADER_BYTES, MAC_PREFIX, NETWORK, TreeHeader, mac};
 use zerocopy::IntoBytes as _;
 
 const ETHERNET_BYTES: usize = 14;
@@ -38,18 +38,18 @@ pub fn read(frame: &[u8], from: u32) -> Result<&[u8], Wrong> {
 }
 
 /// A frame from the network to node `to`.
-pub fn write(to: u32, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
+pub fn write(to: u32, envelope: &TreeEnvelope, payload: &[u8]) -> Vec<u8> {
     between(to, NETWORK, envelope, payload)
 }
 
-fn between(to: u32, from: u32, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
-    let header = Header::new(envelope, payload.len() as u16);
+fn between(to: u32, from: u32, envelope: &TreeEnvelope, payload: &[u8]) -> Vec<u8> {
+    let header = TreeHeader::new(envelope, payload.len() as u16);
     let ether_type = ETHER_TYPE.to_be_bytes();
     [&mac(to)[..], &mac(from), &ether_type, header.as_bytes(), payload].concat()
 }
 
 /// A frame from node `from`, as the firmware sends it.
 #[cfg(test)]
-pub fn from_node(from: u32, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
+pub fn from_node(from: u32, envelope: &TreeEnvelope, payload: &[u8]) -> Vec<u8> {
     between(NETWORK, from, envelope, payload)
 }

@@ -4,7 +4,7 @@ use super::super::stream::FrameStream;
 use super::super::traffic::Traffic;
 use super::model::RoutedPacket;
 use super::statistics::TreeDropped;
-use pami::combine::{CLASS_ROUTES, ClassRoute, Envelope, Window};
+use pami::combine::{CLASS_ROUTES, ClassRoute, CreditWindow, TreeEnvelope};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Port {
     /// Its full name.
     pub route: ClassRoute,
     /// Who may send how much.
-    pub window: Window,
+    pub window: CreditWindow,
     /// What came from the node and is due to go into the tree at a time.
     pub pending: VecDeque<(Duration, RoutedPacket)>,
 }
@@ -25,7 +25,7 @@ pub struct Port {
 impl Port {
     /// Nothing was sent yet.
     pub fn new(route: ClassRoute) -> Self {
-        Self { route, window: Window::new(), pending: VecDeque::new() }
+        Self { route, window: CreditWindow::new(), pending: VecDeque::new() }
     }
 }
 
@@ -40,7 +40,7 @@ pub struct NodeLink<S> {
     /// It said Hello.
     pub joined: bool,
     /// What it is to be told outside of all windows, in order.
-    pub notices: VecDeque<Envelope>,
+    pub notices: VecDeque<TreeEnvelope>,
     /// By the class route's id.
     pub ports: [Option<Port>; CLASS_ROUTES],
     /// The class route that is served next.

@@ -9,7 +9,9 @@ use super::model::{Body, Change, RoutedPacket, Tree};
 use super::port::{NodeLink, Port, Recorder};
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
-use pami::combine::{self, CLASS_ROUTES, ClassRoute, Envelope, Kind, Members, Operation, Status};
+use pami::combine::{
+    self, CLASS_ROUTES, ClassRoute, Operation, RouteMembers, Status, TreeEnvelope, TreePacketKind,
+};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -39,7 +41,7 @@ impl<S: Read + Write> NodeLink<S> {
     }
 
     /// Sends it a frame; returns whether that can still arrive.
-    fn send(&mut self, rank: u32, envelope: &Envelope, payload: &[u8], record: Recorder) -> bool {
+    fn send(&mut self, rank: u32, envelope: &TreeEnvelope, payload: &[u8], record: Recorder) -> bool {
         let frame = frame::write(rank, envelope, payload);
         record(&frame);
         self.stream.as_mut().is_some_and(|stream| stream.send(&frame))
@@ -146,16 +148,22 @@ impl<S: Read + Write> TreeSwitch<S> {
                 return self.complain(rank, || why.into());
             }
         };
-        let Ok(combine::Packet { envelope, payload }) = combine::Packet::parse(packet) else {
+        let Ok(combine::TreePacket { envelope, payload }) = combine::TreePacket::parse(packet) else {
             dropped.malformed += 1;
             return self.complain(rank, || "it sent a frame that holds no packet".into());
         };
         match envelope.kind {
-            Kind::Hello => self.hello(rank, envelope.argument),
-            Kind::Contribute | Kind::Broadcast | Kind::Credit => self.accept(rank, &envelope, payload, now),
-            Kind::Allocate => self.allocate(rank, envelope.argument, payload),
-            Kind::Release => self.release(rank, envelope.route),
-            Kind::Welcome | Kind::Result | Kind::Opened | Kind::Refused | Kind::Closed => {
+            TreePacketKind::Hello => self.hello(rank, envelope.argument),
+            TreePacketKind::Contribute | TreePacketKind::Broadcast | TreePacketKind::Credit => {
+                self.accept(rank, &envelope, payload, now)
+            }
+            TreePacketKind::Allocate => self.allocate(rank, envelope.argument, payload),
+            TreePacketKind::Release => self.release(rank, envelope.route),
+            TreePacketKind::Welcome
+            | TreePacketKind::Result
+            | TreePacketKind::Opened
+            | TreePacketKind::Refused
+            | TreePacketKind::Closed => {
                 dropped.malformed += 1;
                 self.complain(rank, || "it sent what only the network sends".into());
             }
@@ -172,25 +180,25 @@ impl<S: Read + Write> TreeSwitch<S> {
         }
         station.joined = true;
         // A hurried one gets one answer.
-        if station.notices.iter().all(|notice| notice.kind != Kind::Welcome) {
-            let welcome = Envelope::new(Kind::Welcome, ClassRoute::WORLD, NETWORK);
-            station.notices.push_back(Envelope { argument: claimed, ..welcome });
+        if station.notices.iter().all(|notice| notice.kind != TreePacketKind::Welcome) {
+            let welcome = TreeEnvelope::new(TreePacketKind::Welcome, ClassRoute::WORLD, NETWORK);
+            station.notices.push_back(TreeEnvelope { argument: claimed, ..welcome });
         }
     }
 
     /// Takes in what counts in a window: credit, and data that waits for its time.
-    fn accept(&mut self, rank: u32, envelope: &Envelope, payload: &[u8], now: Duration) {
+    fn accept(&mut self, rank: u32, envelope: &TreeEnvelope, payload: &[u8], now: Duration) {
         let role = self.tree.role(rank, envelope.route);
         let station = &mut self.stations[rank as usize];
         let number = station.delayed;
-        let may = role.is_some_and(|role| role.contributes || envelope.kind != Kind::Contribute);
+        let may = role.is_some_and(|role| role.contributes || envelope.kind != TreePacketKind::Contribute);
         let Some(port) = station.port(envelope.route).filter(|_| may) else {
             // The route may have been given up when this was on its way.
             station.dropped.no_route += 1;
             return;
         };
         let possible = port.window.hear(envelope.taken);
-        if envelope.kind == Kind::Credit {
+        if envelope.kind == TreePacketKind::Credit {
             station.control += 1;
             return;
         }
@@ -199,7 +207,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             return self.complain(rank, || "it sent more than it had credit for".into());
         }
         let packet = match envelope.kind {
-            Kind::Broadcast => RoutedPacket::broadcast(rank, envelope.sequence, payload.to_vec()),
+            TreePacketKind::Broadcast => RoutedPacket::broadcast(rank, envelope.sequence, payload.to_vec()),
             _ => RoutedPacket::contribution(envelope.operation, envelope.sequence, payload.to_vec()),
         };
         let due = self.delay.map_or(Duration::ZERO, |(from, to)| {
@@ -218,7 +226,7 @@ impl<S: Read + Write> TreeSwitch<S> {
             self.stations[rank as usize].dropped.overrun += 1;
             return;
         }
-        let roles = Members::read(payload).and_then(|members| self.tree.roles(rank, members));
+        let roles = RouteMembers::read(payload).and_then(|members| self.tree.roles(rank, members));
         let change = roles.ok_or(Status::BadMembers).and_then(|roles| {
             let mut members = roles.iter().zip(&self.stations).filter(|(role, _)| role.is_member());
             if members.any(|(_, station)| station.notices.len() >= MOST_NOTICES) {
@@ -232,15 +240,15 @@ impl<S: Read + Write> TreeSwitch<S> {
                 for (member, role) in members {
                     let station = &mut self.stations[member as usize];
                     station.ports[usize::from(route.id)] = Some(Port::new(route));
-                    let opened = Envelope::new(Kind::Opened, route, rank);
-                    station.notices.push_back(Envelope { argument: tag, role, ..opened });
+                    let opened = TreeEnvelope::new(TreePacketKind::Opened, route, rank);
+                    station.notices.push_back(TreeEnvelope { argument: tag, role, ..opened });
                     self.awake.wake([member]);
                 }
             }
             Err(status) => {
                 self.refused += 1;
-                let refused = Envelope::new(Kind::Refused, ClassRoute::WORLD, NETWORK);
-                let refused = Envelope { argument: tag, status, ..refused };
+                let refused = TreeEnvelope::new(TreePacketKind::Refused, ClassRoute::WORLD, NETWORK);
+                let refused = TreeEnvelope { argument: tag, status, ..refused };
                 self.stations[rank as usize].notices.push_back(refused);
             }
         }
@@ -255,8 +263,8 @@ impl<S: Read + Write> TreeSwitch<S> {
         for (member, role) in members {
             let station = &mut self.stations[member as usize];
             station.ports[usize::from(route.id)] = None;
-            let closed = Envelope::new(Kind::Closed, route, rank);
-            station.notices.push_back(Envelope { argument: tag, role, ..closed });
+            let closed = TreeEnvelope::new(TreePacketKind::Closed, route, rank);
+            station.notices.push_back(TreeEnvelope { argument: tag, role, ..closed });
             self.awake.wake([member]);
         }
     }
@@ -303,17 +311,18 @@ impl<S: Read + Write> TreeSwitch<S> {
                 && let Some(packet) = tree.eject(rank, port.route)
             {
                 port.window.take_all_but((port.pending.len() + tree.waiting(rank, port.route)) as u16);
-                let kind = if packet.is_broadcast() { Kind::Broadcast } else { Kind::Result };
+                let kind =
+                    if packet.is_broadcast() { TreePacketKind::Broadcast } else { TreePacketKind::Result };
                 let (operation, status) = match packet.body {
                     Body::Combine { operation, status } => (operation, status),
                     Body::Broadcast => (Operation::NOTHING, Status::Good),
                 };
-                let envelope = Envelope {
+                let envelope = TreeEnvelope {
                     sequence: packet.sequence,
                     operation,
                     status,
                     taken: port.window.tell(),
-                    ..Envelope::new(kind, port.route, packet.origin)
+                    ..TreeEnvelope::new(kind, port.route, packet.origin)
                 };
                 port.window.send();
                 station.turn = id + 1;
@@ -333,7 +342,7 @@ impl<S: Read + Write> TreeSwitch<S> {
                 let taken = station.port(route).map_or(0, |port| port.window.tell());
                 station.send(
                     rank,
-                    &Envelope { taken, ..Envelope::new(Kind::Credit, route, NETWORK) },
+                    &TreeEnvelope { taken, ..TreeEnvelope::new(TreePacketKind::Credit, route, NETWORK) },
                     &[],
                     record,
                 );

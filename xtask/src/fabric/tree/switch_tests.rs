@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fabric::quantity::time;
-use pami::combine::{Element, Operation, Operator, Role, WINDOW, Window};
+use pami::combine::{CreditWindow, Element, Operation, Operator, Role, WINDOW};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -50,7 +50,7 @@ struct Bench {
     switch: TreeSwitch<Wire>,
     wires: Vec<Wire>,
     /// Each node's ends, by route id.
-    windows: Vec<[Window; CLASS_ROUTES]>,
+    windows: Vec<[CreditWindow; CLASS_ROUTES]>,
     now: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Bench {
             wire.0.borrow_mut().room = usize::MAX;
             switch.connect(rank, wire.clone());
         }
-        let windows = vec![[Window::new(); CLASS_ROUTES]; nodes as usize];
+        let windows = vec![[CreditWindow::new(); CLASS_ROUTES]; nodes as usize];
         Self { switch, wires, windows, now: Duration::ZERO }
     }
 
@@ -73,20 +73,24 @@ impl Bench {
         wires.to_fabric.extend(frame);
     }
 
-    fn send(&mut self, node: u32, envelope: Envelope, payload: &[u8]) {
+    fn send(&mut self, node: u32, envelope: TreeEnvelope, payload: &[u8]) {
         let window = &mut self.windows[node as usize][usize::from(envelope.route.id)];
         if envelope.kind.is_data() {
             assert!(window.may_send());
             window.send();
         }
-        let envelope = Envelope { taken: window.tell(), origin: node, ..envelope };
+        let envelope = TreeEnvelope { taken: window.tell(), origin: node, ..envelope };
         self.send_bytes(node, &frame::from_node(node, &envelope, payload));
     }
 
     fn contribute(&mut self, node: u32, route: ClassRoute, sequence: u32, payload: &[u8]) {
         self.send(
             node,
-            Envelope { sequence, operation: SUM, ..Envelope::new(Kind::Contribute, route, node) },
+            TreeEnvelope {
+                sequence,
+                operation: SUM,
+                ..TreeEnvelope::new(TreePacketKind::Contribute, route, node)
+            },
             payload,
         );
     }
@@ -104,7 +108,7 @@ impl Bench {
     }
 
     /// The next packet that `node` reads; data counts as taken.
-    fn receive(&mut self, node: u32) -> Option<(Envelope, Vec<u8>)> {
+    fn receive(&mut self, node: u32) -> Option<(TreeEnvelope, Vec<u8>)> {
         let mut wires = self.wires[node as usize].0.borrow_mut();
         let length: Vec<u8> = wires.to_node.iter().take(4).copied().collect();
         let length = u32::from_be_bytes(*length.first_chunk()?) as usize;
@@ -113,26 +117,29 @@ impl Bench {
         }
         let frame: Vec<u8> = wires.to_node.drain(..4 + length).skip(4).collect();
         assert_eq!(frame[..6], combine::packet::mac(node));
-        let packet = combine::Packet::parse(&frame[14..]).expect("a packet");
+        let packet = combine::TreePacket::parse(&frame[14..]).expect("a packet");
         let id = usize::from(packet.envelope.route.id);
-        if packet.envelope.kind == Kind::Opened {
-            self.windows[node as usize][id] = Window::new();
+        if packet.envelope.kind == TreePacketKind::Opened {
+            self.windows[node as usize][id] = CreditWindow::new();
         }
         let window = &mut self.windows[node as usize][id];
         if packet.envelope.kind.is_data() {
             assert!(window.arrive(), "node {node} is overrun");
             window.take_all_but(0);
         }
-        if packet.envelope.kind.is_data() || packet.envelope.kind == Kind::Credit {
+        if packet.envelope.kind.is_data() || packet.envelope.kind == TreePacketKind::Credit {
             assert!(window.hear(packet.envelope.taken));
         }
         Some((packet.envelope, packet.payload.to_vec()))
     }
 
-    fn allocate(&mut self, node: u32, tag: u32, members: &[Members]) {
+    fn allocate(&mut self, node: u32, tag: u32, members: &[RouteMembers]) {
         use zerocopy::IntoBytes as _;
         let list: Vec<u8> = members.iter().flat_map(|it| it.to_wire().as_bytes().to_vec()).collect();
-        let request = Envelope { argument: tag, ..Envelope::new(Kind::Allocate, ClassRoute::WORLD, node) };
+        let request = TreeEnvelope {
+            argument: tag,
+            ..TreeEnvelope::new(TreePacketKind::Allocate, ClassRoute::WORLD, node)
+        };
         self.send(node, request, &list);
         self.run();
     }
@@ -146,16 +153,16 @@ fn x4_nodes_are_welcomed_and_their_sum_comes_to_all() {
     for node in 0..5 {
         bench.send(
             node,
-            Envelope { argument: 5, ..Envelope::new(Kind::Hello, ClassRoute::WORLD, node) },
+            TreeEnvelope { argument: 5, ..TreeEnvelope::new(TreePacketKind::Hello, ClassRoute::WORLD, node) },
             &[],
         );
         bench.contribute(node, ClassRoute::WORLD, 9, &node.to_le_bytes());
     }
     bench.run();
     for node in 0..5 {
-        assert_eq!(bench.receive(node).unwrap().0.kind, Kind::Welcome);
+        assert_eq!(bench.receive(node).unwrap().0.kind, TreePacketKind::Welcome);
         let (envelope, payload) = bench.receive(node).unwrap();
-        assert_eq!((envelope.kind, envelope.sequence, envelope.operation), (Kind::Result, 9, SUM));
+        assert_eq!((envelope.kind, envelope.sequence, envelope.operation), (TreePacketKind::Result, 9, SUM));
         assert_eq!(payload, 10u32.to_le_bytes());
         assert_eq!(bench.receive(node), None);
     }
@@ -181,7 +188,7 @@ fn d3_windows_let_long_vectors_through_and_never_more_than_a_node_has_places_for
         bench.run();
         for (node, got) in got.iter_mut().enumerate() {
             while let Some((envelope, payload)) = bench.receive(node as u32) {
-                if envelope.kind == Kind::Result {
+                if envelope.kind == TreePacketKind::Result {
                     assert_eq!((envelope.sequence, payload), (*got, vec![6; 8]));
                     *got += 1;
                 }
@@ -195,13 +202,13 @@ fn d3_windows_let_long_vectors_through_and_never_more_than_a_node_has_places_for
 fn d3_members_hear_of_a_class_route_before_anything_comes_on_it_and_of_its_end() {
     let mut bench = Bench::new(7, "");
     let (both, receives) = (Role::BOTH, Role::RECEIVES);
-    bench.allocate(2, 77, &[Members::range(2, 3, both), Members::range(6, 6, receives)]);
+    bench.allocate(2, 77, &[RouteMembers::range(2, 3, both), RouteMembers::range(6, 6, receives)]);
     let mut opened = None;
     for (node, role) in [(2, both), (3, both), (6, receives)] {
         let (envelope, _) = bench.receive(node).unwrap();
         assert_eq!(
             (envelope.kind, envelope.argument, envelope.role, envelope.origin),
-            (Kind::Opened, 77, role, 2)
+            (TreePacketKind::Opened, 77, role, 2)
         );
         opened = Some(envelope.route);
     }
@@ -220,13 +227,13 @@ fn d3_members_hear_of_a_class_route_before_anything_comes_on_it_and_of_its_end()
     let dropped = |bench: &Bench, node: usize| bench.switch.statistics().nodes[node].dropped.no_route;
     assert_eq!((dropped(&bench, 0), dropped(&bench, 6)), (1, 1));
     for (node, ends) in [(3, false), (2, true)] {
-        bench.send(node, Envelope::new(Kind::Release, route, node), &[]);
+        bench.send(node, TreeEnvelope::new(TreePacketKind::Release, route, node), &[]);
         bench.run();
         for member in [2, 3, 6] {
             let notice = bench.receive(member);
             assert_eq!(
                 notice.map(|(envelope, _)| (envelope.kind, envelope.route)),
-                ends.then_some((Kind::Closed, route))
+                ends.then_some((TreePacketKind::Closed, route))
             );
         }
     }
@@ -236,35 +243,35 @@ fn d3_members_hear_of_a_class_route_before_anything_comes_on_it_and_of_its_end()
 #[test]
 fn d3_a_requester_is_told_why_there_is_no_class_route() {
     let mut bench = Bench::new(4, "");
-    let refusal = |bench: &mut Bench, members: &[Members]| {
+    let refusal = |bench: &mut Bench, members: &[RouteMembers]| {
         bench.allocate(1, 5, members);
         let (envelope, _) = bench.receive(1).unwrap();
         (envelope.kind, envelope.status, envelope.argument)
     };
-    let bad = (Kind::Refused, Status::BadMembers, 5);
+    let bad = (TreePacketKind::Refused, Status::BadMembers, 5);
     assert_eq!(refusal(&mut bench, &[]), bad);
-    assert_eq!(refusal(&mut bench, &[Members::range(0, 4, Role::BOTH)]), bad);
-    assert_eq!(refusal(&mut bench, &[Members::range(2, 3, Role::BOTH)]), bad);
-    assert_eq!(refusal(&mut bench, &[Members::range(0, 3, Role::default())]), bad);
+    assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 4, Role::BOTH)]), bad);
+    assert_eq!(refusal(&mut bench, &[RouteMembers::range(2, 3, Role::BOTH)]), bad);
+    assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 3, Role::default())]), bad);
     for _ in 1..CLASS_ROUTES {
-        assert_eq!(refusal(&mut bench, &[Members::range(0, 3, Role::BOTH)]).0, Kind::Opened);
+        assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 3, Role::BOTH)]).0, TreePacketKind::Opened);
     }
-    let exhausted = (Kind::Refused, Status::Exhausted, 5);
-    assert_eq!(refusal(&mut bench, &[Members::range(0, 3, Role::BOTH)]), exhausted);
+    let exhausted = (TreePacketKind::Refused, Status::Exhausted, 5);
+    assert_eq!(refusal(&mut bench, &[RouteMembers::range(0, 3, Role::BOTH)]), exhausted);
     let statistics = bench.switch.statistics();
     assert_eq!((statistics.opened, statistics.refused), (CLASS_ROUTES as u64 - 1, 5));
     // Whoever does not read is on no more class routes once enough notices wait for it.
     bench.wires[0].0.borrow_mut().room = 0;
-    let mut last = Kind::Opened;
+    let mut last = TreePacketKind::Opened;
     for _ in 0..3000 {
         let route = (0..=255).find_map(|generation| {
             let route = ClassRoute { id: 1, generation };
             bench.switch.tree.role(1, route).map(|_| route)
         });
         if let Some(route) = route {
-            bench.send(1, Envelope::new(Kind::Release, route, 1), &[]);
+            bench.send(1, TreeEnvelope::new(TreePacketKind::Release, route, 1), &[]);
         }
-        bench.allocate(1, 5, &[Members::range(0, 1, Role::BOTH)]);
+        bench.allocate(1, 5, &[RouteMembers::range(0, 1, Role::BOTH)]);
         while let Some((envelope, _)) = bench.receive(1) {
             last = envelope.kind;
             if envelope.status == Status::Busy {
@@ -278,7 +285,10 @@ fn d3_a_requester_is_told_why_there_is_no_class_route() {
 #[test]
 fn d9_what_is_no_packet_of_a_node_is_counted_and_dropped() {
     let mut bench = Bench::new(3, "");
-    let good = Envelope { operation: SUM, ..Envelope::new(Kind::Contribute, ClassRoute::WORLD, 0) };
+    let good = TreeEnvelope {
+        operation: SUM,
+        ..TreeEnvelope::new(TreePacketKind::Contribute, ClassRoute::WORLD, 0)
+    };
     let good = frame::from_node(0, &good, &[1; 4]);
     let with = |at: usize, byte: u8| {
         let mut frame = good.clone();
@@ -337,7 +347,7 @@ fn x4_packets_are_held_back_for_as_long_as_asked_for_and_stay_in_order() {
         bench.now = bench.switch.due().expect("something is held back");
         bench.run();
         while let Some((envelope, payload)) = bench.receive(0) {
-            if envelope.kind == Kind::Result {
+            if envelope.kind == TreePacketKind::Result {
                 assert_eq!((envelope.sequence, payload), (got, (got * 2u32).to_le_bytes().to_vec()));
                 got += 1;
             }
@@ -375,7 +385,7 @@ fn g3_a_node_that_leaves_is_waited_for_no_more() {
 #[test]
 fn x4_a_node_that_does_not_read_stalls_its_class_route_only() {
     let mut bench = Bench::new(3, "");
-    bench.allocate(1, 1, &[Members::range(0, 1, Role::BOTH)]);
+    bench.allocate(1, 1, &[RouteMembers::range(0, 1, Role::BOTH)]);
     let route = bench.receive(1).unwrap().0.route;
     bench.receive(0);
     // Node 2 reads nothing: results of the world's class route do not get through.
@@ -404,7 +414,7 @@ fn x4_a_node_that_does_not_read_stalls_its_class_route_only() {
     assert!(bench.switch.dump().contains("the node does not read"), "{}", bench.switch.dump());
     bench.wires[2].0.borrow_mut().room = usize::MAX;
     bench.run();
-    let results =
-        std::iter::from_fn(|| bench.receive(2)).filter(|(envelope, _)| envelope.kind == Kind::Result);
+    let results = std::iter::from_fn(|| bench.receive(2))
+        .filter(|(envelope, _)| envelope.kind == TreePacketKind::Result);
     assert_eq!(results.count(), usize::from(WINDOW), "as many as it has places for");
 }

@@ -16,7 +16,7 @@ pub use pool::Types;
 
 use core::fmt;
 use pami::Layout;
-use pami::layout::{Level, Run};
+use pami::layout::{Run, StrideLevel};
 use pool::Handle;
 use shape::Shape;
 
@@ -139,7 +139,7 @@ impl Datatype {
     }
 
     /// What is around the runs.
-    fn levels(&self) -> impl Iterator<Item = Level> + Clone + use<> {
+    fn levels(&self) -> impl Iterator<Item = StrideLevel> + Clone + use<> {
         let table = match &self.0 {
             Kind::Basic(_) => None,
             Kind::Derived(handle) => Some(handle.table()),
@@ -163,7 +163,7 @@ impl Datatype {
     /// Where the runs begin each time, from the element's origin.
     fn origins(&self) -> impl Iterator<Item = i64> + use<'_> {
         (0..self.repetitions()).map(|number| {
-            let step = |(origin, number): (i64, usize), level: Level| {
+            let step = |(origin, number): (i64, usize), level: StrideLevel| {
                 let (count, at) = (level.count as usize, (number % level.count as usize) as i64);
                 (origin + at * level.stride, number / count)
             };

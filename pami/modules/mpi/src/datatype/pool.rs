@@ -5,7 +5,7 @@ use super::shape::Shape;
 use crate::pool::{self, Lacks, Memory, Pool};
 use core::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use pami::Node;
-use pami::layout::{Cell, Level, Run, Table, TableError};
+use pami::layout::{Cell, Run, StrideLevel, Table, TableError};
 
 /// What is known of a type besides its runs.
 pub(crate) struct Known {
@@ -79,7 +79,12 @@ impl Types {
     }
 
     /// The type is whole: its runs with levels around them.
-    pub(super) fn close(&self, type_: &Handle, levels: &[Level], shape: Shape) -> Result<(), TypeError> {
+    pub(super) fn close(
+        &self,
+        type_: &Handle,
+        levels: &[StrideLevel],
+        shape: Shape,
+    ) -> Result<(), TypeError> {
         let runs = type_.used();
         for &level in levels {
             self.lengthen(type_)?.set_level(level);

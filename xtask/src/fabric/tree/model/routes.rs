@@ -1,7 +1,7 @@
 //! Class routes: who is on them, through which routers they run, which numbers are free.
 
 use super::{Lane, Tree};
-use pami::combine::{CLASS_ROUTES, ClassRoute, Members, Role, Status};
+use pami::combine::{CLASS_ROUTES, ClassRoute, Role, RouteMembers, Status};
 
 /// A class route that was set up or given up, and who is to hear of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ pub struct Change {
 
 impl Tree {
     /// The role of each node by rank, if the members lie in the tree and `owner` is one of them.
-    pub fn roles(&self, owner: u32, members: impl IntoIterator<Item = Members>) -> Option<Vec<Role>> {
+    pub fn roles(&self, owner: u32, members: impl IntoIterator<Item = RouteMembers>) -> Option<Vec<Role>> {
         let mut roles = vec![Role::default(); self.routers.len()];
         for members in members {
             if members.last >= self.shape.nodes() || !members.role.is_member() {

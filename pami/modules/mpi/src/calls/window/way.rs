@@ -18,7 +18,7 @@ use crate::window::wire::{Kind, Request, op_number};
 use core::ops::Range;
 use pami::client::Node;
 use pami::factory::Contribution;
-use pami::{Element, Recipe, Rmw, RmwOp, Update, Width};
+use pami::{Recipe, RecipeElement, Rmw, RmwOp, Update, Width};
 use zerocopy::IntoBytes;
 
 /// The bytes of a word at the end of memory that has no whole one there are no word.
@@ -27,11 +27,11 @@ const WORD: u32 = 8;
 /// What adds numbers of a type, if it can be split between origin and target.
 pub(super) fn recipe(op: Op, basic: Basic) -> Option<Recipe> {
     let element = match basic {
-        Basic::F32 => Element::F32,
-        Basic::F64 => Element::F64,
+        Basic::F32 => RecipeElement::F32,
+        Basic::F64 => RecipeElement::F64,
         // Sums wrap, so signs do not matter.
-        Basic::I32 | Basic::U32 => Element::I32,
-        Basic::I64 | Basic::U64 => Element::I64,
+        Basic::I32 | Basic::U32 => RecipeElement::I32,
+        Basic::I64 | Basic::U64 => RecipeElement::I64,
         _ => return None,
     };
     matches!(op, Op::Sum).then_some(Recipe::sum(element))
