@@ -11,6 +11,7 @@ pub mod adapter;
 mod bits;
 mod calls;
 pub mod console;
+pub mod either;
 pub mod irq;
 pub mod link;
 pub mod nic;
@@ -24,6 +25,7 @@ pub mod tree_network;
 pub mod unit;
 pub mod virtio;
 
+pub use either::Either;
 pub use platform::Platform;
 pub use tree_network::TreeUnit;
 pub use unit::{OpenError, Setup, Sharing, StartError, Statistics};

@@ -36,6 +36,12 @@ pub unsafe trait Hal: Send + Sync + 'static {
 pub trait Acknowledge: Copy + Send + Sync + 'static {
     /// Makes the device take its interrupt line back that says that frames came in or were sent.
     fn acknowledge(&self);
+
+    /// Takes note of all that the device interrupts for. False if the device cannot go on until it is reset.
+    fn serve(&self) -> bool {
+        self.acknowledge();
+        true
+    }
 }
 
 /// Bytes that a card reads some time later.

@@ -12,6 +12,8 @@ use spin::Once;
 #[derive(Clone, Copy, Debug)]
 pub struct Hardware;
 
+/// A network card of this hardware.
+pub(crate) type Card = board::Card<Hardware>;
 /// The message unit on this node's hardware.
 pub type Unit = drivers::MessageUnit<Hardware>;
 /// The network below the message unit, held by hand.

@@ -2,7 +2,7 @@
 
 use crate::arena::Arena;
 use crate::devicetree::{Machine, Slot, TreeError};
-use crate::hardware::{self, Hardware, Tree, Unit};
+use crate::hardware::{self, Card, Hardware, Tree, Unit};
 use crate::harts::{self, HartWork};
 use crate::layout::{Region, largest_free};
 use crate::personality::{Division, Personality};
@@ -18,7 +18,6 @@ use drivers::nic::{Nic, SmallMtu};
 use drivers::reliable::Reliable;
 use drivers::torus::TorusAdapter;
 use drivers::tree_network::TreeAdapter;
-use drivers::virtio::VirtioNet;
 use dtoolkit::fdt::Fdt;
 use pami::affinity::HartPlace;
 use pami::mapping::TaskLocation;
@@ -30,8 +29,6 @@ const HEAP_BYTES: usize = 1 << 20;
 const START_SECONDS: u64 = 10;
 /// The torus adapter of this hardware.
 type Torus = drivers::Torus<Hardware>;
-/// A network card of this hardware.
-type Card = VirtioNet<Hardware>;
 
 arch::entries! {
     primary: run,
@@ -167,7 +164,7 @@ fn run_secondary(hart: usize) -> ! {
     harts::serve(hart)
 }
 
-/// The network cards in the virtio slots, by rising address: the first is on the torus, the second on the tree.
+/// The network cards in the machine's slots, by rising address: the first is on the torus, the second on the tree.
 struct Cards {
     slots: core::slice::Iter<'static, Slot>,
 }
@@ -179,8 +176,8 @@ impl Cards {
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.
     fn next<A>(&mut self, make: impl FnOnce(Card) -> Result<A, SmallMtu>) -> Option<A> {
-        let (slot, card) = self.slots.find_map(|slot| Some((slot, board::network_card(slot.registers)?)))?;
-        let card = Card::new(card).unwrap_or_else(|error| unusable(error));
+        let (slot, card) = self.slots.find_map(|slot| Some((slot, board::network_card(slot)?)))?;
+        let card = card.unwrap_or_else(|error| unusable(error));
         let interrupt = card.interrupt();
         let adapter = make(card).unwrap_or_else(|error| unusable(error));
         if let Err(error) = board::add_adapter_interrupt(slot.interrupt) {
@@ -200,7 +197,7 @@ fn unusable(error: impl fmt::Display) -> ! {
 fn start_tree(cards: &mut Cards, personality: &Personality) {
     let nodes = personality.shape.nodes();
     let Some(adapter) = cards.next(|card| TreeAdapter::new(card, personality.node, nodes)) else {
-        report::refused(Exit::Machine, "no virtio slot has a second network card, for the tree");
+        report::refused(Exit::Machine, "it has no second network card, for the tree");
     };
     hardware::start_tree(Tree::new(adapter)).join();
 }
@@ -218,7 +215,7 @@ fn start_unit(
         Ok(Reliable::with_peers(torus, node, nodes, peers).with_life(personality.life))
     });
     if adapter.is_none() && personality.shape.nodes() > 1 {
-        report::refused(Exit::Machine, "no virtio slot has a network card, and the torus has other nodes");
+        report::refused(Exit::Machine, "it has no network card, and the torus has other nodes");
     }
     let setup = Setup {
         adapter,

@@ -11,7 +11,7 @@ use crate::idle::Idle;
 use crate::interrupt_routing::{Reroute, Routing};
 use crate::status::Exit;
 use crate::{clock, question, report};
-use drivers::virtio::mmio;
+use drivers::nic::Acknowledge as _;
 use spin::{Mutex, Once};
 
 /// When each hart was idle.
@@ -20,10 +20,10 @@ static IDLE: Idle<{ boot::HARTS }> = Idle::new();
 static ROUTING: Mutex<Routing> = Mutex::new(Routing::new());
 
 /// The node's network cards.
-static CARDS: [Once<mmio::Interrupt>; board::ADAPTERS] = [const { Once::new() }; board::ADAPTERS];
+static CARDS: [Once<board::CardInterrupt>; board::ADAPTERS] = [const { Once::new() }; board::ADAPTERS];
 
 /// Has a network card's interrupts acknowledged, whoever claims them and whatever for.
-pub(crate) fn add_card(interrupt: mmio::Interrupt) {
+pub(crate) fn add_card(interrupt: board::CardInterrupt) {
     if let Some(free) = CARDS.iter().find(|card| !card.is_completed()) {
         free.call_once(|| interrupt);
     }
@@ -57,7 +57,7 @@ pub(crate) fn sleeps(hart: usize) -> u32 {
 fn claim_all(mut acknowledge: impl FnMut()) {
     while let Some(claim) = board::claim() {
         if matches!(claim, Claim::Adapter(_)) {
-            if !CARDS.iter().filter_map(Once::get).all(mmio::Interrupt::serve) {
+            if !CARDS.iter().filter_map(Once::get).all(board::CardInterrupt::serve) {
                 report::broken(Exit::Machine, "a network card has broken down: it wants to be reset");
             }
             acknowledge();

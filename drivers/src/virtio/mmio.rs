@@ -102,22 +102,21 @@ impl Interrupt {
         // touches the interrupt registers, and reading the status has no effect.
         unsafe { VolatilePtr::new(self.registers) }
     }
-
-    /// Takes note of all that the device interrupts for. False if the device cannot go on until it is reset, which it says
-    /// by a change of its configuration.
-    pub fn serve(&self) -> bool {
-        let registers = self.registers();
-        let pending = registers.interrupt_status().read();
-        registers.interrupt_ack().write(pending);
-        pending & !USED == 0
-            || !Status::from_bits_retain(registers.status().read()).contains(Status::NEEDS_RESET)
-    }
 }
 
 impl Acknowledge for Interrupt {
     // A change of the configuration stays for whoever serves the device.
     fn acknowledge(&self) {
         self.registers().interrupt_ack().write(USED);
+    }
+
+    // That it cannot go on, the device says by a change of its configuration.
+    fn serve(&self) -> bool {
+        let registers = self.registers();
+        let pending = registers.interrupt_status().read();
+        registers.interrupt_ack().write(pending);
+        pending & !USED == 0
+            || !Status::from_bits_retain(registers.status().read()).contains(Status::NEEDS_RESET)
     }
 }
 

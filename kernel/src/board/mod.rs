@@ -14,7 +14,7 @@ mod devices;
 mod exit;
 mod interrupts;
 
-pub(crate) use devices::{console, network_card, receiver};
+pub(crate) use devices::{Card, CardInterrupt, console, network_card, receiver};
 pub(crate) use exit::exit;
 pub(crate) use interrupts::{
     Claim, add_adapter_interrupt, claim, complete, interrupt_hart, mask, route_adapters, route_line,

@@ -3,7 +3,7 @@
 use super::at::{At, Parent, cell, is_available, rate, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::{
-    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_RESERVED, MAX_SLOTS, Machine, Slot,
+    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_RESERVED, MAX_SLOTS, Machine, Slot, SlotKind,
     TreeError, Uart, UartKind,
 };
 use crate::layout::Region;
@@ -224,17 +224,19 @@ impl Builder {
                 });
             }
             "sifive,test0" => self.finisher = Some(at.registers()?),
-            "virtio,mmio" => {
-                let registers = at.registers()?;
-                let interrupts: Vec<Interrupt, _> = at.interrupts(self.parent)?;
-                let interrupt = *interrupts.first().ok_or(at.error("a virtio slot without an interrupt"))?;
-                self.slots
-                    .push(Slot { registers, interrupt })
-                    .map_err(|_| at.error("too many virtio slots"))?;
-            }
+            "virtio,mmio" => self.slot(at, SlotKind::VirtioMmio)?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// A network card may be here.
+    fn slot(&mut self, at: &At<'_>, kind: SlotKind) -> Result<(), TreeError> {
+        let registers = at.registers()?;
+        let interrupts: Vec<Interrupt, _> = at.interrupts(self.parent)?;
+        let interrupt = *interrupts.first().ok_or(at.error("a network card's slot without an interrupt"))?;
+        let slot = Slot { kind, registers, interrupt };
+        self.slots.push(slot).map_err(|_| at.error("too many slots for network cards"))
     }
 
     fn uart(&mut self, at: &At<'_>, kind: UartKind) -> Result<(), TreeError> {

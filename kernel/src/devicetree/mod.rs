@@ -25,7 +25,7 @@ use dtoolkit::fdt::Fdt;
 use heapless::Vec;
 use pami::affinity::HartPlace;
 
-/// Most virtio slots that are looked at.
+/// Most places for network cards that are looked at.
 pub const MAX_SLOTS: usize = 32;
 /// Most reserved areas of memory.
 pub const MAX_RESERVED: usize = 16;
@@ -92,9 +92,18 @@ pub enum Controller {
     },
 }
 
-/// A virtio-mmio slot.
+/// What is in a [`Slot`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotKind {
+    /// A virtio device behind memory-mapped registers, or nothing.
+    VirtioMmio,
+}
+
+/// A place where a network card may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
+    /// What is to be found there.
+    pub kind: SlotKind,
     /// Its registers.
     pub registers: Region,
     /// Its interrupt.
@@ -147,7 +156,7 @@ pub struct Machine {
     pub timer_interrupt: Option<u32>,
     /// Rate of the counter, if the tree tells; never 0.
     pub counter_hz: Option<u64>,
-    /// The virtio slots, by rising address.
+    /// The places where network cards may be, by rising address.
     pub slots: Vec<Slot, MAX_SLOTS>,
     /// How to call the firmware.
     pub firmware: Firmware,
