@@ -11,7 +11,7 @@ use rings::slot_table::{Slot, SlotTable};
 use rings::table::Key;
 
 /// A communicator as its context knows it.
-pub(crate) struct Entry {
+pub(crate) struct CommunicatorEntry {
     pub(crate) members: Members<'static>,
     pub(crate) group: Group,
     /// Its topology.
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
 /// The communicators of a context.
 #[derive(Default)]
 pub(crate) struct Communicators {
-    table: SlotTable<Entry>,
+    table: SlotTable<CommunicatorEntry>,
     /// Slots that are taken, or will be.
     used: usize,
 }
@@ -54,7 +54,7 @@ impl Communicators {
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(crate) fn add(&mut self, entry: Entry) -> Result<(u16, u32)> {
+    pub(crate) fn add(&mut self, entry: CommunicatorEntry) -> Result<(u16, u32)> {
         let full = Error::NoMem { what: "communicators", limit: self.table.capacity() };
         let Key { index, generation } = self.table.insert(entry).map_err(|_| full)?;
         Ok((index as u16, generation))
@@ -67,7 +67,7 @@ impl Communicators {
 
     /// What is in a place, if this is its generation.
     #[inline]
-    pub(crate) fn entry(&mut self, slot: u16, generation: u32) -> Option<&mut Entry> {
+    pub(crate) fn entry(&mut self, slot: u16, generation: u32) -> Option<&mut CommunicatorEntry> {
         self.table.find(Key { index: slot.into(), generation })
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn of_accesses<N: Node>(library: &'static Library<N>) -> Result<Compl
 }
 
 /// What takes windows' messages in.
-pub(crate) fn of_windows<N: Node>(library: &'static Library<N>) -> Result<windows::Handlers<N::Port>> {
+pub(crate) fn of_windows<N: Node>(library: &'static Library<N>) -> Result<windows::WindowHandlers<N::Port>> {
     let node = library.node;
     let request = place(node, "callbacks", move |active: &mut Context<N>, message: &Message<'_>| {
         if let Some(vci) = library.vci_of(active) {
@@ -132,5 +132,5 @@ pub(crate) fn of_windows<N: Node>(library: &'static Library<N>) -> Result<window
         }
         Receive::Done
     })?;
-    Ok(windows::Handlers { request, reply, signal })
+    Ok(windows::WindowHandlers { request, reply, signal })
 }

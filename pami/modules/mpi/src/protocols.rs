@@ -38,7 +38,7 @@ pub(crate) struct Declared<P: Port> {
     large: Protocol,
     collective: Protocol,
     receives: [Factory<ReceiveFunction<P>>; 3],
-    windows: windows::Declared<P>,
+    windows: windows::DeclaredWindows<P>,
 }
 
 /// Factories of one context: what it does goes through them.
@@ -53,7 +53,7 @@ pub(crate) struct Protocols {
     /// Data after a CTS.
     pub(crate) data: Factory<SendFunction>,
     pub(crate) collectives: Collectives,
-    pub(crate) windows: windows::Protocols,
+    pub(crate) windows: windows::WindowProtocols,
 }
 
 impl<P: Port> Declared<P> {
@@ -61,7 +61,7 @@ impl<P: Port> Declared<P> {
     /// handlers.
     pub(crate) fn new<N: Node<Port = P>>(
         client: &mut Client<N>,
-        (handlers, of_windows): (Handlers<P>, windows::Handlers<P>),
+        (handlers, of_windows): (Handlers<P>, windows::WindowHandlers<P>),
     ) -> Result<Self> {
         let (small, large) = (client.protocol("mpi-small")?, client.protocol("mpi-large")?);
         let collective = client.protocol("mpi-collective")?;
@@ -72,7 +72,7 @@ impl<P: Port> Declared<P> {
             client.register(&large, receive(CONTROL, control))?,
             client.register(&large, receive(DATA, data))?,
         ];
-        let windows = windows::Declared::new(client, of_windows)?;
+        let windows = windows::DeclaredWindows::new(client, of_windows)?;
         Ok(Self { small, large, collective, receives, windows })
     }
 

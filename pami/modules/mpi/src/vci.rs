@@ -47,7 +47,7 @@ impl State {
     ///
     /// # Errors
     /// [`Error::Finalized`].
-    pub(crate) fn window_protocols(&self) -> Result<&windows::Protocols> {
+    pub(crate) fn window_protocols(&self) -> Result<&windows::WindowProtocols> {
         self.protocols.as_ref().map(|protocols| &protocols.windows).ok_or(Error::Finalized)
     }
 

@@ -5,7 +5,7 @@
 //! contexts, chosen by that number.
 
 use crate::cartesian::Grid;
-use crate::communicators::Entry;
+use crate::communicators::CommunicatorEntry;
 use crate::context_id::{Agreed, IDS, Ids, Proposal, SELF, WORDS};
 use crate::data::Data;
 use crate::envelope::INTERNAL;
@@ -247,7 +247,7 @@ impl<N: Node> Communicator<N> {
                 }
             }
             let (slot, generation) =
-                state.communicators.add(Entry { members, group: group.clone(), grid: None })?;
+                state.communicators.add(CommunicatorEntry { members, group: group.clone(), grid: None })?;
             Ok(Some((slot, generation, state.requests.name(request))))
         };
         let begun = library.retry(vci.into(), begin).inspect_err(|_| {
@@ -371,13 +371,17 @@ impl<N: Node> Mpi<N> {
             state.communicators.reserve()?;
             state.communicators.reserve()?;
             let members = Members::world(population, 0..1)?;
-            state.communicators.add(Entry {
+            state.communicators.add(CommunicatorEntry {
                 members,
                 group: Group::range(0, library.node.tasks(), 1),
                 grid: None,
             })?;
             let members = Members::range(population, 0..1, task, 1, 1)?;
-            state.communicators.add(Entry { members, group: Group::range(task, 1, 1), grid: None })?;
+            state.communicators.add(CommunicatorEntry {
+                members,
+                group: Group::range(task, 1, 1),
+                grid: None,
+            })?;
             let slot = state.requests.open(None)?;
             let done = library.callbacks()?.ended(state.requests.cookie(slot));
             active.create_geometry(NewGeometry { id: SELF, members, domains: None, done })?;

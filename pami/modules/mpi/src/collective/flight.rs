@@ -9,7 +9,7 @@
 //! collective of one word, and those that do keep it if all do, and give it up otherwise. Nobody waits for it.
 
 use super::arena::{Arena, Places, together};
-use super::lists::Lists;
+use super::lists::BlockLists;
 use super::side::Side;
 use crate::callbacks::Callbacks;
 use crate::error::{Class, Error, Result};
@@ -114,7 +114,7 @@ impl Flight {
     }
 
     /// Bytes of the vectors that it reduces; the same at all processes.
-    fn reduced(&self, lists: &Lists) -> usize {
+    fn reduced(&self, lists: &BlockLists) -> usize {
         let Some(combiner) = &self.plan.combiner else { return 0 };
         let elements = match (self.plan.what, self.plan.blocks) {
             (Collective::ReduceScatter, Sizes::Equal(block)) => block.saturating_mul(self.size as usize),
@@ -172,7 +172,7 @@ pub(crate) struct Collectives {
     works: Places,
     larges: Places,
     arena: Arena,
-    pub(crate) lists: Lists,
+    pub(crate) lists: BlockLists,
 }
 
 /// What completes requests, and what collectives go through.
@@ -190,7 +190,7 @@ impl Collectives {
             works: Places::new(node, settings.collective_requests, settings.collective_work)?,
             larges: Places::new(node, 1, settings.collective_large)?,
             arena: Arena::new(shared(node, "collectives", settings.collective_scratch)?),
-            lists: Lists::new(node, settings.collective_lists)?,
+            lists: BlockLists::new(node, settings.collective_lists)?,
         })
     }
 

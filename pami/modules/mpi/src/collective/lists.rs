@@ -18,13 +18,13 @@ struct List {
 
 /// The lists of a context, each with room for a block of every task of the job.
 #[derive(Default)]
-pub(crate) struct Lists {
+pub(crate) struct BlockLists {
     lists: &'static [List],
     /// Which of them are in use.
     used: SlotTable<()>,
 }
 
-impl Lists {
+impl BlockLists {
     pub fn new<N: Node>(node: &N, count: usize) -> Result<Self> {
         let ranks = node.tasks() as usize;
         let mut bounds: &'static [_] =

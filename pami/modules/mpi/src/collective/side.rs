@@ -1,6 +1,6 @@
 //! One of the two buffers of a collective: where PAMI finds its bytes, and what has to be packed for that.
 
-use super::lists::Lists;
+use super::lists::BlockLists;
 use crate::data::Data;
 use crate::error::{Error, Result};
 use pami::Shared;
@@ -51,7 +51,7 @@ impl Side {
     /// [`Error::Type`].
     pub fn listed(
         data: &Data,
-        lists: &Lists,
+        lists: &BlockLists,
         list: usize,
         size: u32,
         loads: bool,
@@ -86,7 +86,7 @@ impl Side {
     }
 
     /// Packs what has to be read.
-    pub fn pack(&self, lists: &Lists, scratch: &Shared, at: usize) -> Result<()> {
+    pub fn pack(&self, lists: &BlockLists, scratch: &Shared, at: usize) -> Result<()> {
         let (Some(data), None) = (&self.load, &self.direct) else { return Ok(()) };
         let Some(list) = self.list else { return Ok(data.pack(scratch, at).map(drop)?) };
         for part in lists.parts(list, self.size, data) {
@@ -97,7 +97,7 @@ impl Side {
     }
 
     /// Unpacks what was written.
-    pub fn unpack(&self, lists: &Lists, scratch: &Shared, at: usize) -> Result<()> {
+    pub fn unpack(&self, lists: &BlockLists, scratch: &Shared, at: usize) -> Result<()> {
         let (Some(data), None) = (&self.store, &self.direct) else { return Ok(()) };
         let Some(list) = self.list else { return Ok(data.unpack(scratch, at, data.bytes())?) };
         for part in lists.parts(list, self.size, data) {

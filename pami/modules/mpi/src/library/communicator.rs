@@ -1,7 +1,7 @@
 //! The handle of a communicator.
 
 use super::{Library, Mpi};
-use crate::communicators::Entry;
+use crate::communicators::CommunicatorEntry;
 use crate::context_id::SELF;
 use crate::error::{Error, Result};
 use crate::vci::State;
@@ -79,7 +79,7 @@ impl<N: Node> Communicator<N> {
     ///
     /// # Errors
     /// [`Error::Comm`].
-    pub(crate) fn entry<'a>(&self, state: &'a mut State) -> Result<&'a mut Entry> {
+    pub(crate) fn entry<'a>(&self, state: &'a mut State) -> Result<&'a mut CommunicatorEntry> {
         state.communicators.entry(self.slot, self.generation).ok_or(Error::Comm)
     }
 

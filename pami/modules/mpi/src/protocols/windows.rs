@@ -21,31 +21,34 @@ pub(super) const RECEIVES: usize = 3;
 pub(super) const FACTORIES: usize = OneSided::FACTORIES + 3;
 
 /// What the layer below calls for windows' messages.
-pub(crate) struct Handlers<P: Port> {
+pub(crate) struct WindowHandlers<P: Port> {
     pub(crate) request: Handler<P>,
     pub(crate) reply: Handler<P>,
     pub(crate) signal: Handler<P>,
 }
 
 /// The protocols in the library's client, and the factories of their receptions.
-pub(super) struct Declared<P: Port> {
+pub(super) struct DeclaredWindows<P: Port> {
     transfer: Protocol,
     serve: Protocol,
     receives: [Factory<ReceiveFunction<P>>; RECEIVES],
 }
 
 /// Factories of one context.
-pub(crate) struct Protocols {
+pub(crate) struct WindowProtocols {
     pub(crate) one_sided: OneSided,
     pub(crate) request: Factory<ImmediateFunction>,
     pub(crate) reply: Factory<ImmediateFunction>,
     pub(crate) signal: Factory<ImmediateFunction>,
 }
 
-impl<P: Port> Declared<P> {
-    pub(super) fn new<N: Node<Port = P>>(client: &mut Client<N>, handlers: Handlers<P>) -> Result<Self> {
+impl<P: Port> DeclaredWindows<P> {
+    pub(super) fn new<N: Node<Port = P>>(
+        client: &mut Client<N>,
+        handlers: WindowHandlers<P>,
+    ) -> Result<Self> {
         let (transfer, serve) = (client.protocol("mpi-window")?, client.protocol("mpi-window-served")?);
-        let Handlers { request, reply, signal } = handlers;
+        let WindowHandlers { request, reply, signal } = handlers;
         let receive = |dispatch, handler| ReceiveFunction { dispatch: Some(dispatch), handler };
         let receives = [
             client.register(&serve, receive(REQUEST, request))?,
@@ -59,9 +62,9 @@ impl<P: Port> Declared<P> {
         &self,
         client: &mut Client<N>,
         accumulate: Split,
-    ) -> Result<Protocols> {
+    ) -> Result<WindowProtocols> {
         let Self { transfer, serve, .. } = self;
-        Ok(Protocols {
+        Ok(WindowProtocols {
             one_sided: OneSided::register(client, transfer, accumulate)?,
             request: client.register(serve, ImmediateFunction { dispatch: REQUEST })?,
             reply: client.register(serve, ImmediateFunction { dispatch: REPLY })?,
@@ -74,7 +77,7 @@ impl<P: Port> Declared<P> {
     }
 }
 
-impl Protocols {
+impl WindowProtocols {
     pub(super) fn end<N: Node>(self, client: &mut Client<N>) -> Result<()> {
         let Self { one_sided, request, reply, signal } = self;
         one_sided.end(client)?;

@@ -4,12 +4,12 @@
 //! waiting for the room that its answer needs.
 
 use super::answers::ANSWER_BYTES;
-use super::operate::{Operation, Places};
+use super::operate::{WindowBlocks, WindowOperation};
 use super::peer::Peer;
 use super::table::Windows;
-use super::wire::{Kind, Reply, Request, Signal, basic_of, op_of};
+use super::wire::{AccumulateKind, Reply, Signal, WindowRequest, basic_of, op_of};
 use crate::error::{Error, Result};
-use crate::protocols::windows::Protocols;
+use crate::protocols::windows::WindowProtocols;
 use crate::request::Requests;
 use pami::device::Port;
 use pami::{Active, Message};
@@ -21,12 +21,14 @@ impl Windows {
         &mut self,
         active: &mut Active<P>,
         message: &Message<'_>,
-        protocols: &Protocols,
+        protocols: &WindowProtocols,
     ) -> bool {
-        let Ok(request) = Request::read_from_bytes(message.header) else { return false };
-        let Some(kind) = Kind::from_byte(request.kind).filter(|_| message.is_whole()) else { return false };
+        let Ok(request) = WindowRequest::read_from_bytes(message.header) else { return false };
+        let Some(kind) = AccumulateKind::from_byte(request.kind).filter(|_| message.is_whole()) else {
+            return false;
+        };
         let task = message.origin.task() as usize;
-        if kind == Kind::Combine {
+        if kind == AccumulateKind::Combine {
             // Nobody waits for what came of it, and a correct origin's request is never refused.
             let _ = self.carry_out(&request, kind, message.data, None);
             return false;
@@ -51,8 +53,8 @@ impl Windows {
 
     fn carry_out(
         &mut self,
-        request: &Request,
-        kind: Kind,
+        request: &WindowRequest,
+        kind: AccumulateKind,
         data: &[u8],
         old: Option<&mut [u8]>,
     ) -> Result<()> {
@@ -64,13 +66,13 @@ impl Windows {
         let offset = usize::try_from(request.offset.get()).map_err(|_| Error::RmaRange)?;
         let [block, stride, skip, len] =
             [request.block, request.stride, request.skip, request.len].map(|number| number.get() as usize);
-        let within = Places { first: offset, block, stride, skip, len };
+        let within = WindowBlocks { first: offset, block, stride, skip, len };
         if within.end().is_none_or(|end| end > win.size) {
             return Err(Error::RmaRange);
         }
-        let places = Places { first: win.base + offset, ..within };
+        let places = WindowBlocks { first: win.base + offset, ..within };
         let (op, basic) = (op_of(request.op), basic_of(request.basic));
-        let operation = Operation::new(op.ok_or(Error::Op)?, basic.ok_or(Error::Type)?, kind)?;
+        let operation = WindowOperation::new(op.ok_or(Error::Op)?, basic.ok_or(Error::Type)?, kind)?;
         let room = old.as_ref().is_none_or(|old| old.len() == len);
         if !operation.fits(&places) || operation.data_len(len) != data.len() || !room {
             return Err(Error::Count(len));
@@ -79,7 +81,11 @@ impl Windows {
     }
 
     /// Goes on with answers that found no room. Returns whether some still wait.
-    pub(crate) fn go_on_answering<P: Port>(&mut self, active: &mut Active<P>, protocols: &Protocols) -> bool {
+    pub(crate) fn go_on_answering<P: Port>(
+        &mut self,
+        active: &mut Active<P>,
+        protocols: &WindowProtocols,
+    ) -> bool {
         for answer in self.answers.places.iter_mut().filter(|answer| answer.waits.is_some()) {
             if !answer.send(active, protocols) {
                 self.answers.waiting -= 1;

@@ -3,7 +3,7 @@
 use super::wire::Reply;
 use crate::error::Result;
 use crate::protocols::send_immediate;
-use crate::protocols::windows::Protocols;
+use crate::protocols::windows::WindowProtocols;
 use base::fill;
 use pami::client::Node;
 use pami::device::Port;
@@ -38,7 +38,7 @@ impl Answers {
 
 impl Answer {
     /// Sends it, if there is room. Returns whether it still waits.
-    pub fn send<P: Port>(&mut self, active: &mut Active<P>, protocols: &Protocols) -> bool {
+    pub fn send<P: Port>(&mut self, active: &mut Active<P>, protocols: &WindowProtocols) -> bool {
         let Some(target) = self.waits else { return false };
         let values = self.values.get(..self.len).unwrap_or_default();
         let sent = send_immediate(&protocols.reply, active, target, self.reply.as_bytes(), values);

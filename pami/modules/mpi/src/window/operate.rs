@@ -4,7 +4,7 @@
 //! meanwhile: so they compose with updates of words and with sums that others add, which are atomic on the same words. All
 //! other values are changed by this alone, and one context does it at a time.
 
-use super::wire::Kind;
+use super::wire::AccumulateKind;
 use crate::datatype::{Basic, Datatype};
 use crate::error::{Error, Result};
 use crate::op::Op;
@@ -47,11 +47,11 @@ pub(crate) fn bits(value: &[u8]) -> u64 {
 }
 
 /// What is done to each value.
-pub(crate) struct Operation {
+pub(crate) struct WindowOperation {
     combine: Combine,
     len: usize,
     width: Option<Width>,
-    kind: Kind,
+    kind: AccumulateKind,
 }
 
 enum Combine {
@@ -62,7 +62,7 @@ enum Combine {
 
 /// Bytes of blocks in a memory: `skip` bytes of blocks are before the first that is meant.
 #[derive(Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct WindowBlocks {
     pub first: usize,
     pub block: usize,
     pub stride: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Places {
     pub len: usize,
 }
 
-impl Places {
+impl WindowBlocks {
     /// One past the last byte that is meant, if that can be counted.
     pub(crate) fn end(&self) -> Option<usize> {
         let Some(last) = self.len.checked_sub(1) else { return Some(self.first) };
@@ -81,10 +81,10 @@ impl Places {
     }
 }
 
-impl Operation {
+impl WindowOperation {
     /// # Errors
     /// [`Error::Op`] if there is no such operation.
-    pub(crate) fn new(op: Op, basic: Basic, kind: Kind) -> Result<Self> {
+    pub(crate) fn new(op: Op, basic: Basic, kind: AccumulateKind) -> Result<Self> {
         let combine = match op {
             Op::Replace => Combine::Replace,
             Op::NoOp => Combine::Keep,
@@ -97,16 +97,16 @@ impl Operation {
     /// Bytes of data that come with `len` bytes of values.
     pub(crate) fn data_len(&self, len: usize) -> usize {
         match (self.kind, &self.combine) {
-            (Kind::Compare, _) => 2 * len,
+            (AccumulateKind::Compare, _) => 2 * len,
             (_, Combine::Keep) => 0,
             _ => len,
         }
     }
 
     /// Whether blocks hold whole values, and one value if it is compared.
-    pub(crate) fn fits(&self, places: &Places) -> bool {
+    pub(crate) fn fits(&self, places: &WindowBlocks) -> bool {
         let whole = [places.block, places.skip, places.len].iter().all(|len| len.is_multiple_of(self.len));
-        whole && (self.kind != Kind::Compare || places.len == self.len)
+        whole && (self.kind != AccumulateKind::Compare || places.len == self.len)
     }
 
     /// Carries it out on values in `memory`; `old` gets what they were, if it has room for all.
@@ -116,7 +116,7 @@ impl Operation {
     pub(crate) fn carry_out(
         &self,
         memory: &Shared,
-        places: Places,
+        places: WindowBlocks,
         data: &[u8],
         mut old: Option<&mut [u8]>,
     ) -> Result<()> {
@@ -128,7 +128,9 @@ impl Operation {
             let first = places.first + block * places.stride + within;
             let operands = match self.data_len(len) {
                 0 => &[],
-                bytes if self.kind == Kind::Compare => data.get(..bytes).ok_or(Error::Count(bytes))?,
+                bytes if self.kind == AccumulateKind::Compare => {
+                    data.get(..bytes).ok_or(Error::Count(bytes))?
+                }
                 _ => data.get(done..done + len).ok_or(Error::Count(len))?,
             };
             let old = old.as_deref_mut().and_then(|old| old.get_mut(done..done + len));
@@ -169,7 +171,7 @@ impl Operation {
 
     /// What values that are `seen` become.
     fn combine(&self, seen: &[u8], operands: &[u8], new: &mut [u8]) -> Result<()> {
-        if self.kind == Kind::Compare {
+        if self.kind == AccumulateKind::Compare {
             let (expected, wanted) = operands.split_at(self.len);
             new.copy_from_slice(if seen == expected { wanted } else { seen });
             return Ok(());

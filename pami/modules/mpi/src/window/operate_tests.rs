@@ -22,8 +22,8 @@ fn read(memory: &Shared) -> Vec<u8> {
 #[test]
 fn blocks_are_combined_and_what_lies_between_stays() {
     let memory = memory(&(0..40).collect::<Vec<u8>>());
-    let operation = Operation::new(Op::Sum, Basic::U8, Kind::Fetch).unwrap();
-    let places = Places { first: 3, block: 2, stride: 5, skip: 1, len: 4 };
+    let operation = WindowOperation::new(Op::Sum, Basic::U8, AccumulateKind::Fetch).unwrap();
+    let places = WindowBlocks { first: 3, block: 2, stride: 5, skip: 1, len: 4 };
     assert!(operation.fits(&places));
     assert_eq!(places.end(), Some(3 + 2 * 5 + 1));
     let mut old = [0; 4];
@@ -41,8 +41,8 @@ fn words_that_are_broken_or_unaligned_are_values_too() {
     for (len, at) in [(12, 8), (16, 2), (16, 6)] {
         let memory = memory(&[0; 16][..len]);
         memory.write(at, &7u32.to_ne_bytes()).unwrap();
-        let operation = Operation::new(Op::Prod, Basic::U32, Kind::Combine).unwrap();
-        let places = Places { first: at, block: 4, stride: 4, skip: 0, len: 4 };
+        let operation = WindowOperation::new(Op::Prod, Basic::U32, AccumulateKind::Combine).unwrap();
+        let places = WindowBlocks { first: at, block: 4, stride: 4, skip: 0, len: 4 };
         operation.carry_out(&memory, places, &6u32.to_ne_bytes(), None).unwrap();
         assert_eq!(read(&memory)[at..at + 4], 42u32.to_ne_bytes());
     }
@@ -51,8 +51,8 @@ fn words_that_are_broken_or_unaligned_are_values_too() {
 #[test]
 fn a_value_is_swapped_only_for_what_is_expected() {
     let memory = memory(&5u16.to_ne_bytes());
-    let operation = Operation::new(Op::NoOp, Basic::U16, Kind::Compare).unwrap();
-    let places = Places { first: 0, block: 2, stride: 2, skip: 0, len: 2 };
+    let operation = WindowOperation::new(Op::NoOp, Basic::U16, AccumulateKind::Compare).unwrap();
+    let places = WindowBlocks { first: 0, block: 2, stride: 2, skip: 0, len: 2 };
     let swap = |expected: u16, new: u16| {
         let data = [expected.to_ne_bytes(), new.to_ne_bytes()].concat();
         let mut old = [0; 2];
@@ -75,8 +75,8 @@ fn sums_of_several_threads_and_updates_of_words_are_all_there() {
                 }
             });
         }
-        let operation = Operation::new(Op::Sum, Basic::I32, Kind::Combine).unwrap();
-        let places = Places { first: 8, block: 8, stride: 8, skip: 0, len: 8 };
+        let operation = WindowOperation::new(Op::Sum, Basic::I32, AccumulateKind::Combine).unwrap();
+        let places = WindowBlocks { first: 8, block: 8, stride: 8, skip: 0, len: 8 };
         for _ in 0..1000 {
             let ones = [1i32.to_ne_bytes(), 1i32.to_ne_bytes()].concat();
             operation.carry_out(&memory, places, &ones, None).unwrap();
@@ -87,17 +87,17 @@ fn sums_of_several_threads_and_updates_of_words_are_all_there() {
 
 #[test]
 fn requests_that_no_origin_sends_do_not_fit() {
-    let operation = Operation::new(Op::Sum, Basic::I32, Kind::Combine).unwrap();
+    let operation = WindowOperation::new(Op::Sum, Basic::I32, AccumulateKind::Combine).unwrap();
     for places in [
-        Places { first: 0, block: 6, stride: 8, skip: 0, len: 12 },
-        Places { first: 0, block: 8, stride: 8, skip: 2, len: 8 },
-        Places { first: 0, block: 8, stride: 8, skip: 0, len: 7 },
+        WindowBlocks { first: 0, block: 6, stride: 8, skip: 0, len: 12 },
+        WindowBlocks { first: 0, block: 8, stride: 8, skip: 2, len: 8 },
+        WindowBlocks { first: 0, block: 8, stride: 8, skip: 0, len: 7 },
     ] {
         assert!(!operation.fits(&places));
     }
-    let overflow = Places { first: usize::MAX, block: 4, stride: 8, skip: 0, len: 4 };
+    let overflow = WindowBlocks { first: usize::MAX, block: 4, stride: 8, skip: 0, len: 4 };
     assert_eq!(overflow.end(), None);
-    let empty = Places { first: 0, block: 0, stride: 8, skip: 0, len: 4 };
+    let empty = WindowBlocks { first: 0, block: 0, stride: 8, skip: 0, len: 4 };
     assert_eq!(empty.end(), None);
-    assert_eq!(Operation::new(Op::Band, Basic::F32, Kind::Combine).err(), Some(Error::Op));
+    assert_eq!(WindowOperation::new(Op::Band, Basic::F32, AccumulateKind::Combine).err(), Some(Error::Op));
 }

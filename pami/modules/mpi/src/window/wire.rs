@@ -73,7 +73,7 @@ const _: () = assert!(size_of::<RegionHandle>() == 16 && size_of::<RegionId>() =
 /// What a request of the accumulate family is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum AccumulateKind {
     /// Combines.
     Combine = 0,
     /// Says what was there, and combines.
@@ -83,7 +83,7 @@ pub(crate) enum Kind {
     Compare = 2,
 }
 
-impl Kind {
+impl AccumulateKind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         [Self::Combine, Self::Fetch, Self::Compare].into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -92,7 +92,7 @@ impl Kind {
 /// In front of the data of a request: what its target is to do with a window. Places are bytes from the window's first.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(crate) struct Request {
+pub(crate) struct WindowRequest {
     pub slot: U32,
     pub generation: U32,
     pub offset: U64,

@@ -4,7 +4,7 @@ use super::Window;
 use super::pieces::each_blocks;
 use super::target::Target;
 use super::transfer::Access;
-use super::way::{Part, recipe, update};
+use super::way::{BlockPart, recipe, update};
 use crate::data::Data;
 use crate::datatype::{Basic, Datatype};
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::window::answers::ANSWER_BYTES;
 use crate::window::operate::{bits, width};
 use crate::window::wire;
-use crate::window::wire::{Kind, Request as Header};
+use crate::window::wire::{AccumulateKind, WindowRequest};
 use pami::client::Node;
 
 /// Most bytes of data of a request, which lie on the stack for a while.
@@ -50,7 +50,7 @@ impl<N: Node> Window<N> {
                     return Ok(());
                 }
             }
-            self.request(access, target, (op, basic, Kind::Combine), Some(origin), None)
+            self.request(access, target, (op, basic, AccumulateKind::Combine), Some(origin), None)
         })
     }
 
@@ -88,7 +88,7 @@ impl<N: Node> Window<N> {
                     return Ok(());
                 }
             }
-            self.request(access, target, (op, basic, Kind::Fetch), origin, Some(result))
+            self.request(access, target, (op, basic, AccumulateKind::Fetch), origin, Some(result))
         })
     }
 
@@ -97,11 +97,12 @@ impl<N: Node> Window<N> {
         &self,
         access: Access,
         target: &Target,
-        what: (Op, Basic, Kind),
+        what: (Op, Basic, AccumulateKind),
         origin: Option<&Data>,
         result: Option<&Data>,
     ) -> Result<()> {
-        let room = self.enter(|at| Ok(at.active.immediate_limit()))?.saturating_sub(size_of::<Header>());
+        let room =
+            self.enter(|at| Ok(at.active.immediate_limit()))?.saturating_sub(size_of::<WindowRequest>());
         let most = if result.is_some() { ANSWER_BYTES } else { REQUEST_BYTES }.min(room);
         // Every value fits a packet.
         let most = (most - most % what.1.bytes()).max(what.1.bytes());
@@ -115,7 +116,7 @@ impl<N: Node> Window<N> {
                 if let Some(origin) = origin {
                     origin.pack_bytes(done, data)?;
                 }
-                let part = Part { blocks, skip, len };
+                let part = BlockPart { blocks, skip, len };
                 self.send_request(access, what, part, data, result.map(|result| (result, done)))?;
                 skip += len;
                 done += len as usize;
@@ -127,8 +128,8 @@ impl<N: Node> Window<N> {
     pub(super) fn send_request(
         &self,
         access: Access,
-        what: (Op, Basic, Kind),
-        part: Part,
+        what: (Op, Basic, AccumulateKind),
+        part: BlockPart,
         data: &[u8],
         result: Option<(&Data, usize)>,
     ) -> Result<()> {
@@ -205,4 +206,4 @@ impl<N: Node> Window<N> {
     }
 }
 
-const _: () = assert!(size_of::<wire::Request>() <= pami::packet::HEADER_LIMIT);
+const _: () = assert!(size_of::<wire::WindowRequest>() <= pami::packet::HEADER_LIMIT);

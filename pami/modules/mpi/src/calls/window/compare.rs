@@ -3,13 +3,13 @@
 use super::Window;
 use super::pieces::Blocks;
 use super::target::Target;
-use super::way::Part;
+use super::way::BlockPart;
 use crate::data::Data;
 use crate::datatype::Basic;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::window::operate::{bits, width};
-use crate::window::wire::Kind;
+use crate::window::wire::AccumulateKind;
 use pami::Update;
 use pami::client::Node;
 
@@ -54,8 +54,14 @@ impl<N: Node> Window<N> {
             }
             let len = len as u32;
             let blocks = Blocks { offset: access.origin, block: len, stride: len, len };
-            let part = Part { blocks, skip: 0, len };
-            self.send_request(access, (Op::NoOp, basic, Kind::Compare), part, values, Some((result, 0)))
+            let part = BlockPart { blocks, skip: 0, len };
+            self.send_request(
+                access,
+                (Op::NoOp, basic, AccumulateKind::Compare),
+                part,
+                values,
+                Some((result, 0)),
+            )
         });
         access.map(drop)
     }

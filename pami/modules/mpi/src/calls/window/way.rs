@@ -14,7 +14,7 @@ use crate::protocols;
 use crate::window::asks;
 use crate::window::ends::{End, Name};
 use crate::window::peer::Peer;
-use crate::window::wire::{Kind, Request, op_number};
+use crate::window::wire::{AccumulateKind, WindowRequest, op_number};
 use core::ops::Range;
 use pami::client::Node;
 use pami::factory::Contribution;
@@ -66,7 +66,7 @@ impl Peer {
 
 /// A request's blocks, and which of their bytes it means.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct BlockPart {
     pub blocks: super::pieces::Blocks,
     pub skip: u32,
     pub len: u32,
@@ -139,8 +139,8 @@ impl<N: Node> At<'_, N> {
     pub(super) fn request(
         &mut self,
         access: Access,
-        (op, basic, kind): (Op, Basic, Kind),
-        part: Part,
+        (op, basic, kind): (Op, Basic, AccumulateKind),
+        part: BlockPart,
         data: &[u8],
         result: Option<(&Data, usize)>,
     ) -> Result<Option<()>> {
@@ -153,8 +153,8 @@ impl<N: Node> At<'_, N> {
             let Some(free) = self.state.windows.asks.free_place() else { return Ok(None) };
             ask = free;
         }
-        let Part { blocks, skip, len } = part;
-        let request = Request {
+        let BlockPart { blocks, skip, len } = part;
+        let request = WindowRequest {
             slot: peer.info.slot,
             generation: peer.info.generation,
             offset: (blocks.offset as u64).into(),
