@@ -41,6 +41,10 @@ impl<A: Nic, B: Nic> Nic for Either<A, B> {
         each!(self, nic => nic.mtu())
     }
 
+    fn line(&self) -> usize {
+        each!(self, nic => nic.line())
+    }
+
     fn start(&mut self, own: [u8; 6], start: usize, most: usize) {
         each!(self, nic => nic.start(own, start, most));
     }

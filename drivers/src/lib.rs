@@ -12,6 +12,7 @@ mod bits;
 mod calls;
 pub mod console;
 pub mod either;
+pub mod gem;
 pub mod irq;
 pub mod link;
 pub mod nic;

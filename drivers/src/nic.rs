@@ -4,12 +4,16 @@
 //! A card knows nothing of what is in a frame. Whoever uses one is compiled for it: no call is virtual.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU16, Ordering, fence};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
 
 /// Buffers that a card takes to receive into.
 pub const RX_BUFFERS: usize = 256;
 /// Bytes in front of a frame that are the card's, there and back: zeros as the frame leaves.
 pub const HEADROOM: usize = 12;
+/// Bytes behind a frame, in a buffer to receive into, that are the card's.
+pub const TAILROOM: usize = 64;
+/// Bytes of a cache line, where nobody says otherwise.
+pub const LINE: usize = 64;
 /// Bytes of an Ethernet header.
 pub const ETHERNET_HEADER: usize = 14;
 /// Frames of a card that does not say have so many bytes behind the Ethernet header.
@@ -30,6 +34,30 @@ pub unsafe trait Hal: Send + Sync + 'static {
     fn barrier() {
         fence(Ordering::SeqCst);
     }
+
+    /// Bytes of a line of the caches, a power of two. This and what follows is for devices that do not see the caches alone.
+    fn line() -> usize {
+        LINE
+    }
+
+    /// `words` words of memory, all zero, aligned to as many bytes as they are, a power of two: harts and devices see them
+    /// alike, without caches between. Never given back. None if there are no more, or none at all.
+    fn uncached(_words: usize) -> Option<&'static [AtomicU32]> {
+        None
+    }
+
+    /// Brings what harts wrote there to memory, where devices read it.
+    ///
+    /// # Safety
+    /// The bytes may be read.
+    unsafe fn clean(_pointer: *const u8, _len: usize) {}
+
+    /// Forgets what caches hold of these bytes, and of the lines that they begin and end in: what devices wrote is read from
+    /// now on. What harts wrote since they were [cleaned](Self::clean) may be lost.
+    ///
+    /// # Safety
+    /// The caller alone uses all these lines, and nobody needs what was written there.
+    unsafe fn invalidate(_pointer: *const u8, _len: usize) {}
 }
 
 /// Acknowledges a card's interrupts; any hart may, at any time.
@@ -92,8 +120,13 @@ pub trait Nic: Send + 'static {
     /// Most bytes of a frame behind its Ethernet header, as the card says.
     fn mtu(&self) -> u16;
 
+    /// Bytes that buffers to receive into are a multiple of and aligned to; a power of two.
+    fn line(&self) -> usize {
+        LINE
+    }
+
     /// Lets the card run: `own` is its address; frames that come in are placed `start` bytes, at least [`HEADROOM`] of them,
-    /// into a buffer and have at most `most` bytes. To be called once, before buffers are lent.
+    /// into a buffer and have at most `most` bytes, behind which lies [`TAILROOM`]. To be called once, before buffers are lent.
     fn start(&mut self, own: [u8; 6], start: usize, most: usize);
 
     /// Whether [`transmit`](Self::transmit) has room for one more frame.

@@ -1,8 +1,8 @@
 //! What drivers need of the kernel.
 
 use crate::link;
-use crate::nic::Hal;
-use core::sync::atomic::{Ordering, fence};
+use crate::nic::{Hal, LINE};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// The hart that calls, its clock and its sleep. The kernel implements it.
 pub trait Platform: Send + Sync + 'static {
@@ -43,11 +43,52 @@ pub trait Platform: Send + Sync + 'static {
     fn io_barrier() {
         fence(Ordering::SeqCst);
     }
+
+    /// Bytes of a line of the caches, a power of two. This and what follows is for devices that do not see the caches: where
+    /// there are none, that is all (SPEC B-4).
+    fn cache_line() -> usize {
+        LINE
+    }
+
+    /// See [`Hal::uncached`].
+    fn uncached_memory(_words: usize) -> Option<&'static [AtomicU32]> {
+        None
+    }
+
+    /// See [`Hal::clean`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn clean_cache(_pointer: *const u8, _len: usize) {}
+
+    /// See [`Hal::invalidate`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn invalidate_cache(_pointer: *const u8, _len: usize) {}
 }
 
 // SAFETY: all platforms map memory one to one for their devices; that is not theirs to change.
 unsafe impl<P: Platform> Hal for P {
     fn barrier() {
         P::io_barrier();
+    }
+
+    fn line() -> usize {
+        P::cache_line()
+    }
+
+    fn uncached(words: usize) -> Option<&'static [AtomicU32]> {
+        P::uncached_memory(words)
+    }
+
+    unsafe fn clean(pointer: *const u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { P::clean_cache(pointer, len) }
+    }
+
+    unsafe fn invalidate(pointer: *const u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { P::invalidate_cache(pointer, len) }
     }
 }

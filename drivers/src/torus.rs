@@ -19,7 +19,7 @@ use crate::adapter::{
     ReliableAdapter, RxBuffer, Watch, copy_front,
 };
 use crate::link::LINK_BYTES;
-use crate::nic::{ETHERNET_HEADER, HEADROOM, Nic, SmallMtu};
+use crate::nic::{ETHERNET_HEADER, HEADROOM, Nic, SmallMtu, TAILROOM};
 use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::UnsafeCell;
@@ -33,14 +33,12 @@ pub const ETHERTYPE_RELIABLE: u16 = 0x88b6;
 /// Least payload of a packet for the adapter to be of any use, in bytes.
 const LEAST_MTU: u16 = 64;
 
-const LINE: usize = 64;
-
 /// The first two bytes of each hardware address: locally administered, not a group.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x50];
 
 /// About how many bytes of heap an adapter with packets of this payload takes.
 pub const fn heap_bytes(mtu: usize) -> usize {
-    RX_BUFFERS * (mtu + 128)
+    RX_BUFFERS * (mtu + 128 + TAILROOM)
 }
 
 /// The hardware address of the node with this rank; that of [`FABRIC`] is the network's own.
@@ -98,7 +96,7 @@ impl<N: Nic, const LOSSLESS: bool> TorusAdapter<N, LOSSLESS> {
         let mtu = usize::from(mtu).min(Self::MOST_BODY);
         let own = mac(node);
         nic.start(own, Self::FRAME_START, ETHERNET_HEADER + HEADER_BYTES + mtu);
-        for buffer in aligned((Self::BODY_START + HEADER_BYTES + mtu).next_multiple_of(LINE)) {
+        for buffer in aligned(Self::BODY_START + HEADER_BYTES + mtu + TAILROOM, nic.line()) {
             nic.lend(buffer);
         }
         nic.flush();
@@ -157,10 +155,11 @@ fn word_anywhere(bytes: &[u8; 8]) -> u64 {
     u64::from_ne_bytes(*bytes)
 }
 
-/// [`RX_BUFFERS`] buffers of `stride` bytes, a multiple of 64, aligned to 64.
-fn aligned(stride: usize) -> impl Iterator<Item = &'static mut [u8]> {
-    let memory = Box::leak(vec![0u8; RX_BUFFERS * stride + LINE].into_boxed_slice());
-    let skip = memory.as_ptr().align_offset(LINE).min(LINE);
+/// [`RX_BUFFERS`] buffers of `len` bytes or a little more, each with cache lines of its own.
+fn aligned(len: usize, line: usize) -> impl Iterator<Item = &'static mut [u8]> {
+    let stride = len.next_multiple_of(line);
+    let memory = Box::leak(vec![0u8; RX_BUFFERS * stride + line].into_boxed_slice());
+    let skip = memory.as_ptr().align_offset(line).min(line);
     memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS)
 }
 

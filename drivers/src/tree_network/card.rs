@@ -12,7 +12,7 @@
 
 use super::counters::TreeFaults;
 use crate::adapter::RxBuffer;
-use crate::nic::{self, ETHERNET_HEADER, HEADROOM, Lent, Nic, SmallMtu};
+use crate::nic::{self, ETHERNET_HEADER, HEADROOM, Lent, Nic, SmallMtu, TAILROOM};
 use alloc::boxed::Box;
 use alloc::vec;
 use core::cell::UnsafeCell;
@@ -57,7 +57,7 @@ pub(super) struct Card<N: Nic> {
 impl<N: Nic> Card<N> {
     /// About how many bytes of heap it takes.
     pub(super) const HEAP_BYTES: usize =
-        RX_BUFFERS * (LINE + MOST_PAYLOAD) + TX_SLOTS * size_of::<Slot>() + (32 << 10);
+        RX_BUFFERS * (LINE + MOST_PAYLOAD + TAILROOM) + TX_SLOTS * size_of::<Slot>() + (32 << 10);
 
     pub(super) fn new(mut nic: N, node: u32) -> Result<Self, SmallMtu> {
         let mtu = nic.mtu();
@@ -68,9 +68,10 @@ impl<N: Nic> Card<N> {
         }
         let own = mac(node);
         nic.start(own, FRAME_START, FRONT + payload);
-        let stride = (LINE + payload).next_multiple_of(LINE);
-        let memory = Box::leak(vec![0u8; RX_BUFFERS * stride + LINE].into_boxed_slice());
-        let skip = memory.as_ptr().align_offset(LINE).min(LINE);
+        let line = nic.line();
+        let stride = (LINE + payload + TAILROOM).next_multiple_of(line);
+        let memory = Box::leak(vec![0u8; RX_BUFFERS * stride + line].into_boxed_slice());
+        let skip = memory.as_ptr().align_offset(line).min(line);
         for buffer in memory[skip..].chunks_exact_mut(stride).take(RX_BUFFERS) {
             nic.lend(buffer);
         }

@@ -1,0 +1,156 @@
+//! The link: what the transceiver behind a GEM agreed on with the other side (IEEE 802.3, clauses 22 and 28).
+//!
+//! Only registers that every transceiver has are used. What a board's own needs besides (delays of clocks, modes of its pins)
+//! its firmware sets up.
+
+use super::GemError;
+use super::registers::{Bus, Config, Register};
+
+/// So often a register is looked at until the management bus is idle.
+const IDLE_LOOKS: u32 = 1 << 16;
+/// So often the link is looked at until it is up: several seconds, at the speed of the management bus.
+const LINK_LOOKS: u32 = if cfg!(miri) { 1 << 4 } else { 1 << 16 };
+/// Addresses on the management bus.
+const ADDRESSES: u32 = 32;
+
+const CONTROL: u32 = 0;
+const STATUS: u32 = 1;
+const IDENTITY: u32 = 2;
+const OFFERED: u32 = 4;
+const PEER: u32 = 5;
+const OFFERED_1000: u32 = 9;
+const PEER_1000: u32 = 10;
+
+/// In [`CONTROL`]: it negotiates, and is to do so again; it is switched off, or cut off from the card.
+const NEGOTIATES: u16 = 1 << 12;
+const AGAIN: u16 = 1 << 9;
+const ASLEEP: u16 = 1 << 11 | 1 << 10;
+/// In [`STATUS`]: it is up; both sides have agreed.
+const UP: u16 = 1 << 2;
+const AGREED: u16 = 1 << 5;
+/// In the network status: the management bus is idle.
+const IDLE: u32 = 1 << 2;
+
+/// What both sides agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Megabits a second: 10, 100 or 1000.
+    pub speed: u16,
+    /// Both ways at once.
+    pub full_duplex: bool,
+}
+
+impl Link {
+    /// That of a link without a transceiver that could be asked.
+    const FIXED: Self = Self { speed: 1000, full_duplex: true };
+
+    /// The card's configuration for it.
+    pub(super) fn config(self) -> Config {
+        let speed = match self.speed {
+            1000 => Config::SPEED_1000,
+            100 => Config::SPEED_100,
+            _ => Config::empty(),
+        };
+        if self.full_duplex { speed | Config::FULL_DUPLEX } else { speed }
+    }
+}
+
+/// A transceiver on the card's management bus.
+struct Phy<B> {
+    bus: B,
+    address: u32,
+}
+
+impl<B: Bus> Phy<B> {
+    fn read(&self, register: u32) -> Result<u16, GemError> {
+        self.wait()?;
+        self.bus.write(Register::PHY, 1 << 30 | 2 << 28 | self.address << 23 | register << 18 | 2 << 16);
+        self.wait()?;
+        Ok(self.bus.read(Register::PHY) as u16)
+    }
+
+    fn write(&self, register: u32, value: u16) -> Result<(), GemError> {
+        self.wait()?;
+        let what = 1 << 30 | 1 << 28 | self.address << 23 | register << 18 | 2 << 16;
+        self.bus.write(Register::PHY, what | u32::from(value));
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<(), GemError> {
+        let idle = (0..IDLE_LOOKS).any(|_| self.bus.read(Register::STATUS) & IDLE != 0);
+        if idle { Ok(()) } else { Err(GemError::PhyBus) }
+    }
+
+    /// Whether one is there.
+    fn is_there(&self) -> Result<bool, GemError> {
+        let identity = self.read(IDENTITY)?;
+        Ok(identity != 0 && identity != u16::MAX)
+    }
+
+    /// Wakes it if it sleeps; whoever set it up otherwise knew why.
+    fn wake(&self) -> Result<(), GemError> {
+        let control = self.read(CONTROL)?;
+        if control & ASLEEP == 0 {
+            return Ok(());
+        }
+        self.write(CONTROL, control & !ASLEEP | NEGOTIATES | AGAIN)
+    }
+
+    /// Whether the link is up, and agreed on where that is done.
+    fn is_up(&self) -> Result<bool, GemError> {
+        // A link that was lost is told once, even if it is up again.
+        self.read(STATUS)?;
+        let status = self.read(STATUS)?;
+        let negotiates = self.read(CONTROL)? & NEGOTIATES != 0;
+        Ok(status & UP != 0 && (status & AGREED != 0 || !negotiates))
+    }
+
+    /// What the link is, once it is up: the best of what both sides offer.
+    fn link(&self) -> Result<Link, GemError> {
+        let control = self.read(CONTROL)?;
+        if self.read(STATUS)? & AGREED == 0 {
+            let speed = match (control >> 6 & 1, control >> 13 & 1) {
+                (0, 0) => 10,
+                (0, _) => 100,
+                _ => 1000,
+            };
+            return Ok(Link { speed, full_duplex: control >> 8 & 1 != 0 });
+        }
+        // The peer's bits lie two above those of this side.
+        let gigabit = self.read(OFFERED_1000)? & self.read(PEER_1000)? >> 2;
+        let both = self.read(OFFERED)? & self.read(PEER)?;
+        let best = [
+            (gigabit >> 9, 1000, true),
+            (gigabit >> 8, 1000, false),
+            (both >> 8, 100, true),
+            (both >> 7, 100, false),
+            (both >> 6, 10, true),
+        ];
+        let best = best.into_iter().find(|&(bit, _, _)| bit & 1 != 0);
+        Ok(best.map_or(Link { speed: 10, full_duplex: false }, |(_, speed, full_duplex)| Link {
+            speed,
+            full_duplex,
+        }))
+    }
+}
+
+/// Waits until the link is up, and says what it is.
+///
+/// # Errors
+/// [`GemError::PhyBus`] and [`GemError::NoLink`].
+pub(super) fn link<B: Bus>(bus: B) -> Result<Link, GemError> {
+    for address in 0..ADDRESSES {
+        let phy = Phy { bus, address };
+        if !phy.is_there()? {
+            continue;
+        }
+        phy.wake()?;
+        for _ in 0..LINK_LOOKS {
+            if phy.is_up()? {
+                return phy.link();
+            }
+        }
+        return Err(GemError::NoLink);
+    }
+    Ok(Link::FIXED)
+}

@@ -1,0 +1,167 @@
+//! The registers of a Cadence GEM, what their bits mean, and how they are reached.
+
+use bitflags::bitflags;
+use core::ptr::NonNull;
+use volatile::VolatilePtr;
+
+/// Bytes of the register block that are used.
+const BLOCK: usize = 0x800;
+
+/// A register, by its offset.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Register(u16);
+
+impl Register {
+    pub(crate) const CONTROL: Self = Self(0x00);
+    pub(crate) const CONFIG: Self = Self(0x04);
+    pub(crate) const STATUS: Self = Self(0x08);
+    pub(crate) const DMA_CONFIG: Self = Self(0x10);
+    pub(crate) const TRANSMIT_STATUS: Self = Self(0x14);
+    pub(crate) const RECEIVE_RING: Self = Self(0x18);
+    pub(crate) const TRANSMIT_RING: Self = Self(0x1c);
+    pub(crate) const RECEIVE_STATUS: Self = Self(0x20);
+    pub(crate) const INTERRUPT_STATUS: Self = Self(0x24);
+    pub(crate) const INTERRUPT_ENABLE: Self = Self(0x28);
+    pub(crate) const INTERRUPT_DISABLE: Self = Self(0x2c);
+    pub(crate) const PHY: Self = Self(0x34);
+    pub(crate) const JUMBO_LENGTH: Self = Self(0x48);
+    pub(crate) const ADDRESS_LOW: Self = Self(0x88);
+    pub(crate) const ADDRESS_HIGH: Self = Self(0x8c);
+    pub(crate) const MODULE: Self = Self(0xfc);
+    pub(crate) const DESIGN_1: Self = Self(0x280);
+    pub(crate) const DESIGN_2: Self = Self(0x284);
+    pub(crate) const DESIGN_6: Self = Self(0x294);
+    pub(crate) const TRANSMIT_RING_HIGH: Self = Self(0x4c8);
+    pub(crate) const RECEIVE_RING_HIGH: Self = Self(0x4d4);
+
+    /// The transmit ring of queue `queue`, from 1 to 7.
+    pub(crate) const fn transmit_ring_of(queue: u16) -> Self {
+        Self(0x440 + 4 * ((queue - 1) & 7))
+    }
+
+    /// The receive ring of queue `queue`, from 1 to 7.
+    pub(crate) const fn receive_ring_of(queue: u16) -> Self {
+        Self(0x480 + 4 * ((queue - 1) & 7))
+    }
+
+    /// Disables interrupts of queue `queue`, from 1 to 7.
+    pub(crate) const fn interrupt_disable_of(queue: u16) -> Self {
+        Self(0x620 + 4 * ((queue - 1) & 7))
+    }
+
+    /// Where it is in the block, in bytes.
+    pub const fn offset(self) -> usize {
+        self.0 as usize & (BLOCK - 4)
+    }
+}
+
+bitflags! {
+    /// Network control.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Control: u32 {
+        const RECEIVE = 1 << 2;
+        const TRANSMIT = 1 << 3;
+        const PHY = 1 << 4;
+        const CLEAR_STATISTICS = 1 << 5;
+        /// Has the card read its transmit ring on.
+        const START = 1 << 9;
+    }
+
+    /// Network configuration.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Config: u32 {
+        const SPEED_100 = 1 << 0;
+        const FULL_DUPLEX = 1 << 1;
+        const JUMBO = 1 << 3;
+        const NO_BROADCAST = 1 << 5;
+        const SPEED_1000 = 1 << 10;
+        /// Frames come in without their checksum.
+        const STRIP_CHECKSUM = 1 << 17;
+        const _ = !0;
+    }
+
+    /// Transmit status; what is written is cleared.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Transmitted: u32 {
+        const RETRIES_EXCEEDED = 1 << 2;
+        /// The card is at it.
+        const GOING = 1 << 3;
+        const RING_ERROR = 1 << 4;
+        const UNDERRUN = 1 << 6;
+        const LATE_COLLISION = 1 << 7;
+        const BUS_ERROR = 1 << 8;
+        const ERRORS = Self::RETRIES_EXCEEDED.bits() | Self::RING_ERROR.bits() | Self::UNDERRUN.bits()
+            | Self::LATE_COLLISION.bits() | Self::BUS_ERROR.bits();
+    }
+
+    /// Receive status; what is written is cleared.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Received: u32 {
+        const OVERRUN = 1 << 2;
+        const BUS_ERROR = 1 << 3;
+    }
+
+    /// Interrupts of queue 0.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Interrupts: u32 {
+        const RECEIVED = 1 << 1;
+        const UNDERRUN = 1 << 4;
+        const RETRIES_EXCEEDED = 1 << 5;
+        const RING_ERROR = 1 << 6;
+        const SENT = 1 << 7;
+        const OVERRUN = 1 << 10;
+        const BUS_ERROR = 1 << 11;
+        /// Those after which somebody has to look.
+        const ERRORS = Self::UNDERRUN.bits() | Self::RETRIES_EXCEEDED.bits() | Self::RING_ERROR.bits()
+            | Self::OVERRUN.bits() | Self::BUS_ERROR.bits();
+    }
+}
+
+/// The way to the registers of one card. Any hart may read and write; what that does is for the driver to know.
+pub trait Bus: Copy + Send + Sync + 'static {
+    /// Reads a register.
+    fn read(&self, register: Register) -> u32;
+    /// Writes a register.
+    fn write(&self, register: Register, value: u32);
+}
+
+/// Registers in memory.
+#[derive(Clone, Copy)]
+pub struct Mmio {
+    base: NonNull<u8>,
+}
+
+// SAFETY: registers are read and written by single aligned accesses, which the device takes from any hart; the memory is
+// never ordinary memory and never goes away.
+unsafe impl Send for Mmio {}
+// SAFETY: as above.
+unsafe impl Sync for Mmio {}
+
+impl Mmio {
+    /// The registers that begin at `base`.
+    ///
+    /// # Safety
+    /// `base` is the device address of a GEM's register block, of 2 KiB at least and aligned to 4, mapped as device memory for
+    /// ever, and nothing else uses it.
+    pub const unsafe fn new(base: NonNull<u8>) -> Self {
+        Self { base }
+    }
+
+    fn at(&self, register: Register) -> VolatilePtr<'_, u32> {
+        let pointer = self.base.as_ptr().wrapping_add(register.offset()).cast();
+        // SAFETY: an offset is a multiple of 4 below the block's end, and the block is what `new` was promised.
+        unsafe { VolatilePtr::new(NonNull::new_unchecked(pointer)) }
+    }
+}
+
+impl Bus for Mmio {
+    #[inline]
+    fn read(&self, register: Register) -> u32 {
+        self.at(register).read()
+    }
+
+    #[inline]
+    fn write(&self, register: Register, value: u32) {
+        self.at(register).write(value);
+    }
+}
