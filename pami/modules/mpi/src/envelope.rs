@@ -47,6 +47,8 @@ pub(crate) const INTERNAL: u32 = 1 << 31;
 pub(crate) const RTS: u8 = 1;
 /// The sender wants to know that a receive has matched.
 pub(crate) const SYNCHRONOUS: u8 = 2;
+/// It is an RTS because the sender's credit was short.
+pub(crate) const SHORT_OF_CREDIT: u8 = 4;
 
 /// In front of a message, with its data or without.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -61,9 +63,10 @@ pub(crate) struct Envelope {
     pub(crate) len: U32,
     /// The sender's request, for its answer.
     pub(crate) sender: U16,
-    pub(crate) credit: Credit,
+    /// Units for unexpected messages that the receiver may use again at the sender.
+    pub(crate) credit: U16,
     pub(crate) flags: u8,
-    pub(crate) unused: u8,
+    pub(crate) unused: [u8; 3],
 }
 
 impl Envelope {
@@ -104,14 +107,6 @@ impl Source {
     }
 }
 
-/// Places for unexpected messages that the receiver of earlier ones has free again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Credit {
-    pub(crate) messages: U16,
-    pub(crate) chunks: U16,
-}
-
 /// A receive has matched a synchronous message.
 pub(crate) const MATCHED: u8 = 0;
 /// A receive has matched an RTS: the data may come, or need not.
@@ -120,6 +115,14 @@ pub(crate) const CTS: u8 = 1;
 pub(crate) const REFUSED: u8 = 3;
 /// Only credit.
 pub(crate) const CREDIT: u8 = 2;
+/// What credit there is: the answer to [`ASK`], or more of it.
+pub(crate) const ANSWER: u8 = 4;
+/// The first message waits for credit.
+pub(crate) const ASK: u8 = 5;
+/// Others are short of credit: what is not used is to come back.
+pub(crate) const RECALL: u8 = 6;
+/// It comes back: the length is how many units.
+pub(crate) const RETURN: u8 = 7;
 
 /// What the receiver tells the sender.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -130,9 +133,10 @@ pub(crate) struct Control {
     pub(crate) sender: U16,
     /// The receiver's request.
     pub(crate) receiver: U16,
-    pub(crate) credit: Credit,
+    /// Units for unexpected messages that may be used again.
+    pub(crate) credit: U16,
     pub(crate) kind: u8,
-    pub(crate) unused: [u8; 3],
+    pub(crate) unused: u8,
 }
 
 /// In front of data whose CTS came.

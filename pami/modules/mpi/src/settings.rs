@@ -19,11 +19,10 @@ pub struct Settings {
     pub sharing: Sharing,
     /// Messages of more bytes stay with their sender until they are wanted. Can be changed.
     pub eager_limit: usize,
-    /// Bytes of messages that came before their receive which each context keeps for every task of the job. A sender
-    /// that has used its share up sends the next ones as if they were over the eager limit.
+    /// Bytes of messages that came before their receive which each context keeps, of all tasks together, in pieces of 256 bytes
+    /// and one at least for each message; the same in every task. Who sends has a part of it, more if there is room; one who has
+    /// used that up sends the next ones as if they were over the eager limit.
     pub unexpected_bytes: usize,
-    /// How many such messages, the same in every task.
-    pub unexpected_messages: u16,
     /// RTS to each context whose messages it has not received, in all. One more is refused: its send ends with
     /// an error of class `NoMem`.
     pub rts_places: usize,
@@ -80,8 +79,7 @@ impl Default for Settings {
             contexts: 1,
             sharing: Sharing::Exclusive,
             eager_limit: 8 << 10,
-            unexpected_bytes: 16 << 10,
-            unexpected_messages: 32,
+            unexpected_bytes: 128 << 10,
             rts_places: 16 << 10,
             regions: 32,
             requests: 10 << 10,

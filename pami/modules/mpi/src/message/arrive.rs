@@ -1,7 +1,10 @@
 //! What comes: messages, answers, data that was asked for. Nothing in it is trusted.
 
 use super::At;
-use crate::envelope::{CTS, Control, DataHeader, Envelope, MATCHED, REFUSED, RTS, Source};
+use crate::envelope::{
+    ANSWER, ASK, CTS, Control, DataHeader, Envelope, MATCHED, RECALL, REFUSED, RETURN, RTS, SHORT_OF_CREDIT,
+    Source,
+};
 use crate::lags::Lag;
 use crate::request::Progress;
 use pami::device::Port;
@@ -38,7 +41,7 @@ impl<P: Port> At<'_, P> {
             && message.is_whole()
             && let Some(slot) = self.take_posted(envelope)
         {
-            self.messages.credited(message.origin, envelope.credit);
+            self.messages.credited(message.origin, envelope.credit.get());
             self.messages.owe_credit(message.origin, message.total);
             self.requests.complete_receive(slot, |receiving| receiving.all_came(envelope, message.data));
             if self.messages.waits() {
@@ -58,10 +61,14 @@ impl<P: Port> At<'_, P> {
         }
         let origin = message.origin;
         let (number, shut) = self.messages.came(origin, rts);
+        if envelope.has(SHORT_OF_CREDIT) {
+            self.messages.credit_short(origin);
+            self.lags.set(Lag::Messages);
+        }
         // Among RTS that are refused its CTS goes at once, before its sender hears of the others.
         let source = Source::read_from_bytes(message.data).ok().filter(|_| rts && !shut);
         if let Some(slot) = self.take_posted(&envelope) {
-            self.messages.credited(origin, envelope.credit);
+            self.messages.credited(origin, envelope.credit.get());
             self.matched(slot, origin, envelope, source);
             if rts {
                 return Receive::Done;
@@ -76,7 +83,7 @@ impl<P: Port> At<'_, P> {
             }
             return Receive::Packets(self.callbacks.part(self.requests.cookie(slot)));
         }
-        self.messages.credited(origin, envelope.credit);
+        self.messages.credited(origin, envelope.credit.get());
         let unexpected = &mut self.messages.unexpected;
         if rts {
             if shut || unexpected.push_rts(origin, envelope, source).is_none() {
@@ -143,11 +150,12 @@ impl<P: Port> At<'_, P> {
     /// What the receiver of messages from here says.
     pub(crate) fn control_came(&mut self, message: &Message<'_>) {
         let Ok(control) = Control::read_from_bytes(message.header) else { return };
-        self.messages.credited(message.origin, control.credit);
+        self.messages.credited(message.origin, control.credit.get());
         let (slot, origin) = (control.sender.get(), message.origin);
         match control.kind {
             MATCHED => self.acknowledged(origin, slot),
             REFUSED => self.refused(origin, control.len.get(), slot),
+            ANSWER | ASK | RECALL | RETURN => self.account(origin, control.kind, control.len.get()),
             CTS => self.clear_to_send(origin, slot, control.receiver.get(), control.len.get()),
             // Credit, or nothing that is known.
             _ => {}

@@ -1,9 +1,9 @@
 //! Sends, up to where the receiver has the envelope.
 
-use super::unexpected::chunks_of;
+use super::credit::units_of;
 use super::{At, Messages};
 use crate::data::Data;
-use crate::envelope::{Credit, Envelope, RTS, SYNCHRONOUS, Source};
+use crate::envelope::{ASK, Envelope, RTS, SHORT_OF_CREDIT, SYNCHRONOUS, Source};
 use crate::lags::Lag;
 use crate::protocols::{self, Protocols};
 use crate::request::{Awaits, Mode, NONE, Operation, Sending};
@@ -87,12 +87,12 @@ impl Messages {
         eager_limit: usize,
     ) -> bool {
         let len = short.data.bytes();
-        let share = self.share;
+        let units = units_of(len);
         if len > Short::limit(active, eager_limit) {
             return false;
         }
         let Some(peer) = self.peer(short.target) else { return false };
-        if !peer.line.is_empty() || !peer.has_share(share, len) {
+        if !peer.line.is_empty() || !peer.credit.has(units) {
             return false;
         }
         let envelope = Envelope {
@@ -101,14 +101,14 @@ impl Messages {
             tag: short.tag.into(),
             len: (len as u32).into(),
             sender: NONE.into(),
-            credit: peer.owed.as_credit(),
+            credit: peer.credit.owed().into(),
             flags: 0,
-            unused: 0,
+            unused: [0; 3],
         };
         let went = short.send(active, protocols, &envelope).is_ok();
         if went {
-            peer.owed = Default::default();
-            peer.out.add(1, chunks_of(len) as u16);
+            peer.credit.told(envelope.credit.get());
+            peer.credit.spend(units);
         }
         went
     }
@@ -130,6 +130,10 @@ enum How {
     Short,
     Eager,
     Rts,
+    /// As an RTS, for want of credit.
+    ShortOfCredit,
+    /// Not before the receiver has said what credit there is.
+    Later,
 }
 
 impl<P: Port> At<'_, P> {
@@ -143,14 +147,16 @@ impl<P: Port> At<'_, P> {
     }
 
     fn how(&self, sending: &Sending) -> How {
-        let len = sending.data.bytes();
-        if !self.messages.has_share(sending.target, len) {
-            return How::Rts;
-        }
-        match len {
-            len if len <= Short::limit(self.active, self.callbacks.eager_limit()) => How::Short,
-            len if len <= self.callbacks.eager_limit() => How::Eager,
-            _ => How::Rts,
+        let (len, eager_limit) = (sending.data.bytes(), self.callbacks.eager_limit());
+        let Some(peer) = self.messages.peers.get(sending.target.task() as usize) else { return How::Rts };
+        if len > eager_limit {
+            How::Rts
+        } else if !peer.credit.has(units_of(len)) {
+            if peer.credit.is_known() { How::ShortOfCredit } else { How::Later }
+        } else if len <= Short::limit(self.active, eager_limit) {
+            How::Short
+        } else {
+            How::Eager
         }
     }
 
@@ -164,13 +170,19 @@ impl<P: Port> At<'_, P> {
         let Operation::Send(sending) = &mut operation else { return Ok(()) };
         let synchronous = sending.mode == Mode::Synchronous;
         let flags = if synchronous { SYNCHRONOUS } else { 0 };
-        let (sent, awaits) = match self.how(sending) {
+        let how = self.how(sending);
+        let (sent, awaits) = match how {
+            How::Later => {
+                self.ask(sending.target);
+                (Err(SendError::Again), sending.awaits)
+            }
             How::Short => (self.send_short(sending, slot, flags), Awaits::Match),
             How::Eager => (self.send_eager(sending, slot, flags), Awaits::Copy { matched: !synchronous }),
-            How::Rts => {
+            How::Rts | How::ShortOfCredit => {
+                let short = if matches!(how, How::ShortOfCredit) { SHORT_OF_CREDIT } else { 0 };
                 let number = self.messages.peer(sending.target).map_or(0, |peer| peer.rts_sent);
                 let (region, source) = self.lend(sending).unzip();
-                let sent = self.send_rts(sending, slot, flags | RTS, source);
+                let sent = self.send_rts(sending, slot, flags | RTS | short, source);
                 if let Some(region) = region.filter(|_| sent.is_err()) {
                     self.give_up(region);
                 }
@@ -190,16 +202,23 @@ impl<P: Port> At<'_, P> {
         Ok(())
     }
 
-    fn envelope(&mut self, sending: &Sending, slot: u16, flags: u8) -> Envelope {
+    /// Asks a peer for the first credit.
+    fn ask(&mut self, target: Endpoint) {
+        if self.messages.peer(target).is_some_and(|peer| peer.credit.asks()) {
+            self.messages.say(target.task(), ASK);
+        }
+    }
+
+    fn envelope(&self, sending: &Sending, slot: u16, flags: u8) -> Envelope {
         Envelope {
             communicator: sending.communicator.into(),
             source: sending.source.into(),
             tag: sending.tag.into(),
             len: (sending.data.bytes() as u32).into(),
             sender: slot.into(),
-            credit: self.messages.take_credit(sending.target),
+            credit: self.messages.owed(sending.target).into(),
             flags,
-            unused: 0,
+            unused: [0; 3],
         }
     }
 
@@ -208,7 +227,8 @@ impl<P: Port> At<'_, P> {
         let &Sending { ref data, target, communicator, source, tag, .. } = sending;
         let short = Short { data, target, communicator, source, tag };
         let sent = short.send(self.active, self.protocols, &envelope);
-        self.sent(sending, sent, envelope.credit, true)
+        self.sent(sending, &sent, &envelope);
+        sent
     }
 
     fn send_eager(&mut self, sending: &Sending, slot: u16, flags: u8) -> Result<(), SendError> {
@@ -223,7 +243,8 @@ impl<P: Port> At<'_, P> {
             remote_done: None,
         };
         let sent = protocols::send(&self.protocols.eager, self.active, outgoing);
-        self.sent(sending, sent, envelope.credit, true)
+        self.sent(sending, &sent, &envelope);
+        sent
     }
 
     fn send_rts(
@@ -241,26 +262,21 @@ impl<P: Port> At<'_, P> {
             envelope.as_bytes(),
             source.as_ref().map_or(&[], Source::as_bytes),
         );
-        self.sent(sending, sent, envelope.credit, false)
+        self.sent(sending, &sent, &envelope);
+        sent
     }
 
-    fn sent(
-        &mut self,
-        sending: &Sending,
-        sent: Result<(), SendError>,
-        credit: Credit,
-        with_data: bool,
-    ) -> Result<(), SendError> {
-        match sent {
-            Ok(()) if with_data => self.messages.use_share(sending.target, sending.data.bytes()),
-            Ok(()) => {
-                if let Some(peer) = self.messages.peer(sending.target) {
-                    peer.rts_sent = peer.rts_sent.wrapping_add(1);
-                }
-            }
-            Err(_) => self.messages.return_credit(sending.target, credit),
+    /// What has changed at the peer if an envelope was sent.
+    fn sent(&mut self, sending: &Sending, sent: &Result<(), SendError>, envelope: &Envelope) {
+        if sent.is_err() {
+            return;
         }
-        sent
+        let rts = envelope.has(RTS);
+        let units = if rts { 0 } else { units_of(sending.data.bytes()) };
+        self.messages.went(sending.target, envelope.credit.get(), units);
+        if let Some(peer) = self.messages.peer(sending.target).filter(|_| rts) {
+            peer.rts_sent = peer.rts_sent.wrapping_add(1);
+        }
     }
 
     /// The layer below has read the data of a send.

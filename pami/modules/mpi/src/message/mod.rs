@@ -7,19 +7,21 @@
 //! |---|---|---|
 //! | short | header and data fit a packet | one packet, copied |
 //! | eager | up to the eager limit, however the data lies | the data, kept in chunks if no receive is there |
-//! | RTS, pulled | over the limit; the sender's share of the receiver's chunks is used up; synchronous ones of those | the envelope; the data once a receive has matched, by a get of the receiver's |
+//! | RTS, pulled | over the limit; the sender's credit at the receiver is used up; synchronous ones of those | the envelope; the data once a receive has matched, by a get of the receiver's |
 //! | RTS, CTS | those of them that cannot be pulled | the envelope; the data once a receive has matched, as an eager message |
 //!
 //! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
-//! a receiver than its share of the receiver's memory: beyond that it sends RTS. Of RTS the receiver has a number of places
+//! a receiver than that has granted it room for ([`credit`]): beyond that it sends RTS. Of RTS the receiver has a number of places
 //! for all senders together; one that finds none is refused, and its send ends with an error that says so. What of that waits
 //! for room is one run of RTS for each sender. So nothing is lost
 //! without a word, and nothing that waits for a place keeps others from coming (SPEC R-1).
 //!
 //! What finds no room to go out waits with others to the same process only.
 
+mod account;
 mod arrive;
 mod bulk;
+mod credit;
 mod cts;
 mod depart;
 mod matching;
@@ -29,7 +31,7 @@ mod unexpected;
 mod watch;
 
 use crate::callbacks::Callbacks;
-use crate::envelope::{Credit, RTS};
+use crate::envelope::{ANSWER, RECALL, RTS};
 use crate::error::Result;
 use crate::lags::Lags;
 use crate::protocols::Protocols;
@@ -37,6 +39,7 @@ use crate::request::{Operation, Receiving, Requests, Sending};
 use crate::settings::Settings;
 use base::fill;
 use bulk::Bulk;
+use credit::{Credit, Pool, units_of};
 pub(crate) use depart::Short;
 pub(crate) use matching::Wanted;
 use pami::client::Node;
@@ -46,12 +49,11 @@ use rings::list::{Link, List};
 use unexpected::{Unexpected, chunks_of};
 
 /// What a context knows of another task's context that is its counterpart.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Peer {
-    /// What it holds of messages from here, at most.
-    out: Held,
-    /// What is free again here of what its messages took.
-    owed: Held,
+    credit: Credit,
+    /// Kinds of control messages that are still to go there, a bit each.
+    unsaid: u16,
     /// Sends there that wait for their turn, in order.
     line: List,
     /// Receives that have to tell it something.
@@ -75,27 +77,6 @@ struct Refused {
     last: u32,
 }
 
-/// Places for messages, and chunks of data.
-#[derive(Clone, Copy, Default)]
-struct Held {
-    messages: u16,
-    chunks: u16,
-}
-
-impl Held {
-    #[inline]
-    fn add(&mut self, messages: u16, chunks: u16) {
-        self.messages = self.messages.saturating_add(messages);
-        self.chunks = self.chunks.saturating_add(chunks);
-    }
-
-    /// As peers are told.
-    #[inline]
-    fn as_credit(&self) -> Credit {
-        Credit { messages: self.messages.into(), chunks: self.chunks.into() }
-    }
-}
-
 /// Point to point in one context.
 #[derive(Default)]
 pub(crate) struct Messages {
@@ -107,8 +88,8 @@ pub(crate) struct Messages {
     links: &'static mut [Link],
     /// Peers that something has to go to, each for itself: one that has no room does not hold up the others.
     queue: List,
-    /// A share of a receiver's memory.
-    share: Held,
+    /// Its memory for unexpected messages, which peers are granted.
+    pool: Pool,
     /// Counts looks after nodes.
     looks: u32,
 }
@@ -116,15 +97,15 @@ pub(crate) struct Messages {
 impl Messages {
     pub(crate) fn new<N: Node>(node: &N, settings: &Settings) -> Result<Self> {
         let tasks = node.tasks() as usize;
-        let chunks = chunks_of(settings.unexpected_bytes).min(u16::MAX.into());
-        let share = Held { messages: settings.unexpected_messages, chunks: chunks as u16 };
-        let with_data = tasks * usize::from(share.messages);
+        // As many as a peer can be granted.
+        let units = chunks_of(settings.unexpected_bytes).min(u16::MAX.into());
+        let pool = Pool::new(units, tasks);
         Ok(Self {
-            unexpected: Unexpected::new(node, (with_data, settings.rts_places), tasks * chunks)?,
+            unexpected: Unexpected::new(node, (units, settings.rts_places), units)?,
             bulk: Bulk::new(node, settings.regions)?,
-            peers: fill(node, "peers", tasks, Peer::default)?,
+            peers: fill(node, "peers", tasks, || Peer::new(pool.first()))?,
             links: fill(node, "peers", tasks, Link::default)?,
-            share,
+            pool,
             ..Self::default()
         })
     }
@@ -149,27 +130,26 @@ impl Messages {
         }
     }
 
-    /// The credit that a peer is to be told of with the next message. It is not owed any more.
-    fn take_credit(&mut self, peer: Endpoint) -> Credit {
-        let owed = self.peers.get_mut(peer.task() as usize).map(|peer| core::mem::take(&mut peer.owed));
-        owed.unwrap_or_default().as_credit()
+    /// What a peer is owed, to go with a message to it.
+    fn owed(&self, peer: Endpoint) -> u16 {
+        self.peers.get(peer.task() as usize).map_or(0, |peer| peer.credit.owed())
     }
 
-    /// It could not be told.
-    fn return_credit(&mut self, peer: Endpoint, credit: Credit) {
-        if let Some(peer) = self.peers.get_mut(peer.task() as usize) {
-            peer.owed.add(credit.messages.get(), credit.chunks.get());
+    /// A message went to a peer that told it of so many units, and took so many of the peer's.
+    fn went(&mut self, peer: Endpoint, told: u16, units: u16) {
+        if let Some(peer) = self.peer(peer) {
+            peer.credit.told(told);
+            peer.credit.spend(units);
         }
     }
 
     /// A peer has room again.
     #[inline]
-    fn credited(&mut self, peer: Endpoint, credit: Credit) {
-        if credit != Credit::default()
-            && let Some(peer) = self.peers.get_mut(peer.task() as usize)
+    fn credited(&mut self, peer: Endpoint, units: u16) {
+        if units > 0
+            && let Some(peer) = self.peer(peer)
         {
-            peer.out.messages = peer.out.messages.saturating_sub(credit.messages.get());
-            peer.out.chunks = peer.out.chunks.saturating_sub(credit.chunks.get());
+            peer.credit.gain(units);
         }
     }
 
@@ -178,27 +158,39 @@ impl Messages {
         self.peers.get(peer.task() as usize).is_some_and(|peer| !peer.line.is_empty())
     }
 
-    /// Whether a message of `len` bytes still is of this task's share of the peer's memory.
-    fn has_share(&self, peer: Endpoint, len: usize) -> bool {
-        self.peers.get(peer.task() as usize).is_some_and(|peer| peer.has_share(self.share, len))
-    }
-
-    fn use_share(&mut self, peer: Endpoint, len: usize) {
-        if let Some(peer) = self.peers.get_mut(peer.task() as usize) {
-            peer.out.add(1, chunks_of(len) as u16);
-        }
-    }
-
     /// A message of a peer with its data needs no room any more.
     #[inline]
     fn owe_credit(&mut self, peer: Endpoint, len: usize) {
-        let share = self.share;
         let task = peer.task();
         let Some(peer) = self.peers.get_mut(task as usize) else { return };
-        peer.owed.add(1, chunks_of(len) as u16);
-        if peer.is_due(share) {
+        self.pool.left(&mut peer.credit, units_of(len));
+        if peer.credit.is_due() {
             self.queue(task);
         }
+    }
+
+    /// A peer was short of credit. If there is none for it, who has more than it gives back what it does not use.
+    fn credit_short(&mut self, origin: Endpoint) {
+        let task = origin.task();
+        let Some(peer) = self.peers.get_mut(task as usize) else { return };
+        if self.pool.grant(&mut peer.credit) {
+            return self.say(task, ANSWER);
+        }
+        let least = self.pool.excess(&peer.credit);
+        let excess = |(task, peer): (usize, &Peer)| (self.pool.excess(&peer.credit), task as u32);
+        let most = self.peers.iter().enumerate().map(excess).max();
+        if let Some((_, task)) = most.filter(|&(excess, _)| excess > least) {
+            self.peers[task as usize].credit.recall();
+            self.say(task, RECALL);
+        }
+    }
+
+    /// A peer is to hear something, as soon as there is room.
+    fn say(&mut self, task: u32, kind: u8) {
+        if let Some(peer) = self.peers.get_mut(task as usize) {
+            peer.unsaid |= 1 << kind;
+        }
+        self.queue(task);
     }
 
     /// Has something wait to go to a peer.
@@ -244,17 +236,18 @@ impl Messages {
 }
 
 impl Peer {
-    /// Whether a message of `len` bytes still is of this task's share of its memory.
-    #[inline]
-    fn has_share(&self, share: Held, len: usize) -> bool {
-        let chunks = usize::from(self.out.chunks) + chunks_of(len);
-        self.out.messages < share.messages && chunks <= share.chunks.into()
-    }
-
-    /// Whether it should be told what it may use again: half of its share.
-    fn is_due(&self, share: Held) -> bool {
-        let Held { messages, chunks } = self.owed;
-        messages > 0 && (2 * messages >= share.messages || 2 * u32::from(chunks) >= u32::from(share.chunks))
+    fn new(credit: Credit) -> Self {
+        Self {
+            credit,
+            unsaid: 0,
+            line: List::EMPTY,
+            owing: List::EMPTY,
+            cts: List::EMPTY,
+            rts_sent: 0,
+            seen: 0,
+            refused: None,
+            queued: false,
+        }
     }
 }
 

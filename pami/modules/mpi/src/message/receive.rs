@@ -188,7 +188,7 @@ impl<P: Port> At<'_, P> {
         Ok(())
     }
 
-    fn send_control(
+    pub(super) fn send_control(
         &mut self,
         to: Endpoint,
         kind: u8,
@@ -196,19 +196,19 @@ impl<P: Port> At<'_, P> {
         receiver: u16,
         len: u32,
     ) -> Result<(), SendError> {
-        let credit = self.messages.take_credit(to);
+        let credit = self.messages.owed(to);
         let control = Control {
             len: len.into(),
             sender: sender.into(),
             receiver: receiver.into(),
-            credit,
+            credit: credit.into(),
             kind,
-            unused: [0; 3],
+            unused: 0,
         };
         let sent =
             protocols::send_immediate(&self.protocols.control, self.active, to, control.as_bytes(), &[]);
-        if sent == Err(SendError::Again) {
-            self.messages.return_credit(to, credit);
+        if sent != Err(SendError::Again) {
+            self.messages.went(to, credit, 0);
         }
         sent
     }
@@ -220,8 +220,7 @@ impl<P: Port> At<'_, P> {
 
     /// Tells a peer what it may use again, if that is much. Returns whether there was room.
     pub(super) fn pay(&mut self, task: usize) -> bool {
-        let share = self.messages.share;
-        if !self.messages.peers.get(task).is_some_and(|peer| peer.is_due(share)) {
+        if !self.messages.peers.get(task).is_some_and(|peer| peer.credit.is_due()) {
             return true;
         }
         let me = self.active.endpoint();
@@ -273,12 +272,13 @@ impl<P: Port> At<'_, P> {
             let at = task as usize;
             self.messages.peers[at].queued = false;
             self.go_on_telling(at);
+            let said = self.go_on_accounting(at);
             let told = self.tell_refused(at);
             self.go_on_with_data(at);
             let paid = self.pay(at);
             self.go_on_with_line(at);
             let lists = |peer: &Peer| [peer.owing, peer.cts, peer.line].iter().all(List::is_empty);
-            if !told || !paid || !self.messages.peers.get(at).is_some_and(lists) {
+            if !said || !told || !paid || !self.messages.peers.get(at).is_some_and(lists) {
                 self.messages.queue(task);
             }
         }

@@ -19,7 +19,8 @@ fn other(operation: &Operation) -> Option<Other> {
     match operation {
         // The layer below ends what it has, and refuses what it has not.
         Operation::Send(sending) => match sending.awaits {
-            Awaits::Match | Awaits::Cts { .. } => Some(Other::Endpoint(sending.target)),
+            // The first to a peer may wait for its answer.
+            Awaits::Turn | Awaits::Match | Awaits::Cts { .. } => Some(Other::Endpoint(sending.target)),
             _ => None,
         },
         // The layer below ends this.
@@ -71,6 +72,7 @@ impl<P: Port> At<'_, P> {
                         && let Some(peer) = self.messages.peer(peer)
                     {
                         peer.owing.remove(self.requests, slot.into());
+                        peer.line.remove(self.requests, slot.into());
                     }
                     self.give_up_region(slot);
                     self.requests.complete(slot, Status::failed(Error::NodeDead(node)));

@@ -354,7 +354,7 @@ fn d9_an_rts_of_nonsense_ends_its_receive_at_most_and_writes_nothing() {
             let mut request = world.irecv(&data, ANY_SOURCE, 77).unwrap();
             // Communicator, rank, tag, length; request, credit, RTS.
             let words = [0, 1, 77, BYTES as u32].map(u32::to_le_bytes).concat();
-            let header = [&words[..], &[0xff, 0x7f, 0, 0, 0, 0, 1, 0]].concat();
+            let header = [&words[..], &[0xff, 0x7f, 0, 0, 1, 0, 0, 0]].concat();
             let source = source.map(u32::to_le_bytes).concat();
             let (kind, dispatch, total) = (Kind::EagerFirst, 0, source.len() as u32);
             let envelope = Envelope { kind, dispatch, origin, target: me, message: 0, offset: 0, total };

@@ -3,6 +3,7 @@
 mod bulk;
 mod collectives;
 mod communicators;
+mod credit;
 mod endings;
 #[allow(dead_code, unused_imports, reason = "shared with the engine's tests, which use all of it")]
 #[path = "../../../../tests/engine/machine/mod.rs"]

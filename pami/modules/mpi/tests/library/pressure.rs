@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 fn tight() -> Settings {
-    Settings { unexpected_bytes: 1024, unexpected_messages: 4, requests: 120, ..Settings::default() }
+    Settings { unexpected_bytes: 4096, requests: 120, ..Settings::default() }
 }
 
 #[test]

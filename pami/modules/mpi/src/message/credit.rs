@@ -1,0 +1,191 @@
+//! Credit: how much of a context's memory for unexpected messages each peer may use (SPEC ).
+//!
+//! That memory is one pool, of units of a chunk. Every peer is granted some of them, and what a sender has left of what it was
+//! granted is its credit: a message goes with its data if that is enough, and as an RTS if it is not. As a message leaves the
+//! memory its units go back to its sender with the next message, so that one never waits for a word of its own.
+//!
+//! | when | what becomes of the grants |
+//! |---|---|
+//! | at first | each peer is sure of an equal share of half the pool, of [`FIRST`] units at most; in a job of so many tasks that this is none, the first message waits for the answer to a question |
+//! | an RTS says that credit was short | its sender's grant doubles, but never above what stays free then |
+//! | a message leaves that had more than its share | its units stay in the pool if less is free than its sender has |
+//! | credit was short, and nothing is free | the one with the most gives back what it does not use |
+//!
+//! So one busy peer has half the pool, two a third each, and so on; and a peer without credit is held up by nobody: RTS need none.
+
+use super::unexpected::chunks_of;
+
+/// Most units that a peer is sure of.
+const FIRST: u16 = 32;
+/// Units of the first grant of a peer that is sure of none.
+const SOME: u16 = 4;
+
+/// Units that a message of so many bytes takes.
+#[inline]
+pub(super) fn units_of(len: usize) -> u16 {
+    // Longer ones are RTS.
+    u16::try_from(chunks_of(len)).unwrap_or(u16::MAX).max(1)
+}
+
+/// Whether a sender may expect credit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Asked {
+    /// It has never asked, and was granted nothing.
+    No,
+    /// The answer is on its way.
+    Waits,
+    /// It was, or was sure of some.
+    Yes,
+}
+
+/// What a peer has of this context's units, and this context of the peer's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Credit {
+    /// Units of the peer's that are left.
+    left: u16,
+    asked: Asked,
+    /// Units that the peer was granted: its credit, what its messages take, and what it is owed.
+    granted: u16,
+    /// What it may use again, and has not heard of.
+    owed: u16,
+    /// It was told to give back what it does not use, and has been granted nothing since.
+    recalled: bool,
+}
+
+/// The units of a context.
+#[derive(Default)]
+pub(super) struct Pool {
+    /// Granted to nobody.
+    free: u32,
+    /// What each peer is sure of.
+    sure: u16,
+}
+
+impl Pool {
+    /// A pool of so many units, for so many peers.
+    pub(super) fn new(units: usize, peers: usize) -> Self {
+        let sure = (units / 2 / peers.max(1)).min(FIRST.into());
+        Self { free: (units - sure * peers) as u32, sure: sure as u16 }
+    }
+
+    /// What is known of a peer at first.
+    pub(super) fn first(&self) -> Credit {
+        let asked = if self.sure == 0 { Asked::No } else { Asked::Yes };
+        Credit { left: self.sure, asked, granted: self.sure, owed: 0, recalled: false }
+    }
+
+    /// Grants more to a peer whose credit was short. Returns whether there was room for that.
+    pub(super) fn grant(&mut self, credit: &mut Credit) -> bool {
+        let most = self.free.saturating_sub(credit.granted.into()) / 2;
+        let more =
+            u32::from(credit.granted.max(SOME)).min(most).min(u32::from(u16::MAX - credit.granted)) as u16;
+        self.free -= u32::from(more);
+        credit.granted += more;
+        credit.owed += more;
+        credit.recalled &= more == 0;
+        more > 0
+    }
+
+    /// A message of a peer's needs its units no more.
+    #[inline]
+    pub(super) fn left(&mut self, credit: &mut Credit, units: u16) {
+        if credit.granted > self.sure && u32::from(credit.granted) > self.free {
+            self.take_back(credit, units);
+        } else {
+            // A peer has no more than it was granted.
+            credit.owed = credit.granted.min(credit.owed.saturating_add(units));
+        }
+    }
+
+    /// A peer gave back what it did not use.
+    pub(super) fn take_back(&mut self, credit: &mut Credit, units: u16) {
+        // A peer cannot give back what it has not.
+        let units = units.min(credit.granted - credit.owed);
+        credit.granted -= units;
+        self.free += u32::from(units);
+    }
+
+    /// What a peer has that it could be told to give back, if it does not use it.
+    pub(super) fn excess(&self, credit: &Credit) -> u16 {
+        if credit.recalled { 0 } else { credit.granted.saturating_sub(self.sure) }
+    }
+
+    /// What is not used of a peer's units, over what this context is sure of.
+    pub(super) fn unused(&self, credit: &Credit) -> u16 {
+        credit.left.saturating_sub(self.sure)
+    }
+
+    /// So many units are the peer's again.
+    pub(super) fn gave_back(&self, credit: &mut Credit, units: u16) {
+        credit.left -= units;
+        if self.sure == 0 {
+            credit.asked = Asked::No;
+        }
+    }
+}
+
+impl Credit {
+    /// Whether there is enough for a message of so many units.
+    #[inline]
+    pub(super) fn has(&self, units: u16) -> bool {
+        self.left >= units
+    }
+
+    /// A message of so many units went.
+    #[inline]
+    pub(super) fn spend(&mut self, units: u16) {
+        self.left = self.left.saturating_sub(units);
+    }
+
+    /// The peer says that so many more may be used.
+    #[inline]
+    pub(super) fn gain(&mut self, units: u16) {
+        self.left = self.left.saturating_add(units);
+        self.asked = Asked::Yes;
+    }
+
+    /// The peer has answered, whether or not there was any.
+    pub(super) fn answered(&mut self) {
+        self.asked = Asked::Yes;
+    }
+
+    /// Whether short of credit a message goes as an RTS, and waits for no answer.
+    pub(super) fn is_known(&self) -> bool {
+        self.asked == Asked::Yes
+    }
+
+    /// Whether the peer is still to be asked; it is taken to be asked then.
+    pub(super) fn asks(&mut self) -> bool {
+        self.asked == Asked::No && {
+            self.asked = Asked::Waits;
+            true
+        }
+    }
+
+    /// What the peer is owed, to be told with a message that goes to it.
+    #[inline]
+    pub(super) fn owed(&self) -> u16 {
+        self.owed
+    }
+
+    /// The peer was told of so much of it.
+    #[inline]
+    pub(super) fn told(&mut self, units: u16) {
+        self.owed -= units;
+    }
+
+    /// Whether the peer should be told what it is owed by a message of its own: half of what it was granted.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.owed > 0 && 2 * u32::from(self.owed) >= self.granted.into()
+    }
+
+    /// It is told to give back what it does not use.
+    pub(super) fn recall(&mut self) {
+        self.recalled = true;
+    }
+}
+
+#[cfg(test)]
+#[path = "credit_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+use super::*;
+use std::vec;
+use std::vec::Vec;
+
+/// Grants to peers in turn until nobody gets more: as much is left free as who was granted some has then.
+fn grant_all(pool: &mut Pool, credits: &mut [Credit]) {
+    while credits.iter_mut().fold(false, |any, credit| {
+        let more = pool.grant(credit);
+        assert!(!more || u32::from(credit.granted) <= pool.free, "{credit:?} of {}", pool.free);
+        any | more
+    }) {}
+}
+
+/// All units, wherever they are.
+fn sum(pool: &Pool, credits: &[Credit]) -> u32 {
+    pool.free + credits.iter().map(|credit| u32::from(credit.granted)).sum::<u32>()
+}
+
+#[test]
+fn r9_each_is_sure_of_a_share_of_half_the_pool_and_the_busy_ones_have_equal_parts_of_the_rest() {
+    for (units, peers) in [(512, 2), (512, 8), (512, 64), (512, 256), (512, 1000), (64, 5), (1, 1), (0, 3)] {
+        let mut pool = Pool::new(units, peers);
+        let mut credits = vec![pool.first(); peers];
+        let sure = (units / 2 / peers).min(32) as u16;
+        assert!(
+            credits.iter().all(|credit| credit.granted == sure && credit.has(sure)),
+            "{units} for {peers}"
+        );
+        for busy in [1, 2, 3] {
+            let busy = busy.min(peers);
+            let before = pool.free;
+            grant_all(&mut pool, &mut credits[..busy]);
+            assert_eq!(sum(&pool, &credits), units as u32);
+            if busy == 1 {
+                let granted = u32::from(credits[0].granted);
+                assert!(granted + 2 >= (before + u32::from(sure)) / 2, "{granted} of {before}");
+            }
+            for credit in &mut credits[..busy] {
+                let more = credit.granted - sure;
+                credit.told(more);
+                pool.take_back(credit, more);
+            }
+        }
+    }
+}
+
+#[test]
+fn r9_who_has_more_than_is_free_has_less_with_every_message_that_leaves_until_all_have_the_same() {
+    let mut pool = Pool::new(300, 100);
+    let mut credits = vec![pool.first(); 3];
+    grant_all(&mut pool, &mut credits[..1]);
+    let alone = credits[0].granted;
+    for _ in 0..1000 {
+        for credit in &mut credits {
+            credit.told(credit.owed());
+            pool.grant(credit);
+            credit.told(credit.owed());
+            pool.left(credit, 1);
+        }
+    }
+    let granted: Vec<u16> = credits.iter().map(|credit| credit.granted).collect();
+    assert!(granted[0] < alone && granted.iter().all(|&one| one.abs_diff(granted[0]) <= 2), "{granted:?}");
+}
+
+#[test]
+fn r9_who_is_sure_of_none_asks_once_and_waits_until_there_is_an_answer() {
+    let pool = Pool::new(64, 33);
+    let mut credit = pool.first();
+    assert!(!credit.is_known() && !credit.has(1));
+    assert!(credit.asks() && !credit.asks() && !credit.is_known());
+    credit.answered();
+    assert!(credit.is_known() && !credit.has(1) && !credit.asks());
+    credit.gain(3);
+    credit.spend(2);
+    assert_eq!(pool.unused(&credit), 1);
+    pool.gave_back(&mut credit, 1);
+    assert!(!credit.has(1) && credit.asks(), "it begins anew");
+}
+
+#[test]
+fn r9_a_peer_gives_back_no_more_than_it_was_granted() {
+    let mut pool = Pool::new(64, 33);
+    let mut credit = pool.first();
+    assert!(pool.grant(&mut credit));
+    credit.told(credit.owed());
+    pool.take_back(&mut credit, u16::MAX);
+    assert_eq!((pool.free, credit.granted), (64, 0));
+    pool.left(&mut credit, 7);
+    assert!(credit.owed() <= credit.granted, "{credit:?}");
+}

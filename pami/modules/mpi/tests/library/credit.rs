@@ -1,0 +1,169 @@
+//! Memory for unexpected messages: one pool for all peers, of which each has what it uses (SPEC ).
+
+use crate::machine::node_among;
+use crate::scene::{Comm, Library, numbers, room, run_with, values};
+use mpi::{Mpi, Request, Settings, Threads};
+use pami::ClientBuilder;
+
+/// Tag of what follows a burst.
+const SEEN: i32 = 99;
+
+/// So many pieces for unexpected messages.
+fn pieces(count: usize) -> Settings {
+    Settings { unexpected_bytes: 256 * count, ..Settings::default() }
+}
+
+/// Begins sends of one number each to rank 0, and returns them with how many of them are complete although nobody receives,
+/// once rank 0 has [`seen`] them.
+fn burst(mpi: Library, count: u32, tag: i32) -> (Vec<Request>, usize) {
+    let world = mpi.world();
+    let send = |n| world.isend(&numbers(&[n]), 0, tag).unwrap();
+    let mut sends: Vec<Request> = (0..count).map(send).collect();
+    let mut last = world.isend(&room(0), 0, SEEN).unwrap();
+    world.recv(&room(0), 0, SEEN).unwrap();
+    mpi.wait(&mut last).unwrap();
+    let complete = sends.iter_mut().filter_map(|send| mpi.test(send).unwrap()).count();
+    (sends, complete)
+}
+
+/// All messages of a burst have come.
+fn seen(world: Comm, source: i32) {
+    world.recv(&room(0), source, SEEN).unwrap();
+    world.send(&room(0), source, SEEN).unwrap();
+}
+
+/// Receives as many from a rank, in their order.
+fn drain(world: Comm, count: u32, source: i32, tag: i32) {
+    let data = room(1);
+    for n in 0..count {
+        world.recv(&data, source, tag).unwrap();
+        assert_eq!(values(&data), [n], "from {source}");
+    }
+}
+
+#[test]
+fn r9_what_a_library_takes_hardly_grows_with_the_tasks_of_its_job() {
+    let taken = |tasks| {
+        let node = node_among(tasks);
+        // The library takes its memory, and then finds its name taken.
+        let settings = Settings { collective_lists: 0, window_ranks: 0, ..Settings::default() };
+        let _taken = ClientBuilder::new(node, "mpi").create().unwrap();
+        let before = node.world.lock().taken;
+        assert!(Mpi::init_thread(node, settings, Threads::Single).is_err());
+        node.world.lock().taken - before
+    };
+    let alone = taken(1);
+    for tasks in [1, 1000, 1_000_000] {
+        let more = taken(tasks) - alone;
+        println!("{tasks} tasks: {alone} bytes and {more}, {} a task", more / tasks as usize);
+        // What is known of a peer, and room for two ranks in groups.
+        assert!(more <= (64 + 8) * tasks as usize, "{more} bytes more for {tasks} tasks");
+    }
+}
+
+#[test]
+fn r9_r1_a_flood_of_one_origin_leaves_all_others_what_they_are_sure_of_and_their_turn() {
+    const FLOOD: u32 = 3000;
+    // Each is sure of 5.
+    run_with(6, 2, pieces(64), |mpi| {
+        let world = mpi.world();
+        match world.rank() {
+            0 => {
+                // The flood has come, and nobody receives it.
+                seen(world, 1);
+                for other in 2..6 {
+                    world.send(&room(0), other, 1).unwrap();
+                    seen(world, other);
+                    drain(world, 40, other, 0);
+                }
+                drain(world, FLOOD, 1, 0);
+            }
+            1 => {
+                let (mut sends, complete) = burst(mpi, FLOOD, 0);
+                assert!(complete < 40, "{complete} are half the pool or less");
+                mpi.wait_all(&mut sends, &mut []).unwrap();
+            }
+            _ => {
+                world.recv(&room(0), 0, 1).unwrap();
+                let (mut sends, complete) = burst(mpi, 40, 0);
+                assert!(complete >= 5, "{complete} in the middle of a flood");
+                mpi.wait_all(&mut sends, &mut []).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn r9_a_busy_peer_has_more_than_it_is_sure_of_and_gives_it_back_when_it_is_idle() {
+    const BURST: u32 = 60;
+    // Each is sure of 21 of 128. One that is busy has 43, a second one beside it 32, and 43 if the first one gives back.
+    run_with(3, 1, pieces(128), |mpi| {
+        let world = mpi.world();
+        if world.rank() == 0 {
+            for other in [1, 2] {
+                for _ in 0..10 {
+                    seen(world, other);
+                    drain(world, BURST, other, 0);
+                }
+                world.send(&room(0), 3 - other, 2).unwrap();
+            }
+            seen(world, 1);
+            drain(world, BURST, 1, 0);
+            return;
+        }
+        if world.rank() == 2 {
+            world.recv(&room(0), 0, 2).unwrap();
+        }
+        let mut most = 0;
+        for _ in 0..10 {
+            let (mut sends, complete) = burst(mpi, BURST, 0);
+            mpi.wait_all(&mut sends, &mut []).unwrap();
+            most = most.max(complete);
+        }
+        assert!((35..=44).contains(&most), "rank {}: {most}", world.rank());
+        if world.rank() == 1 {
+            world.recv(&room(0), 0, 2).unwrap();
+            // What it was sure of at first is its own still.
+            let (mut sends, complete) = burst(mpi, BURST, 0);
+            assert!(complete >= 20, "{complete}");
+            mpi.wait_all(&mut sends, &mut []).unwrap();
+        }
+    });
+}
+
+#[test]
+fn r9_where_nobody_is_sure_of_anything_the_first_message_asks_and_two_that_send_first_do_not_hang() {
+    run_with(4, 2, pieces(7), |mpi| {
+        let world = mpi.world();
+        let (me, other) = (world.rank(), world.rank() ^ 1);
+        for n in 0..50u32 {
+            // Complete before anybody receives.
+            world.send(&numbers(&[n * 10 + me]), other as i32, 0).unwrap();
+            let data = room(1);
+            world.recv(&data, other as i32, 0).unwrap();
+            assert_eq!(values(&data), [n * 10 + other]);
+        }
+    });
+}
+
+#[test]
+fn r9_r1_without_any_memory_messages_stay_with_their_senders_until_they_are_wanted() {
+    run_with(3, 1, pieces(0), |mpi| {
+        let world = mpi.world();
+        if world.rank() == 0 {
+            // The last ones first.
+            for other in [2, 1] {
+                for tag in (0..20).rev() {
+                    let data = room(1 + tag as usize);
+                    world.recv(&data, other, tag).unwrap();
+                    assert_eq!(values(&data), vec![tag as u32; 1 + tag as usize]);
+                }
+            }
+        } else {
+            let data: Vec<_> = (0..20u32).map(|tag| numbers(&vec![tag; 1 + tag as usize])).collect();
+            let sends = data.iter().zip(0..).map(|(data, tag)| world.isend(data, 0, tag).unwrap());
+            let mut sends: Vec<Request> = sends.collect();
+            mpi.wait_all(&mut sends, &mut []).unwrap();
+        }
+    });
+}
