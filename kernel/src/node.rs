@@ -74,7 +74,7 @@ fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
     report::set_node(personality.node);
     log::start(personality.log);
     let checksum = arch::choose_checksum();
-    defmt::debug!("checksums are made by {=str}", checksum.unwrap_or("tables"));
+    defmt::debug!("checksums are made by {}", defmt::Display2Format(&checksum));
     let division = match personality.divide(machine.harts.len()) {
         Ok(division) => division,
         Err(error) => report::refused(Exit::Personality, error),

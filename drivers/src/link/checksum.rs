@@ -1,10 +1,10 @@
-//! CRC-32C (Castagnoli) of frames, in three ways that agree: by tables, by carry-less multiplication, and by instructions of
-//! the core, which the [platform](crate::Platform::crc32c) chooses at boot.
+//! CRC-32C (Castagnoli) of frames, in four ways that agree: by tables, by carry-less multiplication, by shifts, and by
+//! instructions of the core, among which the [platform](crate::Platform::crc32c) chooses at boot.
 //!
 //! A *state* is the register of the reflected algorithm, without the inversions at begin and end.
 
 use crc::{CRC_32_ISCSI, Crc, Table};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 static TABLES: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
@@ -79,6 +79,37 @@ pub fn crc32c_by_products(
     few(state, tail, &product, &upper)
 }
 
+/// What a word leaves to the four behind it, and what those before it left to it: `x^209 + x^144 + x^54 + x^39 + x^14 + 1` is a
+/// multiple of the polynomial, so a bit may as well stand 65, 155, 170, 195 and 209 bits further on.
+#[inline(always)]
+fn shift([first, second, third, fourth]: [u64; 4], word: &u64) -> [u64; 4] {
+    let word = u64::from_le(*word) ^ first;
+    [
+        second ^ word << 1,
+        third ^ word >> 63 ^ word << 27 ^ word << 42,
+        fourth ^ word >> 37 ^ word >> 22 ^ word << 3 ^ word << 17,
+        word >> 61 ^ word >> 47,
+    ]
+}
+
+/// The state behind `bytes`, by shifts alone but for a few bytes at both ends, which go `short`, a way that agrees with the
+/// others. What it is good for are hundreds of bytes.
+#[inline(always)]
+pub fn crc32c_by_shifts(state: u32, bytes: &[u8], short: impl Fn(u32, &[u8]) -> u32) -> u32 {
+    let (head, rest) = bytes.split_at(bytes.as_ptr().align_offset(size_of::<u64>()).min(bytes.len()));
+    let state = if head.is_empty() { state } else { short(state, head) };
+    let (words, tail) = rest.split_at(rest.len() - rest.len() % size_of::<u64>());
+    let words = <[u64]>::ref_from_bytes(words).unwrap_or_default();
+    let Some((words, last)) = words.split_last_chunk::<4>() else { return short(state, rest) };
+    let (fours, words) = words.as_chunks::<4>();
+    // A state before the bytes is as good as bytes that begin with it.
+    let left = fours.iter().fold([u64::from(state), 0, 0, 0], |left, four| four.iter().fold(left, shift));
+    let left = words.iter().fold(left, shift);
+    let last: [u64; 4] = core::array::from_fn(|at| last[at] ^ left[at].to_le());
+    let state = short(0, last.as_bytes());
+    if tail.is_empty() { state } else { short(state, tail) }
+}
+
 /// Whether `way` agrees with the tables, wherever bytes begin and end in their words.
 pub fn agrees(way: impl Fn(u32, &[u8]) -> u32) -> bool {
     let bytes: [u8; 32] = core::array::from_fn(|at| (at as u8).wrapping_mul(151) ^ 0x5c);
@@ -98,6 +129,10 @@ mod tests {
         (0..64).filter(|bit| b >> bit & 1 == 1).fold(0, |sum, bit| sum ^ u128::from(a) << bit)
     }
 
+    fn by_shifts(state: u32, bytes: &[u8]) -> u32 {
+        crc32c_by_shifts(state, bytes, crc32c)
+    }
+
     fn by_products(state: u32, bytes: &[u8]) -> u32 {
         crc32c_by_products(state, bytes, |a, b| carryless(a, b) as u64, |a, b| (carryless(a, b) >> 64) as u64)
     }
@@ -107,9 +142,11 @@ mod tests {
         // The check value of the CRC catalogue.
         assert_eq!(!crc32c(!0, b"123456789"), 0xe306_9283);
         assert_eq!(!by_products(!0, b"123456789"), 0xe306_9283);
-        assert!(agrees(by_products) && agrees(crc32c));
+        assert!(agrees(by_products) && agrees(by_shifts) && agrees(crc32c));
         assert!(!agrees(|state, bytes| by_products(state, bytes) ^ u32::from(bytes.len() == 31)));
     }
+
+    const LONG: usize = if cfg!(miri) { 100 } else { 2000 };
 
     proptest! {
         #[test]
@@ -120,6 +157,14 @@ mod tests {
             let whole = crc32c(state, &bytes);
             prop_assert_eq!(crc32c(crc32c(state, front), back), whole);
             prop_assert_eq!(by_products(by_products(state, front), back), whole);
+        }
+
+        #[test]
+        fn d8_shifts_agree_with_tables_on_long_pieces_wherever_they_begin(
+            state in any::<u32>(), bytes in proptest::collection::vec(any::<u8>(), 0..LONG), start in 0usize..8
+        ) {
+            let piece = &bytes[start.min(bytes.len())..];
+            prop_assert_eq!(by_shifts(state, piece), crc32c(state, piece));
         }
     }
 }

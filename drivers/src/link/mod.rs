@@ -22,7 +22,7 @@
 mod checksum;
 mod sequence;
 
-pub use checksum::{agrees, crc32c, crc32c_by_products};
+pub use checksum::{agrees, crc32c, crc32c_by_products, crc32c_by_shifts};
 pub use sequence::Seq;
 
 use bitflags::bitflags;
