@@ -1,7 +1,9 @@
-//! A task's memory: handed out once, never taken back (SPEC N-5, N-6).
+//! A task's memory: handed out once, never taken back (SPEC N-5, N-6), from all the pieces of RAM that it is made of (SPEC B-3).
 
 use crate::arch;
+use crate::layout::PIECES;
 use core::fmt;
+use heapless::Vec;
 use rings::buffer::{Buffer, CONTROL_BYTES};
 use spin::Mutex;
 use zerocopy::FromZeros;
@@ -9,19 +11,22 @@ use zerocopy::FromZeros;
 /// Everything in an arena is aligned to this many bytes: a cache line.
 pub const ALIGNMENT: usize = 64;
 
-/// The arena has less left than was asked for.
+/// The arena has less left, in one piece, than was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory {
     /// Bytes asked for; `usize::MAX` if they are too many to count.
     pub wanted: usize,
-    /// Bytes left.
+    /// Bytes left in the largest piece.
     pub left: usize,
 }
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { wanted, left } = self;
-        write!(f, "out of memory: {wanted} bytes asked for, the task has {left} left (see --memory)")
+        write!(
+            f,
+            "out of memory: {wanted} bytes asked for, the task has {left} left in one piece (see --memory)"
+        )
     }
 }
 
@@ -29,30 +34,31 @@ impl core::error::Error for OutOfMemory {}
 
 /// Memory of one task.
 pub struct Arena {
-    rest: Mutex<&'static mut [u8]>,
+    pieces: Mutex<Vec<&'static mut [u8], PIECES>>,
 }
 
 impl Arena {
-    /// An arena that hands out `memory`.
-    pub(crate) fn new(memory: &'static mut [u8]) -> Self {
-        Self { rest: Mutex::new(memory) }
+    /// An arena that hands out `pieces`, the first with room for what is wanted.
+    pub(crate) fn new(pieces: Vec<&'static mut [u8], PIECES>) -> Self {
+        Self { pieces: Mutex::new(pieces) }
     }
 
-    /// Bytes left.
+    /// Bytes left in the largest piece.
     pub fn left(&self) -> usize {
-        self.rest.lock().len()
+        self.pieces.lock().iter().map(|piece| piece.len()).max().unwrap_or(0)
     }
 
     /// `len` bytes, aligned to `alignment`, with whatever they hold.
     fn take(&self, len: usize, alignment: usize) -> Result<&'static mut [u8], OutOfMemory> {
-        let mut rest = self.rest.lock();
-        let skip = rest.as_ptr().align_offset(alignment.max(ALIGNMENT));
-        let left = rest.len();
-        let end =
-            skip.checked_add(len).filter(|&end| end <= left).ok_or(OutOfMemory { wanted: len, left })?;
-        let (taken, remaining) = core::mem::take(&mut *rest).split_at_mut(end);
-        *rest = remaining;
-        Ok(&mut taken[skip..])
+        let alignment = alignment.max(ALIGNMENT);
+        let found = self.pieces.lock().iter_mut().find_map(|piece| {
+            let skip = piece.as_ptr().align_offset(alignment);
+            let end = skip.checked_add(len).filter(|&end| end <= piece.len())?;
+            let (taken, rest) = core::mem::take(piece).split_at_mut(end);
+            *piece = rest;
+            Some(&mut taken[skip..])
+        });
+        found.ok_or_else(|| OutOfMemory { wanted: len, left: self.left() })
     }
 
     fn bytes_of<T>(&self, len: usize) -> Result<usize, OutOfMemory> {

@@ -4,13 +4,15 @@ use crate::arena::Arena;
 use crate::devicetree::{Machine, Slot, TreeError};
 use crate::hardware::{self, Card, Hardware, Tree, Unit};
 use crate::harts::{self, HartWork};
-use crate::layout::{Region, largest_free};
+use crate::layout::{self, Free, PIECES, Region};
+use crate::paging::PAGE;
 use crate::personality::{Division, Personality};
 use crate::status::Exit;
 use crate::task::Task;
 use crate::{arch, board, clock, console, heap, job, log, question, report, status, wakeup};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use boot::HARTS;
 use core::fmt;
 use drivers::Setup;
 use drivers::adapter::MOST_MTU;
@@ -29,6 +31,8 @@ const HEAP_BYTES: usize = 1 << 20;
 const START_SECONDS: u64 = 10;
 /// The torus adapter of this hardware.
 type Torus = drivers::Torus<Hardware>;
+/// The memory of a task.
+type Memory = heapless::Vec<&'static mut [u8], PIECES>;
 
 arch::entries! {
     primary: run,
@@ -44,7 +48,7 @@ fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
         Err(error) => report::refused(Exit::Machine, error),
     };
     let free = free_memory(machine);
-    if let Err(error) = arch::translate(machine, free) {
+    if let Err(error) = arch::translate(machine, &free) {
         report::refused(Exit::Machine, format_args!("its memory cannot be mapped: {error:?}"));
     }
     if let Some((mut console, uart)) = board::console().zip(machine.uart) {
@@ -99,29 +103,36 @@ fn run(tree: Result<Fdt<'static>, TreeError>, booted: u64, level: usize) -> ! {
     }
 }
 
-fn free_memory(machine: &Machine) -> Region {
+fn free_memory(machine: &Machine) -> Free {
     let mut taken: heapless::Vec<Region, { crate::devicetree::MAX_RESERVED + 2 }> =
         machine.reserved.iter().copied().collect();
     // There is room for two more than are reserved.
     let _ = taken.push(arch::image());
     let _ = taken.push(machine.tree.grown_to_pages());
-    largest_free(machine.memory, &taken)
+    layout::free(&machine.banks, &taken, arch::MAPPED_END)
 }
 
+/// The heap's memory, in one piece, and that of each task, near to its harts.
 fn split_memory(
     machine: &Machine,
-    free: Region,
+    mut free: Free,
     division: &Division,
     personality: &Personality,
-) -> (&'static mut [u8], &'static mut [u8]) {
+) -> (&'static mut [u8], heapless::Vec<Memory, HARTS>) {
     let unit = drivers::heap_bytes(division.tasks, usize::from(personality.contexts), MOST_MTU);
     let tree = if personality.tree { TreeAdapter::<Card>::HEAP_BYTES } else { 0 };
-    let wanted = HEAP_BYTES + unit + unit / 4 + tree;
-    let memory = arch::memory::all(free).unwrap_or_default();
-    if memory.len() < 2 * wanted {
-        let have = machine.memory.bytes;
+    let wanted = (HEAP_BYTES + unit + unit / 4 + tree).next_multiple_of(PAGE);
+    let (have, left) = (layout::bytes(&machine.banks), layout::bytes(&free));
+    let domain = |hart: usize| machine.harts.get(hart).and_then(|hart| hart.domain);
+    let heap = layout::take(&mut free, wanted, domain(0)).filter(|_| left >= 2 * wanted);
+    let near = (0..division.tasks).map(|task| domain(task * division.harts_per_task()));
+    let shares = layout::shares(free, &near.collect::<heapless::Vec<_, HARTS>>());
+    let regions: heapless::Vec<Region, { arch::memory::REGIONS }> =
+        heap.into_iter().chain(shares.iter().flatten().copied()).collect();
+    let mut memory = arch::memory::all(&regions).unwrap_or_default().into_iter();
+    let (Some(_), Some(heap)) = (heap, memory.next()) else {
         // The firmware may align the device tree, at the memory's end, to 2 MiB.
-        let enough = have - memory.len() + 2 * wanted + (2 << 20);
+        let enough = have - left + 2 * wanted + (2 << 20);
         report::refused(
             Exit::Machine,
             format_args!(
@@ -130,8 +141,8 @@ fn split_memory(
                 enough.div_ceil(1 << 20)
             ),
         );
-    }
-    memory.split_at_mut(wanted)
+    };
+    (heap, shares.iter().map(|share| memory.by_ref().take(share.len()).collect()).collect())
 }
 
 fn start_harts(machine: &'static Machine) {
@@ -231,21 +242,21 @@ fn start_unit(
     }
 }
 
-/// The node's tasks, each with an equal share of `memory`.
+/// The node's tasks, each with its share of the memory.
 fn make_tasks(
     personality: &'static Personality<'static>,
     division: &Division,
     unit: &'static Unit,
-    memory: &'static mut [u8],
+    memory: heapless::Vec<Memory, HARTS>,
     places: &'static [HartPlace],
     answers: bool,
 ) -> &'static [Task] {
-    let share = (memory.len() / division.tasks) & !(crate::paging::PAGE - 1);
+    let share = memory.first().map_or(0, |pieces| pieces.iter().map(|piece| piece.len()).sum::<usize>());
     let tasks: Vec<Task> = memory
-        .chunks_exact_mut(share)
-        .take(division.tasks)
+        .into_iter()
         .zip(0..)
         .filter_map(|(memory, local)| {
+            defmt::debug!("the memory of its task {=u32} is in {=usize} pieces", local, memory.len());
             Some(Task {
                 personality,
                 map: division.map,

@@ -9,8 +9,6 @@ pub const PAGE: usize = 4096;
 const ENTRIES: usize = 512;
 /// Bytes that one entry maps, by level.
 const SPAN: [usize; 3] = [1 << 30, 1 << 21, 1 << 12];
-/// Mapped addresses are below this.
-const END: usize = ENTRIES << 30;
 
 /// What a range of addresses is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +25,8 @@ pub enum MemoryType {
 
 /// The bits of an architecture's entries.
 pub trait Format {
+    /// Mapped addresses are below this.
+    const END: usize;
     /// An entry that maps what lies at `address`; `level` 2 is a 4 KiB page, 1 and 0 are blocks.
     fn leaf(address: usize, access: MemoryType, level: usize) -> u64;
     /// An entry that points to the next level's table.
@@ -50,7 +50,7 @@ impl Table {
 /// Why a range could not be mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapError {
-    /// Bounds that are no multiples of [`PAGE`], or beyond 39 bits.
+    /// Bounds that are no multiples of [`PAGE`], or beyond [`Format::END`].
     Bounds,
     /// Part of it is mapped already.
     Twice,
@@ -85,7 +85,7 @@ impl<'a, F: Format> PageTables<'a, F> {
     /// # Errors
     /// [`MapError`]; part of the range may be mapped then.
     pub fn map(&mut self, range: Range<usize>, access: MemoryType) -> Result<(), MapError> {
-        if !range.start.is_multiple_of(PAGE) || !range.end.is_multiple_of(PAGE) || range.end > END {
+        if !range.start.is_multiple_of(PAGE) || !range.end.is_multiple_of(PAGE) || range.end > F::END {
             return Err(MapError::Bounds);
         }
         let mut address = range.start;
@@ -133,6 +133,7 @@ mod tests {
     /// Address in the upper bits, access above the link bit.
     struct Plain;
     impl Format for Plain {
+        const END: usize = 1 << 39;
         fn leaf(address: usize, access: MemoryType, _: usize) -> u64 {
             address as u64 | (access as u64 + 1) << 1
         }
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(tables.map(0x20_1000..0x20_2000, MemoryType::Code), Err(MapError::Twice));
         assert_eq!(tables.map(0..0x40_0000, MemoryType::Code), Err(MapError::Twice));
         assert_eq!(tables.map(1..0x1000, MemoryType::Code), Err(MapError::Bounds));
-        assert_eq!(tables.map(END - PAGE..END + PAGE, MemoryType::Code), Err(MapError::Bounds));
+        assert_eq!(tables.map(Plain::END - PAGE..Plain::END + PAGE, MemoryType::Code), Err(MapError::Bounds));
     }
 
     #[test]

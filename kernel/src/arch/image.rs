@@ -53,7 +53,7 @@ pub(crate) fn is_constant(address: usize) -> bool {
 
 /// Whether `address` is RAM.
 pub(crate) fn is_memory(address: usize) -> bool {
-    machine().is_some_and(|machine| machine.memory.contains(address))
+    machine().is_some_and(|machine| machine.banks.iter().any(|bank| bank.region.contains(address)))
 }
 
 /// Whether `address` lies in the page below a stack of `hart`.

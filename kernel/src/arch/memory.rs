@@ -1,21 +1,36 @@
 //! RAM as Rust values.
 
-use crate::layout::Region;
+use crate::layout::{PIECES, Region};
+use boot::HARTS;
 use core::ptr;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
+use heapless::Vec;
 use zerocopy::FromZeros;
 
-/// All of `free`, the part of RAM that is nobody's. The first call gets it, any other nothing.
-pub(crate) fn all(free: Region) -> Option<&'static mut [u8]> {
+/// Most regions that RAM is given out in: the heap's, and what shares are made of.
+pub(crate) const REGIONS: usize = 1 + PIECES + HARTS;
+
+/// The bytes of each of `regions`, parts of RAM that are nobody's and do not overlap. The first call gets them, any other
+/// nothing, as one of regions that overlap.
+pub(crate) fn all(regions: &[Region]) -> Option<Vec<&'static mut [u8], REGIONS>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    if free.bytes == 0 || TAKEN.swap(true, Ordering::AcqRel) {
+    let apart = |(index, region): (usize, &Region)| {
+        let mut others = regions[..index].iter();
+        others.all(|other| other.end() <= region.start || region.end() <= other.start)
+    };
+    let sound = regions.len() <= REGIONS && regions.iter().enumerate().all(apart);
+    if !sound || TAKEN.swap(true, Ordering::AcqRel) {
         return None;
     }
-    let start = ptr::with_exposed_provenance_mut::<u8>(free.start);
-    // SAFETY: RAM that holds neither image nor tree nor anything reserved, mapped for reading and writing; the flag
-    // makes this the only reference. It is as the firmware left it, which is some value for every byte.
-    Some(unsafe { slice::from_raw_parts_mut(start, free.bytes) })
+    let bytes = |region: &Region| {
+        let start = ptr::with_exposed_provenance_mut::<u8>(region.start);
+        // SAFETY: RAM that holds neither image nor tree nor anything reserved, mapped for reading and writing; no other
+        // region has it, and the flag makes this the only reference. It is as the firmware left it, which is some value
+        // for every byte.
+        unsafe { slice::from_raw_parts_mut(start, region.bytes) }
+    };
+    Some(regions.iter().map(bytes).collect())
 }
 
 fn check<T>(memory: &[u8], len: usize) {

@@ -50,7 +50,7 @@ pub(crate) use this::{
     counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, set_timer, start_hart,
     wait_for_interrupt,
 };
-pub(crate) use translation::{maps_devices, translate};
+pub(crate) use translation::{END as MAPPED_END, maps_devices, translate};
 
 /// The number of this hart.
 #[inline]

@@ -3,15 +3,15 @@
 use super::image;
 use super::this::translation::{Entry, install};
 use crate::devicetree::{Controller, Machine};
-use crate::layout::Region;
-use crate::paging::{MapError, MemoryType, PageTables, Table};
+use crate::layout::{Bank, Region};
+use crate::paging::{Format as _, MapError, MemoryType, PageTables, Table};
 use boot::HARTS;
 use core::cell::UnsafeCell;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Tables: a root, and some for each gigabyte and each two megabytes that are not mapped as a whole.
-const TABLES: usize = 48;
+const TABLES: usize = 72;
 
 struct Pool(UnsafeCell<[Table; TABLES]>);
 
@@ -21,12 +21,15 @@ unsafe impl Sync for Pool {}
 static POOL: Pool = Pool(UnsafeCell::new([Table::EMPTY; TABLES]));
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Only what lies below it can be mapped.
+pub(crate) const END: usize = Entry::END;
+
 /// Whether devices are where the tree says.
 static DEVICES: AtomicBool = AtomicBool::new(false);
 
 /// Maps image, stacks, tree, `free` memory and the devices that the tree names, and turns the translation on.
 /// Address 0 and the pages below the stacks stay unmapped. If that fails, what it takes to say so is mapped.
-pub(crate) fn translate(machine: &Machine, free: Region) -> Result<(), MapError> {
+pub(crate) fn translate(machine: &Machine, free: &[Bank]) -> Result<(), MapError> {
     if TAKEN.swap(true, Ordering::AcqRel) {
         return Err(MapError::Twice);
     }
@@ -71,8 +74,10 @@ fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<
 }
 
 /// Adds the rest and returns the root's address.
-fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: Region) -> Result<usize, MapError> {
-    tables.map(range(free), MemoryType::Data)?;
+fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank]) -> Result<usize, MapError> {
+    for piece in free {
+        tables.map(range(piece.region), MemoryType::Data)?;
+    }
     match machine.controller {
         Some(
             Controller::GicV3 { distributor, redistributors: other }

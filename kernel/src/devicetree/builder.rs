@@ -3,10 +3,10 @@
 use super::at::{At, Parent, cell, is_available, rate, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::{
-    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_RESERVED, MAX_SLOTS, Machine, Slot, SlotKind,
-    TreeError, Uart, UartKind,
+    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_BANKS, MAX_RESERVED, MAX_SLOTS, Machine,
+    Slot, SlotKind, TreeError, Uart, UartKind,
 };
-use crate::layout::Region;
+use crate::layout::{Bank, Region};
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node as _, standard::NodeStandard as _};
 use heapless::Vec;
@@ -18,9 +18,13 @@ struct Cpu {
     id: u64,
     phandle: Option<u32>,
     intc: Option<u32>,
+    domain: Option<u32>,
     carryless: bool,
     name: &'static str,
 }
+
+/// The property that tells which part of a NUMA machine a cpu or memory is in.
+const NUMA_NODE: &str = "numa-node-id";
 
 /// Whether a hart of RISC-V has an extension, by the list of them or the older string.
 fn has_extension(node: &FdtNode<'static>, extension: &str) -> bool {
@@ -37,7 +41,7 @@ pub(super) struct Builder {
     /// The name of the node that the firmware talks through, where it lies in the tree.
     stdout: Option<*const u8>,
     parent: Parent,
-    memory: Option<Region>,
+    banks: Vec<Bank, MAX_BANKS>,
     reserved: Vec<Region, MAX_RESERVED>,
     cpus: Vec<Cpu, HARTS>,
     uart: Option<Uart>,
@@ -94,7 +98,7 @@ impl Builder {
                 phandle: controller.and_then(|node| cell(&node, "phandle")),
                 cells: cells.unwrap_or(1).clamp(1, 4) as usize,
             },
-            memory: None,
+            banks: Vec::new(),
             reserved: Vec::new(),
             cpus: Vec::new(),
             uart: None,
@@ -135,9 +139,12 @@ impl Builder {
     fn visit(&mut self, at: &At<'_>) -> Result<(), TreeError> {
         match text(&at.node, "device_type") {
             Some("memory") => {
-                let banks = at.regions()?;
-                self.memory =
-                    self.memory.or_else(|| banks.into_iter().find(|bank| bank.contains(self.image)));
+                let domain = cell(&at.node, NUMA_NODE);
+                for region in at.regions()? {
+                    self.banks
+                        .push(Bank { region, domain })
+                        .map_err(|_| at.error("more banks of memory than 8"))?;
+                }
             }
             Some("cpu") => self.cpu(at)?,
             _ => {}
@@ -183,7 +190,8 @@ impl Builder {
         let intc = at.node.children().find_map(|child| cell(&child, "phandle"));
         let phandle = cell(&at.node, "phandle");
         let carryless = has_extension(&at.node, "zbc");
-        let cpu = Cpu { id: id & AFFINITY, phandle, intc, carryless, name: at.node.name() };
+        let domain = cell(&at.node, NUMA_NODE);
+        let cpu = Cpu { id: id & AFFINITY, phandle, intc, domain, carryless, name: at.node.name() };
         self.cpus.push(cpu).map_err(|_| at.error("more than 8 harts; a node has 1 to 8"))
     }
 
@@ -266,7 +274,8 @@ impl Builder {
         if self.uart.is_none() {
             self.note(Err(TreeError::of("no uart: neither arm,pl011 nor ns16550a nor sifive,uart0")));
         }
-        if self.memory.is_none() {
+        self.banks.sort_unstable_by_key(|bank| bank.region.start);
+        if !self.banks.iter().any(|bank| bank.region.contains(self.image)) {
             self.note(Err(TreeError::of("no memory node around the image")));
         }
         match self.controller {
@@ -291,7 +300,7 @@ impl Builder {
         let tree = self.tree.data();
         let chosen = self.tree.find_node("/chosen");
         Machine {
-            memory: self.memory.unwrap_or_default(),
+            banks: self.banks,
             tree: Region { start: tree.as_ptr() as usize, bytes: tree.len() },
             reserved: self.reserved,
             harts,
@@ -327,6 +336,7 @@ impl Builder {
                 Some(Controller::Plic { .. }) => self.plic_context(cpu).map(u64::from),
                 _ => Some(cpu.id),
             },
+            domain: cpu.domain,
             place,
         };
         let mut harts: Vec<_, HARTS> = self.cpus.iter().zip(places).map(hart).collect();

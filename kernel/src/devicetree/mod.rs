@@ -17,7 +17,7 @@ pub mod sound;
 #[cfg(test)]
 mod tests;
 
-use crate::layout::Region;
+use crate::layout::{Bank, Region};
 use crate::personality::MAX_HARTS as HARTS;
 use core::fmt;
 use cpu_map::CpuMapError;
@@ -27,6 +27,8 @@ use pami::affinity::HartPlace;
 
 /// Most places for network cards that are looked at.
 pub const MAX_SLOTS: usize = 32;
+/// Most banks of memory.
+pub const MAX_BANKS: usize = 8;
 /// Most reserved areas of memory.
 pub const MAX_RESERVED: usize = 16;
 
@@ -37,6 +39,8 @@ pub struct Hart {
     pub id: u64,
     /// What the interrupt controller calls it, if it knows it: its context at a PLIC, its affinity at a GIC.
     pub at_controller: Option<u64>,
+    /// The NUMA node that it is part of, if the tree counts them.
+    pub domain: Option<u32>,
     /// Where it is in the node: one core of a chip each, if the tree does not tell.
     pub place: HartPlace,
 }
@@ -133,8 +137,8 @@ pub enum Firmware {
 /// The machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// The RAM that holds the image.
-    pub memory: Region,
+    /// RAM, by rising address; the image is in one of these.
+    pub banks: Vec<Bank, MAX_BANKS>,
     /// The tree itself.
     pub tree: Region,
     /// Parts of RAM that are not for us.

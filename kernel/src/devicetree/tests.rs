@@ -85,7 +85,7 @@ fn n3_the_machine_is_what_versal_says() {
     assert_eq!(machine.uart.unwrap().registers.start, 0xff00_0000);
     assert_eq!(machine.uart.unwrap().clock_hz, Some(125_000_000));
     assert_eq!((machine.harts.len(), machine.booted, machine.slots.len()), (2, 1, 8));
-    assert_eq!(machine.memory, region(0, 0x800_0000));
+    assert_eq!(machine.banks, [Bank { region: region(0, 0x800_0000), domain: None }]);
     // Linked for another place.
     assert!(read(VERSAL, 0x4020_0000, 0).problem.unwrap().what.contains("no memory"));
 }

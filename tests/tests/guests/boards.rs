@@ -9,7 +9,7 @@ use xtask::conform;
 use xtask::firmware::{self, ONE_IMAGE, Request};
 use xtask::image::flat;
 use xtask::progress::Voice;
-use xtask::{Arch, Board, Level, Mode, Run};
+use xtask::{Arch, Board, Level, Mode, Outcome, Run};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -147,6 +147,45 @@ fn b1_the_same_image_drives_the_gic_that_the_tree_names() {
         .timeout(DEADLINE);
     let run = run.qemu_option("-machine").qemu_option("gic-version=2").silence(Duration::from_secs(2));
     expect_clean(&run.run().unwrap());
+}
+
+/// Bytes of a task's memory, and the pieces that the memory of each task is in.
+fn memory(outcome: &Outcome) -> (u64, Vec<String>) {
+    let node = &outcome.nodes[0];
+    let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+    let pieces = node.lines.iter().filter(|line| line.text.starts_with("the memory of its task"));
+    (up.number("memory").expect("bytes"), pieces.map(|line| line.text.clone()).collect())
+}
+
+#[test]
+fn b3_all_banks_of_memory_are_used() {
+    let run = Run::new("mpi-suite").board(Board::Versal).torus("1").harts(2).memory(2304).log(Level::Debug);
+    let outcome = run.timeout(2 * DEADLINE).run().unwrap();
+    expect_clean(&outcome);
+    // The upper 256 MiB lie at 32 GiB.
+    let (bytes, pieces) = memory(&outcome);
+    assert!(bytes > 2200 << 20, "{bytes:#x}");
+    assert_eq!(pieces, ["the memory of its task 0 is in 4 pieces"], "{}", outcome.explain());
+}
+
+#[test]
+fn b3_a_tasks_memory_is_that_of_its_harts_numa_node() {
+    let mut run = Run::new("mpi-suite").arch(Arch::Aarch64).torus("2").harts(2).mode(Mode::Vn).memory(256);
+    for node in 0..2 {
+        run = run.qemu_option("-object").qemu_option(format!("memory-backend-ram,id=bank{node},size=128M"));
+        run =
+            run.qemu_option("-numa").qemu_option(format!("node,nodeid={node},memdev=bank{node},cpus={node}"));
+    }
+    let outcome = run.log(Level::Debug).timeout(2 * DEADLINE).run().unwrap();
+    expect_clean(&outcome);
+    let (bytes, pieces) = memory(&outcome);
+    // The heap comes out of the first node's, so the second has some over; the image too.
+    assert!((112 << 20..128 << 20).contains(&bytes), "{bytes:#x}");
+    assert!(
+        pieces.iter().any(|line| line == "the memory of its task 1 is in 1 pieces"),
+        "{}",
+        outcome.explain()
+    );
 }
 
 #[test]

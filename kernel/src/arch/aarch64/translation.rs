@@ -18,6 +18,8 @@ const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 pub(crate) struct Entry;
 
 impl Format for Entry {
+    const END: usize = 1 << 39;
+
     fn leaf(address: usize, access: MemoryType, level: usize) -> u64 {
         let rights = match access {
             MemoryType::Code => NORMAL | INNER_SHAREABLE | READ_ONLY,

@@ -19,6 +19,9 @@ const SV39: u64 = 8 << 60;
 pub(crate) struct Entry;
 
 impl Format for Entry {
+    // Of the 39 bits, the upper half stands for the other end of the 64.
+    const END: usize = 1 << 38;
+
     fn leaf(address: usize, access: MemoryType, _: usize) -> u64 {
         // What is device memory and what is cached, the platform knows by the address.
         let rights = match access {
