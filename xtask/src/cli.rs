@@ -401,7 +401,8 @@ impl Image {
             output.display(),
             elf.display()
         ));
-        voice.print("U-Boot starts it, here as a node by itself; its words are the personality (kernel/src/personality/mod.rs lists them):");
+        voice
+            .print("U-Boot starts it, here as a node by itself; its words are the personality (PORTING.md):");
         voice.print(&format!("  setenv bootargs 'node=0 torus=1 job={job}'"));
         voice.print(&format!("  tftpboot ${{kernel_addr_r}} {name}"));
         voice.print("  booti ${kernel_addr_r} - ${fdtcontroladdr}");

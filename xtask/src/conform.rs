@@ -175,6 +175,11 @@ const STEPS: [Step; 15] = [
     },
 ];
 
+/// The steps by name, each with its jobs, in order.
+pub fn steps() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    STEPS.iter().map(|step| (step.name, step.parts.iter().map(|part| part.job).collect()))
+}
+
 /// How a step went.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Verdict {

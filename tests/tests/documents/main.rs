@@ -25,7 +25,8 @@ const EXTENSIONS: [&str; 7] = [".rs", ".md", ".toml", ".lua", ".ld", ".txt", ".s
 const KEYWORDS: [&str; 11] =
     ["fn", "struct", "enum", "trait", "const", "static", "type", "mod", "union", "macro_rules!", "local"];
 /// Commands that the README's test does not run, with what does in its place: they take long, or are parts of what runs this.
-const RUN_ELSEWHERE: [(&str, &str); 4] = [
+const RUN_ELSEWHERE: [(&str, &str); 5] = [
+    ("cargo xtask conform --board versal", "`b7_versal_conforms` of the guests' tests"),
     ("cargo xtask test --host-only", "the suite, of which it is a part"),
     ("cargo test -p pami", "its stage `unit tests`"),
     ("cargo fmt --all --check", "its stage `format`"),
@@ -261,6 +262,23 @@ fn unrun(documents: &[Document], readme: &Document, elsewhere: &[(&str, &str)]) 
     let wrong = wrong.map(|(name, line)| format!("{name}: no test runs `{line}`"));
     let unused = elsewhere.iter().filter(|(it, _)| !all().any(|(_, line)| line == *it));
     wrong.chain(unused.map(|(it, _)| format!("no document has `{it}`"))).collect()
+}
+
+/// The guide goes by the suite: each step is in its table, in order, with the jobs that it runs first.
+#[test]
+fn x3_b8_the_guide_has_every_step_of_the_suite() {
+    let guide = std::fs::read_to_string(root().join("PORTING.md")).expect("the guide");
+    assert!(guide.lines().count() <= 180, "over three pages");
+    let mut rest = guide.as_str();
+    // From PAMI on nothing is new to a porter: one row has all of it.
+    for (name, jobs) in xtask::conform::steps().take_while(|(name, _)| *name != "PAMI") {
+        let row = format!("| {name} | ");
+        let (_, behind) =
+            rest.split_once(&row).unwrap_or_else(|| panic!("no row of {name}, or not in order"));
+        let cell = behind.split(" | ").next().unwrap();
+        assert!(jobs.iter().all(|job| cell.contains(job)), "{name}: {cell} is not {jobs:?}");
+        rest = behind;
+    }
 }
 
 #[test]
