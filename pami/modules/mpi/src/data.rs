@@ -2,12 +2,15 @@
 
 use crate::datatype::{Datatype, Native};
 use core::fmt;
+use core::sync::atomic::Ordering;
 use pami::layout::Cursor;
 use pami::{Layout, Shared};
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes that are copied at a time between two memories.
 const PIECE: usize = 512;
+/// Bytes of what is read and written at once.
+pub(crate) const WORD: usize = size_of::<u64>();
 
 /// `count` elements of a datatype, the first with its origin at byte `offset` of some memory: the standard's triple of
 /// buffer, count and datatype. All its bytes lie in the memory; [`Data::new`] sees to it.
@@ -184,6 +187,25 @@ impl Data {
     #[inline]
     pub fn contiguous(&self) -> Option<usize> {
         (self.layout == Layout::Contiguous).then_some(self.start)
+    }
+
+    /// Its bytes, if they are one whole word of the memory.
+    #[inline]
+    pub(crate) fn word(&self) -> Option<[u8; WORD]> {
+        if self.bytes != WORD {
+            return None;
+        }
+        let [word] = self.memory.words(self.contiguous()?, 1).ok()? else { return None };
+        Some(word.load(Ordering::Relaxed).to_ne_bytes())
+    }
+
+    /// Puts a word where its first bytes lie, if these are one whole word of the memory and `bytes` is a word as well. Returns
+    /// whether it did.
+    #[inline]
+    pub(crate) fn put_word(&self, bytes: &[u8]) -> bool {
+        // Byte by byte it would take as long as all the rest.
+        let Ok(&word) = u64::ref_from_bytes(bytes) else { return false };
+        self.bytes >= WORD && self.contiguous().is_some_and(|start| self.memory.write_word(start, word))
     }
 
     #[inline]

@@ -4,7 +4,10 @@ use crate::error::{Error, Result};
 use crate::library::{Library, Mpi};
 use crate::request::Request;
 use crate::status::Status;
+use crate::vci::Vci;
+use base::Guard;
 use pami::client::Node;
+use pami::device::Port;
 
 /// The place of a request that is complete, and its status or why it failed.
 pub type Ended = (usize, Result<Status>);
@@ -46,6 +49,18 @@ impl<N: Node> Library<N> {
     }
 }
 
+/// The status of a request of a VCI if it is complete; it is null then, or inactive.
+#[inline(always)]
+fn take<P: Port>(vci: &Vci<P>, request: &mut Request) -> Result<Option<Status>> {
+    vci.state.lock().requests.take(request, |status| match status {
+        None => Ok(None),
+        Some(&Status { source, tag, len, cancelled, error: None }) => {
+            Ok(Some(Status { source, tag, len, cancelled, error: None }))
+        }
+        Some(Status { error: Some(error), .. }) => Err(*error),
+    })
+}
+
 fn outcome(status: Status) -> Result<Status> {
     status.error.map_or(Ok(status), Err)
 }
@@ -76,10 +91,31 @@ impl<N: Node> Mpi<N> {
     /// As [`wait`](Self::wait).
     pub fn test(&self, request: &mut Request) -> Result<Option<Status>> {
         // Of what nothing became since it was seen active, nothing is to be told.
-        if self.library.seems_active(request) && self.library.advance()? == 0 {
-            return Ok(None);
+        if self.library.seems_active(request) {
+            let Some((vci, mut guard)) = self.library.alone() else { return self.test_all_over(request) };
+            if Library::<N>::rests(vci, &mut guard) {
+                return Ok(None);
+            }
+            return self.test_with(vci, guard, request);
         }
         self.ended(request)
+    }
+
+    /// As [`test`](Self::test), of a request of the only VCI.
+    #[inline(never)]
+    fn test_with(
+        &self,
+        vci: &'static Vci<N::Port>,
+        guard: Guard<N::Port>,
+        request: &mut Request,
+    ) -> Result<Option<Status>> {
+        if self.library.advance_with(vci, guard)? == 0 { Ok(None) } else { take(vci, request) }
+    }
+
+    /// As [`test`](Self::test), where there are several VCIs, or other threads have the only one.
+    #[inline(never)]
+    fn test_all_over(&self, request: &mut Request) -> Result<Option<Status>> {
+        if self.library.advance()? == 0 { Ok(None) } else { self.ended(request) }
     }
 
     /// The status if the request is complete.
@@ -89,13 +125,7 @@ impl<N: Node> Mpi<N> {
             *request = Request::NULL;
             return Ok(Some(Status::EMPTY));
         }
-        self.library.vci(request.vci())?.state.lock().requests.take(request, |status| match status {
-            None => Ok(None),
-            Some(&Status { source, tag, len, cancelled, error: None }) => {
-                Ok(Some(Status { source, tag, len, cancelled, error: None }))
-            }
-            Some(Status { error: Some(error), .. }) => Err(*error),
-        })
+        take(self.library.vci(request.vci())?, request)
     }
 
     /// `MPI_Request_get_status`: as [`test`](Self::test), and the request stays.

@@ -104,6 +104,34 @@ impl<N: Node> Library<N> {
         Ok(moved)
     }
 
+    /// The only VCI, if there is one that can be advanced now.
+    #[inline(always)]
+    pub(crate) fn alone(&self) -> Option<(&'static Vci<N::Port>, Guard<N::Port>)> {
+        let [vci] = self.vcis else { return None };
+        vci.lane.try_enter().map(|guard| (vci, guard))
+    }
+
+    /// Whether an advance of a VCI would find nothing to do.
+    #[inline(always)]
+    pub(crate) fn rests(vci: &Vci<N::Port>, guard: &mut Guard<N::Port>) -> bool {
+        guard.as_mut().is_some_and(Context::rests) && !vci.lags()
+    }
+
+    /// Advances a VCI once. Returns as [`advance`](Self::advance).
+    ///
+    /// # Errors
+    /// [`Error::Finalized`].
+    #[inline(always)]
+    pub(crate) fn advance_with(&self, vci: &Vci<N::Port>, mut guard: Guard<N::Port>) -> Result<usize> {
+        let context = guard.as_mut().ok_or(Error::Finalized)?;
+        let moved = context.advance();
+        if vci.lags() {
+            vci.catch_up(context, self.callbacks()?);
+            return Ok(moved + 1);
+        }
+        Ok(moved)
+    }
+
     /// Calls `attempt` with a VCI's context until it finds room, which is `Some`; sleeps while there is nothing to do.
     ///
     /// # Errors

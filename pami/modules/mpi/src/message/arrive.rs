@@ -41,8 +41,7 @@ impl<P: Port> At<'_, P> {
             && message.is_whole()
             && let Some(slot) = self.take_posted(envelope)
         {
-            self.messages.credited(message.origin, envelope.credit.get());
-            self.messages.owe_credit(message.origin, message.total);
+            self.messages.passed(message.origin, envelope.credit.get(), message.total);
             self.requests.complete_receive(slot, |receiving| receiving.all_came(envelope, message.data));
             if self.messages.waits() {
                 // Credit may be due: with the next advance.

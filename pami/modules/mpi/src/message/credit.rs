@@ -168,6 +168,12 @@ impl Credit {
         self.owed
     }
 
+    /// The peer was told of all of it.
+    #[inline]
+    pub(super) fn told_all(&mut self) {
+        self.owed = 0;
+    }
+
     /// The peer was told of so much of it.
     #[inline]
     pub(super) fn told(&mut self, units: u16) {

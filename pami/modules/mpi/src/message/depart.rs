@@ -1,8 +1,8 @@
 //! Sends, up to where the receiver has the envelope.
 
 use super::credit::units_of;
-use super::{At, Messages};
-use crate::data::Data;
+use super::{At, Messages, Peer};
+use crate::data::{Data, WORD};
 use crate::envelope::{ASK, Envelope, RTS, SHORT_OF_CREDIT, SYNCHRONOUS, Source};
 use crate::lags::Lag;
 use crate::protocols::{self, Protocols};
@@ -30,6 +30,24 @@ pub(crate) struct Short<'a> {
 }
 
 impl Short<'_> {
+    /// Its envelope, if it need not wait for its turn and there is credit for so many units.
+    #[inline(always)]
+    fn envelope(&self, peer: &Peer, len: usize, units: u16) -> Option<Envelope> {
+        if !peer.line.is_empty() || !peer.credit.has(units) {
+            return None;
+        }
+        Some(Envelope {
+            communicator: self.communicator.into(),
+            source: self.source.into(),
+            tag: self.tag.into(),
+            len: (len as u32).into(),
+            sender: NONE.into(),
+            credit: peer.credit.owed().into(),
+            flags: 0,
+            unused: [0; 3],
+        })
+    }
+
     /// Most bytes of such a message.
     #[inline]
     fn limit<P: Port>(active: &Active<P>, eager_limit: usize) -> usize {
@@ -37,7 +55,8 @@ impl Short<'_> {
         packet.min(GATHERED).min(eager_limit)
     }
 
-    #[inline(always)]
+    /// Of more than a word, or of less.
+    #[inline(never)]
     fn send<P: Port>(
         &self,
         active: &mut Active<P>,
@@ -47,18 +66,8 @@ impl Short<'_> {
         if self.data.bytes() <= FEW {
             self.send_gathered::<P, FEW>(active, protocols, envelope)
         } else {
-            self.send_longer(active, protocols, envelope)
+            self.send_gathered::<P, GATHERED>(active, protocols, envelope)
         }
-    }
-
-    #[inline(never)]
-    fn send_longer<P: Port>(
-        &self,
-        active: &mut Active<P>,
-        protocols: &Protocols,
-        envelope: &Envelope,
-    ) -> Result<(), SendError> {
-        self.send_gathered::<P, GATHERED>(active, protocols, envelope)
     }
 
     /// Of at most so many bytes, which go over the stack.
@@ -86,28 +95,39 @@ impl Messages {
         short: &Short<'_>,
         eager_limit: usize,
     ) -> bool {
+        // A word goes by registers.
+        let Some(word) = short.data.word().filter(|_| eager_limit >= WORD) else {
+            return self.send_longer_at_once(active, protocols, short, eager_limit);
+        };
+        let Some(peer) = self.peer(short.target) else { return false };
+        let Some(envelope) = short.envelope(peer, WORD, 1) else { return false };
+        let sent =
+            protocols::send_immediate(&protocols.short, active, short.target, envelope.as_bytes(), &word);
+        if sent.is_ok() {
+            peer.credit.told_all();
+            peer.credit.spend(1);
+        }
+        sent.is_ok()
+    }
+
+    #[inline(never)]
+    fn send_longer_at_once<P: Port>(
+        &mut self,
+        active: &mut Active<P>,
+        protocols: &Protocols,
+        short: &Short<'_>,
+        eager_limit: usize,
+    ) -> bool {
         let len = short.data.bytes();
         let units = units_of(len);
         if len > Short::limit(active, eager_limit) {
             return false;
         }
         let Some(peer) = self.peer(short.target) else { return false };
-        if !peer.line.is_empty() || !peer.credit.has(units) {
-            return false;
-        }
-        let envelope = Envelope {
-            communicator: short.communicator.into(),
-            source: short.source.into(),
-            tag: short.tag.into(),
-            len: (len as u32).into(),
-            sender: NONE.into(),
-            credit: peer.credit.owed().into(),
-            flags: 0,
-            unused: [0; 3],
-        };
+        let Some(envelope) = short.envelope(peer, len, units) else { return false };
         let went = short.send(active, protocols, &envelope).is_ok();
         if went {
-            peer.credit.told(envelope.credit.get());
+            peer.credit.told_all();
             peer.credit.spend(units);
         }
         went

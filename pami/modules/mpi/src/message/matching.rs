@@ -19,7 +19,8 @@ impl Wanted {
     #[inline]
     pub(crate) fn is(&self, envelope: &Envelope) -> bool {
         self.communicator == envelope.communicator.get()
-            && (self.source == ANY_SOURCE || u32::try_from(self.source) == Ok(envelope.source.get()))
+            // There is no other negative one.
+            && (self.source == ANY_SOURCE || self.source as u32 == envelope.source.get())
             && (self.tag == ANY_TAG || self.tag == envelope.tag.get())
     }
 }

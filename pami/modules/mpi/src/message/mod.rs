@@ -46,7 +46,7 @@ use pami::client::Node;
 use pami::device::Port;
 use pami::{Active, Endpoint};
 use rings::list::{Link, List};
-use unexpected::{Unexpected, chunks_of};
+use unexpected::{CHUNK, Unexpected, chunks_of};
 
 /// What a context knows of another task's context that is its counterpart.
 #[derive(Clone, Copy)]
@@ -158,8 +158,22 @@ impl Messages {
         self.peers.get(peer.task() as usize).is_some_and(|peer| !peer.line.is_empty())
     }
 
-    /// A message of a peer with its data needs no room any more.
+    /// A message of a peer came with its data and so much credit, and needs no room.
     #[inline]
+    fn passed(&mut self, origin: Endpoint, gained: u16, len: usize) {
+        let task = origin.task();
+        let Some(peer) = self.peers.get_mut(task as usize) else { return };
+        if gained > 0 {
+            peer.credit.gain(gained);
+        }
+        let units = if len <= CHUNK { 1 } else { units_of(len) };
+        self.pool.left(&mut peer.credit, units);
+        if peer.credit.is_due() {
+            self.queue(task);
+        }
+    }
+
+    /// A message of a peer with its data needs no room any more.
     fn owe_credit(&mut self, peer: Endpoint, len: usize) {
         let task = peer.task();
         let Some(peer) = self.peers.get_mut(task as usize) else { return };

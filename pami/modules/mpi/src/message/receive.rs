@@ -49,7 +49,9 @@ impl Receiving {
     /// Its message came with all of its data. Returns what is told of it.
     #[inline]
     pub(super) fn all_came(&self, envelope: &Envelope, data: &[u8]) -> Status {
-        self.put(0, data);
+        if !self.data.put_word(data) {
+            self.put(0, data);
+        }
         self.ended(envelope, None)
     }
 
