@@ -16,6 +16,8 @@ mod all_pairs;
 mod anew;
 #[path = "armci/main.rs"]
 mod armci;
+#[path = "board.rs"]
+mod board;
 #[path = "coll/main.rs"]
 mod coll;
 #[path = "copies.rs"]

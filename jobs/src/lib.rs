@@ -150,6 +150,7 @@ pub const USAGE: &[Usage] = &[
     ),
     Usage::new("anew", &[]),
     Usage::new("armci", &[]).refusing(at_most_64),
+    Usage::new("board", &[]),
     Usage::new(
         "coll",
         &[

@@ -80,6 +80,15 @@ enum Bench {
         #[arg(long)]
         update: bool,
     },
+    /// Measure what a porter looks at first: clock, timer, wake-ups, a cache line to and fro, copies, frames and messages
+    Board {
+        /// Board of the nodes
+        #[arg(long, value_enum, default_value = "virt")]
+        board: Board,
+        /// Instruction set of the nodes [default: aarch64, or that of the board]
+        #[arg(long, value_enum)]
+        arch: Option<Arch>,
+    },
     /// Measure what messages take of the host's time beside bare frames of the same network, in one run
     ///
     /// Runs the job `ping` on two nodes of a hart each. Times are of this host at this moment: look at the ratios.
@@ -306,6 +315,10 @@ fn act(verb: Verb, interrupt: &Arc<AtomicBool>, voice: &Voice) -> Result<u8> {
         Verb::Images => firmware::build_all(voice).map(|()| 0),
         Verb::Bench(Bench::Instructions { arch, update }) => {
             bench::instructions(arch, update, voice).map(code)
+        }
+        Verb::Bench(Bench::Board { board, arch }) => {
+            voice.print(bench::board(board, arch, voice)?.trim_end());
+            Ok(0)
         }
         Verb::Bench(Bench::Ratios { arch, rounds }) => {
             voice.print(bench::ratios(arch, rounds, voice)?.trim_end());

@@ -3,10 +3,12 @@
 //! Costs are counted in instructions of the node, under `-icount`: host time on a shared machine says little, but for the
 //! ratio of two times of one run.
 
+mod board;
 pub mod instructions;
 mod ratios;
 mod table;
 
+pub use board::board;
 pub use instructions::{Count, measure};
 pub use ratios::ratios;
 pub use table::{Committed, Complaint, UPDATE};

@@ -9,7 +9,7 @@ use crate::progress::Voice;
 use crate::run::Run;
 
 /// The job that measures.
-const JOB: &str = "ping";
+pub(super) const JOB: &str = "ping";
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Names of its ways.
 const TORUS: &str = "torus, 1 hop";
@@ -21,7 +21,7 @@ const LONG: u64 = 1 << 20;
 
 /// A row of the job's table.
 #[derive(Clone, PartialEq, Debug)]
-struct Row {
+pub(super) struct Row {
     way: String,
     bytes: u64,
     half_round_trip_us: f64,
@@ -30,7 +30,7 @@ struct Row {
 
 impl Row {
     /// A line of the job's: the way, then four numbers.
-    fn parse(line: &str) -> Option<Self> {
+    pub(super) fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace().rev().skip(1);
         let [per_second, half_round_trip_us] = [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
         let bytes = words.next()?.parse().ok()?;
@@ -59,7 +59,8 @@ pub fn ratios(arch: Arch, rounds: u32, voice: &Voice) -> Result<String> {
     table(&rows)
 }
 
-fn table(rows: &[Row]) -> Result<String> {
+/// Messages beside bare frames, of the job's rows.
+pub(super) fn table(rows: &[Row]) -> Result<String> {
     let row = |way: &str, bytes: Option<u64>| {
         let mut rows = rows.iter().filter(|row| row.way == way);
         let row = rows.rfind(|row| bytes.is_none_or(|bytes| row.bytes == bytes));
