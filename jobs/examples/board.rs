@@ -1,6 +1,6 @@
-//! What the board itself costs: clock, timer, wake-ups between harts, a cache line that goes to and fro, copies (SPEC B-8).
+//! What the board itself costs: clock, timer, wake-ups between harts, a cache line that goes to and fro, copies.
 //!
-//! Nothing of the network: `ping` has that, beside bare frames. Each line is the median of its rounds.
+//! (SPEC B-8) Nothing of the network: `ping` has that, beside bare frames. Each line is the median of its rounds.
 #![no_std]
 #![no_main]
 
@@ -102,7 +102,7 @@ fn pair(task: &'static Task, context: &mut Context, other: Context) -> Result<()
         let begun = context.now_ns();
         for _ in 0..TIMES {
             pair.turn.fetch_add(1, Ordering::Release);
-            while pair.turn.load(Ordering::Acquire) % 2 == 1 {
+            while !pair.turn.load(Ordering::Acquire).is_multiple_of(2) {
                 spin_loop();
             }
         }
@@ -119,7 +119,7 @@ fn serve(context: &mut Context, pair: &Pair) {
     context.set_polls(0);
     context.wait(|_| pair.posts.load(Ordering::Relaxed) as usize == ROUNDS);
     for _ in 0..ROUNDS as u32 * TIMES {
-        while pair.turn.load(Ordering::Acquire) % 2 == 0 {
+        while pair.turn.load(Ordering::Acquire).is_multiple_of(2) {
             spin_loop();
         }
         pair.turn.fetch_add(1, Ordering::Release);
