@@ -214,6 +214,9 @@ pub trait Adapter: Send + 'static {
     /// Shows the device what was queued and recycled since the last time.
     fn flush(&mut self);
 
+    /// Has the device look again, if it may have missed that there is something.
+    fn kick(&mut self) {}
+
     /// Asks for an interrupt when the next packet comes in and, if `sent`, when the next has been sent. Returns
     /// whether there is one already; then no interrupt may come for it.
     fn arm(&mut self, sent: bool) -> bool;

@@ -80,6 +80,10 @@ impl<A: Nic, B: Nic> Nic for Either<A, B> {
         each!(self, nic => nic.flush());
     }
 
+    fn kick(&mut self) {
+        each!(self, nic => nic.kick());
+    }
+
     fn arm(&mut self, sent: bool) -> bool {
         each!(self, nic => nic.arm(sent))
     }

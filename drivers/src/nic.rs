@@ -152,6 +152,10 @@ pub trait Nic: Send + 'static {
     /// Shows the device what was queued and lent since the last time.
     fn flush(&mut self);
 
+    /// Tells the device again of all that it was shown: what told it may have been lost. A card that looks by itself needs
+    /// none.
+    fn kick(&mut self) {}
+
     /// Asks for an interrupt when the next frame comes in and, if `sent`, when the next has been sent. Returns whether there
     /// is one already; then no interrupt may come for it.
     fn arm(&mut self, sent: bool) -> bool;

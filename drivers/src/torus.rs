@@ -235,6 +235,10 @@ impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
         self.nic.flush();
     }
 
+    fn kick(&mut self) {
+        self.nic.kick();
+    }
+
     fn arm(&mut self, sent: bool) -> bool {
         self.nic.arm(sent)
     }

@@ -146,6 +146,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             self.timer = self.retry_at;
         }
         if link.flags.contains(Flags::PROBE) {
+            self.inner.kick();
             peer.receiver.asked();
             self.ack_now(index);
         }
@@ -184,6 +185,7 @@ impl<A: Adapter, C: Core> Reliable<A, C> {
             }
             Verdict::Duplicate(buffer) => {
                 self.counters.duplicates += 1;
+                self.inner.kick();
                 peer.receiver.ack_at_once();
                 Some(buffer)
             }

@@ -16,7 +16,8 @@
 //!
 //! - *Sending.* A packet stays as the message unit lent it, and its cookie with it, until the peer has it. It is sent
 //!   again when three later ones arrived without it, or when nothing was heard for a while that is estimated from
-//!   earlier answers and doubles each time.
+//!   earlier answers and doubles each time. Then the device is kicked again too: it may have missed a kick, here or where the
+//!   answer waits; so who is asked again kicks its own.
 //! - *Receiving.* Packets before their turn wait in their receive buffers; those that came before, or whose checksum
 //!   is wrong, are counted and dropped.
 //! - *Acknowledging.* With every packet that goes the other way; by itself if sixteen packets have come, half a
@@ -390,6 +391,10 @@ impl<A: Adapter, C: Core> Adapter for Reliable<A, C> {
             self.expire();
         }
         self.inner.flush();
+    }
+
+    fn kick(&mut self) {
+        self.inner.kick();
     }
 
     fn arm(&mut self, sent: bool) -> bool {

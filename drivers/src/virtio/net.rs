@@ -170,6 +170,15 @@ impl<H: Hal, T: Transport> Nic for VirtioNet<H, T> {
         }
     }
 
+    #[cold]
+    fn kick(&mut self) {
+        for (queue, has) in [(TRANSMIT, self.transmit.outstanding()), (RECEIVE, self.receive.outstanding())] {
+            if has > 0 {
+                self.transport.notify(queue);
+            }
+        }
+    }
+
     fn arm(&mut self, sent: bool) -> bool {
         let received = self.receive.arm();
         // Both are armed, whatever the first says.

@@ -9,6 +9,7 @@ mod flood;
 #[cfg(not(miri))]
 mod handshake;
 mod hostile;
+mod kicks;
 mod parts;
 mod random;
 mod recycling;

@@ -77,7 +77,7 @@ fn pattern(message: u32, len: usize) -> Vec<u8> {
 }
 
 /// Both ends of one context, which sends and receives numbered messages.
-struct Talker<A: crate::adapter::ReliableAdapter> {
+pub(super) struct Talker<A: crate::adapter::ReliableAdapter> {
     port: NodePort<Hart, A>,
     me: Endpoint,
     peer: Endpoint,
@@ -86,12 +86,12 @@ struct Talker<A: crate::adapter::ReliableAdapter> {
 }
 
 impl<A: crate::adapter::ReliableAdapter> Talker<A> {
-    fn new(unit: &'static MessageUnit<Hart, A>, node: u32, context: u8) -> Self {
+    pub(super) fn new(unit: &'static MessageUnit<Hart, A>, node: u32, context: u8) -> Self {
         let port = unit.open(ClientId(0), 0, context, Sharing::Exclusive).unwrap();
         Self { port, me: endpoint(node, context), peer: endpoint(1 - node, context), sent: 0, received: 0 }
     }
 
-    fn step(&mut self, total: u32) -> bool {
+    pub(super) fn step(&mut self, total: u32) -> bool {
         let mut moved = self.port.progress();
         if self.sent < total {
             let message = self.sent;
@@ -120,7 +120,7 @@ impl<A: crate::adapter::ReliableAdapter> Talker<A> {
         moved
     }
 
-    fn is_done(&self, total: u32) -> bool {
+    pub(super) fn is_done(&self, total: u32) -> bool {
         self.sent == total && self.received == total
     }
 }
@@ -359,12 +359,10 @@ fn d8_a_sleeping_hart_wakes_up_to_send_again_what_was_lost() {
 }
 
 type Nic = VirtioNet<Hart, FakeCard>;
-type CardUnit = MessageUnit<Hart, Reliable<TorusAdapter<Nic, false>, Hart>>;
+pub(super) type CardUnit = MessageUnit<Hart, Reliable<TorusAdapter<Nic, false>, Hart>>;
 
-#[test]
-fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
-    const CARD_MTU: u16 = 512;
-    let cards = [FakeCard::new(CARD_MTU), FakeCard::new(CARD_MTU)];
+/// The nodes of two cards, joined.
+pub(super) fn card_units(cards: &[FakeCard; 2]) -> [&'static CardUnit; 2] {
     let map = TaskMap::new(2, 1, MapOrder::NodesFirst).unwrap();
     let units: [&'static CardUnit; 2] = [0, 1].map(|node| {
         let torus = TorusAdapter::new(Nic::new(cards[node as usize].clone()).unwrap(), node).unwrap();
@@ -378,12 +376,22 @@ fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
         card.receive(&frame).unwrap();
     }
     units.iter().for_each(|unit| unit.join(2));
-    for card in &cards {
+    for card in cards {
         let hello = card.transmit().unwrap().0;
         assert_eq!(hello[..6], mac(FABRIC));
         assert_eq!(hello[12..14], ETHERTYPE.to_be_bytes());
         assert_eq!(Packet::parse(&hello[14..]).unwrap().envelope.kind, Kind::Hello);
+        // It has nothing more to send, and waits to be kicked.
+        assert_eq!(card.transmit(), None);
     }
+    units
+}
+
+#[test]
+fn d8_over_torus_adapters_packets_have_link_headers_and_hello_has_none() {
+    const CARD_MTU: u16 = 512;
+    let cards = [FakeCard::new(CARD_MTU), FakeCard::new(CARD_MTU)];
+    let units = card_units(&cards);
     let mut talkers = [0, 1].map(|node| Talker::new(units[node as usize], node, 0));
     assert_eq!(talkers[0].port.mtu(), usize::from(CARD_MTU) - 32 - LINK_BYTES);
     let total = if cfg!(miri) { 60 } else { 400 };
