@@ -24,6 +24,8 @@ macro_rules! each {
     };
 }
 
+pub(crate) use each;
+
 impl<A: Acknowledge, B: Acknowledge> Acknowledge for Either<A, B> {
     fn acknowledge(&self) {
         each!(self, interrupt => interrupt.acknowledge());

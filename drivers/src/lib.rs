@@ -16,6 +16,7 @@ pub mod gem;
 pub mod irq;
 pub mod link;
 pub mod nic;
+pub mod pci;
 pub mod platform;
 mod ranks;
 pub mod reliable;
@@ -33,7 +34,7 @@ pub use unit::{OpenError, Setup, Sharing, StartError, Statistics};
 pub use virtio::VirtioNet;
 
 /// The torus as nodes use it: a network card, and what mends the losses of the network behind it.
-pub type Torus<P, N = VirtioNet<P>> = reliable::Reliable<torus::TorusAdapter<N, false>, P>;
+pub type Torus<P, N = <P as Platform>::Card> = reliable::Reliable<torus::TorusAdapter<N, false>, P>;
 
 /// The message unit, on the torus if nothing else is said.
 pub type MessageUnit<P, A = Torus<P>> = unit::MessageUnit<P, A>;

@@ -1,11 +1,14 @@
 //! What drivers need of the kernel.
 
 use crate::link;
-use crate::nic::{Hal, LINE};
+use crate::nic::{Hal, LINE, Nic};
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// The hart that calls, its clock and its sleep. The kernel implements it.
 pub trait Platform: Send + Sync + 'static {
+    /// The network cards that there may be: of one type, so that what drives them is compiled for it.
+    type Card: Nic;
+
     /// The number of this hart, less than 32.
     fn hart() -> usize;
 

@@ -14,10 +14,12 @@ pub struct Hardware;
 
 /// A network card of this hardware.
 pub(crate) type Card = board::Card<Hardware>;
+/// The torus adapter of this hardware.
+pub(crate) type Torus = drivers::Torus<Hardware>;
 /// The message unit on this node's hardware.
 pub type Unit = drivers::MessageUnit<Hardware>;
 /// The network below the message unit, held by hand.
-pub type Bare<'a> = drivers::unit::Bare<'a, Hardware, drivers::Torus<Hardware>>;
+pub type Bare<'a> = drivers::unit::Bare<'a, Hardware, Torus>;
 /// The collective network's adapter on this node's hardware.
 pub type Tree = drivers::TreeUnit<Hardware>;
 /// One context's port on this node's message unit.
@@ -37,6 +39,8 @@ pub(crate) fn tree() -> Option<&'static Tree> {
 }
 
 impl Platform for Hardware {
+    type Card = Card;
+
     fn hart() -> usize {
         arch::hart()
     }

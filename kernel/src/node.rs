@@ -1,8 +1,9 @@
 //! The life of a node: machine, personality, harts, message unit, job, end (SPEC N-1..N-6, N-11).
 
 use crate::arena::Arena;
-use crate::devicetree::{Machine, Slot, TreeError};
-use crate::hardware::{self, Card, Hardware, Tree, Unit};
+use crate::board::Found;
+use crate::devicetree::{Machine, TreeError};
+use crate::hardware::{self, Card, Torus, Tree, Unit};
 use crate::harts::{self, HartWork};
 use crate::layout::{self, Free, PIECES, Region};
 use crate::paging::PAGE;
@@ -29,8 +30,6 @@ use spin::Mutex;
 const HEAP_BYTES: usize = 1 << 20;
 /// Every hart comes up within so many seconds.
 const START_SECONDS: u64 = 10;
-/// The torus adapter of this hardware.
-type Torus = drivers::Torus<Hardware>;
 /// The memory of a task.
 type Memory = heapless::Vec<&'static mut [u8], PIECES>;
 
@@ -175,27 +174,26 @@ fn run_secondary(hart: usize) -> ! {
     harts::serve(hart)
 }
 
-/// The network cards in the machine's slots, by rising address: the first is on the torus, the second on the tree.
+/// The machine's network cards: the first is on the torus, the second on the tree.
 struct Cards {
-    slots: core::slice::Iter<'static, Slot>,
+    found: board::Cards,
 }
 
 impl Cards {
     fn new(machine: &'static Machine) -> Self {
-        Self { slots: machine.slots.iter() }
+        Self { found: board::Cards::new(machine) }
     }
 
     /// The next card as what `make` makes of it; nobody is interrupted by it yet.
     fn next<A>(&mut self, make: impl FnOnce(Card) -> Result<A, SmallMtu>) -> Option<A> {
-        let (slot, card) = self.slots.find_map(|slot| Some((slot, board::network_card(slot)?)))?;
-        let card = card.unwrap_or_else(|error| unusable(error));
+        let Found { card, interrupt: line } = self.found.next()?.unwrap_or_else(|error| unusable(error));
         let interrupt = card.interrupt();
         let adapter = make(card).unwrap_or_else(|error| unusable(error));
-        if let Err(error) = board::add_adapter_interrupt(slot.interrupt) {
+        if let Err(error) = board::add_adapter_interrupt(line) {
             report::refused(Exit::Machine, format_args!("the network card's interrupt: {error}"));
         }
         wakeup::add_card(interrupt);
-        defmt::debug!("network card at {=u64:#x}", slot.registers.start as u64);
+        defmt::debug!("network card with interrupt {=u32}", line.number);
         Some(adapter)
     }
 }

@@ -12,6 +12,8 @@ use crate::arch::Arch;
 pub enum Board {
     /// QEMU's own, of either instruction set: GICv3 and PL011, or PLIC, 16550 and OpenSBI; network cards by virtio.
     Virt,
+    /// The same, with its network cards behind PCI.
+    VirtPci,
     /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011; its emulation has slots of virtio.
     Versal,
     /// SiFive's HiFive Unleashed (riscv64): a monitor core and four others, PLIC, SiFive's UART, OpenSBI.
@@ -23,6 +25,8 @@ pub enum Board {
 pub enum Cards {
     /// As many as are asked for, in slots of virtio over MMIO.
     Virtio,
+    /// The same of virtio over PCI.
+    VirtioPci,
     /// None that the kernel drives.
     None,
     /// So many controllers on the board.
@@ -31,12 +35,13 @@ pub enum Cards {
 
 impl Board {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Virt, Self::Versal, Self::SifiveU];
+    pub const ALL: [Self; 4] = [Self::Virt, Self::VirtPci, Self::Versal, Self::SifiveU];
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Virt => "virt",
+            Self::VirtPci => "virt-pci",
             Self::Versal => "versal",
             Self::SifiveU => "sifive-u",
         }
@@ -45,7 +50,7 @@ impl Board {
     /// The instruction sets that it comes with, the usual one first.
     pub fn archs(self) -> &'static [Arch] {
         match self {
-            Self::Virt => &Arch::ALL,
+            Self::Virt | Self::VirtPci => &Arch::ALL,
             Self::Versal => &[Arch::Aarch64],
             Self::SifiveU => &[Arch::Riscv64],
         }
@@ -65,10 +70,12 @@ impl Board {
     pub fn options(self, arch: Arch) -> &'static [&'static str] {
         const SEMIHOSTING: &str = "enable=on,target=native";
         match (self, arch) {
-            (Self::Virt, Arch::Aarch64) => {
+            (Self::Virt | Self::VirtPci, Arch::Aarch64) => {
                 &["-machine", "virt,gic-version=3", "-cpu", "cortex-a72", "-semihosting-config", SEMIHOSTING]
             }
-            (Self::Virt, Arch::Riscv64) => &["-machine", "virt", "-cpu", "rv64", "-bios", "default"],
+            (Self::Virt | Self::VirtPci, Arch::Riscv64) => {
+                &["-machine", "virt", "-cpu", "rv64", "-bios", "default"]
+            }
             (Self::Versal, _) => &["-machine", "xlnx-versal-virt", "-semihosting-config", SEMIHOSTING],
             (Self::SifiveU, _) => {
                 &["-machine", "sifive_u", "-bios", "default", "-semihosting-config", SEMIHOSTING]
@@ -79,7 +86,7 @@ impl Board {
     /// How many harts a node may have.
     pub fn harts(self) -> RangeInclusive<u8> {
         match self {
-            Self::Virt => 1..=8,
+            Self::Virt | Self::VirtPci => 1..=8,
             Self::Versal => 2..=2,
             Self::SifiveU => 1..=4,
         }
@@ -88,7 +95,7 @@ impl Board {
     /// How many cores the emulator is to make for a node of `harts` harts: some are not for a kernel.
     pub fn cores(self, harts: u8) -> u8 {
         match self {
-            Self::Virt => harts,
+            Self::Virt | Self::VirtPci => harts,
             // Two Cortex-R5 beside.
             Self::Versal => harts + 2,
             // The monitor core.
@@ -101,7 +108,7 @@ impl Board {
         match self {
             // An ELF would be entered at EL3, without a tree.
             Self::Versal => Some(0x20_0000),
-            Self::Virt | Self::SifiveU => None,
+            Self::Virt | Self::VirtPci | Self::SifiveU => None,
         }
     }
 
@@ -109,6 +116,7 @@ impl Board {
     pub fn cards(self) -> Cards {
         match self {
             Self::Virt | Self::Versal => Cards::Virtio,
+            Self::VirtPci => Cards::VirtioPci,
             Self::SifiveU => Cards::None,
         }
     }
@@ -116,7 +124,7 @@ impl Board {
     /// Whether a node has a card for the collective (tree) network beside that for the torus.
     pub fn has_tree(self) -> bool {
         match self.cards() {
-            Cards::Virtio => true,
+            Cards::Virtio | Cards::VirtioPci => true,
             Cards::None => false,
             Cards::OnBoard(cards) => cards > 1,
         }
@@ -128,6 +136,7 @@ impl Board {
             Self::Virt => {
                 ["1 to 8", "PL011 or 16550; GICv3, GICv2 or PLIC; virtio", "none", "QEMU 7.2, U-Boot 2023.01"]
             }
+            Self::VirtPci => ["1 to 8", "as virt; virtio over PCI", "none", "QEMU 7.2"],
             Self::Versal => ["2", "PL011; GICv3; virtio", "Versal VCK190", "QEMU 7.2; not on silicon"],
             Self::SifiveU => ["1 to 4", "SiFive UART; PLIC", "HiFive Unleashed", "QEMU 7.2; not on silicon"],
         }
@@ -136,7 +145,7 @@ impl Board {
     /// Whether the device tree says how many sockets, clusters, cores and threads the emulator was given. Riscv64's
     /// `virt` has one cluster of cores always (QEMU 7.2 makes clusters of NUMA nodes only), the others are as they are.
     pub fn tree_tells_topology(self, arch: Arch) -> bool {
-        (self, arch) == (Self::Virt, Arch::Aarch64)
+        matches!((self, arch), (Self::Virt | Self::VirtPci, Arch::Aarch64))
     }
 }
 

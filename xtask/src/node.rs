@@ -118,6 +118,12 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
                 let device = format!("virtio-net-device,netdev={name},bus=virtio-mmio-bus.{slot}");
                 add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
             }
+            Cards::VirtioPci => {
+                // Device 0 is the host bridge. Nothing on the card is for a firmware.
+                let device =
+                    format!("virtio-net-pci,netdev={name},addr={:#x},disable-legacy=on,romfile=", slot + 1);
+                add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
+            }
             // The board's controllers take the cards in the order in which they are named.
             Cards::None => {}
             Cards::OnBoard(_) => add("-net", format!("nic,netdev={name},macaddr={mac}")),

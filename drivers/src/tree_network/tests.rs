@@ -365,6 +365,8 @@ std::thread_local! {
 }
 
 impl Platform for Bench {
+    type Card = crate::virtio::VirtioNet<Self, crate::virtio::fake::FakeCard>;
+
     fn hart() -> usize {
         HART.get()
     }

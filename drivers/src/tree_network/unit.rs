@@ -13,7 +13,6 @@ use super::counters::{TreeCounters, TreeFaults};
 use crate::calls::Calls;
 use crate::nic::{Acknowledge, Nic};
 use crate::platform::Platform;
-use crate::virtio::VirtioNet;
 use core::marker::PhantomData;
 use pami::combine::{Arrival, ClassRoute, InjectError, Operation, Role, RouteMembers, Status};
 use pami::device::CollectiveNetwork;
@@ -37,7 +36,7 @@ struct Shared<N: Nic> {
 }
 
 /// A node's tree.
-pub struct TreeUnit<P: Platform, N: Nic = VirtioNet<P>> {
+pub struct TreeUnit<P: Platform, N: Nic = <P as Platform>::Card> {
     shared: Mutex<Shared<N>>,
     interrupt: N::Interrupt,
     payload: usize,

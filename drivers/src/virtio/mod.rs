@@ -1,14 +1,16 @@
-//! virtio: the network card, its transport by memory-mapped registers, and the split virtqueue (SPEC D-1).
+//! virtio: the network card, its transports by memory-mapped registers and PCI, and the split virtqueue (SPEC D-1, B-5).
 //!
 //! | part | supported |
 //! |---|---|
-//! | transport | memory-mapped, modern (version 2) |
+//! | transport | memory-mapped, and PCI, both modern (version 2; legacy is left alone) |
 //! | queue | split, with event index; descriptors chained, not indirect |
 //! | required features | `VERSION_1`, `RING_EVENT_IDX` |
 //! | used if offered | `NET_F_MTU`, `NET_F_MAC` |
 
+mod either;
 pub mod mmio;
 mod net;
+pub mod pci;
 pub mod queue;
 mod start;
 
@@ -25,6 +27,7 @@ pub use crate::nic::{Acknowledge, Hal};
 pub use net::VirtioNet;
 pub use start::{NetConfig, Setup, negotiate};
 
+use crate::pci::PciError;
 use bitflags::bitflags;
 use core::fmt;
 use queue::Addresses;
@@ -105,6 +108,10 @@ pub enum VirtioError {
     },
     /// The device has the legacy layout, or one that is yet to come.
     Version(u32),
+    /// The device has no addresses on its bus.
+    Pci(PciError),
+    /// The device does not say where this part of its registers lies, or it is too small.
+    NoPart(u8),
     /// The device is none, or none of the kind that was wanted.
     WrongDevice {
         /// The device's kind.
@@ -134,6 +141,8 @@ impl fmt::Display for VirtioError {
         match *self {
             Self::NotVirtio { magic } => write!(f, "no virtio device here: magic {magic:#x}"),
             Self::Version(version) => write!(f, "virtio-mmio version {version}, wanted 2 (not legacy)"),
+            Self::Pci(error) => write!(f, "the device has no place on its bus: {error}"),
+            Self::NoPart(part) => write!(f, "the device has no registers of part {part}"),
             Self::WrongDevice { id } => write!(f, "virtio device {id}, wanted 1 (network)"),
             Self::Lacks(features) => write!(f, "the device lacks virtio features {:#x}", features.bits()),
             Self::InReset => f.write_str("the device does not come out of its reset"),

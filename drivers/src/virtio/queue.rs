@@ -19,9 +19,8 @@ const WRITE: u16 = 2;
 #[repr(C, align(16))]
 struct Descriptor {
     address: AtomicU64,
-    len: AtomicU32,
-    flags: AtomicU16,
-    next: AtomicU16,
+    /// Length, 16 bits of flags, and 16 of the descriptor behind it: one store.
+    rest: AtomicU64,
 }
 
 /// The driver's ring, then the index of the used entry that the driver wants an interrupt for.
@@ -60,14 +59,7 @@ impl<const N: usize> Rings<N> {
     /// Memory for a queue.
     pub const fn new() -> Self {
         Self {
-            descriptors: [const {
-                Descriptor {
-                    address: AtomicU64::new(0),
-                    len: AtomicU32::new(0),
-                    flags: AtomicU16::new(0),
-                    next: AtomicU16::new(0),
-                }
-            }; N],
+            descriptors: [const { Descriptor { address: AtomicU64::new(0), rest: AtomicU64::new(0) } }; N],
             available: Available {
                 flags: AtomicU16::new(0),
                 idx: AtomicU16::new(0),
@@ -242,9 +234,8 @@ impl<const N: usize, H: Hal> Virtqueue<N, H> {
             let (link, behind) = if left == 0 { (0, 0) } else { (NEXT, next) };
             let descriptor = &self.rings.descriptors[id];
             descriptor.address.store(piece.address.to_le(), Ordering::Relaxed);
-            descriptor.len.store(piece.len.to_le(), Ordering::Relaxed);
-            descriptor.flags.store((direction | link).to_le(), Ordering::Relaxed);
-            descriptor.next.store(behind.to_le(), Ordering::Relaxed);
+            let rest = u64::from(piece.len) | u64::from(direction | link) << 32 | u64::from(behind) << 48;
+            descriptor.rest.store(rest.to_le(), Ordering::Relaxed);
             capacity = capacity.saturating_add(piece.len);
             self.first = next;
             id = usize::from(next) % N;

@@ -89,6 +89,10 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank])
         Some(Controller::Plic { registers }) => tables.map(range(registers), MemoryType::Device)?,
         None => {}
     }
+    if let Some(pci) = machine.pci {
+        tables.map(range(pci.configuration), MemoryType::Device)?;
+        tables.map(range(pci.window), MemoryType::Device)?;
+    }
     // Slots are smaller than pages on some machines; they come by rising address.
     let mut mapped = 0;
     for slot in &machine.slots {

@@ -6,15 +6,18 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `devices` | console and network cards at the addresses that the tree names |
+//! | `devices` | the console |
+//! | `cards` | network cards, of all kinds, in slots and behind PCI |
 //! | `interrupts` | whose interrupt it is, and which hart it goes to, at any controller |
 //! | `exit` | the ways to end the machine, the best one first |
 
+mod cards;
 mod devices;
 mod exit;
 mod interrupts;
 
-pub(crate) use devices::{Card, CardInterrupt, console, network_card, receiver};
+pub(crate) use cards::{Card, CardInterrupt, Cards, Found};
+pub(crate) use devices::{console, receiver};
 pub(crate) use exit::exit;
 pub(crate) use interrupts::{
     Claim, add_adapter_interrupt, claim, complete, interrupt_hart, mask, route_adapters, route_line,

@@ -25,6 +25,8 @@ pub struct Parent {
     pub phandle: Option<u32>,
     /// Cells of an interrupt.
     pub cells: usize,
+    /// Cells of an address in front of it, where a map of interrupts names it.
+    pub address_cells: usize,
 }
 
 /// The value of a node's property.
@@ -94,7 +96,7 @@ impl At<'_> {
     }
 
     /// What harts call an address of the bus that this node is on.
-    fn seen_by_harts(&self, mut address: u64, bytes: u64) -> Result<u64, TreeError> {
+    pub fn seen_by_harts(&self, mut address: u64, bytes: u64) -> Result<u64, TreeError> {
         let mut bus = self.outer;
         // The root's addresses are the harts'.
         while let Some(At { outer: Some(outer), .. }) = bus.copied().as_ref() {
@@ -165,7 +167,7 @@ impl At<'_> {
 
 /// An interrupt as the controller's cells say: at a GIC (shared or private, number, trigger), maybe with more that do
 /// not matter; at a PLIC its number.
-fn interrupt(cells: &[[u8; 4]]) -> Option<Interrupt> {
+pub fn interrupt(cells: &[[u8; 4]]) -> Option<Interrupt> {
     const SHARED: u32 = 0;
     const PRIVATE: u32 = 1;
     match *cells {

@@ -2,6 +2,7 @@
 
 use super::at::{At, Parent, cell, is_available, rate, text, value};
 use super::cpu_map::{self, CpuMapError};
+use super::pci::PciHost;
 use super::{
     AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_BANKS, MAX_RESERVED, MAX_SLOTS, Machine,
     Slot, SlotKind, TreeError, Uart, UartKind,
@@ -51,6 +52,7 @@ pub(super) struct Builder {
     timer_interrupt: Option<u32>,
     counter_hz: Option<u64>,
     slots: Vec<Slot, MAX_SLOTS>,
+    pci: Option<PciHost>,
     firmware: Option<Firmware>,
     finisher: Option<Region>,
     problem: Option<TreeError>,
@@ -89,6 +91,7 @@ impl Builder {
     pub(super) fn new(tree: Fdt<'static>, image: usize, booted: u64) -> Self {
         let controller = find(tree, |node| CONTROLLERS.iter().any(|name| node.is_compatible(name)));
         let cells = controller.and_then(|node| cell(&node, "#interrupt-cells"));
+        let address_cells = controller.and_then(|node| cell(&node, "#address-cells"));
         Self {
             tree,
             image,
@@ -97,6 +100,7 @@ impl Builder {
             parent: Parent {
                 phandle: controller.and_then(|node| cell(&node, "phandle")),
                 cells: cells.unwrap_or(1).clamp(1, 4) as usize,
+                address_cells: address_cells.unwrap_or(0).min(4) as usize,
             },
             banks: Vec::new(),
             reserved: Vec::new(),
@@ -107,6 +111,7 @@ impl Builder {
             timer_interrupt: None,
             counter_hz: None,
             slots: Vec::new(),
+            pci: None,
             firmware: None,
             finisher: None,
             problem: None,
@@ -232,6 +237,7 @@ impl Builder {
                 });
             }
             "sifive,test0" => self.finisher = Some(at.registers()?),
+            "pci-host-ecam-generic" if self.pci.is_none() => self.pci = PciHost::read(at, self.parent)?,
             "virtio,mmio" => self.slot(at, SlotKind::VirtioMmio)?,
             _ => {}
         }
@@ -312,6 +318,7 @@ impl Builder {
             timer_interrupt: self.timer_interrupt,
             counter_hz: self.counter_hz,
             slots: self.slots,
+            pci: self.pci,
             firmware: self.firmware.unwrap_or(Firmware::Sbi),
             finisher: self.finisher,
             bootargs: chosen.and_then(|chosen| text(&chosen, "bootargs")).unwrap_or(""),

@@ -7,12 +7,14 @@
 //! |---|---|
 //! | [`sound`] | whether the tree hangs together |
 //! | `at` | a node in its surroundings: addresses through buses, interrupts, status |
+//! | [`pci`] | a host bridge of PCI, and where interrupts of what is behind it go |
 //! | [`cpu_map`] | where each hart is in its node |
 //! | here | the nodes that matter |
 
 mod at;
 mod builder;
 pub mod cpu_map;
+pub mod pci;
 pub mod sound;
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,7 @@ use cpu_map::CpuMapError;
 use dtoolkit::fdt::Fdt;
 use heapless::Vec;
 use pami::affinity::HartPlace;
+use pci::PciHost;
 
 /// Most places for network cards that are looked at.
 pub const MAX_SLOTS: usize = 32;
@@ -162,6 +165,8 @@ pub struct Machine {
     pub counter_hz: Option<u64>,
     /// The places where network cards may be, by rising address.
     pub slots: Vec<Slot, MAX_SLOTS>,
+    /// The host bridge of PCI, if there is one.
+    pub pci: Option<PciHost>,
     /// How to call the firmware.
     pub firmware: Firmware,
     /// The sifive_test device, which ends the emulation.

@@ -61,6 +61,40 @@ fn n3_the_machine_is_what_qemu_virt_says() {
 }
 
 #[test]
+fn b5_a_host_bridge_of_pci_is_what_the_trees_say() {
+    // As QEMU wires them: devices 0 to 3, pins 1 to 4, turned on by one for each device.
+    let lines = |host: &PciHost| {
+        let of = |device| [1, 2, 3, 4].map(|pin| host.interrupts.find(device, pin).unwrap().number);
+        [of(0), of(1), of(3), of(4)]
+    };
+    let host = read(VIRT, 0x4020_0000, 0).pci.unwrap();
+    assert_eq!(host.configuration, region(0x40_1000_0000, 1 << 20));
+    assert_eq!((host.window, host.on_bus), (region(0x1000_0000, 2 << 20), 0x1000_0000));
+    assert_eq!(lines(&host), [[35, 36, 37, 38], [36, 37, 38, 35], [38, 35, 36, 37], [35, 36, 37, 38]]);
+    assert!(!host.interrupts.find(1, 1).unwrap().edge);
+
+    let host = read(RISCV, 0x8020_0000, 3).pci.unwrap();
+    assert_eq!(host.configuration, region(0x3000_0000, 1 << 20));
+    assert_eq!((host.window, host.on_bus), (region(0x4000_0000, 2 << 20), 0x4000_0000));
+    assert_eq!(lines(&host), [[32, 33, 34, 35], [33, 34, 35, 32], [35, 32, 33, 34], [32, 33, 34, 35]]);
+    assert_eq!([0, 5].map(|pin| host.interrupts.find(0, pin)), [None; 2]);
+    // Boards without, and one whose only memory is of 64 bits.
+    assert!([VERSAL, SIFIVE_U, ODD].iter().all(|tree| read(tree, 0x8020_0000, 2).pci.is_none()));
+    let memory = cells([0x200_0000, 0, 0x4000_0000]);
+    let other = cells([0x300_0000, 0, 0x4000_0000]);
+    assert!(read(patched(RISCV, &memory, &other), 0x8020_0000, 3).pci.is_none());
+    // Memory that devices call otherwise.
+    let moved = read(patched(RISCV, &memory, &cells([0x200_0000, 0, 0x8000_0000])), 0x8020_0000, 3);
+    let moved = moved.pci.unwrap();
+    assert_eq!((moved.window.start, moved.on_bus), (0x4000_0000, 0x8000_0000));
+    // Interrupts that go to another controller.
+    let line = cells([0, 0, 0, 1, 9, 32]);
+    let elsewhere = read(patched(RISCV, &line, &cells([0, 0, 0, 1, 8, 32])), 0x8020_0000, 3).pci.unwrap();
+    assert_eq!(elsewhere.interrupts.find(0, 1), None);
+    assert!(elsewhere.interrupts.find(0, 2).is_some());
+}
+
+#[test]
 fn n3_carryless_multiplication_is_what_every_hart_has_as_the_tree_says() {
     let has = |tree| read(tree, 0x8020_0000, 3).carryless;
     assert_eq!([has(RISCV), has(SIFIVE_U), has(VIRT)], [true, false, false]);

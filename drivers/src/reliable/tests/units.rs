@@ -32,6 +32,8 @@ std::thread_local! {
 pub struct Hart;
 
 impl Platform for Hart {
+    type Card = crate::virtio::VirtioNet<Self, crate::virtio::fake::FakeCard>;
+
     fn hart() -> usize {
         0
     }

@@ -18,6 +18,8 @@ std::thread_local! {
 struct Mourner;
 
 impl Platform for Mourner {
+    type Card = crate::virtio::VirtioNet<Self, crate::virtio::fake::FakeCard>;
+
     fn hart() -> usize {
         0
     }

@@ -64,6 +64,8 @@ impl<const TEST: usize> Host<TEST> {
 }
 
 impl<const TEST: usize> Platform for Host<TEST> {
+    type Card = crate::virtio::VirtioNet<Self, crate::virtio::fake::FakeCard>;
+
     fn hart() -> usize {
         HART.get()
     }

@@ -29,6 +29,8 @@ std::thread_local! {
 struct Patient;
 
 impl Platform for Patient {
+    type Card = crate::virtio::VirtioNet<Self, crate::virtio::fake::FakeCard>;
+
     fn hart() -> usize {
         0
     }

@@ -1,0 +1,105 @@
+//! A virtio device over PCI whose registers are mere memory.
+
+use super::*;
+use crate::pci::tests::{FakeDevice, FakeSpace, bus};
+use std::vec::Vec;
+
+/// A device with its parts in BAR 4: kind, offset and bytes each.
+fn device(parts: &[(u8, u32, u32)]) -> FakeDevice {
+    let mut device = FakeDevice::new(VENDOR, MODERN + 1).with_bar(4, 0x4000, 0xc);
+    device.words[1] = 1 << 20;
+    device.set_byte(0x34, 0x40);
+    for (number, &(kind, offset, bytes)) in parts.iter().enumerate() {
+        let at = 0x40 + 20 * number;
+        let next = if number + 1 < parts.len() { at as u8 + 20 } else { 0 };
+        [PART, next, 20, kind, 4].iter().zip(at..).for_each(|(&byte, at)| device.set_byte(at, byte));
+        (device.words[at / 4 + 2], device.words[at / 4 + 3]) = (offset, bytes);
+        // Behind that of the doorbells: how far apart two of them are.
+        device.words[at / 4 + 4] = 4;
+    }
+    device
+}
+
+const PARTS: [(u8, u32, u32); 4] = [(1, 0, 0x38), (3, 0x1000, 4), (4, 0x2000, 12), (2, 0x3000, 0x1000)];
+
+fn open(bus: &mut Bus<FakeSpace>) -> Result<(Transport, &'static mut [u8]), VirtioError> {
+    let transport = Transport::new(bus, 0)?;
+    let base = transport.common.as_ptr().as_raw_ptr().cast::<u8>();
+    // SAFETY: the registers are memory of the test's, 0x4000 bytes, never freed; test and driver take turns.
+    Ok((transport, unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), 0x4000) }))
+}
+
+#[test]
+fn d1_a_device_over_pci_is_driven_by_its_parts() {
+    let mut bus = bus(std::vec![device(&PARTS)], 1 << 16);
+    let (mut transport, memory) = open(&mut bus).unwrap();
+    assert_eq!(transport.device_id(), 1);
+    memory[4..8].copy_from_slice(&0x2000_0001u32.to_le_bytes());
+    assert!(transport.offered().contains(Features::VERSION_1 | Features::EVENT_IDX));
+    transport.accept(Features::VERSION_1);
+    assert_eq!((memory[8], memory[12]), (1, 1));
+    transport.set_status(Status::ACKNOWLEDGE);
+    assert_eq!((memory[20], transport.status()), (1, Status::ACKNOWLEDGE));
+    memory[0x2000 + 10..0x2000 + 12].copy_from_slice(&[0x38, 0x10]);
+    assert_eq!([10, 11, 12].map(|at| transport.config_byte(at)), [0x38, 0x10, 0]);
+
+    memory[24..26].copy_from_slice(&256u16.to_le_bytes());
+    memory[30..32].copy_from_slice(&3u16.to_le_bytes());
+    assert_eq!([0, 1, 2].map(|queue| transport.queue_max(queue)), [256, 256, 0]);
+    let addresses = Addresses { descriptors: 0x1_2345_6780, available: 0x2_0000_0010, used: 0x3_0000_0020 };
+    transport.set_queue(1, 64, addresses);
+    let words: Vec<u32> =
+        memory[20..56].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+    // Queue 1, its size, enabled, then the addresses.
+    assert_eq!((words[0] >> 16, words[1] & 0xffff, words[2] & 0xffff), (1, 64, 1));
+    assert_eq!(words[3..9], [0x2345_6780, 1, 0x10, 2, 0x20, 3]);
+    assert_eq!(transport.queue_max(1), 0, "it is in use");
+    transport.notify(1);
+    assert_eq!(memory[0x300c..0x3010], [1, 0, 0, 0], "of 16 bits");
+    transport.notify(7);
+    // Beyond all doorbells.
+    memory[28] = 0;
+    memory[30..32].copy_from_slice(&0x400u16.to_le_bytes());
+    assert_eq!(transport.queue_max(0), 0);
+}
+
+#[test]
+fn r5_a_device_over_pci_that_breaks_down_is_noticed_by_its_interrupt() {
+    let mut bus = bus(std::vec![device(&PARTS)], 1 << 16);
+    let (transport, memory) = open(&mut bus).unwrap();
+    let interrupt = transport.interrupt();
+    let serve = |memory: &mut [u8], pending, status| {
+        (memory[0x1000], memory[20]) = (pending, status);
+        interrupt.serve()
+    };
+    assert_eq!(
+        [(1, 15), (2, 15), (1, 15 | 64)].map(|(pending, status)| serve(memory, pending, status)),
+        [true; 3]
+    );
+    assert!(!serve(memory, 3, 15 | 64) && !serve(memory, 2, 64));
+    // What was told to one that wanted nothing but the line back is not lost, and told once.
+    (memory[0x1000], memory[20]) = (2, 15 | 64);
+    interrupt.acknowledge();
+    assert!(!serve(memory, 0, 15 | 64) && serve(memory, 0, 15 | 64));
+}
+
+#[test]
+fn r5_a_device_over_pci_that_lacks_a_part_is_refused() {
+    let refused =
+        |parts: &[(u8, u32, u32)]| open(&mut bus(std::vec![device(parts)], 1 << 16)).map(|_| ()).unwrap_err();
+    for (kind, at) in [(1, 0), (3, 1), (2, 3)] {
+        let mut parts = PARTS;
+        // No such part, one beyond the registers, one that is too small.
+        parts[at].0 = 5;
+        assert_eq!(refused(&parts), VirtioError::NoPart(kind));
+        (parts[at].0, parts[at].1) = (kind, 0x4000);
+        assert_eq!(refused(&parts), VirtioError::NoPart(kind));
+        (parts[at].1, parts[at].2) = (0, 0);
+        assert_eq!(refused(&parts), VirtioError::NoPart(kind));
+    }
+    let other = FakeDevice::new(0x8086, 0x10d3);
+    let transport = Transport::new(&mut bus(std::vec![other.with_bar(0, 0x1000, 0)], 1 << 16), 0);
+    assert!(matches!(transport, Err(VirtioError::NoPart(1))));
+    assert!(is_network_card((VENDOR, TRANSITIONAL_NETWORK)) && is_network_card((VENDOR, MODERN + 1)));
+    assert!(!is_network_card((VENDOR, MODERN + 2)) && !is_network_card((0x8086, MODERN + 1)));
+}

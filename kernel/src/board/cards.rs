@@ -1,0 +1,110 @@
+//! Network cards: in the slots that the tree names, and behind its host bridge of PCI (SPEC B-5).
+//!
+//! A node has one type of card, which is all kinds that the kernel drives: cards of virtio are one kind, whose registers are
+//! behind one of two transports. Of what a message needs only telling the card of new entries looks which.
+
+use super::devices::registers;
+use crate::devicetree::pci::{BUS_BYTES, PciHost};
+use crate::devicetree::{Interrupt, Machine, Slot, SlotKind};
+use core::fmt;
+use drivers::nic::Hal;
+use drivers::pci::{Bus, DEVICES, Ecam, Window};
+use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
+use drivers::{Either, VirtioNet};
+
+/// A network card of any kind that the kernel drives.
+pub(crate) type Card<H> = VirtioNet<H, Either<mmio::Transport, pci::Transport>>;
+/// What serves a card's interrupts.
+pub(crate) type CardInterrupt = Either<mmio::Interrupt, pci::Interrupt>;
+
+/// The id of a network card.
+const NETWORK_CARD: u32 = 1;
+const _: () = assert!(BUS_BYTES == drivers::pci::BUS_BYTES);
+
+/// Why a card that is there cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CardError {
+    /// The device does not work.
+    Virtio(VirtioError),
+    /// The tree says nothing of where its interrupts go.
+    Deaf,
+}
+
+impl fmt::Display for CardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Virtio(error) => error.fmt(f),
+            Self::Deaf => f.write_str("the device tree does not say where its interrupts go"),
+        }
+    }
+}
+
+/// A network card that was found, and its interrupt.
+pub(crate) struct Found<H> {
+    pub(crate) card: Card<H>,
+    pub(crate) interrupt: Interrupt,
+}
+
+/// The bus behind the host bridge, and what is still to be looked at of it.
+struct Behind {
+    bus: Bus<Ecam>,
+    host: &'static PciHost,
+    devices: core::ops::Range<u8>,
+}
+
+/// The machine's network cards: in slots by rising address, then on the bus by number.
+pub(crate) struct Cards {
+    slots: core::slice::Iter<'static, Slot>,
+    behind: Option<Behind>,
+}
+
+impl Cards {
+    /// All of them. To be made once.
+    pub(crate) fn new(machine: &'static Machine) -> Self {
+        Self { slots: machine.slots.iter(), behind: machine.pci.as_ref().and_then(Behind::new) }
+    }
+
+    /// The next one.
+    pub(crate) fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
+        let in_slot = self.slots.find_map(|slot| Some((in_slot(slot)?, Some(slot.interrupt))));
+        let (transport, interrupt) = match in_slot {
+            Some((transport, interrupt)) => (Ok(transport), interrupt),
+            None => self.behind.as_mut()?.next()?,
+        };
+        let card = transport.and_then(VirtioNet::new).map_err(CardError::Virtio);
+        Some(card.and_then(|card| Ok(Found { card, interrupt: interrupt.ok_or(CardError::Deaf)? })))
+    }
+}
+
+/// The registers of a network card, behind either transport.
+type Transport = Either<mmio::Transport, pci::Transport>;
+
+fn in_slot(slot: &Slot) -> Option<Transport> {
+    match slot.kind {
+        SlotKind::VirtioMmio => {
+            // SAFETY: the tree says that a virtio-mmio slot is there, and translation maps it as device memory. The node
+            // asks each slot once.
+            let transport = unsafe { mmio::Transport::new(registers(slot.registers)?) }.ok()?;
+            (transport.device_id() == NETWORK_CARD).then_some(Either::First(transport))
+        }
+    }
+}
+
+impl Behind {
+    fn new(host: &'static PciHost) -> Option<Self> {
+        // SAFETY: the tree says that the space is there, translation maps as much of it as device memory, and this is the
+        // only one that is made.
+        let space = unsafe { Ecam::new(registers(host.configuration)?) };
+        let base = registers(host.window)?;
+        let window = Window { base, on_bus: host.on_bus, bytes: host.window.bytes as u32 };
+        Some(Self { bus: Bus::new(space, window), host, devices: 0..DEVICES })
+    }
+
+    /// The next network card, and where its interrupt goes.
+    fn next(&mut self) -> Option<(Result<Transport, VirtioError>, Option<Interrupt>)> {
+        let Self { bus, host, devices } = self;
+        let device = devices.find(|&device| bus.id(device).is_some_and(pci::is_network_card))?;
+        let interrupt = bus.pin(device).and_then(|pin| host.interrupts.find(device, pin));
+        Some((pci::Transport::new(bus, device).map(Either::Second), interrupt))
+    }
+}

@@ -1,0 +1,103 @@
+//! A host bridge of PCI, as the tree describes one (`pci-host-ecam-generic`), and where its devices' interrupts go.
+
+use super::at::{At, Parent, cell, interrupt, value};
+use super::{Interrupt, TreeError};
+use crate::layout::Region;
+
+/// Most addresses that devices are given, in bytes.
+pub const WINDOW_BYTES: usize = 2 << 20;
+/// Bytes of the configuration space of a bus.
+pub const BUS_BYTES: usize = 1 << 20;
+/// Every hart's translation reaches up to here.
+const REACH: usize = 1 << 39;
+/// Cells of an address on the bus.
+const ADDRESS: usize = 3;
+/// Bits of the first of them: memory of 32 bits, among ports, memory of 64 bits and configuration.
+const KIND: u32 = 3 << 24;
+const MEMORY: u32 = 2 << 24;
+
+/// A host bridge.
+#[derive(Clone, Copy, Debug)]
+pub struct PciHost {
+    /// Configuration space of the first bus.
+    pub configuration: Region,
+    /// Where harts see what devices on the bus may be given, at most [`WINDOW_BYTES`].
+    pub window: Region,
+    /// What devices call the first address of that.
+    pub on_bus: u32,
+    /// Where interrupts go.
+    pub interrupts: InterruptMap,
+}
+
+/// Where interrupts of devices on the bus go.
+#[derive(Clone, Copy, Debug)]
+pub struct InterruptMap {
+    /// Bits of address and pin that count.
+    mask: [u32; 2],
+    entries: &'static [[u8; 4]],
+    parent: Parent,
+}
+
+impl PciHost {
+    /// The bridge that a node describes, if there is memory behind it that all harts reach.
+    ///
+    /// # Errors
+    /// What cannot be read of it.
+    pub(super) fn read(at: &At<'_>, parent: Parent) -> Result<Option<Self>, TreeError> {
+        let registers = at.registers()?;
+        let Some((window, on_bus)) = window(at)? else { return Ok(None) };
+        let configuration = Region { start: registers.start, bytes: BUS_BYTES };
+        let too_far = [configuration, window].iter().any(|region| region.end() > REACH);
+        if registers.bytes < BUS_BYTES || too_far {
+            return Ok(None);
+        }
+        let cells = |name| value(&at.node, name).unwrap_or_default().as_chunks::<4>().0;
+        let mask = match *cells("interrupt-map-mask") {
+            [high, _, _, pin] => [high, pin].map(u32::from_be_bytes),
+            _ => [u32::MAX; 2],
+        };
+        let interrupts = InterruptMap { mask, entries: cells("interrupt-map"), parent };
+        Ok(Some(Self { configuration, window, on_bus, interrupts }))
+    }
+}
+
+/// The first memory of 32 bits that is behind the bridge: where harts see it, and what devices call it.
+fn window(at: &At<'_>) -> Result<Option<(Region, u32)>, TreeError> {
+    let outer = at.outer.and_then(|outer| cell(&outer.node, "#address-cells")).unwrap_or(2).min(2) as usize;
+    let size = cell(&at.node, "#size-cells").unwrap_or(2).clamp(1, 2) as usize;
+    let (cells, _) = value(&at.node, "ranges").unwrap_or_default().as_chunks::<4>();
+    let number = |cells: &[[u8; 4]]| {
+        cells.iter().fold(0, |number: u64, &cell| number << 32 | u64::from(u32::from_be_bytes(cell)))
+    };
+    for range in cells.chunks_exact(ADDRESS + outer + size) {
+        let (bus, rest) = range.split_at(ADDRESS);
+        let (harts, bytes) = rest.split_at(outer);
+        if number(&bus[..1]) as u32 & KIND != MEMORY {
+            continue;
+        }
+        let Ok(on_bus) = u32::try_from(number(&bus[1..])) else { continue };
+        let bytes = number(bytes).min(WINDOW_BYTES as u64);
+        let start = at.seen_by_harts(number(harts), bytes)? as usize;
+        return Ok(Some((Region { start, bytes: bytes as usize }, on_bus)));
+    }
+    Ok(None)
+}
+
+impl InterruptMap {
+    /// The interrupt that is pin `pin`, 1 to 4, of device `device` of the first bus, if it goes to the interrupt controller.
+    pub fn find(&self, device: u8, pin: u8) -> Option<Interrupt> {
+        let wanted = [u32::from(device) << 11, u32::from(pin)];
+        let Parent { phandle, cells, address_cells } = self.parent;
+        let width = ADDRESS + 1 + 1 + address_cells + cells;
+        self.entries.chunks_exact(width).find_map(|entry| {
+            let (device, parent) = entry.split_at(ADDRESS + 1);
+            let [high, .., pin] = *device else { return None };
+            let (controller, parent) = parent.split_first()?;
+            let is_it = [high, pin].map(u32::from_be_bytes).into_iter().zip(wanted).zip(self.mask);
+            let is_it =
+                is_it.map(|((told, wanted), mask)| (told ^ wanted) & mask).all(|differs| differs == 0);
+            let is_ours = Some(u32::from_be_bytes(*controller)) == phandle;
+            if is_it && is_ours { interrupt(parent.get(address_cells..)?) } else { None }
+        })
+    }
+}
