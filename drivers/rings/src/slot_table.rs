@@ -106,15 +106,28 @@ impl<T> SlotTable<T> {
     #[inline]
     pub fn insert(&mut self, entry: T) -> Result<Key, T> {
         let Some(index) = self.free.pop(self.slots) else { return Err(entry) };
+        Ok(self.fill(index, || entry))
+    }
+
+    /// Puts an entry into a free slot that is made there. Without one it is not made.
+    #[inline]
+    pub fn insert_with(&mut self, entry: impl FnOnce() -> T) -> Option<Key> {
+        let index = self.free.pop(self.slots)?;
+        Some(self.fill(index, entry))
+    }
+
+    /// A slot that was free has an entry.
+    #[inline(always)]
+    fn fill(&mut self, index: u32, entry: impl FnOnce() -> T) -> Key {
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
         slot.link = Link::NONE;
         self.used += 1;
         // It is empty: without this the compiler has it dropped.
         if let place @ None = &mut slot.entry {
-            *place = Some(entry);
+            *place = Some(entry());
         }
-        Ok(Key { index, generation: slot.generation })
+        Key { index, generation: slot.generation }
     }
 
     /// The name of the entry in a slot.

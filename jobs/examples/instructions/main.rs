@@ -39,6 +39,7 @@
 //! | `allreduce-8-first-packet` | the same, at an endpoint to which nobody has sent | the return of the `advance` that sends its first packet |
 //! | `allreduce-8-all-endpoints` | the first call, at all eight endpoints in turn | the last callback: what all of them take together |
 //! | `mpi-isend-8-shared-memory` | call of `isend` of 8 bytes to the task itself | its return: the message lies in the ring, the request is complete |
+//! | `mpi-irecv-8` | call of `irecv` of 8 bytes that have not come | its return: the receive is posted |
 //! | `mpi-matched-receive-8-shared-memory` | call of `test` of a receive whose message lies in the ring | its return with the status |
 //! | `mpi-test-empty` | call of `test` of a receive without a message | its return with none |
 //! | `mpi-1-mib-shared-memory` | call of `irecv`, then of `isend`, of 1 MiB between two memories of the task | the return of `wait_all` of both: what both sides take together |

@@ -31,6 +31,14 @@ pub fn rows(task: &'static Task, count: Count) -> Result<(), JobError> {
         mpi.wait_all(&mut requests, &mut []).map_err(failed)?;
         Ok(count.between((from, to)))
     })?;
+    row("mpi-irecv-8", || {
+        let from = count.now();
+        let received = world.irecv(&word, 0, 0);
+        let to = count.now();
+        let mut requests = [received.map_err(failed)?, world.isend(&small, 0, 0).map_err(failed)?];
+        mpi.wait_all(&mut requests, &mut []).map_err(failed)?;
+        Ok(count.between((from, to)))
+    })?;
     row("mpi-matched-receive-8-shared-memory", || {
         let mut received = world.irecv(&word, 0, 0).map_err(failed)?;
         let mut sent = world.isend(&small, 0, 0).map_err(failed)?;

@@ -97,3 +97,13 @@ fn q2_all_entries_are_gone_over_and_a_table_made_of_its_slots_is_empty() {
     assert!((0..4).all(|entry| again.insert(entry).is_ok()), "no entry of before is in the way");
     assert!(again.values().copied().eq([0, 1, 2, 3]));
 }
+
+#[test]
+fn q2_what_finds_no_slot_is_not_made() {
+    let mut table = table(1);
+    let key = table.insert_with(|| 7).unwrap();
+    assert_eq!((table.find(key).copied(), table.len()), (Some(7), 1));
+    assert_eq!(table.insert_with(|| unreachable!()), None);
+    table.remove(key.index);
+    assert_ne!(table.insert_with(|| 8).map(|other| other.generation), Some(key.generation));
+}

@@ -233,7 +233,7 @@ impl<N: Node> Communicator<N> {
         let begin = |active: &mut Active<N::Port>, state: &mut State| {
             let members = group.members(active.population(), vci)?;
             let callbacks = library.callbacks()?;
-            let request = state.requests.open_own(None)?;
+            let request = state.requests.open_own()?;
             let done = callbacks.ended(state.requests.cookie(request));
             match active.create_geometry(NewGeometry { id, members, domains: None, done }) {
                 Ok(()) => {}

@@ -4,7 +4,7 @@ use crate::data::Data;
 use crate::envelope::{ANY_SOURCE, ANY_TAG, INTERNAL, PROC_NULL, TAG_UB};
 use crate::error::{Error, Result};
 use crate::library::Communicator;
-use crate::message::{At, Short};
+use crate::message::{At, Short, Wanted};
 use crate::request::{Awaits, Mode, Operation, Receiving, Request, Sending};
 use crate::status::Status;
 use crate::vci::State;
@@ -16,6 +16,7 @@ use pami::{Active, Endpoint};
 ///
 /// # Errors
 /// [`Error::Type`], [`Error::Count`].
+#[inline]
 pub(super) fn check_data(data: &Data) -> Result<()> {
     if !data.datatype().is_committed() {
         return Err(Error::Type);
@@ -146,14 +147,15 @@ impl<N: Node> Communicator<N> {
             if dest == PROC_NULL {
                 return Ok(Request::SENT);
             }
-            let mut sending = self.sending(state, data, dest, tag, mode)?;
-            sending.communicator = self.number(internal);
+            let target = self.endpoint(state, dest as u32)?;
+            let (communicator, source) = (self.number(internal), self.rank());
             self.work(active, state, |at| {
-                let operation = Some(Operation::Send(sending));
-                let requests = &mut *at.requests;
-                let slot = if internal { requests.open_own(operation)? } else { requests.open(operation)? };
-                at.begin_send(slot);
-                Ok(at.requests.name(slot))
+                let request = at.requests.open_for(internal, || {
+                    let (data, awaits) = (data.clone(), Awaits::Turn);
+                    Operation::Send(Sending { data, target, communicator, source, tag, mode, awaits })
+                })?;
+                at.begin_send(request.slot());
+                Ok(request)
             })
         })
     }
@@ -177,14 +179,15 @@ impl<N: Node> Communicator<N> {
                 state.requests.complete(slot, Status::NOBODY);
                 return Ok(state.requests.name(slot));
             }
-            let mut receiving = self.receiving(state, data, source, tag)?;
-            receiving.communicator = self.number(internal);
+            let from = if source == ANY_SOURCE { None } else { Some(self.endpoint(state, source as u32)?) };
+            let communicator = self.number(internal);
             self.work(active, state, |at| {
-                let operation = Some(Operation::Receive(receiving));
-                let requests = &mut *at.requests;
-                let slot = if internal { requests.open_own(operation)? } else { requests.open(operation)? };
-                at.begin_receive(slot);
-                Ok(at.requests.name(slot))
+                let request = at.requests.open_for(internal, || {
+                    let (data, message) = (data.clone(), None);
+                    Operation::Receive(Receiving { data, communicator, source, tag, from, message })
+                })?;
+                at.post(request.slot(), &Wanted { communicator, source, tag });
+                Ok(request)
             })
         })
     }

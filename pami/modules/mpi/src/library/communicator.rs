@@ -79,6 +79,7 @@ impl<N: Node> Communicator<N> {
     ///
     /// # Errors
     /// [`Error::Comm`].
+    #[inline]
     pub(crate) fn entry<'a>(&self, state: &'a mut State) -> Result<&'a mut CommunicatorEntry> {
         state.communicators.entry(self.slot, self.generation).ok_or(Error::Comm)
     }
@@ -87,6 +88,7 @@ impl<N: Node> Communicator<N> {
     ///
     /// # Errors
     /// [`Error::Rank`], [`Error::Comm`].
+    #[inline]
     pub(crate) fn endpoint(&self, state: &mut State, rank: u32) -> Result<Endpoint> {
         self.entry(state)?.members.endpoint(rank).ok_or(Error::Rank(rank.into()))
     }

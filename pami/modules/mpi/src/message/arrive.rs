@@ -25,6 +25,7 @@ impl<P: Port> At<'_, P> {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn misaligned_came(&mut self, message: &Message<'_>) -> Receive<P> {
         match Envelope::read_from_bytes(message.header) {

@@ -68,6 +68,7 @@ impl<P: Port> At<'_, P> {
     }
 
     /// The first waiting message that is wanted.
+    #[inline]
     pub(super) fn find_waiting(&self, wanted: &Wanted) -> Option<u32> {
         self.messages.unexpected.find(|waiting| wanted.is(&waiting.envelope))
     }

@@ -85,7 +85,13 @@ impl<P: Port> At<'_, P> {
     /// Begins the receive in a slot.
     pub(crate) fn begin_receive(&mut self, slot: u16) {
         let Some(wanted) = self.receiving(slot).map(|receiving| receiving.wanted()) else { return };
-        match self.find_waiting(&wanted) {
+        self.post(slot, &wanted);
+    }
+
+    /// Begins the receive in a slot, which wants this.
+    #[inline]
+    pub(crate) fn post(&mut self, slot: u16, wanted: &Wanted) {
+        match self.find_waiting(wanted) {
             Some(place) => {
                 self.messages.unexpected.unlink(place);
                 self.receive_waiting(slot, place);

@@ -19,7 +19,7 @@ impl<P: Port> At<'_, P> {
                 self.begin_receive(slot);
             }
             None => {
-                let status = place.status;
+                let status = place.status.unwrap_or(Status::EMPTY);
                 self.requests.complete(slot, status);
             }
         }

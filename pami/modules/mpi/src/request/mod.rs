@@ -83,7 +83,8 @@ pub(crate) struct Entry {
     /// Nobody waits for it: it is free once it is complete.
     pub(crate) detached: bool,
     own: bool,
-    pub(crate) status: Status,
+    /// What is told at its end, if it is not [`Status::EMPTY`].
+    pub(crate) status: Option<Status>,
     /// What is to be done; `None` for requests of collectives and windows.
     pub(crate) operation: Option<Operation>,
 }
@@ -140,6 +141,13 @@ impl Activity {
     }
 }
 
+/// What is said of a request for which there is no room, of the library's `own` or not.
+#[cold]
+fn no_requests(own: bool, limit: usize) -> Error {
+    let what = if own { "requests of the library's own" } else { "requests" };
+    Error::NoMem { what, limit }
+}
+
 /// Bits of a generation that cookies carry.
 const GENERATIONS: usize = 0xffff_ffff;
 
@@ -161,26 +169,45 @@ impl Requests {
     pub(crate) fn open(&mut self, operation: Option<Operation>) -> Result<u16> {
         let limit = self.table.capacity().saturating_sub(OWN);
         let has_room = self.table.len() - self.own < limit;
-        let index = if has_room { self.begin(operation, false) } else { None };
-        index.ok_or(Error::NoMem { what: "requests", limit })
+        let key = if has_room { self.begin(|| operation, false) } else { None };
+        key.map(|key| key.index as u16).ok_or_else(|| no_requests(false, limit))
     }
 
-    /// As [`open`](Self::open), of the library's own.
+    /// As [`open`](Self::open), of the library's own, for nothing of point to point.
     ///
     /// # Errors
     /// [`Error::NoMem`].
-    pub(crate) fn open_own(&mut self, operation: Option<Operation>) -> Result<u16> {
-        let index = if self.own < OWN { self.begin(operation, true) } else { None };
-        index.ok_or(Error::NoMem { what: "requests of the library's own", limit: OWN })
+    pub(crate) fn open_own(&mut self) -> Result<u16> {
+        let key = if self.own < OWN { self.begin(|| None, true) } else { None };
+        key.map(|key| key.index as u16).ok_or_else(|| no_requests(true, OWN))
     }
 
-    fn begin(&mut self, operation: Option<Operation>, own: bool) -> Option<u16> {
-        let (phase, status) = (Phase::Active, Status::EMPTY);
-        let entry = Entry { phase, persistent: false, detached: false, own, status, operation };
-        let key = self.table.insert(entry).ok()?;
+    /// Begins a request that is to do what `operation` says, which is made where it stays; of the library's `own` or not.
+    ///
+    /// # Errors
+    /// [`Error::NoMem`]; nothing was made then.
+    #[inline(always)]
+    pub(crate) fn open_for(&mut self, own: bool, operation: impl FnOnce() -> Operation) -> Result<Request> {
+        let used = if own { self.own } else { self.table.len() - self.own };
+        let limit = if own { OWN } else { self.table.capacity().saturating_sub(OWN) };
+        let key = if used < limit { self.begin(|| Some(operation()), own) } else { None };
+        let Key { index, generation } = key.ok_or_else(|| no_requests(own, limit))?;
+        Ok(Request { vci: self.vci, slot: index as u16, generation })
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, operation: impl FnOnce() -> Option<Operation>, own: bool) -> Option<Key> {
+        let key = self.table.insert_with(|| Entry {
+            phase: Phase::Active,
+            persistent: false,
+            detached: false,
+            own,
+            status: None,
+            operation: operation(),
+        })?;
         self.own += usize::from(own);
         self.activity.set(key.index as u16, key.generation);
-        Some(key.index as u16)
+        Some(key)
     }
 
     /// Makes a persistent request; without anything to be done it ends with `status` whenever it is started.
@@ -192,7 +219,7 @@ impl Requests {
         if let Some(slot) = self.get_mut(index) {
             slot.phase = Phase::Inactive;
             slot.persistent = true;
-            slot.status = status;
+            slot.status = Some(status);
             self.activity.set(index, 0);
         }
         Ok(index)
@@ -283,7 +310,7 @@ impl Requests {
         let activity = self.activity;
         let Some(entry) = self.get_mut(index).filter(|entry| entry.phase == Phase::Active) else { return };
         let Some(status) = end(&entry.operation) else { return };
-        entry.status = status;
+        entry.status = Some(status);
         entry.phase = Phase::Complete;
         activity.set(index, 0);
         if entry.detached {
@@ -307,7 +334,7 @@ impl Requests {
             Phase::Inactive => return tell(Some(&Status::EMPTY)),
             Phase::Complete => {}
         }
-        let told = tell(Some(&entry.status));
+        let told = tell(Some(entry.status.as_ref().unwrap_or(&Status::EMPTY)));
         if entry.persistent {
             entry.phase = Phase::Inactive;
         } else {
@@ -323,7 +350,7 @@ impl Requests {
     pub(crate) fn peek(&mut self, request: Request) -> Result<Option<Status>> {
         let slot = self.find(request)?;
         Ok(match slot.phase {
-            Phase::Complete => Some(slot.status),
+            Phase::Complete => Some(slot.status.unwrap_or(Status::EMPTY)),
             Phase::Inactive => Some(Status::EMPTY),
             _ => None,
         })
