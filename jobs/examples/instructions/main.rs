@@ -76,10 +76,10 @@
 //!   may it go 267, 331; noting it as under way 106, 115; its peer, number, window and timer, and keeping it to be sent again
 //!   157, 181; the link header 91, 112, the checksum 32, 123, the frame to the card 98, 139, what the peer was told 77, 86;
 //!   the notification and the rest 61, 74.
-//!   `receive-torus` (1304, 1688): looks before the round 72, 88; the token, when the next is due, whom to wake 153, 258; what
+//!   `receive-torus` (1232, 1656), about: looks before the round 72, 88; the token, when the next is due, whom to wake 153, 258; what
 //!   was sent 66, 77; the frame from the card, its addresses 114, 136; the link header 126, 156, the checksum 36, 130; order,
 //!   window, acknowledgement 247, 288; to the reception FIFO 154, 174; looks for more, acknowledgements that are due, and
-//!   the rest 93, 100; from the FIFO to the handler 243, 281.
+//!   the rest 93, 100; from the FIFO to the handler 183, 222.
 //! - `put-8-shared-memory` (110, 121): is it the last target of the node 4; is it a word, aligned, in one piece on both sides,
 //!   for one callback 17; does the handle reach so far 8; room for its end 9; the region's place 9, its looker counted and let
 //!   go 8, its generation, owner, rights and kind 13; the word's place 9; the store 1; what is to be told 20; work is noted 3.

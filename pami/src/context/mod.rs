@@ -386,7 +386,7 @@ impl<P: Port> Active<P> {
             events += self.take_ends();
         }
         if moved {
-            events += self.take_arrivals();
+            events += self.take_brought();
         }
         events += self.run_posts();
         if self.busy {
@@ -413,6 +413,26 @@ impl<P: Port> Active<P> {
             events += 1;
         }
         events
+    }
+
+    /// What lies ready, while nothing is under way.
+    #[inline(always)]
+    fn take_all_ready(&mut self) -> usize {
+        let mut events = 0;
+        while self.take_ready() {
+            events += 1;
+            if events == ARRIVALS_PER_ADVANCE || self.busy {
+                break;
+            }
+        }
+        events
+    }
+
+    /// What the engine has just put into the reception FIFO, and all else.
+    #[inline]
+    fn take_brought(&mut self) -> usize {
+        let ready = if self.busy { 0 } else { self.take_all_ready() };
+        ready + self.take_arrivals()
     }
 
     #[inline]
@@ -520,12 +540,7 @@ impl<P: Port> Context<P> {
             if active.is_quiet() {
                 return 0;
             }
-            while active.take_ready() {
-                events += 1;
-                if events == ARRIVALS_PER_ADVANCE || active.busy {
-                    break;
-                }
-            }
+            events = active.take_all_ready();
         } else if active.stalled > 0 {
             return active.advance_stalled();
         }

@@ -39,7 +39,7 @@ const CEILINGS: [(&str, [u32; 2]); 26] = [
     ("put-8-shared-memory", [116, 127]),
     ("rmw-8-shared-memory", [112, 119]),
     ("receive-torus-fifo", [83, 114]),
-    ("receive-torus", [1340, 1730]),
+    ("receive-torus", [1270, 1700]),
     ("send-immediate-8-kick", [1200, 1600]),
     ("put-8", [160, 204]),
     ("rmw-8", [170, 217]),
