@@ -113,18 +113,40 @@ fn alone_on(board: Board, harts: u8) {
 
 #[test]
 fn b7_versal_conforms() {
-    conforms(Board::Versal);
+    conforms(Board::Versal, Arch::Aarch64);
 }
 
 #[test]
 fn b7_sifive_u_conforms() {
-    conforms(Board::SifiveU);
+    conforms(Board::SifiveU, Arch::Riscv64);
+}
+
+#[test]
+fn b7_cards_behind_pci_conform_on_aarch64() {
+    conforms(Board::VirtPci, Arch::Aarch64);
+}
+
+#[test]
+fn b7_cards_behind_pci_conform_on_riscv64() {
+    conforms(Board::VirtPci, Arch::Riscv64);
+}
+
+#[test]
+fn b5_cards_behind_pci_carry_torus_and_tree_on_a_bad_wire_too() {
+    for arch in Arch::ALL {
+        let run =
+            |job: &str| Run::new(job).board(Board::VirtPci).arch(arch).torus("2x2").timeout(2 * DEADLINE);
+        // Each node sleeps until its card, or another hart, interrupts it.
+        expect_clean(&run("wake").harts(2).run().unwrap());
+        expect_clean(&run("tree").run().unwrap());
+        run("npb-is").faults("drop=1%,reorder=5%,seed=4").run().unwrap().expect_success();
+    }
 }
 
 /// The whole suite that every board is tried with; what it says is in the test's output.
-fn conforms(board: Board) {
+fn conforms(board: Board, arch: Arch) {
     let interrupt = Arc::new(AtomicBool::new(false));
-    assert!(conform::run(board, None, None, &interrupt, &Voice::quiet()).unwrap(), "{board}");
+    assert!(conform::run(board, Some(arch), None, &interrupt, &Voice::quiet()).unwrap(), "{board} {arch}");
 }
 
 #[test]
