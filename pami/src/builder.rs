@@ -2,7 +2,7 @@
 
 use crate::balance::SubOperations;
 use crate::client::{
-    Client, ClientError, Configuration, Handlers, Node, RENDEZVOUS_FROM, Sharing, UNEXPECTED_PLACES,
+    Client, ClientError, Configuration, Handlers, Node, PEERS, RENDEZVOUS_FROM, Sharing, UNEXPECTED_PLACES,
 };
 use crate::collective::engine::Limits;
 use crate::context::{DeferringHandler, Handler};
@@ -38,6 +38,7 @@ impl<N: Node> ClientBuilder<N> {
                 local_paths: true,
                 rendezvous_from: RENDEZVOUS_FROM,
                 unexpected: UNEXPECTED_PLACES,
+                peers: PEERS,
                 operations: OPERATIONS,
                 receive_requests: RECEIVE_REQUESTS,
                 collectives: Limits::NONE,
@@ -135,6 +136,14 @@ impl<N: Node> ClientBuilder<N> {
             let exhausted = ClientError::Exhausted { what: "receive requests", limit: RECEIVE_REQUESTS };
             self.mistake = self.mistake.or(Some(exhausted));
         }
+        self
+    }
+
+    /// For how many peers at a time each context remembers what it owes them, the same at every task; [`PEERS`] by default. In
+    /// a job of more endpoints one that finds no place for its answer asks for it, after a while, and messages that may be
+    /// refused go to each peer one at a time (SPEC R-9).
+    pub fn peers(mut self, peers: usize) -> Self {
+        self.configuration.peers = peers.max(1);
         self
     }
 

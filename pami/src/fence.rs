@@ -166,6 +166,12 @@ impl FenceState {
         at.inspect(|at| self.again |= 1 << at).is_some()
     }
 
+    /// Whether `target` was asked, and not in vain, and has not answered.
+    pub(crate) fn waits_for(&self, target: Endpoint) -> bool {
+        let at = self.owed.iter().position(|&owed| owed == target);
+        at.is_some_and(|at| self.again >> at & 1 == 0)
+    }
+
     /// Those that were asked and have not answered.
     pub(crate) fn owed(&self) -> &[Endpoint] {
         &self.owed

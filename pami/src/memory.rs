@@ -28,8 +28,8 @@ pub struct Footprint {
     pub origin: usize,
     /// Places for such; at most [`HALVES_LIMIT`](crate::receive::HALVES_LIMIT).
     pub halves: usize,
-    /// Places for what is owed to endpoints: over all of them.
-    pub endpoints: usize,
+    /// Places for what is owed to endpoints; see [`ClientBuilder::peers`](crate::ClientBuilder::peers).
+    pub records: usize,
     /// What is owed to one endpoint.
     pub ack: usize,
     /// Each place for an unexpected message, its data included.
@@ -53,7 +53,7 @@ impl Footprint {
             receive_request,
             origin,
             halves,
-            endpoints,
+            records,
             ack,
             unexpected,
             unexpected_places,
@@ -63,7 +63,7 @@ impl Footprint {
             + self.operations * operation
             + self.receive_requests * receive_request
             + halves * origin
-            + endpoints * ack
+            + records * ack
             + unexpected_places * unexpected
             + self.landing
             + self.collectives

@@ -117,12 +117,17 @@ pub enum Kind {
     /// The target has refused the `Asked`, `AskedAcked` or `Rts` with this number, and whatever of the kind came behind it: it
     /// is to be sent again.
     Retry = 26,
+    /// In a job of more endpoints than have records at each other ([`crate::acks`]): asks what became of the operations that
+    /// the data names, as in an [`Ack`](Kind::Ack). The message number is that of the question.
+    Query = 27,
+    /// The answer: nothing is known of the operations that its data names. What had an end has been told of before.
+    Unknown = 28,
 }
 
 impl Kind {
     /// The kind that a byte stands for.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [Kind; 27] = [
+        const KINDS: [Kind; 29] = [
             Kind::Hello,
             Kind::Go,
             Kind::EagerFirst,
@@ -150,6 +155,8 @@ impl Kind {
             Kind::AskedAcked,
             Kind::Admitted,
             Kind::Retry,
+            Kind::Query,
+            Kind::Unknown,
         ];
         KINDS.get(usize::from(byte)).copied()
     }

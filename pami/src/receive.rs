@@ -160,6 +160,16 @@ impl<A: 'static> Incoming<A> {
         self.places
     }
 
+    /// Whether `origin` is in the middle of a message.
+    pub(crate) fn has(&self, origin: Endpoint) -> bool {
+        self.get(origin).is_some()
+    }
+
+    /// The message that `origin` is in the middle of.
+    pub(crate) fn get(&self, origin: Endpoint) -> Option<&Partial<A>> {
+        self.places[self.find(origin)?].as_ref()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Partial<A>> {
         self.places.iter().flatten().take(self.used)
     }

@@ -8,6 +8,7 @@
 //! Their table is no [`SlotTable`](rings::slot_table::SlotTable): a place is kept for one before it is there, and while its
 //! callback runs; its number is part of what goes over the wire, with the order of arrivals in the place of a generation.
 
+use crate::acks::bit_of;
 use crate::device::{Full, OPERATIONS, Path, Port, REQUESTS};
 use crate::dispatch::OnReceived;
 use crate::dispatch::Received;
@@ -250,6 +251,21 @@ impl<A: 'static> ReceiveRequests<A> {
         })
     }
 
+    /// Operations of `origin` that are told of at the end of a receive request.
+    pub(crate) fn known(&self, origin: Endpoint) -> u64 {
+        let own = self.iter().filter(|request| request.origin == origin);
+        own.fold(0, |known, request| {
+            known
+                | match request.answer {
+                    Some(Answer::RendezvousDone(message) | Answer::Ack(message)) => {
+                        bit_of(message).unwrap_or(0)
+                    }
+                    Some(Answer::Fences(fences)) => fences,
+                    None => 0,
+                }
+        })
+    }
+
     /// Keeps a free place from being taken.
     pub(crate) fn reserve(&mut self, number: u8) {
         self.used |= 1 << number;
@@ -382,7 +398,12 @@ impl<A: 'static> ReceiveRequests<A> {
                 queued
             }
             (Stage::Answer, path) => match request.answer {
-                None | Some(Answer::Ack(_)) => true,
+                None => true,
+                Some(Answer::Ack(message)) => {
+                    let envelope = Envelope { kind: Kind::Ack, message: 0, ..envelope };
+                    let set = bit_of(message).unwrap_or(0);
+                    port.push_bcopy(path, &envelope, &[], &set.to_le_bytes()).is_ok()
+                }
                 Some(Answer::RendezvousDone(message)) => {
                     let envelope = Envelope { kind: Kind::RendezvousDone, message, ..envelope };
                     port.push_bcopy(path, &envelope, &[], &[]).is_ok()

@@ -6,6 +6,7 @@
 //! discards it. When no place is free the message stays with its origin, and its handler is asked again
 //! ([`crate::admission`]).
 
+use crate::acks::bit_of;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, HEADER_LIMIT, Kind};
@@ -108,6 +109,16 @@ impl UnexpectedQueue {
             (waiting.origin == origin).then_some((waiting.order, &mut place.fences))
         });
         hold(unexpected, order, fences)
+    }
+
+    /// Operations of `origin` that are told of when its messages are wanted.
+    pub(crate) fn known(&self, origin: Endpoint) -> u64 {
+        let places = self.places.iter().flatten();
+        let own = places.filter_map(|place| Some((place.waiting.as_ref()?, place.fences)));
+        own.filter(|(waiting, _)| waiting.origin == origin).fold(0, |known, (waiting, fences)| {
+            let told = matches!(waiting.data, Data::There(_) | Data::Here { owes: Owes::Both, .. });
+            known | fences | if told { bit_of(waiting.message).unwrap_or(0) } else { 0 }
+        })
     }
 
     /// Whether there are places, with room for `len` bytes each.

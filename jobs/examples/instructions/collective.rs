@@ -58,13 +58,13 @@ struct Team {
 }
 
 impl Team {
-    fn new(task: &'static Task, count: Count) -> Result<Self, JobError> {
+    /// Makes the contexts where they stay: eight of them are too much for a stack to hold more than once.
+    fn join(&mut self, task: &'static Task) -> Result<(), JobError> {
         let limits = Limits { geometries: 2, in_flight: 4, ..Limits::default() };
         let mut client = task.client("team").contexts(SIZE).collectives(limits).create()?;
         let memory = task.memory();
         let sum = Reducer::new(Operator::Sum, Element::U64);
         let sum = sum.map_err(|_| JobError::Other("there is no sum of words"))?;
-        let mut ranks = Vec::new();
         for number in 0..SIZE {
             let mut context = kernel::context(&mut client, number)?;
             let members = Members::world(context.population(), 0..SIZE)?;
@@ -72,11 +72,10 @@ impl Team {
             let area = |words: usize| Ok::<_, JobError>(memory.buffer(words * WORD)?.share());
             let (input, output, scratch) = (area(1)?, area(1)?, area(2)?);
             input.write(0, &u64::from(number).to_ne_bytes()).map_err(|_| MEMORY)?;
-            let _ = ranks.push(Rank { context, input, output, scratch, sum });
+            let _ = self.ranks.push(Rank { context, input, output, scratch, sum });
         }
-        let mut team = Self { ranks, count };
-        team.settle(0);
-        Ok(team)
+        self.settle(0);
+        Ok(())
     }
 
     /// Advances until the collective that began when so many parts had ended is over.
@@ -138,7 +137,8 @@ impl Team {
 
 /// The rows.
 pub fn rows(task: &'static Task, count: Count) -> Result<(), JobError> {
-    let mut team = Team::new(task, count)?;
+    let mut team = Team { ranks: Vec::new(), count };
+    team.join(task)?;
     row("allreduce-8-start", || team.allreduce(false))?;
     row("allreduce-8-first-packet", || team.allreduce(true))?;
     row("allreduce-8-all-endpoints", || team.allreduce_whole())

@@ -6,6 +6,36 @@
 //! [`OPERATIONS`](crate::send::OPERATIONS) under way, each of which is answered once. So a bit for each is all that can be owed
 //! to one, and it has a record for that. Those of one origin that are owed at once go in one packet. Records are found by who
 //! the origin is, so they lie in a hashed table and not in a [`SlotTable`](rings::slot_table::SlotTable).
+//!
+//! # More endpoints than records
+//!
+//! There are places for so many peers at a time (SPEC R-9). In a job of no more endpoints each is sure of a record. A larger
+//! one is *crowded*, at all tasks alike, and there a place is for whoever something is owed to now:
+//!
+//! ```text
+//! origin                              target
+//!   message, fence, chunk ----------->  no place: the answer is forgotten; what may be refused is not looked at
+//!   ... no answer comes ...
+//!   QUERY: operations, number ------->  something of them is still to be told: nothing. Else, if there is a place now:
+//!          <--------------------------  UNKNOWN: operations, number
+//!   plain message: it has ended. One that asks: again. A fence: again. Processing: one more last chunk, of no elements
+//! ```
+//!
+//! Packets of a pair keep their order, so with a question all that it is about has come, and with its answer all that was told
+//! before. Of what was taken in the target so knows something (a record's bit, a receive request, an unexpected message, half a
+//! message), or it has told; of what it neither knows nor has told only the answer is lost, or it was never looked at. An
+//! answer counts if it is to the operation's last question, and the operation has not gone again since: nothing goes again
+//! twice.
+//!
+//! A message that asks ([`crate::admission`]) needs a record before it is looked at, which it keeps while it is half-way in:
+//! only so has a target that knows nothing of it not taken it in. Such messages go to each target one at a time, with the
+//! fences behind them: so one that is dropped is overtaken by none, and the target remembers nothing of it.
+//!
+//! **No circle of waits.** No place is kept by anything that the application does: bits of a record go when the injection FIFO
+//! moves, half messages, which have at most half of the places, end by themselves, and a record that has only refused a message
+//! makes room, for its origin will ask. A question that finds no place is asked again, ever more seldom up to a bound: who is
+//! busy with something else has his FIFO not filled by it. A context that has forgotten something has not told all for a while
+//! ([`QUESTIONS_NS`]): it stays for the question, but not for one who never asks.
 
 mod owed;
 
@@ -22,6 +52,10 @@ pub(crate) const LEAST_PAUSE: u32 = 32;
 pub(crate) const MOST_PAUSE: u32 = 4096;
 /// Longest sleep of a context that has refused something: what its handlers say may have changed.
 pub(crate) const PAUSE_NS: u64 = 1_000_000;
+
+/// How long a context that has forgotten an answer waits for its origin to ask, which may have died, or never asks. It is twice
+/// the longest pause between two questions.
+pub(crate) const QUESTIONS_NS: u64 = 64_000_000_000;
 
 /// One place for a record.
 pub(crate) type Place = Option<Record>;
@@ -40,6 +74,8 @@ pub(crate) enum Lack {
 pub(crate) struct Record {
     origin: Endpoint,
     owed: Owed,
+    /// Operations of which nothing is known, and the question that this answers.
+    unknown: (u64, u32),
     door: Doorway,
     lack: Lack,
     /// Rounds until the origin is called.
@@ -55,6 +91,7 @@ impl Record {
         Self {
             origin,
             owed: Owed::default(),
+            unknown: (0, 0),
             door: Doorway::default(),
             lack: Lack::ReceiveRequest,
             rounds: 0,
@@ -74,8 +111,44 @@ impl Record {
         &mut self.owed
     }
 
-    fn owes(&self) -> bool {
-        self.owed.any() || self.door.is_shut()
+    /// Whether anything is to be told that nobody else knows.
+    fn owes_answers(&self) -> bool {
+        self.owed.any() || self.unknown.0 != 0
+    }
+
+    pub(crate) fn owes(&self) -> bool {
+        self.owes_answers() || self.door.is_shut()
+    }
+
+    /// Which of these operations of the origin something is to be told of.
+    pub(crate) fn known(&self, among: u64) -> u64 {
+        let refused = self.door.refused().and_then(bit_of).unwrap_or(0);
+        among & (self.owed.all() | refused)
+    }
+
+    /// Question `number` was of operations of which nothing is known. Its origin goes by the answer to its last one alone.
+    /// Returns of how many it was the first.
+    pub(crate) fn does_not_know(&mut self, operations: u64, number: u32) -> u32 {
+        let first = operations & !self.unknown.0;
+        self.unknown = (operations, number);
+        first.count_ones()
+    }
+
+    /// What is to be answered of operations of which nothing is known.
+    pub(crate) fn unknown(&self) -> (u64, u32) {
+        self.unknown
+    }
+
+    /// It was.
+    pub(crate) fn told_unknown(&mut self) {
+        self.unknown.0 = 0;
+    }
+
+    /// Fences that are answered in another way.
+    pub(crate) fn take_fences(&mut self) -> u64 {
+        let fences = self.owed.of(Owing::Fences);
+        self.owed.told(Owing::Fences, fences);
+        fences
     }
 
     /// Nobody is left to whom it could be told.
@@ -92,32 +165,36 @@ impl Record {
         self.pause = (self.pause * 2).min(MOST_PAUSE);
     }
 
-    /// One round more: the message that the origin is to send again, if any, and what there has to be for it.
-    pub(crate) fn next_call(&mut self) -> Option<(u32, Lack)> {
+    /// One round more: the message that the origin is to send again, if any, what there has to be for it, and whether it goes
+    /// only then.
+    pub(crate) fn next_call(&mut self) -> Option<(u32, Lack, bool)> {
         let message = self.door.to_call()?;
         self.rounds = self.rounds.saturating_sub(1);
-        Some((message, self.lack))
+        Some((message, self.lack, self.rounds > 0))
     }
 
-    /// Whether it is to be called only if there is room.
-    pub(crate) fn pauses(&self) -> bool {
-        self.rounds > 0
-    }
-
-    /// The origin was called.
-    pub(crate) fn called(&mut self) {
-        self.door.called();
+    /// The origin was called; one that asks for one message at a time may as well have no record now.
+    pub(crate) fn called(&mut self, crowded: bool) {
+        if crowded { self.door = Doorway::default() } else { self.door.called() }
     }
 }
 
-/// The records of a context's origins: an open-addressed table, with twice as many places as endpoints. An origin that once
-/// has a record keeps it.
+/// The records of a context's origins: an open-addressed table. Where it has twice as many places as there are endpoints an
+/// origin that once has a record keeps it; else it is *crowded*, and a record that owes nothing makes room for another.
 pub(crate) struct Acks {
     places: &'static mut [Place],
+    crowded: bool,
+    /// The origin of what is being taken in keeps its record meanwhile.
+    pinned: Option<Endpoint>,
+    /// Answers that found no place, of which nobody has asked yet.
+    forgotten: u32,
+    /// After this nobody is waited for to ask of them.
+    asked_until: u64,
     /// Ends of the list of those that something is owed to.
     first: Option<u32>,
     last: Option<u32>,
-    listed: usize,
+    /// How many they are, and one more in a crowded job: each round looks after its questions.
+    turns: usize,
     /// A place has become free that something refused may have lacked.
     freed: bool,
     /// An origin that was to be called for that could not be.
@@ -125,9 +202,52 @@ pub(crate) struct Acks {
 }
 
 impl Acks {
-    /// Takes a table whose length is a power of two over the number of endpoints that may send.
-    pub(crate) fn new(places: &'static mut [Place]) -> Self {
-        Self { places, first: None, last: None, listed: 0, freed: false, waits: false }
+    /// Takes a table whose length is a power of two; `endpoints` may send.
+    pub(crate) fn new(places: &'static mut [Place], endpoints: usize) -> Self {
+        let crowded = 2 * endpoints > places.len();
+        Self {
+            crowded,
+            places,
+            pinned: None,
+            forgotten: 0,
+            asked_until: 0,
+            first: None,
+            last: None,
+            turns: usize::from(crowded),
+            freed: false,
+            waits: false,
+        }
+    }
+
+    /// Whether there are more endpoints than each is sure of a record for.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
+    /// Lets nobody else have the record of the origin of what is being taken in.
+    #[inline]
+    pub(crate) fn pin(&mut self, origin: Endpoint) {
+        self.pinned = Some(origin);
+    }
+
+    /// An answer found no place: its origin will ask.
+    #[cold]
+    pub(crate) fn forget_answer(&mut self) {
+        self.forgotten = self.forgotten.saturating_add(1);
+        self.asked_until = u64::MAX;
+    }
+
+    /// Waits for questions after what was forgotten, from now on if that was since the last call.
+    pub(crate) fn wait_for_questions(&mut self, now: impl FnOnce() -> u64) {
+        if self.asked_until == u64::MAX {
+            self.asked_until = now().saturating_add(QUESTIONS_NS);
+        }
+    }
+
+    /// An origin has asked after so many.
+    pub(crate) fn note_question(&mut self, operations: u32) {
+        self.forgotten = self.forgotten.saturating_sub(operations);
     }
 
     pub(crate) fn into_places(self) -> &'static mut [Place] {
@@ -138,16 +258,17 @@ impl Acks {
     /// Whether nothing is owed to anybody, and nothing is refused.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.listed == 0
+        self.first.is_none()
     }
 
     fn records(&self) -> impl Iterator<Item = &Record> {
         self.places.iter().flatten().filter(|record| record.listed)
     }
 
-    /// Whether no answer is owed to anybody.
-    pub(crate) fn has_told_all(&self) -> bool {
-        self.is_empty() || !self.records().any(|record| record.owed.any())
+    /// Whether no answer is owed to anybody at `now`.
+    pub(crate) fn has_told_all(&self, now: u64) -> bool {
+        let asked = self.forgotten == 0 || now >= self.asked_until;
+        asked && (self.is_empty() || !self.records().any(Record::owes_answers))
     }
 
     /// Whether nothing is refused that has not come again.
@@ -171,7 +292,8 @@ impl Acks {
         self.places[at].as_mut()
     }
 
-    fn list(&mut self, at: usize) {
+    /// It stands in line, behind all others if it did not.
+    pub(crate) fn list(&mut self, at: usize) {
         let Some(Some(record)) = self.places.get_mut(at) else { return };
         if record.listed {
             return;
@@ -183,53 +305,97 @@ impl Acks {
             None => self.first = number,
         }
         self.last = number;
-        self.listed += 1;
+        self.turns += 1;
     }
 
-    fn unlist(&mut self) -> Option<usize> {
+    /// The place of the record whose turn it is, which stands in no line now.
+    pub(crate) fn take_turn(&mut self) -> Option<usize> {
         let at = self.first? as usize;
         let record = self.places.get_mut(at)?.as_mut()?;
         (self.first, record.listed) = (record.next.take(), false);
         if self.first.is_none() {
             self.last = None;
         }
-        self.listed -= 1;
+        self.turns -= 1;
         Some(at)
     }
 
-    /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint. Only an origin
-    /// without a record is asked for.
+    /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint, or there is no
+    /// place. Only an origin without a record is asked for. One that `is_half` in the middle of a message keeps its own.
     #[inline]
-    pub(crate) fn owe(&mut self, origin: Endpoint, is_there: impl FnOnce() -> bool) -> Option<&mut Record> {
-        let at = self.find(origin)?;
-        if self.places[at].is_none() {
-            if !is_there() {
-                return None;
-            }
-            self.places[at] = Some(Record::new(origin));
-        }
+    pub(crate) fn owe(
+        &mut self,
+        origin: Endpoint,
+        is_there: impl FnOnce() -> bool,
+        is_half: impl Fn(Endpoint) -> bool,
+    ) -> Option<&mut Record> {
+        let at = match self.find(origin) {
+            Some(at) if self.places[at].is_some() => at,
+            free => self.place(free, origin, is_there, is_half)?,
+        };
         self.list(at);
         self.places[at].as_mut()
     }
 
-    /// Number of origins that something is owed to.
-    pub(crate) fn len(&self) -> usize {
-        self.listed
-    }
-
-    /// Takes out the record of the origin whose turn it is.
-    pub(crate) fn take_next(&mut self) -> Option<(usize, Record)> {
-        let at = self.unlist()?;
-        Some((at, self.places[at].take()?))
-    }
-
-    /// Puts it back. If something is owed on, it is the last now.
-    pub(crate) fn put_back(&mut self, at: usize, record: Record) {
-        let owes = record.owes();
-        self.places[at] = Some(record);
-        if owes {
-            self.list(at);
+    /// Makes a record for an origin that has none, in a place that is free or becomes so.
+    #[cold]
+    #[inline(never)]
+    fn place(
+        &mut self,
+        free: Option<usize>,
+        origin: Endpoint,
+        is_there: impl FnOnce() -> bool,
+        is_half: impl Fn(Endpoint) -> bool,
+    ) -> Option<usize> {
+        if !is_there() {
+            return None;
         }
+        let Some(at) = free else { return self.replace(origin, is_half) };
+        self.places[at] = Some(Record::new(origin));
+        Some(at)
+    }
+
+    /// Gives an origin the place of a record that owes nothing; else of one that has only refused a message, whose origin will
+    /// ask.
+    fn replace(&mut self, origin: Endpoint, is_half: impl Fn(Endpoint) -> bool) -> Option<usize> {
+        let pinned = self.pinned;
+        let is_free = |record: &Record| {
+            !record.owes_answers() && Some(record.origin) != pinned && !is_half(record.origin)
+        };
+        let position = |shut: bool| {
+            let free = |place: &Place| {
+                place.as_ref().is_some_and(|record| record.door.is_shut() == shut && is_free(record))
+            };
+            self.places.iter().position(free)
+        };
+        let (at, refused) = match position(false) {
+            Some(at) => (at, false),
+            None => (position(true)?, true),
+        };
+        if refused {
+            self.forget_answer();
+        }
+        let record = self.places[at].as_mut()?;
+        // In the line it stays where it is.
+        *record = Record { next: record.next, listed: record.listed, ..Record::new(origin) };
+        Some(at)
+    }
+
+    /// What is to be told to an origin, if it has a record.
+    pub(crate) fn record(&self, origin: Endpoint) -> Option<&Record> {
+        self.places[self.find(origin)?].as_ref()
+    }
+
+    /// How many turns there are in a round; 0 if there is nothing to do.
+    #[inline]
+    pub(crate) fn turns(&self) -> usize {
+        self.turns
+    }
+
+    /// The record at a place.
+    #[inline]
+    pub(crate) fn at(&mut self, at: usize) -> Option<&mut Record> {
+        self.places.get_mut(at)?.as_mut()
     }
 
     /// Whether a place has become free since the last call for one.
@@ -263,14 +429,12 @@ impl Acks {
 
     /// Whether a message of `origin` was refused and has not come again.
     pub(crate) fn is_shut(&self, origin: Endpoint) -> bool {
-        let record = self.find(origin).and_then(|at| self.places[at].as_ref());
-        record.is_some_and(|record| record.door.is_shut())
+        self.record(origin).is_some_and(|record| record.door.is_shut())
     }
 
     /// Whether a fence of `origin` is behind a message that was refused.
     pub(crate) fn hides(&self, origin: Endpoint, fence: u32) -> bool {
-        let record = self.find(origin).and_then(|at| self.places[at].as_ref());
-        record.is_some_and(|record| record.door.hides(fence))
+        self.record(origin).is_some_and(|record| record.door.hides(fence))
     }
 
     /// It was let in: the next one that is refused is called soon.
@@ -282,12 +446,12 @@ impl Acks {
 
     /// A place has become free.
     pub(crate) fn note_room(&mut self) {
-        self.freed = self.listed > 0;
+        self.freed = !self.is_empty();
     }
 
     /// Time has passed: whoever was refused is called.
     pub(crate) fn end_pauses(&mut self) {
-        if self.listed > 0 {
+        if !self.is_empty() {
             self.places.iter_mut().flatten().for_each(|record| record.rounds = 0);
         }
     }
@@ -312,13 +476,13 @@ mod tests {
     #[test]
     pub(crate) fn r1_n8_a_context_that_owes_sleeps_as_long_as_it_likes_and_one_that_has_refused_does_not() {
         let origin = Endpoint::from_parts(ClientId(0), 1, ContextOffset(0));
-        let mut acks = Acks::new(Box::leak(Box::new([const { None }; 4])));
-        let told = |acks: &Acks| (acks.has_told_all(), acks.has_let_all_in(), acks.most_sleep_ns());
+        let mut acks = Acks::new(Box::leak(Box::new([const { None }; 4])), 2);
+        let told = |acks: &Acks| (acks.has_told_all(0), acks.has_let_all_in(), acks.most_sleep_ns());
         assert_eq!(told(&acks), (true, true, None));
-        assert!(acks.owe(origin, || false).is_none() && acks.is_empty());
-        acks.owe(origin, || true).unwrap().owed().acknowledge(1);
+        assert!(acks.owe(origin, || false, |_| false).is_none() && acks.is_empty());
+        acks.owe(origin, || true, |_| false).unwrap().owed().acknowledge(1);
         assert_eq!(told(&acks), (false, true, None));
-        let record = acks.owe(origin, || false).unwrap();
+        let record = acks.owe(origin, || false, |_| false).unwrap();
         record.owed().told(Owing::Acks, 1);
         record.refuse(0, Lack::Half);
         assert_eq!(told(&acks), (true, false, Some(PAUSE_NS)));

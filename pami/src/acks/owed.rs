@@ -43,7 +43,12 @@ pub(crate) struct Owed {
 impl Owed {
     /// Whether any is.
     pub(crate) fn any(&self) -> bool {
-        (self.acks | self.admitted | self.refusals | self.fences) != 0
+        self.all() != 0
+    }
+
+    /// All operations that hear something.
+    pub(crate) fn all(&self) -> u64 {
+        self.acks | self.admitted | self.refusals | self.fences
     }
 
     /// It has all of a message.

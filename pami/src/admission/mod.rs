@@ -19,13 +19,17 @@
 //! **What the target remembers** of an origin is the number of one message, in the origin's record (`acks`), however many are
 //! refused: those behind it come again too.
 //!
+//! In a job of more endpoints than have records each target gets one message that asks at a time: see [`crate::acks`].
+//!
 //! **No circle of waits.** Everything that reaches a context is taken off its FIFO whatever else goes on there:
 //!
 //! - plain messages run their handler; what they need to go on is one place for each origin, which is there, or they are whole;
 //! - what asks finds a place or is refused, and a refusal takes a word in the record of its origin;
 //! - a fence becomes a bit of the message that it is behind, or of its origin's record;
-//! - answers (`Ack`, `Admitted`, `RendezvousDone`, `FenceAck`, `Refused`, `Retry`) end something and owe nothing; those that are owed
-//!   are bits of the origin's record, one for each operation that it can have under way, and go out when there is room;
+//! - answers (`Ack`, `Admitted`, `RendezvousDone`, `FenceAck`, `Refused`, `Retry`, `Unknown`) end something and owe nothing;
+//!   those that are owed are bits of the origin's record, one for each operation that it can have under way, and go out when
+//!   there is room;
+//! - a question (`Query`) is answered the same way, or comes again;
 //! - of collectives, see [`crate::collective::engine`]; of processing, [`crate::balance`].
 //!
 //! So no arrival waits for room in an injection FIFO, for a place, or for the application. Then the first packet of every
@@ -71,6 +75,11 @@ impl Doorway {
     pub(crate) fn hides(self, fence: u32) -> bool {
         // Numbers wrap; what is under way at once is near.
         self.refused.is_some_and(|refused| (number_of(fence).wrapping_sub(number_of(refused)) as i32) >= 0)
+    }
+
+    /// The message that was refused and has not come again.
+    pub(crate) fn refused(self) -> Option<u32> {
+        self.refused
     }
 
     /// Whether a message was refused and has not come again.

@@ -89,12 +89,13 @@ impl Instruction {
     }
 }
 
-/// Whether `len` bytes at the envelope's offset are a piece of whole elements of its message.
+/// Whether `len` bytes at the envelope's offset are a piece of whole elements of its message. A last one may have none: its
+/// origin only wants the answer.
 pub(crate) fn is_piece(envelope: &Envelope, instruction: &Instruction, len: usize) -> bool {
     let size = instruction.recipe.element().bytes();
     let end = u64::from(envelope.offset) + len as u64;
     let whole = (envelope.offset as usize).is_multiple_of(size) && len.is_multiple_of(size);
-    whole && len > 0 && end <= u64::from(envelope.total)
+    whole && (len > 0 || instruction.last && !instruction.lent) && end <= u64::from(envelope.total)
 }
 
 #[cfg(test)]
@@ -131,10 +132,9 @@ mod tests {
     fn d9_l3_a_chunk_is_whole_elements_inside_its_message() {
         let region = RegionId::read_from_bytes(&[0; size_of::<RegionId>()]).unwrap();
         let (recipe, left) = (Recipe::sum(RecipeElement::I32), SubOperations::ADD);
-        let instruction =
-            Instruction { region, offset: 0, recipe, left, wanted: left, last: true, lent: false };
+        let middle = Instruction { region, offset: 0, recipe, left, wanted: left, last: false, lent: false };
         let origin = Endpoint::from_parts(ClientId(0), 0, ContextOffset(0));
-        let is_piece = |offset, len| {
+        let is = |instruction: Instruction, offset, len| {
             let envelope = Envelope {
                 kind: Kind::Chunk,
                 dispatch: 0,
@@ -146,7 +146,11 @@ mod tests {
             };
             super::is_piece(&envelope, &instruction, len)
         };
+        let is_piece = |offset, len| is(middle, offset, len);
         assert!(is_piece(0, 40) && is_piece(36, 4));
+        // One that only wants the answer.
+        let last = Instruction { last: true, ..middle };
+        assert!(is(last, 40, 0) && !is(last, 44, 0) && !is(Instruction { lent: true, ..last }, 40, 0));
         for (offset, len) in [(0, 0), (2, 4), (4, 6), (36, 8), (40, 4), (u32::MAX - 3, 4)] {
             assert!(!is_piece(offset, len), "{len} bytes from {offset} on");
         }

@@ -21,8 +21,8 @@ impl<N: Node> Client<N> {
             receive_request: size_of::<receive_request::Place<Active<N::Port>>>(),
             receive_requests: self.configuration.receive_requests,
             origin: size_of::<receive::Place<Active<N::Port>>>(),
-            halves: receive::places(self.origins()),
-            endpoints: self.records(),
+            halves: self.halves(),
+            records: self.records(),
             ack: size_of::<acks::Place>(),
             unexpected: size_of::<Option<UnexpectedSlot>>() + self.unexpected_bytes() + BUFFER_EXTRA,
             unexpected_places: self.configuration.unexpected,
@@ -42,9 +42,15 @@ impl<N: Node> Client<N> {
         tasks * usize::from(self.node.context_limit())
     }
 
-    /// Places for what is owed to them: a power of two, over their number.
+    /// Places for what is owed to them: twice as many as there may be at a time, and that a power of two.
     fn records(&self) -> usize {
-        (2 * self.origins()).next_power_of_two()
+        (2 * self.origins().min(self.configuration.peers)).next_power_of_two()
+    }
+
+    /// Places for half messages of theirs. Each keeps a record meanwhile, which leaves as many to others.
+    fn halves(&self) -> usize {
+        let most = if self.origins() > self.configuration.peers { self.records() / 2 } else { usize::MAX };
+        receive::places(self.origins()).min(most)
     }
 
     /// Endpoints that the client has in the job, the same number at every task.
@@ -85,7 +91,7 @@ impl<N: Node> Client<N> {
                 .node
                 .memory(self.configuration.receive_requests, || None)
                 .ok_or(exhausted)?,
-            incoming: self.node.memory(receive::places(self.origins()), || None).ok_or(exhausted)?,
+            incoming: self.node.memory(self.halves(), || None).ok_or(exhausted)?,
             acks: self.node.memory(self.records(), || None).ok_or(exhausted)?,
             unexpected,
             landings,

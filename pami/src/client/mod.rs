@@ -31,6 +31,8 @@ use core::fmt;
 pub const RENDEZVOUS_FROM: usize = 64 << 10;
 /// Places of the unexpected queue of each context of a client that names no number.
 pub const UNEXPECTED_PLACES: usize = 8;
+/// Peers that a context of a client which names no number is sure to have places for at a time.
+pub const PEERS: usize = 256;
 /// Most bytes of data that a place of the unexpected queue holds, however late the switch-over.
 pub const UNEXPECTED_BYTES: usize = 64 << 10;
 
@@ -236,6 +238,7 @@ pub(crate) struct Configuration {
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
     pub(crate) unexpected: usize,
+    pub(crate) peers: usize,
     pub(crate) operations: usize,
     pub(crate) receive_requests: usize,
     pub(crate) collectives: Limits,
@@ -383,7 +386,7 @@ impl<N: Node> Client<N> {
             parts: Parts {
                 operations: Operations::new(memory.operations),
                 receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landings),
-                acks: Acks::new(memory.acks),
+                acks: Acks::new(memory.acks, self.origins()),
                 incoming: Incoming::new(memory.incoming, self.origins()),
                 unexpected: UnexpectedQueue::new(memory.unexpected),
                 collectives,

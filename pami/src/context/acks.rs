@@ -10,24 +10,52 @@ use crate::receive_request::Answer;
 use crate::region::RegionFault;
 
 impl<P: Port> Active<P> {
-    /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint.
+    /// The record of an origin, which something is owed to now; `None` if the job does not have that endpoint, or there is no
+    /// place.
     #[inline]
     fn owe(&mut self, origin: Endpoint) -> Option<&mut Record> {
-        let Self { acks, port, transport, busy, stalled, .. } = self;
+        let Self { acks, port, transport, incoming, busy, stalled, .. } = self;
         let is_there = || transport.locate(port, origin) != Err(Unreachable::NoSuchEndpoint);
-        let record = acks.owe(origin, is_there)?;
+        let record = acks.owe(origin, is_there, |other| incoming.has(other))?;
         (*busy, *stalled) = (true, 0);
         Some(record)
     }
 
-    /// As [`owe`](Self::owe), for an operation of the origin.
-    fn owe_for(&mut self, origin: Endpoint, message: u32, note: impl FnOnce(&mut Owed, u64)) {
-        if let Some(bit) = bit_of(message)
-            && let Some(record) = self.owe(origin)
-        {
-            note(record.owed(), bit);
+    /// There is no record for an answer: its origin does not exist, or will ask.
+    #[cold]
+    fn owe_nothing(&mut self, origin: Endpoint) {
+        let is_there = self.transport.locate(&self.port, origin) != Err(Unreachable::NoSuchEndpoint);
+        if is_there && self.acks.is_crowded() {
+            self.acks.forget_answer();
         } else {
             self.transport.protocol_error();
+        }
+    }
+
+    /// Sees to it that a message which asks to be let in can be answered. Without a record for its origin it is not looked at.
+    #[inline]
+    pub(crate) fn can_answer(&mut self, origin: Endpoint) -> bool {
+        !self.acks.is_crowded() || self.has_record_for(origin)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has_record_for(&mut self, origin: Endpoint) -> bool {
+        let has = self.owe(origin).is_some();
+        if has {
+            self.acks.pin(origin);
+        } else {
+            self.owe_nothing(origin);
+        }
+        has
+    }
+
+    /// As [`owe`](Self::owe), for an operation of the origin.
+    fn owe_for(&mut self, origin: Endpoint, message: u32, note: impl FnOnce(&mut Owed, u64)) {
+        let Some(bit) = bit_of(message) else { return self.transport.protocol_error() };
+        match self.owe(origin) {
+            Some(record) => note(record.owed(), bit),
+            None => self.owe_nothing(origin),
         }
     }
 
@@ -48,10 +76,18 @@ impl<P: Port> Active<P> {
 
     /// Notes that fences of `origin` are to be answered once the callbacks of what came before `order` have been called.
     pub(crate) fn owe_fences(&mut self, origin: Endpoint, fences: u64, order: u64) {
+        match self.owe(origin) {
+            Some(record) => record.owed().fence(fences, order),
+            None => (0..fences.count_ones()).for_each(|_| self.owe_nothing(origin)),
+        }
+    }
+
+    /// Notes that `origin` is to hear that nothing is known of these operations, in answer to question `number`. Without a
+    /// place it asks again.
+    pub(crate) fn owe_unknown(&mut self, origin: Endpoint, operations: u64, number: u32) {
         if let Some(record) = self.owe(origin) {
-            record.owed().fence(fences, order);
-        } else {
-            self.transport.protocol_error();
+            let asked = record.does_not_know(operations, number);
+            self.acks.note_question(asked);
         }
     }
 
@@ -66,116 +102,150 @@ impl<P: Port> Active<P> {
 
     /// Once round those that something is owed to. Returns the number of packets that went out.
     pub(crate) fn send_answers(&mut self, blocked: &mut Blocked) -> usize {
-        if self.acks.is_empty() { 0 } else { self.send_all_answers(blocked) }
+        if self.acks.turns() == 0 { 0 } else { self.send_all_answers(blocked) }
     }
 
     #[inline(never)]
     fn send_all_answers(&mut self, blocked: &mut Blocked) -> usize {
         let mut events = 0;
-        for _ in 0..self.acks.len() {
-            let Some((at, mut record)) = self.acks.take_next() else { break };
-            events += self.answer(&mut record, blocked);
-            self.acks.put_back(at, record);
+        // In a crowded job one more than there are, which does no harm.
+        for _ in 0..self.acks.turns() {
+            let Some(at) = self.acks.take_turn() else { break };
+            events += self.answer(at, blocked);
         }
         self.acks.end_round();
-        events
+        if self.acks.is_crowded() { events + self.look_after(blocked) } else { events }
     }
 
-    fn answer(&mut self, record: &mut Record, blocked: &mut Blocked) -> usize {
+    fn answer(&mut self, at: usize, blocked: &mut Blocked) -> usize {
+        let Self { acks, port, transport, receive_requests, .. } = self;
+        let Some(record) = acks.at(at) else { return 0 };
         let origin = record.origin();
-        let Ok(path) = self.transport.locate(&self.port, origin) else {
+        let Ok(path) = transport.locate(port, origin) else {
             // The origin died.
             record.forget();
             return 0;
         };
-        let mut told = self.tell_owed((path, origin), record, Owing::Acks, blocked);
-        told += self.tell_owed((path, origin), record, Owing::Admitted, blocked);
+        let mut teller = Teller { port, me: transport.me(), path, origin, blocked };
+        let mut told = teller.tell_owed(record, Owing::Acks);
+        told += teller.tell_owed(record, Owing::Admitted);
         if record.owed().has_refused() {
             for fault in RegionFault::ALL {
-                told += self.tell_owed((path, origin), record, Owing::Refusals(fault), blocked);
+                told += teller.tell_owed(record, Owing::Refusals(fault));
             }
         }
+        let mut second_step = None;
         if let Some(order) = record.owed().fences_after()
-            && !self.receive_requests.delivers_older(origin, order)
+            && !receive_requests.delivers_older(origin, order)
         {
-            told += match path {
-                Path::Local(_) => self.tell_owed((path, origin), record, Owing::Fences, blocked),
-                Path::Torus(_) => self.ask_for_fences(record),
-            };
+            match path {
+                Path::Local(_) => told += teller.tell_owed(record, Owing::Fences),
+                // If there is a place for it.
+                Path::Torus(_) => {
+                    second_step = receive_requests.free_place().map(|number| (number, record.take_fences()));
+                }
+            }
         }
-        told + self.call(path, record, blocked)
-    }
-
-    /// Begins the second step of fences, if there is a place for it. Returns how many receive requests that takes.
-    fn ask_for_fences(&mut self, record: &mut Record) -> usize {
-        let Some(number) = self.receive_requests.free_place() else { return 0 };
-        let fences = record.owed().of(Owing::Fences);
-        record.owed().told(Owing::Fences, fences);
-        let order = self.transport.next_order();
-        self.receive_at(number, record.origin(), order, Some(Answer::Fences(fences)), Stage::FenceAsks);
-        1
+        let (unknown, question) = record.unknown();
+        if unknown != 0 && teller.tell((Kind::Unknown, 0, question), &unknown.to_le_bytes()) {
+            record.told_unknown();
+            told += 1;
+        }
+        // If something is owed on, it is the last now.
+        let owes = record.owes();
+        let call = if owes { record.next_call() } else { None };
+        if owes {
+            acks.list(at);
+        }
+        if let Some((number, fences)) = second_step {
+            let order = self.transport.next_order();
+            self.receive_at(number, origin, order, Some(Answer::Fences(fences)), Stage::FenceAsks);
+            told += 1;
+        }
+        match call {
+            Some(call) => told + self.call((path, origin), at, call, blocked),
+            None => told,
+        }
     }
 
     /// Has an origin send again what was refused, if it is time. Returns the number of packets that went out.
-    fn call(&mut self, path: Path, record: &mut Record, blocked: &mut Blocked) -> usize {
-        let Some((message, lack)) = record.next_call() else { return 0 };
-        let origin = record.origin();
+    fn call(
+        &mut self,
+        (path, origin): (Path, Endpoint),
+        at: usize,
+        (message, lack, pauses): (u32, Lack, bool),
+        blocked: &mut Blocked,
+    ) -> usize {
         let room = match lack {
             Lack::ReceiveRequest => self.receive_requests.has_much_room_for(origin),
             Lack::Unexpected(len) => self.unexpected.has_free(len as usize),
             Lack::Half => self.has_half_for(origin),
         };
         let freed = self.acks.has_freed() && room;
-        if !freed && record.pauses() {
+        if !freed && pauses {
             return 0;
         }
-        let told = self.tell_origin((path, origin), (Kind::Retry, 0, message), &[], blocked);
-        if told {
-            record.called();
+        let crowded = self.acks.is_crowded();
+        let told = self.teller((path, origin), blocked).tell((Kind::Retry, 0, message), &[]);
+        if let Some(record) = self.acks.at(at).filter(|_| told) {
+            record.called(crowded);
         }
         self.acks.note_call(told, freed);
         usize::from(told)
     }
 
-    /// Has an origin know of the operations that are to hear this, if there are any. Returns the number of packets that went
-    /// out.
-    fn tell_owed(
-        &mut self,
-        whom: (Path, Endpoint),
-        record: &mut Record,
-        owing: Owing,
-        blocked: &mut Blocked,
-    ) -> usize {
+    /// To tell one endpoint something.
+    pub(crate) fn teller<'a>(
+        &'a mut self,
+        (path, origin): (Path, Endpoint),
+        blocked: &'a mut Blocked,
+    ) -> Teller<'a, P> {
+        Teller { port: &mut self.port, me: self.transport.me(), path, origin, blocked }
+    }
+}
+
+/// Tells one endpoint what it waits for.
+pub(crate) struct Teller<'a, P: Port> {
+    port: &'a mut P,
+    me: Endpoint,
+    path: Path,
+    origin: Endpoint,
+    blocked: &'a mut Blocked,
+}
+
+impl<P: Port> Teller<'_, P> {
+    /// Has it know of the operations that are to hear this, if there are any. Returns the number of packets that went out.
+    #[inline(always)]
+    fn tell_owed(&mut self, record: &mut Record, owing: Owing) -> usize {
         let set = record.owed().of(owing);
+        if set == 0 { 0 } else { self.tell_set(record, owing, set) }
+    }
+
+    #[inline(never)]
+    fn tell_set(&mut self, record: &mut Record, owing: Owing, set: u64) -> usize {
         let (kind, dispatch) = match owing {
             Owing::Acks => (Kind::Ack, 0),
             Owing::Admitted => (Kind::Admitted, 0),
             Owing::Refusals(fault) => (Kind::Refused, fault as u8),
             Owing::Fences => (Kind::FenceAck, 0),
         };
-        if set == 0 || !self.tell_origin(whom, (kind, dispatch, 0), &set.to_le_bytes(), blocked) {
+        if !self.tell((kind, dispatch, 0), &set.to_le_bytes()) {
             return 0;
         }
         record.owed().told(owing, set);
         1
     }
 
-    /// Whether an answer went out. Notes its path if that has no room.
-    fn tell_origin(
-        &mut self,
-        (path, target): (Path, Endpoint),
-        (kind, dispatch, message): (Kind, u8, u32),
-        data: &[u8],
-        blocked: &mut Blocked,
-    ) -> bool {
-        if blocked.contains(&path) {
+    /// Whether a packet went out. Notes its path if that has no room.
+    pub(crate) fn tell(&mut self, (kind, dispatch, message): (Kind, u8, u32), data: &[u8]) -> bool {
+        if self.blocked.contains(&self.path) {
             return false;
         }
-        let envelope =
-            Envelope { kind, dispatch, origin: self.transport.me(), target, message, offset: 0, total: 0 };
-        let sent = self.port.push_bcopy(path, &envelope, &[], data).is_ok();
+        let (origin, target) = (self.me, self.origin);
+        let envelope = Envelope { kind, dispatch, origin, target, message, offset: 0, total: 0 };
+        let sent = self.port.push_bcopy(self.path, &envelope, &[], data).is_ok();
         if !sent {
-            let _ = blocked.push(path);
+            let _ = self.blocked.push(self.path);
         }
         sent
     }

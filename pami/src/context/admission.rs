@@ -5,26 +5,31 @@ use crate::acks::named;
 use crate::admission::{goes_again, is_in};
 use crate::device::{OPERATIONS, Path, Port, REQUESTS};
 use crate::endpoint::Endpoint;
-use crate::operation::{Action, Awaits, bits, message_number};
+use crate::operation::{Action, Awaits, Watched, bits, message_number};
 
 impl<P: Port> Active<P> {
-    /// Has a send ask to be let in, if it may be refused.
+    /// Whether an operation is a send that has to ask to be let in, as it may be refused.
     #[inline]
-    pub(crate) fn ask_if_needed(&mut self, number: u8) {
-        let Self { operations, port, transport, incoming, .. } = self;
-        let Some(operation) = operations.get(number) else { return };
-        let Action::Send(state) = &mut operation.action else { return };
+    pub(crate) fn has_to_ask(&mut self, number: u8) -> bool {
+        let Self { operations, port, incoming, .. } = self;
+        let Some(operation) = operations.get(number) else { return false };
+        let Action::Send(state) = &mut operation.action else { return false };
         let (target, far) = (operation.target, matches!(operation.path, Some(Path::Torus(_))));
         let half = incoming.is_crowded() && state.is_in_parts(far, port.mtu());
-        if !half && !state.may_be_refused() && !operations.asks(target) {
-            return;
-        }
-        operations.ask(number);
-        if let Some(operation) = operations.get(number) {
+        half || state.may_be_refused() || operations.asks(target)
+    }
+
+    /// Has it ask. Returns whether it stands in no line yet.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn ask_and_hold(&mut self, number: u8) -> bool {
+        self.operations.ask(number);
+        if let Some(operation) = self.operations.get(number) {
             operation.awaits = Awaits::Context;
+            // What is quick asks nobody.
+            self.transport.forget_route_to(operation.target);
         }
-        // What is quick asks nobody.
-        transport.forget_route_to(target);
+        self.holds(number)
     }
 
     /// The target has let in what asked, up to the operation at this place.
@@ -72,7 +77,7 @@ impl<P: Port> Active<P> {
             self.transport.protocol_error();
             return;
         };
-        for number in bits(self.operations.asking() | self.operations.fences()) {
+        for number in bits((self.operations.asking() | self.operations.fences()) & !self.questions.held()) {
             let Some(operation) = self.operations.get(number) else { continue };
             if !goes_again(operation.order, first) {
                 continue;
@@ -84,6 +89,7 @@ impl<P: Port> Active<P> {
             };
             if again {
                 operation.queued = false;
+                self.operations.watch(number, Watched::default());
                 self.operations.line_up_again(number);
             }
         }

@@ -10,6 +10,7 @@ use crate::fence::{FenceState, Next, Targets};
 use crate::operation::{Action, Awaits, Blocked, bits, message_number};
 use crate::packet::{Envelope, Kind};
 use crate::transport::Queued;
+use heapless::Vec;
 
 impl<P: Port> Active<P> {
     /// Calls `done` when all operations to `target` that were started on this context before are done on both sides: sends
@@ -84,7 +85,32 @@ impl<P: Port> Active<P> {
     }
 
     /// Asks as many targets as there is room for.
+    #[inline]
     pub(crate) fn queue_fence(&mut self, number: u8, blocked: &Blocked) -> Queued {
+        if self.acks.is_crowded() {
+            self.queue_behind_asking(number, blocked)
+        } else {
+            self.ask_targets(number, blocked, |_| false)
+        }
+    }
+
+    /// The same where those that may not have looked at an older message which asks to be let in are not to be asked.
+    #[cold]
+    #[inline(never)]
+    fn queue_behind_asking(&mut self, number: u8, blocked: &Blocked) -> Queued {
+        let order = self.operations.see(number).map_or(0, |operation| operation.order);
+        let asking = bits(self.operations.asking()).filter_map(|number| self.operations.see(number));
+        let older = asking.filter(|asking| asking.order < order).map(|asking| asking.target);
+        let older: Vec<_, OPERATIONS> = older.collect();
+        self.ask_targets(number, blocked, |target| older.contains(&target))
+    }
+
+    fn ask_targets(
+        &mut self,
+        number: u8,
+        blocked: &Blocked,
+        is_to_wait: impl Fn(Endpoint) -> bool,
+    ) -> Queued {
         let origin = self.transport.me();
         let Some(operation) = self.operations.get(number) else { return Queued::All };
         let message = message_number(operation.order, usize::from(number));
@@ -95,10 +121,16 @@ impl<P: Port> Active<P> {
         loop {
             let next = state.next(origin);
             let target = match next {
-                Next::Nobody => return Queued::All,
+                Next::Nobody => {
+                    operation.queued = true;
+                    return Queued::All;
+                }
                 Next::Later => return Queued::stopped(some),
                 Next::Again(_, target) | Next::New(target) => target,
             };
+            if is_to_wait(target) {
+                return Queued::stopped(some);
+            }
             let located = self.transport.locate(&self.port, target);
             // Of one that has died since the end comes by itself.
             if let Ok(path) = located {
@@ -135,11 +167,16 @@ impl<P: Port> Active<P> {
     }
 
     /// Ends the fences that have nothing left to wait for. Returns how many.
+    #[inline]
     pub(crate) fn complete_fences(&mut self) -> usize {
+        if self.operations.fences() == 0 { 0 } else { self.complete_all_fences() }
+    }
+
+    #[inline(never)]
+    fn complete_all_fences(&mut self) -> usize {
         let mut completed = 0;
         for number in bits(self.operations.fences()) {
-            if self.is_fenced(number) {
-                let result = self.operations.get(number).map_or(Ok(()), |operation| operation.result);
+            if let Some(result) = self.fenced(number) {
                 self.answered(number, result);
                 completed += 1;
             }
@@ -147,11 +184,13 @@ impl<P: Port> Active<P> {
         completed
     }
 
-    fn is_fenced(&self, number: u8) -> bool {
-        let Some(operation) = self.operations.see(number) else { return false };
-        let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return false };
+    /// How a fence ends, if it does.
+    fn fenced(&self, number: u8) -> Option<Result<(), OperationError>> {
+        let operation = self.operations.see(number)?;
+        let (order, Action::Fence(state)) = (operation.order, &operation.action) else { return None };
         let answered = operation.queued && state.all_answered(self.transport.me());
-        answered && !self.operations.iter().any(|other| state.is_behind(order, other.order, other.target))
+        let behind = |other: &Operation<P>| state.is_behind(order, other.order, other.target);
+        (answered && !self.operations.iter().any(behind)).then_some(operation.result)
     }
 
     /// An operation to `target` was given up: the fences behind it say so.

@@ -24,6 +24,7 @@ mod get;
 mod operations;
 mod processing;
 mod put;
+mod questions;
 mod receive;
 mod receive_request;
 pub mod registration;
@@ -43,7 +44,7 @@ use crate::device::{Path, Port, REQUESTS, Wake};
 use crate::dispatch;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::operation::{Blocked, Operations};
+use crate::operation::{Blocked, Operations, Questions};
 use crate::packet::{DEFERRING_IDS, DISPATCH_IDS};
 use crate::receive::Incoming;
 use crate::receive_request::ReceiveRequests;
@@ -202,12 +203,13 @@ pub struct Active<P: Port> {
     contexts: u8,
     rendezvous_from: usize,
     incoming: Incoming<Active<P>>,
+    acks: Acks,
     collectives: engine::Engine<Active<P>>,
     deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
     receive_requests: ReceiveRequests<Active<P>>,
     unexpected: UnexpectedQueue,
-    acks: Acks,
     processing: Processing,
+    questions: Questions,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -257,6 +259,7 @@ impl<P: Port> Active<P> {
             receive_requests,
             incoming,
             acks,
+            questions: Questions::NONE,
             unexpected,
             processing,
             collectives,
@@ -306,7 +309,7 @@ impl<P: Port> Active<P> {
     /// Whether nothing is under way towards others.
     pub(crate) fn has_sent_all(&self) -> bool {
         self.operations.is_idle()
-            && self.acks.has_told_all()
+            && self.acks.has_told_all(self.port.now_ns())
             && self.processing.has_told_all()
             && self.collectives.has_told_all()
     }
@@ -334,8 +337,9 @@ impl<P: Port> Active<P> {
 
     /// When a sleeper has to look again.
     pub(crate) fn look_ns(&self) -> Option<u64> {
-        let refused = self.acks.most_sleep_ns().map(|most| self.port.now_ns().saturating_add(most));
-        self.collectives.look_ns().into_iter().chain(refused).min()
+        let pause = self.acks.most_sleep_ns().into_iter().chain(self.question_ns()).min();
+        let pause = pause.map(|most| self.port.now_ns().saturating_add(most));
+        self.collectives.look_ns().into_iter().chain(pause).min()
     }
 
     /// Whether nothing is new, neither at the port nor posted.

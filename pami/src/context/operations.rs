@@ -21,7 +21,9 @@ impl<P: Port> Active<P> {
     #[inline(always)]
     pub(crate) fn launch(&mut self, number: u8, path: Option<Path>) {
         self.note_work();
-        self.ask_if_needed(number);
+        if self.has_to_ask(number) && self.ask_and_hold(number) {
+            return;
+        }
         let waits = path.is_none_or(|path| self.has_pending(path));
         if waits || self.queue(number, &Blocked::new()) != Queued::All {
             self.operations.line_up(number);
@@ -37,9 +39,7 @@ impl<P: Port> Active<P> {
         self.note_work();
         let waits = path.is_none_or(|path| self.has_pending(path));
         if waits || self.queue_fence(number, &Blocked::new()) != Queued::All {
-            self.operations.line_up(number);
-        } else if let Some(operation) = self.operations.get(number) {
-            operation.queued = true;
+            self.hold_or_line_up(number);
         }
     }
 
@@ -275,6 +275,7 @@ impl<P: Port> Active<P> {
             action => *action = Action::Over,
         }
         self.operations.give_up(number);
+        self.questions.let_go(number);
     }
 
     /// The operation at a place that a context's answer names, if it waits for one of `origin`.

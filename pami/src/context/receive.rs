@@ -102,6 +102,8 @@ impl<P: Port> Active<P> {
             Kind::Asked | Kind::AskedAcked => self.asked(envelope, header, data),
             Kind::Admitted => self.admissions_arrived(envelope.origin, data),
             Kind::Retry => self.refused(envelope.origin, envelope.message),
+            Kind::Query => self.query_arrived(envelope, data),
+            Kind::Unknown => self.unknown_arrived(envelope, data),
             Kind::AskAdvice => self.advice_asked(envelope),
             Kind::Advice => self.advice_arrived(envelope),
             // The rest is the message unit's.
@@ -136,6 +138,9 @@ impl<P: Port> Active<P> {
             return;
         }
         if !self.acks.opens_for(origin, message) || self.is_stray_first(envelope, data.len()) {
+            return;
+        }
+        if !self.can_answer(origin) {
             return;
         }
         let total = total as usize;
@@ -236,8 +241,8 @@ impl<P: Port> Active<P> {
                 self.take_in(entry, data);
             }
             other => {
-                // What was refused at its first packet comes again.
-                if !self.acks.is_shut(envelope.origin) {
+                // What was refused, or not looked at, at its first packet comes again.
+                if !self.acks.is_crowded() && !self.acks.is_shut(envelope.origin) {
                     self.transport.protocol_error();
                 }
                 // It had a place a moment ago.
@@ -250,6 +255,7 @@ impl<P: Port> Active<P> {
 
     /// Puts one packet's data where it belongs, then the entry back if more is to come.
     fn take_in(&mut self, mut entry: Partial<P>, data: &[u8]) {
+        self.acks.pin(entry.origin);
         self.absorb(&mut entry, data);
         entry.received += data.len() as u32;
         if entry.received >= entry.total {

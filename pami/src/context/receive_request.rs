@@ -203,8 +203,9 @@ impl<P: Port> Active<P> {
     /// All of a receive request is done but to tell its origin.
     fn answer_at_end(&mut self, number: u8, mut request: ReceiveRequest<P>) {
         let origin = request.origin;
-        if let Some(Answer::Ack(message)) = request.answer.take_if(|answer| matches!(answer, Answer::Ack(_)))
-        {
+        // It goes from here where there may be no other place for it.
+        let noted = |answer: &mut Answer| matches!(answer, Answer::Ack(_)) && !self.acks.is_crowded();
+        if let Some(Answer::Ack(message)) = request.answer.take_if(noted) {
             self.owe_ack(origin, message);
         }
         if request.answer.is_some() {

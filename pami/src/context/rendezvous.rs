@@ -36,6 +36,9 @@ impl<P: Port> Active<P> {
         if !self.acks.opens_for(origin, message) {
             return;
         }
+        if !self.can_answer(origin) {
+            return;
+        }
         // Before the handler, which may take places itself.
         let Some(number) =
             self.receive_requests.free_place().filter(|_| self.receive_requests.has_room_for(origin))
@@ -66,6 +69,10 @@ impl<P: Port> Active<P> {
             }
         };
         self.acks.let_in(origin);
+        // Its origin asks for one message at a time.
+        if self.acks.is_crowded() {
+            self.owe_admission(origin, message);
+        }
         let order = self.transport.next_order();
         self.begin_pull(number, envelope, order, data, received);
     }

@@ -33,5 +33,6 @@ impl<P: Port> Active<P> {
         self.stalled = 0;
         self.forget_awaited();
         self.acks.end_pauses();
+        self.questions.end_pause();
     }
 }

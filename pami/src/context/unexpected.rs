@@ -93,6 +93,9 @@ impl<P: Port> Active<P> {
             Data::Here { received, result: Ok(()), .. } if received < total => {
                 self.redirect(origin, Sink::Discard);
             }
+            Data::Here { owes: Owes::Both, result: Ok(()), .. } if self.acks.is_crowded() => {
+                self.receive_at(number, origin, order, Some(Answer::Ack(message)), Stage::Answer);
+            }
             Data::Here { owes: Owes::Both, result: Ok(()), .. } => self.owe_ack(origin, message),
             Data::Here { .. } => {}
         }

@@ -7,11 +7,13 @@
 //! Nothing here knows of fences: a fence looks at the places when it needs to (SPEC F-4).
 
 mod object;
+mod questions;
 mod table;
 
 pub use object::ObjectMemory;
 pub(crate) use object::{Loan, Waiting};
-pub(crate) use table::{NextEnd, Operations, Slot};
+pub(crate) use questions::Questions;
+pub(crate) use table::{NextEnd, Operations, Slot, Watched};
 
 use crate::balance::ProcessState;
 use crate::device::{OPERATIONS, Path, REQUESTS};

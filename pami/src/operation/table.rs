@@ -10,6 +10,25 @@ use crate::device::{OPERATIONS, Path};
 use crate::endpoint::Endpoint;
 use heapless::Vec;
 
+/// What is known of the questions after one operation; of one that has ended or gone again since, nothing.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Watched {
+    /// The end of the operation's number.
+    pub(super) order: u32,
+    /// The last question: no answer to an earlier one counts. There is none with number 0.
+    pub(super) question: u32,
+    /// Looks for an answer, in vain.
+    pub(super) looks: u16,
+}
+
+impl Watched {
+    /// The same, if it is of that operation.
+    fn of(self, order: u64) -> Self {
+        let order = order as u32;
+        if self.order == order { self } else { Self { order, ..Self::default() } }
+    }
+}
+
 /// One place for an operation; its size is what a context's memory is reckoned by.
 pub(crate) struct Slot<A: 'static> {
     /// Over, if there is none or it is lent.
@@ -18,6 +37,7 @@ pub(crate) struct Slot<A: 'static> {
     lent: Option<Loan<A>>,
     /// One that was carried out at once, and is no matter of this place otherwise.
     ended: Ended<A>,
+    watched: Watched,
 }
 
 impl<A: 'static> Slot<A> {
@@ -31,7 +51,7 @@ impl<A: 'static> Slot<A> {
             local_done: None,
             remote_done: RemoteDone::Nobody,
         };
-        Self { own: Operation::over(target), lent: None, ended }
+        Self { own: Operation::over(target), lent: None, ended, watched: Watched::default() }
     }
 
     /// The operation at a place that is in use.
@@ -323,6 +343,32 @@ impl<A: 'static> Operations<A> {
     #[inline(never)]
     pub(crate) fn any_asks(&self, target: Endpoint) -> bool {
         bits(self.asking).any(|number| self.see(number).is_some_and(|asking| asking.target == target))
+    }
+
+    /// Whether one that asks to be let in, or is a fence of one target, is behind an older one to that target that asks.
+    pub(crate) fn is_behind_asking(&self, number: u8) -> bool {
+        let moves = (self.asking | self.fences) >> number & 1 == 1;
+        let operation = self.see(number).filter(|operation| moves && operation.path.is_some());
+        operation.is_some_and(|operation| self.asks_before(operation.order, operation.target))
+    }
+
+    /// Whether a message to `target` asks that is older than the operation with this number.
+    fn asks_before(&self, order: u64, target: Endpoint) -> bool {
+        let mut asking = bits(self.asking).filter_map(|number| self.see(number));
+        asking.any(|asking| asking.target == target && asking.order < order)
+    }
+
+    /// What is known of the questions after the operation at a place.
+    pub(crate) fn watched(&self, number: u8) -> Watched {
+        let watched = self.places.get(usize::from(number)).map(|place| place.watched).unwrap_or_default();
+        self.see(number).map_or(watched, |operation| watched.of(operation.order))
+    }
+
+    /// Notes what is known of them.
+    pub(crate) fn watch(&mut self, number: u8, watched: Watched) {
+        if let Some(place) = self.places.get_mut(usize::from(number)) {
+            place.watched = watched;
+        }
     }
 
     #[inline]

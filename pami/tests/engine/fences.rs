@@ -237,9 +237,9 @@ fn f4_fences_take_no_byte_for_any_message_or_peer() {
         ClientBuilder::new(nodes[0], "size").create().unwrap().footprint()
     };
     let (small, large) = (of(2), of(64));
-    let Footprint { halves, endpoints, origin, ack, .. } = small;
-    assert_eq!(small, Footprint { halves, endpoints, ..large });
-    let more = (large.halves - halves) * origin + (large.endpoints - endpoints) * ack;
+    let Footprint { halves, records, origin, ack, .. } = small;
+    assert_eq!(small, Footprint { halves, records, ..large });
+    let more = (large.halves - halves) * origin + (large.records - records) * ack;
     assert_eq!(large.bytes() - small.bytes(), more);
     const { assert!(pami::fence::STATE_BYTES <= pami::send::STATE_BYTES) };
 }

@@ -5,6 +5,7 @@ use crate::scene::{
     DeferringHandler, Port, advance_all, always_later, clients, context, deferred, ends, fetches, leak,
     message, pair, send,
 };
+use pami::client::PEERS;
 use pami::device::{Arrival, REQUESTS};
 use pami::endpoint::{ClientId, ContextOffset};
 use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
@@ -78,11 +79,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn d9_no_sequence_of_packets_disturbs_a_context(packets in proptest::collection::vec(any_packet(), 0..60)) {
+    fn d9_no_sequence_of_packets_disturbs_a_context(
+        packets in proptest::collection::vec(any_packet(), 0..60),
+        peers in prop_oneof![Just(1), Just(PEERS)],
+    ) {
         let (take, later) = anything();
         let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
         let build = |client: ClientBuilder<TestNode>| {
-            client.rendezvous_from(1000).dispatch(0, take).dispatch(31, whole).dispatch_deferring(DEFERRING, later)
+            client.peers(peers).rendezvous_from(1000).dispatch(0, take).dispatch(31, whole).dispatch_deferring(DEFERRING, later)
         };
         let [mut a, mut b] = pair(false, build);
         let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
@@ -104,6 +108,10 @@ proptest! {
         for _ in 0..40 {
             discard_all(&mut target);
             advance_all(&mut [&mut origin, &mut target]);
+            // Who has found no place for an answer is asked in time.
+            for _ in 0..if peers == 1 { 500 } else { 0 } {
+                let _ = target.advance() + origin.advance();
+            }
         }
         // It still serves its own, and each operation has ended once.
         let before = target.counters().received;

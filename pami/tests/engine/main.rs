@@ -11,6 +11,7 @@ mod borrowed;
 mod bulk;
 mod clients;
 mod collectives;
+mod crowded;
 mod deaths;
 mod divided;
 mod factories;

@@ -1,7 +1,7 @@
 //! Protocols that are nearly right: the model has to find each of them out (SPEC R-6).
 
-use super::Item::{Eager, Fence, Plain, Quiet, Rendezvous};
-use super::{ENDS, EXACT, INDEPENDENT, Item, check, instance};
+use super::Item::{Acked, Eager, Fence, Plain, Quiet, Rendezvous};
+use super::{ENDS, EXACT, INDEPENDENT, Instance, Item, check, check_all, crowded, instance};
 use stateright::{Checker, HasDiscoveries, Model};
 use std::collections::BTreeSet;
 
@@ -30,12 +30,51 @@ pub(super) enum Fault {
     OneDoor,
     /// An unexpected message waits for the application in front of others' too.
     Blocks,
+    /// An origin asks after nothing.
+    NeverAsks,
+    /// It believes the answers to earlier questions.
+    OldAnswers,
+    /// It has several messages that ask under way to a target that may forget one.
+    Unheld,
+    /// A target says that it knows nothing of what it only has not told of.
+    KnowsNothing,
+    /// It takes in what asks though it cannot answer.
+    LooksAnyway,
 }
 
 /// The first two are of one node that sends to another, which keeps one message; in the last two nodes send to a third.
 const MESSAGES: &[&[Item]] = &[&[Eager(1, true), Eager(1, true), Plain(1)], &[]];
 const FENCED: &[&[Item]] = &[&[Quiet(1), Quiet(1), Fence(1)], &[]];
 const THREE: &[&[Item]] = &[&[Eager(2, true), Eager(2, true)], &[Rendezvous(2, false)], &[]];
+
+/// Two nodes send to a third, which has a place for what it owes to one.
+const ANSWERS: &[&[Item]] = &[&[Acked(2), Fence(2)], &[Acked(2)], &[]];
+const ASKERS: &[&[Item]] = &[&[Eager(2, false), Eager(2, false)], &[Acked(2)], &[]];
+const KEPT: &[&[Item]] = &[&[Eager(2, true)], &[Acked(2)], &[]];
+
+#[test]
+fn r9_r1_the_model_finds_each_fault_of_questions_that_are_nearly_right() {
+    for items in [ANSWERS, ASKERS, KEPT] {
+        check_all(crowded(items, false, None));
+    }
+    for (fault, items, property) in [
+        (Fault::NeverAsks, ANSWERS, ENDS),
+        (Fault::OldAnswers, ASKERS, EXACT),
+        (Fault::Unheld, ASKERS, EXACT),
+        (Fault::KnowsNothing, KEPT, EXACT),
+        (Fault::LooksAnyway, ASKERS, EXACT),
+    ] {
+        find(fault, property, crowded(items, false, Some(fault)));
+    }
+}
+
+/// Looks for what a fault does until it is found.
+fn find(fault: Fault, property: &'static str, instance: Instance) {
+    // Some go on for ever.
+    let until = HasDiscoveries::AnyOf(BTreeSet::from([property]));
+    let checker = instance.checker().finish_when(until).spawn_bfs().join();
+    assert!(checker.discovery(property).is_some(), "{fault:?} is not found by: {property}");
+}
 
 #[test]
 fn r1_f1_the_model_finds_each_fault_of_a_protocol_that_is_nearly_right() {
@@ -56,9 +95,6 @@ fn r1_f1_the_model_finds_each_fault_of_a_protocol_that_is_nearly_right() {
         (Fault::OneDoor, THREE, true, INDEPENDENT),
         (Fault::Blocks, THREE, true, INDEPENDENT),
     ] {
-        // Some go on for ever.
-        let until = HasDiscoveries::AnyOf(BTreeSet::from([property]));
-        let checker = instance(items, far, 1, Some(fault)).checker().finish_when(until).spawn_bfs().join();
-        assert!(checker.discovery(property).is_some(), "{fault:?} is not found by: {property}");
+        find(fault, property, instance(items, far, 1, Some(fault)));
     }
 }

@@ -21,6 +21,8 @@ use world::World;
 enum Item {
     /// A message that can always be taken in.
     Plain(u8),
+    /// The same, whose sender wants to hear of it.
+    Acked(u8),
     /// An eager one that the target may want later, and does if so.
     Eager(u8, bool),
     /// One that the target wants later, whose sender does not ask to hear of it.
@@ -30,13 +32,13 @@ enum Item {
     Fence(u8),
     FenceAll,
 }
-use Item::{Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
+use Item::{Acked, Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
 
 impl Item {
     /// Whom it is a message to.
     fn target(self) -> Option<u8> {
         match self {
-            Plain(to) | Quiet(to) | Eager(to, _) | Rendezvous(to, _) => Some(to),
+            Plain(to) | Acked(to) | Quiet(to) | Eager(to, _) | Rendezvous(to, _) => Some(to),
             Fence(_) | FenceAll => None,
         }
     }
@@ -54,6 +56,8 @@ struct Instance {
     receive_requests: usize,
     unexpected: usize,
     room: usize,
+    /// Places of each for what it owes to others: if they are more, they ask.
+    records: usize,
     /// The nodes are no contexts of one node.
     far: bool,
     /// What they do wrong.
@@ -64,12 +68,17 @@ impl Instance {
     fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
     }
+
+    fn is_crowded(&self) -> bool {
+        self.records < self.items.len()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Packet {
     /// Of the item with this number; messages have one besides.
     Plain(u8),
+    Acked(u8, u32),
     Asked(u8, u32),
     Rts(u8, u32),
     Fence(u32),
@@ -80,6 +89,9 @@ enum Packet {
     Admitted(u64),
     FenceAcks(u64),
     RendezvousDone(u32),
+    /// After operations, or of which nothing is known, with the number of the question.
+    Query(u64, u32),
+    Unknown(u64, u32),
     /// Of the receive request with this number: from unit to unit.
     Get(u8),
     Got(u8),
@@ -90,6 +102,8 @@ enum Step {
     Start(u8),
     /// A context goes on with what is under way; it calls origins again, or their pauses are not over.
     Progress(u8, bool),
+    /// Time passes, and a context asks after what waits for an answer.
+    Ask(u8, u8),
     /// The application accepts what it keeps.
     Accept(u8),
     /// The first packet of an injection FIFO, or of the unit's answers, leaves.
@@ -122,6 +136,7 @@ impl Model for Instance {
         for node in nodes.clone() {
             steps.extend([Step::Start(node), Step::Progress(node, false), Step::Progress(node, true)]);
             steps.extend([Step::Accept(node), Step::Leave(node), Step::Reply(node)]);
+            steps.extend(nodes.clone().map(|to| Step::Ask(node, to)));
             steps.extend(nodes.clone().map(|to| Step::Arrive(node, to)));
         }
     }
@@ -134,7 +149,10 @@ impl Model for Instance {
                 next.progress(self, node, calls);
                 next != *world
             }
-            Step::Accept(node) => next.nodes[usize::from(node)].accept(),
+            // More would be ever more states; when all is to end there is no such bound.
+            Step::Ask(node, _) if next.nodes[usize::from(node)].question >= MOST_QUESTIONS => false,
+            Step::Ask(node, to) => next.nodes[usize::from(node)].ask_after(self, to),
+            Step::Accept(node) => next.nodes[usize::from(node)].accept(self),
             Step::Leave(node) => next.leave(node),
             Step::Reply(node) => next.reply(node),
             Step::Arrive(from, to) => next.arrive(self, from, to),
@@ -152,14 +170,25 @@ impl Model for Instance {
                 let mut items = instance.items.iter().enumerate();
                 items.all(|(node, items)| later(items) || after.has_ended(node))
             }),
-            Property::sometimes("something is refused", |_, world: &World| {
-                world.nodes.iter().any(|node| node.doors.iter().any(|door| door.is_shut()))
-            }),
+            Property::sometimes(
+                "something is refused, or an answer finds no place",
+                |instance, world: &World| {
+                    let refused = |node: &Node| node.doors.iter().any(|door| door.is_shut());
+                    let forgot = |node: &Node| node.forgot;
+                    if instance.is_crowded() {
+                        world.nodes.iter().any(forgot)
+                    } else {
+                        world.nodes.iter().any(refused)
+                    }
+                }
+            ),
             Property::sometimes("all ends", |_, world: &World| world.is_done()),
         ]
     }
 }
 
+/// Questions of a node before all is to end.
+const MOST_QUESTIONS: u32 = 2;
 const EXACT: &str = "nothing comes twice or out of order, and no fence ends early";
 const ENDS: &str = "all ends once everything is accepted";
 const INDEPENDENT: &str = "who sends nothing that is wanted later waits for no application";
@@ -167,11 +196,21 @@ const INDEPENDENT: &str = "who sends nothing that is wanted later waits for no a
 fn instance(items: &[&[Item]], far: bool, room: usize, fault: Option<Fault>) -> Instance {
     let items: Vec<_> = items.iter().map(|items| items.to_vec()).collect();
     let operations = items.iter().map(Vec::len).max().unwrap_or(1);
-    Instance { items, operations, receive_requests: 1, unexpected: 1, room, far, fault }
+    let records = items.len();
+    Instance { items, operations, receive_requests: 1, unexpected: 1, room, records, far, fault }
+}
+
+/// With a place for what is owed to one of the others.
+fn crowded(items: &[&[Item]], far: bool, fault: Option<Fault>) -> Instance {
+    Instance { records: 1, ..instance(items, far, 1, fault) }
 }
 
 fn check(items: &[&[Item]], far: bool, room: usize) {
-    let checker = instance(items, far, room, None).checker().threads(2).spawn_bfs().join();
+    check_all(instance(items, far, room, None));
+}
+
+fn check_all(instance: Instance) {
+    let checker = instance.checker().threads(2).spawn_bfs().join();
     checker.assert_properties();
     std::eprintln!("{} states, {} of them different", checker.state_count(), checker.unique_state_count());
 }

@@ -2,7 +2,7 @@
 
 use super::faults::Fault;
 use super::{Instance, Item, Packet, endpoint, node_of};
-use crate::acks::{Owed, Owing};
+use crate::acks::{Owed, Owing, bit_of};
 use crate::admission::{Doorway, goes_again, is_in};
 use crate::device::REQUESTS;
 use crate::endpoint::Endpoint;
@@ -24,6 +24,8 @@ pub(super) struct Operation {
     pub(super) item: u8,
     pub(super) target: Endpoint,
     pub(super) queued: bool,
+    /// The last question after it; 0 if there is none since it has gone.
+    pub(super) question: u32,
     pub(super) action: Action,
 }
 
@@ -84,6 +86,13 @@ pub(super) struct Node {
     /// By origin: what is owed to it, whether it is let in, and which of its items is next.
     pub(super) owed: Vec<Owed>,
     pub(super) doors: Vec<Doorway>,
+    /// Whether it has a record for that, and the operations of its last question that it knows nothing of.
+    pub(super) recorded: Vec<bool>,
+    pub(super) unknown: Vec<(u64, u32)>,
+    /// Whether an answer has found no place.
+    pub(super) forgot: bool,
+    /// Of its own last question.
+    pub(super) question: u32,
     pub(super) next: Vec<u8>,
     pub(super) receive_requests: Vec<Option<ReceiveRequest>>,
     pub(super) unexpected: Vec<Option<Unexpected>>,
@@ -103,6 +112,10 @@ impl Node {
             unit: VecDeque::new(),
             owed: std::vec![Owed::default(); nodes],
             doors: std::vec![Doorway::default(); nodes],
+            recorded: std::vec![false; nodes],
+            unknown: std::vec![(0, 0); nodes],
+            forgot: false,
+            question: 0,
             next: std::vec![0; nodes],
             receive_requests: std::vec![None; instance.receive_requests],
             unexpected: std::vec![None; instance.unexpected],
@@ -134,6 +147,127 @@ impl Node {
     pub(super) fn arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
+    }
+
+    /// Whether what is owed to an origin has a place, which one to whom nothing is owed may lose.
+    pub(super) fn record(&mut self, instance: &Instance, origin: u8) -> bool {
+        let origin = usize::from(origin);
+        let taken = self.recorded.iter().filter(|&&recorded| recorded).count();
+        if !instance.is_crowded() || self.recorded[origin] || taken < instance.records {
+            self.recorded[origin] = true;
+            return true;
+        }
+        let mut others = (0..self.recorded.len()).filter(|&at| self.recorded[at]);
+        let free = |&at: &usize| !self.owed[at].any() && self.unknown[at].0 == 0;
+        let rests = |&at: &usize| free(&at) && !self.doors[at].is_shut();
+        let Some(other) = others.clone().find(rests).or_else(|| others.find(free)) else {
+            self.forgot = true;
+            return false;
+        };
+        (self.recorded[other], self.recorded[origin]) = (false, true);
+        self.doors[other] = Doorway::default();
+        true
+    }
+
+    /// What is owed to an origin, if there is a place for it.
+    pub(super) fn owe(&mut self, instance: &Instance, origin: u8) -> Option<&mut Owed> {
+        self.record(instance, origin).then(|| &mut self.owed[usize::from(origin)])
+    }
+
+    /// Asks a target after all that waits for it. Returns whether there was anything, and room.
+    pub(super) fn ask_after(&mut self, instance: &Instance, to: u8) -> bool {
+        let waits = |operation: &Operation| match &operation.action {
+            Action::Message { .. } => operation.queued && operation.target == endpoint(to),
+            Action::Fence(state) => state.waits_for(endpoint(to)),
+        };
+        let all = self.operations.iter().enumerate();
+        let set = all.filter(|(_, place)| place.as_ref().is_some_and(waits));
+        let set = set.fold(0, |set: u64, (number, _)| set | 1 << number);
+        let silent = !instance.is_crowded() || instance.has(Fault::NeverAsks);
+        if silent || set == 0 || !self.push(instance, to, Packet::Query(set, self.question + 1)) {
+            return false;
+        }
+        self.question += 1;
+        for number in bits(set) {
+            let question = self.question;
+            self.get(number).into_iter().for_each(|operation| operation.question = question);
+        }
+        true
+    }
+
+    /// An origin asks what became of operations.
+    pub(super) fn asked(&mut self, instance: &Instance, origin: u8, set: u64, question: u32) {
+        let from = usize::from(origin);
+        let requests = self.receive_requests.iter().flatten().filter(|request| request.origin == origin);
+        let requests = requests.fold(0, |known, request| {
+            known
+                | match request.answer {
+                    Answer::RendezvousDone(message) | Answer::Ack(message) => bit_of(message).unwrap_or(0),
+                    Answer::Fences(fences) => fences,
+                }
+        });
+        let kept = self.unexpected.iter().flatten().filter(|kept| kept.origin == origin);
+        let kept = kept.fold(0, |known, kept| {
+            let quiet = matches!(instance.items[from][usize::from(kept.item)], Item::Quiet(_));
+            known | kept.fences | if quiet { 0 } else { bit_of(kept.message).unwrap_or(0) }
+        });
+        let record = self.owed[from].all() | self.doors[from].refused().and_then(bit_of).unwrap_or(0);
+        let known = if instance.has(Fault::KnowsNothing) { 0 } else { requests | kept | record };
+        if set & !known != 0 && self.record(instance, origin) {
+            self.unknown[from] = (set & !known, question);
+        }
+    }
+
+    /// A target knows nothing of operations. Returns what is wrong if they end.
+    pub(super) fn unknown(
+        &mut self,
+        instance: &Instance,
+        (me, origin): (u8, u8),
+        set: u64,
+        question: u32,
+    ) -> Option<&'static str> {
+        let mut wrong = None;
+        for number in bits(set) {
+            let asks = self.asking >> number & 1 == 1;
+            let any = instance.has(Fault::OldAnswers);
+            let Some(operation) = self.get(number).filter(|it| any || it.question == question) else {
+                continue;
+            };
+            match &mut operation.action {
+                Action::Fence(state) if state.waits_for(endpoint(origin)) => {
+                    _ = state.ask_again(endpoint(origin))
+                }
+                Action::Message { .. } if operation.target != endpoint(origin) => continue,
+                Action::Message { .. } if asks => operation.question = 0,
+                Action::Message { rendezvous: false } => {
+                    wrong = wrong.or(self.ends_early(instance, me, number));
+                    self.end(number);
+                    continue;
+                }
+                _ => continue,
+            }
+            operation.queued = false;
+            self.line_up_again(number);
+        }
+        wrong
+    }
+
+    /// It goes again, in its turn.
+    fn line_up_again(&mut self, number: u8) {
+        if !self.line.contains(&number) {
+            self.line.push(number);
+        }
+        let order = |&number: &u8| self.operations[usize::from(number)].as_ref().map(Operation::order);
+        let mut line = std::mem::take(&mut self.line);
+        line.sort_unstable_by_key(order);
+        self.line = line;
+    }
+
+    /// Whether an older message to `target` asks, so that nothing else that asks goes there, and no fence.
+    fn is_held(&self, instance: &Instance, order: u64, target: Endpoint) -> bool {
+        let mut asking = bits(self.asking).filter_map(|number| self.operations[usize::from(number)].as_ref());
+        let holds = instance.is_crowded() && !instance.has(Fault::Unheld);
+        holds && asking.any(|asking| asking.target == target && asking.order() < order)
     }
 
     pub(super) fn free_receive(&self) -> Option<usize> {
@@ -200,16 +334,10 @@ impl Node {
                 Action::Fence(state) => state.ask_again(endpoint(origin)),
             };
             if again {
-                operation.queued = false;
-                if !self.line.contains(&number) {
-                    self.line.push(number);
-                }
+                (operation.queued, operation.question) = (false, 0);
+                self.line_up_again(number);
             }
         }
-        let order = |&number: &u8| self.operations[usize::from(number)].as_ref().map(Operation::order);
-        let mut line = self.line.clone();
-        line.sort_unstable_by_key(order);
-        self.line = line;
         true
     }
 
@@ -220,8 +348,11 @@ impl Node {
         let queued = match &mut operation.action {
             Action::Message { rendezvous } => {
                 let (to, item) = (node_of(operation.target), operation.item);
-                let packet =
-                    if *rendezvous { Packet::Rts(item, message) } else { Packet::Asked(item, message) };
+                let packet = match (*rendezvous, self.asking >> number & 1 == 1) {
+                    (true, _) => Packet::Rts(item, message),
+                    (false, true) => Packet::Asked(item, message),
+                    (false, false) => Packet::Acked(item, message),
+                };
                 self.push(instance, to, packet)
             }
             Action::Fence(state) => loop {
@@ -231,7 +362,8 @@ impl Node {
                     Next::Later => break false,
                     Next::Again(_, target) | Next::New(target) => target,
                 };
-                if !self.push(instance, node_of(target), Packet::Fence(message)) {
+                let held = self.is_held(instance, operation.item.into(), target);
+                if held || !self.push(instance, node_of(target), Packet::Fence(message)) {
                     break false;
                 }
                 match next {
@@ -247,11 +379,20 @@ impl Node {
 
     pub(super) fn queue_pending(&mut self, instance: &Instance, me: u8) {
         // All go by one injection FIFO: what finds no room stops what is behind it.
-        while let Some(&number) = self.line.first() {
-            if !self.queue(instance, me, number) {
+        let mut at = 0;
+        while let Some(&number) = self.line.get(at) {
+            // One to a single target stands in no line while it is held.
+            let held = self.operations[usize::from(number)].as_ref().is_some_and(|operation| {
+                let order = operation.order();
+                operation.target != endpoint(me) && self.is_held(instance, order, operation.target)
+            });
+            if held {
+                at += 1;
+            } else if self.queue(instance, me, number) {
+                self.line.remove(at);
+            } else {
                 return;
             }
-            self.line.remove(0);
         }
     }
 
@@ -285,11 +426,18 @@ impl Node {
             }
         }
         self.owed[from] = owed;
+        let (unknown, question) = self.unknown[from];
+        if unknown != 0 && self.push(instance, origin, Packet::Unknown(unknown, question)) {
+            self.unknown[from] = (0, 0);
+        }
         if calls
             && let Some(message) = self.doors[from].to_call()
             && self.push(instance, origin, Packet::Retry(message))
         {
             self.doors[from].called();
+            if instance.is_crowded() {
+                self.doors[from] = Doorway::default();
+            }
         }
     }
 
@@ -308,7 +456,7 @@ impl Node {
                     let packet = match answer {
                         Answer::RendezvousDone(message) => Packet::RendezvousDone(message),
                         Answer::Fences(set) => Packet::FenceAcks(set),
-                        Answer::Ack(_) => continue,
+                        Answer::Ack(message) => Packet::Acks(bit_of(message).unwrap_or(0)),
                     };
                     if self.push(instance, origin, packet) {
                         self.receive_requests[number] = None;
@@ -320,7 +468,7 @@ impl Node {
     }
 
     /// Takes the oldest unexpected message, if there is a receive request for it.
-    pub(super) fn accept(&mut self) -> bool {
+    pub(super) fn accept(&mut self, instance: &Instance) -> bool {
         let Some(number) = self.free_receive() else { return false };
         let oldest = self.unexpected.iter_mut().filter(|place| place.is_some());
         let Some(unexpected) =
@@ -338,7 +486,7 @@ impl Node {
             Some(ReceiveRequest { origin, order, item: Some(item), stage, answer });
         if fences != 0 && !self.hold_fences(origin, order, fences) {
             let now = self.arrival();
-            self.owed[usize::from(origin)].fence(fences, now);
+            self.owe(instance, origin).into_iter().for_each(|owed| owed.fence(fences, now));
         }
         true
     }

@@ -1,10 +1,10 @@
 //! All nodes and the wires between them.
 
-use super::Item::{Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
+use super::Item::{Acked, Eager, Fence, FenceAll, Plain, Quiet, Rendezvous};
 use super::faults::Fault;
 use super::node::{Action, Answer, Node, Operation, ReceiveRequest, Stage, Unexpected};
 use super::{Instance, Packet, endpoint, node_of};
-use crate::acks::bit_of;
+use crate::acks::{Owed, bit_of};
 use crate::device::REQUESTS;
 use crate::fence::FenceState;
 use crate::operation::bits;
@@ -39,13 +39,14 @@ impl World {
         let (target, action) = match what {
             Fence(to) => (to, Action::Fence(FenceState::of(endpoint(to)))),
             FenceAll => (me, Action::Fence(FenceState::of_all(instance.items.len() as u32))),
-            Plain(to) | Quiet(to) | Eager(to, _) => (to, Action::Message { rendezvous: false }),
+            Plain(to) | Acked(to) | Quiet(to) | Eager(to, _) => (to, Action::Message { rendezvous: false }),
             Rendezvous(to, _) => (to, Action::Message { rendezvous: true }),
         };
-        if what.target().is_some() {
+        if what.target().is_some() && (asks || !matches!(what, Acked(_))) {
             node.asking |= 1 << number;
         }
-        node.operations[number] = Some(Operation { item, target: endpoint(target), queued: false, action });
+        let operation = Operation { item, target: endpoint(target), queued: false, question: 0, action };
+        node.operations[number] = Some(operation);
         node.line.push(number as u8);
         node.started += 1;
         node.queue_pending(instance, me);
@@ -58,10 +59,15 @@ impl World {
             if let Some(ReceiveRequest { stage: Stage::Deliver, origin, item, answer, .. }) =
                 node.receive_requests[number]
             {
-                node.receive_requests[number] = None;
+                let tells = !is_quiet(instance, origin, item);
+                // From here where there may be no other place for it.
+                let stays = tells && instance.is_crowded();
+                let answered = |request| ReceiveRequest { stage: Stage::Answer, ..request };
+                node.receive_requests[number] = node.receive_requests[number].filter(|_| stays).map(answered);
                 if let Answer::Ack(message) = answer
                     && let Some(bit) = bit_of(message)
-                    && !is_quiet(instance, origin, item)
+                    && tells
+                    && !stays
                 {
                     node.owed[usize::from(origin)].acknowledge(bit);
                 }
@@ -135,9 +141,16 @@ impl World {
                 self.handle(instance, me, from, item);
                 self.had(from, Some(item));
             }
+            Packet::Acked(item, message) => {
+                let (owed, bit) = (node.owe(instance, from), bit_of(message).unwrap_or(0));
+                owed.into_iter().for_each(|owed| owed.acknowledge(bit));
+                self.handle(instance, me, from, item);
+                self.had(from, Some(item));
+            }
             Packet::Asked(item, message) | Packet::Rts(item, message) => {
                 let overtakes = instance.has(Fault::Overtakes);
-                if node.door(instance, from).opens_for(message) || overtakes {
+                let opens = node.door(instance, from).opens_for(message) || overtakes;
+                if opens && (node.record(instance, from) || instance.has(Fault::LooksAnyway)) {
                     self.ask(instance, (from, me), item, message, matches!(packet, Packet::Rts(..)));
                 }
             }
@@ -147,7 +160,7 @@ impl World {
                     let order = node.arrival();
                     let hurries = instance.has(Fault::FenceHurries);
                     if hurries || !node.hold_fences(from, order, bit) {
-                        node.owed[origin].fence(bit, order);
+                        node.owe(instance, from).into_iter().for_each(|owed| owed.fence(bit, order));
                     }
                 }
             }
@@ -199,6 +212,10 @@ impl World {
                     self.wrong = Some("what nobody waits for was pulled");
                 }
             }
+            Packet::Query(set, question) => node.asked(instance, from, set, question),
+            Packet::Unknown(set, question) => {
+                self.wrong = self.wrong.or(node.unknown(instance, (me, from), set, question));
+            }
             Packet::Get(number) => node.unit.push_back((from, Packet::Got(number))),
             Packet::Got(number) => {
                 let Some(request) = &mut node.receive_requests[usize::from(number)] else {
@@ -238,17 +255,18 @@ impl World {
             let order = node.arrival();
             node.unexpected[free] = Some(Unexpected { origin, order, item, message, rendezvous, fences: 0 });
             // Who does not ask to hear of it is told now.
-            if is_quiet(instance, origin, Some(item)) {
-                node.owed[usize::from(origin)].acknowledge(bit);
-            } else {
-                node.owed[usize::from(origin)].admit(bit);
-            }
+            let quiet = is_quiet(instance, origin, Some(item));
+            let note = if quiet { Owed::acknowledge } else { Owed::admit };
+            node.owe(instance, origin).into_iter().for_each(|owed| note(owed, bit));
         } else if let (true, Some(number)) = (rendezvous, place) {
             let (order, answer) = (node.arrival(), Answer::RendezvousDone(message));
             let asks = ReceiveRequest { origin, order, item: Some(item), stage: Stage::Asks, answer };
             node.receive_requests[number] = Some(asks);
+            if instance.is_crowded() {
+                node.owe(instance, origin).into_iter().for_each(|owed| owed.admit(bit));
+            }
         } else {
-            node.owed[usize::from(origin)].acknowledge(bit);
+            node.owe(instance, origin).into_iter().for_each(|owed| owed.acknowledge(bit));
             self.had(origin, Some(item));
         }
         self.handle(instance, me, origin, item);
@@ -284,11 +302,15 @@ impl World {
     /// Everything goes on for a while, and messages are accepted if they are.
     pub(super) fn run(mut self, instance: &Instance, accepts: bool) -> Self {
         let nodes = 0..self.nodes.len() as u8;
-        for round in 0..60 {
+        let rounds = if instance.is_crowded() { 240 } else { 60 };
+        for round in 0..rounds {
             for node in nodes.clone() {
                 self.start(instance, node);
                 if accepts {
-                    self.nodes[usize::from(node)].accept();
+                    self.nodes[usize::from(node)].accept(instance);
+                }
+                if round % 8 == 7 {
+                    self.nodes[usize::from(node)].ask_after(instance, (round / 8 % nodes.len()) as u8);
                 }
                 self.progress(instance, node, true);
                 // Neither the FIFO nor the unit has all of a wire.
@@ -318,6 +340,7 @@ impl World {
             node.injection.is_empty()
                 && node.unit.is_empty()
                 && node.owed.iter().all(|owed| !owed.any())
+                && node.unknown.iter().all(|&(unknown, _)| unknown == 0)
                 && node.doors.iter().all(|door| !door.is_shut())
                 && node.receive_requests.iter().all(Option::is_none)
                 && node.unexpected.iter().all(Option::is_none)
