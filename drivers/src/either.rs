@@ -51,33 +51,33 @@ impl<A: Nic, B: Nic> Nic for Either<A, B> {
         each!(self, nic => nic.start(own, start, most));
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_room(&self) -> bool {
         each!(self, nic => nic.has_room())
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn transmit(&mut self, front: Lent, lent: [Lent; 2], cookie: u16) -> bool {
         // SAFETY: the caller's promise.
         each!(self, nic => unsafe { nic.transmit(front, lent, cookie) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn reclaim(&mut self) -> Option<u16> {
         each!(self, nic => nic.reclaim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn lend(&mut self, buffer: &'static mut [u8]) {
         each!(self, nic => nic.lend(buffer));
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self) -> Option<(&'static mut [u8], usize)> {
         each!(self, nic => nic.receive())
     }
 
-    #[inline]
+    #[inline(always)]
     fn flush(&mut self) {
         each!(self, nic => nic.flush());
     }

@@ -47,17 +47,11 @@ pub unsafe trait Hal: Send + Sync + 'static {
     }
 
     /// Brings what harts wrote there to memory, where devices read it.
-    ///
-    /// # Safety
-    /// The bytes may be read.
-    unsafe fn clean(_pointer: *const u8, _len: usize) {}
+    fn clean(_bytes: &[u8]) {}
 
-    /// Forgets what caches hold of these bytes, and of the lines that they begin and end in: what devices wrote is read from
-    /// now on. What harts wrote since they were [cleaned](Self::clean) may be lost.
-    ///
-    /// # Safety
-    /// The caller alone uses all these lines, and nobody needs what was written there.
-    unsafe fn invalidate(_pointer: *const u8, _len: usize) {}
+    /// Forgets what caches hold of these bytes: what devices wrote is read from now on. What harts wrote since they were
+    /// [cleaned](Self::clean) may be lost, but for that in lines of which others have a part.
+    fn invalidate(_bytes: &mut [u8]) {}
 }
 
 /// Acknowledges a card's interrupts; any hart may, at any time.

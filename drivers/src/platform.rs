@@ -59,16 +59,10 @@ pub trait Platform: Send + Sync + 'static {
     }
 
     /// See [`Hal::clean`].
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn clean_cache(_pointer: *const u8, _len: usize) {}
+    fn clean_cache(_bytes: &[u8]) {}
 
     /// See [`Hal::invalidate`].
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn invalidate_cache(_pointer: *const u8, _len: usize) {}
+    fn invalidate_cache(_bytes: &mut [u8]) {}
 }
 
 // SAFETY: all platforms map memory one to one for their devices; that is not theirs to change.
@@ -85,13 +79,11 @@ unsafe impl<P: Platform> Hal for P {
         P::uncached_memory(words)
     }
 
-    unsafe fn clean(pointer: *const u8, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { P::clean_cache(pointer, len) }
+    fn clean(bytes: &[u8]) {
+        P::clean_cache(bytes);
     }
 
-    unsafe fn invalidate(pointer: *const u8, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { P::invalidate_cache(pointer, len) }
+    fn invalidate(bytes: &mut [u8]) {
+        P::invalidate_cache(bytes);
     }
 }

@@ -101,6 +101,8 @@ impl<N: Nic, const LOSSLESS: bool> TorusAdapter<N, LOSSLESS> {
         }
         nic.flush();
         let mut front = [0; BODY + FRONT_BYTES];
+        // What is the same in all frames: whose they are, and how all addresses begin.
+        front[FRAME..FRAME + 2].copy_from_slice(&MAC_PREFIX);
         front[FRAME + 6..FRAME + 12].copy_from_slice(&own);
         let fronts = Box::leak((0..COOKIES).map(|_| Front(UnsafeCell::new(front))).collect());
         let [a, b, c, d, e, f] = own;
@@ -188,14 +190,11 @@ impl<N: Nic, const LOSSLESS: bool> Adapter for TorusAdapter<N, LOSSLESS> {
         let Some(front) = self.fronts.get(usize::from(cookie)).filter(|_| head_len <= FRONT_BYTES) else {
             return false;
         };
-        if !self.has_room() {
-            return false;
-        }
         {
             // SAFETY: the caller promises that no frame with this cookie is in flight, so the device does not read
             // this front, and `&mut self` keeps everybody else away.
             let bytes = unsafe { &mut *front.0.get() };
-            bytes[FRAME..FRAME + 6].copy_from_slice(&mac(node));
+            bytes[FRAME + 2..FRAME + 6].copy_from_slice(&node.to_be_bytes());
             bytes[BODY - 2..BODY].copy_from_slice(&Self::ether_type(node).to_be_bytes());
             copy_front(&mut bytes[BODY..], header, inline);
         }

@@ -5,6 +5,7 @@
 //! its collectives, looks.
 
 use crate::{arch, board, clock, status, wakeup};
+use core::sync::atomic::AtomicU32;
 use drivers::Platform;
 use spin::Once;
 
@@ -83,5 +84,21 @@ impl Platform for Hardware {
 
     fn io_barrier() {
         arch::io_barrier();
+    }
+
+    fn cache_line() -> usize {
+        arch::cache_line()
+    }
+
+    fn uncached_memory(words: usize) -> Option<&'static [AtomicU32]> {
+        arch::uncached(words)
+    }
+
+    fn clean_cache(bytes: &[u8]) {
+        arch::clean_cache(bytes);
+    }
+
+    fn invalidate_cache(bytes: &mut [u8]) {
+        arch::invalidate_cache(bytes);
     }
 }

@@ -14,9 +14,11 @@ pub enum Board {
     Virt,
     /// The same, with its network cards behind PCI.
     VirtPci,
-    /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011; its emulation has slots of virtio.
+    /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011, two GEMs; its emulation has slots of
+    /// virtio beside.
     Versal,
-    /// SiFive's HiFive Unleashed (riscv64): a monitor core and four others, PLIC, SiFive's UART, OpenSBI.
+    /// SiFive's HiFive Unleashed (riscv64): a monitor core and four others, PLIC, SiFive's UART, a GEM,
+    /// OpenSBI.
     SifiveU,
 }
 
@@ -27,8 +29,6 @@ pub enum Cards {
     Virtio,
     /// The same of virtio over PCI.
     VirtioPci,
-    /// None that the kernel drives.
-    None,
     /// So many controllers on the board.
     OnBoard(usize),
 }
@@ -115,9 +115,10 @@ impl Board {
     /// The network cards of a node.
     pub fn cards(self) -> Cards {
         match self {
-            Self::Virt | Self::Versal => Cards::Virtio,
+            Self::Virt => Cards::Virtio,
             Self::VirtPci => Cards::VirtioPci,
-            Self::SifiveU => Cards::None,
+            Self::Versal => Cards::OnBoard(2),
+            Self::SifiveU => Cards::OnBoard(1),
         }
     }
 
@@ -125,7 +126,6 @@ impl Board {
     pub fn has_tree(self) -> bool {
         match self.cards() {
             Cards::Virtio | Cards::VirtioPci => true,
-            Cards::None => false,
             Cards::OnBoard(cards) => cards > 1,
         }
     }
@@ -137,8 +137,10 @@ impl Board {
                 ["1 to 8", "PL011 or 16550; GICv3, GICv2 or PLIC; virtio", "none", "QEMU 7.2, U-Boot 2023.01"]
             }
             Self::VirtPci => ["1 to 8", "as virt; virtio over PCI", "none", "QEMU 7.2"],
-            Self::Versal => ["2", "PL011; GICv3; virtio", "Versal VCK190", "QEMU 7.2; not on silicon"],
-            Self::SifiveU => ["1 to 4", "SiFive UART; PLIC", "HiFive Unleashed", "QEMU 7.2; not on silicon"],
+            Self::Versal => ["2", "PL011; GICv3; GEM, virtio", "Versal VCK190", "QEMU 7.2; not on silicon"],
+            Self::SifiveU => {
+                ["1 to 4", "SiFive UART; PLIC; GEM", "HiFive Unleashed", "QEMU 7.2; not on silicon"]
+            }
         }
     }
 

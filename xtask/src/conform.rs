@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::arch::Arch;
-use crate::board::{Board, Cards};
+use crate::board::Board;
 use crate::firmware::{self, Request};
 use crate::personality::Mode;
 use crate::progress::Voice;
@@ -232,9 +232,8 @@ pub fn run(
 /// Whether the board has what a step needs.
 fn has(board: Board, needs: Needs) -> bool {
     match needs {
-        Needs::Node => true,
+        Needs::Node | Needs::Card => true,
         Needs::Harts => *board.harts().end() > 1,
-        Needs::Card => board.cards() != Cards::None,
         Needs::Tree => board.has_tree(),
     }
 }

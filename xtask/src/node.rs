@@ -125,7 +125,6 @@ pub fn arguments(machine: &Machine, place: &Identity) -> Vec<String> {
                 add("-device", format!("{device},host_mtu={mtu},mac={mac}{tx}"));
             }
             // The board's controllers take the cards in the order in which they are named.
-            Cards::None => {}
             Cards::OnBoard(_) => add("-net", format!("nic,netdev={name},macaddr={mac}")),
         }
         if machine.icount {

@@ -32,7 +32,6 @@ use anyhow::{Context as _, Result, bail};
 use kernel::usage::Shape;
 use pami::topology::TorusShape;
 
-use crate::board::Cards;
 use crate::console::MAX_HARTS;
 use crate::fabric::{self, Fabric, FabricHandle};
 use crate::firmware::{self, Request};
@@ -168,11 +167,6 @@ impl Run {
         if self.agent && harts < 2 {
             bail!("an agent core takes a hart of its own: at least 2 harts per node are needed");
         }
-        if self.board.cards() == Cards::None && shape.nodes() > 1 {
-            bail!(
-                "the kernel drives no network card of board {board}: only a torus of one node does without"
-            );
-        }
         if !self.adapter && shape.nodes() > 1 {
             bail!("nodes without an adapter cannot talk: only a torus of one node does without");
         }
@@ -204,12 +198,7 @@ impl Run {
 
     /// Whether nodes are on the tree.
     fn has_tree(&self) -> bool {
-        self.tree && self.has_adapter() && self.board.has_tree()
-    }
-
-    /// Whether nodes are on the torus.
-    fn has_adapter(&self) -> bool {
-        self.adapter && self.board.cards() != Cards::None
+        self.tree && self.adapter && self.board.has_tree()
     }
 
     fn machine(&self, harts: u8, topology: Option<HartTopology>) -> Result<Machine> {
@@ -246,7 +235,7 @@ impl Run {
             topology: topology.filter(|_| self.board.tree_tells_topology(self.arch)),
             memory: self.memory,
             icount: self.icount,
-            adapter: self.has_adapter(),
+            adapter: self.adapter,
             options: self.options.clone(),
         })
     }

@@ -258,12 +258,12 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
         self.control = Control::PHY | Control::RECEIVE | Control::TRANSMIT;
     }
 
-    #[inline]
+    #[inline(never)]
     fn has_room(&self) -> bool {
         self.transmit.has_room()
     }
 
-    #[inline]
+    #[inline(never)]
     unsafe fn transmit(&mut self, front: Lent, lent: [Lent; 2], cookie: u16) -> bool {
         if !self.has_room() {
             return false;
@@ -272,8 +272,8 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
         let mut count = 0;
         for bytes in [front].iter().chain(&lent).filter(|bytes| bytes.len != 0) {
             if !self.coherent {
-                // SAFETY: the caller promises that they can be read.
-                unsafe { H::clean(bytes.pointer, bytes.len) }
+                // SAFETY: the caller promises that they can be read, and that nobody writes them.
+                H::clean(unsafe { core::slice::from_raw_parts(bytes.pointer, bytes.len) });
             }
             pieces[count] = (H::device_address(bytes.pointer), bytes.len);
             count += 1;
@@ -282,13 +282,14 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
         true
     }
 
-    #[inline]
+    #[inline(never)]
     fn reclaim(&mut self) -> Option<u16> {
         let (cookie, sent) = self.transmit.take()?;
         self.faults.unsent += u64::from(!sent);
         Some(cookie)
     }
 
+    #[inline(never)]
     fn lend(&mut self, buffer: &'static mut [u8]) {
         let target = self.target();
         // The card may write all of its room; a buffer that is not one of the user's own stays out.
@@ -301,14 +302,13 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
         }
         if !self.coherent {
             // What harts wrote must not be written back over what the card writes.
-            // SAFETY: this is the only reference to the buffer, which has lines of its own, and it is the card's to write now.
-            unsafe { H::invalidate(buffer.as_ptr(), buffer.len()) }
+            H::invalidate(buffer);
         }
         let buffer = NonNull::from(buffer);
         self.receive.add(buffer, Self::address_in(buffer, target));
     }
 
-    #[inline]
+    #[inline(never)]
     fn receive(&mut self) -> Option<(&'static mut [u8], usize)> {
         loop {
             let (mut pointer, len) = self.receive.take()?;
@@ -318,8 +318,7 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
             if let Some(len) = len.filter(|&len| len <= self.most) {
                 if !self.coherent {
                     // What was read ahead is from before the card wrote.
-                    // SAFETY: nobody wrote there since the buffer was lent, but the card.
-                    unsafe { H::invalidate(memory.as_ptr(), self.start + len) }
+                    H::invalidate(&mut memory[..self.start + len]);
                 }
                 return Some((memory, len));
             }
@@ -327,7 +326,7 @@ impl<H: Hal, B: Bus> Nic for Gem<H, B> {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn flush(&mut self) {
         if self.transmit.is_fresh() || self.receive.is_fresh() {
             self.show();

@@ -48,11 +48,11 @@ unsafe impl<const UNCACHED: bool> Hal for HostHal<UNCACHED> {
         let skip = memory.as_ptr().align_offset(4 * words);
         UNCACHED.then(|| &memory[skip..skip + words])
     }
-    unsafe fn clean(pointer: *const u8, len: usize) {
-        note(|| format!("clean {:#x} {len}", pointer.addr()));
+    fn clean(bytes: &[u8]) {
+        note(|| format!("clean {:#x} {}", bytes.as_ptr().addr(), bytes.len()));
     }
-    unsafe fn invalidate(pointer: *const u8, len: usize) {
-        note(|| format!("invalidate {:#x} {len}", pointer.addr()));
+    fn invalidate(bytes: &mut [u8]) {
+        note(|| format!("invalidate {:#x} {}", bytes.as_ptr().addr(), bytes.len()));
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! All memory that the card shares is atomics, so this module holds no `unsafe`.
 
+use alloc::boxed::Box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -119,7 +120,7 @@ pub struct Receive {
     head: u16,
     shown: u16,
     tail: u16,
-    buffers: [Option<NonNull<[u8]>>; DESCRIPTORS],
+    buffers: Box<[Option<NonNull<[u8]>>; DESCRIPTORS]>,
 }
 
 impl Receive {
@@ -128,7 +129,7 @@ impl Receive {
         for number in 0..DESCRIPTORS as u16 {
             ring.write(number, 0, HELD | ring.end(number, AGAIN));
         }
-        Self { ring, head: 0, shown: 0, tail: 0, buffers: [None; DESCRIPTORS] }
+        Self { ring, head: 0, shown: 0, tail: 0, buffers: Box::new([None; DESCRIPTORS]) }
     }
 
     /// Whether there is a place for one more.
@@ -228,14 +229,20 @@ pub struct Transmit {
     /// So many of the next to come back are lost: the card knows of them no more.
     lost: u16,
     /// By first descriptor.
-    frames: [Frame; DESCRIPTORS],
+    frames: Box<[Frame; DESCRIPTORS]>,
 }
 
 impl Transmit {
     pub fn new(words: &'static Words, long: bool) -> Self {
         let ring = Ring::new(words, long);
-        let transmit =
-            Self { ring, head: 0, shown: 0, tail: 0, lost: 0, frames: [Frame::default(); DESCRIPTORS] };
+        let transmit = Self {
+            ring,
+            head: 0,
+            shown: 0,
+            tail: 0,
+            lost: 0,
+            frames: Box::new([Frame::default(); DESCRIPTORS]),
+        };
         transmit.hold_all();
         transmit
     }

@@ -28,6 +28,7 @@ mod numbers;
 #[doc(hidden)]
 pub mod provoke;
 mod translation;
+mod uncached;
 
 pub(crate) use backtrace::Backtrace;
 pub(crate) use checksum::{choose_checksum, crc32c};
@@ -40,6 +41,7 @@ pub(crate) use last_words::last_words;
 pub(crate) use logger::{Frames, level_marks, log_to};
 pub(crate) use machine::{machine, set_machine};
 pub(crate) use numbers::boot_number;
+pub(crate) use this::caches::{cache_line, clean as clean_cache, invalidate as invalidate_cache};
 pub(crate) use this::fault::incident;
 pub(crate) use this::instructions::{retired as instructions, start as start_instructions};
 pub(crate) use this::interrupt::{
@@ -51,6 +53,7 @@ pub(crate) use this::{
     wait_for_interrupt,
 };
 pub(crate) use translation::{END as MAPPED_END, maps_devices, translate};
+pub(crate) use uncached::uncached;
 
 /// The number of this hart.
 #[inline]

@@ -1,8 +1,9 @@
 //! The node's one translation: every address stands for itself, with the rights that it needs (SPEC N-10).
 
-use super::image;
+use super::this::caches::UNCACHED;
 use super::this::translation::{Entry, install};
-use crate::devicetree::{Controller, Machine};
+use super::{image, uncached};
+use crate::devicetree::{Controller, Machine, Slot, SlotKind};
 use crate::layout::{Bank, Region};
 use crate::paging::{Format as _, MapError, MemoryType, PageTables, Table};
 use boot::HARTS;
@@ -40,6 +41,9 @@ pub(crate) fn translate(machine: &Machine, free: &[Bank]) -> Result<(), MapError
         Ok(root) => root,
         Err(_) => map_image(pool, machine)?.root(),
     };
+    if needs_uncached(machine) {
+        uncached::set_mapped();
+    }
     install(root);
     DEVICES.store(true, Ordering::Release);
     mapped.map(|_| ())
@@ -50,13 +54,26 @@ pub(crate) fn maps_devices() -> bool {
     DEVICES.load(Ordering::Acquire)
 }
 
+/// Whether a network card does not see the caches, and there is something to be done about it.
+fn needs_uncached(machine: &Machine) -> bool {
+    let apart = |slot: &Slot| matches!(slot.kind, SlotKind::Gem { coherent: false, .. });
+    UNCACHED && machine.slots.iter().any(apart)
+}
+
 /// A translation of image, stacks, tree, console and what ends the machine.
 fn map_image<'p>(pool: &'p mut [Table], machine: &Machine) -> Result<PageTables<'p, Entry>, MapError> {
     let mut tables = PageTables::<Entry>::new(pool)?;
     tables.map(range(image::text()), MemoryType::Code)?;
     tables.map(range(image::rodata()), MemoryType::Constant)?;
+    let apart = uncached::region();
     for data in image::data() {
-        tables.map(range(data), MemoryType::Data)?;
+        if data.contains(apart.start) && needs_uncached(machine) {
+            tables.map(range(Region::between(data.start, apart.start)), MemoryType::Data)?;
+            tables.map(range(apart), MemoryType::Device)?;
+            tables.map(range(Region::between(apart.end(), data.end())), MemoryType::Data)?;
+        } else {
+            tables.map(range(data), MemoryType::Data)?;
+        }
     }
     for hart in 0..HARTS {
         for stack in [boot::stack(hart), boot::emergency_stack(hart)] {

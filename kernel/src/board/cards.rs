@@ -1,21 +1,23 @@
 //! Network cards: in the slots that the tree names, and behind its host bridge of PCI (SPEC B-5).
 //!
 //! A node has one type of card, which is all kinds that the kernel drives: cards of virtio are one kind, whose registers are
-//! behind one of two transports. Of what a message needs only telling the card of new entries looks which.
+//! behind one of two transports, of which only telling the card of new entries looks which; GEMs are the other.
 
 use super::devices::registers;
+use crate::arch;
 use crate::devicetree::pci::{BUS_BYTES, PciHost};
 use crate::devicetree::{Interrupt, Machine, Slot, SlotKind};
 use core::fmt;
+use drivers::gem::{self, Gem, GemError};
 use drivers::nic::Hal;
 use drivers::pci::{Bus, DEVICES, Ecam, Window};
 use drivers::virtio::{Transport as _, VirtioError, mmio, pci};
 use drivers::{Either, VirtioNet};
 
 /// A network card of any kind that the kernel drives.
-pub(crate) type Card<H> = VirtioNet<H, Either<mmio::Transport, pci::Transport>>;
+pub(crate) type Card<H> = Either<VirtioNet<H, Transport>, Gem<H>>;
 /// What serves a card's interrupts.
-pub(crate) type CardInterrupt = Either<mmio::Interrupt, pci::Interrupt>;
+pub(crate) type CardInterrupt = Either<Either<mmio::Interrupt, pci::Interrupt>, gem::Interrupt>;
 
 /// The id of a network card.
 const NETWORK_CARD: u32 = 1;
@@ -26,6 +28,8 @@ const _: () = assert!(BUS_BYTES == drivers::pci::BUS_BYTES);
 pub(crate) enum CardError {
     /// The device does not work.
     Virtio(VirtioError),
+    /// A GEM does not.
+    Gem(GemError),
     /// The tree says nothing of where its interrupts go.
     Deaf,
 }
@@ -34,6 +38,7 @@ impl fmt::Display for CardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Virtio(error) => error.fmt(f),
+            Self::Gem(error) => error.fmt(f),
             Self::Deaf => f.write_str("the device tree does not say where its interrupts go"),
         }
     }
@@ -66,26 +71,43 @@ impl Cards {
 
     /// The next one.
     pub(crate) fn next<H: Hal>(&mut self) -> Option<Result<Found<H>, CardError>> {
-        let in_slot = self.slots.find_map(|slot| Some((in_slot(slot)?, Some(slot.interrupt))));
-        let (transport, interrupt) = match in_slot {
-            Some((transport, interrupt)) => (Ok(transport), interrupt),
-            None => self.behind.as_mut()?.next()?,
+        let found = |slot: &Slot| Some((in_slot(slot)?, Some(slot.interrupt)));
+        let (card, interrupt) = match self.slots.find_map(found) {
+            Some(found) => found,
+            None => {
+                let (transport, interrupt) = self.behind.as_mut()?.next()?;
+                (transport.map_err(CardError::Virtio).and_then(virtio), interrupt)
+            }
         };
-        let card = transport.and_then(VirtioNet::new).map_err(CardError::Virtio);
         Some(card.and_then(|card| Ok(Found { card, interrupt: interrupt.ok_or(CardError::Deaf)? })))
     }
+}
+
+fn virtio<H: Hal>(transport: Transport) -> Result<Card<H>, CardError> {
+    VirtioNet::new(transport).map(Either::First).map_err(CardError::Virtio)
 }
 
 /// The registers of a network card, behind either transport.
 type Transport = Either<mmio::Transport, pci::Transport>;
 
-fn in_slot(slot: &Slot) -> Option<Transport> {
+/// The network card in a slot, if there is one.
+fn in_slot<H: Hal>(slot: &Slot) -> Option<Result<Card<H>, CardError>> {
+    let registers = registers(slot.registers)?;
     match slot.kind {
         SlotKind::VirtioMmio => {
             // SAFETY: the tree says that a virtio-mmio slot is there, and translation maps it as device memory. The node
             // asks each slot once.
-            let transport = unsafe { mmio::Transport::new(registers(slot.registers)?) }.ok()?;
-            (transport.device_id() == NETWORK_CARD).then_some(Either::First(transport))
+            let transport = unsafe { mmio::Transport::new(registers) }.ok()?;
+            (transport.device_id() == NETWORK_CARD).then(|| virtio(Either::First(transport)))
+        }
+        SlotKind::Gem { coherent, mtu } => {
+            let banks = arch::machine()?.banks.iter();
+            let memory_end = banks.map(|bank| bank.region.end() as u64).max()?;
+            // SAFETY: the tree says that a GEM is there, and translation maps it as device memory. The node asks each slot
+            // once.
+            let bus = unsafe { gem::Mmio::new(registers) };
+            let card = Gem::new(bus, gem::Setup { mtu, coherent, memory_end });
+            Some(card.map(Either::Second).map_err(CardError::Gem))
         }
     }
 }

@@ -95,6 +95,16 @@ impl At<'_> {
         self.regions()?.first().copied().ok_or(self.error("a device without registers"))
     }
 
+    /// Whether the device sees memory through the harts' caches; `usual` if neither its node nor one around it says so.
+    pub fn is_coherent(&self, usual: bool) -> bool {
+        let says = |name| self.node.property(name).is_some();
+        match (says("dma-coherent"), says("dma-noncoherent"), self.outer) {
+            (false, false, Some(outer)) => outer.is_coherent(usual),
+            (false, false, None) => usual,
+            (coherent, ..) => coherent,
+        }
+    }
+
     /// What harts call an address of the bus that this node is on.
     pub fn seen_by_harts(&self, mut address: u64, bytes: u64) -> Result<u64, TreeError> {
         let mut bus = self.outer;

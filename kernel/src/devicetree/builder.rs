@@ -42,6 +42,8 @@ pub(super) struct Builder {
     /// The name of the node that the firmware talks through, where it lies in the tree.
     stdout: Option<*const u8>,
     parent: Parent,
+    /// Whether devices see the harts' caches where nothing else is said: as is usual for the instruction set.
+    coherent: bool,
     banks: Vec<Bank, MAX_BANKS>,
     reserved: Vec<Region, MAX_RESERVED>,
     cpus: Vec<Cpu, HARTS>,
@@ -102,6 +104,7 @@ impl Builder {
                 cells: cells.unwrap_or(1).clamp(1, 4) as usize,
                 address_cells: address_cells.unwrap_or(0).min(4) as usize,
             },
+            coherent: find(tree, |node| node.is_compatible("riscv")).is_some(),
             banks: Vec::new(),
             reserved: Vec::new(),
             cpus: Vec::new(),
@@ -239,6 +242,15 @@ impl Builder {
             "sifive,test0" => self.finisher = Some(at.registers()?),
             "pci-host-ecam-generic" if self.pci.is_none() => self.pci = PciHost::read(at, self.parent)?,
             "virtio,mmio" => self.slot(at, SlotKind::VirtioMmio)?,
+            "cdns,gem"
+            | "cdns,zynqmp-gem"
+            | "cdns,versal-gem"
+            | "xlnx,zynqmp-gem"
+            | "xlnx,versal-gem"
+            | "sifive,fu540-c000-gem" => {
+                let mtu = cell(&at.node, "max-frame-size").and_then(|bytes| u16::try_from(bytes).ok());
+                self.slot(at, SlotKind::Gem { coherent: at.is_coherent(self.coherent), mtu })?;
+            }
             _ => {}
         }
         Ok(())
@@ -247,6 +259,10 @@ impl Builder {
     /// A network card may be here.
     fn slot(&mut self, at: &At<'_>, kind: SlotKind) -> Result<(), TreeError> {
         let registers = at.registers()?;
+        if self.slots.iter().any(|slot| slot.registers == registers) {
+            // It is compatible with more than one.
+            return Ok(());
+        }
         let interrupts: Vec<Interrupt, _> = at.interrupts(self.parent)?;
         let interrupt = *interrupts.first().ok_or(at.error("a network card's slot without an interrupt"))?;
         let slot = Slot { kind, registers, interrupt };

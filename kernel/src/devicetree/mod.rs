@@ -104,6 +104,13 @@ pub enum Controller {
 pub enum SlotKind {
     /// A virtio device behind memory-mapped registers, or nothing.
     VirtioMmio,
+    /// A Cadence GEM.
+    Gem {
+        /// Whether it sees memory through the harts' caches.
+        coherent: bool,
+        /// Most bytes of a frame behind its header, if the tree says so.
+        mtu: Option<u16>,
+    },
 }
 
 /// A place where a network card may be.

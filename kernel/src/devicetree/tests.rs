@@ -32,6 +32,24 @@ fn patched(tree: &[u8], old: &[u8], new: &[u8]) -> &'static [u8] {
     patched.leak()
 }
 
+/// The tree with one more property of the first node of this name.
+fn with_property(tree: &[u8], node: &str, name: &str, value: &[u8]) -> &'static [u8] {
+    let head = |at: usize| u32::from_be_bytes(tree[at..at + 4].try_into().unwrap()) as usize;
+    let (nodes, strings, string_bytes) = (head(8), head(12), head(32));
+    let begin = [&cells([1])[..], node.as_bytes(), b"\0"].concat();
+    let at = (nodes..strings).step_by(4).find(|&at| tree[at..].starts_with(&begin)).expect("a node");
+    let at = at + begin.len().next_multiple_of(4);
+    let mut property = [&cells([3, value.len() as u32, string_bytes as u32])[..], value].concat();
+    property.resize(property.len().next_multiple_of(4), 0);
+    let end = strings + string_bytes;
+    let mut told = [&tree[..at], &property, &tree[at..end], name.as_bytes(), b"\0"].concat();
+    let sizes = [(4, told.len()), (12, strings + property.len()), (32, string_bytes + name.len() + 1)];
+    for (at, size) in sizes.into_iter().chain([(36, head(36) + property.len())]) {
+        told[at..at + 4].copy_from_slice(&(size as u32).to_be_bytes());
+    }
+    told.leak()
+}
+
 fn cells<const N: usize>(cells: [u32; N]) -> Vec<u8> {
     cells.iter().flat_map(|cell| cell.to_be_bytes()).collect()
 }
@@ -118,10 +136,37 @@ fn n3_the_machine_is_what_versal_says() {
     assert_eq!((distributor.start, redistributors.start), (0xf900_0000, 0xf908_0000));
     assert_eq!(machine.uart.unwrap().registers.start, 0xff00_0000);
     assert_eq!(machine.uart.unwrap().clock_hz, Some(125_000_000));
-    assert_eq!((machine.harts.len(), machine.booted, machine.slots.len()), (2, 1, 8));
+    assert_eq!((machine.harts.len(), machine.booted, machine.slots.len()), (2, 1, 10));
     assert_eq!(machine.banks, [Bank { region: region(0, 0x800_0000), domain: None }]);
     // Linked for another place.
     assert!(read(VERSAL, 0x4020_0000, 0).problem.unwrap().what.contains("no memory"));
+}
+
+/// Kind, registers and interrupt of the slots from `first` on.
+fn slots(machine: &Machine, first: usize) -> Vec<(SlotKind, usize, Interrupt)> {
+    machine.slots[first..].iter().map(|slot| (slot.kind, slot.registers.start, slot.interrupt)).collect()
+}
+
+#[test]
+fn b5_cards_on_boards_are_found_once_each_and_say_whether_they_see_the_caches() {
+    let line = |number| Interrupt { number, edge: false };
+    let gem = |coherent| SlotKind::Gem { coherent, mtu: None };
+    // Compatible with two names, after eight slots of virtio; nothing is said of caches, which on Arm means that it sees none.
+    let machine = read(VERSAL, 0x10_0000, 1);
+    let two = [(gem(false), 0xff0c_0000, line(32 + 0x38)), (gem(false), 0xff0d_0000, line(32 + 0x3a))];
+    assert_eq!(slots(&machine, 8), two);
+    assert_eq!(machine.slots[7].kind, SlotKind::VirtioMmio);
+    // Likewise on RISC-V, where it means that it sees them.
+    let machine = read(SIFIVE_U, 0x8020_0000, 1);
+    assert_eq!(slots(&machine, 0), [(gem(true), 0x1009_0000, line(0x35))]);
+    // What is said counts, also of a bus.
+    let told = with_property(VERSAL, "ethernet@ff0d0000", "dma-coherent", &[]);
+    let kinds = slots(&read(told, 0x10_0000, 1), 8).into_iter().map(|(kind, ..)| kind);
+    assert_eq!(kinds.collect::<Vec<_>>(), [gem(false), gem(true)]);
+    let told = with_property(SIFIVE_U, "soc", "dma-noncoherent", &[]);
+    let told = with_property(told, "ethernet@10090000", "max-frame-size", &cells([9000]));
+    let kind = SlotKind::Gem { coherent: false, mtu: Some(9000) };
+    assert_eq!(slots(&read(told, 0x8020_0000, 1), 0), [(kind, 0x1009_0000, line(0x35))]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a porter measures first on a board: the job `board`, and bare frames beside messages where there is a network card.
+//! What a porter measures first on a board: the job `board`, and bare frames beside messages.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::ratios::{self, Row};
 use crate::arch::Arch;
-use crate::board::{Board, Cards};
+use crate::board::Board;
 use crate::progress::Voice;
 use crate::run::{Outcome, Run};
 
@@ -37,10 +37,8 @@ pub fn board(board: Board, arch: Option<Arch>, voice: &Voice) -> Result<String> 
         .lines()
         .filter_map(|line| line.text.split_once(": "))
         .for_each(|(what, much)| text.push_str(&format!("{what:40} {much:>16}\n")));
-    if board.cards() != Cards::None {
-        let outcome = run(ratios::JOB, "2")?;
-        let rows: Vec<_> = outcome.lines().filter_map(|line| Row::parse(&line.text)).collect();
-        text.push_str(&ratios::table(&rows)?);
-    }
+    let outcome = run(ratios::JOB, "2")?;
+    let rows: Vec<_> = outcome.lines().filter_map(|line| Row::parse(&line.text)).collect();
+    text.push_str(&ratios::table(&rows)?);
     Ok(text)
 }

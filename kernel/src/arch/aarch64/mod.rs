@@ -3,6 +3,7 @@
 //! Barriers are as the Arm Architecture Reference Manual wants them (B2, "Memory barriers"; D24, "Synchronization
 //! requirements for AArch64 System registers"), though no emulator misses one.
 
+pub(crate) mod caches;
 pub(crate) mod checksum;
 pub(crate) mod fault;
 pub(crate) mod instructions;

@@ -1,5 +1,6 @@
 //! RISC-V: supervisor mode under the SBI, sifive_test.
 
+pub(crate) mod caches;
 pub(crate) mod checksum;
 pub(crate) mod fault;
 pub(crate) mod instructions;
