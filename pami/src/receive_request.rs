@@ -9,6 +9,7 @@
 //! callback runs; its number is part of what goes over the wire, with the order of arrivals in the place of a generation.
 
 use crate::acks::bit_of;
+use crate::collective::engine::PULLS;
 use crate::device::{Full, OPERATIONS, Path, Port, REQUESTS};
 use crate::dispatch::OnReceived;
 use crate::dispatch::Received;
@@ -23,7 +24,7 @@ use rings::buffer::Buffer;
 use rings::shared::Shared;
 
 /// Receive requests of one context that can be under way at once.
-pub const RECEIVE_REQUESTS: usize = REQUESTS - OPERATIONS - PIECES;
+pub const RECEIVE_REQUESTS: usize = REQUESTS - OPERATIONS - PIECES - PULLS;
 /// Number of the first piece's request, behind those of operations and receive requests.
 pub(crate) const FIRST_PIECE: usize = OPERATIONS + RECEIVE_REQUESTS;
 /// Most receive requests of one origin: fewer than the requests that a message unit has under way to one node, so those to an

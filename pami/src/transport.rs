@@ -18,9 +18,9 @@ pub struct Counters {
     pub received: u64,
     /// Messages to a dispatch id without a handler; discarded.
     pub unknown_dispatch: u64,
-    /// Packets with data of collectives that were queued for the torus.
+    /// Bytes of collectives that were queued for the torus, or that another node was told where to get.
     pub collective_sent: u64,
-    /// Packets with data of collectives that came, by whatever path.
+    /// Bytes of collectives that came or were got, by whatever path.
     pub collective_received: u64,
     /// Bytes of messages whose processing was finished here, in a region of another task of the node.
     pub placed_bytes: u64,
@@ -66,6 +66,12 @@ impl Queued {
     pub(crate) fn stopped(some: bool) -> Self {
         if some { Self::Part } else { Self::Nothing }
     }
+}
+
+/// The message number of the request that `index` says of: an operation, a receive request, a piece or a collective's get.
+#[inline]
+pub(crate) fn message_number(order: u64, index: usize) -> u32 {
+    (order as u32).wrapping_mul(REQUESTS as u32).wrapping_add(index as u32)
 }
 
 /// A context's way to others.
@@ -217,16 +223,16 @@ impl<P: Port> Transport<P> {
         self.counters.unknown_dispatch += 1;
     }
 
-    /// A packet with data of a collective is queued for the torus.
+    /// So many bytes of a collective are queued for the torus, or another node was told where to get them.
     #[inline]
-    pub(crate) fn note_collective_sent(&mut self) {
-        self.counters.collective_sent += 1;
+    pub(crate) fn note_collective_sent(&mut self, bytes: usize) {
+        self.counters.collective_sent += bytes as u64;
     }
 
-    /// A packet with data of a collective has come.
+    /// So many bytes of a collective have come, or are got.
     #[inline]
-    pub(crate) fn note_collective_received(&mut self) {
-        self.counters.collective_received += 1;
+    pub(crate) fn note_collective_received(&mut self, bytes: usize) {
+        self.counters.collective_received += bytes as u64;
     }
 
     /// Bytes of a message were processed here, in a region of another task of the node.

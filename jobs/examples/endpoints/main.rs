@@ -3,8 +3,8 @@
 //! The root is task 0; the others are the tasks of its neighbours, one for each of its links. Root endpoints are spread
 //! over its harts; the job issues one collective, and each endpoint does its share (SPEC G-4, G-8). Results are checked.
 //!
-//! Of each collective the job prints the packets of data of all endpoints of the root and of the busiest, as the engine
-//! counted them: an endpoint queues or takes one at a time, so the fewer the busiest has, the faster they are. What each
+//! Of each collective the job prints the bytes of data of all endpoints of the root and of the busiest, as the engine
+//! counted them: the fewer the busiest has to see to, the faster they are. What each
 //! link carried, the fabric counts. Times are of the host that emulates the nodes. Arguments: `--endpoints P`, `--collective broadcast|scatter|gather`,
 //! `--bytes N` for each task. One task per node; give the root `--contexts 8` to see P = 8.
 #![no_std]
@@ -120,7 +120,7 @@ fn report(
             bytes,
             links
         );
-        defmt::println!("collective  endpoints  packets  busiest endpoint  calls  completions        us");
+        defmt::println!("collective  endpoints    bytes  busiest endpoint  calls  completions        us");
     }
     for phase in &shared.phases {
         let ns = team.run(phase, shared)?;

@@ -25,8 +25,8 @@ pub struct Phase {
 pub struct Shared {
     pub data: Data,
     pub phases: Vec<Phase, 16>,
-    /// For each phase, packets of each endpoint.
-    packets: &'static [[AtomicU64; MOST]],
+    /// For each phase, bytes of each endpoint.
+    bytes: &'static [[AtomicU64; MOST]],
     /// For each phase, endpoints that wait for it to begin, how often it was called, how often its callback was and with an
     /// error, endpoints that know that.
     ready: &'static [AtomicU32],
@@ -40,7 +40,7 @@ pub struct Shared {
     root: bool,
 }
 
-/// Packets of the root's endpoints.
+/// Bytes of data of the root's endpoints.
 pub struct Counts {
     pub all: u64,
     pub busiest: u64,
@@ -56,7 +56,7 @@ impl Shared {
     ) -> Result<Self, JobError> {
         let (memory, root) = (task.memory(), task.number() == 0);
         let counters = || memory.fill(phases.len(), || AtomicU32::new(0));
-        let packets = memory.fill(phases.len(), || core::array::from_fn(|_| AtomicU64::new(0)))?;
+        let bytes = memory.fill(phases.len(), || core::array::from_fn(|_| AtomicU64::new(0)))?;
         let (ready, called, ended) = (&*counters()?, &*counters()?, &*counters()?);
         let (failed, counted) = (&*counters()?, &*counters()?);
         let (mut joints, mut done) = (Vec::new(), Vec::new());
@@ -73,7 +73,7 @@ impl Shared {
         Ok(Self {
             data,
             phases: phases.clone(),
-            packets,
+            bytes,
             ready,
             called,
             ended,
@@ -86,8 +86,8 @@ impl Shared {
     }
 
     pub fn counts(&self, phase: &Phase) -> Counts {
-        let packets = || self.packets[phase.number as usize].iter().map(|packets| packets.load(Relaxed));
-        Counts { all: packets().sum(), busiest: packets().max().unwrap_or(0) }
+        let bytes = || self.bytes[phase.number as usize].iter().map(|bytes| bytes.load(Relaxed));
+        Counts { all: bytes().sum(), busiest: bytes().max().unwrap_or(0) }
     }
 
     /// How often a phase was called in this task, and how often that it is complete was told.
@@ -233,8 +233,8 @@ impl Team {
         }
         for (place, context) in self.contexts.iter().enumerate() {
             if self.members[place].offset < phase.endpoints {
-                let packets = counters(context) - before[place];
-                shared.packets[number][usize::from(self.members[place].offset)].store(packets, Relaxed);
+                let bytes = counters(context) - before[place];
+                shared.bytes[number][usize::from(self.members[place].offset)].store(bytes, Relaxed);
             }
         }
         shared.counted[number].fetch_add(ours, Relaxed);

@@ -118,6 +118,16 @@ impl<N: Node> Client<N> {
                         .memory(self.configuration.collectives.lanes(self.endpoints()), || None)
                         .ok_or(exhausted)?,
                 },
+                engine::BulkMemory {
+                    lent: self
+                        .node
+                        .memory(self.configuration.collectives.lent(), || None)
+                        .ok_or(exhausted)?,
+                    pulls: self
+                        .node
+                        .memory(self.configuration.collectives.pulls(), || None)
+                        .ok_or(exhausted)?,
+                },
                 Some(self.buffer(self.configuration.collectives.note_bytes()).ok_or(exhausted)?.share()),
             ),
         })

@@ -412,6 +412,7 @@ impl<P: Port> Active<P> {
         {
             match completed.message as usize % REQUESTS {
                 ..OPERATIONS => self.request_ended(completed),
+                engine::FIRST_PULL.. => self.collectives.pull_ended(completed),
                 _ => self.pull_ended(completed),
             }
             events += 1;

@@ -15,8 +15,10 @@ pub(crate) use object::{Loan, Waiting};
 pub(crate) use questions::Questions;
 pub(crate) use table::{NextEnd, Operations, Slot, Watched};
 
+pub(crate) use crate::transport::message_number;
+
 use crate::balance::ProcessState;
-use crate::device::{OPERATIONS, Path, REQUESTS};
+use crate::device::{OPERATIONS, Path};
 use crate::dispatch::{Done, OnFetched};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
@@ -164,12 +166,6 @@ impl<A: 'static> Ended<A> {
     pub(crate) fn new(target: Endpoint, remote_done: RemoteDone<A>) -> Self {
         Self { target, outcome: Ok(()), buffer: None, local_done: None, remote_done }
     }
-}
-
-/// The message number of the operation or receive request at place `index`.
-#[inline]
-pub(crate) fn message_number(order: u64, index: usize) -> u32 {
-    (order as u32).wrapping_mul(REQUESTS as u32).wrapping_add(index as u32)
 }
 
 /// The numbers of the bits that are set.

@@ -249,7 +249,8 @@ fn r1_credit_for_short_messages_comes_back_so_that_none_has_to_ask() {
     }
     let counters = [0, 1].map(|rank: usize| stage.contexts[rank].counters());
     let counted = counters.map(|counters| (counters.collective_sent, counters.collective_received));
-    assert_eq!(counted, [(CALLS as u64, 0), (0, CALLS as u64)], "packets with data");
+    let bytes = (16 * CALLS) as u64;
+    assert_eq!(counted, [(bytes, 0), (0, bytes)], "bytes of data, a packet of two words for each call");
     let seen = &stage.world.lock().seen;
     let empty =
         |from| seen.iter().filter(|seen| (seen.0, seen.1, seen.3) == (Kind::Collective, from, 0)).count();

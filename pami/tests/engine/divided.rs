@@ -410,10 +410,12 @@ fn g6_what_would_not_flow_to_those_who_wait_is_refused() {
     }
 }
 
-/// Rounds in which something moves until a collective has ended: in each, one packet leaves every injection FIFO, as all do at
-/// once in hardware, and every context is advanced.
-fn rounds(what: Collective, servers: u8, words: usize) -> usize {
+/// Rounds in which something moves until a collective has ended: in each, one packet leaves every injection FIFO, and one of the
+/// answers to each other node every message unit, as all do at once in hardware, and every context is advanced. Nodes have so
+/// many regions.
+fn rounds(what: Collective, servers: u8, words: usize, regions: usize) -> usize {
     let mut stage = stage(9, 8, servers.into());
+    (0..9).for_each(|node| stage.world.lock().unit(node).limit = Some(regions));
     let members = members(&stage, &[servers, 1, 1, 1, 1, 1, 1, 1, 1]);
     let id = stage.create(1, members, None);
     stage.rest();
@@ -444,11 +446,16 @@ fn rounds(what: Collective, servers: u8, words: usize) -> usize {
 #[test]
 fn g5_endpoints_of_the_root_send_at_once_from_fifos_of_their_own() {
     for what in [Collective::Broadcast, Collective::Scatter] {
-        let [one, two, four, eight] = [1, 2, 4, 8].map(|servers| rounds(what, servers, 600));
+        // Data in packets: where there are regions the message units carry it.
+        let [one, two, four, eight] = [1, 2, 4, 8].map(|servers| rounds(what, servers, 600, 0));
         println!("{what}: {one} {two} {four} {eight}");
         // Each has an even share; a few rounds pass before all know of the call, and after the last packet.
         for (servers, rounds) in [(2, two), (4, four), (8, eight)] {
             assert!(rounds <= one / servers + 4, "{what}: {rounds} of {one} rounds with {servers} endpoints");
         }
+        // A unit answers all who get from its node at once, whoever offered what they get.
+        let got = [1, 8].map(|servers| rounds(what, servers, 600, 16));
+        println!("{what}: {got:?} where it is got");
+        assert!(got.iter().all(|&rounds| rounds < two), "{what}: {got:?} rounds, {two} by packets of two");
     }
 }

@@ -21,6 +21,7 @@ mod fences;
 mod geometries;
 mod halves;
 mod hostile;
+mod long;
 mod machine;
 mod messages;
 mod mixture;

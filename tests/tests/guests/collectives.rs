@@ -184,8 +184,8 @@ on_both_architectures! {
 struct Share {
     what: String,
     endpoints: u64,
-    /// Packets of data that all endpoints of the root queued or took, and the busiest.
-    packets: u64,
+    /// Bytes of data that all endpoints of the root sent or took, and the busiest.
+    bytes: u64,
     busiest: u64,
     calls: u64,
     completions: u64,
@@ -199,8 +199,8 @@ impl Share {
                 return None;
             };
             let numbers: Vec<u64> = numbers.iter().map(|word| word.parse().unwrap()).collect();
-            let [endpoints, packets, busiest, calls, completions, _] = numbers[..] else { return None };
-            Some(Self { what: what.to_owned(), endpoints, packets, busiest, calls, completions })
+            let [endpoints, bytes, busiest, calls, completions, _] = numbers[..] else { return None };
+            Some(Self { what: what.to_owned(), endpoints, bytes, busiest, calls, completions })
         });
         rows.collect()
     }
@@ -221,7 +221,7 @@ fn with_rest(outcome: &Outcome, node: usize, data: u64) -> u64 {
 const NEIGHBOURS: [usize; 4] = [1, 2, 3, 6];
 
 on_both_architectures! {
-    fn g4_endpoints_of_the_root_share_its_packets_evenly(arch) {
+    fn g4_endpoints_of_the_root_share_its_data_evenly(arch) {
         // Four links, each to a node of its own; three collectives with 1, 2, 4 and 8 endpoints each.
         let run = Run::new("endpoints").arch(arch).torus("3x3").harts(4).contexts(8).timeout(DEADLINE);
         let outcome = run.args(["--bytes", "32768"]).run().unwrap();
@@ -230,10 +230,10 @@ on_both_architectures! {
         assert_eq!(rows.len(), 12, "{}", outcome.explain());
         for row in &rows {
             // Endpoints that have no neighbour to serve do nothing.
-            let (what, endpoints, each) = (&row.what, row.endpoints, row.packets.div_ceil(row.endpoints.min(4)));
-            assert!(row.busiest <= each, "{} of {} by one of {endpoints}, {what}", row.busiest, row.packets);
+            let (what, endpoints, each) = (&row.what, row.endpoints, row.bytes.div_ceil(row.endpoints.min(4)));
+            assert!(row.busiest <= each, "{} of {} by one of {endpoints}, {what}", row.busiest, row.bytes);
             let alone = rows.iter().find(|row| row.what == *what && row.endpoints == 1).unwrap();
-            assert_eq!((row.packets, alone.busiest), (alone.packets, alone.packets), "{what} with {endpoints}");
+            assert_eq!((row.bytes, alone.busiest), (alone.bytes, alone.bytes), "{what} with {endpoints}");
         }
     }
 

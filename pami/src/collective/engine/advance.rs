@@ -48,7 +48,9 @@ impl<A> Engine<A> {
             pass.next = self.in_flight.after(&self.slots, number);
             pass.left -= 1;
             pass.moved += usize::from(self.run_slot(number, port, transport));
-            if self.slots.get(number).is_some_and(Slot::is_over) {
+            if self.slots.get(number).is_some_and(Slot::is_over)
+                && (self.bulk.is_empty() || self.take_memory_back(number, port))
+            {
                 pass.moved += 1;
                 let ended = self.end_slot(number, transport.me());
                 if self.queue.is_stirred() {
@@ -119,11 +121,24 @@ impl<A> Engine<A> {
         let begins = self.may_begin(number);
         let asked = self.ask(number, port);
         let tells = self.may_tell(number);
-        let Self { slots, geometries, early, .. } = self;
+        let Self { slots, geometries, early, bulk, .. } = self;
         let Some(slot) = slots.get_mut(number) else { return false };
         let Some(entry) = &mut geometries[slot.geometry()] else { return false };
         let network = port.network();
-        slot.advance(entry, early, Wire::new(port, transport), network, (begins, tells)) | asked
+        let room = (early, bulk, number);
+        slot.advance(entry, room, Wire::new(port, transport), network, (begins, tells)) | asked
+    }
+
+    /// Has nobody reach into the memory of a collective that is over. Returns whether so it is: its gets must have ended.
+    #[cold]
+    fn take_memory_back<P: Port>(&mut self, number: u32, port: &mut P) -> bool {
+        if self.bulk.pulls(number) {
+            return false;
+        }
+        while let Some(region) = self.bulk.take_back(number) {
+            port.deregister(region);
+        }
+        true
     }
 
     /// Lets a collective that is over go, unless it goes on. Returns what is to be called.

@@ -1,12 +1,10 @@
 //! The memory of a collective at one member: what its steps read and write.
 
+use super::bulk::BYTES_PER_ADVANCE;
 use super::limits::REDUCED_AT_ONCE;
 use crate::collective::{Area, Order, Reducer, Span};
 use rings::shared::Shared;
 use zerocopy::IntoBytes;
-
-/// Bytes that one call of an advance reduces or copies: an advance stays short.
-const BYTES_PER_ADVANCE: usize = 64 << 10;
 
 /// Operands of at most so many bytes, as most have, are not worth to clear memory for more.
 const FEW_BYTES: usize = 64;
@@ -58,9 +56,19 @@ impl Areas {
         }
     }
 
+    /// The memory of an area.
+    pub(super) fn memory(&self, area: Area) -> Option<&Shared> {
+        self.places[area as usize].as_ref().map(|(memory, _)| memory)
+    }
+
+    /// The memory that a message is wanted in, if it is.
+    pub(super) fn wanted(&self, area: Area) -> Option<&Shared> {
+        self.memory(area).filter(|_| !(self.discards && area == Area::Output))
+    }
+
     /// Writes what was received.
     pub(super) fn put(&self, piece: Piece, offset: usize, bytes: &[u8]) {
-        if !(self.discards && piece.area == Area::Output) {
+        if self.wanted(piece.area).is_some() {
             self.write(piece, offset, bytes);
         }
     }

@@ -1,14 +1,16 @@
 //! Packets of collectives as they come in, and deaths.
 
 use super::Engine;
+use super::bulk::Pull;
 use super::slot::{Slot, Taken};
 use super::wire::{CALLED, Label, Word, before};
 use crate::collective::cost::SHORT_LIMIT;
-use crate::device::Port;
+use crate::device::{Completed, Port};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::geometry::GeometryId;
 use crate::packet::Envelope;
+use crate::region::RegionFault;
 use crate::transport::Transport;
 
 impl<A> Engine<A> {
@@ -29,7 +31,7 @@ impl<A> Engine<A> {
             return;
         };
         if !data.is_empty() {
-            transport.note_collective_received();
+            transport.note_collective_received(data.len());
         }
         let whole = data.len() == envelope.total as usize && data.len() <= SHORT_LIMIT;
         match word {
@@ -37,11 +39,11 @@ impl<A> Engine<A> {
             Word::Report => return self.report_arrived(transport, envelope.origin, label),
             Word::Tell => return self.tell_after_all(label),
             Word::Credit => return self.early.regain(envelope.origin, envelope.total),
-            Word::Short | Word::Answer if !whole => {
+            Word::Short if !whole => {
                 transport.protocol_error();
                 return;
             }
-            Word::Clear | Word::Request if !data.is_empty() => {
+            Word::Clear | Word::Request | Word::Offer | Word::Taken if !data.is_empty() => {
                 transport.protocol_error();
                 return;
             }
@@ -181,9 +183,25 @@ impl<A> Engine<A> {
         (geometry, found)
     }
 
+    /// A get of a collective's data has ended.
+    pub(crate) fn pull_ended(&mut self, completed: Completed) {
+        if let Some(pull) = self.bulk.end(completed.message) {
+            self.note_pull(pull, completed.result.map(drop));
+        }
+    }
+
+    fn note_pull(&mut self, pull: Pull, result: Result<(), RegionFault>) {
+        if let Some(slot) = self.slots.get_mut(pull.slot) {
+            slot.pull_ended((pull.from, pull.tag), result);
+        }
+    }
+
     /// Ends the collectives of geometries that have members on nodes that died.
     #[cold]
     pub(crate) fn end_those_of_dead<P: Port>(&mut self, port: &P) {
+        while let Some(pull) = self.bulk.take_lost(|node| port.gone(node).is_some()) {
+            self.note_pull(pull, Err(RegionFault::Stale));
+        }
         for index in 0..self.geometries.len() {
             self.mark_dead(index, port);
         }

@@ -1,5 +1,6 @@
 //! How much a context has for collectives, and how much of one goes at a time.
 
+use super::bulk::{LENT, PULLS};
 use super::early::credit;
 use crate::affinity::Domains;
 
@@ -58,6 +59,16 @@ impl Limits {
     pub(crate) fn lanes(&self, endpoints: usize) -> usize {
         let none = self.in_flight == 0 || credit(self.early, endpoints) == 0;
         if none { 0 } else { (2 * endpoints).next_power_of_two() }
+    }
+
+    /// Regions at a time.
+    pub(crate) fn lent(&self) -> usize {
+        if self.in_flight == 0 { 0 } else { LENT }
+    }
+
+    /// Gets at a time.
+    pub(crate) fn pulls(&self) -> usize {
+        if self.in_flight == 0 { 0 } else { PULLS }
     }
 
     /// Bytes of what members of new geometries are told.

@@ -1,5 +1,6 @@
 //! The memory of one context's engine.
 
+use super::bulk::{BulkMemory, LentPlace, PullPlace};
 use super::early::{EarlyData, EarlyMemory, EarlySlot, LanePlace};
 use super::geometry::Entry;
 use super::limits::Limits;
@@ -15,6 +16,7 @@ pub struct Memory<A: 'static> {
     pub(super) geometries: &'static mut [Option<Entry>],
     pub(super) always: usize,
     pub(super) early: EarlyMemory,
+    pub(super) bulk: BulkMemory,
     pub(super) notes: Option<Shared>,
 }
 
@@ -25,9 +27,10 @@ impl<A> Memory<A> {
         geometries: &'static mut [Option<Entry>],
         always: usize,
         early: EarlyMemory,
+        bulk: BulkMemory,
         notes: Option<Shared>,
     ) -> Self {
-        Self { slots, queue, geometries, always, early, notes }
+        Self { slots, queue, geometries, always, early, bulk, notes }
     }
 
     /// Bytes that a context takes for it, of a client with so many endpoints.
@@ -37,6 +40,8 @@ impl<A> Memory<A> {
             + limits.geometries * size_of::<Option<Entry>>()
             + limits.early * (size_of::<EarlySlot>() + size_of::<EarlyData>())
             + limits.lanes(endpoints) * size_of::<LanePlace>()
+            + limits.lent() * size_of::<LentPlace>()
+            + limits.pulls() * size_of::<PullPlace>()
             + limits.note_bytes()
     }
 }

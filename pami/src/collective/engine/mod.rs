@@ -11,18 +11,19 @@
 //! | message | when | what the target does |
 //! |---|---|---|
 //! | short | the data fits [`SHORT_LIMIT`] and a packet | puts it in place, or keeps it |
-//! | clear | a receive of longer data was started | sends the data once it comes to that, or keeps the clear |
-//! | data | the target has cleared it | puts it in place |
+//! | clear | a receive of longer data was started | offers the data once it comes to that, or keeps the clear |
+//! | offer | the target has cleared long data | gets it to its place |
+//! | taken | it is there | has its memory back |
+//! | data | the target has cleared data that a packet has room for, or that no region is left for | puts it in place |
 //! | abort | the collective ends badly | ends it as well |
 //! | report | a member sees that it ends badly | tells all members, or has the origin do that |
 //! | tell | a report is of what is not in flight here | tells all members |
 //! | request | there is no credit for a short message; longer data was not cleared for [`PATIENCE_NS`]; not all endpoints are instructed | compares what is meant, and clears it if the receive is there; keeps it if it announces a collective |
-//! | answer | a short message was cleared | puts it in place |
 //! | credit | short messages were taken | may send more unasked |
 //!
 //! So a short message takes one packet and half a round trip. Of long data the target speaks first, since it knows as
-//! well as the origin what comes: the data goes half a round trip after both are there, or at once if the target was
-//! earlier by that much. It never waits anywhere but in the memory that it is of. What is kept early is short messages
+//! well as the origin what comes: it is offered half a round trip after both are there, or at once if the target was
+//! earlier by that much, and goes by the bulk transfer (`bulk`). It never waits anywhere but in the memory that it is of. What is kept early is short messages
 //! and clears, in [`Limits::early`] places. Members cannot run far ahead of each other: a collective begins when all
 //! but [`WINDOW`] before it in its geometry are done here, and after [`WINDOW`] collectives in a row that some member
 //! may leave before another has begun, such as broadcasts, the next begins with a barrier, which goes by affinity
@@ -63,7 +64,7 @@
 //! | call | `check` | what a call comes to |
 //! | shares | `parts`, `passage` | what an endpoint does of it; a vector in the tree network |
 //! | state | `geometry`, `transfer` | a geometry as a member has it; a message under way |
-//! | parts of state | `areas`, `doomed`, `early`, `route`, `known` | memory, what was given up, what came early, a class route, the last calls |
+//! | parts of state | `areas`, `bulk`, `doomed`, `early`, `route`, `known` | memory, what is lent and got, what was given up, what came early, a class route, the last calls |
 //! | share | `part` | a schedule that an endpoint is to run |
 //! | heralds | `herald` | who tells of a failure |
 //! | words | `request`, `wire` | what callers say, what packets say |
@@ -75,6 +76,7 @@ mod advance;
 mod announce;
 mod areas;
 mod arrive;
+mod bulk;
 mod check;
 mod doomed;
 mod early;
@@ -100,6 +102,7 @@ mod wire;
 pub use super::cost::SHORT_LIMIT;
 pub use crate::geometry::{GeometryId, WORLD};
 pub use announce::{Announcement, OnAnnounced};
+pub(crate) use bulk::{BulkMemory, FIRST_PULL, PULLS};
 pub(crate) use early::{EarlyData, EarlyMemory};
 pub use geometries::{Geometry, GeometryError, NewGeometry};
 pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
@@ -111,6 +114,7 @@ use crate::affinity::Affinities;
 use crate::combine::CLASS_ROUTES;
 use crate::endpoint::Endpoint;
 use crate::geometry::Population;
+use bulk::Bulk;
 use doomed::Unmade;
 use early::EarlyMessages;
 use geometry::Entry;
@@ -138,6 +142,7 @@ pub(crate) struct Engine<A: 'static> {
     /// See [`Limits::always`].
     always: usize,
     early: EarlyMessages,
+    bulk: Bulk,
     /// What was given up of geometries that are not made here yet.
     unmade: Unmade,
     /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one
@@ -166,7 +171,7 @@ impl<A> Engine<A> {
         placement: PlacementStatistics,
         affinities: Option<Affinities>,
     ) -> Self {
-        let Memory { slots, queue, geometries, always, early, notes } = memory;
+        let Memory { slots, queue, geometries, always, early, bulk, notes } = memory;
         let peers = population.tasks as usize * usize::from(population.contexts);
         let early = EarlyMessages::new(early, peers);
         Self {
@@ -176,6 +181,7 @@ impl<A> Engine<A> {
             geometries,
             always,
             early,
+            bulk: Bulk::new(bulk),
             unmade: Unmade::default(),
             destroyed: HistoryBuf::new(),
             herald: Herald::default(),
@@ -191,10 +197,10 @@ impl<A> Engine<A> {
     }
 
     pub(crate) fn into_memory(self) -> Memory<A> {
-        let Self { slots, queue, geometries, always, early, notes, .. } = self;
+        let Self { slots, queue, geometries, always, early, bulk, notes, .. } = self;
         geometries.fill_with(|| None);
         let (slots, queue, early) = (slots.into_slots(), queue.into_slots(), early.into_memory());
-        Memory { slots, queue, geometries, always, early, notes }
+        Memory { slots, queue, geometries, always, early, bulk: bulk.into_memory(), notes }
     }
 
     /// Whether no collective is in flight, and no class route is being given up.

@@ -133,12 +133,18 @@ impl<A> Engine<A> {
             }
         };
         let areas = [&collect.input, &collect.output, &collect.scratch];
+        let mut longest = 0;
         for (area, place) in [Area::Input, Area::Output, Area::Scratch].into_iter().zip(areas) {
             let bytes = gist.extents[area as usize];
-            let room = place.as_ref().map_or(0, |(memory, base)| memory.len().saturating_sub(*base));
-            if room < bytes {
+            let (len, base) = place.as_ref().map_or((0, 0), |(memory, base)| (memory.len(), *base));
+            if len.saturating_sub(base) < bytes {
                 return Err(CollectError::TooSmall { area, bytes });
             }
+            longest |= len;
+        }
+        // Message units count so far.
+        if longest > u32::MAX as usize {
+            return Err(CollectError::TooLong);
         }
         if collect.aligned {
             see_alignment(areas)?;

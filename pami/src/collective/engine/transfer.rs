@@ -2,17 +2,20 @@
 
 use super::areas::Piece;
 use crate::endpoint::Endpoint;
+use crate::region::RemoteData;
 
-/// How far a long message is.
+/// How far a message that its target clears is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendStage {
     /// The target is to be told of the collective.
     Announce,
     /// The target has not cleared it.
     Waits,
-    /// It has, and all goes in one packet.
-    Answer,
-    /// So many bytes have gone.
+    /// It has, and is to be told where the data lies.
+    Offers,
+    /// The target gets it.
+    Offered,
+    /// It has, and so many bytes have gone in packets.
     Clear(usize),
 }
 
@@ -23,8 +26,6 @@ pub(super) struct Outgoing {
     pub(super) rank: u32,
     pub(super) tag: u32,
     pub(super) piece: Piece,
-    /// It is short, and had no credit.
-    pub(super) short: bool,
     pub(super) stage: SendStage,
 }
 
@@ -36,7 +37,30 @@ pub(super) enum ReceiveStage {
     /// It is long, or asked for, and to be cleared.
     ToClear,
     /// It is cleared; so many bytes have come.
-    Cleared(usize),
+    Cleared(u32),
+    /// It is to be got from there; so many bytes have been.
+    Offered(RemoteData, u32),
+    /// The get is under way.
+    Pulled,
+    /// It is there, and its sender is to be told.
+    Landed,
+    /// Its sender has ended the collective, and tells why.
+    Lost,
+}
+
+impl SendStage {
+    /// Whether nothing is to be done until the target says something.
+    #[inline]
+    pub(super) fn waits(self) -> bool {
+        matches!(self, Self::Waits | Self::Offered)
+    }
+}
+
+impl ReceiveStage {
+    /// Whether nothing of it has come.
+    pub(super) fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::ToClear | Self::Cleared(0))
+    }
 }
 
 /// A message that is awaited.
@@ -49,4 +73,13 @@ pub(super) struct Incoming {
     /// Its origin has asked for a clear again.
     pub(super) again: bool,
     pub(super) stage: ReceiveStage,
+}
+
+impl Incoming {
+    /// Whether nothing is to be done until something comes.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        use ReceiveStage::{Cleared, Lost, Open, Pulled};
+        !self.again && matches!(self.stage, Open | Cleared(_) | Pulled | Lost)
+    }
 }

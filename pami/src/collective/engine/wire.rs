@@ -2,15 +2,19 @@
 //!
 //! The envelope's dispatch byte is the [`Word`]; `offset` and `total` are bytes of the message that the packet is of. The
 //! header is 20 bytes, little-endian: geometry, sequence, part, tag, digest, four each; then 20 of the call's
-//! [`Notice`], if not all endpoints are instructed. The tag of an abort, a report or a tell is the reason and its digest the
+//! [`Notice`], if not all endpoints are instructed. An offer's digest and total are the region's name, its offset is
+//! where the message lies in it. The tag of an abort, a report or a tell is the reason and its digest the
 //! rank or node that it is about; that of a geometry's creation has the digest of the members in its part.
 
+use super::bulk::{BYTES_PER_ADVANCE, Bulk};
 use crate::collective::cost::SHORT_LIMIT;
 use crate::device::{Full, Gone, Path, Port, Unreachable};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use crate::packet::{Envelope, Kind};
+use crate::region::{Memory, RegionFault, RegionId, RemoteData, Rights};
 use crate::transport::Transport;
+use rings::shared::Shared;
 use zerocopy::byteorder::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -23,10 +27,11 @@ pub(super) enum Word {
     Clear = 2,
     Data = 3,
     Abort = 4,
-    Answer = 5,
+    Offer = 5,
     Credit = 6,
     Report = 7,
     Tell = 8,
+    Taken = 9,
 }
 
 impl Word {
@@ -36,8 +41,8 @@ impl Word {
     }
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        use Word::{Abort, Answer, Clear, Credit, Data, Report, Request, Short, Tell};
-        const WORDS: [Word; 9] = [Short, Request, Clear, Data, Abort, Answer, Credit, Report, Tell];
+        use Word::{Abort, Clear, Credit, Data, Offer, Report, Request, Short, Taken, Tell};
+        const WORDS: [Word; 10] = [Short, Request, Clear, Data, Abort, Offer, Credit, Report, Tell, Taken];
         WORDS.get(usize::from(byte)).copied()
     }
 }
@@ -213,9 +218,21 @@ pub(super) enum Stop {
     Dead(u32),
     /// Nobody can reach it.
     Unreachable,
+    /// It has offered what it does not have.
+    Refused,
 }
 
-/// Where packets go out.
+/// How far data is that is got.
+pub(super) enum Pulling {
+    /// So many bytes of it are there.
+    There(usize),
+    /// The get is under way.
+    Begun,
+    /// There is no such region, or not any more.
+    Refused(RegionFault),
+}
+
+/// Where packets go out, and data is got.
 pub(super) struct Wire<'a, P: Port> {
     port: &'a mut P,
     transport: &'a mut Transport<P>,
@@ -257,13 +274,8 @@ impl<'a, P: Port> Wire<'a, P> {
         (offset, len, total): (usize, usize, usize),
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Stop> {
-        let path = match self.transport.locate(self.port, target) {
-            Ok(path) => path,
-            Err(Unreachable::NoSuchEndpoint) => return Err(Stop::Unreachable),
-            Err(Unreachable::Gone(node, Gone::Died)) => return Err(Stop::Dead(node)),
-            // It ended well without that.
-            Err(Unreachable::Gone(_, Gone::Ended)) => return Ok(()),
-        };
+        // Who has ended did so well without that.
+        let Some(path) = self.path(target)? else { return Ok(()) };
         let envelope = Envelope {
             kind: Kind::Collective,
             dispatch: word as u8,
@@ -284,9 +296,88 @@ impl<'a, P: Port> Wire<'a, P> {
         self.refused |= pushed.is_err();
         pushed.map_err(|Full| Stop::Full)?;
         if len > 0 && matches!(path, Path::Torus(_)) {
-            self.transport.note_collective_sent();
+            self.transport.note_collective_sent(len);
         }
         Ok(())
+    }
+
+    /// Tells an endpoint that a message of so many bytes lies in a region of this task's.
+    pub(super) fn offer(
+        &mut self,
+        target: Endpoint,
+        label: &Label,
+        data: RemoteData,
+        len: usize,
+    ) -> Result<(), Stop> {
+        let RegionId { index, generation } = data.region;
+        let label = Label { digest: index.get(), ..*label };
+        self.push(target, Word::Offer, &label, (data.offset as usize, 0, generation.get() as usize), |_| {})?;
+        if matches!(self.path(target), Ok(Some(Path::Torus(_)))) {
+            self.transport.note_collective_sent(len);
+        }
+        Ok(())
+    }
+
+    /// Lets others get from memory.
+    pub(super) fn register(&mut self, memory: &Shared) -> Option<RegionId> {
+        u32::try_from(memory.len()).ok()?;
+        self.port.register(Memory::Shared(memory.clone()), Rights::READ).ok()
+    }
+
+    /// Gets on with `len` bytes at `origin`'s of a message that lie there and are wanted in the memory: within the node some
+    /// of them, from another all of them by a get that `begin` is handed. Returns how many are there now.
+    pub(super) fn pull(
+        &mut self,
+        (origin, data): (Endpoint, RemoteData),
+        (into, at): (&Shared, usize),
+        (done, len): (usize, usize),
+        bulk: &mut Bulk,
+        (slot, tag): (u32, u32),
+    ) -> Result<Pulling, Stop> {
+        let (at, left) = (at as u32, (len - done) as u32);
+        match self.path(origin)? {
+            Some(Path::Local(_)) => {
+                let some = left.min(BYTES_PER_ADVANCE as u32);
+                let (offset, at) = (data.offset + done as u32, at + done as u32);
+                let got = self.port.get_local(origin, data.region, offset, (into, at), some);
+                self.transport.note_collective_received(some as usize);
+                got.map(|()| Pulling::There(done + some as usize))
+                    .or_else(|fault| Ok(Pulling::Refused(fault)))
+            }
+            Some(Path::Torus(node)) => {
+                let Self { port, transport, .. } = self;
+                let (me, order) = (transport.me(), transport.next_order());
+                let begun = bulk.pull(order, (slot, origin, tag, node), |message| {
+                    let envelope = Envelope {
+                        kind: Kind::Get,
+                        dispatch: 0,
+                        origin: me,
+                        target: origin,
+                        message,
+                        offset: data.offset,
+                        total: left,
+                    };
+                    port.push_get(node, &envelope, data.region, Some((into, at)), true)
+                });
+                self.refused |= !begun;
+                if !begun {
+                    return Err(Stop::Full);
+                }
+                transport.note_collective_received(left as usize);
+                Ok(Pulling::Begun)
+            }
+            None => Ok(Pulling::Refused(RegionFault::Stale)),
+        }
+    }
+
+    /// The path to an endpoint; `None`: its node ended well.
+    fn path(&self, target: Endpoint) -> Result<Option<Path>, Stop> {
+        match self.transport.locate(self.port, target) {
+            Ok(path) => Ok(Some(path)),
+            Err(Unreachable::NoSuchEndpoint) => Err(Stop::Unreachable),
+            Err(Unreachable::Gone(node, Gone::Died)) => Err(Stop::Dead(node)),
+            Err(Unreachable::Gone(_, Gone::Ended)) => Ok(None),
+        }
     }
 }
 

@@ -1,22 +1,24 @@
 //! A collective in flight at one member: what it is, what messages do to it, how it ends; what it does is in `run`.
 
 mod creation;
+mod pump;
 mod run;
+mod take;
 
 use super::areas::Areas;
 use super::doomed::Doomed;
-use super::geometry::Entry;
 use super::limits::WINDOW;
 use super::part::{Part, Peers};
 use super::passage::Passage;
-use super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
-use super::wire::{CALLED, Key, Label, Notice, Word, before};
+use super::transfer::{Incoming, Outgoing, SendStage};
+use super::wire::{CALLED, Key, Label, Notice, before};
 use crate::collective::{Algorithm, Call, Reducer, Schedule};
 use crate::dispatch::Done;
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 use creation::Creation;
 use heapless::Vec;
+pub(super) use take::Taken;
 
 /// Messages each way that a round has under way at once; further ones are started when some are done.
 const TRANSFERS: usize = 16;
@@ -105,15 +107,6 @@ pub(super) struct Ending<A: 'static> {
     pub(super) asked: bool,
     pub(super) result: Result<(), OperationError>,
     pub(super) done: Done<A>,
-}
-
-/// What an arrival is to a slot.
-pub(super) enum Taken {
-    Yes,
-    /// Its receive is not there yet.
-    Early,
-    /// It makes no sense.
-    Stray,
 }
 
 impl<A> Slot<A> {
@@ -317,107 +310,9 @@ impl<A> Slot<A> {
         self.moved = true;
     }
 
-    /// A message for it.
-    pub(super) fn take(
-        &mut self,
-        entry: &Entry,
-        (origin, word, label): (Endpoint, Word, &Label),
-        (offset, total): (u32, u32),
-        data: &[u8],
-    ) -> Taken {
-        if self.has_failed() {
-            return Taken::Yes;
-        }
-        if matches!(word, Word::Short | Word::Request | Word::Clear) && self.differs(entry, origin, label) {
-            return Taken::Yes;
-        }
-        match word {
-            Word::Short | Word::Answer | Word::Request => {}
-            Word::Clear => return self.cleared(origin, label, total),
-            Word::Data => return self.data(origin, label.tag, offset as usize, data),
-            Word::Abort | Word::Report | Word::Tell | Word::Credit => return Taken::Stray,
-        }
-        let open = |receive: &Incoming| {
-            let begun = matches!(receive.stage, ReceiveStage::Cleared(1..));
-            receive.from == origin && receive.tag == label.tag && !(begun && word != Word::Request)
-        };
-        let Some(index) = self.receives.iter().position(open) else { return Taken::Early };
-        let receive = self.receives[index];
-        if entry.members.endpoint(receive.rank) != Some(origin) {
-            return Taken::Stray;
-        }
-        self.moved = true;
-        if total as usize != receive.piece.len {
-            self.fail(OperationError::Mismatch(receive.rank));
-        } else if word != Word::Request {
-            self.areas.put(receive.piece, 0, data);
-            self.receives.swap_remove(index);
-        } else if receive.stage == ReceiveStage::Open {
-            self.receives[index].stage = ReceiveStage::ToClear;
-        } else {
-            // It may have been cleared, and the clear forgotten.
-            self.receives[index].again = receive.stage == ReceiveStage::Cleared(0);
-        }
-        Taken::Yes
-    }
-
-    /// Ends it if the message is of one who called something else, or named other members: that one may never send what is
-    /// waited for here, nor wait for what is sent.
-    fn differs(&mut self, entry: &Entry, origin: Endpoint, label: &Label) -> bool {
-        if label.digest == self.digest {
-            return false;
-        }
-        // Whom only the other one takes for a member of a new geometry has no rank.
-        let rank = entry.members.rank(origin).or(self.creates.then_some(entry.rank));
-        if let Some(rank) = rank {
-            self.moved = true;
-            self.fail(OperationError::Mismatch(rank));
-        }
-        rank.is_some()
-    }
-
-    /// The target of a long message is ready for it.
-    fn cleared(&mut self, origin: Endpoint, label: &Label, total: u32) -> Taken {
-        let named = |send: &Outgoing| send.to == origin && send.tag == label.tag;
-        let Some(index) = self.sends.iter().position(named) else { return Taken::Early };
-        let Outgoing { rank, piece, stage, short, .. } = self.sends[index];
-        if matches!(stage, SendStage::Clear(_) | SendStage::Answer) {
-            // It asked although a clear was on its way.
-            return Taken::Yes;
-        }
-        self.moved = true;
-        if total as usize != piece.len {
-            self.fail(OperationError::Mismatch(rank));
-        } else {
-            self.sends[index].stage = if short { SendStage::Answer } else { SendStage::Clear(0) };
-        }
-        Taken::Yes
-    }
-
     /// Whether it only waits for messages, or for other collectives.
     pub(super) fn is_stalled(&self) -> bool {
         let waits = matches!(self.phase, Phase::Waits | Phase::Runs | Phase::Reports(true));
         waits && self.passage.is_none() && !self.refused
-    }
-
-    /// Part of a long message.
-    fn data(&mut self, origin: Endpoint, tag: u32, offset: usize, data: &[u8]) -> Taken {
-        let stage = ReceiveStage::Cleared(offset);
-        let wanted =
-            |receive: &Incoming| receive.from == origin && receive.tag == tag && receive.stage == stage;
-        let Some(index) = self.receives.iter().position(wanted) else { return Taken::Stray };
-        let piece = self.receives[index].piece;
-        let end = offset + data.len();
-        if end > piece.len || data.is_empty() {
-            return Taken::Stray;
-        }
-        self.areas.put(piece, offset, data);
-        self.moved = true;
-        if end == piece.len {
-            self.receives.swap_remove(index);
-        } else {
-            self.receives[index].stage = ReceiveStage::Cleared(end);
-        }
-        Taken::Yes
     }
 }

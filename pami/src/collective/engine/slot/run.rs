@@ -1,5 +1,6 @@
 //! The steps of one collective, carried out in an advance.
 
+use super::super::bulk::Bulk;
 use super::super::early::{Early, EarlyMessages};
 use super::super::geometry::Entry;
 use super::super::passage::{Part, Passage, Turn};
@@ -8,15 +9,16 @@ use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
 use super::{Phase, Slot};
 use crate::collective::{Area, Order, Span, Step};
-use crate::combine::AluOperation;
+use crate::combine::Operation;
 use crate::device::{CollectiveNetwork, Port};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
 
 /// Steps of one collective that an advance carries out.
 const STEPS_PER_ADVANCE: usize = 64;
-/// Packets of one message that an advance sends.
-const PACKETS_PER_ADVANCE: usize = 64;
+
+/// What a collective uses of its engine, and its place among those in flight.
+type Room<'a> = (&'a mut EarlyMessages, &'a mut Bulk, u32);
 
 /// What became of a step.
 enum Carried {
@@ -34,7 +36,7 @@ impl<A> Slot<A> {
     pub(in super::super) fn advance<P: Port>(
         &mut self,
         entry: &mut Entry,
-        early: &mut EarlyMessages,
+        (early, bulk, number): Room<'_>,
         mut wire: Wire<'_, P>,
         network: Option<impl CollectiveNetwork>,
         (begins, tells): (bool, bool),
@@ -42,10 +44,10 @@ impl<A> Slot<A> {
         if begins {
             self.begin(entry, early);
         }
-        let mut moved = self.run(entry, early, &mut wire);
+        let mut moved = self.run(entry, early, (bulk, number), &mut wire);
         if self.pass(&mut entry.way, network) {
             moved = true;
-            self.run(entry, early, &mut wire);
+            self.run(entry, early, (bulk, number), &mut wire);
         }
         if tells {
             moved |= self.tell(entry, &mut wire);
@@ -159,8 +161,14 @@ impl<A> Slot<A> {
     }
 
     /// Goes on as far as it can. Returns whether anything moved.
-    fn run<P: Port>(&mut self, entry: &Entry, early: &mut EarlyMessages, wire: &mut Wire<'_, P>) -> bool {
-        let mut moved = self.pump(wire);
+    fn run<P: Port>(
+        &mut self,
+        entry: &Entry,
+        early: &mut EarlyMessages,
+        (bulk, number): (&mut Bulk, u32),
+        wire: &mut Wire<'_, P>,
+    ) -> bool {
+        let mut moved = self.pump(bulk, number, wire);
         for _ in 0..STEPS_PER_ADVANCE {
             let quiet = self.sends.is_empty() && self.receives.is_empty() && self.passage.is_none();
             if self.waiting && !quiet {
@@ -180,7 +188,7 @@ impl<A> Slot<A> {
                 Carried::Blocked => break,
             }
         }
-        moved |= self.pump(wire);
+        moved |= self.pump(bulk, number, wire);
         moved |= self.report(entry, wire);
         self.moved |= moved;
         moved
@@ -217,8 +225,8 @@ impl<A> Slot<A> {
                 }
             }
             Step::Combine { span } => {
-                let operation = self.reducer.and_then(|reducer| AluOperation::of(&reducer));
-                let part = Part::Combine(operation.unwrap_or(AluOperation::NOTHING));
+                let operation = self.reducer.and_then(|reducer| Operation::of(&reducer));
+                let part = Part::Combine(operation.unwrap_or(Operation::NOTHING));
                 self.passage = Some(Passage::new(self.areas.piece(span), part));
                 Carried::Done
             }
@@ -245,7 +253,7 @@ impl<A> Slot<A> {
             // A short one is not expected to ask, unless nobody has credit.
             let asks = self.notice.is_some() || early.has_forgotten() || short && !early.is_strict();
             let stage = if asks { SendStage::Announce } else { SendStage::Waits };
-            if self.sends.push(Outgoing { to, rank, tag, piece, short, stage }).is_err() {
+            if self.sends.push(Outgoing { to, rank, tag, piece, stage }).is_err() {
                 return Carried::Blocked;
             }
             entry.count(rank);
@@ -298,90 +306,13 @@ impl<A> Slot<A> {
     }
 
     /// A packet cannot go, now or ever.
-    fn stopped(&mut self, stop: Stop, rank: u32) {
+    pub(super) fn stopped(&mut self, stop: Stop, rank: u32) {
         match stop {
             Stop::Full => {}
             Stop::Dead(node) => self.fail(OperationError::NodeDead(node)),
             Stop::Unreachable => self.fail(OperationError::Unreachable(rank)),
+            Stop::Refused => self.fail(OperationError::Mismatch(rank)),
         }
-    }
-
-    /// Sends what long messages have to send. Returns whether anything went.
-    fn pump<P: Port>(&mut self, wire: &mut Wire<'_, P>) -> bool {
-        let mut moved = false;
-        let mut index = 0;
-        while let Some(&incoming) = self.receives.get(index) {
-            index += 1;
-            let again = incoming.again && incoming.stage == ReceiveStage::Cleared(0);
-            if incoming.stage == ReceiveStage::ToClear || again {
-                let label = self.label(incoming.tag);
-                let measures = (0, 0, incoming.piece.len);
-                match wire.push(incoming.from, Word::Clear, &label, measures, |_| {}) {
-                    Ok(()) => {
-                        self.receives[index - 1].stage = ReceiveStage::Cleared(0);
-                        self.receives[index - 1].again = false;
-                        moved = true;
-                    }
-                    Err(stop) => self.stopped(stop, incoming.rank),
-                }
-            }
-        }
-        let mut index = 0;
-        while let Some(&outgoing) = self.sends.get(index) {
-            match self.pump_out(outgoing, wire) {
-                Ok(stage) if stage == SendStage::Clear(outgoing.piece.len) => {
-                    self.sends.swap_remove(index);
-                    moved = true;
-                }
-                Ok(stage) => {
-                    moved |= stage != outgoing.stage;
-                    self.sends[index].stage = stage;
-                    index += 1;
-                }
-                Err(stop) => {
-                    self.stopped(stop, outgoing.rank);
-                    return true;
-                }
-            }
-        }
-        moved
-    }
-
-    /// Sends what one long message has to send now. Returns how far it is.
-    fn pump_out<P: Port>(&self, outgoing: Outgoing, wire: &mut Wire<'_, P>) -> Result<SendStage, Stop> {
-        let Outgoing { to, tag, piece, stage, .. } = outgoing;
-        let label = self.label(tag);
-        let full = |stop, stage| if stop == Stop::Full { Ok(stage) } else { Err(stop) };
-        let mut gone = match stage {
-            SendStage::Announce => {
-                let pushed = wire.push(to, Word::Request, &label, (0, 0, piece.len), |_| {});
-                return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Waits));
-            }
-            SendStage::Waits => return Ok(stage),
-            SendStage::Answer => {
-                let measures = (0, piece.len, piece.len);
-                let pushed =
-                    wire.push(to, Word::Answer, &label, measures, |into| self.areas.read(piece, 0, into));
-                return pushed.map_or_else(|stop| full(stop, stage), |()| Ok(SendStage::Clear(piece.len)));
-            }
-            SendStage::Clear(gone) => gone,
-        };
-        // Whole words, so that the target writes whole words.
-        let room = (wire.room() & !7).max(1);
-        for _ in 0..PACKETS_PER_ADVANCE {
-            let len = room.min(piece.len - gone);
-            if len == 0 {
-                break;
-            }
-            let measures = (gone, len, piece.len);
-            if let Err(stop) =
-                wire.push(to, Word::Data, &label, measures, |into| self.areas.read(piece, gone, into))
-            {
-                return full(stop, SendStage::Clear(gone));
-            }
-            gone += len;
-        }
-        Ok(SendStage::Clear(gone))
     }
 
     /// Has the first member that lives tell the others, unless it is this one.

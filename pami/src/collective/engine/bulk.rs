@@ -1,0 +1,149 @@
+//! Long data of collectives, by the one bulk transfer: it lies in a region of its sender's, and its receiver gets it from there
+//! to where it is wanted (SPEC Q-2). Nobody copies it but the message units; within a node it is copied once.
+//!
+//! ```text
+//! sender                                      receiver
+//!          <--------------------------------  clear: the receive is there
+//!   offer: region, offset ----------------->
+//!          <--------------------------------  GET, carried out by the sender's message unit
+//!   data, from where it lies -------------->  placed by the receiver's message unit
+//!          <--------------------------------  taken: the memory is the sender's again
+//! ```
+//!
+//! A region is an area of a collective, whatever is sent of it; it ends before the collective's callback is called, as do
+//! gets into an area, so the memory is the caller's alone then, however it ended. Data goes in packets, copied into them and
+//! out, if one has room for all of it, or where there is no region for it: because the node has none left, or the area is
+//! of more than `u32::MAX` bytes, or so many regions of this context's collectives are in use.
+
+use crate::collective::Area;
+use crate::device::REQUESTS;
+use crate::endpoint::Endpoint;
+use crate::region::RegionId;
+use crate::transport::message_number;
+
+/// Gets of collectives of a context that can be under way at once. Message units answer them, so none waits for an application.
+pub(crate) const PULLS: usize = 8;
+/// Number of the first one's request.
+pub(crate) const FIRST_PULL: usize = REQUESTS - PULLS;
+/// Bytes that one call of an advance reduces or copies: an advance stays short.
+pub(super) const BYTES_PER_ADVANCE: usize = 64 << 10;
+/// Regions of collectives of a context at a time.
+pub(crate) const LENT: usize = 32;
+
+/// A get under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Pull {
+    /// The collective's place among those in flight.
+    pub(super) slot: u32,
+    /// The message.
+    pub(super) from: Endpoint,
+    pub(super) tag: u32,
+    /// The node that it lies on.
+    pub(super) node: u32,
+    pub(super) message: u32,
+}
+
+/// An area that a region is made of.
+pub(crate) struct Lent {
+    slot: u32,
+    area: Area,
+    region: RegionId,
+}
+
+/// Places for gets, and for regions.
+pub(crate) type PullPlace = Option<Pull>;
+pub(crate) type LentPlace = Option<Lent>;
+
+/// Memory for them.
+pub(crate) struct BulkMemory {
+    pub(crate) lent: &'static mut [LentPlace],
+    pub(crate) pulls: &'static mut [PullPlace],
+}
+
+/// What the collectives of a context have lent, and pull.
+pub(super) struct Bulk {
+    memory: BulkMemory,
+    /// How many there are of both.
+    used: usize,
+}
+
+impl Bulk {
+    pub(super) fn new(memory: BulkMemory) -> Self {
+        Self { memory, used: 0 }
+    }
+
+    pub(super) fn into_memory(self) -> BulkMemory {
+        self.memory
+    }
+
+    /// The region of a collective's area, which `register` makes if there is none.
+    pub(super) fn lend(
+        &mut self,
+        slot: u32,
+        area: Area,
+        register: impl FnOnce() -> Option<RegionId>,
+    ) -> Option<RegionId> {
+        let known = self.memory.lent.iter().flatten().find(|lent| (lent.slot, lent.area) == (slot, area));
+        if let Some(lent) = known {
+            return Some(lent.region);
+        }
+        let place = self.memory.lent.iter_mut().find(|place| place.is_none())?;
+        let region = register()?;
+        *place = Some(Lent { slot, area, region });
+        self.used += 1;
+        Some(region)
+    }
+
+    /// Whether a collective that is over has to wait, or has lent anything.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Whether a collective gets anything.
+    pub(super) fn pulls(&self, slot: u32) -> bool {
+        self.memory.pulls.iter().flatten().any(|pull| pull.slot == slot)
+    }
+
+    /// Takes out a region of a collective that is over.
+    pub(super) fn take_back(&mut self, slot: u32) -> Option<RegionId> {
+        let is_its = |place: &&mut LentPlace| place.as_ref().is_some_and(|lent| lent.slot == slot);
+        let lent = self.memory.lent.iter_mut().find(is_its)?.take()?;
+        self.used -= 1;
+        Some(lent.region)
+    }
+
+    /// Begins to get a message, if a get may be begun and `push` queues it under the number that it is handed. Returns whether it
+    /// did.
+    pub(super) fn pull<E>(
+        &mut self,
+        order: u64,
+        (slot, from, tag, node): (u32, Endpoint, u32, u32),
+        push: impl FnOnce(u32) -> Result<(), E>,
+    ) -> bool {
+        let Some(at) = self.memory.pulls.iter().position(Option::is_none) else { return false };
+        let message = message_number(order, FIRST_PULL + at);
+        let queued = push(message).is_ok();
+        if queued {
+            self.memory.pulls[at] = Some(Pull { slot, from, tag, node, message });
+            self.used += 1;
+        }
+        queued
+    }
+
+    /// Takes the get that has this number out.
+    pub(super) fn end(&mut self, message: u32) -> Option<Pull> {
+        self.take(|pull| pull.message == message)
+    }
+
+    /// Takes one out whose end is not told, as its node is `gone`.
+    pub(super) fn take_lost(&mut self, gone: impl Fn(u32) -> bool) -> Option<Pull> {
+        self.take(|pull| gone(pull.node))
+    }
+
+    fn take(&mut self, wanted: impl Fn(&Pull) -> bool) -> Option<Pull> {
+        let place = self.memory.pulls.iter_mut().find(|pull| pull.as_ref().is_some_and(&wanted))?;
+        self.used -= 1;
+        place.take()
+    }
+}
