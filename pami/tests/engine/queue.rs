@@ -370,3 +370,28 @@ fn r4_q2_what_waits_and_loses_its_class_route_ends_at_all_as_what_was_given_up()
         }
     }
 }
+
+#[test]
+fn g3_q2_one_that_needs_less_room_than_what_waits_in_front_of_it_does_not_overtake_it() {
+    // Of eight broadcasts one goes behind a barrier, and so takes two places; whichever of those here it is.
+    for before in 0..8 {
+        let limits = Limits { geometries: 1, in_flight: 2, ..LIMITS };
+        let mut stage = Stage::with(2, 1, 1, before, limits);
+        let members = stage.everyone();
+        let broadcast = Case { what: Collective::Broadcast, size: 2, root: 1, len: 3, ..Case::default() };
+        (0..before).for_each(|_| stage.play(&[(broadcast, members)]));
+        let (ended, done) = ends();
+        // The root is done with each at once, the other one has no room for the fourth.
+        for at in 0..4 {
+            call(&mut stage, 0, broadcast, done(at));
+        }
+        assert_eq!(stage.contexts[0].collect(barrier(done(4))), Ok(()));
+        for at in 5..9 {
+            call(&mut stage, 1, broadcast, done(at));
+            stage.rest();
+        }
+        assert_eq!(stage.contexts[1].collect(barrier(done(9))), Ok(()));
+        stage.settle("all", || ended.lock().unwrap().len() == 10);
+        assert!(results(ended).iter().all(|(_, result)| result.is_ok()), "{before} before: {ended:?}");
+    }
+}
