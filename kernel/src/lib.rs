@@ -39,7 +39,7 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 pub use {
     arena::{Arena, OutOfMemory},
-    drivers::tree_network::{Arrival, InjectError},
+    drivers::tree_network::{InjectError, TreeArrival},
     hardware::{Bare, Port, Tree, Unit},
     harts::SpawnError,
     instructions::Instructions,

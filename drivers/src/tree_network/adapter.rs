@@ -7,8 +7,8 @@ use crate::adapter::RxBuffer;
 use crate::nic::{Nic, SmallMtu};
 use pami::combine::packet::NETWORK;
 use pami::combine::{
-    Arrival, CLASS_ROUTES, ClassRoute, InjectError, MOST_MEMBERS, Operation, Role, RouteMembers, Status,
-    TreeEnvelope, TreePacket, TreePacketKind,
+    AluOperation, CLASS_ROUTES, ClassRoute, InjectError, MOST_MEMBERS, Role, RouteMembers, Status,
+    TreeArrival, TreeEnvelope, TreePacket, TreePacketKind,
 };
 use zerocopy::IntoBytes;
 
@@ -95,7 +95,7 @@ impl<N: Nic> TreeAdapter<N> {
     pub fn contribute(
         &mut self,
         route: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         sequence: u32,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
@@ -129,11 +129,11 @@ impl<N: Nic> TreeAdapter<N> {
     }
 
     /// The oldest arrival on `route`. It stays until it is [taken](Self::take).
-    pub fn front(&self, route: ClassRoute) -> Option<Arrival<'_>> {
+    pub fn front(&self, route: ClassRoute) -> Option<TreeArrival<'_>> {
         let buffer = self.route(route)?.front()?;
         // It was a packet when it came.
         let TreePacket { envelope, payload } = TreePacket::parse(buffer.packet()).ok()?;
-        Some(Arrival {
+        Some(TreeArrival {
             broadcast: (envelope.kind == TreePacketKind::Broadcast).then_some(envelope.origin),
             sequence: envelope.sequence,
             operation: envelope.operation,

@@ -40,5 +40,5 @@ mod tests;
 
 pub use adapter::TreeAdapter;
 pub use counters::{TreeCounters, TreeFaults};
-pub use pami::combine::{Arrival, InjectError};
+pub use pami::combine::{InjectError, TreeArrival};
 pub use unit::TreeUnit;

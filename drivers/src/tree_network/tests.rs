@@ -9,7 +9,7 @@ use crate::virtio::fake::{FakeCard, HostHal};
 use core::cell::Cell;
 use pami::combine::packet::{ETHER_TYPE, NETWORK, TreeHeader, mac};
 use pami::combine::{
-    CLASS_ROUTES, ClassRoute, Element, MOST_MEMBERS, Operation, Operator, Role, RouteMembers, Status,
+    AluOperation, CLASS_ROUTES, ClassRoute, Element, MOST_MEMBERS, Operator, Role, RouteMembers, Status,
     TreeEnvelope, TreePacket, TreePacketKind, WINDOW,
 };
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 
 const MTU: u16 = 1024 + 24;
 const NODE: u32 = 3;
-const SUM: Operation = Operation::new(Operator::Sum, Element::F64).unwrap();
+const SUM: AluOperation = AluOperation::new(Operator::Sum, Element::F64).unwrap();
 const WORLD: ClassRoute = ClassRoute::WORLD;
 
 type Nic = VirtioNet<HostHal, FakeCard>;
@@ -44,7 +44,7 @@ fn result(sequence: u32, taken: u16) -> TreeEnvelope {
 fn contribute(
     tree: &mut TreeAdapter<Nic>,
     route: ClassRoute,
-    operation: Operation,
+    operation: AluOperation,
     sequence: u32,
     payload: &[u8],
 ) -> Result<(), InjectError> {
@@ -420,7 +420,7 @@ fn n8_no_hart_sleeps_through_what_another_took_in() {
 fn n8_what_comes_in_the_middle_of_a_look_is_looked_at_again() {
     let card = FakeCard::new(MTU);
     let unit: Unit = TreeUnit::new(adapter(&card));
-    let contribute = || unit.contribute(WORLD, Operation::NOTHING, 0, &[]);
+    let contribute = || unit.contribute(WORLD, AluOperation::NOTHING, 0, &[]);
     while contribute().is_ok() {}
     unit.look();
     assert_eq!(contribute(), Err(InjectError::Full));

@@ -14,7 +14,7 @@ use crate::calls::Calls;
 use crate::nic::{Acknowledge, Nic};
 use crate::platform::Platform;
 use core::marker::PhantomData;
-use pami::combine::{Arrival, ClassRoute, InjectError, Operation, Role, RouteMembers, Status};
+use pami::combine::{AluOperation, ClassRoute, InjectError, Role, RouteMembers, Status, TreeArrival};
 use pami::device::CollectiveNetwork;
 use spin::Mutex;
 
@@ -142,7 +142,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
     pub fn contribute(
         &self,
         route: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         sequence: u32,
         payload: &[u8],
     ) -> Result<(), InjectError> {
@@ -160,7 +160,7 @@ impl<P: Platform, N: Nic> TreeUnit<P, N> {
     }
 
     /// Hands the oldest arrival on `route` to `take`, and frees its buffer if that says so. Returns whether it did.
-    pub fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>) -> bool) -> bool {
+    pub fn receive(&self, route: ClassRoute, take: impl FnOnce(&TreeArrival<'_>) -> bool) -> bool {
         self.with(|adapter| {
             let done = adapter.front(route).is_some_and(|arrival| take(&arrival));
             if done {
@@ -210,7 +210,7 @@ impl<P: Platform, N: Nic> CollectiveNetwork for &'static TreeUnit<P, N> {
     fn contribute(
         &self,
         route: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         sequence: u32,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
@@ -228,7 +228,7 @@ impl<P: Platform, N: Nic> CollectiveNetwork for &'static TreeUnit<P, N> {
         self.with(|adapter| adapter.broadcast(route, sequence, len, fill))
     }
 
-    fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>)) -> bool {
+    fn receive(&self, route: ClassRoute, take: impl FnOnce(&TreeArrival<'_>)) -> bool {
         TreeUnit::receive(self, route, |arrival| {
             take(arrival);
             true

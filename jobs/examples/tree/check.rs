@@ -1,6 +1,6 @@
 //! What nodes contribute, and what must come of it by plain arithmetic.
 
-use pami::combine::{Element, Operation, Operator, Role, RouteMembers, TreeShape};
+use pami::combine::{AluOperation, Element, Operator, Role, RouteMembers, TreeShape};
 
 /// Most bytes of a contribution.
 pub const MOST_BYTES: usize = 4096;
@@ -102,7 +102,7 @@ impl<'a> Plain<'a> {
     }
 
     /// Whether `bytes` is the combination of all contributions to round `round`.
-    pub fn is_result(&self, operation: Operation, round: u32, bytes: &[u8]) -> bool {
+    pub fn is_result(&self, operation: AluOperation, round: u32, bytes: &[u8]) -> bool {
         let (operator, len) = (operation.operator(), operation.element_len());
         bytes.chunks(len).enumerate().all(|(at, seen)| {
             let bits = match operation.element() {

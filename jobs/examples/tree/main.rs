@@ -12,14 +12,14 @@ mod network;
 use check::{Contribution, Plain};
 use kernel::{JobError, Task};
 use network::Network;
-use pami::combine::{CLASS_ROUTES, ClassRoute, Element, Operation, Operator, Role, RouteMembers, Status};
+use pami::combine::{AluOperation, CLASS_ROUTES, ClassRoute, Element, Operator, Role, RouteMembers, Status};
 
 kernel::entry!(main, jobs::USAGE);
 
 const WORLD: ClassRoute = ClassRoute::WORLD;
 /// Packets of the long vector.
 const PIECES: u32 = 64;
-const SUM: Operation = Operation::new(Operator::Sum, Element::F64).unwrap();
+const SUM: AluOperation = AluOperation::new(Operator::Sum, Element::F64).unwrap();
 
 fn main(task: &'static Task) -> Result<(), JobError> {
     // The tree network says itself who has left.
@@ -95,7 +95,7 @@ fn every_operation(network: &mut Network) -> Result<u32, JobError> {
     let (members, node) = (world(network), network.node);
     let plain = Plain::new(network.nodes, &members);
     let mut count = 0;
-    for operation in Operation::all() {
+    for operation in AluOperation::all() {
         let len = operation.element_len();
         for elements in [0, 1, 3, network.payload() / len] {
             let round = count;
@@ -172,7 +172,7 @@ fn sums_on(network: &mut Network, tag: u32, owner: u32, members: &[RouteMembers]
         return Err(wrong("a node was given another role"));
     }
     let mut rounds = 0;
-    for operation in Operation::all().filter(|operation| operation.operator() == Operator::Sum) {
+    for operation in AluOperation::all().filter(|operation| operation.operator() == Operator::Sum) {
         rounds += EACH;
         let part = |round| plain.part(operation.element(), node, round, 4);
         let is_right = |round, result: &[u8]| plain.is_result(operation, round, result);
@@ -211,7 +211,7 @@ fn exhaustion(network: &mut Network) -> Result<usize, JobError> {
 fn mismatch(network: &mut Network) -> Result<(), JobError> {
     let odd = network.node == network.nodes - 1 && network.nodes > 1;
     let operator = if odd { Operator::Max } else { Operator::Sum };
-    let operation = Operation::new(operator, Element::U32).unwrap_or(Operation::NOTHING);
+    let operation = AluOperation::new(operator, Element::U32).unwrap_or(AluOperation::NOTHING);
     let status = network.status_of(WORLD, operation, &[1; 4])?;
     let expected = if network.nodes > 1 { Status::Mismatch } else { Status::Good };
     if status == expected { Ok(()) } else { Err(wrong("contributions that differ were combined")) }

@@ -2,7 +2,7 @@
 
 use super::check::Contribution;
 use kernel::{Context, InjectError, JobError, Task, Tree};
-use pami::combine::{ClassRoute, Element, Operation, Operator, Role, RouteMembers, Status};
+use pami::combine::{AluOperation, ClassRoute, Element, Operator, Role, RouteMembers, Status};
 
 /// A node's way to the tree.
 pub struct Network {
@@ -61,7 +61,7 @@ impl Network {
     pub fn pipeline(
         &mut self,
         route: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         count: u32,
         part: impl Fn(u32) -> Contribution,
         is_right: impl Fn(u32, &[u8]) -> bool,
@@ -99,14 +99,14 @@ impl Network {
 
     /// Waits until all nodes have come here.
     pub fn barrier(&mut self) -> Result<(), JobError> {
-        self.status_of(ClassRoute::WORLD, Operation::NOTHING, &[]).map(|_| ())
+        self.status_of(ClassRoute::WORLD, AluOperation::NOTHING, &[]).map(|_| ())
     }
 
     /// Contributes once and says how that went.
     pub fn status_of(
         &mut self,
         route: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         mine: &[u8],
     ) -> Result<Status, JobError> {
         self.inject(|tree| tree.contribute(route, operation, 0, mine))?;
@@ -171,7 +171,7 @@ impl Network {
     /// All have done with a class route: its owner, which receives, gives it up when all have said so; the others wait
     /// for that. What they say has a result for them too, which they do not look at.
     pub fn leave(&mut self, owner: u32, route: ClassRoute) -> Result<(), JobError> {
-        let done = Operation::new(Operator::BitOr, Element::U32).unwrap();
+        let done = AluOperation::new(Operator::BitOr, Element::U32).unwrap();
         if self.node == owner {
             self.status_of(route, done, &[])?;
             self.release(route)?;

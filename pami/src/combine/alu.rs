@@ -17,12 +17,12 @@ const ELEMENTS: [Element; 6] =
 
 /// An operator on a type of element that the routers have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Operation {
+pub struct AluOperation {
     operator: u8,
     element: u8,
 }
 
-impl Operation {
+impl AluOperation {
     /// The sum of `i32`; what stands where nothing is combined.
     pub const NOTHING: Self = Self { operator: 0, element: 0 };
 
@@ -90,7 +90,7 @@ pub struct Unlike;
 ///
 /// # Errors
 /// [`Unlike`]; `left` is then unchanged.
-pub fn combine(operation: Operation, left: &mut [u8], right: &[u8]) -> Result<(), Unlike> {
+pub fn combine(operation: AluOperation, left: &mut [u8], right: &[u8]) -> Result<(), Unlike> {
     if left.len() != right.len() || !left.len().is_multiple_of(operation.element_len()) {
         return Err(Unlike);
     }
@@ -133,11 +133,11 @@ mod tests {
     use std::vec::Vec;
     use zerocopy::IntoBytes;
 
-    fn operation(operator: Operator, element: Element) -> Operation {
-        Operation::new(operator, element).unwrap()
+    fn operation(operator: Operator, element: Element) -> AluOperation {
+        AluOperation::new(operator, element).unwrap()
     }
 
-    fn combined(operation: Operation, left: &[u8], right: &[u8]) -> Vec<u8> {
+    fn combined(operation: AluOperation, left: &[u8], right: &[u8]) -> Vec<u8> {
         let mut result = left.to_vec();
         combine(operation, &mut result, right).unwrap();
         result
@@ -145,12 +145,12 @@ mod tests {
 
     #[test]
     fn d3_there_are_six_operators_on_integers_and_three_on_floats() {
-        let all: Vec<_> = Operation::all().collect();
+        let all: Vec<_> = AluOperation::all().collect();
         assert_eq!(all.len(), 6 * 4 + 3 * 2);
         for (at, it) in all.iter().enumerate() {
-            assert_eq!(Operation::new(it.operator(), it.element()), Some(*it));
+            assert_eq!(AluOperation::new(it.operator(), it.element()), Some(*it));
             let (operator, element) = it.to_wire();
-            assert_eq!(Operation::from_wire(operator, element), Some(*it));
+            assert_eq!(AluOperation::from_wire(operator, element), Some(*it));
             assert!(!all[..at].contains(it));
         }
         for (operator, element) in [
@@ -161,7 +161,7 @@ mod tests {
             (Operator::Sum, Element::ComplexF64),
             (Operator::BitOr, Element::F32),
         ] {
-            assert_eq!(Operation::new(operator, element), None);
+            assert_eq!(AluOperation::new(operator, element), None);
         }
     }
 
@@ -172,9 +172,9 @@ mod tests {
         let patterns = [0x7ff0_0000_0000_0001, 0xfff8_0000_7fc0_0001, 0x7f80_0001_ffc0_0000];
         let words: Vec<u64> =
             floats.iter().flat_map(|it| [it.to_bits(), (-it).to_bits()]).chain(patterns).collect();
-        for operation in Operation::all() {
+        for operation in AluOperation::all() {
             let reducer = Reducer::new(operation.operator(), operation.element()).unwrap();
-            assert_eq!(Operation::of(&reducer), Some(operation));
+            assert_eq!(AluOperation::of(&reducer), Some(operation));
             for (&a, &b) in words.iter().flat_map(|a| words.iter().map(move |b| (a, b))) {
                 let (mut software, from) = ([a.to_le()], [b.to_le()]);
                 reducer.reduce(software.as_mut_bytes(), from.as_bytes(), Order::IntoFirst).unwrap();
@@ -189,7 +189,7 @@ mod tests {
         fn d3_packets_are_combined_wherever_they_lie(
             pairs in proptest::collection::vec(any::<(u64, u64)>(), 0..20), skip in 0usize..8
         ) {
-            for operation in Operation::all() {
+            for operation in AluOperation::all() {
                 let shifted = |words: Vec<u64>| -> Vec<u8> {
                     let bytes = words.iter().flat_map(|word| word.to_le_bytes());
                     std::vec![0xee; skip].into_iter().chain(bytes).collect()

@@ -1,6 +1,6 @@
 //! What goes in and comes out of the network at a node.
 
-use super::{Operation, Status};
+use super::{AluOperation, Status};
 use core::fmt;
 
 /// Why nothing was sent.
@@ -32,13 +32,13 @@ impl core::error::Error for InjectError {}
 
 /// What has arrived on a class route. Borrows its receive buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival<'a> {
+pub struct TreeArrival<'a> {
     /// Who broadcast it; `None` for a result.
     pub broadcast: Option<u32>,
     /// The contributors' or the broadcaster's number.
     pub sequence: u32,
     /// How a result was combined.
-    pub operation: Operation,
+    pub operation: AluOperation,
     /// Whether there is a result; if a node is to blame for that, `blame` says which.
     pub status: Status,
     /// The node that has left, with [`Status::Dead`].

@@ -25,8 +25,8 @@ pub mod route;
 pub mod tree;
 pub mod window;
 
-pub use alu::{Element, Operation, Operator, Unlike, combine};
-pub use arrival::{Arrival, InjectError};
+pub use alu::{AluOperation, Element, Operator, Unlike, combine};
+pub use arrival::{InjectError, TreeArrival};
 pub use census::{Census, CensusError};
 pub use packet::{Status, TreeEnvelope, TreePacket, TreePacketKind};
 pub use route::{CLASS_ROUTES, ClassRoute, MOST_MEMBERS, Role, RouteMembers, WINDOW};

@@ -17,7 +17,7 @@
 //! A packet travels in an Ethernet frame between a node and the network; the addresses are [`mac`] of the node's rank
 //! and of [`NETWORK`], the type is [`ETHER_TYPE`].
 
-use super::alu::Operation;
+use super::alu::AluOperation;
 use super::route::{CLASS_ROUTES, ClassRoute, Role};
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -142,7 +142,7 @@ pub struct TreeEnvelope {
     /// See [`TreePacketKind`].
     pub argument: u32,
     /// How it is combined.
-    pub operation: Operation,
+    pub operation: AluOperation,
     /// How it went.
     pub status: Status,
     /// What the receiver does on the route.
@@ -160,7 +160,7 @@ impl TreeEnvelope {
             origin,
             sequence: 0,
             argument: 0,
-            operation: Operation::NOTHING,
+            operation: AluOperation::NOTHING,
             status: Status::Good,
             role: Role::default(),
             taken: 0,
@@ -249,7 +249,7 @@ impl<'a> TreePacket<'a> {
         let kind = *TreePacketKind::ALL.get(known(wire.kind)).ok_or(MalformedTreePacket::Unknown)?;
         let status = *Status::ALL.get(known(wire.status)).ok_or(MalformedTreePacket::Unknown)?;
         let operation =
-            Operation::from_wire(wire.operator, wire.element).ok_or(MalformedTreePacket::Unknown)?;
+            AluOperation::from_wire(wire.operator, wire.element).ok_or(MalformedTreePacket::Unknown)?;
         let role = Role::from_byte(wire.role).ok_or(MalformedTreePacket::Unknown)?;
         if usize::from(wire.route) >= CLASS_ROUTES {
             return Err(MalformedTreePacket::Route);
@@ -293,7 +293,7 @@ mod tests {
                     origin,
                     sequence,
                     argument,
-                    operation: Operation::all().nth(operation).unwrap(),
+                    operation: AluOperation::all().nth(operation).unwrap(),
                     status: Status::ALL[status],
                     role: Role::from_byte(role).unwrap(),
                     taken,
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn d9_a_combination_of_half_an_element_is_refused() {
         let contribution = TreeEnvelope {
-            operation: Operation::new(Operator::Sum, Element::F64).unwrap(),
+            operation: AluOperation::new(Operator::Sum, Element::F64).unwrap(),
             ..TreeEnvelope::new(TreePacketKind::Contribute, ClassRoute::WORLD, 3)
         };
         let mut bytes = Vec::from(TreeHeader::new(&contribution, 4).as_bytes());

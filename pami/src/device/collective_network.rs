@@ -4,7 +4,7 @@
 //! route is used by one context of each node at a time, that of its geometry's *leader* there: so nobody else takes
 //! what comes for it, and what the node contributes has one order.
 
-use crate::combine::{Arrival, ClassRoute, InjectError, Operation, Role, RouteMembers, Status};
+use crate::combine::{AluOperation, ClassRoute, InjectError, Role, RouteMembers, Status, TreeArrival};
 
 /// A node's way to the collective network.
 pub trait CollectiveNetwork: Copy + Send + 'static {
@@ -29,7 +29,7 @@ pub trait CollectiveNetwork: Copy + Send + 'static {
     fn contribute(
         &self,
         route: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         sequence: u32,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
@@ -48,7 +48,7 @@ pub trait CollectiveNetwork: Copy + Send + 'static {
     ) -> Result<(), InjectError>;
 
     /// Hands the oldest arrival on `route` to `take` and is done with it. Returns `false` if there is none.
-    fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>)) -> bool;
+    fn receive(&self, route: ClassRoute, take: impl FnOnce(&TreeArrival<'_>)) -> bool;
 
     /// Asks for a class route for `members`, this node among them; [`answer`](Self::answer) says what came of it.
     ///

@@ -7,6 +7,7 @@
 
 mod doors;
 mod source;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,6 +24,19 @@ const DRAWN: [&str; 7] =
 const OTHERS: [&str; 2] = ["boot", "drivers/rings"];
 /// Crates whose structs have one door each.
 const ONE_DOOR: [&str; 6] = ["drivers", "drivers/rings", "kernel", "pami", "pami/modules/base", "xtask"];
+/// Names that are of more than one type of a crate all the same: crate, name, and how it is told which is meant.
+const SHARED_NAMES: [(&str, &str, &str); 10] = [
+    ("drivers", "Bus", "how a GEM's registers are reached is named in its folder alone"),
+    ("drivers", "Interrupt", "a card's own, named with the card's module"),
+    ("drivers", "Link", "a GEM's link to its PHY is named in that card's folder alone"),
+    ("drivers", "Setup", "a card's own, named with the card's module"),
+    ("drivers", "Transport", "the trait, and a bus's own, named with the bus's module"),
+    ("pami", "Memory", "the engine's is named with its module"),
+    ("pami", "Place", "an entry of a table, named with the table's module"),
+    ("pami", "Slot", "an entry of a table, named with the table's module"),
+    ("pami", "Waiting", "an entry of a queue, named with the queue's module"),
+    ("pami/modules/mpi", "Data", "that of an unexpected message is named in its folder alone"),
+];
 /// How a README's drawing begins.
 const BLOCK: &str = "```layers\n";
 
@@ -172,6 +186,15 @@ fn q1_a_struct_has_one_door() {
     }
 }
 
+#[test]
+fn q1_what_a_crate_sees_has_a_name_of_its_own() {
+    for name in DRAWN.into_iter().chain(OTHERS) {
+        let mut twice = terms::twice(&Source::read(&folder(name).join("src/lib.rs")));
+        twice.retain(|it, _| SHARED_NAMES.iter().all(|(of, shared, _)| (*of, *shared) != (name, &**it)));
+        assert!(twice.is_empty(), "{name}: names of more than one type: {twice:#?}");
+    }
+}
+
 /// A crate of these files.
 fn written(files: &[(&str, &str)]) -> Source {
     let folder = tempfile::tempdir().unwrap();
@@ -286,4 +309,28 @@ fn q1_a_second_door_is_found() {
         wrong(data, other),
         "a::Data is changed by b, which assigns `self.x`: that is for its own file"
     );
+}
+
+#[test]
+fn q1_a_name_of_two_types_is_found() {
+    let wrong = |a: &str, b: &str| {
+        let files = [("lib.rs", "mod a; mod b;"), ("a/mod.rs", a), ("b.rs", b)];
+        let twice = terms::twice(&written(&files));
+        twice
+            .into_iter()
+            .map(|(name, modules)| format!("{name} of {}", modules.join(", ")))
+            .collect::<String>()
+    };
+    for other in ["pub struct Name;", "pub(crate) enum Name {}", "pub trait Name {}", "pub type Name = u32;"]
+    {
+        assert_eq!(wrong("pub struct Name;", other), "Name of a, b", "{other}");
+    }
+    let unseen =
+        ["struct Name;", "pub(super) enum Name {}", "#[cfg(test)] pub struct Name;", "use crate::a::Name;"];
+    for other in unseen.into_iter().chain(["pub type Name = crate::a::Name;", "pub struct Other;"]) {
+        assert_eq!(wrong("pub struct Name;", other), "", "{other}");
+    }
+    let alternatives = "mod aarch64 { pub struct Name; } mod riscv64 { pub struct Name; }";
+    assert_eq!(wrong(alternatives, ""), "");
+    assert_eq!(wrong(alternatives, "pub struct Name;"), "Name of a::this, b");
 }

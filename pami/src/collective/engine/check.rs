@@ -10,7 +10,7 @@ use crate::collective::catalogue::Metadata;
 use crate::collective::cost::{self, COSTS};
 use crate::collective::need::Need;
 use crate::collective::{Algorithm, Area, Call, Collective, Form, Query, Reducer, SelectionError};
-use crate::combine::Operation;
+use crate::combine::AluOperation;
 
 /// A call that was worked out.
 pub(super) struct Checked {
@@ -143,7 +143,7 @@ pub(super) fn query<A>(entry: &Entry, collect: &Collect<A>, anywhere: bool) -> Q
         // What only some are told of, and parts of several turns, have no one order.
         class_route: entry.way.is_open() && !collect.divided && collect.form == Form::All,
         aligned: collect.aligned || anywhere,
-        tree_operator: collect.reducer.is_none_or(|reducer| Operation::of(&reducer).is_some()),
+        tree_operator: collect.reducer.is_none_or(|reducer| AluOperation::of(&reducer).is_some()),
         ..Metadata::of(&call)
     };
     let elements = match collect.what {

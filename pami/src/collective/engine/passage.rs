@@ -2,14 +2,14 @@
 
 use super::areas::{Areas, Piece};
 use super::route::{Channel, LEAVE};
-use crate::combine::{Arrival, ClassRoute, Operation, Status};
+use crate::combine::{AluOperation, ClassRoute, Status, TreeArrival};
 use crate::device::CollectiveNetwork;
 use crate::error::OperationError;
 
 /// What a leader does with a vector.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
-    Combine(Operation),
+    Combine(AluOperation),
     Source,
     Sink,
 }
@@ -125,7 +125,7 @@ impl Passage {
         areas: &Areas,
         turn: Turn,
         payload: usize,
-        arrival: &Arrival<'_>,
+        arrival: &TreeArrival<'_>,
     ) -> Result<(), OperationError> {
         match arrival.status {
             Status::Good => {}

@@ -1,7 +1,7 @@
 //! The class route of a geometry, as its members have it (SPEC G-7); see `network`.
 
 use super::limits::NOTE_BYTES;
-use crate::combine::{Arrival, ClassRoute, InjectError, Operation, Status};
+use crate::combine::{AluOperation, ClassRoute, InjectError, Status, TreeArrival};
 use crate::device::CollectiveNetwork;
 use crate::error::OperationError;
 
@@ -164,15 +164,17 @@ impl Leaving {
                 None => Some(self),
                 Some(answer) => answer.ok().map(Self::Release),
             },
-            Self::Tell(route, owned) => match network.contribute(route, Operation::NOTHING, LEAVE, 0, |_| {})
-            {
-                Ok(()) => owned.then_some(Self::Await(route)),
-                Err(_) => Some(self),
-            },
+            Self::Tell(route, owned) => {
+                match network.contribute(route, AluOperation::NOTHING, LEAVE, 0, |_| {}) {
+                    Ok(()) => owned.then_some(Self::Await(route)),
+                    Err(_) => Some(self),
+                }
+            }
             Self::Await(route) => {
                 let mut all = false;
-                let left =
-                    |arrival: &Arrival<'_>| all = arrival.sequence == LEAVE || arrival.status == Status::Dead;
+                let left = |arrival: &TreeArrival<'_>| {
+                    all = arrival.sequence == LEAVE || arrival.status == Status::Dead
+                };
                 network.receive(route, left);
                 Some(if all { Self::Release(route) } else { self })
             }

@@ -1,7 +1,7 @@
 //! The collective network as ports give it.
 
 use super::{Tree, World, tree};
-use pami::combine::{Arrival, ClassRoute, InjectError, Operation, Role, RouteMembers, Status};
+use pami::combine::{AluOperation, ClassRoute, InjectError, Role, RouteMembers, Status, TreeArrival};
 use pami::device::CollectiveNetwork;
 
 /// A node's way to the collective network.
@@ -47,7 +47,7 @@ impl CollectiveNetwork for TestNetwork {
     fn contribute(
         &self,
         route: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         sequence: u32,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
@@ -67,7 +67,7 @@ impl CollectiveNetwork for TestNetwork {
         self.with(|tree| tree.broadcast(self.node, route, sequence, payload))
     }
 
-    fn receive(&self, route: ClassRoute, take: impl FnOnce(&Arrival<'_>)) -> bool {
+    fn receive(&self, route: ClassRoute, take: impl FnOnce(&TreeArrival<'_>)) -> bool {
         self.with(|tree| tree.receive(self.node, route, take))
     }
 

@@ -1,8 +1,8 @@
 //! The collective network of the machine: class routes, and an ALU that combines in the order of the tree.
 
 use pami::combine::{
-    Arrival, CLASS_ROUTES, ClassRoute, InjectError, Operation, Role, RouteMembers, Status, TreeShape, WINDOW,
-    combine,
+    AluOperation, CLASS_ROUTES, ClassRoute, InjectError, Role, RouteMembers, Status, TreeArrival, TreeShape,
+    WINDOW, combine,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ pub const PAYLOAD: usize = 128;
 struct Packet {
     /// Who broadcast it.
     broadcast: Option<u32>,
-    operation: Operation,
+    operation: AluOperation,
     sequence: u32,
     status: Status,
     blame: u32,
@@ -99,7 +99,7 @@ impl Tree {
         &mut self,
         node: u32,
         name: ClassRoute,
-        operation: Operation,
+        operation: AluOperation,
         sequence: u32,
         payload: Vec<u8>,
     ) -> Result<(), InjectError> {
@@ -116,18 +116,18 @@ impl Tree {
         payload: Vec<u8>,
     ) -> Result<(), InjectError> {
         assert!(payload.len() <= PAYLOAD);
-        let operation = Operation::NOTHING;
+        let operation = AluOperation::NOTHING;
         let packet =
             Packet { broadcast: Some(node), operation, sequence, status: Status::Good, blame: 0, payload };
         self.inject(node, name, packet)
     }
 
-    pub fn receive(&mut self, node: u32, name: ClassRoute, take: impl FnOnce(&Arrival<'_>)) -> bool {
+    pub fn receive(&mut self, node: u32, name: ClassRoute, take: impl FnOnce(&TreeArrival<'_>)) -> bool {
         let Some(packet) = self.lane(node, name).and_then(|lane| lane.arrived.pop_front()) else {
             return false;
         };
         let Packet { broadcast, operation, sequence, status, blame, .. } = packet;
-        take(&Arrival { broadcast, operation, sequence, status, blame, payload: &packet.payload });
+        take(&TreeArrival { broadcast, operation, sequence, status, blame, payload: &packet.payload });
         while !self.stepped && self.step() {}
         true
     }

@@ -10,7 +10,7 @@ use super::port::{NodeLink, Port, Recorder};
 use super::statistics::{TreeNodeStatistics, TreeStatistics};
 use pami::combine::packet::NETWORK;
 use pami::combine::{
-    self, CLASS_ROUTES, ClassRoute, Operation, RouteMembers, Status, TreeEnvelope, TreePacketKind,
+    self, AluOperation, CLASS_ROUTES, ClassRoute, RouteMembers, Status, TreeEnvelope, TreePacketKind,
 };
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -315,7 +315,7 @@ impl<S: Read + Write> TreeSwitch<S> {
                     if packet.is_broadcast() { TreePacketKind::Broadcast } else { TreePacketKind::Result };
                 let (operation, status) = match packet.body {
                     Body::Combine { operation, status } => (operation, status),
-                    Body::Broadcast => (Operation::NOTHING, Status::Good),
+                    Body::Broadcast => (AluOperation::NOTHING, Status::Good),
                 };
                 let envelope = TreeEnvelope {
                     sequence: packet.sequence,

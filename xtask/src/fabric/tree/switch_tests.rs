@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fabric::quantity::time;
-use pami::combine::{CreditWindow, Element, Operation, Operator, Role, WINDOW};
+use pami::combine::{AluOperation, CreditWindow, Element, Operator, Role, WINDOW};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -145,7 +145,7 @@ impl Bench {
     }
 }
 
-const SUM: Operation = Operation::new(Operator::Sum, Element::U32).unwrap();
+const SUM: AluOperation = AluOperation::new(Operator::Sum, Element::U32).unwrap();
 
 #[test]
 fn x4_nodes_are_welcomed_and_their_sum_comes_to_all() {

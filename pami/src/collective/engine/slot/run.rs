@@ -9,7 +9,7 @@ use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
 use super::{Phase, Slot};
 use crate::collective::{Area, Order, Span, Step};
-use crate::combine::Operation;
+use crate::combine::AluOperation;
 use crate::device::{CollectiveNetwork, Port};
 use crate::endpoint::Endpoint;
 use crate::error::OperationError;
@@ -225,8 +225,8 @@ impl<A> Slot<A> {
                 }
             }
             Step::Combine { span } => {
-                let operation = self.reducer.and_then(|reducer| Operation::of(&reducer));
-                let part = Part::Combine(operation.unwrap_or(Operation::NOTHING));
+                let operation = self.reducer.and_then(|reducer| AluOperation::of(&reducer));
+                let part = Part::Combine(operation.unwrap_or(AluOperation::NOTHING));
                 self.passage = Some(Passage::new(self.areas.piece(span), part));
                 Carried::Done
             }

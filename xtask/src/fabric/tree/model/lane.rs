@@ -3,7 +3,7 @@
 use super::super::frame::FRAME_BYTES;
 use super::Lane;
 use pami::combine::tree::CHILDREN;
-use pami::combine::{Operation, Role, Status, combine};
+use pami::combine::{AluOperation, Role, Status, combine};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum Body {
     /// A contribution, or what became of several.
     Combine {
         /// How it is combined.
-        operation: Operation,
+        operation: AluOperation,
         /// Whether there is a result.
         status: Status,
     },
@@ -42,7 +42,7 @@ pub struct RoutedPacket {
 
 impl RoutedPacket {
     /// A contribution.
-    pub fn contribution(operation: Operation, sequence: u32, payload: Vec<u8>) -> Self {
+    pub fn contribution(operation: AluOperation, sequence: u32, payload: Vec<u8>) -> Self {
         Self { body: Body::Combine { operation, status: Status::Good }, origin: 0, sequence, payload }
     }
 

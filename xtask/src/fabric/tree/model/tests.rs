@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fabric::dice::Dice;
-use pami::combine::{Element, Operation, Operator, Status, combine};
+use pami::combine::{AluOperation, Element, Operator, Status, combine};
 use proptest::prelude::*;
 
 fn payload(node: u32, sequence: u32, elements: usize, element: Element) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn expected(
     tree: TreeShape,
     roles: &[Role],
     rank: u32,
-    operation: Operation,
+    operation: AluOperation,
     part: &impl Fn(u32) -> Vec<u8>,
 ) -> Option<Vec<u8>> {
     let own = roles[rank as usize].contributes.then(|| part(rank));
@@ -34,7 +34,7 @@ fn expected(
     })
 }
 
-fn contribution(operation: Operation, sequence: u32, payload: Vec<u8>) -> RoutedPacket {
+fn contribution(operation: AluOperation, sequence: u32, payload: Vec<u8>) -> RoutedPacket {
     RoutedPacket::contribution(operation, sequence, payload)
 }
 
@@ -44,7 +44,7 @@ fn run(
     tree: &mut Tree,
     route: ClassRoute,
     roles: &[Role],
-    operation: Operation,
+    operation: AluOperation,
     count: u32,
     elements: usize,
     seed: u64,
@@ -83,7 +83,7 @@ fn check(
     tree: &mut Tree,
     route: ClassRoute,
     roles: &[Role],
-    operation: Operation,
+    operation: AluOperation,
     count: u32,
     elements: usize,
     seed: u64,
@@ -106,7 +106,7 @@ fn d3_every_operator_and_type_is_combined_on_every_tree_of_up_to_65_nodes() {
     for nodes in 1..=65 {
         let roles = vec![Role::BOTH; nodes];
         let mut tree = Tree::new(nodes as u32, 3);
-        for (operation, seed) in Operation::all().zip(0..) {
+        for (operation, seed) in AluOperation::all().zip(0..) {
             check(&mut tree, ClassRoute::WORLD, &roles, operation, 2, 3, seed);
         }
         assert_eq!(tree.in_flight(), 0);
@@ -118,7 +118,7 @@ fn d3_a_combination_takes_two_steps_a_layer_and_one_to_the_node() {
     for (nodes, depth) in [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (64, 6), (65, 6)] {
         let mut tree = Tree::new(nodes, 8);
         for node in 0..nodes {
-            tree.inject(node, ClassRoute::WORLD, contribution(Operation::NOTHING, 0, vec![1, 0, 0, 0]))
+            tree.inject(node, ClassRoute::WORLD, contribution(AluOperation::NOTHING, 0, vec![1, 0, 0, 0]))
                 .unwrap();
         }
         while tree.step() > 0 {}
@@ -141,7 +141,7 @@ fn d3_large_vectors_are_pipelined_a_packet_a_step() {
     let (mut sent, mut got) = (vec![0; 8], 0);
     while got < packets {
         for node in 0..nodes {
-            let part = contribution(Operation::NOTHING, sent[node as usize], vec![0; 8]);
+            let part = contribution(AluOperation::NOTHING, sent[node as usize], vec![0; 8]);
             if sent[node as usize] < packets && tree.inject(node, ClassRoute::WORLD, part).is_ok() {
                 sent[node as usize] += 1;
             }
@@ -156,7 +156,7 @@ fn d3_large_vectors_are_pipelined_a_packet_a_step() {
 
 #[test]
 fn g9_floating_point_sums_have_the_same_bits_whatever_the_order_of_arrival() {
-    let operation = Operation::new(Operator::Sum, Element::F64).unwrap();
+    let operation = AluOperation::new(Operator::Sum, Element::F64).unwrap();
     let roles = [Role::BOTH; 23];
     let sums: Vec<_> = (0..100)
         .map(|seed| {
@@ -191,7 +191,7 @@ proptest! {
         let change = tree.allocate(owner.unwrap() as u32, 77, &roles).unwrap();
         let members: Vec<_> = (0..).zip(&roles).filter(|(_, role)| role.is_member()).map(|(rank, &role)| (rank, role)).collect();
         prop_assert_eq!((change.tag, &change.members), (77, &members));
-        let operation = Operation::new(Operator::Sum, Element::F32).unwrap();
+        let operation = AluOperation::new(Operator::Sum, Element::F32).unwrap();
         check(&mut tree, change.route, &roles, operation, 4, 2, seed);
         // The way is no longer than it must be: no more links than the smallest sub-tree has, each way.
         let up: u64 = tree.counters().map(|counters| counters.up.packets).sum();
@@ -238,17 +238,17 @@ proptest! {
         let blocked = tree.allocate(0, 1, &roles).unwrap().route;
         // All but one contribute on one route, and nobody takes the results of the world's.
         for node in 1..nodes {
-            while tree.inject(node, blocked, contribution(Operation::NOTHING, 0, vec![])).is_ok() {}
+            while tree.inject(node, blocked, contribution(AluOperation::NOTHING, 0, vec![])).is_ok() {}
         }
         for _ in 0..1000 {
             for node in 0..nodes {
-                let _ = tree.inject(node, ClassRoute::WORLD, contribution(Operation::NOTHING, 0, vec![]));
+                let _ = tree.inject(node, ClassRoute::WORLD, contribution(AluOperation::NOTHING, 0, vec![]));
             }
             tree.step();
         }
         prop_assert_eq!(tree.step(), 0, "both are stuck");
         let free = tree.allocate(nodes - 1, 2, &roles).unwrap().route;
-        check(&mut tree, free, &roles, Operation::NOTHING, 3, 1, seed);
+        check(&mut tree, free, &roles, AluOperation::NOTHING, 3, 1, seed);
     }
 }
 
@@ -270,7 +270,7 @@ fn d3_class_routes_run_out_and_come_back() {
     let again = tree.allocate(0, 99, &roles).unwrap().route;
     assert_eq!(again.id, routes[5].id);
     assert_ne!(again, routes[5]);
-    let late = contribution(Operation::NOTHING, 0, vec![]);
+    let late = contribution(AluOperation::NOTHING, 0, vec![]);
     assert!(tree.inject(1, routes[5], late.clone()).is_err(), "of the route before");
     assert!(tree.inject(1, again, late).is_ok());
 }
@@ -292,15 +292,15 @@ fn d3_sub_trees_that_do_not_touch_share_a_number() {
     });
     assert_eq!(routes.map(|route| route.id), [1, 1, 1, 2]);
     for (route, roles) in routes.into_iter().zip([&left, &right, &below, &across]) {
-        check(&mut tree, route, roles, Operation::NOTHING, 3, 2, 5);
+        check(&mut tree, route, roles, AluOperation::NOTHING, 3, 2, 5);
     }
     assert_eq!(tree.release(13, routes[2]).unwrap().members, [(13, Role::BOTH), (14, Role::BOTH)]);
-    check(&mut tree, routes[1], &right, Operation::NOTHING, 3, 2, 6);
+    check(&mut tree, routes[1], &right, AluOperation::NOTHING, 3, 2, 6);
 }
 
 #[test]
 fn g3_contributions_that_differ_give_a_status_and_no_result() {
-    let sum = |element| Operation::new(Operator::Sum, element).unwrap();
+    let sum = |element| AluOperation::new(Operator::Sum, element).unwrap();
     let good = contribution(sum(Element::U32), 5, vec![1; 8]);
     for odd in [
         contribution(sum(Element::I32), 5, vec![1; 8]),
@@ -325,7 +325,7 @@ fn g3_contributions_that_differ_give_a_status_and_no_result() {
 fn g3_a_contributor_that_leaves_spoils_what_waits_for_it_and_no_more() {
     for dead in 0..10 {
         let mut tree = Tree::new(10, 8);
-        let part = |sequence| contribution(Operation::NOTHING, sequence, vec![1, 0, 0, 0]);
+        let part = |sequence| contribution(AluOperation::NOTHING, sequence, vec![1, 0, 0, 0]);
         // The one that dies has contributed once.
         for node in 0..10 {
             for sequence in 0..if node == dead { 1 } else { 2 } {
@@ -360,7 +360,7 @@ fn g3_when_a_whole_sub_tree_has_left_the_others_hear_of_it() {
         tree.node_died(dead);
     }
     for node in (0..15).filter(|node| ![3, 7, 8].contains(node)) {
-        tree.inject(node, ClassRoute::WORLD, contribution(Operation::NOTHING, 0, vec![])).unwrap();
+        tree.inject(node, ClassRoute::WORLD, contribution(AluOperation::NOTHING, 0, vec![])).unwrap();
     }
     while tree.step() > 0 {}
     let got = tree.eject(14, ClassRoute::WORLD).unwrap();
@@ -374,7 +374,7 @@ fn x4_who_does_not_take_holds_its_class_route_up_at_bounded_memory() {
     let mut taken = 0;
     for _ in 0..1000 {
         for node in 0..8 {
-            let part = contribution(Operation::NOTHING, 0, vec![]);
+            let part = contribution(AluOperation::NOTHING, 0, vec![]);
             taken += u32::from(tree.inject(node, ClassRoute::WORLD, part).is_ok() && node == 0);
             if node != 5 {
                 tree.eject(node, ClassRoute::WORLD);
@@ -397,7 +397,7 @@ fn d9_who_has_no_part_in_a_route_injects_nothing() {
     let mut tree = Tree::new(4, 4);
     let roles = [Role::CONTRIBUTES, Role::RECEIVES, Role::default(), Role::BOTH];
     let route = tree.allocate(0, 0, &roles).unwrap().route;
-    let part = contribution(Operation::NOTHING, 0, vec![]);
+    let part = contribution(AluOperation::NOTHING, 0, vec![]);
     assert!(tree.inject(1, route, part.clone()).is_err(), "it receives only");
     assert!(tree.inject(2, route, part.clone()).is_err(), "it is no member");
     assert!(tree.inject(4, route, part.clone()).is_err(), "it is no node");
