@@ -128,6 +128,14 @@ impl<N: Node> Client<N> {
                         .memory(self.configuration.collectives.pulls(), || None)
                         .ok_or(exhausted)?,
                 },
+                (
+                    self.node
+                        .memory(self.configuration.collectives.heralds(), engine::Unmade::default)
+                        .ok_or(exhausted)?,
+                    self.node
+                        .memory(self.configuration.collectives.heralds(), engine::Herald::default)
+                        .ok_or(exhausted)?,
+                ),
                 Some(self.buffer(self.configuration.collectives.note_bytes()).ok_or(exhausted)?.share()),
             ),
         })

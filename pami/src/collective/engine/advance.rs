@@ -77,8 +77,11 @@ impl<A> Engine<A> {
         if self.early.owes() {
             pass.moved += self.give_credit_back(port, transport);
         }
-        if !self.herald.has_answered() {
-            pass.moved += self.herald.send_answers(&mut Wire::new(port, transport));
+        if self.answers
+            && let Some(herald) = &mut self.herald
+        {
+            pass.moved += herald.send_answers(&mut Wire::new(port, transport));
+            self.answers = !herald.has_answered();
         }
         None
     }
@@ -148,8 +151,8 @@ impl<A> Engine<A> {
         }
         let slot = self.slots.get(number)?;
         let Ending { geometry, key, ticketed, asked, result, done } = slot.ending();
-        if let Err(error) = result {
-            self.herald.note(slot.abort(error).key);
+        if let (Err(error), Some(herald)) = (result, &mut self.herald) {
+            herald.note(slot.abort(error).key);
         }
         // The caller may want to have its memory to itself.
         self.in_flight.remove(&mut self.slots, number);

@@ -92,7 +92,9 @@ impl<A> Engine<A> {
     #[cold]
     fn abort_arrived<P: Port>(&mut self, transport: &mut Transport<P>, origin: Endpoint, label: Label) {
         let Some(error) = self.heard(origin, &label) else { return transport.protocol_error() };
-        self.herald.note(label.key);
+        if let Some(herald) = &mut self.herald {
+            herald.note(label.key);
+        }
         let (geometry, found) = self.end_named(origin, &label, error, false);
         let (sequence, called) = (label.key.sequence, label.key.part & CALLED != 0);
         if found || self.is_past(&label) {
@@ -101,7 +103,11 @@ impl<A> Engine<A> {
         match geometry.and_then(|index| self.geometries[index].as_mut()) {
             Some(entry) if entry.members.rank(origin).is_some() => entry.doomed.add(sequence, called, error),
             Some(_) => transport.protocol_error(),
-            None => self.unmade.add(&label, called, error),
+            None => {
+                if let Some(unmade) = &mut self.unmade {
+                    unmade.add(&label, called, error);
+                }
+            }
         }
     }
 
@@ -114,8 +120,11 @@ impl<A> Engine<A> {
         if found {
             self.forsake(geometry, &label, error);
         }
-        if !found || !agrees {
-            self.herald.answer(origin, label);
+        if (!found || !agrees)
+            && let Some(herald) = &mut self.herald
+        {
+            herald.answer(origin, label);
+            self.answers = !herald.has_answered();
         }
     }
 

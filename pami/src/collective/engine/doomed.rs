@@ -195,13 +195,19 @@ impl Doomed {
 
 /// What is known of geometries that are not made here yet.
 #[derive(Default, Debug)]
-pub(super) struct Unmade {
+pub(crate) struct Unmade {
     geometries: Vec<(u32, Doomed), UNMADE>,
     /// The first and the last of those that found no place, and what was said of one.
     beyond: Option<(u32, u32, OperationError)>,
 }
 
 impl Unmade {
+    /// Nothing is known any more.
+    pub(super) fn clear(&mut self) {
+        self.geometries.clear();
+        self.beyond = None;
+    }
+
     fn beyond(&self, geometry: u32) -> Option<OperationError> {
         self.beyond.filter(|(first, last, _)| (*first..=*last).contains(&geometry)).map(|(.., error)| error)
     }

@@ -168,7 +168,9 @@ impl<A> Engine<A> {
         let domains = domains_of(&members, domains, self.affinities);
         let entry = Entry::new(id, members, me, domains, self.placement);
         let mut entry = entry.ok_or(GeometryError::NotMember)?;
-        entry.doomed = self.unmade.take(id.0);
+        if let Some(unmade) = &mut self.unmade {
+            entry.doomed = unmade.take(id.0);
+        }
         let digest = entry.digest();
         let algorithm = Some((entry.barrier(), Tuning { radix: 2, chunk: 1 }));
         self.geometries[index] = Some(entry);
@@ -176,8 +178,8 @@ impl<A> Engine<A> {
         let mut barrier = Collect { algorithm, ..Collect::new(id, Collective::Barrier, done) };
         let started = self.start(&mut barrier, Start::Creation(digest), port);
         if !matches!(started, Ok(Some(_))) {
-            if let Some(entry) = self.geometries[index].take() {
-                self.unmade.put_back(id.0, entry.doomed);
+            if let (Some(entry), Some(unmade)) = (self.geometries[index].take(), &mut self.unmade) {
+                unmade.put_back(id.0, entry.doomed);
             }
             return Err(match started {
                 Err(CollectError::Dead(node)) => GeometryError::Dead(node),
@@ -214,7 +216,10 @@ impl<A> Engine<A> {
         self.geometries[index] = None;
         self.destroyed.write(id);
         self.early.forget(|key| key.geometry == id.0);
-        self.herald.forget(id.0);
+        if let Some(herald) = &mut self.herald {
+            herald.forget(id.0);
+            self.answers = !herald.has_answered();
+        }
         Ok(())
     }
 

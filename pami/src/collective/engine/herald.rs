@@ -26,12 +26,18 @@ fn named(key: Key) -> Key {
 
 /// What one member knows as a herald.
 #[derive(Default)]
-pub(super) struct Herald {
+pub(crate) struct Herald {
     told: HistoryBuf<Key, TOLD>,
     answers: Vec<(Endpoint, Word, Label), ANSWERS>,
 }
 
 impl Herald {
+    /// Nothing is known any more.
+    pub(super) fn clear(&mut self) {
+        self.told.clear();
+        self.answers.clear();
+    }
+
     /// All members of the collective that an abort names are told, or will be.
     pub(super) fn note(&mut self, key: Key) {
         if !self.knows(key) {

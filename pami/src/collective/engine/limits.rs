@@ -71,6 +71,11 @@ impl Limits {
         if self.in_flight == 0 { 0 } else { PULLS }
     }
 
+    /// Places for what is known of collectives that failed elsewhere: one, if there are any.
+    pub(crate) fn heralds(&self) -> usize {
+        usize::from(self.in_flight > 0)
+    }
+
     /// Bytes of what members of new geometries are told.
     pub(crate) fn note_bytes(&self) -> usize {
         self.geometries * NOTE_BYTES

@@ -1,8 +1,10 @@
 //! The memory of one context's engine.
 
 use super::bulk::{BulkMemory, LentPlace, PullPlace};
+use super::doomed::Unmade;
 use super::early::{EarlyData, EarlyMemory, EarlySlot, LanePlace};
 use super::geometry::Entry;
+use super::herald::Herald;
 use super::limits::Limits;
 use super::queue::QueueSlot;
 use super::slot::Slot;
@@ -17,6 +19,8 @@ pub struct Memory<A: 'static> {
     pub(super) always: usize,
     pub(super) early: EarlyMemory,
     pub(super) bulk: BulkMemory,
+    pub(super) unmade: Option<&'static mut Unmade>,
+    pub(super) herald: Option<&'static mut Herald>,
     pub(super) notes: Option<Shared>,
 }
 
@@ -28,9 +32,11 @@ impl<A> Memory<A> {
         always: usize,
         early: EarlyMemory,
         bulk: BulkMemory,
+        (unmade, herald): (&'static mut [Unmade], &'static mut [Herald]),
         notes: Option<Shared>,
     ) -> Self {
-        Self { slots, queue, geometries, always, early, bulk, notes }
+        let (unmade, herald) = (unmade.first_mut(), herald.first_mut());
+        Self { slots, queue, geometries, always, early, bulk, unmade, herald, notes }
     }
 
     /// Bytes that a context takes for it, of a client with so many endpoints.
@@ -42,6 +48,7 @@ impl<A> Memory<A> {
             + limits.lanes(endpoints) * size_of::<LanePlace>()
             + limits.lent() * size_of::<LentPlace>()
             + limits.pulls() * size_of::<PullPlace>()
+            + limits.heralds() * (size_of::<Unmade>() + size_of::<Herald>())
             + limits.note_bytes()
     }
 }

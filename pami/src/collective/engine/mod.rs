@@ -103,8 +103,10 @@ pub use super::cost::SHORT_LIMIT;
 pub use crate::geometry::{GeometryId, WORLD};
 pub use announce::{Announcement, OnAnnounced};
 pub(crate) use bulk::{BulkMemory, FIRST_PULL, PULLS};
+pub(crate) use doomed::Unmade;
 pub(crate) use early::{EarlyData, EarlyMemory};
 pub use geometries::{Geometry, GeometryError, NewGeometry};
+pub(crate) use herald::Herald;
 pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
 pub use memory::Memory;
 pub use request::{Collect, CollectError};
@@ -115,11 +117,9 @@ use crate::combine::CLASS_ROUTES;
 use crate::endpoint::Endpoint;
 use crate::geometry::Population;
 use bulk::Bulk;
-use doomed::Unmade;
 use early::EarlyMessages;
 use geometry::Entry;
 use heapless::{HistoryBuf, Vec};
-use herald::Herald;
 use queue::Queue;
 use rings::list::List;
 use rings::shared::Shared;
@@ -143,12 +143,14 @@ pub(crate) struct Engine<A: 'static> {
     always: usize,
     early: EarlyMessages,
     bulk: Bulk,
-    /// What was given up of geometries that are not made here yet.
-    unmade: Unmade,
+    /// What was given up of geometries that are not made here yet. Nothing is noted where there are no collectives.
+    unmade: Option<&'static mut Unmade>,
     /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one
     /// that has not.
     destroyed: HistoryBuf<GeometryId, DESTROYED>,
-    herald: Herald,
+    herald: Option<&'static mut Herald>,
+    /// It has answers to send.
+    answers: bool,
     /// What the members of a new geometry are told.
     notes: Option<Shared>,
     /// Class routes of geometries that were destroyed; no more than a node can have.
@@ -171,7 +173,7 @@ impl<A> Engine<A> {
         placement: PlacementStatistics,
         affinities: Option<Affinities>,
     ) -> Self {
-        let Memory { slots, queue, geometries, always, early, bulk, notes } = memory;
+        let Memory { slots, queue, geometries, always, early, bulk, unmade, herald, notes } = memory;
         let peers = population.tasks as usize * usize::from(population.contexts);
         let early = EarlyMessages::new(early, peers);
         Self {
@@ -182,9 +184,10 @@ impl<A> Engine<A> {
             always,
             early,
             bulk: Bulk::new(bulk),
-            unmade: Unmade::default(),
+            unmade,
             destroyed: HistoryBuf::new(),
-            herald: Herald::default(),
+            herald,
+            answers: false,
             notes,
             leaving: Vec::new(),
             on_announced: None,
@@ -197,10 +200,16 @@ impl<A> Engine<A> {
     }
 
     pub(crate) fn into_memory(self) -> Memory<A> {
-        let Self { slots, queue, geometries, always, early, bulk, notes, .. } = self;
+        let Self { slots, queue, geometries, always, early, bulk, mut unmade, mut herald, notes, .. } = self;
         geometries.fill_with(|| None);
+        if let Some(unmade) = &mut unmade {
+            unmade.clear();
+        }
+        if let Some(herald) = &mut herald {
+            herald.clear();
+        }
         let (slots, queue, early) = (slots.into_slots(), queue.into_slots(), early.into_memory());
-        Memory { slots, queue, geometries, always, early, bulk: bulk.into_memory(), notes }
+        Memory { slots, queue, geometries, always, early, bulk: bulk.into_memory(), unmade, herald, notes }
     }
 
     /// Whether no collective is in flight, and no class route is being given up.
@@ -214,14 +223,14 @@ impl<A> Engine<A> {
         self.slots.is_empty()
             && self.queue.is_empty()
             && self.leaving.iter().all(Leaving::has_told)
-            && self.herald.has_answered()
+            && !self.answers
     }
 
     /// Whether nothing becomes of the collectives in flight before something arrives, if the last advance moved none.
     pub(crate) fn is_stalled(&self) -> bool {
         !self.calls
             && !self.queue.is_stirred()
-            && self.herald.has_answered()
+            && !self.answers
             && self.leaving.is_empty()
             && self.slots.values().all(Slot::is_stalled)
     }
@@ -229,7 +238,7 @@ impl<A> Engine<A> {
     /// Whether an advance has nothing to do for collectives.
     #[inline]
     pub(crate) fn rests(&self) -> bool {
-        self.is_idle() && !self.calls && !self.early.owes() && self.herald.has_answered()
+        self.is_idle() && !self.calls && !self.early.owes() && !self.answers
     }
 
     /// Calls `note` with each endpoint that a collective waits for.
