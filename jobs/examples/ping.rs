@@ -11,7 +11,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     Active, Bare, Client, Context, Endpoint, JobError, Layout, Message, OnPart, OnReceived, Part, Payload,
-    Receive, Received, Send, SendError, Task,
+    Pools, Receive, Received, Send, SendError, Task,
 };
 use pami::mapping::TaskLocation;
 use spin::Mutex;
@@ -134,7 +134,8 @@ fn main(task: &'static Task) -> Result<(), JobError> {
         let _ = active.send_immediate(message.origin, PONG, &[], &[]);
         Receive::Done
     })?;
-    let builder = task.client("ping").contexts(2).dispatch(PING, ping).dispatch(PONG, pong);
+    let builder =
+        task.client("ping").pools(Pools::LARGE).contexts(2).dispatch(PING, ping).dispatch(PONG, pong);
     let builder = builder.dispatch(COUNT, count).dispatch(STOP, stop).dispatch(FRAMES, frames);
     let mut client = builder.create()?;
     let mut context = kernel::context(&mut client, 0)?;

@@ -1,16 +1,12 @@
 //! Setting a client up: its settings, with their defaults, and its handlers.
 
 use crate::balance::SubOperations;
-use crate::client::{
-    Client, ClientError, Configuration, Handlers, Node, PEERS, RENDEZVOUS_FROM, Sharing, UNEXPECTED_PLACES,
-};
+use crate::client::{Client, ClientError, Configuration, Handlers, Node, PEERS, RENDEZVOUS_FROM, Sharing};
 use crate::collective::engine::Limits;
 use crate::context::{DeferringHandler, Handler};
-use crate::device::OPERATIONS;
 use crate::endpoint::TaskList;
-use crate::receive_request::RECEIVE_REQUESTS;
+use crate::pools::Pools;
 use crate::registry::{FactoryMemory, Registry};
-use crate::unexpected::UNEXPECTED_LIMIT;
 use core::ops::Range;
 
 /// Sets a client up; handlers come before contexts, so no message can find its handler missing.
@@ -37,10 +33,8 @@ impl<N: Node> ClientBuilder<N> {
                 sharing: Sharing::Exclusive,
                 local_paths: true,
                 rendezvous_from: RENDEZVOUS_FROM,
-                unexpected: UNEXPECTED_PLACES,
                 peers: PEERS,
-                operations: OPERATIONS,
-                receive_requests: RECEIVE_REQUESTS,
+                pools: Pools::SMALL,
                 collectives: Limits::NONE,
                 sub_operations: SubOperations::all(),
             },
@@ -106,36 +100,11 @@ impl<N: Node> ClientBuilder<N> {
         self
     }
 
-    /// How many messages that their handlers want later each context keeps; at most [`UNEXPECTED_LIMIT`]. A place holds an
-    /// eager message of up to the switch-over size, [`UNEXPECTED_BYTES`](crate::client::UNEXPECTED_BYTES) at most.
-    pub fn unexpected(mut self, places: usize) -> Self {
-        self.configuration.unexpected = places;
-        if places > UNEXPECTED_LIMIT {
-            let exhausted =
-                ClientError::Exhausted { what: "places of the unexpected queue", limit: UNEXPECTED_LIMIT };
-            self.mistake = self.mistake.or(Some(exhausted));
-        }
-        self
-    }
-
-    /// How many operations each context can have under way; 1 to [`OPERATIONS`], which it is by default.
-    pub fn operations(mut self, places: usize) -> Self {
-        self.configuration.operations = places;
-        if !(1..=OPERATIONS).contains(&places) {
-            let exhausted = ClientError::Exhausted { what: "places for operations", limit: OPERATIONS };
-            self.mistake = self.mistake.or(Some(exhausted));
-        }
-        self
-    }
-
-    /// How many receive requests each context can have under way; 1 to [`RECEIVE_REQUESTS`], which it is by default. When
-    /// all are taken messages stay with their origins a little longer ([`crate::admission`]).
-    pub fn receive_requests(mut self, places: usize) -> Self {
-        self.configuration.receive_requests = places;
-        if !(1..=RECEIVE_REQUESTS).contains(&places) {
-            let exhausted = ClientError::Exhausted { what: "receive requests", limit: RECEIVE_REQUESTS };
-            self.mistake = self.mistake.or(Some(exhausted));
-        }
+    /// How much each context has for what is under way: [`Pools::SMALL`] by default. What finds no room waits or comes again.
+    pub fn pools(mut self, pools: Pools) -> Self {
+        self.configuration.pools = pools;
+        let exhausted = |(what, limit)| ClientError::Exhausted { what, limit };
+        self.mistake = self.mistake.or(pools.mistake().map(exhausted));
         self
     }
 

@@ -18,10 +18,11 @@ use rings::buffer::Buffer;
 pub type Handler<A> = &'static (dyn Fn(&mut A, &Message<'_>) -> Receive<A> + Sync);
 
 /// As [`Handler`], and may say `None`: nobody wants the message yet. It is kept until [`accept`](crate::Active::accept) or
-/// [`discard`](crate::Active::discard) (SPEC P-6). An eager message takes one of the context's places of the unexpected queue with its data, a rendezvous one
-/// without. If none is free, or the data is longer than a place (see [`can_keep`](crate::Active::can_keep)), the message
-/// stays with its origin, with all that the origin sends to this context behind it, and the handler is asked again: when a
-/// place has become free, and now and then. Others' messages go on meanwhile (SPEC R-1).
+/// [`discard`](crate::Active::discard) (SPEC P-6). An eager message takes one of the context's places of the unexpected
+/// queue, and room for its data, a rendezvous a place alone. If there is none, or if there never is room for so much (see
+/// [`can_keep`](crate::Active::can_keep)), the message
+/// stays with its origin, with all that the origin sends to this context behind it, and the handler is asked again: when
+/// there is room, and now and then. Others' messages go on meanwhile (SPEC R-1).
 pub type DeferringHandler<A> = &'static (dyn Fn(&mut A, &Message<'_>) -> Option<Receive<A>> + Sync);
 
 /// An arriving message, at its first packet. Of a rendezvous there is no data yet, only its length; an eager message that

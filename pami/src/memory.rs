@@ -32,12 +32,16 @@ pub struct Footprint {
     pub records: usize,
     /// What is owed to one endpoint.
     pub ack: usize,
-    /// Each place for an unexpected message, its data included.
+    /// Each place for an unexpected message.
     pub unexpected: usize,
     /// Number of those.
     pub unexpected_places: usize,
-    /// Memory that data which is pulled in pieces lands in.
+    /// Memory for the data of unexpected messages.
+    pub unexpected_data: usize,
+    /// Memory that a piece of data lands in which is pulled in pieces.
     pub landing: usize,
+    /// Number of those.
+    pub landings: usize,
     /// Geometries, collectives in flight and their early messages.
     pub collectives: usize,
     /// The queue of posts; these themselves take none.
@@ -65,7 +69,8 @@ impl Footprint {
             + halves * origin
             + records * ack
             + unexpected_places * unexpected
-            + self.landing
+            + self.unexpected_data
+            + self.landings * self.landing
             + self.collectives
             + self.posts
     }
@@ -77,7 +82,8 @@ pub struct ContextMemory<P: Port> {
     pub(crate) receive_requests: &'static mut [receive_request::Place<Active<P>>],
     pub(crate) incoming: &'static mut [receive::Place<Active<P>>],
     pub(crate) acks: &'static mut [acks::Place],
-    pub(crate) unexpected: &'static mut [Option<UnexpectedSlot>],
+    pub(crate) unexpected: &'static mut [UnexpectedSlot],
+    pub(crate) unexpected_data: &'static mut [u8],
     pub(crate) landings: &'static mut [Landing],
     pub(crate) collectives: engine::Memory<Active<P>>,
     pub(crate) posts: Posts<P>,

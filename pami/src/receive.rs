@@ -108,9 +108,10 @@ pub(crate) type Place<A> = Option<Partial<A>>;
 /// Most places for half messages of a context.
 pub const HALVES_LIMIT: usize = 128;
 
-/// Places for half messages of a context that so many endpoints may send to: a power of two.
-pub(crate) fn places(endpoints: usize) -> usize {
-    (2 * endpoints).next_power_of_two().min(HALVES_LIMIT)
+/// Places for half messages of a context that so many endpoints may send to: a power of two, and `most` at most unless that is
+/// none.
+pub(crate) fn places(endpoints: usize, most: usize) -> usize {
+    (2 * endpoints).min(most).next_power_of_two()
 }
 
 /// The messages in flight towards one context: an open-addressed table.

@@ -30,12 +30,8 @@ pub(crate) const FIRST_PIECE: usize = OPERATIONS + RECEIVE_REQUESTS;
 /// Most receive requests of one origin: fewer than the requests that a message unit has under way to one node, so those to an
 /// origin that does not move leave the injection FIFO.
 const MOST_OF_ONE: usize = 16;
-/// Pieces that are pulled at once.
-pub(crate) const PIECES: usize = 4;
-/// Bytes of memory that they land in.
-pub(crate) const LANDING_BYTES: usize = 32 << 10;
-/// Most bytes of one of them.
-pub(crate) const PIECE_BYTES: usize = LANDING_BYTES / PIECES;
+/// Most pieces that are pulled at once.
+pub const PIECES: usize = 4;
 
 const _: () =
     assert!(RECEIVE_REQUESTS <= OPERATIONS && RECEIVE_REQUESTS <= u64::BITS as usize, "one bit for each");
@@ -100,7 +96,7 @@ pub(crate) struct Piece {
 }
 
 impl Landing {
-    /// For pieces of at most [`PIECE_BYTES`], which is what there is of memory.
+    /// For pieces of at most as many bytes as there are of memory.
     pub(crate) fn new(memory: Option<Shared>) -> Self {
         Self { memory, piece: None }
     }
@@ -161,12 +157,14 @@ pub(crate) struct ReceiveRequests<A: 'static> {
     /// Bit set of those that something has become of.
     settling: u64,
     landings: &'static mut [Landing],
+    /// Most bytes of a piece.
+    piece: u32,
 }
 
 impl<A: 'static> ReceiveRequests<A> {
-    /// Takes at most [`RECEIVE_REQUESTS`] places, and at most [`PIECES`] landings.
-    pub(crate) fn new(places: &'static mut [Place<A>], landings: &'static mut [Landing]) -> Self {
-        Self { places, used: 0, line: Vec::new(), settling: 0, landings }
+    /// Takes at most [`RECEIVE_REQUESTS`] places, and at most [`PIECES`] landings for pieces of so many bytes.
+    pub(crate) fn new(places: &'static mut [Place<A>], landings: &'static mut [Landing], piece: u32) -> Self {
+        Self { places, used: 0, line: Vec::new(), settling: 0, landings, piece }
     }
 
     pub(crate) fn into_parts(self) -> (&'static mut [Place<A>], &'static mut [Landing]) {
@@ -440,7 +438,9 @@ impl<A: 'static> ReceiveRequests<A> {
         let mut some = false;
         for (landing, index) in self.landings.iter_mut().zip(FIRST_PIECE..) {
             let Some(memory) = landing.free().filter(|_| room > 0 && *asked < *total) else { continue };
-            let ((order, message), len) = (name(index), (*total - *asked).min(PIECE_BYTES as u32));
+            // Of memory that was made for another client there may be less.
+            let most = self.piece.min(memory.len() as u32);
+            let ((order, message), len) = (name(index), (*total - *asked).min(most));
             // The RTS was seen to end within 32 bits.
             let envelope = Envelope { message, offset: *offset + *asked, total: len, ..envelope };
             let Ok(ended) = get(port, path, &envelope, *region, memory) else {

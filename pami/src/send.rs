@@ -7,7 +7,8 @@
 //! | lent | within a node, what [nobody writes meanwhile](crate::Payload) | where the data lies; the target reads it there |
 //! | rendezvous | from the switch-over size on, all else | a region that the data lies in; the target gets it from there |
 //!
-//! The switch-over size is [`ClientBuilder::rendezvous_from`](crate::ClientBuilder::rendezvous_from). A region is one piece of
+//! The switch-over size is [`ClientBuilder::rendezvous_from`](crate::ClientBuilder::rendezvous_from). What a target may want later
+//! and could not keep goes by rendezvous, however short, and within a node too ([`crate::unexpected`]). A region is one piece of
 //! memory, so data that lies in several goes by packets, which gather it.
 //!
 //! A rendezvous, and a message to an id of [`ClientBuilder::dispatch_deferring`](crate::ClientBuilder::dispatch_deferring), may be

@@ -1,9 +1,9 @@
 //! Messages that came before anybody wanted them (SPEC P-6).
 //!
 //! A handler of an id that was registered for it has no buffer yet, and says so. The message then waits in one of the
-//! context's places of the unexpected queue: its header, and of an eager message the data; that of a rendezvous stays where
-//! it is. The job looks through [`Active::unexpected`](crate::Active::unexpected) when it wants a message, and accepts or
-//! discards it. When no place is free the message stays with its origin, and its handler is asked again
+//! context's places of the unexpected queue: its header, and of an eager message the data, which lies in memory that all of them
+//! share; that of a rendezvous stays where it is, so what is longer than that memory goes by one. The job looks through [`Active::unexpected`](crate::Active::unexpected) when it wants a message, and accepts or
+//! discards it. When there is no place, or no room, the message stays with its origin, and its handler is asked again
 //! ([`crate::admission`]).
 
 use crate::acks::bit_of;
@@ -13,10 +13,12 @@ use crate::packet::{Envelope, HEADER_LIMIT, Kind};
 use crate::receive::Owes;
 use crate::region::RemoteData;
 use heapless::Vec;
-use rings::buffer::Buffer;
+use rings::first_fit::first_fit;
 
 /// Most places of the unexpected queue of a context.
 pub const UNEXPECTED_LIMIT: usize = 64;
+/// What the data of one begins at a multiple of.
+const ALIGNMENT: usize = 8;
 
 /// Name of an unexpected message in its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,22 +54,16 @@ pub(crate) struct Waiting {
 pub(crate) enum Data {
     /// At the origin.
     There(RemoteData),
-    /// In the place's buffer, as far as it has come.
-    Here { received: u32, owes: Owes, result: Result<(), OperationError> },
+    /// In the queue's memory from `start` on, as far as it has come.
+    Here { start: u32, received: u32, owes: Owes, result: Result<(), OperationError> },
 }
 
 /// A place for a message.
+#[derive(Default)]
 pub(crate) struct UnexpectedSlot {
-    pub(crate) buffer: Buffer,
-    pub(crate) waiting: Option<Waiting>,
+    waiting: Option<Waiting>,
     /// Fences of its origin that wait behind it, by their places there.
-    pub(crate) fences: u64,
-}
-
-impl UnexpectedSlot {
-    pub(crate) fn new(buffer: Buffer) -> Self {
-        Self { buffer, waiting: None, fences: 0 }
-    }
+    fences: u64,
 }
 
 /// Lets fences wait behind the last of one origin's unexpected messages that came before `order`. Returns whether there is one.
@@ -80,31 +76,33 @@ pub(crate) fn hold<'a>(
     last.map(|(_, waiting)| *waiting |= fences).is_some()
 }
 
-/// The places of the unexpected queue of one context.
+/// The unexpected queue of one context: places, and memory for what lies here.
 pub(crate) struct UnexpectedQueue {
-    places: &'static mut [Option<UnexpectedSlot>],
+    places: &'static mut [UnexpectedSlot],
+    data: &'static mut [u8],
 }
 
 impl UnexpectedQueue {
-    pub(crate) fn new(places: &'static mut [Option<UnexpectedSlot>]) -> Self {
-        Self { places }
+    /// Takes at most [`UNEXPECTED_LIMIT`] places, and less than 4 GiB.
+    pub(crate) fn new(places: &'static mut [UnexpectedSlot], data: &'static mut [u8]) -> Self {
+        Self { places, data }
     }
 
-    pub(crate) fn into_places(self) -> &'static mut [Option<UnexpectedSlot>] {
-        self.places
+    pub(crate) fn into_parts(self) -> (&'static mut [UnexpectedSlot], &'static mut [u8]) {
+        (self.places, self.data)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting().next().is_none()
     }
 
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Waiting> {
-        self.places.iter().flatten().filter_map(|place| place.waiting.as_ref())
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Waiting> + Clone {
+        self.places.iter().filter_map(|place| place.waiting.as_ref())
     }
 
     /// Lets fences of `origin` wait behind the last of its messages that came before `order`. Returns whether there is one.
     pub(crate) fn hold_fences(&mut self, origin: Endpoint, order: u64, fences: u64) -> bool {
-        let unexpected = self.places.iter_mut().flatten().filter_map(|place| {
+        let unexpected = self.places.iter_mut().filter_map(|place| {
             let waiting = place.waiting.as_ref()?;
             (waiting.origin == origin).then_some((waiting.order, &mut place.fences))
         });
@@ -113,55 +111,82 @@ impl UnexpectedQueue {
 
     /// Operations of `origin` that are told of when its messages are wanted.
     pub(crate) fn known(&self, origin: Endpoint) -> u64 {
-        let places = self.places.iter().flatten();
-        let own = places.filter_map(|place| Some((place.waiting.as_ref()?, place.fences)));
+        let own = self.places.iter().filter_map(|place| Some((place.waiting.as_ref()?, place.fences)));
         own.filter(|(waiting, _)| waiting.origin == origin).fold(0, |known, (waiting, fences)| {
             let told = matches!(waiting.data, Data::There(_) | Data::Here { owes: Owes::Both, .. });
             known | fences | if told { bit_of(waiting.message).unwrap_or(0) } else { 0 }
         })
     }
 
-    /// Whether there are places, with room for `len` bytes each.
+    /// Whether `len` bytes have room while nothing is kept.
     pub(crate) fn have_room(&self, len: usize) -> bool {
-        self.places.iter().flatten().any(|place| len <= place.buffer.len())
+        !self.places.is_empty() && len <= self.data.len()
     }
 
-    /// Whether a place is free that has room for `len` bytes.
+    /// Whether data of `len` bytes is kept only where it is, with its sender.
+    pub(crate) fn leaves(&self, len: usize) -> bool {
+        len > self.data.len() && !self.places.is_empty()
+    }
+
+    /// Whether a place is free now, and room for `len` bytes.
     pub(crate) fn has_free(&self, len: usize) -> bool {
-        self.places.iter().flatten().any(|place| place.waiting.is_none() && len <= place.buffer.len())
+        self.places.iter().any(|place| place.waiting.is_none()) && self.room(len).is_some()
     }
 
-    /// A free place whose buffer has room for `len` bytes.
-    pub(crate) fn free(&mut self, len: usize) -> Option<(u8, &mut UnexpectedSlot)> {
-        let mut places = self.places.iter_mut().zip(0u8..);
-        places.find_map(|(place, number)| {
-            let place = place.as_mut()?;
-            (place.waiting.is_none() && len <= place.buffer.len()).then_some((number, place))
-        })
+    /// Where `len` bytes have room.
+    fn room(&self, len: usize) -> Option<usize> {
+        let used = self.waiting().filter_map(|waiting| match waiting.data {
+            Data::Here { start, .. } => Some(start as usize..start as usize + waiting.total as usize),
+            Data::There(_) => None,
+        });
+        first_fit(len, self.data.len(), ALIGNMENT, used)
     }
 
-    pub(crate) fn find(&mut self, id: UnexpectedId) -> Option<&mut UnexpectedSlot> {
-        self.places
-            .iter_mut()
-            .flatten()
-            .find(|place| place.waiting.as_ref().is_some_and(|waiting| waiting.order == id.0))
+    /// Keeps an eager message, whose data is to come. Returns its place; `None` if there is no room.
+    pub(crate) fn keep_eager(&mut self, envelope: &Envelope, order: u64, header: &[u8]) -> Option<u8> {
+        let start = self.room(envelope.total as usize)? as u32;
+        let data = Data::Here { start, received: 0, owes: Owes::unexpected(envelope.kind), result: Ok(()) };
+        self.keep(Waiting::new(envelope, order, header, data)?)
+    }
+
+    /// Keeps a message. Returns its place; `None` if none is free.
+    pub(crate) fn keep(&mut self, waiting: Waiting) -> Option<u8> {
+        let number = self.places.iter().position(|place| place.waiting.is_none())?;
+        self.places[number].waiting = Some(waiting);
+        Some(number as u8)
+    }
+
+    /// Takes a message out, and the fences that wait behind it. What lies here of its data stays until another is kept.
+    pub(crate) fn take(&mut self, id: UnexpectedId) -> Option<(Waiting, u64)> {
+        let is_it =
+            |place: &&mut UnexpectedSlot| place.waiting.as_ref().is_some_and(|waiting| waiting.order == id.0);
+        let place = self.places.iter_mut().find(is_it)?;
+        Some((place.waiting.take()?, core::mem::take(&mut place.fences)))
+    }
+
+    /// The first `len` bytes of data that lies here from `start` on.
+    pub(crate) fn data(&self, start: u32, len: usize) -> &[u8] {
+        self.data.get(start as usize..start as usize + len).unwrap_or_default()
     }
 
     /// Data of an eager message, from `offset` on.
     pub(crate) fn store(&mut self, place: u8, offset: usize, data: &[u8]) {
-        let Some(Some(place)) = self.places.get_mut(usize::from(place)) else { return };
-        if let Some(room) = place.buffer.as_mut_slice().get_mut(offset..offset + data.len()) {
+        let place = self.places.get_mut(usize::from(place)).and_then(|place| place.waiting.as_mut());
+        let Some(Waiting { data: Data::Here { start, received, .. }, total, .. }) = place else { return };
+        // No more than there was room for.
+        let (at, end) = (*start as usize + offset, offset + data.len());
+        if end <= *total as usize
+            && let Some(room) = self.data.get_mut(at..at + data.len())
+        {
             room.copy_from_slice(data);
-        }
-        if let Some(Waiting { data: Data::Here { received, .. }, .. }) = &mut place.waiting {
-            *received = (offset + data.len()) as u32;
+            *received = end as u32;
         }
     }
 
     /// No more data of an eager message comes.
     pub(crate) fn stored(&mut self, place: u8, len: u32, outcome: Result<(), OperationError>) {
-        let Some(Some(place)) = self.places.get_mut(usize::from(place)) else { return };
-        if let Some(Waiting { data: Data::Here { received, result, .. }, total, .. }) = &mut place.waiting {
+        let place = self.places.get_mut(usize::from(place)).and_then(|place| place.waiting.as_mut());
+        if let Some(Waiting { data: Data::Here { received, result, .. }, total, .. }) = place {
             (*received, *result) = (len, outcome);
             // A sender that stopped in the middle sends no more of it.
             if outcome.is_ok() && len < *total {

@@ -20,7 +20,7 @@ mod target;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Context, Endpoint, Instructions, JobError, Message, Receive, RegionHandle, Task,
+    Active, Client, Context, Endpoint, Instructions, JobError, Message, Pools, Receive, RegionHandle, Task,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -83,7 +83,8 @@ impl Side {
             }
             Receive::Done
         })?;
-        let mut client = task.client("accumulate").contexts(2).dispatch(SAY, say).create()?;
+        let mut client =
+            task.client("accumulate").pools(Pools::LARGE).contexts(2).dispatch(SAY, say).create()?;
         let (data, talk) = (kernel::context(&mut client, 0)?, kernel::context(&mut client, 1)?);
         let other = client.endpoint(1 - task.number(), 1)?;
         let instructions = task.instructions();

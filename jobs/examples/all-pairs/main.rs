@@ -12,7 +12,7 @@ mod one_sided;
 mod pattern;
 mod sends;
 
-use kernel::{Client, Context, Endpoint, JobError, Sharing, Task};
+use kernel::{Client, Context, Endpoint, JobError, Pools, Sharing, Task};
 use meeting::Meeting;
 use one_sided::OneSided;
 use sends::Sends;
@@ -41,7 +41,8 @@ struct Settings {
 fn main(task: &'static Task) -> Result<(), JobError> {
     let settings = settings(task)?;
     let sends = Sends::new(task)?;
-    let builder = task.client("pairs").contexts(CONTEXTS).dispatch(sends::MESSAGE, sends.handler);
+    let builder =
+        task.client("pairs").pools(Pools::LARGE).contexts(CONTEXTS).dispatch(sends::MESSAGE, sends.handler);
     let (meeting, builder) = Meeting::prepare(task, builder)?;
     let builder = builder.sharing(settings.sharing).local_paths(settings.local_paths);
     let mut client = match settings.rendezvous_from {

@@ -7,7 +7,7 @@ use super::floats;
 use heapless::Vec;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry,
-    OperationError, Rectangle, RegionHandle, Shared, Task,
+    OperationError, Pools, Rectangle, RegionHandle, Shared, Task,
 };
 use pami::collective::selection::Candidate;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Query, Reducer, Tuning, cost};
@@ -53,7 +53,7 @@ pub struct Row {
 impl Bench {
     pub fn new(task: &'static Task, arguments: &Arguments) -> Result<Self, JobError> {
         let memory = task.memory();
-        let mut client = task.client("coll").collectives(Limits::default()).create()?;
+        let mut client = task.client("coll").pools(Pools::LARGE).collectives(Limits::default()).create()?;
         let context = kernel::context(&mut client, 0)?;
         let ended: &'static Ended = memory.place(Mutex::new(None))?;
         let call = memory.place(move |_: &mut Active, completion: Completion| {

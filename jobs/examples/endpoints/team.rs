@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use heapless::Vec;
 use kernel::{
     Active, Client, Collect, Completion, Context, Done, Endpoint, GeometryId, JobError, Joint, Limits,
-    Members, NewGeometry, OperationError, Poster, Task, wait_on,
+    Members, NewGeometry, OperationError, Pools, Poster, Task, wait_on,
 };
 use pami::collective::{Algorithm, Blocks, Collective, Tuning};
 use spin::Mutex;
@@ -128,7 +128,7 @@ impl Team {
     pub fn client(task: &'static Task, contexts: u8) -> Result<Client, JobError> {
         // The world, and a geometry for each phase.
         let limits = Limits { geometries: 17, ..Limits::default() };
-        Ok(task.client("endpoints").contexts(contexts).collectives(limits).create()?)
+        Ok(task.client("endpoints").pools(Pools::LARGE).contexts(contexts).collectives(limits).create()?)
     }
 
     pub fn new(

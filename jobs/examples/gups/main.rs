@@ -19,7 +19,7 @@ mod random;
 use core::slice;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Context, Done, Endpoint, Fetched, JobError, Message, OnFetched, Receive, Region,
+    Active, Client, Context, Done, Endpoint, Fetched, JobError, Message, OnFetched, Pools, Receive, Region,
     RegionHandle, Rights, Rmw, RmwOp, SendError, Shared, Task, Update, Width,
 };
 use meeting::{Meeting, wait_among_living};
@@ -111,7 +111,7 @@ fn main(task: &'static Task) -> Result<(), JobError> {
     let fenced = memory.place(move |_: &mut Active, fenced: kernel::Completion| {
         state.fences.fetch_add(u32::from(fenced.result.is_ok()), Relaxed);
     })?;
-    let (mut meeting, builder) = Meeting::prepare(task, task.client("gups"))?;
+    let (mut meeting, builder) = Meeting::prepare(task, task.client("gups").pools(Pools::LARGE))?;
     let mut client = builder.dispatch(UPDATE, update).create()?;
     let mut context = kernel::context(&mut client, 0)?;
 

@@ -9,8 +9,8 @@ use super::meeting::{Meeting, wait_among_living};
 use core::slice;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Client, Completion, Context, Done, JobError, Layout, Message, OperationError, Payload, Put,
-    Receive, Region, RegionHandle, Rights, SendError, Shared, Task,
+    Active, Client, Completion, Context, Done, JobError, Layout, Message, OperationError, Payload, Pools,
+    Put, Receive, Region, RegionHandle, Rights, SendError, Shared, Task,
 };
 use spin::Mutex;
 
@@ -78,7 +78,7 @@ impl Halo {
             failed(&completion);
             state.fences.fetch_add(1, Relaxed);
         })?;
-        let (mut meeting, builder) = Meeting::prepare(task, task.client("halo3d"))?;
+        let (mut meeting, builder) = Meeting::prepare(task, task.client("halo3d").pools(Pools::LARGE))?;
         let mut client = builder.dispatch(NOTE, note).create()?;
         let mut context = kernel::context(&mut client, 0)?;
         let slot = values * VALUE;

@@ -5,8 +5,8 @@ use super::count::{Count, row};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use heapless::Vec;
 use kernel::{
-    Active, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry, Shared,
-    Task,
+    Active, Collect, Completion, Context, Done, GeometryId, JobError, Limits, Members, NewGeometry, Pools,
+    Shared, Task,
 };
 use pami::CollectError;
 use pami::collective::{Blocks, Collective, Element, Operator, Reducer};
@@ -61,7 +61,8 @@ impl Team {
     /// Makes the contexts where they stay: eight of them are too much for a stack to hold more than once.
     fn join(&mut self, task: &'static Task) -> Result<(), JobError> {
         let limits = Limits { geometries: 2, in_flight: 4, ..Limits::default() };
-        let mut client = task.client("team").contexts(SIZE).collectives(limits).create()?;
+        let mut client =
+            task.client("team").pools(Pools::LARGE).contexts(SIZE).collectives(limits).create()?;
         let memory = task.memory();
         let sum = Reducer::new(Operator::Sum, Element::U64);
         let sum = sum.map_err(|_| JobError::Other("there is no sum of words"))?;

@@ -6,7 +6,7 @@
 use super::count::{Count, row};
 use super::{Arrivals, COUNTED};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use kernel::{Active, JobError, Message, Receive, Task};
+use kernel::{Active, JobError, Message, Pools, Receive, Task};
 
 /// Asks task 1 to send, and tells task 0 that it did.
 const TURN: u8 = 1;
@@ -25,7 +25,7 @@ pub fn rows(task: &'static Task, count: Count) -> Result<(), JobError> {
         stops.fetch_add(1, Relaxed);
         Receive::Done
     })?;
-    let builder = task.client("pair").contexts(2).dispatch(COUNTED, counted);
+    let builder = task.client("pair").pools(Pools::LARGE).contexts(2).dispatch(COUNTED, counted);
     let mut client = builder.dispatch(TURN, turn).dispatch(STOP, stop).create()?;
     let mut first = kernel::context(&mut client, 0)?;
     let mut second = kernel::context(&mut client, 1)?;

@@ -1,21 +1,23 @@
 //! A swap of data between two tasks, by messages: both send before they wait.
 //!
 //! A message that comes before it is waited for is kept (SPEC P-6). As both sides wait for each other, a partner is at most
-//! one swap ahead. Data goes in chunks that fit a place of the unexpected queue, so no message ever stands in the way of
+//! one swap ahead. Data goes in chunks for which a context has room, so no message ever stands in the way of
 //! another.
 
 use core::ops::Range;
 use kernel::{
     Active, Buffer, ClientBuilder, Completion, Context, Done, Endpoint, JobError, Message, OnReceived,
-    OperationError, Payload, Receive, Received, Send, SendError, Shared, Task,
+    OperationError, Payload, Pools, Receive, Received, Send, SendError, Shared, Task,
 };
 use spin::Mutex;
 
 const DATA: u8 = kernel::DEFERRING;
-/// Messages that are kept: two of each neighbour in a box of tasks, and some.
-const UNEXPECTED: usize = 16;
-/// Most bytes of a message: what a place of the unexpected queue has room for.
+/// Most bytes of a message.
 const CHUNK: usize = 16 << 10;
+/// Messages that are kept: two of each neighbour in a box of tasks, and some. There is room for them wherever others lie.
+const UNEXPECTED: usize = 16;
+const POOLS: Pools =
+    Pools { unexpected: UNEXPECTED, unexpected_bytes: 2 * UNEXPECTED * CHUNK, ..Pools::LARGE };
 
 /// What handlers and callbacks share with the task.
 struct State {
@@ -57,7 +59,7 @@ impl Swap {
         let room = Some(memory.buffer(CHUNK)?);
         let out = memory.buffer(CHUNK)?.share();
         let swap = Self { state, then, done: Done { call: sent, cookie: 0 }, room, out };
-        Ok((swap, builder.dispatch_deferring(DATA, data).unexpected(UNEXPECTED)))
+        Ok((swap, builder.dispatch_deferring(DATA, data).pools(POOLS)))
     }
 
     /// Sends `send` to a partner that calls this with this task, and takes in what it sends.

@@ -6,8 +6,8 @@
 use super::meeting::{Meeting, wait_among_living};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
-    Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, JobError, Message, Receive, Region,
-    RegionHandle, Rights, SendError, Task,
+    Active, Client, ClientBuilder, Completion, Context, Done, Endpoint, JobError, Message, Pools, Receive,
+    Region, RegionHandle, Rights, SendError, Task,
 };
 use pami::mapping::TaskLocation;
 
@@ -63,7 +63,8 @@ impl Ways {
         bytes: usize,
         settings: impl Fn(usize, ClientBuilder) -> ClientBuilder,
     ) -> Result<Self, JobError> {
-        let builder = |side, name| settings(side, task.client(name)).contexts(CONTEXTS as u8);
+        let builder =
+            |side, name| settings(side, task.client(name).pools(Pools::LARGE)).contexts(CONTEXTS as u8);
         let told: &'static AtomicU32 = task.memory().place(AtomicU32::new(0))?;
         let tell = task.memory().place(|_: &mut Active, _: &Message| {
             told.fetch_add(1, Relaxed);

@@ -95,12 +95,13 @@ pub struct Process<A: 'static> {
 }
 
 /// What a context knows of processing.
+#[repr(C)]
 pub(crate) struct Processing {
+    /// Who waits for this context's advice. Every advance that finds something to do looks at it: it lies in front.
+    pub(crate) askers: Askers,
     /// What its client does for others.
     pub(crate) available: SubOperations,
     pub(crate) advices: Advices,
-    /// Who waits for this context's advice.
-    pub(crate) askers: Askers,
 }
 
 impl Processing {

@@ -1,10 +1,11 @@
 //! The memory of a client's contexts: how much one takes, and where it comes from.
 
-use super::{Client, ClientError, Node, UNEXPECTED_BYTES};
+use super::{Client, ClientError, Node};
 use crate::collective::engine;
 use crate::context::{Active, Context, Posts, Work};
 use crate::memory::{BUFFER_EXTRA, ContextMemory, Footprint};
-use crate::receive_request::{Landing, PIECE_BYTES, PIECES};
+use crate::pools::Pools;
+use crate::receive_request::Landing;
 use crate::unexpected::UnexpectedSlot;
 use crate::{acks, operation, receive, receive_request};
 use rings::buffer::Buffer;
@@ -14,19 +15,23 @@ use rings::slot_table;
 impl<N: Node> Client<N> {
     /// What one context takes.
     pub fn footprint(&self) -> Footprint {
+        let Pools { operations, receive_requests, unexpected, unexpected_bytes, pieces, piece_bytes, .. } =
+            self.configuration.pools;
         Footprint {
             context: size_of::<Context<N::Port>>(),
             operation: size_of::<operation::Slot<Active<N::Port>>>(),
-            operations: self.configuration.operations,
+            operations,
             receive_request: size_of::<receive_request::Place<Active<N::Port>>>(),
-            receive_requests: self.configuration.receive_requests,
+            receive_requests,
             origin: size_of::<receive::Place<Active<N::Port>>>(),
             halves: self.halves(),
             records: self.records(),
             ack: size_of::<acks::Place>(),
-            unexpected: size_of::<Option<UnexpectedSlot>>() + self.unexpected_bytes() + BUFFER_EXTRA,
-            unexpected_places: self.configuration.unexpected,
-            landing: PIECES * (PIECE_BYTES + BUFFER_EXTRA + size_of::<Landing>()),
+            unexpected: size_of::<UnexpectedSlot>(),
+            unexpected_places: unexpected,
+            unexpected_data: unexpected_bytes,
+            landing: piece_bytes + BUFFER_EXTRA + size_of::<Landing>(),
+            landings: pieces,
             collectives: engine::Memory::<Active<N::Port>>::bytes(
                 &self.configuration.collectives,
                 self.endpoints(),
@@ -50,16 +55,12 @@ impl<N: Node> Client<N> {
     /// Places for half messages of theirs. Each keeps a record meanwhile, which leaves as many to others.
     fn halves(&self) -> usize {
         let most = if self.origins() > self.configuration.peers { self.records() / 2 } else { usize::MAX };
-        receive::places(self.origins()).min(most)
+        receive::places(self.origins(), self.configuration.pools.halves).min(most)
     }
 
     /// Endpoints that the client has in the job, the same number at every task.
     pub(crate) fn endpoints(&self) -> usize {
         self.node.tasks() as usize * usize::from(self.configuration.contexts)
-    }
-
-    fn unexpected_bytes(&self) -> usize {
-        self.configuration.rendezvous_from.min(UNEXPECTED_BYTES)
     }
 
     /// Memory for one context: places for operations and receive requests, for half messages and unexpected ones, for what is
@@ -72,28 +73,20 @@ impl<N: Node> Client<N> {
             what: "memory for a context, in bytes",
             limit: self.footprint().bytes(),
         };
-        let unexpected = self.node.memory(self.configuration.unexpected, || None).ok_or(exhausted)?;
-        for place in unexpected.iter_mut() {
-            *place = Some(UnexpectedSlot::new(self.buffer(self.unexpected_bytes()).ok_or(exhausted)?));
-        }
-        let landings = self.node.memory(PIECES, || Landing::new(None)).ok_or(exhausted)?;
+        let pools = self.configuration.pools;
+        let landings = self.node.memory(pools.pieces, || Landing::new(None)).ok_or(exhausted)?;
         for landing in landings.iter_mut() {
-            *landing = Landing::new(Some(self.buffer(PIECE_BYTES).ok_or(exhausted)?.share()));
+            *landing = Landing::new(Some(self.buffer(pools.piece_bytes).ok_or(exhausted)?.share()));
         }
         let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
             posts: Posts::new(&posts[0]).ok_or(exhausted)?,
-            operations: self
-                .node
-                .memory(self.configuration.operations, operation::Slot::new)
-                .ok_or(exhausted)?,
-            receive_requests: self
-                .node
-                .memory(self.configuration.receive_requests, || None)
-                .ok_or(exhausted)?,
+            operations: self.node.memory(pools.operations, operation::Slot::new).ok_or(exhausted)?,
+            receive_requests: self.node.memory(pools.receive_requests, || None).ok_or(exhausted)?,
             incoming: self.node.memory(self.halves(), || None).ok_or(exhausted)?,
             acks: self.node.memory(self.records(), || None).ok_or(exhausted)?,
-            unexpected,
+            unexpected: self.node.memory(pools.unexpected, UnexpectedSlot::default).ok_or(exhausted)?,
+            unexpected_data: self.node.memory(pools.unexpected_bytes, || 0).ok_or(exhausted)?,
             landings,
             collectives: engine::Memory::new(
                 self.node
@@ -131,6 +124,9 @@ impl<N: Node> Client<N> {
                 (
                     self.node
                         .memory(self.configuration.collectives.heralds(), engine::Unmade::default)
+                        .ok_or(exhausted)?,
+                    self.node
+                        .memory(self.configuration.collectives.heralds(), engine::Destroyed::new)
                         .ok_or(exhausted)?,
                     self.node
                         .memory(self.configuration.collectives.heralds(), engine::Herald::default)

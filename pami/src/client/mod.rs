@@ -17,6 +17,7 @@ use crate::geometry::Population;
 use crate::memory::ContextMemory;
 use crate::operation::Operations;
 use crate::packet::{DISPATCH_IDS, HEADER_LIMIT};
+use crate::pools::Pools;
 use crate::receive::Incoming;
 use crate::receive_request::ReceiveRequests;
 use crate::registry::{FactoryError, Registry, Settings};
@@ -26,15 +27,10 @@ use core::fmt;
 
 /// Switch-over size from eager to rendezvous sends of a client that names none, in bytes. Measured over one hop on the
 /// emulated torus (job `rma --switch-over`, medians of half round trips and of trains of 8): an eager send takes 0.8 of a
-/// rendezvous's time at 64 KiB, 1.0 to 1.1 of it at 256 KiB. It is the lower of the two, as each context has places for
-/// unexpected messages up to this size.
+/// rendezvous's time at 64 KiB, 1.0 to 1.1 of it at 256 KiB.
 pub const RENDEZVOUS_FROM: usize = 64 << 10;
-/// Places of the unexpected queue of each context of a client that names no number.
-pub const UNEXPECTED_PLACES: usize = 8;
 /// Peers that a context of a client which names no number is sure to have places for at a time.
 pub const PEERS: usize = 256;
-/// Most bytes of data that a place of the unexpected queue holds, however late the switch-over.
-pub const UNEXPECTED_BYTES: usize = 64 << 10;
 
 /// What goes with a context's resources: kept to itself, or shared with the client's other contexts (SPEC P-3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -237,10 +233,8 @@ pub(crate) struct Configuration {
     pub(crate) sharing: Sharing,
     pub(crate) local_paths: bool,
     pub(crate) rendezvous_from: usize,
-    pub(crate) unexpected: usize,
     pub(crate) peers: usize,
-    pub(crate) operations: usize,
-    pub(crate) receive_requests: usize,
+    pub(crate) pools: Pools,
     pub(crate) collectives: Limits,
     pub(crate) sub_operations: SubOperations,
 }
@@ -348,7 +342,7 @@ impl<N: Node> Client<N> {
             header_limit: HEADER_LIMIT,
             dispatch_ids: DISPATCH_IDS,
             rendezvous_from: self.configuration.rendezvous_from,
-            unexpected: self.configuration.unexpected,
+            unexpected: self.configuration.pools.unexpected,
         }
     }
 
@@ -385,10 +379,14 @@ impl<N: Node> Client<N> {
             processing: Processing::new(self.configuration.sub_operations),
             parts: Parts {
                 operations: Operations::new(memory.operations),
-                receive_requests: ReceiveRequests::new(memory.receive_requests, memory.landings),
+                receive_requests: ReceiveRequests::new(
+                    memory.receive_requests,
+                    memory.landings,
+                    self.configuration.pools.piece_bytes as u32,
+                ),
                 acks: Acks::new(memory.acks, self.origins()),
                 incoming: Incoming::new(memory.incoming, self.origins()),
-                unexpected: UnexpectedQueue::new(memory.unexpected),
+                unexpected: UnexpectedQueue::new(memory.unexpected, memory.unexpected_data),
                 collectives,
                 posts: memory.posts,
             },
@@ -420,12 +418,14 @@ impl<N: Node> Client<N> {
             context.into_parts();
         self.alive -= 1;
         let (receive_requests, landings) = receive_requests.into_parts();
+        let (unexpected, unexpected_data) = unexpected.into_parts();
         Ok(ContextMemory {
             operations: operations.into_places(),
             receive_requests,
             incoming: incoming.into_places(),
             acks: acks.into_places(),
-            unexpected: unexpected.into_places(),
+            unexpected,
+            unexpected_data,
             landings,
             collectives: collectives.into_memory(),
             posts,

@@ -203,13 +203,13 @@ pub struct Active<P: Port> {
     contexts: u8,
     rendezvous_from: usize,
     incoming: Incoming<Active<P>>,
+    receive_requests: ReceiveRequests<Active<P>>,
     acks: Acks,
     collectives: engine::Engine<Active<P>>,
-    deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
-    receive_requests: ReceiveRequests<Active<P>>,
-    unexpected: UnexpectedQueue,
     processing: Processing,
     questions: Questions,
+    unexpected: UnexpectedQueue,
+    deferring: [Option<DeferringHandler<P>>; DEFERRING_IDS],
     not_sync: PhantomData<Cell<()>>,
 }
 

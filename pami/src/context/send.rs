@@ -226,7 +226,7 @@ impl<P: Port> Active<P> {
         let header = Vec::from_slice(send.header).map_err(|_| SendError::TooLong)?;
         let payload = core::mem::replace(&mut send.payload, Payload::Static(&[]));
         let (data, lease) = PayloadIter::new(payload, send.layout, total);
-        let region = self.choose_protocol(path, &data, rendezvous_from);
+        let region = self.choose_protocol((path, send.dispatch), &data, rendezvous_from);
         let operation = Operation {
             path: Some(path),
             target: send.target,
@@ -245,11 +245,18 @@ impl<P: Port> Active<P> {
     }
 
     /// Makes the memory of a send's data a region that its target can get it from, if that is how it is to be sent. With no
-    /// region left it goes eagerly.
-    fn choose_protocol(&mut self, path: Path, data: &PayloadIter, from: usize) -> Option<RegionId> {
+    /// region left it goes eagerly. What may be kept for later and is too long for that goes by rendezvous over any path.
+    fn choose_protocol(
+        &mut self,
+        (path, dispatch): (Path, u8),
+        data: &PayloadIter,
+        from: usize,
+    ) -> Option<RegionId> {
         // A context of the node reads lent data where it lies.
         let read_in_place = matches!(path, Path::Local(_)) && data.whole().is_some();
-        if read_in_place || (data.total() as usize) < from.max(1) {
+        let total = data.total() as usize;
+        let may_stay = dispatch >= DEFERRING && self.unexpected.leaves(total);
+        if (read_in_place || total < from.max(1)) && !may_stay {
             return None;
         }
         self.port.register(data.memory()?, Rights::READ).ok()

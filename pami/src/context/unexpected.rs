@@ -14,7 +14,8 @@ use heapless::Vec;
 use rings::buffer::Buffer;
 
 impl<P: Port> Active<P> {
-    /// Whether `message` can be kept once a place is free: a rendezvous, and an eager message that is no longer than a place.
+    /// Whether `message` can be kept once there is room: a rendezvous, and an eager message that is no longer than the memory for
+    /// all of them.
     /// Any other stays with its origin until its handler does something else with it.
     pub fn can_keep(&self, message: &Message<'_>) -> bool {
         let rendezvous = message.data.is_empty();
@@ -48,18 +49,18 @@ impl<P: Port> Active<P> {
         then: OnReceived<P>,
     ) -> Result<(), (SendError, Buffer)> {
         let Some(number) = self.receive_requests.free_place() else { return Err((SendError::Again, buffer)) };
-        let Some(place) = self.unexpected.find(id) else { return Err((SendError::NoSuchMessage, buffer)) };
-        let Some(waiting) = place.waiting.take() else { return Err((SendError::NoSuchMessage, buffer)) };
-        let fences = core::mem::take(&mut place.fences);
+        let Some((waiting, fences)) = self.unexpected.take(id) else {
+            return Err((SendError::NoSuchMessage, buffer));
+        };
         match waiting.data {
             Data::There(data) => {
                 let envelope = waiting.envelope(self.transport.me());
                 self.begin_pull(number, &envelope, waiting.order, data, Receive::Into(buffer, then));
             }
-            Data::Here { received, owes, result } => {
+            Data::Here { start, received, owes, result } => {
                 let mut buffer = buffer;
                 let len = buffer.len().min(received as usize);
-                buffer.as_mut_slice()[..len].copy_from_slice(&place.buffer.as_slice()[..len]);
+                buffer.as_mut_slice()[..len].copy_from_slice(self.unexpected.data(start, len));
                 if received < waiting.total && result.is_ok() {
                     // The rest goes straight there.
                     self.redirect(waiting.origin, Sink::Into(buffer, then));
@@ -82,9 +83,7 @@ impl<P: Port> Active<P> {
     /// [`SendError::NoSuchMessage`], or [`SendError::Again`] if too many receive requests are under way to tell its sender.
     pub fn discard(&mut self, id: UnexpectedId) -> Result<(), SendError> {
         let number = self.receive_requests.free_place().ok_or(SendError::Again)?;
-        let place = self.unexpected.find(id).ok_or(SendError::NoSuchMessage)?;
-        let waiting = place.waiting.take().ok_or(SendError::NoSuchMessage)?;
-        let fences = core::mem::take(&mut place.fences);
+        let (waiting, fences) = self.unexpected.take(id).ok_or(SendError::NoSuchMessage)?;
         let Waiting { origin, order, message, total, .. } = waiting;
         match waiting.data {
             Data::There(_) => {
@@ -126,17 +125,13 @@ impl<P: Port> Active<P> {
     /// Finds a place for an eager message.
     pub(crate) fn keep_eager(&mut self, envelope: &Envelope, header: &[u8]) -> Option<u8> {
         let order = self.transport.next_order();
-        let (number, place) = self.unexpected.free(envelope.total as usize)?;
-        let data = Data::Here { received: 0, owes: Owes::unexpected(envelope.kind), result: Ok(()) };
-        place.waiting = Some(Waiting::new(envelope, order, header, data)?);
-        Some(number)
+        self.unexpected.keep_eager(envelope, order, header)
     }
 
     /// Keeps a rendezvous. Returns `false` if no place is free.
     pub(crate) fn keep_rendezvous(&mut self, envelope: &Envelope, header: &[u8], data: RemoteData) -> bool {
         let order = self.transport.next_order();
-        let Some((_, place)) = self.unexpected.free(0) else { return false };
-        place.waiting = Waiting::new(envelope, order, header, Data::There(data));
-        true
+        let waiting = Waiting::new(envelope, order, header, Data::There(data));
+        waiting.and_then(|waiting| self.unexpected.keep(waiting)).is_some()
     }
 }

@@ -42,7 +42,7 @@ pub struct SendFunction {
     /// Id of the handler at the targets.
     pub dispatch: u8,
     /// Bytes from which on they go by rendezvous; 0 for all with data, `usize::MAX` for none, `None` for what the client
-    /// says (SPEC P-6). What goes eagerly and is longer than the target's places of the unexpected queue cannot be kept for
+    /// says (SPEC P-6). What goes eagerly and is longer than the target has memory for unexpected messages cannot be kept for
     /// later there: see [`Active::can_keep`](crate::Active::can_keep).
     pub rendezvous_from: Option<usize>,
 }

@@ -7,8 +7,8 @@ use pami::balance::ADVICE_NS;
 use pami::packet::{Envelope, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Client, ClientBuilder, Context, OperationError, Process, Recipe, RecipeElement, Region, RegionFault,
-    Rights, SendError, Shared, Split,
+    Client, ClientBuilder, Context, OperationError, Pools, Process, Recipe, RecipeElement, Region,
+    RegionFault, Rights, SendError, Shared, Split,
 };
 use proptest::prelude::*;
 
@@ -25,8 +25,13 @@ struct Crowd {
 
 impl Crowd {
     fn new(tasks: u32, per_node: u32, contexts: u8, rights: Rights, seed: u64) -> Self {
-        let create =
-            |node| ClientBuilder::new(node, "crowd").contexts(contexts).unexpected(0).create().unwrap();
+        let create = |node| {
+            ClientBuilder::new(node, "crowd")
+                .contexts(contexts)
+                .pools(Pools { unexpected: 0, ..Pools::LARGE })
+                .create()
+                .unwrap()
+        };
         let mut clients: Vec<_> = machine_of(tasks, per_node).into_iter().map(create).collect();
         let mut all = Vec::new();
         for client in &mut clients {

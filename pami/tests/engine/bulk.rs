@@ -5,8 +5,8 @@ use crate::stage::{Build, End, Handler, Port, Stage, Told, handler, leak};
 use pami::packet::{DEFERRING, Kind};
 use pami::region::RegionId;
 use pami::{
-    Active, ClientBuilder, Layout, Message, OnPart, OperationError, Part, Payload, Receive, RegionFault,
-    Send, Shared,
+    Active, ClientBuilder, Layout, Message, OnPart, OperationError, Part, Payload, Pools, Receive,
+    RegionFault, Send, Shared,
 };
 use std::ops::Range;
 use std::sync::Mutex;
@@ -160,7 +160,7 @@ fn p6_shared_memory_that_nobody_wants_yet_waits_at_its_sender() {
 fn r1_r4_shared_memory_that_is_refused_comes_again_and_all_of_it_is_let_go() {
     const MESSAGES: usize = 30;
     for path in PATHS {
-        let mut stage = two_with(path, |client| client.receive_requests(1));
+        let mut stage = two_with(path, |client| client.pools(Pools { receive_requests: 1, ..Pools::LARGE }));
         stage.world.lock().unit(0).limit = Some(MESSAGES);
         let all = pattern(3 * SWITCH, 7);
         let memory = filled(&all).share();

@@ -1,12 +1,15 @@
 //! Clients, contexts, endpoints and posts.
 
-use crate::machine::{CONTEXTS, MTU, machine, node_among};
+use crate::machine::{CONTEXTS, MTU, TestNode, machine, node_among};
 use crate::scene::{Port, advance_all, collector, context, leak, pair};
 use pami::client::{Clients, PEERS};
 use pami::endpoint::{ClientId, GENERATIONS};
 use pami::memory::Footprint;
 use pami::receive::HALVES_LIMIT;
-use pami::{Active, ClientBuilder, ClientError, Limits, Progress, Work, WorkSlot};
+use pami::receive_request::{PIECES, RECEIVE_REQUESTS};
+use pami::send::OPERATIONS;
+use pami::unexpected::UNEXPECTED_LIMIT;
+use pami::{Active, ClientBuilder, ClientError, Limits, Pools, Progress, Work, WorkSlot};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a place for half a message, for what is owed to an endpoint, and for what collectives know of one.
@@ -118,7 +121,7 @@ fn p13_a_client_tells_its_attributes_and_a_context_its_immediate_size() {
 fn r9_nothing_of_a_context_grows_with_tasks_or_contexts_beyond_the_peers_that_it_has_places_for() {
     // A client for `tasks` tasks, with all that collectives take.
     let of = |tasks: u32, contexts: u8| {
-        let client = ClientBuilder::new(node_among(tasks), "size").contexts(contexts);
+        let client = ClientBuilder::new(node_among(tasks), "size").contexts(contexts).pools(Pools::LARGE);
         client.collectives(Limits::default()).create().unwrap().footprint()
     };
     let alone = of(1, 1);
@@ -140,13 +143,77 @@ fn r9_nothing_of_a_context_grows_with_tasks_or_contexts_beyond_the_peers_that_it
 }
 
 #[test]
+fn r9_a_context_with_its_pools_takes_at_most_16_kib_besides_what_it_owes_to_endpoints() {
+    let table = |name: &str, tasks: u32, build: fn(ClientBuilder<TestNode>) -> ClientBuilder<TestNode>| {
+        let it = build(ClientBuilder::new(node_among(tasks), "size")).create().unwrap().footprint();
+        let owed = it.records * it.ack;
+        let rest = it.bytes() - owed;
+        println!("{name}, {tasks} tasks: {rest} bytes, and {owed} for what is owed");
+        for (what, number, bytes) in [
+            ("the context", 1, it.context),
+            ("its queue of posts", 1, it.posts),
+            ("operations", it.operations, it.operations * it.operation),
+            ("receive requests", it.receive_requests, it.receive_requests * it.receive_request),
+            ("half messages", it.halves, it.halves * it.origin),
+            ("unexpected messages", it.unexpected_places, it.unexpected_places * it.unexpected),
+            ("their data", 1, it.unexpected_data),
+            ("landings", it.landings, it.landings * it.landing),
+            ("collectives", 1, it.collectives),
+        ] {
+            println!("  {bytes:>7} bytes: {number} {what}");
+        }
+        rest
+    };
+    for tasks in [1, 1000, 1_000_000] {
+        let rest = table("what names nothing", tasks, |client| client);
+        assert!(rest <= 16 << 10, "{rest} bytes");
+        table("large pools", tasks, |client| client.pools(Pools::LARGE));
+        table("large pools, collectives", tasks, |client| {
+            client.pools(Pools::LARGE).collectives(Limits::default())
+        });
+    }
+}
+
+#[test]
+fn r8_r9_of_what_there_is_none_or_not_so_many_a_builder_says() {
+    let small = Pools::SMALL;
+    for (pools, what, limit) in [
+        (Pools { operations: 0, ..small }, "places for operations", OPERATIONS),
+        (Pools { operations: OPERATIONS + 1, ..small }, "places for operations", OPERATIONS),
+        (Pools { receive_requests: 0, ..small }, "receive requests", RECEIVE_REQUESTS),
+        (Pools { receive_requests: RECEIVE_REQUESTS + 1, ..small }, "receive requests", RECEIVE_REQUESTS),
+        (Pools { halves: 0, ..small }, "places for half messages", HALVES_LIMIT),
+        (Pools { halves: HALVES_LIMIT + 1, ..small }, "places for half messages", HALVES_LIMIT),
+        (
+            Pools { unexpected: UNEXPECTED_LIMIT + 1, ..small },
+            "places of the unexpected queue",
+            UNEXPECTED_LIMIT,
+        ),
+        (Pools { pieces: 0, ..small }, "pieces at a time", PIECES),
+        (Pools { pieces: PIECES + 1, ..small }, "pieces at a time", PIECES),
+        (Pools { piece_bytes: 0, ..small }, "bytes of a piece", u32::MAX as usize),
+        (Pools { unexpected_bytes: 1 << 32, ..small }, "bytes of unexpected messages", u32::MAX as usize),
+    ] {
+        let client = ClientBuilder::new(machine(1, true)[0], "wrong").pools(pools).create();
+        assert_eq!(client.err(), Some(ClientError::Exhausted { what, limit }), "{pools:?}");
+    }
+    for pools in [Pools::SMALL, Pools::LARGE, Pools { unexpected: 0, unexpected_bytes: 0, ..small }] {
+        assert!(ClientBuilder::new(machine(1, true)[0], "right").pools(pools).create().is_ok());
+    }
+}
+
+#[test]
 fn r9_a_contexts_footprint_is_what_it_takes_of_its_nodes_memory() {
-    for limits in [
-        Limits::default(),
-        Limits { geometries: 20, in_flight: 5, always: 3, queued: 6, early: 7, domains: None },
+    for (limits, pools) in [
+        (Limits::default(), Pools::LARGE),
+        (
+            Limits { geometries: 20, in_flight: 5, always: 3, queued: 6, early: 7, domains: None },
+            Pools::SMALL,
+        ),
     ] {
         let node = machine(3, false)[0];
-        let client = ClientBuilder::new(node, "size").contexts(2).collectives(limits).create().unwrap();
+        let client = ClientBuilder::new(node, "size").contexts(2).pools(pools);
+        let client = client.collectives(limits).create().unwrap();
         let before = node.world.lock().taken;
         let _memory = client.context_memory().unwrap();
         let footprint = client.footprint();

@@ -126,7 +126,9 @@ fn r9_r1_who_keeps_messages_of_more_origins_waiting_than_have_places_gets_them_a
     let (log, handler) = collector();
     let nodes = machine(TASKS, false);
     let later = crate::scene::always_later();
-    let build = |client: ClientBuilder<TestNode>| client.unexpected(1).dispatch_deferring(DEFERRING, later);
+    let build = |client: ClientBuilder<TestNode>| {
+        client.pools(pami::Pools { unexpected: 1, ..pami::Pools::LARGE }).dispatch_deferring(DEFERRING, later)
+    };
     let mut contexts = contexts(&nodes, handler, build);
     let to = contexts[0].endpoint();
     let (ended, done) = ends();

@@ -7,7 +7,9 @@ use pami::collective::engine::PATIENCE_NS;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
 use pami::geometry::Members;
 use pami::packet::Kind;
-use pami::{ClientBuilder, Collect, Context, Done, GeometryId, Limits, NewGeometry, OperationError, WORLD};
+use pami::{
+    ClientBuilder, Collect, Context, Done, GeometryId, Limits, NewGeometry, OperationError, Pools, WORLD,
+};
 
 const LIMITS: Limits =
     Limits { geometries: 1, in_flight: 4, always: 0, queued: 8, early: 512, domains: None };
@@ -20,7 +22,12 @@ fn contexts(tasks: u32) -> (&'static World, Vec<Context<Port>>) {
 fn contexts_within(tasks: u32, limits: Limits) -> (&'static World, Vec<Context<Port>>) {
     let nodes = machine(tasks, false);
     let world = nodes[0].world;
-    let create = |node| ClientBuilder::new(node, "failures").unexpected(1).collectives(limits).create();
+    let create = |node| {
+        ClientBuilder::new(node, "failures")
+            .pools(Pools { unexpected: 1, ..Pools::LARGE })
+            .collectives(limits)
+            .create()
+    };
     (world, nodes.into_iter().map(|node| context(&mut create(node).unwrap(), 0)).collect())
 }
 

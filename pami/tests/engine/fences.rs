@@ -6,7 +6,7 @@ use pami::fence::FENCED_AT_ONCE;
 use pami::memory::Footprint;
 use pami::packet::Kind;
 use pami::send::OPERATIONS;
-use pami::{ClientBuilder, Get, Payload, Rights, Rmw, SendError, Update};
+use pami::{ClientBuilder, Get, Payload, Pools, Rights, Rmw, SendError, Update};
 
 pub const SWITCH: usize = 4 * MTU;
 
@@ -234,7 +234,7 @@ fn f4_fences_take_no_byte_for_any_message_or_peer() {
     // nothing does: a context has a fixed number of places, and what a fence remembers fits where a send's header and data are noted.
     let of = |tasks: u32| {
         let nodes = machine_of(tasks, 1);
-        ClientBuilder::new(nodes[0], "size").create().unwrap().footprint()
+        ClientBuilder::new(nodes[0], "size").pools(Pools::LARGE).create().unwrap().footprint()
     };
     let (small, large) = (of(2), of(64));
     let Footprint { halves, records, origin, ack, .. } = small;

@@ -4,7 +4,7 @@ use crate::machine::{MTU, Packet, Step, TestNode, World, machine, machine_of, pa
 use crate::scene::{Handler, Port, advance_all, collector, context, ends, message, send};
 use pami::packet::{Envelope, Kind};
 use pami::receive::HALVES_LIMIT;
-use pami::{ClientBuilder, Context, Send};
+use pami::{ClientBuilder, Context, Pools, Send};
 
 /// Tasks of two contexts each, one of which sends to the first.
 const TASKS: u32 = 90;
@@ -12,8 +12,14 @@ const LEN: usize = 3 * MTU;
 
 /// So many contexts of each task.
 fn contexts(nodes: &[&'static TestNode], each: u8, handler: Handler) -> Vec<Vec<Context<Port>>> {
-    let create =
-        |&node| ClientBuilder::new(node, "halves").contexts(each).dispatch(0, handler).create().unwrap();
+    let create = |&node| {
+        ClientBuilder::new(node, "halves")
+            .pools(Pools::LARGE)
+            .contexts(each)
+            .dispatch(0, handler)
+            .create()
+            .unwrap()
+    };
     let mut clients: Vec<_> = nodes.iter().map(create).collect();
     clients.iter_mut().map(|client| (0..each).map(|offset| context(client, offset)).collect()).collect()
 }
@@ -72,7 +78,9 @@ fn r9_p6_where_each_endpoint_is_sure_of_a_place_no_message_asks() {
     for (tasks, asks) in [(8, false), (9, true)] {
         let nodes = machine(tasks, false);
         let world = nodes[0].world;
-        let create = |node| ClientBuilder::new(node, "sure").dispatch(0, handler).create().unwrap();
+        let create = |node| {
+            ClientBuilder::new(node, "sure").pools(Pools::LARGE).dispatch(0, handler).create().unwrap()
+        };
         let mut clients: Vec<_> = nodes.into_iter().map(create).collect();
         let [mut a, mut b] = [0, 1].map(|task| context(&mut clients[task], 0));
         send(&mut a, message(b.endpoint(), pattern(LEN, 1)));

@@ -12,7 +12,7 @@ use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use pami::send::OPERATIONS;
 use pami::{
     Active, ClientBuilder, ClientError, Context, Endpoint, Get, Layout, Message, OnPart, OnReceived, Part,
-    Payload, Put, Receive, Received, RegionFault, Rights, Rmw, RmwOp, Send, Update, Width,
+    Payload, Pools, Put, Receive, Received, RegionFault, Rights, Rmw, RmwOp, Send, Update, Width,
 };
 use proptest::prelude::*;
 
@@ -185,7 +185,9 @@ fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
 
 #[test]
 fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() {
-    let build = |client: ClientBuilder<_>| client.unexpected(1).dispatch_deferring(DEFERRING, always_later());
+    let build = |client: ClientBuilder<_>| {
+        client.pools(Pools { unexpected: 1, ..Pools::LARGE }).dispatch_deferring(DEFERRING, always_later())
+    };
     let mut clients = clients(3, false, build);
     let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
     let (from, to, world) = (origin.endpoint(), target.endpoint(), clients[0].node().world);
@@ -272,7 +274,9 @@ fn d9_a_context_ends_nothing_that_its_message_unit_answers() {
 
 #[test]
 fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
-    let build = |client: ClientBuilder<_>| client.unexpected(1).dispatch_deferring(DEFERRING, always_later());
+    let build = |client: ClientBuilder<_>| {
+        client.pools(Pools { unexpected: 1, ..Pools::LARGE }).dispatch_deferring(DEFERRING, always_later())
+    };
     let [mut a, mut b] = pair(false, build);
     let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
     // One is kept and wants to be acknowledged, another is refused, and a third's fence is behind nothing.

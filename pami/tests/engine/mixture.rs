@@ -6,7 +6,7 @@ use crate::scene::{Port, context, leak};
 use pami::packet::DEFERRING;
 use pami::{
     Active, Client, ClientBuilder, Completion, Context, Done, Layout, Message, OnPart, OnReceived,
-    OperationError, Part, Payload, Receive, Received, Send, SendError,
+    OperationError, Part, Payload, Pools, Receive, Received, Send, SendError,
 };
 use std::sync::Mutex;
 
@@ -101,19 +101,24 @@ fn run(seed: u64) {
         let later = moods.lock().unwrap().below(2) == 0;
         if later { None } else { Some(wish(fates, number_of(message.header))) }
     });
-    let (requests, operations, unexpected) = match dice.below(3) {
-        0 => (1, 2, 1),
-        1 => (3, 6, 2),
-        _ => (40, 40, 8),
+    let of = |receive_requests, operations, unexpected| Pools {
+        receive_requests,
+        operations,
+        unexpected,
+        ..Pools::LARGE
+    };
+    let pools = match dice.below(4) {
+        0 => of(1, 2, 1),
+        1 => of(3, 6, 2),
+        2 => of(40, 40, 8),
+        _ => Pools::SMALL,
     };
     let paths = dice.below(4) > 0;
     let create = |node: &'static TestNode| {
         ClientBuilder::new(node, "test")
             .local_paths(paths)
             .rendezvous_from(SWITCH)
-            .receive_requests(requests)
-            .operations(operations)
-            .unexpected(unexpected)
+            .pools(pools)
             .dispatch(0, handler)
             .dispatch_deferring(DEFERRING, deferring)
             .create()

@@ -2,7 +2,9 @@
 
 use crate::machine::{Step, buffer, pattern};
 use crate::scene::{advance_all, clients, collector, context, ends, leak, message, pair, send};
-use pami::{Active, Buffer, Layout, Message, OnPart, OnReceived, Part, Payload, Receive, Received, Send};
+use pami::{
+    Active, Buffer, Layout, Message, OnPart, OnReceived, Part, Payload, Pools, Receive, Received, Send,
+};
 use std::sync::Mutex;
 
 const SWITCH: usize = 2048;
@@ -134,7 +136,11 @@ fn p4_handlers_are_called_in_order_whatever_way_messages_go_and_fences_end_behin
             }
         });
         let mut clients = pair(local, |client| {
-            client.local_paths(paths).rendezvous_from(SWITCH).receive_requests(places).dispatch(0, handler)
+            client
+                .local_paths(paths)
+                .rendezvous_from(SWITCH)
+                .pools(Pools { receive_requests: places, ..Pools::LARGE })
+                .dispatch(0, handler)
         });
         let (mut origin, mut target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
         let world = clients[0].node().world;

@@ -7,7 +7,7 @@ use pami::collective::{Algorithm, Blocks, Collective, Tuning};
 use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, ClientError, Collect, GeometryId, Limits, Message, Receive, Send, SendError, Shared, WORLD,
+    Active, ClientError, Collect, GeometryId, Limits, Message, Pools, Receive, Send, SendError, Shared, WORLD,
 };
 
 const SWITCH: usize = 4 * MTU;
@@ -45,7 +45,9 @@ fn r1_rendezvous_of_an_origin_that_does_not_move_leave_room_for_others() {
 
 #[test]
 fn r1_an_origin_gets_no_more_places_than_it_leaves() {
-    let mut stage = Stage::talk(2, false, |client| client.rendezvous_from(SWITCH).receive_requests(8));
+    let mut stage = Stage::talk(2, false, |client| {
+        client.rendezvous_from(SWITCH).pools(Pools { receive_requests: 8, ..Pools::LARGE })
+    });
     let (target, other) = (1, stage.open(0, 1));
     stage.world.stepped();
     stage.world.lock().unit(0).limit = Some(2 * OPERATIONS);
@@ -60,7 +62,9 @@ fn r1_an_origin_gets_no_more_places_than_it_leaves() {
 #[test]
 fn r1_a_rendezvous_that_finds_no_reception_comes_again_and_what_is_behind_it_stays_behind() {
     for local_behind in [false, true] {
-        let mut stage = Stage::talk(3, false, |client| client.rendezvous_from(SWITCH).receive_requests(1));
+        let mut stage = Stage::talk(3, false, |client| {
+            client.rendezvous_from(SWITCH).pools(Pools { receive_requests: 1, ..Pools::LARGE })
+        });
         let (a, b, target) = (0, 1, 2);
         stage.world.stepped();
         stage.say(a, target, pattern(SWITCH, 0));
@@ -121,7 +125,8 @@ fn r1_kept_messages_leave_room_for_those_that_are_wanted() {
             (!message.header.is_empty()).then(|| told.whole(message))
         });
         let mut stage = Stage::of(machine(3, local), 1, told, |client| {
-            let client = client.contexts(2).rendezvous_from(SWITCH).unexpected(2);
+            let client =
+                client.contexts(2).rendezvous_from(SWITCH).pools(Pools { unexpected: 2, ..Pools::LARGE });
             client.dispatch(0, told.taker()).dispatch_deferring(DEFERRING, later)
         });
         let (a, other, target) = (0, 1, 2);
@@ -234,7 +239,7 @@ fn r1_however_many_answers_are_owed_others_messages_come_in() {
 
 /// Context 1 keeps one message of context 0 and has refused the next.
 fn refusing(local: bool) -> Stage {
-    let mut stage = Stage::pair(local, |client| client.unexpected(1));
+    let mut stage = Stage::pair(local, |client| client.pools(Pools { unexpected: 1, ..Pools::LARGE }));
     (0..2).for_each(|number| stage.say_later(0, 1, pattern(10, number)));
     stage.quiet();
     assert_eq!(stage.kept(1), 1);
@@ -306,7 +311,7 @@ fn r1_what_is_behind_a_message_that_is_known_to_be_kept_does_not_ask() {
 
 #[test]
 fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the_call() {
-    let mut stage = Stage::talk(4, false, |client| client.unexpected(1));
+    let mut stage = Stage::talk(4, false, |client| client.pools(Pools { unexpected: 1, ..Pools::LARGE }));
     for origin in 1..4 {
         stage.say_later(origin, 0, pattern(10, 0));
         stage.quiet_of(&[origin, 0]);
@@ -322,7 +327,7 @@ fn r1_for_a_place_that_becomes_free_one_is_called_and_when_there_is_room_for_the
 
 #[test]
 fn r1_short_messages_behind_one_that_was_refused_do_not_overtake_it_by_the_quick_way() {
-    let mut stage = Stage::pair(false, |client| client.unexpected(1));
+    let mut stage = Stage::pair(false, |client| client.pools(Pools { unexpected: 1, ..Pools::LARGE }));
     // The way is known, and quick.
     assert_eq!(stage.immediate(0, 1, b"first"), Ok(()));
     stage.say_later(0, 1, pattern(10, 0));

@@ -4,7 +4,7 @@ use crate::machine::{TestNode, buffer, machine};
 pub use crate::stage::{DeferringHandler, Handler, Port, always_later, deferred, leak, message};
 use pami::{
     Active, Client, ClientBuilder, Completion, Context, Done, Fetched, Message, OnFetched, OnReceived,
-    OperationError, Receive, Received, Send,
+    OperationError, Pools, Receive, Received, Send,
 };
 use std::sync::Mutex;
 
@@ -60,7 +60,8 @@ pub fn clients(
     build: impl Fn(ClientBuilder<TestNode>) -> ClientBuilder<TestNode>,
 ) -> Vec<Client<TestNode>> {
     let nodes = machine(tasks, local);
-    let create = |node| build(ClientBuilder::new(node, "test").contexts(2)).create().unwrap();
+    let create =
+        |node| build(ClientBuilder::new(node, "test").pools(Pools::LARGE).contexts(2)).create().unwrap();
     nodes.into_iter().map(create).collect()
 }
 

@@ -2,12 +2,16 @@
 
 use crate::machine::{MTU, buffer, machine, pattern};
 use crate::stage::{DeferringHandler, Port, Stage, Told, envelope, handler, leak};
-use pami::client::UNEXPECTED_PLACES;
 use pami::packet::{DEFERRING, Envelope, Kind};
-use pami::{Active, ClientBuilder, ClientError, Message, OnReceived, Receive, Received, Send, SendError};
+use pami::{
+    Active, ClientBuilder, ClientError, Layout, Message, OnReceived, Pools, Receive, Received, Send,
+    SendError,
+};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const SWITCH: usize = 4 * MTU;
+/// Bytes of eager messages that are kept.
+const ROOM: usize = 2 * SWITCH;
 
 fn two(local: bool) -> Stage {
     Stage::pair(local, |client| client.rendezvous_from(SWITCH))
@@ -25,13 +29,17 @@ fn asked(local: bool, unexpected: usize) -> (Stage, &'static AtomicUsize) {
 
 fn wanted_by(local: bool, told: Told, later: DeferringHandler, unexpected: usize) -> Stage {
     Stage::of(machine(2, local), 1, told, |client: ClientBuilder<_>| {
-        let client = client.contexts(2).rendezvous_from(SWITCH).unexpected(unexpected);
+        let client = client.contexts(2).rendezvous_from(SWITCH).pools(Pools {
+            unexpected,
+            unexpected_bytes: ROOM,
+            ..Pools::LARGE
+        });
         client.dispatch_deferring(DEFERRING, later)
     })
 }
 
 fn kept_round_trip(local: bool) {
-    let (mut stage, asked) = asked(local, UNEXPECTED_PLACES);
+    let (mut stage, asked) = asked(local, Pools::LARGE.unexpected);
     let sizes = [0, 1, MTU + 7, SWITCH - 1, 3 * SWITCH];
     let sizes = &sizes[..if local { 4 } else { 5 }];
     for (seed, &size) in sizes.iter().enumerate() {
@@ -105,15 +113,18 @@ fn p6_with_every_place_full_messages_stay_with_their_origin_and_none_is_lost() {
 }
 
 #[test]
-fn p6_an_eager_message_longer_than_a_place_waits_until_its_handler_has_a_buffer() {
+fn p6_an_eager_message_longer_than_there_is_room_waits_until_its_handler_has_a_buffer() {
     let (told, ready): (_, &'static AtomicUsize) = (Told::new(), leak(AtomicUsize::new(0)));
     let later = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
-        assert_eq!(active.can_keep(message), message.total <= SWITCH);
+        assert_eq!(active.can_keep(message), message.total <= ROOM);
         (ready.load(Relaxed) > 0).then(|| told.whole(message))
     });
-    // Through shared memory a message of any length is eager.
-    let mut stage = wanted_by(true, told, later, UNEXPECTED_PLACES);
-    stage.say_later(0, 1, pattern(10 * SWITCH, 1));
+    let mut stage = wanted_by(true, told, later, Pools::LARGE.unexpected);
+    // What lies in several pieces goes by packets, however long it is.
+    let all = pattern(200 * 100, 1);
+    let pieces = all.chunks(100).flat_map(|piece| [piece, &[0; 50]].concat()).collect();
+    let layout = Layout::Strided { block: 100, stride: 150 };
+    stage.send(0, Send { layout, ..stage.deferred(1, pieces) });
     stage.say_later(0, 1, pattern(10, 2));
     for _ in 0..20 {
         stage[0].advance();
@@ -123,7 +134,50 @@ fn p6_an_eager_message_longer_than_a_place_waits_until_its_handler_has_a_buffer(
     ready.store(1, Relaxed);
     // The handler is asked again now and then.
     (0..10_000).for_each(|_| stage.quiet());
-    assert_eq!(stage.data(), [pattern(10 * SWITCH, 1), pattern(10, 2)]);
+    assert_eq!(stage.data(), [all, pattern(10, 2)]);
+}
+
+#[test]
+fn r9_p6_what_is_longer_than_there_is_room_is_kept_all_the_same_with_its_data_where_it_is() {
+    for local in [true, false] {
+        let (mut stage, asked) = asked(local, 2);
+        for size in [ROOM + 1, 10 * ROOM] {
+            stage.say_later(0, 1, pattern(size, 7));
+        }
+        stage.quiet();
+        assert_eq!((stage.kept(1), asked.load(Relaxed)), (2, 2), "within a node too");
+        for size in [ROOM + 1, 10 * ROOM] {
+            stage.accept(1);
+            stage.quiet();
+            assert_eq!(stage.data(), [pattern(size, 7)]);
+        }
+    }
+}
+
+#[test]
+fn r9_r1_unexpected_messages_share_their_memory_and_what_finds_no_room_comes_again() {
+    for local in [true, false] {
+        let (mut stage, _) = asked(local, 6);
+        // Four fill it but for a rest, which is too small for the fifth.
+        let sizes = [ROOM / 4, ROOM / 4, ROOM / 4, ROOM / 4 - 16, ROOM / 4 - 8, 0];
+        for (seed, &size) in sizes.iter().enumerate() {
+            stage.say_later(0, 1, pattern(size, seed));
+        }
+        stage.quiet();
+        assert_eq!(stage.kept(1), 4, "the fifth keeps those behind it back");
+        // Room in the middle.
+        let then = stage.told.on_received(b"");
+        let second = stage.kept_ids(1)[1];
+        assert!(stage[1].accept(second, buffer(sizes[1]), then).is_ok());
+        (0..1000).for_each(|_| stage.quiet());
+        assert_eq!((stage.kept(1), stage.data()), (5, vec![pattern(sizes[1], 1)]));
+        for seed in [0, 2, 3, 4, 5] {
+            stage.accept(1);
+            stage.quiet();
+            assert_eq!(stage.data(), [pattern(sizes[seed], seed)]);
+        }
+        assert_eq!([stage.destroy(1), stage.destroy(0)], [Ok(()); 2]);
+    }
 }
 
 #[test]
@@ -207,7 +261,9 @@ fn d9_p6_a_kept_message_whose_sender_stops_in_the_middle_is_as_long_as_what_came
 
 #[test]
 fn p6_p3_a_message_as_long_as_a_place_is_kept_and_its_context_not_destroyed() {
-    let mut stage = Stage::pair(true, |client| client.rendezvous_from(SWITCH).unexpected(1));
+    let mut stage = Stage::pair(true, |client| {
+        client.rendezvous_from(SWITCH).pools(Pools { unexpected: 1, ..Pools::LARGE })
+    });
     stage.say_later(0, 1, pattern(SWITCH, 0));
     stage.quiet();
     assert_eq!((stage.kept(1), stage.destroy(1)), (1, Err(ClientError::ReceivesUnderWay)));

@@ -26,8 +26,13 @@ fn sources_of(crates: &[&str]) -> Vec<(String, String)> {
     ours.map(code).collect()
 }
 
-/// What a source says that a constant is.
+/// What a source says that a constant is, or a field of one (`CONSTANT.field`).
 fn expression<'a>(source: &'a str, name: &str) -> Option<&'a str> {
+    if let Some((constant, field)) = name.split_once('.') {
+        let fields = source.split_once(&format!("const {constant}: "))?.1.split_once("};")?.0;
+        let said = fields.lines().find_map(|line| line.trim().strip_prefix(field)?.strip_prefix(": "))?;
+        return Some(said.trim_end_matches(','));
+    }
     let said = source.lines().find_map(|line| line.split_once(&format!("const {name}: ")))?.1;
     said.split_once(" = ").map(|(_, value)| value.trim_end_matches(';'))
 }
@@ -142,6 +147,7 @@ fn r8_x5_what_says_how_much_a_table_holds_is_among_the_limits() {
 #[test]
 fn r8_x5_a_limit_that_is_wrong_or_missing_is_told() {
     let source = "pub const MOST: usize = 2 * EACH;\nconst EACH: u32 = 1_000;\nconst ALL: u64 = MOST - 8 << 1;\n\
+        const FIRST: It = It {\n    some: 1,\n};\nconst SECOND: It = It {\n    some: 2 << 10,\n    more: EACH,\n};\n\
         use there::FEW as SOME;\n// Vec<u8, NONE>\nlet it: Vec<(u8, Vec<u8, MOST>), EACH> = Deque<u8, SOME>; Vec<u8, N>;";
     let sources = [("pami/src/a.rs".to_owned(), source.to_owned())];
     let rows = |cells: &[(&str, &str)]| {
@@ -150,6 +156,10 @@ fn r8_x5_a_limit_that_is_wrong_or_missing_is_told() {
         Document::parse("a.md", &format!("| a | b | c | d |\n|---|---|---|---|\n{rows}"))
     };
     assert_eq!(misstated(&rows(&[("MOST", "2000"), ("EACH", "1000"), ("ALL", "3984")]), &sources), [""; 0]);
+    let fields = [("FIRST.some", "1"), ("SECOND.some", "2 KiB"), ("SECOND.more", "1000")];
+    assert_eq!(misstated(&rows(&fields), &sources), [""; 0]);
+    let wrong = misstated(&rows(&[("FIRST.more", "1000"), ("SECOND.some", "2")]), &sources);
+    assert_eq!(wrong.len(), 2, "{wrong:?}");
     let wrong = misstated(&rows(&[("MOST", "2 KiB"), ("GONE", "1")]), &sources);
     assert_eq!(
         wrong,

@@ -101,8 +101,13 @@ fn sources_of(from: &str, path: &str) -> String {
     all.map(|file| text(&file)).collect()
 }
 
-/// Whether a source defines something of this name.
+/// Whether a source defines something of this name, or with a field of it (`CONSTANT.field`).
 fn defines(source: &str, name: &str) -> bool {
+    if let Some((whole, field)) = name.split_once('.') {
+        let says =
+            |line: &str| line.trim_start().strip_prefix(field).is_some_and(|rest| rest.starts_with(": "));
+        return defines(source, whole) && source.lines().any(says);
+    }
     source.lines().filter_map(defined).any(|it| it == name)
 }
 
@@ -196,6 +201,11 @@ fn x5_a_name_of_nothing_is_told() {
     // Called there, and not defined.
     let other = "xtask/README.md: pami/src/context/mod.rs defines no push_bcopy";
     assert_eq!(wrong("`pami/src/context/mod.rs: advance,\n  push_bcopy`"), [other]);
+    assert_eq!(wrong("`pami/src/pools.rs: SMALL.pieces`"), Vec::<String>::new());
+    for nothing in ["SMALL.piece", "TINY.pieces"] {
+        let said = format!("xtask/README.md: pami/src/pools.rs defines no {nothing}");
+        assert_eq!(wrong(&format!("`pami/src/pools.rs: {nothing}`")), [said]);
+    }
     let part = "xtask/README.md: pami/src/context/mod.rs defines no advanc";
     assert_eq!(wrong("`pami/src/context/mod.rs: advanc`"), [part]);
     let word = "xtask/README.md: no source defines Context::weighty";

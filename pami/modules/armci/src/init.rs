@@ -84,8 +84,7 @@ impl<N: Node> Library<N> {
         let builder = ClientBuilder::new(node, settings.client)
             .contexts(contexts)
             .sharing(settings.sharing)
-            // It keeps no messages.
-            .unexpected(0)
+            .pools(base::POOLS)
             .collectives(LIMITS);
         *inner.client.lock() = Some(registered.register(builder, settings.accumulate, on_mutex)?);
         let library = Self { inner, context: 0 };

@@ -4,8 +4,11 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use pami::device::Port;
-use pami::{Active, Client, ClientError, Context, Node, Poster, Progress, Work, WorkSlot};
+use pami::{Active, Client, ClientError, Context, Node, Pools, Poster, Progress, Work, WorkSlot};
 use spin::{Mutex, MutexGuard, Once};
+
+/// What each context of a library has for what is under way (SPEC R-9). Libraries keep no messages in it.
+pub const POOLS: Pools = Pools { unexpected: 0, unexpected_bytes: 0, ..Pools::LARGE };
 
 /// Between two looks at whether a context can be destroyed.
 const CLOSE_NS: u64 = 1_000_000;

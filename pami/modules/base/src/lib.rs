@@ -15,5 +15,5 @@ pub mod memory;
 
 pub use completions::Completions;
 pub use factories::{Collectives, OneSided, deregister};
-pub use lane::{Guard, Lane};
+pub use lane::{Guard, Lane, POOLS};
 pub use memory::{OutOfMemory, fill, place, shared};

@@ -77,7 +77,7 @@ impl<N: Node> Mpi<N> {
         let builder = ClientBuilder::new(node, settings.name)
             .contexts(settings.contexts)
             .sharing(settings.sharing)
-            .unexpected(0)
+            .pools(base::POOLS)
             .collectives(settings.limits());
         let mut client = builder.factories(factories(vcis.len())).create()?;
         let callbacks = handlers::callbacks(library)?;

@@ -214,7 +214,9 @@ impl<A> Engine<A> {
             return Err(GeometryError::Again);
         }
         self.geometries[index] = None;
-        self.destroyed.write(id);
+        if let Some(destroyed) = &mut self.destroyed {
+            destroyed.write(id);
+        }
         self.early.forget(|key| key.geometry == id.0);
         if let Some(herald) = &mut self.herald {
             herald.forget(id.0);
@@ -241,7 +243,7 @@ impl<A> Engine<A> {
 
     /// Whether the geometry is one of the last that were destroyed here.
     pub(super) fn was_destroyed(&self, id: GeometryId) -> bool {
-        self.destroyed.contains(&id)
+        self.destroyed.as_ref().is_some_and(|destroyed| destroyed.contains(&id))
     }
 
     /// A geometry, with its place in the table.

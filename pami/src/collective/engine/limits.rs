@@ -71,7 +71,8 @@ impl Limits {
         if self.in_flight == 0 { 0 } else { PULLS }
     }
 
-    /// Places for what is known of collectives that failed elsewhere: one, if there are any.
+    /// Places for what is known of geometries that were destroyed, and of collectives that failed elsewhere: one of each, if there
+    /// are collectives.
     pub(crate) fn heralds(&self) -> usize {
         usize::from(self.in_flight > 0)
     }

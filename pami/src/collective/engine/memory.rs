@@ -1,5 +1,6 @@
 //! The memory of one context's engine.
 
+use super::Destroyed;
 use super::bulk::{BulkMemory, LentPlace, PullPlace};
 use super::doomed::Unmade;
 use super::early::{EarlyData, EarlyMemory, EarlySlot, LanePlace};
@@ -20,6 +21,7 @@ pub struct Memory<A: 'static> {
     pub(super) early: EarlyMemory,
     pub(super) bulk: BulkMemory,
     pub(super) unmade: Option<&'static mut Unmade>,
+    pub(super) destroyed: Option<&'static mut Destroyed>,
     pub(super) herald: Option<&'static mut Herald>,
     pub(super) notes: Option<Shared>,
 }
@@ -32,11 +34,11 @@ impl<A> Memory<A> {
         always: usize,
         early: EarlyMemory,
         bulk: BulkMemory,
-        (unmade, herald): (&'static mut [Unmade], &'static mut [Herald]),
+        (unmade, destroyed, herald): (&'static mut [Unmade], &'static mut [Destroyed], &'static mut [Herald]),
         notes: Option<Shared>,
     ) -> Self {
-        let (unmade, herald) = (unmade.first_mut(), herald.first_mut());
-        Self { slots, queue, geometries, always, early, bulk, unmade, herald, notes }
+        let (unmade, destroyed, herald) = (unmade.first_mut(), destroyed.first_mut(), herald.first_mut());
+        Self { slots, queue, geometries, always, early, bulk, unmade, destroyed, herald, notes }
     }
 
     /// Bytes that a context takes for it, of a client with so many endpoints.
@@ -48,7 +50,7 @@ impl<A> Memory<A> {
             + limits.lanes(endpoints) * size_of::<LanePlace>()
             + limits.lent() * size_of::<LentPlace>()
             + limits.pulls() * size_of::<PullPlace>()
-            + limits.heralds() * (size_of::<Unmade>() + size_of::<Herald>())
+            + limits.heralds() * (size_of::<Unmade>() + size_of::<Destroyed>() + size_of::<Herald>())
             + limits.note_bytes()
     }
 }

@@ -129,6 +129,8 @@ use slot::Slot;
 
 /// Geometries that were destroyed of which late messages are known as such.
 const DESTROYED: usize = 64;
+/// Those geometries.
+pub(crate) type Destroyed = HistoryBuf<GeometryId, DESTROYED>;
 
 /// The collectives of one context. `A` is what callbacks are handed.
 pub(crate) struct Engine<A: 'static> {
@@ -147,7 +149,7 @@ pub(crate) struct Engine<A: 'static> {
     unmade: Option<&'static mut Unmade>,
     /// The last ones that were destroyed. A clear may come after its collective has ended well, and anything after one
     /// that has not.
-    destroyed: HistoryBuf<GeometryId, DESTROYED>,
+    destroyed: Option<&'static mut Destroyed>,
     herald: Option<&'static mut Herald>,
     /// It has answers to send.
     answers: bool,
@@ -173,7 +175,8 @@ impl<A> Engine<A> {
         placement: PlacementStatistics,
         affinities: Option<Affinities>,
     ) -> Self {
-        let Memory { slots, queue, geometries, always, early, bulk, unmade, herald, notes } = memory;
+        let Memory { slots, queue, geometries, always, early, bulk, unmade, destroyed, herald, notes } =
+            memory;
         let peers = population.tasks as usize * usize::from(population.contexts);
         let early = EarlyMessages::new(early, peers);
         Self {
@@ -185,7 +188,7 @@ impl<A> Engine<A> {
             early,
             bulk: Bulk::new(bulk),
             unmade,
-            destroyed: HistoryBuf::new(),
+            destroyed,
             herald,
             answers: false,
             notes,
@@ -200,8 +203,23 @@ impl<A> Engine<A> {
     }
 
     pub(crate) fn into_memory(self) -> Memory<A> {
-        let Self { slots, queue, geometries, always, early, bulk, mut unmade, mut herald, notes, .. } = self;
+        let Self {
+            slots,
+            queue,
+            geometries,
+            always,
+            early,
+            bulk,
+            mut unmade,
+            mut destroyed,
+            mut herald,
+            notes,
+            ..
+        } = self;
         geometries.fill_with(|| None);
+        if let Some(destroyed) = &mut destroyed {
+            destroyed.clear();
+        }
         if let Some(unmade) = &mut unmade {
             unmade.clear();
         }
@@ -209,7 +227,18 @@ impl<A> Engine<A> {
             herald.clear();
         }
         let (slots, queue, early) = (slots.into_slots(), queue.into_slots(), early.into_memory());
-        Memory { slots, queue, geometries, always, early, bulk: bulk.into_memory(), unmade, herald, notes }
+        Memory {
+            slots,
+            queue,
+            geometries,
+            always,
+            early,
+            bulk: bulk.into_memory(),
+            unmade,
+            destroyed,
+            herald,
+            notes,
+        }
     }
 
     /// Whether no collective is in flight, and no class route is being given up.

@@ -174,7 +174,7 @@ fn d8_processing_at_a_target_that_dies_ends() {
 #[test]
 fn l1_no_addition_is_lost_between_an_origin_in_place_and_the_target() {
     const ROUNDS: usize = 40;
-    let mut clients = clients(3, true, |client| client.unexpected(0));
+    let mut clients = clients(3, true, |client| client.pools(Pools { unexpected: 0, ..Pools::LARGE }));
     let [first, second, mut target] = [0, 1, 2].map(|task| context(&mut clients[task], 0));
     let count = 300;
     let region =

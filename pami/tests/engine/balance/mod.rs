@@ -10,8 +10,8 @@ use crate::stage::{Port, bytes, leak, process};
 use pami::balance::{ADVICE_NS, Advice};
 use pami::packet::{Envelope, Kind};
 use pami::{
-    Client, ClientBuilder, Context, Factor, Foreign, Get, Layout, OperationError, Payload, Process, Put,
-    Recipe, RecipeElement, Region, RegionFault, Rights, Rule, SendError, Split, SubOperations,
+    Client, ClientBuilder, Context, Factor, Foreign, Get, Layout, OperationError, Payload, Pools, Process,
+    Put, Recipe, RecipeElement, Region, RegionFault, Rights, Rule, SendError, Split, SubOperations,
 };
 use proptest::prelude::*;
 
@@ -23,7 +23,8 @@ struct Pair {
 }
 
 fn pair_with(local: bool, build: impl Fn(ClientBuilder<TestNode>) -> ClientBuilder<TestNode>) -> Pair {
-    let mut clients = clients(2, local, |client| build(client.unexpected(0)));
+    let mut clients =
+        clients(2, local, |client| build(client.pools(Pools { unexpected: 0, ..Pools::LARGE })));
     let (origin, target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
     Pair { clients, origin, target }
 }

@@ -168,7 +168,9 @@ fn m3_what_is_processed_waits_in_the_callers_memory_for_a_place() {
 fn m5_the_same_collective_by_several_algorithms() {
     const TASKS: u32 = 5;
     let tuning = Tuning { radix: 2, chunk: 16 };
-    let create = |node| ClientBuilder::new(node, "c").factories(4).collectives(Limits::default()).create();
+    let create = |node| {
+        ClientBuilder::new(node, "c").pools(Pools::LARGE).factories(4).collectives(Limits::default()).create()
+    };
     let mut clients: Vec<_> = machine_of(TASKS, 1).into_iter().map(|node| create(node).unwrap()).collect();
     let mut registered = Vec::new();
     for client in &mut clients {

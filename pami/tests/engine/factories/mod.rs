@@ -17,7 +17,7 @@ use pami::send::OPERATIONS;
 use pami::{
     Active, Client, ClientBuilder, ClientError, Collect, CollectError, Endpoint, Factor, Factory,
     FactoryError, FactoryMemory, Get, Layout, Limits, ObjectMemory, OnReceived, OperationError, Outgoing,
-    Payload, Put, Received, Recipe, RegionHandle, Rights, Rmw, RmwOp, Rule, SendError, Shared, Split,
+    Payload, Pools, Put, Received, Recipe, RegionHandle, Rights, Rmw, RmwOp, Rule, SendError, Shared, Split,
     SubOperations, Update, WORLD, Width,
 };
 use proptest::prelude::*;

@@ -202,7 +202,7 @@ fn m3_factories_in_the_callers_memory_need_none_of_the_clients() {
 #[test]
 fn m3_factories_in_the_clients_memory_are_as_many_as_it_was_set_up_for() {
     let nodes = machine(1, true);
-    let mut client = ClientBuilder::new(nodes[0], "c").factories(3).create().unwrap();
+    let mut client = ClientBuilder::new(nodes[0], "c").pools(Pools::LARGE).factories(3).create().unwrap();
     let protocol = client.protocol("p").unwrap();
     let exhausted = FactoryError::Exhausted { what: "memory for factories", limit: 3 };
     for _ in 0..5 {

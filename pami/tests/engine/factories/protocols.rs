@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn m1_a_protocol_has_a_name_of_its_own_until_it_ends() {
     let nodes = machine(1, true);
-    let mut first = ClientBuilder::new(nodes[0], "first").factories(1).create().unwrap();
-    let mut second = ClientBuilder::new(nodes[0], "second").create().unwrap();
+    let mut first = ClientBuilder::new(nodes[0], "first").pools(Pools::LARGE).factories(1).create().unwrap();
+    let mut second = ClientBuilder::new(nodes[0], "second").pools(Pools::LARGE).create().unwrap();
     let small = first.protocol("small").unwrap();
     assert_eq!(small.name(), "small");
     assert_eq!(first.protocol("small"), Err(FactoryError::NameTaken("small")));
@@ -65,7 +65,14 @@ fn m1_handlers_are_registered_in_protocols_and_get_the_lowest_free_ids() {
 fn m6_what_belongs_to_another_client_is_refused() {
     let nodes = machine(1, true);
     let limits = Limits::default();
-    let create = |name| ClientBuilder::new(nodes[0], name).factories(8).collectives(limits).create().unwrap();
+    let create = |name| {
+        ClientBuilder::new(nodes[0], name)
+            .pools(Pools::LARGE)
+            .factories(8)
+            .collectives(limits)
+            .create()
+            .unwrap()
+    };
     let (mut mine, mut other) = (create("mine"), create("other"));
     let protocol = other.protocol("theirs").unwrap();
     let foreign = FactoryError::ForeignProtocol("theirs");
@@ -126,7 +133,7 @@ fn m4_two_clients_with_conflicting_settings_do_not_touch_each_other() {
     let (log, handler) = collector();
     let nodes = machine(2, false);
     let create = |node, name, from| {
-        let client = ClientBuilder::new(node, name).factories(2).rendezvous_from(from);
+        let client = ClientBuilder::new(node, name).pools(Pools::LARGE).factories(2).rendezvous_from(from);
         let mut client: Client<TestNode> = client.dispatch(0, handler).create().unwrap();
         let protocol = client.protocol("send").unwrap();
         let send = client.register(&protocol, SEND).unwrap();

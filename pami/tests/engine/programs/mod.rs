@@ -1,5 +1,6 @@
 //! Many random programs on a machine that moves packets in random order: whatever the order, what the contract says holds.
-//! Either with every table at its size, and nodes that die; or with every table at its smallest (SPEC R-1), and collectives.
+//! With large tables, or those of a client that names none (SPEC R-9), nodes die; with every table at its smallest (SPEC R-1)
+//! there are collectives.
 //!
 //! A failing seed is printed; `PAMIR_SEED=n` runs it alone. `PAMIR_SEEDS=n` tries that many, `PAMIR_LONG=1` ten thousand.
 
@@ -13,8 +14,8 @@ use pami::geometry::Members;
 use pami::memory::ContextMemory;
 use pami::packet::DEFERRING;
 use pami::{
-    ClientBuilder, Done, Factor, Get, Layout, Limits, OnFetched, OnReceived, Payload, Process, Put, Recipe,
-    Region, Rights, Rmw, Send, Shared, Split, Update,
+    ClientBuilder, Done, Factor, Get, Layout, Limits, OnFetched, OnReceived, Payload, Pools, Process, Put,
+    Recipe, Region, Rights, Rmw, Send, Shared, Split, Update,
 };
 use std::sync::Mutex;
 
@@ -27,6 +28,16 @@ const SWITCH: usize = 3 * MTU;
 const LENGTHS: [usize; 7] = [0, 9, 300, 2 * MTU, SWITCH - 1, SWITCH, 4 * SWITCH];
 /// Bytes of a region, of which the first word is updated, and puts go behind it.
 const REGION: usize = 2048;
+
+/// How large every table is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    Large,
+    /// As of a client that names none.
+    Small,
+    /// One or two places.
+    Tight,
+}
 
 struct Run {
     stage: Stage,
@@ -54,28 +65,37 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64, tight: bool, peers: usize, pool: &mut Vec<ContextMemory<TestPort>>) -> Self {
+    fn new(seed: u64, tables: Tables, peers: usize, pool: &mut Vec<ContextMemory<TestPort>>) -> Self {
         let mut random = Random::new(seed);
         random.below(2);
+        let (tight, small) = (tables == Tables::Tight, tables == Tables::Small);
         let contexts: u8 = if tight { 2 } else { 1 };
-        let (operations, receptions) = (1 + random.below(2), 1 + random.below(2));
-        let unexpected = if tight { 1 + random.below(2) } else { 3 };
+        let (operations, receive_requests) = (1 + random.below(2), 1 + random.below(2));
+        let pools = match tables {
+            Tables::Large => Pools { unexpected: 3, ..Pools::LARGE },
+            Tables::Small => Pools::SMALL,
+            Tables::Tight => {
+                Pools { operations, receive_requests, unexpected: 1 + random.below(2), ..Pools::LARGE }
+            }
+        };
+        let unexpected = pools.unexpected;
         let (in_flight, queued, early) = (1 + random.below(2), random.below(3), random.below(3));
         // More than there are endpoints: without questions.
         let peers = if tight { [1, 1, 2, ENOUGH][random.below(4)] } else { peers };
         let limits = Limits { geometries: 3, in_flight, always: 2, queued, early, domains: None };
         let book: &'static Mutex<Book> =
-            leak(Mutex::new(Book { contexts: contexts.into(), unexpected, ..Book::default() }));
+            leak(Mutex::new(Book { contexts: contexts.into(), unexpected, small, ..Book::default() }));
         let calls = calls(book);
         let (plain, later) = handlers(book, calls.received);
         let build = |client: ClientBuilder<_>| {
-            let client =
-                client.contexts(contexts).rendezvous_from(SWITCH).unexpected(unexpected).peers(peers);
+            // With small tables more goes eagerly than they keep.
+            let client = if small { client } else { client.rendezvous_from(SWITCH) };
+            let client = client.contexts(contexts).pools(pools).peers(peers);
             let client = client.dispatch(0, plain).dispatch_deferring(DEFERRING, later);
             if !tight {
                 return client;
             }
-            client.operations(operations).receive_requests(receptions).collectives(limits)
+            client.collectives(limits)
         };
         let local = !tight && random.below(4) == 0;
         let nodes = machine_of(TASKS as u32, if local { TASKS as u32 } else { 1 });
@@ -432,14 +452,14 @@ impl Run {
 }
 
 /// So many seeds, unless the environment says otherwise.
-fn programs(count: u64, tight: bool) {
+fn programs(count: u64, tables: Tables) {
     let variable = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = 0..variable("PAMIR_SEEDS").unwrap_or(count);
     // By the places for peers: one of a few runs has too few.
     let mut pools = [const { Vec::new() }; 2];
     for seed in variable("PAMIR_SEED").map_or(seeds, |seed| seed..seed + 1) {
         let (peers, pool) = if seed % 32 == 7 { (1, &mut pools[1]) } else { (ENOUGH, &mut pools[0]) };
-        let wrong = Run::new(seed, tight, peers, pool).play(pool);
+        let wrong = Run::new(seed, tables, peers, pool).play(pool);
         assert!(wrong.is_empty(), "PAMIR_SEED={seed} runs it again: {wrong:#?}");
     }
 }
@@ -447,11 +467,16 @@ fn programs(count: u64, tight: bool) {
 #[test]
 fn d8_f6_p11_ten_thousand_random_orders_violate_nothing() {
     const { assert!(QUEUE < 150, "programs must be long enough to fill the queues") };
-    programs(10_000, false);
+    programs(10_000, Tables::Large);
 }
 
 #[test]
 fn r1_with_tables_of_one_or_two_places_every_schedule_ends() {
     let long = std::env::var("PAMIR_LONG").is_ok_and(|set| set == "1");
-    programs(if long { 10_000 } else { 500 }, true);
+    programs(if long { 10_000 } else { 500 }, Tables::Tight);
+}
+
+#[test]
+fn r9_d8_f6_p11_with_the_pools_of_a_client_that_names_none_random_orders_violate_nothing() {
+    programs(3_000, Tables::Small);
 }

@@ -21,8 +21,8 @@ pub use cases::*;
 pub use operations::*;
 use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::{
-    Client, ClientBuilder, ClientError, Context, Done, Endpoint, Fetched, Limits, Payload, Put, Region,
-    Rights, Send, SendError, Shared, UnexpectedId,
+    Client, ClientBuilder, ClientError, Context, Done, Endpoint, Fetched, Limits, Payload, Pools, Put,
+    Region, Rights, Send, SendError, Shared, UnexpectedId,
 };
 use std::ops::{Index, IndexMut};
 pub use told::*;
@@ -103,7 +103,8 @@ impl Stage {
     /// So many contexts of each task, without any handler.
     pub fn of(nodes: Vec<&'static TestNode>, per_task: u8, told: Told, build: impl Build) -> Self {
         let world = nodes[0].world;
-        let create = |node| build(ClientBuilder::new(node, "stage").contexts(per_task)).create().unwrap();
+        let builder = |node| ClientBuilder::new(node, "stage").pools(Pools::LARGE).contexts(per_task);
+        let create = |node| build(builder(node)).create().unwrap();
         let clients = nodes.into_iter().map(create).collect();
         let random = Random::new(0);
         let mut stage =

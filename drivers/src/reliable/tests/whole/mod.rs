@@ -10,6 +10,7 @@ mod world;
 
 use super::seeds;
 use pami::endpoint::{ClientId, ContextOffset, Endpoint};
+use pami::{ClientBuilder, Pools};
 use std::boxed::Box;
 use world::{Trouble, World};
 
@@ -43,6 +44,24 @@ fn place_of(endpoint: Endpoint) -> usize {
 fn d8_f6_the_engine_is_exact_under_random_faults() {
     let mended = seeds::run(SEEDS, BATCH, || World::new(Trouble::None), World::run);
     assert!(mended > 0, "the wires were too good");
+}
+
+#[test]
+fn r9_d8_the_engine_is_exact_with_pools_as_small_as_those_of_a_client_that_names_none() {
+    // There is room for whatever the book expects to be kept.
+    let unexpected_bytes = 2 * UNEXPECTED * MOST;
+    let small = Pools { unexpected: UNEXPECTED, unexpected_bytes, ..Pools::SMALL };
+    seeds::run(1000, BATCH, || World::with(Trouble::None, small), World::run);
+}
+
+#[test]
+fn r9_a_nodes_context_with_its_pools_takes_at_most_16_kib_besides_what_it_owes_to_endpoints() {
+    let world = World::new(Trouble::None);
+    let client = ClientBuilder::new(world.clients[0].node(), "small").create().unwrap();
+    let footprint = client.footprint();
+    let rest = footprint.bytes() - footprint.records * footprint.ack;
+    std::println!("{rest} bytes: {footprint:?}");
+    assert!(rest <= 16 << 10, "{rest} bytes");
 }
 
 #[test]

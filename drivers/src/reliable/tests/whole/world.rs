@@ -13,7 +13,7 @@ use pami::client::Sharing;
 use pami::device::Gone;
 use pami::mapping::{MapOrder, TaskMap};
 use pami::packet::DEFERRING;
-use pami::{Active, Client, ClientBuilder, Context, Message, Receive, Region, Rights, Shared};
+use pami::{Active, Client, ClientBuilder, Context, Message, Pools, Receive, Region, Rights, Shared};
 use std::boxed::Box;
 use std::vec::Vec;
 
@@ -71,6 +71,11 @@ pub fn source(node: usize) -> impl Iterator<Item = u8> {
 
 impl World {
     pub fn new(trouble: Trouble) -> Self {
+        Self::with(trouble, Pools { unexpected: UNEXPECTED, ..Pools::LARGE })
+    }
+
+    /// With these pools of each context.
+    pub fn with(trouble: Trouble, pools: Pools) -> Self {
         crate::reliable::tests::NOW.set(0);
         let wire = Wire::new(NODES, 0, Faults::NONE);
         let memory = Box::leak(Box::new(Memory::new()));
@@ -100,7 +105,7 @@ impl World {
             let builder = builder
                 .dispatch_deferring(DEFERRING, later)
                 .rendezvous_from(SWITCH)
-                .unexpected(UNEXPECTED)
+                .pools(pools)
                 .local_paths(!last);
             let sharing = if last { Sharing::Shared } else { Sharing::Exclusive };
             let mut client = builder.sharing(sharing).create().unwrap();
