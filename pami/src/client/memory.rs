@@ -95,8 +95,10 @@ impl<N: Node> Client<N> {
                 self.node
                     .memory(self.configuration.collectives.queued, slot_table::Slot::new)
                     .ok_or(exhausted)?,
-                self.node.memory(self.configuration.collectives.geometries, || None).ok_or(exhausted)?,
-                self.configuration.collectives.always,
+                (
+                    self.node.memory(self.configuration.collectives.geometries, || None).ok_or(exhausted)?,
+                    self.configuration.collectives.always,
+                ),
                 engine::EarlyMemory {
                     slots: self
                         .node

@@ -30,8 +30,8 @@ impl<A> Memory<A> {
     pub(crate) fn new(
         slots: &'static mut [slot_table::Slot<Slot<A>>],
         queue: &'static mut [QueueSlot<A>],
-        geometries: &'static mut [Option<Entry>],
-        always: usize,
+        // And how many of them are always there.
+        (geometries, always): (&'static mut [Option<Entry>], usize),
         early: EarlyMemory,
         bulk: BulkMemory,
         (unmade, destroyed, herald): (&'static mut [Unmade], &'static mut [Destroyed], &'static mut [Herald]),
