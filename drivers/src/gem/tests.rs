@@ -368,7 +368,7 @@ fn b5_what_the_card_reads_is_in_memory_before_it_is_shown() {
 }
 
 #[test]
-fn b5_a_card_that_sees_no_caches_is_shown_memory_and_one_that_does_costs_nothing() {
+fn b4_b5_a_card_that_sees_no_caches_is_shown_memory_and_one_that_does_costs_nothing() {
     for coherent in [true, false] {
         let bus = FakeGem::new();
         let mut card = started(bus, Setup { coherent, ..SETUP });

@@ -281,7 +281,7 @@ fn d8_a_reception_of_a_dead_node_ends_when_its_memory_is_back_though_another_goe
 }
 
 /// Nodes that a context says it waits for while it sleeps.
-fn awaited(stage: &mut Stage, context: usize) -> Vec<u32> {
+pub(crate) fn awaited(stage: &mut Stage, context: usize) -> Vec<u32> {
     const SECOND: u64 = 1_000_000_000;
     stage.world.lock().awaited.clear();
     // Each sleep notes it once.

@@ -1,5 +1,6 @@
 //! Long data of collectives, got from where it lies to where it is wanted (SPEC Q-2).
 
+use crate::deaths::awaited;
 use crate::machine::Step;
 use crate::stage::{Case, LIMITS, Stage, bytes, words};
 use crate::stray_collectives::forge;
@@ -75,6 +76,14 @@ fn q2_r1_more_messages_than_can_be_got_at_once_and_more_regions_than_there_are_t
         assert_eq!(carried + got, cases.len() * 39 * 1600);
         assert!(got > 0 && (per_node == 1 || carried > 0), "{carried} carried, {got} got");
     }
+}
+
+#[test]
+fn q2_r2_a_sender_waits_for_whom_it_has_offered_its_data_to() {
+    let (mut stage, _outputs) = being_got(9);
+    stage.world.stepped();
+    let nodes = awaited(&mut stage, 0);
+    assert!(!nodes.is_empty() && nodes.iter().all(|&node| node == 1), "{nodes:?}");
 }
 
 /// Three members of a flat broadcast from the first, until the second gets the data. Outputs of the others.

@@ -78,7 +78,9 @@ impl<A> Engine<A> {
                 }
             }
             _ => {
-                if !word.may_come_late() {
+                // Of one that is over here, though not there, whatever was on its way.
+                let late = word.may_come_late() || word.may_be_cut_off() && self.is_past(&label);
+                if !late {
                     transport.protocol_error();
                 }
                 if word == Word::Short {

@@ -10,10 +10,10 @@
 //!          <--------------------------------  taken: the memory is the sender's again
 //! ```
 //!
-//! A region is an area of a collective, whatever is sent of it; it ends before the collective's callback is called, as do
-//! gets into an area, so the memory is the caller's alone then, however it ended. Data goes in packets, copied into them and
-//! out, if one has room for all of it, or where there is no region for it: because the node has none left, or the area is
-//! of more than `u32::MAX` bytes, or so many regions of this context's collectives are in use.
+//! A region is the memory that an area of a collective lies in, whatever is sent of it; it ends before the collective's callback
+//! is called, as do gets into an area, so nobody writes the memory then, however it ended. Data goes in packets, copied into them
+//! and out, if one has room for all of it, or where there is no region for it: because the node has none left, or so many regions
+//! of this context's collectives are in use.
 
 use crate::collective::Area;
 use crate::device::REQUESTS;
@@ -21,11 +21,12 @@ use crate::endpoint::Endpoint;
 use crate::region::RegionId;
 use crate::transport::message_number;
 
-/// Gets of collectives of a context that can be under way at once. Message units answer them, so none waits for an application.
+/// Gets of collectives of a context that can be under way at once. Message units answer them: none waits for a call of an
+/// application, but for a hart of the node that runs its message unit.
 pub(crate) const PULLS: usize = 8;
 /// Number of the first one's request.
 pub(crate) const FIRST_PULL: usize = REQUESTS - PULLS;
-/// Bytes that one call of an advance reduces or copies: an advance stays short.
+/// Bytes of a message that one look at it reduces or copies: an advance stays short.
 pub(super) const BYTES_PER_ADVANCE: usize = 64 << 10;
 /// Regions of collectives of a context at a time.
 pub(crate) const LENT: usize = 32;
@@ -65,11 +66,13 @@ pub(super) struct Bulk {
     memory: BulkMemory,
     /// How many there are of both.
     used: usize,
+    /// Gets so far: what tells one from those before it in its place. Nothing else goes by their order.
+    begun: u64,
 }
 
 impl Bulk {
     pub(super) fn new(memory: BulkMemory) -> Self {
-        Self { memory, used: 0 }
+        Self { memory, used: 0, begun: 0 }
     }
 
     pub(super) fn into_memory(self) -> BulkMemory {
@@ -117,16 +120,16 @@ impl Bulk {
     /// did.
     pub(super) fn pull<E>(
         &mut self,
-        order: u64,
         (slot, from, tag, node): (u32, Endpoint, u32, u32),
         push: impl FnOnce(u32) -> Result<(), E>,
     ) -> bool {
         let Some(at) = self.memory.pulls.iter().position(Option::is_none) else { return false };
-        let message = message_number(order, FIRST_PULL + at);
+        let message = message_number(self.begun, FIRST_PULL + at);
         let queued = push(message).is_ok();
         if queued {
             self.memory.pulls[at] = Some(Pull { slot, from, tag, node, message });
             self.used += 1;
+            self.begun += 1;
         }
         queued
     }
@@ -145,5 +148,44 @@ impl Bulk {
         let place = self.memory.pulls.iter_mut().find(|pull| pull.as_ref().is_some_and(&wanted))?;
         self.used -= 1;
         place.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{ClientId, ContextOffset};
+    use std::vec::Vec;
+
+    #[test]
+    fn q2_f1_only_a_get_that_is_begun_takes_a_number_and_no_two_have_one() {
+        let pulls = Vec::from_iter((0..PULLS).map(|_| None)).leak();
+        let mut bulk = Bulk::new(BulkMemory { lent: &mut [], pulls });
+        let what = (0, Endpoint::from_parts(ClientId(0), 1, ContextOffset(0)), 0, 1);
+        let mut numbers = Vec::new();
+        for round in 0..3 {
+            for _ in 0..PULLS {
+                // Whatever number is tried in vain is tried again.
+                let mut tried = Vec::new();
+                for _ in 0..5 {
+                    assert!(!bulk.pull(what, |number| {
+                        tried.push(number);
+                        Err(())
+                    }));
+                }
+                assert!(bulk.pull(what, |number| {
+                    tried.push(number);
+                    Ok::<_, ()>(())
+                }));
+                assert!(tried.iter().all(|number| number == &tried[0]), "{tried:?}");
+                numbers.push(tried[0]);
+            }
+            assert!(!bulk.pull(what, |_| Ok::<_, ()>(())), "all are under way");
+            numbers[round * PULLS..].iter().for_each(|&number| assert!(bulk.end(number).is_some()));
+            assert!(numbers.iter().all(|&number| bulk.end(number).is_none()), "one end each");
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 3 * PULLS);
     }
 }

@@ -39,7 +39,7 @@
 //! place for it whatever else comes (`early`). Without credit it goes as longer data does, when its receive has cleared
 //! it, and its origin keeps it where it is. A clear that finds no place is forgotten; a message that waits for one then
 //! asks. A request is repeated by its origin. So a collective waits for nothing but the begin of the same collective at
-//! other members, and never for another collective; each geometry has room for one ([`Limits::always`]), and what finds
+//! other members, for another collective only as long as its gets are under way; each geometry has room for one ([`Limits::always`]), and what finds
 //! none waits for its own geometry's (`queue`); the members of a geometry begin its collectives in one order, and what an
 //! application waits for otherwise comes in. An abort that comes before its collective, or before its geometry, is kept in a
 //! place of its own (`doomed`), which always has room.

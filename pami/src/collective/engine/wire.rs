@@ -40,6 +40,11 @@ impl Word {
         matches!(self, Self::Clear | Self::Request)
     }
 
+    /// Whether it is of a message that may come after its collective has failed.
+    pub(super) fn may_be_cut_off(self) -> bool {
+        matches!(self, Self::Data | Self::Offer | Self::Taken)
+    }
+
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
         use Word::{Abort, Clear, Credit, Data, Offer, Report, Request, Short, Taken, Tell};
         const WORDS: [Word; 10] = [Short, Request, Clear, Data, Abort, Offer, Credit, Report, Tell, Taken];
@@ -340,14 +345,16 @@ impl<'a, P: Port> Wire<'a, P> {
                 let some = left.min(BYTES_PER_ADVANCE as u32);
                 let (offset, at) = (data.offset + done as u32, at + done as u32);
                 let got = self.port.get_local(origin, data.region, offset, (into, at), some);
-                self.transport.note_collective_received(some as usize);
+                if matches!(got, Ok(())) {
+                    self.transport.note_collective_received(some as usize);
+                }
                 got.map(|()| Pulling::There(done + some as usize))
                     .or_else(|fault| Ok(Pulling::Refused(fault)))
             }
             Some(Path::Torus(node)) => {
                 let Self { port, transport, .. } = self;
-                let (me, order) = (transport.me(), transport.next_order());
-                let begun = bulk.pull(order, (slot, origin, tag, node), |message| {
+                let me = transport.me();
+                let begun = bulk.pull((slot, origin, tag, node), |message| {
                     let envelope = Envelope {
                         kind: Kind::Get,
                         dispatch: 0,

@@ -89,11 +89,17 @@ impl Pool {
     /// A message of a peer's needs its units no more.
     #[inline]
     pub(super) fn left(&mut self, credit: &mut Credit, units: u16) {
+        let mut units = units;
         if credit.granted > self.sure && u32::from(credit.granted) > self.free {
-            self.take_back(credit, units);
-        } else {
+            let over = units.min(credit.granted - self.sure);
+            self.take_back(credit, over);
+            units -= over;
+        }
+        if units > 0 {
             // A peer has no more than it was granted.
             credit.owed = credit.granted.min(credit.owed.saturating_add(units));
+            // It may have what it does not use again.
+            credit.recalled = false;
         }
     }
 

@@ -88,3 +88,38 @@ fn r9_a_peer_gives_back_no_more_than_it_was_granted() {
     pool.left(&mut credit, 7);
     assert!(credit.owed() <= credit.granted, "{credit:?}");
 }
+
+#[test]
+fn r9_a_message_that_leaves_takes_no_peer_below_what_it_is_sure_of() {
+    let mut pool = Pool::new(80, 1);
+    let mut credit = pool.first();
+    let sure = credit.granted;
+    pool.grant(&mut credit);
+    credit.told(credit.owed());
+    assert!(credit.granted > sure);
+    // Nothing is free, as if others had all of it.
+    pool.free = 0;
+    let granted = credit.granted;
+    pool.left(&mut credit, granted);
+    assert_eq!(
+        (credit.granted, u32::from(credit.owed()), pool.free),
+        (sure, sure.into(), (granted - sure).into())
+    );
+}
+
+#[test]
+fn r9_what_a_peer_may_use_again_after_a_recall_can_be_recalled_again() {
+    let mut pool = Pool::new(300, 1);
+    let mut credit = pool.first();
+    pool.grant(&mut credit);
+    credit.told(credit.owed());
+    let excess = pool.excess(&credit);
+    assert!(excess > 0);
+    // All of it lies in messages here: nothing comes back for now.
+    credit.recall();
+    pool.take_back(&mut credit, 0);
+    assert_eq!(pool.excess(&credit), 0);
+    pool.free += 300;
+    pool.left(&mut credit, excess);
+    assert_eq!(pool.excess(&credit), excess, "it idles with that");
+}

@@ -232,7 +232,7 @@ impl<A> Slot<A> {
     /// Calls `note` with each endpoint that it waits for.
     pub(super) fn for_awaited(&self, note: &mut impl FnMut(Endpoint)) {
         self.receives.iter().for_each(|receive| note(receive.from));
-        self.unanswered().for_each(|send| note(send.to));
+        self.sends.iter().filter(|send| send.stage.waits()).for_each(|send| note(send.to));
     }
 
     /// Messages that their targets are still to clear.
