@@ -117,7 +117,7 @@ pub enum Kind {
     /// The target has refused the `Asked`, `AskedAcked` or `Rts` with this number, and whatever of the kind came behind it: it
     /// is to be sent again.
     Retry = 26,
-    /// In a job of more endpoints than have records at each other ([`crate::acks`]): asks what became of the operations that
+    /// In a job of more endpoints than have records at each other (`acks`): asks what became of the operations that
     /// the data names, as in an [`Ack`](Kind::Ack). The message number is that of the question.
     Query = 27,
     /// The answer: nothing is known of the operations that its data names. What had an end has been told of before.

@@ -12,8 +12,8 @@
 //!   that are damaged or for others.
 //! - A frame that leaves is up to three descriptors. A buffer is given to the card four bytes before a frame's begin at most: the
 //!   card itself places frames so that what is behind their header is aligned.
-//! - What is queued and lent becomes the card's at [`flush`](Nic::flush), by one bit of a descriptor each.
-//! - Polled, no register is read. Interrupts stay enabled from the first [`arm`](Nic::arm) on; what they told is cleared before
+//! - What is queued and lent becomes the card's at [`flush`](crate::nic::Nic::flush), by one bit of a descriptor each.
+//! - Polled, no register is read. Interrupts stay enabled from the first [`arm`](crate::nic::Nic::arm) on; what they told is cleared before
 //!   rings are looked at for the last time, so one that comes later stays pending.
 //! - Every so often, and before a sleep, the card's status is looked at. After an error in sending the ring begins anew, and its
 //!   frames come back as if they had been sent: whoever needs them there has a network that may lose some. After an error in

@@ -19,7 +19,7 @@
 //! **What the target remembers** of an origin is the number of one message, in the origin's record (`acks`), however many are
 //! refused: those behind it come again too.
 //!
-//! In a job of more endpoints than have records each target gets one message that asks at a time: see [`crate::acks`].
+//! In a job of more endpoints than have records each target gets one message that asks at a time: see `acks`.
 //!
 //! **No circle of waits.** Everything that reaches a context is taken off its FIFO whatever else goes on there:
 //!

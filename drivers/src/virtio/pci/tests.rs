@@ -22,65 +22,84 @@ fn device(parts: &[(u8, u32, u32)]) -> FakeDevice {
 
 const PARTS: [(u8, u32, u32); 4] = [(1, 0, 0x38), (3, 0x1000, 4), (4, 0x2000, 12), (2, 0x3000, 0x1000)];
 
-fn open(bus: &mut Bus<FakeSpace>) -> Result<(Transport, &'static mut [u8]), VirtioError> {
+/// The registers as the device has them. No reference to them is kept: the driver accesses them in between.
+#[derive(Clone, Copy)]
+struct Registers(*mut u8);
+
+impl Registers {
+    const BYTES: usize = 0x4000;
+
+    fn read<const N: usize>(self, at: usize) -> [u8; N] {
+        assert!(at + N <= Self::BYTES);
+        // SAFETY: the registers are memory of the test's, never freed, and these bytes are in it; test and driver take turns.
+        unsafe { self.0.add(at).cast::<[u8; N]>().read() }
+    }
+
+    fn write<const N: usize>(self, at: usize, bytes: [u8; N]) {
+        assert!(at + N <= Self::BYTES);
+        // SAFETY: as above.
+        unsafe { self.0.add(at).cast::<[u8; N]>().write(bytes) }
+    }
+}
+
+fn open(bus: &mut Bus<FakeSpace>) -> Result<(Transport, Registers), VirtioError> {
     let transport = Transport::new(bus, 0)?;
     let base = transport.common.as_ptr().as_raw_ptr().cast::<u8>();
-    // SAFETY: the registers are memory of the test's, 0x4000 bytes, never freed; test and driver take turns.
-    Ok((transport, unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), 0x4000) }))
+    Ok((transport, Registers(base.as_ptr())))
 }
 
 #[test]
 fn d1_a_device_over_pci_is_driven_by_its_parts() {
     let mut bus = bus(std::vec![device(&PARTS)], 1 << 16);
-    let (mut transport, memory) = open(&mut bus).unwrap();
+    let (mut transport, registers) = open(&mut bus).unwrap();
     assert_eq!(transport.device_id(), 1);
-    memory[4..8].copy_from_slice(&0x2000_0001u32.to_le_bytes());
+    registers.write(4, 0x2000_0001u32.to_le_bytes());
     assert!(transport.offered().contains(Features::VERSION_1 | Features::EVENT_IDX));
     transport.accept(Features::VERSION_1);
-    assert_eq!((memory[8], memory[12]), (1, 1));
+    assert_eq!((registers.read(8), registers.read(12)), ([1], [1]));
     transport.set_status(Status::ACKNOWLEDGE);
-    assert_eq!((memory[20], transport.status()), (1, Status::ACKNOWLEDGE));
-    memory[0x2000 + 10..0x2000 + 12].copy_from_slice(&[0x38, 0x10]);
+    assert_eq!((registers.read(20), transport.status()), ([1], Status::ACKNOWLEDGE));
+    registers.write(0x2000 + 10, [0x38, 0x10]);
     assert_eq!([10, 11, 12].map(|at| transport.config_byte(at)), [0x38, 0x10, 0]);
 
-    memory[24..26].copy_from_slice(&256u16.to_le_bytes());
-    memory[30..32].copy_from_slice(&3u16.to_le_bytes());
+    registers.write(24, 256u16.to_le_bytes());
+    registers.write(30, 3u16.to_le_bytes());
     assert_eq!([0, 1, 2].map(|queue| transport.queue_max(queue)), [256, 256, 0]);
     let addresses = Addresses { descriptors: 0x1_2345_6780, available: 0x2_0000_0010, used: 0x3_0000_0020 };
     transport.set_queue(1, 64, addresses);
-    let words: Vec<u32> =
-        memory[20..56].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+    let words: Vec<u32> = (20..56).step_by(4).map(|at| u32::from_le_bytes(registers.read(at))).collect();
     // Queue 1, its size, enabled, then the addresses.
     assert_eq!((words[0] >> 16, words[1] & 0xffff, words[2] & 0xffff), (1, 64, 1));
     assert_eq!(words[3..9], [0x2345_6780, 1, 0x10, 2, 0x20, 3]);
     assert_eq!(transport.queue_max(1), 0, "it is in use");
     transport.notify(1);
-    assert_eq!(memory[0x300c..0x3010], [1, 0, 0, 0], "of 16 bits");
+    assert_eq!(registers.read(0x300c), [1, 0, 0, 0], "of 16 bits");
     transport.notify(7);
     // Beyond all doorbells.
-    memory[28] = 0;
-    memory[30..32].copy_from_slice(&0x400u16.to_le_bytes());
+    registers.write(28, [0]);
+    registers.write(30, 0x400u16.to_le_bytes());
     assert_eq!(transport.queue_max(0), 0);
 }
 
 #[test]
 fn r5_a_device_over_pci_that_breaks_down_is_noticed_by_its_interrupt() {
     let mut bus = bus(std::vec![device(&PARTS)], 1 << 16);
-    let (transport, memory) = open(&mut bus).unwrap();
+    let (transport, registers) = open(&mut bus).unwrap();
     let interrupt = transport.interrupt();
-    let serve = |memory: &mut [u8], pending, status| {
-        (memory[0x1000], memory[20]) = (pending, status);
+    let tell = |pending: u8, status: u8| {
+        registers.write(0x1000, [pending]);
+        registers.write(20, [status]);
+    };
+    let serve = |pending, status| {
+        tell(pending, status);
         interrupt.serve()
     };
-    assert_eq!(
-        [(1, 15), (2, 15), (1, 15 | 64)].map(|(pending, status)| serve(memory, pending, status)),
-        [true; 3]
-    );
-    assert!(!serve(memory, 3, 15 | 64) && !serve(memory, 2, 64));
+    assert_eq!([(1, 15), (2, 15), (1, 15 | 64)].map(|(pending, status)| serve(pending, status)), [true; 3]);
+    assert!(!serve(3, 15 | 64) && !serve(2, 64));
     // What was told to one that wanted nothing but the line back is not lost, and told once.
-    (memory[0x1000], memory[20]) = (2, 15 | 64);
+    tell(2, 15 | 64);
     interrupt.acknowledge();
-    assert!(!serve(memory, 0, 15 | 64) && serve(memory, 0, 15 | 64));
+    assert!(!serve(0, 15 | 64) && serve(0, 15 | 64));
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! | RTS, CTS | those of them that cannot be pulled | the envelope; the data once a receive has matched, as an eager message |
 //!
 //! Envelopes go in order, so messages do not overtake. A sender never has more short and eager messages unmatched at
-//! a receiver than that has granted it room for ([`credit`]): beyond that it sends RTS. Of RTS the receiver has a number of places
+//! a receiver than that has granted it room for (`credit`): beyond that it sends RTS. Of RTS the receiver has a number of places
 //! for all senders together; one that finds none is refused, and its send ends with an error that says so. What of that waits
 //! for room is one run of RTS for each sender. So nothing is lost
 //! without a word, and nothing that waits for a place keeps others from coming (SPEC R-1).
