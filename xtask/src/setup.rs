@@ -233,20 +233,30 @@ fn find_or_install(arch: Arch, voice: &Voice) -> Result<PathBuf> {
         return Ok(found);
     }
     let (name, package) = (arch.emulator(), arch.emulator_package());
-    program(name, package, voice).or_else(|obstacle| {
-        if helper::over() {
-            return Err(obstacle);
-        }
-        let Ok(debian) = unpack::Debian::here() else { return Err(obstacle) };
-        voice.say(&format!("{obstacle:#}; so its packages are unpacked for this workspace alone"));
-        debian.unpack(name, package, &unpack::home(), voice).with_context(|| {
-            let (major, minor) = OLDEST_QEMU;
-            format!(
-                "{obstacle:#}; a {name} of version {major}.{minor} or newer on the path does too; unpacking its \
-                 packages without root failed"
-            )
-        })
-    })
+    let (major, minor) = OLDEST_QEMU;
+    let instead = format!("a {name} of version {major}.{minor} or newer on the path does too; ");
+    program(name, package, voice).or_else(|obstacle| unpacked(name, package, obstacle, &instead, voice))
+}
+
+/// Unpacks `package` for this workspace alone, as `obstacle` kept it from being installed. Returns what starts `program`.
+///
+/// # Errors
+/// The obstacle, with what does `instead`, if that fails as well.
+fn unpacked(
+    program: &str,
+    package: &str,
+    obstacle: anyhow::Error,
+    instead: &str,
+    voice: &Voice,
+) -> Result<PathBuf> {
+    if helper::over() {
+        return Err(obstacle);
+    }
+    let Ok(debian) = unpack::Debian::here() else { return Err(obstacle) };
+    voice.say(&format!("{obstacle:#}; so its packages are unpacked for this workspace alone"));
+    debian
+        .unpack(program, package, &unpack::home(), voice)
+        .with_context(|| format!("{obstacle:#}; {instead}unpacking its packages without root failed"))
 }
 
 /// Where Debian's U-Boot for QEMU lies, below `/` or an unpacked package.
@@ -269,11 +279,8 @@ pub fn u_boot(arch: Arch, voice: &Voice) -> Result<PathBuf> {
         return Ok(found);
     }
     voice.say(&format!("U-Boot is missing; installing Debian's package {PACKAGE}"));
-    apt_install(&[PACKAGE], voice).or_else(|obstacle| {
-        let Ok(debian) = unpack::Debian::here() else { return Err(obstacle) };
-        voice.say(&format!("{obstacle:#}; so it is unpacked for this workspace alone"));
-        debian.unpack(PACKAGE, PACKAGE, &unpack::home(), voice).context(obstacle).map(drop)
-    })?;
+    apt_install(&[PACKAGE], voice)
+        .or_else(|obstacle| unpacked(PACKAGE, PACKAGE, obstacle, "", voice).map(drop))?;
     find().with_context(|| format!("the package {PACKAGE} brought no U-Boot for {arch}"))
 }
 
