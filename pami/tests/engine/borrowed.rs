@@ -1,8 +1,8 @@
 //! An application's own memory, of any alignment: sent from, a region, put into and got from where it is (SPEC Q-3).
 
 use crate::machine::{MTU, buffer, pattern};
-use crate::scene::{advance_all, collector, context, ends, message, pair};
-use pami::{Get, Layout, Payload, Put, RegisterError, Rights, Send, Shared};
+use crate::stage::{Stage, get, put};
+use pami::{Get, Payload, Put, RegisterError, Rights, Send, Shared};
 
 /// Bytes in front of it and behind it that are nobody's.
 const GUARD: usize = 16;
@@ -11,57 +11,35 @@ const GUARD: usize = 16;
 fn q3_an_applications_memory_is_sent_put_and_got_wherever_it_begins() {
     // Inside a node by memory, and between nodes.
     for (local, skip) in [true, false].into_iter().flat_map(|local| (0..9).map(move |skip| (local, skip))) {
-        let (log, handler) = collector();
-        let mut clients = pair(local, |client| client.local_paths(local).dispatch(0, handler));
-        let (mut origin, mut target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
+        let mut stage = Stage::pair(local, |client| client.local_paths(local));
         // Less than a word, short enough to be copied, and more packets than one.
         for len in [3, 200, 3 * MTU + 5] {
             let all = pattern(len + 2 * GUARD, len + skip);
             let (mut mine, mut theirs) = (all.clone(), vec![1; all.len()]);
             let range = GUARD + skip..GUARD + skip + len;
+            let (to, dones) = (stage.at(1), [0, 1, 2].map(|cookie| stage.done(cookie)));
             Shared::scope(&mut mine[range.clone()], |mine| {
                 Shared::scope(&mut theirs[range.clone()], |theirs| {
-                    let (ends, done) = ends();
-                    let to = target.endpoint();
-                    let payload = Payload::Shared(mine.clone(), 0..len);
-                    let sent = origin.send(Send { payload, remote_done: done(0), ..message(to, vec![]) });
-                    assert!(sent.is_ok());
-                    advance_all(&mut [&mut origin, &mut target]);
+                    let payload = || Payload::Shared(mine.clone(), 0..len);
+                    let send = Send { remote_done: dones[0], payload: payload(), ..stage.message(1, vec![]) };
+                    stage.send(0, send);
+                    stage.quiet();
 
                     let rights = Rights::READ | Rights::WRITE;
-                    let region = target.register_shared(theirs.clone(), rights).ok().unwrap();
-                    let put = Put {
-                        target: to,
-                        region: region.handle(),
-                        offset: 0,
-                        layout: Layout::Contiguous,
-                        payload: Payload::Shared(mine.clone(), 0..len),
-                        payload_layout: Layout::Contiguous,
-                        local_done: None,
-                        remote_done: done(1),
-                    };
-                    assert!(origin.put(put).is_ok());
-                    advance_all(&mut [&mut origin]);
+                    let region = stage[1].register_shared(theirs.clone(), rights).ok().unwrap();
+                    stage.put(0, Put { remote_done: dones[1], ..put(to, region.handle(), 0, payload()) });
+                    stage.quiet_of(&[0]);
                     mine.write(0, &vec![0; len]).unwrap();
-                    let get = Get {
-                        target: to,
-                        region: region.handle(),
-                        offset: 1,
-                        layout: Layout::Contiguous,
-                        into: mine.clone(),
-                        at: 1,
-                        into_layout: Layout::Contiguous,
-                        len: len as u32 - 1,
-                        done: done(2),
-                    };
-                    assert_eq!(origin.get(get), Ok(()));
-                    advance_all(&mut [&mut origin]);
-                    assert_eq!(*ends.lock().unwrap(), [0, 1, 2].map(|cookie| (cookie, None, Ok(()))));
+                    let rest = Get { at: 1, done: dones[2], ..get(to, region.handle(), 1, mine, len - 1) };
+                    assert_eq!(stage[0].get(rest), Ok(()));
+                    stage.quiet_of(&[0]);
+                    let ends = std::mem::take(&mut stage.told.notes().ends);
+                    assert_eq!(ends, [0, 1, 2].map(|cookie| (cookie, None, Ok(()))));
                     // Its owner and this scope have handles of it, nobody else has.
-                    assert!(target.deregister(region).err().unwrap().reclaim().is_err());
+                    assert!(stage[1].deregister(region).err().unwrap().reclaim().is_err());
                 });
             });
-            assert_eq!(log.lock().unwrap().pop().unwrap().2, all[range.clone()]);
+            assert_eq!(stage.data(), [&all[range.clone()]]);
             assert_eq!(theirs[range.clone()], all[range.clone()]);
             assert_eq!(
                 (mine[range.start], &mine[range.start + 1..range.end]),
@@ -76,15 +54,14 @@ fn q3_an_applications_memory_is_sent_put_and_got_wherever_it_begins() {
 
 #[test]
 fn q3_words_of_a_region_are_updated_only_if_offsets_tell_which_are_aligned() {
-    let mut clients = pair(true, |client| client);
-    let mut context = context(&mut clients[0], 0);
+    let mut stage = Stage::pair(true, |client| client);
     let mut words = [0u128; 4];
     let bytes = zerocopy::IntoBytes::as_mut_bytes(&mut words);
     for skip in 0..=8 {
         Shared::scope(&mut bytes[skip..40], |memory| {
             for rights in [Rights::READ | Rights::WRITE, Rights::UPDATE, Rights::all()] {
-                match context.register_shared(memory.clone(), rights) {
-                    Ok(region) => drop(context.deregister(region).err().unwrap()),
+                match stage[0].register_shared(memory.clone(), rights) {
+                    Ok(region) => drop(stage[0].deregister(region).err().unwrap()),
                     Err((error, memory)) => {
                         assert_eq!((error, memory.is_aligned()), (RegisterError::Unaligned, false));
                         assert!(rights.contains(Rights::UPDATE));
@@ -96,5 +73,5 @@ fn q3_words_of_a_region_are_updated_only_if_offsets_tell_which_are_aligned() {
         });
     }
     // The library's own always are.
-    assert!(context.register(buffer(3), Rights::all()).is_ok());
+    assert!(stage[0].register(buffer(3), Rights::all()).is_ok());
 }

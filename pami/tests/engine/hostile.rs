@@ -1,18 +1,15 @@
 //! Packets that no honest peer sends (SPEC D-9).
 
-use crate::machine::{CONTEXTS, Packet, TestNode, World, buffer, filled, pattern};
-use crate::scene::{
-    DeferringHandler, Port, advance_all, always_later, clients, context, deferred, ends, fetches, leak,
-    message, pair, send,
-};
+use crate::machine::{CONTEXTS, buffer, machine, pattern};
+use crate::stage::{DeferringHandler, Handler, Port, Stage, Told, envelope, get, handler, leak, put, rmw};
 use pami::client::PEERS;
 use pami::device::{Arrival, REQUESTS};
-use pami::endpoint::{ClientId, ContextOffset};
+use pami::endpoint::ContextOffset;
 use pami::packet::{DEFERRING, Envelope, HEADER_LIMIT, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, ClientBuilder, ClientError, Context, Endpoint, Get, Layout, Message, OnPart, OnReceived, Part,
-    Payload, Pools, Put, Receive, Received, RegionFault, Rights, Rmw, RmwOp, Send, Update, Width,
+    Active, ClientBuilder, ClientError, Endpoint, Get, Layout, Message, OnPart, OnReceived, Part, Payload,
+    Pools, Put, Receive, Received, RegionFault, Rights, Rmw, Send, Update,
 };
 use proptest::prelude::*;
 
@@ -30,20 +27,20 @@ fn any_packet() -> impl Strategy<Value = Forged> {
     (kind, 0u8..40, 0u32..6, message, small(), small(), bytes(), data)
 }
 
-fn forge(world: &World, client: ClientId, target: Endpoint, forged: Forged) {
+fn forge(stage: &Stage, target: usize, forged: Forged) {
     let (kind, dispatch, task, message, offset, total, header, data) = forged;
-    let total = total.min(1 << 16);
-    let origin = Endpoint::from_parts(client, task, ContextOffset(task as u8 % 3));
+    let (total, to) = (total.min(1 << 16), stage.at(target));
+    let origin = Endpoint::from_parts(to.client(), task, ContextOffset(task as u8 % 3));
     // What the packet parser sees to.
     let fits = kind.is_first() || kind == Kind::EagerNext;
     let len = if fits { data.len().min(total.saturating_sub(offset) as usize) } else { data.len() };
     let total = if fits && len == 0 && kind != Kind::EagerNext { 0 } else { total };
-    let envelope = Envelope { kind, dispatch, origin, target, message, offset, total };
-    world.forge(Packet::new(envelope, &header, &data[..len]));
+    let envelope = Envelope { dispatch, message, offset, total, ..envelope(kind, origin, to) };
+    stage.forge(envelope, &header, &data[..len]);
 }
 
 /// A handler that does all that a handler can.
-fn anything() -> (crate::scene::Handler, DeferringHandler) {
+fn anything() -> (Handler, DeferringHandler) {
     let part =
         leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
     let whole = leak(|_: &mut Active<Port>, received: Received| {
@@ -59,8 +56,7 @@ fn anything() -> (crate::scene::Handler, DeferringHandler) {
             _ => None,
         }
     };
-    let plain =
-        leak(move |_: &mut Active<Port>, message: &Message<'_>| take(message).unwrap_or(Receive::Done));
+    let plain = handler(move |message| take(message).unwrap_or(Receive::Done));
     let later = leak(move |active: &mut Active<Port>, message: &Message<'_>| {
         // What no place has room for would be offered for ever.
         take(message).or(if active.can_keep(message) { None } else { Some(Receive::Done) })
@@ -68,11 +64,9 @@ fn anything() -> (crate::scene::Handler, DeferringHandler) {
     (plain, later)
 }
 
-fn discard_all(context: &mut Context<Port>) {
-    let ids: Vec<_> = context.unexpected().map(|unexpected| unexpected.id).collect();
-    for id in ids {
-        let _ = context.discard(id);
-    }
+/// A pair of which the target keeps one message at most, and wants none yet.
+fn keeps_one(tasks: u32) -> Stage {
+    Stage::talk(tasks, false, |client| client.pools(Pools { unexpected: 1, ..Pools::LARGE }))
 }
 
 proptest! {
@@ -84,124 +78,91 @@ proptest! {
         peers in prop_oneof![Just(1), Just(PEERS)],
     ) {
         let (take, later) = anything();
-        let whole = leak(|_: &mut Active<Port>, _: &Message<'_>| Receive::Done);
-        let build = |client: ClientBuilder<TestNode>| {
-            client.peers(peers).rendezvous_from(1000).dispatch(0, take).dispatch(31, whole).dispatch_deferring(DEFERRING, later)
+        let build = |client: ClientBuilder<_>| {
+            let client = client.contexts(2).peers(peers).rendezvous_from(1000).dispatch(0, take);
+            client.dispatch(31, handler(|_| Receive::Done)).dispatch_deferring(DEFERRING, later)
         };
-        let [mut a, mut b] = pair(false, build);
-        let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-        let world = a.node().world;
+        let mut stage = Stage::of(machine(2, false), 1, Told::torn(), build);
         // Some of its own is under way.
-        let (ends, done) = ends();
         for (cookie, len) in [10, 600, 3000].into_iter().enumerate() {
-            let bytes = message(origin.endpoint(), pattern(len, 0));
-            send(&mut target, Send { dispatch: 31, remote_done: done(cookie), ..bytes });
+            let bytes = stage.message(0, pattern(len, 0));
+            stage.send(1, Send { dispatch: 31, remote_done: stage.done(cookie), ..bytes });
         }
-        prop_assert_eq!(target.fence(origin.endpoint(), done(3).unwrap()), Ok(()));
-        target.advance();
-        let (client, to) = (b.id(), target.endpoint());
+        stage.fence(1, 0, 3);
+        stage.turn(&[1]);
         for forged in packets {
-            forge(world, client, to, forged);
-            target.advance();
+            forge(&stage, 1, forged);
+            stage.turn(&[1]);
         }
         // What waits for a place of the unexpected queue gets one in time.
         for _ in 0..40 {
-            discard_all(&mut target);
-            advance_all(&mut [&mut origin, &mut target]);
+            for id in stage.kept_ids(1) {
+                let _ = stage[1].discard(id);
+            }
+            stage.quiet();
             // Who has found no place for an answer is asked in time.
             for _ in 0..if peers == 1 { 500 } else { 0 } {
-                let _ = target.advance() + origin.advance();
+                stage.turn(&[1, 0]);
             }
         }
         // It still serves its own, and each operation has ended once.
-        let before = target.counters().received;
-        prop_assert!(origin.send_immediate(to, 31, &[], &[1]).is_ok());
-        advance_all(&mut [&mut origin, &mut target]);
-        prop_assert_eq!(target.counters().received, before + 1);
-        let mut ends: Vec<_> = ends.lock().unwrap().iter().map(|end| end.0).collect();
-        ends.sort_unstable();
+        let (before, to) = (stage[1].counters().received, stage.at(1));
+        prop_assert!(stage[0].send_immediate(to, 31, &[], &[1]).is_ok());
+        stage.quiet();
+        prop_assert_eq!(stage[1].counters().received, before + 1);
+        let ends: Vec<_> = stage.ends().iter().map(|end| end.0).collect();
         prop_assert_eq!(ends, [0, 1, 2, 3]);
     }
 }
 
 #[test]
-fn d9_a_first_packet_may_have_no_second() {
-    let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything().0));
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let to = target.endpoint();
-    forge(a.node().world, b.id(), to, (Kind::EagerFirst, 1, 0, 0, 0, 11, vec![], vec![0]));
-    target.advance();
-    assert_eq!(origin.send_immediate(to, 1, &[], &[1]), Ok(()));
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!((target.counters().received, target.counters().protocol_errors), (2, 1));
-}
-
-#[test]
-fn d9_a_first_packet_that_begins_in_the_middle_is_a_stray() {
-    let [mut a, mut b] = pair(false, |client| client.dispatch(1, anything().0));
-    let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let (origin, to) = (a.endpoint(0, 0).unwrap(), target.endpoint());
-    let envelope = Envelope {
-        kind: Kind::EagerFirst,
-        dispatch: 1,
-        origin,
-        target: to,
-        message: 1,
-        offset: 8,
-        total: 20,
-    };
-    a.node().world.forge(Packet::new(envelope, &[], &[0; 12]));
-    target.advance();
-    assert_eq!((target.counters().received, target.counters().protocol_errors), (0, 1));
-}
-
-#[test]
-fn d9_a_packet_that_changes_its_messages_length_is_a_stray() {
-    let part =
-        leak(|_: &mut Active<Port>, part: &Part<'_>| assert!(part.offset + part.data.len() <= part.total));
-    let take =
-        leak(move |_: &mut Active<Port>, _: &Message<'_>| Receive::Packets(OnPart { call: part, cookie: 0 }));
-    let [mut a, mut b] = pair(false, |client| client.dispatch(0, take));
-    let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let (from, to) = (a.endpoint(0, 0).unwrap(), target.endpoint());
-    let envelope = Envelope {
-        kind: Kind::EagerFirst,
-        dispatch: 0,
-        origin: from,
-        target: to,
-        message: 1,
-        offset: 0,
-        total: 100,
-    };
-    let longer = Envelope { kind: Kind::EagerNext, offset: 60, total: u32::MAX, ..envelope };
-    for (envelope, len) in [(envelope, 60), (longer, 400)] {
-        a.node().world.forge(Packet::new(envelope, &[], &pattern(len, 0)));
-        target.advance();
+fn d9_packets_of_one_origin_that_do_not_go_together_are_strays_and_its_next_message_comes() {
+    type Row = (&'static [(Kind, u32, u32, usize)], [u64; 2], bool);
+    // Kind, offset, total and length of each; then how many messages and strays there were, and whether half a message is there.
+    let rows: [Row; 3] = [
+        // A first packet may have no second.
+        (&[(Kind::EagerFirst, 0, 11, 1)], [1, 0], true),
+        // One begins in the middle.
+        (&[(Kind::EagerFirst, 8, 20, 12)], [0, 1], false),
+        // The second changes its message's length.
+        (&[(Kind::EagerFirst, 0, 102, 60), (Kind::EagerNext, 60, u32::MAX, 400)], [1, 1], true),
+    ];
+    for (packets, [received, strays], half) in rows {
+        let mut stage = Stage::hears(2, false, Told::torn(), anything().0, |client| client);
+        for &(kind, offset, total, len) in packets {
+            let packet = envelope(kind, stage.at(0), stage.at(1));
+            stage.forge(Envelope { message: 1, offset, total, ..packet }, &[], &pattern(len, 0));
+            stage.turn(&[1]);
+        }
+        let counted = |stage: &Stage| {
+            let counters = stage[1].counters();
+            [counters.received, counters.protocol_errors]
+        };
+        assert_eq!(counted(&stage), [received, strays], "{packets:?}");
+        if half {
+            assert_eq!(stage.destroy(1), Err(ClientError::ReceivesUnderWay), "{packets:?}");
+        }
+        // The half that is missing does not come any more.
+        assert_eq!(stage.immediate(0, 1, &[1]), Ok(()));
+        stage.quiet();
+        assert_eq!(counted(&stage), [received + 1, strays + u64::from(half)], "{packets:?}");
+        assert_eq!(stage.destroy(1), Ok(()), "{packets:?}");
     }
-    assert_eq!(target.counters().protocol_errors, 1);
-    let (error, _) = b.destroy_context(target).err().expect("half a message is there");
-    assert_eq!(error, ClientError::ReceivesUnderWay);
 }
 
 #[test]
 fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() {
-    let build = |client: ClientBuilder<_>| {
-        client.pools(Pools { unexpected: 1, ..Pools::LARGE }).dispatch_deferring(DEFERRING, always_later())
-    };
-    let mut clients = clients(3, false, build);
-    let [mut origin, mut target] = [0, 1].map(|task| context(&mut clients[task], 0));
-    let (from, to, world) = (origin.endpoint(), target.endpoint(), clients[0].node().world);
-    let (ended, done) = ends();
-    send(&mut origin, Send { remote_done: done(0), ..deferred(to, pattern(10, 0)) });
-    send(&mut origin, deferred(to, pattern(10, 1)));
-    advance_all(&mut [&mut origin]);
+    let mut stage = keeps_one(3);
+    let [from, to, other] = [0, 1, 2].map(|at| stage.at(at));
+    stage.send(0, Send { remote_done: stage.done(0), ..stage.deferred(1, pattern(10, 0)) });
+    stage.say_later(0, 1, pattern(10, 1));
+    stage.quiet_of(&[0]);
     let numbers: Vec<_> =
-        world.lock().port(to).reception.iter().map(|packet| packet.envelope().message).collect();
+        stage.world.lock().port(to).reception.iter().map(|packet| packet.envelope().message).collect();
     let [unexpected, refused] = numbers[..] else { panic!("{numbers:?}") };
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(target.unexpected().count(), 1);
-    let sent = world.lock().seen.len();
-    let other = clients[2].endpoint(2, 0).unwrap();
+    stage.quiet_of(&[0, 1]);
+    assert_eq!(stage.kept(1), 1);
+    let sent = stage.world.lock().seen.len();
     let set = (1u64 << (unexpected as usize % REQUESTS)).to_le_bytes();
     let forged: [(_, _, _, &[u8]); 6] = [
         (Kind::Retry, to, unexpected, &[]),
@@ -213,117 +174,74 @@ fn d9_r1_a_forged_answer_is_a_stray_that_ends_nothing_and_sends_nothing_again() 
         (Kind::RendezvousDone, to, unexpected, &[]),
     ];
     for (count, (kind, by, message, data)) in forged.into_iter().enumerate() {
-        let envelope = Envelope { kind, dispatch: 0, origin: by, target: from, message, offset: 0, total: 0 };
-        world.forge(Packet::new(envelope, &[], data));
-        advance_all(&mut [&mut origin]);
-        assert_eq!(origin.counters().protocol_errors, count as u64 + 1, "{kind:?}");
+        stage.forge(Envelope { message, ..envelope(kind, by, from) }, &[], data);
+        stage.quiet_of(&[0]);
+        assert_eq!(stage[0].counters().protocol_errors, count as u64 + 1, "{kind:?}");
     }
-    assert_eq!((world.lock().seen.len(), ended.lock().unwrap().len()), (sent, 0));
+    assert_eq!((stage.world.lock().seen.len(), stage.ends()), (sent, vec![]));
 }
 
 #[test]
 fn d9_a_context_ends_nothing_that_its_message_unit_answers() {
-    let [mut a, mut b] = pair(false, |client| client);
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    let (from, to, world) = (origin.endpoint(), target.endpoint(), a.node().world);
-    let region = target.register(filled(&pattern(2000, 1)), Rights::all()).ok().unwrap();
-    let ((ended, done), (fetched, on_fetched)) = (ends(), fetches());
-    world.stepped();
+    let mut stage = Stage::pair(false, |client| client);
+    let (from, to) = (stage.at(0), stage.at(1));
+    let region = stage.region(1, &pattern(2000, 1), Rights::all()).handle();
+    stage.world.stepped();
     let into = buffer(2000).share();
-    let (layout, region) = (Layout::Contiguous, region.handle());
-    let get = Get {
-        target: to,
-        region,
-        offset: 0,
-        layout,
-        into: into.clone(),
-        at: 0,
-        into_layout: layout,
-        len: 2000,
-        done: done(0),
-    };
-    origin.get(get).unwrap();
-    let put = Put {
-        target: to,
-        region,
-        offset: 0,
-        layout,
-        payload: Payload::Static(&[1; 8]),
-        payload_layout: layout,
-        local_done: None,
-        remote_done: done(1),
-    };
-    assert!(origin.put(put).is_ok());
-    let op = RmwOp { width: Width::Eight, update: Update::Add(7) };
-    origin.rmw(Rmw { target: to, region, offset: 8, op, done: on_fetched(2) }).unwrap();
+    let (got, was_put, on_fetched) = (stage.done(0), stage.done(1), stage.told.on_fetched(2));
+    assert_eq!(stage[0].get(Get { done: got, ..get(to, region, 0, &into, 2000) }), Ok(()));
+    stage.put(0, Put { remote_done: was_put, ..put(to, region, 0, Payload::Static(&[1; 8])) });
+    assert_eq!(stage[0].rmw(Rmw { done: on_fetched, ..rmw(to, region, 8, Update::Add(7)) }), Ok(()));
     for (count, kind) in [Kind::Ack, Kind::Admitted, Kind::FenceAck, Kind::Refused].into_iter().enumerate() {
         let dispatch = if kind == Kind::Refused { RegionFault::Rights as u8 } else { 0 };
-        let envelope = Envelope { kind, dispatch, origin: to, target: from, message: 0, offset: 0, total: 0 };
-        world.forge(Packet::new(envelope, &[], &7u64.to_le_bytes()));
-        advance_all(&mut [&mut origin]);
-        assert!(ended.lock().unwrap().is_empty() && fetched.lock().unwrap().is_empty(), "{kind:?}");
-        assert_eq!(origin.counters().protocol_errors, 3 * (count as u64 + 1), "{kind:?}");
+        stage.forge(Envelope { dispatch, ..envelope(kind, to, from) }, &[], &7u64.to_le_bytes());
+        stage.quiet_of(&[0]);
+        assert!(stage.ends().is_empty() && stage.fetched().is_empty(), "{kind:?}");
+        assert_eq!(stage[0].counters().protocol_errors, 3 * (count as u64 + 1), "{kind:?}");
     }
-    world.free_running();
-    advance_all(&mut [&mut origin, &mut target]);
-    let mut told: Vec<_> = ended.lock().unwrap().iter().map(|end| (end.0, end.2)).collect();
-    told.sort_unstable_by_key(|end| end.0);
-    assert_eq!(told, [(0, Ok(())), (1, Ok(()))]);
-    assert!(fetched.lock().unwrap()[0].result.is_ok() && into.reclaim().is_ok());
+    stage.world.free_running();
+    stage.quiet();
+    assert_eq!(stage.results(), [(0, Ok(())), (1, Ok(()))]);
+    assert!(stage.fetched()[0].result.is_ok() && into.reclaim().is_ok());
 }
 
 #[test]
 fn d9_nothing_is_owed_to_an_endpoint_that_does_not_exist() {
-    let build = |client: ClientBuilder<_>| {
-        client.pools(Pools { unexpected: 1, ..Pools::LARGE }).dispatch_deferring(DEFERRING, always_later())
-    };
-    let [mut a, mut b] = pair(false, build);
-    let (_origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    // One is kept and wants to be acknowledged, another is refused, and a third's fence is behind nothing.
-    for (number, kind) in [Kind::Asked, Kind::Asked, Kind::Fence].into_iter().enumerate() {
-        let origin = Endpoint::from_parts(b.id(), 0, ContextOffset(CONTEXTS + number as u8));
-        let envelope = Envelope {
-            kind,
-            dispatch: DEFERRING,
-            origin,
-            target: target.endpoint(),
-            message: REQUESTS as u32,
-            offset: 0,
-            total: 0,
-        };
-        a.node().world.forge(Packet::new(envelope, &[], &[]));
-        target.advance();
-        assert_eq!(target.counters().protocol_errors, number as u64 + 1, "{kind:?}");
-    }
-    // An endpoint that does has so many operations, and so much of a header.
-    let (strays, origin) = (target.counters().protocol_errors, a.endpoint(0, 0).unwrap());
-    for (kind, message, header) in
-        [(Kind::Fence, OPERATIONS as u32, 0), (Kind::Asked, REQUESTS as u32, HEADER_LIMIT + 1)]
+    let mut stage = keeps_one(2);
+    let (to, requests) = (stage.at(1), REQUESTS as u32);
+    for (count, (kind, context, message, header)) in [
+        // One is kept and wants to be acknowledged, another is refused, and a third's fence is behind nothing.
+        (Kind::Asked, CONTEXTS, requests, 0),
+        (Kind::Asked, CONTEXTS + 1, requests, 0),
+        (Kind::Fence, CONTEXTS + 2, requests, 0),
+        // An endpoint that does has so many operations, and so much of a header.
+        (Kind::Fence, 0, OPERATIONS as u32, 0),
+        (Kind::Asked, 0, requests, HEADER_LIMIT + 1),
+    ]
+    .into_iter()
+    .enumerate()
     {
-        let (dispatch, target) = (DEFERRING, target.endpoint());
-        let envelope = Envelope { kind, dispatch, origin, target, message, offset: 0, total: 0 };
-        a.node().world.forge(Packet::new(envelope, &vec![0; header], &[]));
+        let origin = Endpoint::from_parts(to.client(), 0, ContextOffset(context));
+        let packet = envelope(kind, origin, to);
+        stage.forge(Envelope { dispatch: DEFERRING, message, ..packet }, &vec![0; header], &[]);
+        stage.quiet_of(&[1]);
+        assert_eq!(stage[1].counters().protocol_errors, count as u64 + 1, "{kind:?} of {context}");
     }
-    while target.advance() > 0 {}
-    assert_eq!(target.counters().protocol_errors, strays + 2);
-    let id = target.unexpected().next().expect("one is kept").id;
-    assert_eq!(target.discard(id), Ok(()));
-    assert!(b.destroy_context(target).is_ok());
+    stage.discard(1);
+    assert_eq!(stage.destroy(1), Ok(()));
 }
 
 #[test]
 fn d9_an_rts_whose_data_reaches_beyond_what_a_region_can_have_is_dropped() {
     const TOTAL: u32 = 100;
     for local in [false, true] {
-        let mut clients = pair(local, |client| client);
-        let mut target = context(&mut clients[1], 0);
-        let (origin, to) = (clients[0].endpoint(0, 0).unwrap(), target.endpoint());
+        let mut stage = Stage::of(machine(2, local), 1, Told::new(), |client| client);
         let counts = [u32::MAX, u32::MAX - TOTAL + 1, u32::MAX - TOTAL].map(|offset| {
-            let (kind, dispatch, message) = (Kind::Rts, 0, 0);
-            let envelope = Envelope { kind, dispatch, origin, target: to, message, offset, total: TOTAL };
-            clients[0].node().world.forge(Packet::new(envelope, &[], &[0; 8]));
-            advance_all(&mut [&mut target]);
-            (target.counters().protocol_errors, target.counters().unknown_dispatch)
+            let rts = envelope(Kind::Rts, stage.at(0), stage.at(1));
+            stage.forge(Envelope { offset, total: TOTAL, ..rts }, &[], &[0; 8]);
+            stage.quiet_of(&[1]);
+            let counters = stage[1].counters();
+            (counters.protocol_errors, counters.unknown_dispatch)
         });
         assert_eq!(counts, [(1, 0), (2, 0), (2, 1)]);
     }

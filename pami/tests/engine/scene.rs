@@ -1,7 +1,7 @@
 //! Free functions for tests that are not on a [`Stage`](crate::stage::Stage) yet.
 
 use crate::machine::{TestNode, buffer, machine};
-pub use crate::stage::{DeferringHandler, Handler, Port, always_later, deferred, leak, message};
+pub use crate::stage::{Handler, Port, always_later, deferred, leak, message};
 use pami::{
     Active, Client, ClientBuilder, Completion, Context, Done, Fetched, Message, OnFetched, OnReceived,
     OperationError, Pools, Receive, Received, Send,

@@ -276,6 +276,11 @@ impl Stage {
         while contexts.iter().map(|&at| self.contexts[at].advance()).sum::<usize>() > 0 {}
     }
 
+    /// Each of these advances once, in this order.
+    pub fn turn(&mut self, contexts: &[usize]) {
+        contexts.iter().for_each(|&at| _ = self.contexts[at].advance());
+    }
+
     /// A context advances so many times.
     pub fn advance(&mut self, at: usize, times: usize) {
         (0..times).for_each(|_| _ = self.contexts[at].advance());
