@@ -14,6 +14,8 @@ pub enum Board {
     Virt,
     /// The same, with its network cards behind PCI.
     VirtPci,
+    /// Riscv64's with an APLIC and IMSICs in place of the PLIC.
+    VirtAia,
     /// Xilinx Versal (aarch64): two cores, memory at address 0, GICv3, PL011, two GEMs; its emulation has slots of
     /// virtio beside.
     Versal,
@@ -35,13 +37,14 @@ pub enum Cards {
 
 impl Board {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Virt, Self::VirtPci, Self::Versal, Self::SifiveU];
+    pub const ALL: [Self; 5] = [Self::Virt, Self::VirtPci, Self::VirtAia, Self::Versal, Self::SifiveU];
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Virt => "virt",
             Self::VirtPci => "virt-pci",
+            Self::VirtAia => "virt-aia",
             Self::Versal => "versal",
             Self::SifiveU => "sifive-u",
         }
@@ -52,7 +55,7 @@ impl Board {
         match self {
             Self::Virt | Self::VirtPci => &Arch::ALL,
             Self::Versal => &[Arch::Aarch64],
-            Self::SifiveU => &[Arch::Riscv64],
+            Self::VirtAia | Self::SifiveU => &[Arch::Riscv64],
         }
     }
 
@@ -76,6 +79,7 @@ impl Board {
             (Self::Virt | Self::VirtPci, Arch::Riscv64) => {
                 &["-machine", "virt", "-cpu", "rv64", "-bios", "default"]
             }
+            (Self::VirtAia, _) => &["-machine", "virt,aia=aplic-imsic", "-cpu", "rv64", "-bios", "default"],
             (Self::Versal, _) => &["-machine", "xlnx-versal-virt", "-semihosting-config", SEMIHOSTING],
             (Self::SifiveU, _) => {
                 &["-machine", "sifive_u", "-bios", "default", "-semihosting-config", SEMIHOSTING]
@@ -86,7 +90,7 @@ impl Board {
     /// How many harts a node may have.
     pub fn harts(self) -> RangeInclusive<u8> {
         match self {
-            Self::Virt | Self::VirtPci => 1..=8,
+            Self::Virt | Self::VirtPci | Self::VirtAia => 1..=8,
             Self::Versal => 2..=2,
             Self::SifiveU => 1..=4,
         }
@@ -95,7 +99,7 @@ impl Board {
     /// How many cores the emulator is to make for a node of `harts` harts: some are not for a kernel.
     pub fn cores(self, harts: u8) -> u8 {
         match self {
-            Self::Virt | Self::VirtPci => harts,
+            Self::Virt | Self::VirtPci | Self::VirtAia => harts,
             // Two Cortex-R5 beside.
             Self::Versal => harts + 2,
             // The monitor core.
@@ -108,14 +112,14 @@ impl Board {
         match self {
             // An ELF would be entered at EL3, without a tree.
             Self::Versal => Some(0x20_0000),
-            Self::Virt | Self::VirtPci | Self::SifiveU => None,
+            Self::Virt | Self::VirtPci | Self::VirtAia | Self::SifiveU => None,
         }
     }
 
     /// The network cards of a node.
     pub fn cards(self) -> Cards {
         match self {
-            Self::Virt => Cards::Virtio,
+            Self::Virt | Self::VirtAia => Cards::Virtio,
             Self::VirtPci => Cards::VirtioPci,
             Self::Versal => Cards::OnBoard(2),
             Self::SifiveU => Cards::OnBoard(1),
@@ -137,6 +141,7 @@ impl Board {
                 ["1 to 8", "PL011 or 16550; GICv3, GICv2 or PLIC; virtio", "none", "QEMU 7.2, U-Boot 2023.01"]
             }
             Self::VirtPci => ["1 to 8", "as virt; virtio over PCI", "none", "QEMU 7.2"],
+            Self::VirtAia => ["1 to 8", "16550; APLIC and IMSICs; virtio", "none", "QEMU 7.2"],
             Self::Versal => ["2", "PL011; GICv3; GEM, virtio", "Versal VCK190", "QEMU 7.2; not on silicon"],
             Self::SifiveU => {
                 ["1 to 4", "SiFive UART; PLIC; GEM", "HiFive Unleashed", "QEMU 7.2; not on silicon"]

@@ -2,11 +2,13 @@
 //! claims and completes them.
 //!
 //! [`Controller`] is what each of them has to do. A controller's names of harts are: an MPIDR's affinity at the GICs, a
-//! context at the PLIC. Interrupts have the numbers that the controller reports them by: at the GICs those between harts are
-//! below 16, private ones below 32.
+//! context at the PLIC, the number of its registers at an APLIC, of its file at IMSICs. Interrupts have the numbers that the
+//! controller reports them by: at the GICs those between harts are below 16, private ones below 32.
 
+pub mod aplic;
 pub mod gicv2;
 pub mod gicv3;
+pub mod imsic;
 pub mod plic;
 
 /// Why the controller refused.

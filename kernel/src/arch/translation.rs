@@ -103,7 +103,14 @@ fn map_rest(mut tables: PageTables<'_, Entry>, machine: &Machine, free: &[Bank])
             tables.map(range(distributor), MemoryType::Device)?;
             tables.map(range(other), MemoryType::Device)?;
         }
-        Some(Controller::Plic { registers }) => tables.map(range(registers), MemoryType::Device)?,
+        Some(Controller::Plic { registers } | Controller::Aplic { registers, .. }) => {
+            tables.map(range(registers), MemoryType::Device)?;
+        }
+        Some(Controller::Imsic { registers, files, .. }) => {
+            for region in [registers].into_iter().chain(files.regions) {
+                tables.map(range(region), MemoryType::Device)?;
+            }
+        }
         None => {}
     }
     if let Some(pci) = machine.pci {

@@ -176,11 +176,17 @@ impl At<'_> {
 }
 
 /// An interrupt as the controller's cells say: at a GIC (shared or private, number, trigger), maybe with more that do
-/// not matter; at a PLIC its number.
+/// not matter; at an APLIC (number, trigger), of which falling edges and low levels are not known here; at a PLIC its number.
 pub fn interrupt(cells: &[[u8; 4]]) -> Option<Interrupt> {
     const SHARED: u32 = 0;
     const PRIVATE: u32 = 1;
+    const RISING: u32 = 1;
+    const HIGH: u32 = 4;
     match *cells {
+        [number, trigger] => {
+            let [number, trigger] = [number, trigger].map(u32::from_be_bytes);
+            matches!(trigger, RISING | HIGH).then_some(Interrupt { number, edge: trigger == RISING })
+        }
         [number] => Some(Interrupt { number: u32::from_be_bytes(number), edge: false }),
         [kind, number, trigger, ..] => {
             let [kind, number, trigger] = [kind, number, trigger].map(u32::from_be_bytes);

@@ -1,5 +1,6 @@
 //! Reads the nodes that matter and puts the machine together.
 
+use super::aia::{self, Files};
 use super::at::{At, Parent, cell, is_available, rate, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::pci::PciHost;
@@ -49,8 +50,11 @@ pub(super) struct Builder {
     cpus: Vec<Cpu, HARTS>,
     uart: Option<Uart>,
     controller: Option<Controller>,
-    /// The PLIC's pairs of phandle and interrupt, one for each of its contexts.
-    contexts: &'static [u8],
+    /// The node of harts' files of interrupts, and what it says.
+    imsic: Option<FdtNode<'static>>,
+    files: Option<Files>,
+    /// Pairs of phandle and interrupt, one for each of a controller's parts for harts, where it has such.
+    contexts: &'static [[u8; 8]],
     timer_interrupt: Option<u32>,
     counter_hz: Option<u64>,
     slots: Vec<Slot, MAX_SLOTS>,
@@ -91,7 +95,10 @@ fn stdout(tree: Fdt<'static>) -> Option<FdtNode<'static>> {
 
 impl Builder {
     pub(super) fn new(tree: Fdt<'static>, image: usize, booted: u64) -> Self {
-        let controller = find(tree, |node| CONTROLLERS.iter().any(|name| node.is_compatible(name)));
+        let imsic = find(tree, aia::is_imsic);
+        let controller = find(tree, |node| {
+            CONTROLLERS.iter().any(|name| node.is_compatible(name)) || aia::is_aplic(node, imsic)
+        });
         let cells = controller.and_then(|node| cell(&node, "#interrupt-cells"));
         let address_cells = controller.and_then(|node| cell(&node, "#address-cells"));
         Self {
@@ -110,7 +117,9 @@ impl Builder {
             cpus: Vec::new(),
             uart: None,
             controller: None,
-            contexts: &[],
+            imsic,
+            files: None,
+            contexts: imsic.map_or(&[], |imsic| aia::pairs(&imsic)),
             timer_interrupt: None,
             counter_hz: None,
             slots: Vec::new(),
@@ -225,8 +234,15 @@ impl Builder {
             }
             "riscv,plic0" | "sifive,plic-1.0.0" if self.controller.is_none() => {
                 self.controller = Some(Controller::Plic { registers: at.registers()? });
-                self.contexts = value(&at.node, "interrupts-extended").unwrap_or_default();
+                self.contexts = aia::pairs(&at.node);
             }
+            "riscv,aplic" if self.controller.is_none() && aia::is_aplic(&at.node, self.imsic) => {
+                self.controller = Some(aia::domain(at)?);
+                if self.imsic.is_none() {
+                    self.contexts = aia::pairs(&at.node);
+                }
+            }
+            "riscv,imsics" if aia::is_imsic(&at.node) => self.files = Some(aia::files(at)?),
             // The third interrupt is the virtual timer's.
             "arm,armv8-timer" => {
                 self.timer_interrupt = at.interrupts(self.parent)?.get(2).map(|timer| timer.number);
@@ -288,6 +304,9 @@ impl Builder {
     }
 
     fn finish(mut self) -> Machine {
+        if let Some((Controller::Aplic { registers, sources }, files)) = self.controller.zip(self.files) {
+            self.controller = Some(Controller::Imsic { registers, sources, files });
+        }
         let (harts, map_problem) = self.harts();
         let booted = harts.iter().position(|hart| hart.id == self.booted);
         if booted.is_none() {
@@ -301,14 +320,12 @@ impl Builder {
             self.note(Err(TreeError::of("no memory node around the image")));
         }
         match self.controller {
-            None => {
-                self.note(Err(TreeError::of("no interrupt controller: neither GICv3 nor GICv2 nor PLIC")))
-            }
-            Some(Controller::Plic { .. }) => {
-                let deaf = self.cpus.iter().find(|cpu| self.plic_context(cpu).is_none());
+            None => self.note(Err(TreeError::of("no interrupt controller: no GIC, PLIC or APLIC"))),
+            Some(Controller::Plic { .. } | Controller::Aplic { .. } | Controller::Imsic { .. }) => {
+                let deaf = self.cpus.iter().find(|cpu| self.context(cpu).is_none());
                 let deaf = deaf.map(|cpu| cpu.name);
                 self.note(deaf.map_or(Ok(()), |node| {
-                    let what = "a cpu that the PLIC's interrupts-extended does not mention";
+                    let what = "a cpu that the interrupt controller's interrupts-extended does not mention";
                     Err(TreeError { what, node })
                 }));
                 if self.counter_hz.is_none() {
@@ -356,8 +373,8 @@ impl Builder {
         let hart = |(cpu, place): (&Cpu, HartPlace)| Hart {
             id: cpu.id,
             at_controller: match self.controller {
-                Some(Controller::Plic { .. }) => self.plic_context(cpu).map(u64::from),
-                _ => Some(cpu.id),
+                Some(Controller::GicV3 { .. } | Controller::GicV2 { .. }) | None => Some(cpu.id),
+                _ => self.context(cpu).map(u64::from),
             },
             domain: cpu.domain,
             place,
@@ -367,14 +384,10 @@ impl Builder {
         (harts, problem)
     }
 
-    /// The PLIC's context that interrupts `cpu` in supervisor mode.
-    fn plic_context(&self, cpu: &Cpu) -> Option<u32> {
-        const SUPERVISOR_EXTERNAL: u32 = 9;
-        let wanted = (cpu.intc?, SUPERVISOR_EXTERNAL);
-        let (contexts, _) = self.contexts.as_chunks::<8>();
-        let pair = |&[a, b, c, d, e, f, g, h]: &[u8; 8]| {
-            (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
-        };
-        contexts.iter().position(|bytes| pair(bytes) == wanted).map(|context| context as u32)
+    /// The controller's part that interrupts `cpu` in supervisor mode.
+    fn context(&self, cpu: &Cpu) -> Option<u32> {
+        let wanted = (cpu.intc?, aia::SUPERVISOR_EXTERNAL);
+        let place = self.contexts.iter().position(|bytes| aia::pair(bytes) == wanted);
+        place.map(|context| context as u32)
     }
 }

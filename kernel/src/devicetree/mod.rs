@@ -7,10 +7,12 @@
 //! |---|---|
 //! | [`sound`] | whether the tree hangs together |
 //! | `at` | a node in its surroundings: addresses through buses, interrupts, status |
+//! | [`aia`] | controllers of RISC-V's Advanced Interrupt Architecture |
 //! | [`pci`] | a host bridge of PCI, and where interrupts of what is behind it go |
 //! | [`cpu_map`] | where each hart is in its node |
 //! | here | the nodes that matter |
 
+pub mod aia;
 mod at;
 mod builder;
 pub mod cpu_map;
@@ -40,7 +42,8 @@ pub const MAX_RESERVED: usize = 16;
 pub struct Hart {
     /// MPIDR affinity or hart id.
     pub id: u64,
-    /// What the interrupt controller calls it, if it knows it: its context at a PLIC, its affinity at a GIC.
+    /// What the interrupt controller calls it, if it knows it: its context at a PLIC, its number at an APLIC or IMSICs, its
+    /// affinity at a GIC.
     pub at_controller: Option<u64>,
     /// The NUMA node that it is part of, if the tree counts them.
     pub domain: Option<u32>,
@@ -96,6 +99,22 @@ pub enum Controller {
     Plic {
         /// Its registers.
         registers: Region,
+    },
+    /// An APLIC that gives interrupts to harts.
+    Aplic {
+        /// Registers of the domain for supervisors.
+        registers: Region,
+        /// Its sources are numbered from 1 to this.
+        sources: u32,
+    },
+    /// Harts' files of interrupts, to which an APLIC sends them.
+    Imsic {
+        /// Registers of the APLIC's domain for supervisors.
+        registers: Region,
+        /// Its sources are numbered from 1 to this.
+        sources: u32,
+        /// The files.
+        files: aia::Files,
     },
 }
 

@@ -1,7 +1,7 @@
-//! The trees of five boards, one board that no one has, and damaged ones.
+//! The trees of seven boards, one board that no one has, and damaged ones.
 //!
-//! `aarch64-virt`, `aarch64-virt-secure`, `aarch64-versal`, `riscv64-virt` and `riscv64-sifive_u` are QEMU 7.2's
-//! (`dumpdtb`), packed by `dtc`.
+//! `aarch64-virt`, `aarch64-virt-secure`, `aarch64-versal`, `riscv64-virt`, `riscv64-virt-aia`, `riscv64-virt-aplic` and
+//! `riscv64-sifive_u` are QEMU 7.2's (`dumpdtb`), packed by `dtc`; of two APLICs `riscv64-virt-aia` has kept one.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,8 +11,10 @@ const SECURE: &[u8] = include_bytes!("trees/aarch64-virt-secure.dtb");
 const VERSAL: &[u8] = include_bytes!("trees/aarch64-versal.dtb");
 const RISCV: &[u8] = include_bytes!("trees/riscv64-virt.dtb");
 const SIFIVE_U: &[u8] = include_bytes!("trees/riscv64-sifive_u.dtb");
+const AIA: &[u8] = include_bytes!("trees/riscv64-virt-aia.dtb");
+const APLIC: &[u8] = include_bytes!("trees/riscv64-virt-aplic.dtb");
 const ODD: &[u8] = include_bytes!("trees/odd.dtb");
-const ALL: [&[u8]; 6] = [VIRT, SECURE, VERSAL, RISCV, SIFIVE_U, ODD];
+const ALL: [&[u8]; 8] = [VIRT, SECURE, VERSAL, RISCV, AIA, APLIC, SIFIVE_U, ODD];
 
 fn read(tree: &'static [u8], image: usize, booted: u64) -> Machine {
     Machine::read(sound::open(tree).unwrap(), image, booted)
@@ -110,6 +112,42 @@ fn b5_a_host_bridge_of_pci_is_what_the_trees_say() {
     let elsewhere = read(patched(RISCV, &line, &cells([0, 0, 0, 1, 8, 32])), 0x8020_0000, 3).pci.unwrap();
     assert_eq!(elsewhere.interrupts.find(0, 1), None);
     assert!(elsewhere.interrupts.find(0, 2).is_some());
+}
+
+#[test]
+fn b1_the_controllers_for_supervisors_are_told_from_those_for_machines() {
+    let machine = read(APLIC, 0x8020_0000, 1);
+    assert_eq!(machine.problem, None);
+    let Some(Controller::Aplic { registers, sources }) = machine.controller else {
+        panic!("{:?}", machine.controller)
+    };
+    assert_eq!((registers, sources), (region(0x0d00_0000, 0x8000), 96));
+    assert_eq!(machine.uart.unwrap().interrupt, Some(Interrupt { number: 10, edge: false }));
+    assert_eq!(machine.slots[0].interrupt, Interrupt { number: 1, edge: false });
+
+    // Two groups of two harts, each with a guest.
+    let machine = read(AIA, 0x8020_0000, 2);
+    assert_eq!(machine.problem, None);
+    let Some(Controller::Imsic { registers, sources, files }) = machine.controller else {
+        panic!("{:?}", machine.controller)
+    };
+    assert_eq!((registers, sources), (region(0x0d00_0000, 0x8000), 96));
+    let none = region(0, 0);
+    assert_eq!(files.regions, [region(0x2800_0000, 0x4000), region(0x2900_0000, 0x4000), none, none]);
+    assert_eq!((files.guest_bits, files.hart_bits, files.group_bits, files.group_shift), (1, 1, 1, 24));
+    assert_eq!(files.identities, 255);
+    let names: Vec<_> = machine.harts.iter().map(|hart| (hart.id, hart.at_controller)).collect();
+    assert_eq!(names, [(0, Some(0)), (1, Some(1)), (2, Some(2)), (3, Some(3))]);
+
+    // A low level is none that is driven.
+    let low = patched(APLIC, &cells([0x0a, 4]), &cells([0x0a, 8]));
+    assert_eq!(read(low, 0x8020_0000, 0).uart.unwrap().interrupt, None);
+    let deaf = patched(AIA, b"riscv,num-sources\0", b"riscv,num-mourned\0");
+    assert_eq!(read(deaf, 0x8020_0000, 0).problem.unwrap().what, "an APLIC without sources");
+    let wrong = patched(AIA, b"riscv,hart-index-bits\0", b"riscv,group-index-wide");
+    assert_eq!(read(wrong, 0x8020_0000, 0).problem, None, "it goes by the number of harts");
+    let wide = patched(AIA, &cells([0x18, 3]), &cells([0x48, 3]));
+    assert_eq!(read(wide, 0x8020_0000, 0).problem.unwrap().what, "numbers that no IMSIC has");
 }
 
 #[test]

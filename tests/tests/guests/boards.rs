@@ -132,6 +132,31 @@ fn b7_cards_behind_pci_conform_on_riscv64() {
 }
 
 #[test]
+fn b7_harts_with_files_of_interrupts_conform() {
+    conforms(Board::VirtAia, Arch::Riscv64);
+}
+
+/// An APLIC that interrupts harts itself, and cards behind PCI whose pins end at IMSICs.
+#[test]
+fn b1_the_same_image_drives_the_aplic_that_the_tree_names() {
+    for (board, aia) in [(Board::Virt, "aia=aplic"), (Board::VirtPci, "aia=aplic-imsic")] {
+        for job in ["wake", "mpi-suite"] {
+            let run = Run::new(job).board(board).arch(Arch::Riscv64).torus("2").harts(3);
+            let outcome = run.qemu_option("-machine").qemu_option(aia).timeout(2 * DEADLINE).run().unwrap();
+            expect_clean(&outcome);
+            for node in &outcome.nodes {
+                let up = node.statuses.iter().find(|status| status.word == "up").expect("an up status");
+                assert_eq!(up.number("answers"), Some(1), "{}", outcome.explain());
+            }
+        }
+        // Harts that neither sleep nor call anything are asked by the line's interrupt, the only one that they take.
+        let run = Run::new("alive").board(board).arch(Arch::Riscv64).torus("2").harts(3);
+        let run = run.args(["--seconds", "4", "--all"]).silence(Duration::from_secs(2)).timeout(DEADLINE);
+        expect_clean(&run.qemu_option("-machine").qemu_option(aia).run().unwrap());
+    }
+}
+
+#[test]
 fn b5_cards_behind_pci_carry_torus_and_tree_on_a_bad_wire_too() {
     for arch in Arch::ALL {
         let run =

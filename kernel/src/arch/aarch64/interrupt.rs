@@ -37,7 +37,9 @@ pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'stat
             // SAFETY: as above.
             Ok(Box::leak(Box::new(unsafe { gicv2::Gicv2::new(distributor, interface) })))
         }
-        Found::Plic { .. } => Err("it is neither GICv3 nor GICv2"),
+        Found::Plic { .. } | Found::Aplic { .. } | Found::Imsic { .. } => {
+            Err("it is neither GICv3 nor GICv2")
+        }
     }
 }
 

@@ -1,21 +1,70 @@
-//! Interrupts of RISC-V harts: those of their own, for the timer and of other harts through the SBI, and the controller that can
-//! reach them, a PLIC.
+//! Interrupts of RISC-V harts: those of their own, for the timer and of other harts through the SBI, and the controllers that can
+//! reach them: PLIC, APLIC and IMSICs.
 
 use crate::devicetree::Controller as Found;
+use crate::layout::Region;
 use alloc::boxed::Box;
+use core::arch::asm;
 use core::ptr::{self, NonNull};
-use drivers::irq::Controller;
+use drivers::irq::aplic::Aplic;
+use drivers::irq::imsic::{self, Imsic};
 use drivers::irq::plic::Plic;
+use drivers::irq::{Controller, IrqError};
 use riscv::interrupt::{Interrupt as Cause, supervisor};
 use riscv::register::{sie, sip, sstatus};
 
 /// The controller that the tree names, taken over. To be asked once.
 pub(crate) fn controller(found: Found) -> Result<&'static dyn Controller, &'static str> {
-    let Found::Plic { registers } = found else { return Err("it is no PLIC") };
-    let base =
-        NonNull::new(ptr::with_exposed_provenance_mut(registers.start)).ok_or("its registers are at 0")?;
-    // SAFETY: the tree says so, and translation maps it as device memory. Called once.
-    Ok(Box::leak(Box::new(unsafe { Plic::new(base, registers.bytes) })))
+    let registers = |region: Region| NonNull::new(ptr::with_exposed_provenance_mut::<u8>(region.start));
+    let none = "its registers are at 0";
+    match found {
+        Found::Plic { registers: region } => {
+            let base = registers(region).ok_or(none)?;
+            // SAFETY: the tree says so, and translation maps it as device memory. Called once.
+            Ok(Box::leak(Box::new(unsafe { Plic::new(base, region.bytes) })))
+        }
+        Found::Aplic { registers: region, sources } => {
+            let base = registers(region).ok_or(none)?;
+            // SAFETY: as above.
+            let aplic = unsafe { Aplic::new(base, region.bytes, sources) };
+            Ok(Box::leak(Box::new(aplic.map_err(IrqError::words)?)))
+        }
+        Found::Imsic { registers: region, sources, files } => {
+            let base = registers(region).ok_or(none)?;
+            let of = |region: Region| (registers(region).unwrap_or(NonNull::dangling()), region.bytes);
+            let files = imsic::Files {
+                regions: files.regions.map(of),
+                guest_bits: files.guest_bits,
+                hart_bits: files.hart_bits,
+                group_bits: files.group_bits,
+                group_shift: files.group_shift,
+                identities: files.identities,
+            };
+            // SAFETY: as above, of the APLIC and of the files.
+            let imsic = unsafe { Imsic::new(base, region.bytes, sources, files, OwnFile) };
+            Ok(Box::leak(Box::new(imsic.map_err(IrqError::words)?)))
+        }
+        Found::GicV3 { .. } | Found::GicV2 { .. } => Err("it is neither PLIC nor APLIC"),
+    }
+}
+
+/// This hart's file of interrupts, behind registers that those without the extension Ssaia do not have.
+struct OwnFile;
+
+impl imsic::File for OwnFile {
+    fn set(&self, register: usize, value: u64) {
+        // SAFETY: siselect chooses what sireg is, a register of the file; interrupts that are taken use neither.
+        unsafe {
+            asm!("csrw 0x150, {}", "csrw 0x151, {}", in(reg) register, in(reg) value, options(nostack, preserves_flags))
+        }
+    }
+
+    fn claim(&self) -> u32 {
+        let top: u64;
+        // SAFETY: reads stopei, and with the write takes what it said.
+        unsafe { asm!("csrrw {}, 0x15c, zero", out(reg) top, options(nostack, preserves_flags)) }
+        (top >> 16) as u32
+    }
 }
 
 /// What ends a sleep and is never taken. (An external one is taken, if it is urgent.)

@@ -1,0 +1,361 @@
+//! RISC-V's incoming message-signalled interrupt controllers (Advanced Interrupt Architecture 1.0, chapter 3), one of each hart,
+//! with an [`aplic`](super::aplic) that turns devices' wires into messages for them. By hand, for the same reason.
+//!
+//! A message is a store of an identity to a hart's page, and stays pending there: the one who routes a source elsewhere cannot
+//! take back what was sent. So each identity is written down with the hart that it is for. Another that finds it drops it, and the
+//! one that it is for has been sent it again.
+
+use super::aplic::{Domain, TARGET_HART};
+use super::{Accept, Controller, Delivery, IrqError};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use spin::Mutex;
+
+/// Registers of a hart's file of interrupts, behind its select register.
+const DELIVERY: usize = 0x70;
+const THRESHOLD: usize = 0x72;
+const PENDING: usize = 0x80;
+const ENABLE: usize = 0xc0;
+
+/// Identities that are used; every file has these. A threshold lets what is below it through, 0 lets all.
+const IDENTITIES: usize = 64;
+const FIRST_URGENT: usize = 1;
+const CALL: usize = 8;
+const FIRST_PLAIN: usize = CALL + 1;
+/// What a call is claimed as: no source has that number.
+const CALLED: u32 = u32::MAX;
+/// Bytes of a file's page.
+const PAGE: usize = 4096;
+/// Most regions of files.
+pub const MOST_REGIONS: usize = 4;
+
+/// The calling hart's file.
+pub trait File: Sync {
+    /// Writes the register that is selected so.
+    fn set(&self, register: usize, value: u64);
+    /// The most urgent identity that is pending and let through, which ends to be pending; 0 if there is none.
+    fn claim(&self) -> u32;
+}
+
+/// Where the harts' files lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Files {
+    /// Regions of pages, one after the other; what is not there has none.
+    pub regions: [(NonNull<u8>, usize); MOST_REGIONS],
+    /// Each hart's first page of `1 << guest_bits` is its file.
+    pub guest_bits: u32,
+    /// Bits of an address above those of a hart's pages that number it in its group.
+    pub hart_bits: u32,
+    /// Bits that number the group, and the place of the first.
+    pub group_bits: u32,
+    /// See `group_bits`.
+    pub group_shift: u32,
+    /// Identities that a file has, at least 63.
+    pub identities: u32,
+}
+
+impl Files {
+    /// The page of hart `hart`.
+    fn page(&self, hart: u64) -> Option<NonNull<u32>> {
+        let mut offset = usize::try_from(hart).ok()?.checked_mul(PAGE << self.guest_bits)?;
+        for &(base, bytes) in &self.regions {
+            if offset < bytes {
+                return NonNull::new(base.as_ptr().wrapping_add(offset).cast());
+            }
+            offset -= bytes;
+        }
+        None
+    }
+
+    /// What the APLIC calls that hart.
+    fn number(&self, page: NonNull<u32>) -> u32 {
+        let bits = |from: u32, count: u32| (page.addr().get() >> from & ((1 << count) - 1)) as u32;
+        bits(PAGE.ilog2() + self.guest_bits, self.hart_bits)
+            | bits(self.group_shift, self.group_bits) << self.hart_bits
+    }
+}
+
+/// What an identity stands for.
+struct Wire {
+    /// The source; 0 is none.
+    source: AtomicU32,
+    edge: AtomicBool,
+    /// The name of the hart that it is for, plus 1; 0 is nobody.
+    to: AtomicU64,
+}
+
+/// An APLIC and the harts' files. A hart's name is the number of its file.
+pub struct Imsic<I> {
+    domain: Domain,
+    files: Files,
+    interface: I,
+    wires: [Wire; IDENTITIES],
+    routing: Mutex<()>,
+}
+
+// SAFETY: the pages of files are stored to alone, each store a message of its own.
+unsafe impl<I: Send> Send for Imsic<I> {}
+// SAFETY: as above.
+unsafe impl<I: Sync> Sync for Imsic<I> {}
+
+impl<I: File> Imsic<I> {
+    /// Takes the controllers over: the APLIC with `bytes` of registers at `base` and sources up to `sources`, and the files.
+    ///
+    /// # Errors
+    /// [`IrqError::NotOurs`] if the APLIC does not send messages.
+    ///
+    /// # Safety
+    /// The registers of an APLIC's domain for supervisors lie at `base`, the harts' files for supervisors where `files` says, all
+    /// mapped as device memory; nobody else uses them.
+    pub unsafe fn new(
+        base: NonNull<u8>,
+        bytes: usize,
+        sources: u32,
+        files: Files,
+        interface: I,
+    ) -> Result<Self, IrqError> {
+        // SAFETY: the caller's promise.
+        let domain = unsafe { Domain::new(base, bytes, sources) };
+        if !domain.start(true) {
+            return Err(IrqError::NotOurs);
+        }
+        let wires = [const {
+            Wire { source: AtomicU32::new(0), edge: AtomicBool::new(false), to: AtomicU64::new(0) }
+        }; IDENTITIES];
+        Ok(Self { domain, files, interface, wires, routing: Mutex::new(()) })
+    }
+
+    /// The identity of a source that is configured.
+    fn find(&self, source: u32) -> Option<usize> {
+        self.wires.iter().position(|wire| source != 0 && wire.source.load(Ordering::Relaxed) == source)
+    }
+
+    /// Lets a source go to a file, or to none.
+    fn send_to(&self, identity: usize, to: Option<(u64, NonNull<u32>)>) {
+        let wire = &self.wires[identity];
+        let source = wire.source.load(Ordering::Relaxed);
+        let name = to.map_or(0, |(hart, _)| hart + 1);
+        if wire.to.load(Ordering::Relaxed) == name {
+            return;
+        }
+        self.domain.enable(source, false);
+        wire.to.store(name, Ordering::Release);
+        let Some((_, page)) = to else { return };
+        self.domain.set_target(source, self.files.number(page) << TARGET_HART | identity as u32);
+        self.domain.enable(source, true);
+        // It may have been sent to the hart before, which drops it from now on. An edge leaves no trace of that.
+        if wire.edge.load(Ordering::Relaxed) || self.domain.wants(source) {
+            self.domain.set_pending(source);
+        }
+    }
+}
+
+impl<I: File> Controller for Imsic<I> {
+    /// Harts have no private interrupts here but calls, which are always let through.
+    fn start_hart(&self, here: u64, _: &[u32]) -> Result<(), IrqError> {
+        self.files.page(here).ok_or(IrqError::NoHart)?;
+        // Each register holds 64 identities, under the number of the first half.
+        for half in (0..=self.files.identities as usize / 32).step_by(2) {
+            self.interface.set(ENABLE + half, if half == 0 { !1 } else { 0 });
+            self.interface.set(PENDING + half, 0);
+        }
+        self.interface.set(THRESHOLD, 0);
+        self.interface.set(DELIVERY, 1);
+        Ok(())
+    }
+
+    fn configure(&self, interrupt: u32, kind: Delivery) -> Result<(), IrqError> {
+        self.domain.configure(interrupt, kind.edge)?;
+        let _one = self.routing.lock();
+        let mut places = if kind.urgent { FIRST_URGENT..CALL } else { FIRST_PLAIN..IDENTITIES };
+        let known = self.find(interrupt).filter(|identity| places.contains(identity));
+        let is_free = |&identity: &usize| self.wires[identity].source.load(Ordering::Relaxed) == 0;
+        let identity = known.or_else(|| places.find(is_free)).ok_or(IrqError::NoInterrupt)?;
+        self.wires[identity].edge.store(kind.edge, Ordering::Relaxed);
+        self.wires[identity].source.store(interrupt, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn route(&self, interrupts: &[u32], _: Option<u64>, to: Option<u64>) -> Result<(), IrqError> {
+        let page = |hart| self.files.page(hart).map(|page| (hart, page)).ok_or(IrqError::NoHart);
+        let to = to.map(page).transpose()?;
+        let _one = self.routing.lock();
+        for &interrupt in interrupts {
+            self.send_to(self.find(interrupt).ok_or(IrqError::NoInterrupt)?, to);
+        }
+        Ok(())
+    }
+
+    fn accept(&self, _: u64, what: Accept) {
+        let threshold = match what {
+            Accept::All => 0,
+            Accept::Urgent => CALL,
+        };
+        self.interface.set(THRESHOLD, threshold as u64);
+    }
+
+    fn claim(&self, here: u64) -> Option<u32> {
+        loop {
+            match self.interface.claim() as usize {
+                0 => return None,
+                CALL => return Some(CALLED),
+                identity => {
+                    // Sent before it was routed elsewhere, or by nobody.
+                    let wire = self.wires.get(identity);
+                    let wire = wire.filter(|wire| wire.to.load(Ordering::Acquire) == here + 1);
+                    if let Some(wire) = wire {
+                        return Some(wire.source.load(Ordering::Relaxed));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A level that is still there is sent again: the APLIC sends it when it comes, and no more.
+    fn complete(&self, _: u64, claimed: u32) {
+        let wire = self.find(claimed).map(|identity| &self.wires[identity]);
+        if wire.is_some_and(|wire| !wire.edge.load(Ordering::Relaxed)) && self.domain.wants(claimed) {
+            self.domain.set_pending(claimed);
+        }
+    }
+
+    fn call(&self, hart: u64) -> bool {
+        if let Some(page) = self.files.page(hart) {
+            // SAFETY: a hart's file lies there, by the promise to `new`, which takes messages from whoever sends them.
+            unsafe { page.write_volatile(CALL as u32) }
+        }
+        true
+    }
+}
+
+/// Registers are volatile to the driver and plain memory to these tests, which Miri takes for what it is not.
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::super::aplic::tests::{BYTES, SOURCES, memory, set, word};
+    use super::super::aplic::{CLEAR_ENABLE, INPUT, SET_ENABLE, SET_PENDING, TARGET};
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    const LEVEL: Delivery = Delivery { edge: false, urgent: false };
+
+    /// The file of whoever asks: what it was set to, and the identities that are to be claimed.
+    #[derive(Default)]
+    struct Fake(Mutex<(BTreeMap<usize, u64>, Vec<u32>)>);
+
+    impl File for Fake {
+        fn set(&self, register: usize, value: u64) {
+            self.0.lock().0.insert(register, value);
+        }
+
+        fn claim(&self) -> u32 {
+            self.0.lock().1.pop().unwrap_or(0)
+        }
+    }
+
+    /// Controllers of two groups of two harts with a guest each, whose registers are mere memory: the APLIC's and the files.
+    fn fake() -> (Imsic<Fake>, NonNull<u32>, [NonNull<u32>; 2]) {
+        let (base, groups) = (memory(BYTES), [memory(4 * PAGE), memory(4 * PAGE)]);
+        let none = (NonNull::dangling(), 0);
+        let [a, b] = groups.map(|group| (group.cast(), 4 * PAGE));
+        let files = Files {
+            regions: [a, b, none, none],
+            guest_bits: 1,
+            hart_bits: 1,
+            group_bits: 0,
+            group_shift: 24,
+            identities: 127,
+        };
+        // SAFETY: as large as the registers, never freed.
+        let imsic = unsafe { Imsic::new(base.cast(), BYTES, SOURCES, files, Fake::default()) };
+        (imsic.unwrap(), base, groups)
+    }
+
+    fn target(base: NonNull<u32>, source: usize) -> u32 {
+        word(base, TARGET + (source - 1) * 4)
+    }
+
+    #[test]
+    fn b1_imsic_numbers_harts_as_their_pages_lie() {
+        let (imsic, ..) = fake();
+        assert_eq!((imsic.files.page(4), imsic.start_hart(4, &[])), (None, Err(IrqError::NoHart)));
+        let files = Files { group_bits: 2, hart_bits: 3, ..imsic.files };
+        let page = |address: usize| NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();
+        // Hart 5 of group 2, whatever is above.
+        assert_eq!(files.number(page(0x1c_0200_0000 + 5 * 2 * PAGE)), 2 << 3 | 5);
+    }
+
+    #[test]
+    fn b1_imsic_sends_a_source_to_the_hart_that_it_is_routed_to() {
+        let (imsic, base, groups) = fake();
+        imsic.start_hart(3, &[]).unwrap();
+        let set_to = imsic.interface.0.lock().0.clone();
+        let wanted = [(DELIVERY, 1), (THRESHOLD, 0), (PENDING, 0), (PENDING + 2, 0), (ENABLE, !1)];
+        assert_eq!(set_to, wanted.into_iter().chain([(ENABLE + 2, 0)]).collect());
+
+        assert_eq!(imsic.configure(SOURCES + 1, LEVEL), Err(IrqError::NoInterrupt));
+        assert_eq!(imsic.route(&[7], None, Some(3)), Err(IrqError::NoInterrupt));
+        imsic.configure(7, LEVEL).unwrap();
+        imsic.configure(10, Delivery { edge: false, urgent: true }).unwrap();
+        imsic.configure(7, LEVEL).unwrap();
+        assert_eq!(imsic.route(&[7], None, Some(4)), Err(IrqError::NoHart));
+        imsic.route(&[7, 10], None, Some(3)).unwrap();
+        let number = imsic.files.number(imsic.files.page(3).unwrap());
+        assert_eq!(target(base, 7), number << TARGET_HART | FIRST_PLAIN as u32);
+        assert_eq!(target(base, 10), number << TARGET_HART | FIRST_URGENT as u32);
+        assert_eq!((word(base, SET_ENABLE), word(base, SET_PENDING)), (10, 0));
+        // An urgent one comes whatever a hart accepts, a call and a plain one do not.
+        imsic.accept(3, Accept::Urgent);
+        let threshold = imsic.interface.0.lock().0[&THRESHOLD] as usize;
+        assert!(FIRST_URGENT < threshold && CALL >= threshold && FIRST_PLAIN >= threshold);
+
+        // Guests' pages are passed over.
+        assert!(imsic.call(3) && imsic.call(0));
+        let told = [0, 2 * PAGE].map(|page| groups.map(|group| word(group, page)));
+        assert_eq!(told, [[CALL as u32, 0], [0, CALL as u32]]);
+    }
+
+    #[test]
+    fn b1_imsic_loses_nothing_that_was_sent_to_the_hart_before() {
+        let (imsic, base, _) = fake();
+        imsic.configure(7, LEVEL).unwrap();
+        imsic.configure(8, Delivery { edge: true, urgent: false }).unwrap();
+        imsic.route(&[7, 8], None, Some(0)).unwrap();
+        let pending = || (word(base, SET_PENDING), set(base, SET_PENDING, 0)).0;
+        assert_eq!(pending(), 8);
+        imsic.route(&[7, 8], Some(0), Some(0)).unwrap();
+        assert_eq!(pending(), 0, "nothing changed");
+
+        // Both were sent to hart 0, and are then routed to hart 1.
+        let first = FIRST_PLAIN as u32;
+        let sent = || imsic.interface.0.lock().1 = std::vec![CALL as u32, 63, first + 1, first];
+        sent();
+        imsic.route(&[8], Some(0), Some(1)).unwrap();
+        assert_eq!(pending(), 8);
+        imsic.route(&[7], Some(0), Some(1)).unwrap();
+        assert_eq!(pending(), 0, "its device wants nothing");
+        imsic.route(&[7], Some(1), Some(0)).unwrap();
+        set(base, INPUT, 1 << 7);
+        imsic.route(&[7], Some(0), Some(1)).unwrap();
+        assert_eq!(pending(), 7);
+        assert_eq!((imsic.claim(0), imsic.claim(0)), (Some(CALLED), None));
+        sent();
+        assert_eq!([(); 4].map(|()| imsic.claim(1)), [Some(7), Some(8), Some(CALLED), None]);
+
+        // A level that is still there comes again, an edge and a call do not.
+        for claimed in [8, CALLED] {
+            imsic.complete(1, claimed);
+        }
+        assert_eq!(pending(), 0);
+        imsic.complete(1, 7);
+        assert_eq!(pending(), 7);
+        set(base, INPUT, 0);
+        imsic.complete(1, 7);
+        assert_eq!(pending(), 0);
+
+        imsic.route(&[7], Some(1), None).unwrap();
+        assert_eq!(word(base, CLEAR_ENABLE), 7);
+        sent();
+        assert_eq!(imsic.claim(1), Some(8), "it is for nobody");
+    }
+}
