@@ -1,11 +1,9 @@
 //! Collectives that are given up before the others know of them (SPEC ).
 
-use crate::machine::Packet;
-use crate::scene::ends;
-use crate::stage::{Case, LIMITS, Play, Stage, results};
+use crate::stage::{Case, LIMITS, Stage, ends};
+use crate::stray_collectives::{ABORT, forge};
 use pami::collective::{Algorithm, Collective, Form};
 use pami::geometry::Members;
-use pami::packet::{Envelope, Kind};
 use pami::{Collect, CollectError, GeometryError, GeometryId, Limits, NewGeometry, OperationError, WORLD};
 
 /// Geometries that a context has beside the world.
@@ -39,36 +37,33 @@ fn given_up_before_it_is_made(
         let other = id as usize / 10;
         stage.contexts[other].create_geometry(new(id)).unwrap();
         for call in 0..CALLS {
-            let abandoned = ended.lock().unwrap().len() + 1;
+            let abandoned = ended.len() + 1;
             stage.contexts[other].abandon(GeometryId(id), reason(id, call), done(0).unwrap()).unwrap();
-            stage.settle("giving up", || ended.lock().unwrap().len() == abandoned);
+            stage.settle("giving up", || ended.len() == abandoned);
         }
     }
     stage.rest();
-    assert!(made.lock().unwrap().is_empty());
+    assert_eq!(made.len(), 0);
     let mut all = Vec::new();
     for id in ids {
         assert_ne!(stage.contexts[0].create_geometry(new(id)), Err(GeometryError::Again));
-        stage.settle("creation", || {
-            made.lock().unwrap().iter().filter(|end| end.0 == id as usize).count() == 2
-        });
+        stage.settle("creation", || made.list().iter().filter(|end| end.0 == id as usize).count() == 2);
         let (ended, done) = ends();
         for call in 0..CALLS {
             let barrier = Collect::new(GeometryId(id), Collective::Barrier, done(call).unwrap());
             stage.contexts[0].collect(barrier).unwrap();
-            stage.settle("a collective that was given up", || ended.lock().unwrap().len() == call + 1);
+            stage.settle("a collective that was given up", || ended.len() == call + 1);
         }
-        all.extend(results(ended).into_iter().map(|(call, result)| (id, call, result)));
+        all.extend(ended.results().into_iter().map(|(call, result)| (id, call, result)));
         for member in [0, id as usize / 10] {
             stage.contexts[member].destroy_geometry(GeometryId(id)).unwrap();
         }
     }
     stage.rest();
     // Others are as they were.
-    let members = Members::world(population, 0..1).unwrap();
     let case = Case { what: Collective::Allreduce, size: 1 + others, len: 20, ..Case::default() };
-    Play::new(&stage, vec![(case, members)]).run(&mut stage);
-    let failed = results(made).into_iter().filter_map(|(_, result)| result.err()).collect();
+    stage.play(&[(case, stage.everyone())]);
+    let failed = made.results().into_iter().filter_map(|(_, result)| result.err()).collect();
     (failed, all)
 }
 
@@ -103,14 +98,9 @@ fn r1_r4_calls_that_were_given_up_before_they_began_here_end_with_an_error() {
     let numbers = [5, 900, 17, 3, 4, 1 << 31, 77, 78, 60_000, u32::MAX, 79, 16, 1 << 30, 3 << 30, 901, 0];
     for early in [0, 3, 128] {
         let mut stage = Stage::with(2, 1, 1, early as u64, Limits { early, ..LIMITS });
-        let (origin, target) = (stage.contexts[1].endpoint(), stage.contexts[0].endpoint());
-        let envelope =
-            Envelope { kind: Kind::Collective, dispatch: 4, origin, target, message: 0, offset: 0, total: 0 };
         for number in numbers {
-            let words = [0, number, 1 << 31, 2 | 7 << 16, 1];
-            let header: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-            stage.world.forge(Packet::new(envelope, &header, &[]));
-            stage.contexts[0].advance();
+            let origin = stage.at(1);
+            forge(&mut stage, origin, ABORT, [0, number, 1 << 31, 2 | 7 << 16, 1], &[]);
         }
         assert_eq!(stage.contexts[0].counters().protocol_errors, 0);
         let case = Case {
@@ -126,10 +116,10 @@ fn r1_r4_calls_that_were_given_up_before_they_began_here_end_with_an_error() {
             let collect =
                 Collect { form: Form::RootOnly, number, ..case.call(case.memory(0), done(place).unwrap()) };
             assert_ne!(stage.contexts[0].collect(collect), Err(CollectError::Form));
-            stage.settle("a call that was given up", || ended.lock().unwrap().len() == place + 1);
+            stage.settle("a call that was given up", || ended.len() == place + 1);
         }
         let abandoned = Err(OperationError::Abandoned { rank: 1, reason: 7 });
-        for (place, result) in results(ended) {
+        for (place, result) in ended.results() {
             assert_eq!(result, abandoned, "number {}", numbers[place]);
         }
         assert_eq!(stage.contexts[0].geometry(WORLD).unwrap().started, 0);

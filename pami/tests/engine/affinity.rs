@@ -1,7 +1,6 @@
 //! Collectives at run time that know where their ranks are, and how often their messages cross boundaries.
 
-use crate::scene::ends;
-use crate::stage::{Case, Play, Stage};
+use crate::stage::{Case, Play, Stage, ends};
 use pami::affinity::{Crossings, Domains, HartPlace, LEVELS};
 use pami::collective::{Algorithm, Collective, Element, Operator, Reducer};
 use pami::geometry::Members;

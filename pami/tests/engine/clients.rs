@@ -1,7 +1,7 @@
 //! Clients, contexts, endpoints and posts.
 
 use crate::machine::{CONTEXTS, MTU, TestNode, machine, node_among};
-use crate::scene::{Port, advance_all, collector, context, leak, pair};
+use crate::stage::{Port, Stage, Told, context, handler, leak};
 use pami::client::{Clients, PEERS};
 use pami::endpoint::{ClientId, GENERATIONS};
 use pami::memory::Footprint;
@@ -9,7 +9,7 @@ use pami::receive::HALVES_LIMIT;
 use pami::receive_request::{PIECES, RECEIVE_REQUESTS};
 use pami::send::OPERATIONS;
 use pami::unexpected::UNEXPECTED_LIMIT;
-use pami::{Active, ClientBuilder, ClientError, Limits, Pools, Progress, Work, WorkSlot};
+use pami::{Active, ClientBuilder, ClientError, Limits, Pools, Progress, Receive, Work, WorkSlot};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a place for half a message, for what is owed to an endpoint, and for what collectives know of one.
@@ -19,20 +19,16 @@ const LANE_CEILING: usize = 32;
 
 #[test]
 fn p4_every_context_reaches_every_context_itself_included() {
-    let (log, handler) = collector();
-    let [mut a, mut b] = pair(true, |client| client.dispatch(0, handler));
-    let mut contexts = [context(&mut a, 0), context(&mut a, 1), context(&mut b, 0), context(&mut b, 1)];
-    for (from, context) in contexts.iter_mut().enumerate() {
-        for to in 0..4u8 {
-            let endpoint = a.endpoint(u32::from(to / 2), to % 2).unwrap();
-            context.send_immediate(endpoint, 0, &[], &[from as u8, to]).unwrap();
-        }
+    let told = Told::new();
+    let mut stage = Stage::of(machine(2, true), 2, told, |client| client.dispatch(0, told.taker()));
+    for (from, to) in (0..4u8).flat_map(|from| (0..4u8).map(move |to| (from, to))) {
+        let endpoint = stage.clients[0].endpoint(u32::from(to / 2), to % 2).unwrap();
+        assert_eq!(stage[from.into()].send_immediate(endpoint, 0, &[], &[from, to]), Ok(()));
     }
-    let [w, x, y, z] = &mut contexts;
-    advance_all(&mut [w, x, y, z]);
-    let mut seen: Vec<_> = log.lock().unwrap().iter().map(|(_, _, data)| (data[0], data[1])).collect();
+    stage.quiet();
+    let mut seen = stage.data();
     seen.sort_unstable();
-    assert_eq!(seen, (0..16).map(|n| (n / 4, n % 4)).collect::<Vec<_>>());
+    assert!(seen.into_iter().eq((0..16).map(|n| vec![n / 4, n % 4])));
 }
 
 #[test]
@@ -67,9 +63,8 @@ fn p4_only_the_clients_own_endpoints_have_addresses() {
     assert_eq!(client.endpoint(2, 2), Err(ClientError::UnknownContext(2)));
     let mistake = ClientBuilder::new(nodes[0], "bad").task_range(1..4).create().err();
     assert_eq!(mistake, Some(ClientError::UnknownTask(3)));
-    let handler = collector().1;
-    let twice =
-        ClientBuilder::new(nodes[0], "twice").dispatch(1, handler).dispatch(1, handler).create().err();
+    let done = handler(|_| Receive::Done);
+    let twice = ClientBuilder::new(nodes[0], "twice").dispatch(1, done).dispatch(1, done).create().err();
     assert_eq!(twice, Some(ClientError::DispatchId(1)));
 }
 
@@ -82,8 +77,8 @@ fn p2_several_threads_post_to_a_locked_context_while_another_advances_it() {
         ran.fetch_add(cookie, Relaxed);
         Progress::Done
     });
-    let [mut a, _b] = pair(true, |client| client);
-    let locked = pami::LockedContext::new(context(&mut a, 0));
+    let mut stage = Stage::pair(true, |client| client);
+    let locked = pami::LockedContext::new(stage.contexts.swap_remove(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             let poster = locked.poster();

@@ -1,222 +1,165 @@
 //! Jobs of more endpoints than a context remembers what it owes to (SPEC ).
 
-use crate::machine::{MTU, Packet, TestNode, machine, pattern};
-use crate::scene::{Handler, Port, advance_all, collector, context, deferred, ends, message, send};
+use crate::machine::{MTU, filled, machine, pattern};
+use crate::stage::{Stage, Told, always_later, envelope, process, words};
 use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::wait::wait_on;
-use pami::{ClientBuilder, ClientError, Context, Factor, OnReceived, Process, Recipe, Rights, Send, Split};
+use pami::{ClientError, Endpoint, Factor, Pools, Process, Recipe, Rights, Send, Split};
 
 /// More than the places for two peers.
 const TASKS: u32 = 12;
+const OTHERS: usize = TASKS as usize - 1;
 /// How long a context waits for questions after what it has forgotten.
 const QUESTIONS_NS: u64 = 64_000_000_000;
 
-/// A context of each task, with places for two peers.
-fn contexts(
-    nodes: &[&'static TestNode],
-    handler: Handler,
-    build: impl Fn(ClientBuilder<TestNode>) -> ClientBuilder<TestNode>,
-) -> Vec<Context<Port>> {
-    let create = |&node| {
-        let client = ClientBuilder::new(node, "crowded").peers(2).dispatch(0, handler);
-        let mut context = context(&mut build(client).create().unwrap(), 0);
-        context.set_polls(0);
-        context
-    };
-    nodes.iter().map(create).collect()
+/// A context of each task, with places for so many peers.
+fn crowd(peers: usize, pools: Pools) -> Stage {
+    let told = Told::new();
+    let mut stage = Stage::of(machine(TASKS, false), 1, told, |client| {
+        client
+            .pools(pools)
+            .peers(peers)
+            .dispatch(0, told.taker())
+            .dispatch_deferring(DEFERRING, always_later())
+    });
+    stage.contexts.iter_mut().for_each(|context| context.set_polls(0));
+    stage
 }
 
-/// Lets time pass, and everybody sleep, until `over`, for some seconds at most.
-fn settle(contexts: &mut [Context<Port>], over: impl Fn() -> bool) {
-    wait_on(contexts, 20 * 1_000_000_000, |_| over());
+/// Lets time pass, and everybody sleep, until so many messages and ends were told, for some seconds at most.
+fn settle(stage: &mut Stage, messages: usize, ends: usize) {
+    let told = stage.told;
+    wait_on(&mut stage.contexts, 20 * 1_000_000_000, |_| {
+        let notes = told.notes();
+        (notes.got.len(), notes.ends.len()) == (messages, ends)
+    });
 }
 
 /// Lets a second pass.
-fn rest(contexts: &mut [Context<Port>]) {
-    wait_on(contexts, 1_000_000_000, |_| false);
-}
-
-fn errors(contexts: &[Context<Port>]) -> u64 {
-    contexts.iter().map(|context| context.counters().protocol_errors).sum()
+fn rest(stage: &mut Stage) {
+    wait_on(&mut stage.contexts, 1_000_000_000, |_| false);
 }
 
 #[test]
 fn r9_r1_answers_to_more_origins_than_have_places_all_come_and_once() {
     for len in [10, 3 * MTU] {
-        let (log, handler) = collector();
-        let nodes = machine(TASKS, false);
-        let mut contexts = contexts(&nodes, handler, |client| client);
-        let (to, world) = (contexts[0].endpoint(), nodes[0].world);
-        let (ended, done) = ends();
+        let mut stage = crowd(2, Pools::SMALL);
         // The target takes all in, and cannot answer anybody meanwhile.
-        world.lock().muted = Some(0);
-        for (number, origin) in contexts.iter_mut().enumerate().skip(1) {
-            for part in 0..2 {
-                let remote_done = done(2 * number + part);
-                send(origin, Send { remote_done, ..message(to, pattern(len, 2 * number + part)) });
+        stage.world.lock().muted = Some(0);
+        for number in 1..=OTHERS {
+            for cookie in [2 * number, 2 * number + 1] {
+                stage.say_told(number, 0, pattern(len, cookie), cookie);
             }
-            origin.fence(to, done(100 + number).unwrap()).unwrap();
+            stage.fence(number, 0, 100 + number);
         }
-        rest(&mut contexts);
-        assert_eq!(ended.lock().unwrap().len(), 0);
-        world.lock().muted = None;
-        let others = TASKS as usize - 1;
-        settle(&mut contexts, || ended.lock().unwrap().len() == 3 * others);
-        rest(&mut contexts);
-        assert!(world.count(Kind::Query) > 0 && world.count(Kind::Unknown) > 0);
-        let mut ended: Vec<_> =
-            ended.lock().unwrap().iter().map(|&(cookie, _, result)| (cookie, result)).collect();
-        ended.sort_unstable_by_key(|&(cookie, _)| cookie);
-        let expected = (2..2 * others + 2).chain(101..101 + others);
-        assert_eq!(ended, expected.map(|cookie| (cookie, Ok(()))).collect::<Vec<_>>(), "{len} bytes");
-        let log = log.lock().unwrap();
-        assert_eq!((log.len(), errors(&contexts)), (2 * others, 0), "{len} bytes");
-        for number in 1..=others {
-            let own: Vec<_> =
-                log.iter().filter(|entry| entry.0 as usize == number).map(|entry| &entry.2).collect();
-            assert_eq!(own, [&pattern(len, 2 * number), &pattern(len, 2 * number + 1)], "in order");
+        rest(&mut stage);
+        assert_eq!(stage.ends(), []);
+        stage.world.lock().muted = None;
+        settle(&mut stage, 2 * OTHERS, 3 * OTHERS);
+        rest(&mut stage);
+        assert!(stage.count(Kind::Query) > 0 && stage.count(Kind::Unknown) > 0);
+        let expected = (2..2 * OTHERS + 2).chain(101..101 + OTHERS).map(|cookie| (cookie, Ok(())));
+        assert!(stage.results().into_iter().eq(expected), "{len} bytes");
+        let got = stage.got();
+        assert_eq!((got.len(), stage.strays()), (2 * OTHERS, 0), "{len} bytes");
+        for number in 1..=OTHERS {
+            let own = got.iter().filter(|entry| entry.0 as usize == number).map(|entry| &entry.2);
+            assert!(own.eq(&[0, 1].map(|part| pattern(len, 2 * number + part))), "in order");
         }
     }
 }
 
 #[test]
 fn r9_l3_a_message_that_is_processed_is_told_of_once_and_is_added_once_though_the_answer_was_forgotten() {
-    let (_, handler) = collector();
-    let nodes = machine(TASKS, false);
-    let mut contexts = contexts(&nodes, handler, |client| client);
-    let (to, world) = (contexts[0].endpoint(), nodes[0].world);
-    let filled = crate::machine::filled;
-    let sum = contexts[0].register(filled(&[0; 64]), Rights::all()).ok().unwrap();
-    let sealed = contexts[0].register(filled(&[0; 64]), Rights::READ).ok().unwrap();
-    let (ended, done) = ends();
-    world.lock().muted = Some(0);
-    for (number, origin) in contexts.iter_mut().enumerate().skip(1) {
-        for (region, cookie) in [(sum.handle(), number), (sealed.handle(), 100 + number)] {
+    let mut stage = crowd(2, Pools::SMALL);
+    let to = stage.at(0);
+    let [sum, sealed] = [Rights::all(), Rights::READ].map(|rights| stage.region(0, &[0; 64], rights));
+    stage.world.lock().muted = Some(0);
+    let recipe = Recipe::accumulate(Factor::I64(1));
+    for number in 1..=OTHERS {
+        for (region, cookie) in [(&sum, number), (&sealed, 100 + number)] {
             let memory = filled(&[1u64.to_ne_bytes(); 8].concat()).share();
-            let process = Process {
-                target: to,
-                region,
-                offset: 0,
-                memory,
-                range: 0..64,
-                recipe: Recipe::accumulate(Factor::I64(1)),
-                split: Split::TargetOnly,
-                local_done: None,
-                remote_done: done(cookie),
-            };
-            origin.process(process).unwrap();
+            let all = process(to, region, &memory, recipe, Split::TargetOnly);
+            let remote_done = stage.done(cookie);
+            assert_eq!(stage[number].process(Process { remote_done, ..all }), Ok(()));
         }
     }
-    rest(&mut contexts);
-    world.lock().muted = None;
-    let others = TASKS as usize - 1;
-    settle(&mut contexts, || ended.lock().unwrap().len() == 2 * others);
-    rest(&mut contexts);
-    let ended = ended.lock().unwrap();
-    let of = |good: bool| {
-        ended.iter().filter(move |(cookie, _, result)| (*cookie < 100) == good && result.is_ok() == good)
-    };
-    assert_eq!((of(true).count(), of(false).count(), ended.len()), (others, others, 2 * others), "{ended:?}");
-    assert_eq!(crate::stage::words(sum.memory()), [others as u64; 8]);
-    assert_eq!(errors(&contexts), 0);
+    rest(&mut stage);
+    stage.world.lock().muted = None;
+    settle(&mut stage, 0, 2 * OTHERS);
+    rest(&mut stage);
+    let ended = stage.results();
+    let of = |good: bool| ended.iter().filter(move |end| (end.0 < 100) == good && end.1.is_ok() == good);
+    assert_eq!((of(true).count(), of(false).count(), ended.len()), (OTHERS, OTHERS, 2 * OTHERS), "{ended:?}");
+    assert_eq!(words(sum.memory()), [OTHERS as u64; 8]);
+    assert_eq!(stage.strays(), 0);
 }
 
 #[test]
 fn r9_r1_who_keeps_messages_of_more_origins_waiting_than_have_places_gets_them_all_in_the_end() {
-    let (log, handler) = collector();
-    let nodes = machine(TASKS, false);
-    let later = crate::scene::always_later();
-    let build = |client: ClientBuilder<TestNode>| {
-        client.pools(pami::Pools { unexpected: 1, ..pami::Pools::LARGE }).dispatch_deferring(DEFERRING, later)
-    };
-    let mut contexts = contexts(&nodes, handler, build);
-    let to = contexts[0].endpoint();
-    let (ended, done) = ends();
-    for (number, origin) in contexts.iter_mut().enumerate().skip(1) {
-        send(origin, Send { remote_done: done(number), ..deferred(to, pattern(20, number)) });
+    let mut stage = crowd(2, Pools { unexpected: 1, ..Pools::LARGE });
+    for number in 1..=OTHERS {
+        let later = stage.deferred(0, pattern(20, number));
+        stage.send(number, Send { remote_done: stage.done(number), ..later });
         // Behind it.
-        send(origin, message(to, pattern(30, number)));
+        stage.say(number, 0, pattern(30, number));
     }
-    rest(&mut contexts);
-    assert_eq!((contexts[0].unexpected().count(), ended.lock().unwrap().len()), (1, 0));
-    let received = crate::scene::leak(|_: &mut pami::Active<Port>, _: pami::Received| {});
-    for number in 0..TASKS as usize - 1 {
-        settle(&mut contexts, || ended.lock().unwrap().len() >= number);
-        wait_on(&mut contexts, 20 * 1_000_000_000, |contexts| contexts[0].unexpected().count() == 1);
-        let id = contexts[0].unexpected().next().expect("one is kept").id;
-        let then = OnReceived { call: received, cookie: 0 };
-        assert!(contexts[0].accept(id, crate::machine::buffer(20), then).is_ok());
+    rest(&mut stage);
+    assert_eq!((stage.kept(0), stage.ends()), (1, vec![]));
+    for number in 0..OTHERS {
+        let told = stage.told;
+        wait_on(&mut stage.contexts, 20 * 1_000_000_000, |contexts| {
+            told.len() >= number && contexts[0].unexpected().count() == 1
+        });
+        stage.accept(0);
     }
-    let others = TASKS as usize - 1;
-    settle(&mut contexts, || ended.lock().unwrap().len() + log.lock().unwrap().len() == 2 * others);
-    assert_eq!(
-        (ended.lock().unwrap().len(), log.lock().unwrap().len(), errors(&contexts)),
-        (others, others, 0)
-    );
+    settle(&mut stage, 2 * OTHERS, OTHERS);
+    let lengths = |len| stage.told.notes().got.iter().filter(|got| got.total == len).count();
+    assert_eq!((lengths(20), lengths(30), stage.ends().len(), stage.strays()), (OTHERS, OTHERS, OTHERS, 0));
 }
 
 #[test]
 fn d9_questions_and_answers_to_them_that_nobody_asked_for_change_nothing() {
-    let (_, handler) = collector();
-    let nodes = machine(TASKS, false);
-    let mut contexts = contexts(&nodes, handler, |client| client);
-    let (me, other) = (contexts[0].endpoint(), contexts[1].endpoint());
-    let world = nodes[0].world;
-    let (ended, done) = ends();
-    world.stepped();
-    send(&mut contexts[0], Send { remote_done: done(1), ..message(other, pattern(10, 1)) });
+    let mut stage = crowd(2, Pools::SMALL);
+    stage.world.stepped();
+    stage.say_told(0, 1, pattern(10, 1), 1);
+    let (me, other) = (stage.at(0), stage.at(1));
     for (kind, data) in [(Kind::Unknown, &[0xff; 8][..]), (Kind::Unknown, &[]), (Kind::Query, &[])] {
-        let envelope =
-            Envelope { kind, dispatch: 0, origin: other, target: me, message: 0, offset: 0, total: 0 };
-        world.forge(Packet::new(envelope, &[], data));
-        contexts[0].advance();
+        stage.forge(envelope(kind, other, me), &[], data);
+        stage.turn(&[0]);
     }
-    assert_eq!((ended.lock().unwrap().len(), contexts[0].counters().protocol_errors), (0, 2));
+    assert_eq!((stage.ends(), stage[0].counters().protocol_errors), (vec![], 2));
     // One who asks for what never was is told so.
-    let envelope = Envelope {
-        kind: Kind::Query,
-        dispatch: 0,
-        origin: other,
-        target: me,
-        message: 9,
-        offset: 0,
-        total: 0,
-    };
-    world.forge(Packet::new(envelope, &[], &[0xff; 8]));
-    world.free_running();
-    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
-    assert_eq!((world.count(Kind::Unknown), ended.lock().unwrap().len()), (1, 1));
+    stage.forge(Envelope { message: 9, ..envelope(Kind::Query, other, me) }, &[], &[0xff; 8]);
+    stage.world.free_running();
+    stage.quiet();
+    assert_eq!((stage.count(Kind::Unknown), stage.ends().len()), (1, 1));
 }
 
 #[test]
 fn r9_d9_an_origin_that_never_asks_holds_no_context_for_ever() {
-    let (log, handler) = collector();
-    let nodes = machine(TASKS, false);
-    let mut client = ClientBuilder::new(nodes[0], "crowded").peers(1).dispatch(0, handler).create().unwrap();
-    let mut target = context(&mut client, 0);
-    let (me, world) = (target.endpoint(), nodes[0].world);
+    let mut stage = crowd(1, Pools::SMALL);
+    let me = stage.at(0);
     // Of more origins than have places, each wants to hear of its message, and cannot be told meanwhile.
-    world.lock().muted = Some(0);
+    stage.world.lock().muted = Some(0);
     for task in 1..TASKS {
-        let origin = client.endpoint(task, 0).unwrap();
-        let kind = Kind::EagerFirstAcked;
-        let envelope = Envelope { kind, dispatch: 0, origin, target: me, message: 0, offset: 0, total: 1 };
-        world.forge(Packet::new(envelope, &[], &[1]));
-        target.advance();
+        let origin = Endpoint::from_parts(me.client(), task, me.context());
+        stage.forge(Envelope { total: 1, ..envelope(Kind::EagerFirstAcked, origin, me) }, &[], &[1]);
+        stage.turn(&[0]);
     }
-    world.lock().muted = None;
-    while target.advance() > 0 {}
-    assert_eq!((log.lock().unwrap().len(), target.counters().protocol_errors), (TASKS as usize - 1, 0));
+    stage.world.lock().muted = None;
+    stage.quiet_of(&[0]);
+    assert_eq!((stage.got().len(), stage.strays()), (OTHERS, 0));
     // Those that found no place may still ask.
-    let Err((ClientError::SendsUnderWay, mut target)) = client.destroy_context(target) else {
-        panic!("it waits for their questions");
-    };
-    world.lock().now += QUESTIONS_NS - 1;
-    target.advance();
-    let Err((ClientError::SendsUnderWay, mut target)) = client.destroy_context(target) else {
-        panic!("it waits for their questions");
-    };
-    world.lock().now += 1;
-    target.advance();
-    assert!(client.destroy_context(target).is_ok());
+    for (passes, destroyed) in [
+        (0, Err(ClientError::SendsUnderWay)),
+        (QUESTIONS_NS - 1, Err(ClientError::SendsUnderWay)),
+        (1, Ok(())),
+    ] {
+        stage.world.lock().now += passes;
+        if passes > 0 {
+            stage.turn(&[0]);
+        }
+        assert_eq!(stage.destroy(0), destroyed);
+    }
 }

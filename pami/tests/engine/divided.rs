@@ -1,7 +1,6 @@
 //! Endpoints of a task share the work of a collective (SPEC G-4 to G-6).
 
-use crate::scene::{Ends, Port, ends, leak};
-use crate::stage::{Case, LIMITS, POISON, Stage, results, with_scratch, words};
+use crate::stage::{Case, LIMITS, POISON, Port, Stage, Told, ends, leak, with_scratch, words};
 use pami::collective::{Algorithm, Collective, Form};
 use pami::endpoint::ContextOffset;
 use pami::geometry::Members;
@@ -95,9 +94,9 @@ pub fn perform(stage: &mut Stage, members: &Members, case: &Case) {
     check(case, &memories);
 }
 
-fn finish(stage: &mut Stage, members: &Members, case: &Case, ended: &'static Ends) {
-    stage.settle(&format!("{case:?}"), || ended.lock().unwrap().len() == members.size() as usize);
-    assert!(results(ended).iter().all(|(_, result)| result.is_ok()), "{case:?}: {:?}", results(ended));
+fn finish(stage: &mut Stage, members: &Members, case: &Case, ended: Told) {
+    stage.settle(&format!("{case:?}"), || ended.len() == members.size() as usize);
+    assert!(ended.results().iter().all(|(_, result)| result.is_ok()), "{case:?}: {:?}", ended.results());
 }
 
 pub fn case(geometry: GeometryId, what: Collective, members: &Members, root: u32, len: usize) -> Case {
@@ -286,7 +285,7 @@ fn g4_many_divided_collectives_are_in_flight_at_once() {
         }
         stage.tick();
     }
-    stage.settle("all of them", || ended.lock().unwrap().len() == 24 * members.size() as usize);
+    stage.settle("all of them", || ended.len() == 24 * members.size() as usize);
     for (case, memories) in cases.iter().zip(&memories) {
         check(case, memories);
     }
@@ -429,7 +428,7 @@ fn rounds(what: Collective, servers: u8, words: usize, regions: usize) -> usize 
     }
     let mut rounds = 0;
     for _ in 0..100_000 {
-        if ended.lock().unwrap().len() == members.size() as usize {
+        if ended.len() == members.size() as usize {
             break;
         }
         stage.contexts.iter_mut().for_each(|context| _ = context.advance());

@@ -1,38 +1,20 @@
 //! What a failed collective costs: some packets for each member, however many see it fail (SPEC R-4).
 
-use crate::machine::{World, buffer, machine};
-use crate::scene::{Port, advance_all, context, ends};
-use crate::stage::results;
+use crate::machine::{buffer, machine};
+use crate::stage::{Port, Stage, Told};
 use pami::collective::engine::PATIENCE_NS;
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
-use pami::geometry::Members;
 use pami::packet::Kind;
-use pami::{
-    ClientBuilder, Collect, Context, Done, GeometryId, Limits, NewGeometry, OperationError, Pools, WORLD,
-};
+use pami::{Collect, Done, GeometryId, Limits, OperationError, Pools, WORLD};
 
 const LIMITS: Limits =
     Limits { geometries: 1, in_flight: 4, always: 0, queued: 8, early: 512, domains: None };
 
 /// A context of each of so many tasks, on nodes of their own.
-fn contexts(tasks: u32) -> (&'static World, Vec<Context<Port>>) {
-    contexts_within(tasks, LIMITS)
-}
-
-fn contexts_within(tasks: u32, limits: Limits) -> (&'static World, Vec<Context<Port>>) {
-    let nodes = machine(tasks, false);
-    let world = nodes[0].world;
-    let create = |node| {
-        ClientBuilder::new(node, "failures")
-            .pools(Pools { unexpected: 1, ..Pools::LARGE })
-            .collectives(limits)
-            .create()
-    };
-    (world, nodes.into_iter().map(|node| context(&mut create(node).unwrap(), 0)).collect())
-}
-
-fn advance(contexts: &mut [Context<Port>]) {
-    advance_all(&mut contexts.iter_mut().collect::<Vec<_>>());
+fn contexts(tasks: u32, geometries: usize) -> Stage {
+    Stage::of(machine(tasks, false), 1, Told::new(), |client| {
+        client.pools(Pools { unexpected: 1, ..Pools::LARGE }).collectives(Limits { geometries, ..LIMITS })
+    })
 }
 
 /// An allreduce of one word.
@@ -49,157 +31,131 @@ fn allreduce(operator: Operator, done: Done<Port>) -> Collect<Port> {
     }
 }
 
-/// Most packets for a failure: a report, an answer and an announcement for each member.
-fn most(tasks: u32) -> usize {
-    3 * tasks as usize
+/// How every member comes to see the failure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cause {
+    GivenUp,
+    Mismatch,
+    Death,
 }
 
 #[test]
-fn r4_a_collective_that_every_member_gives_up_takes_three_packets_for_each_at_most() {
-    for tasks in [64, 256] {
-        let (world, mut contexts) = contexts(tasks);
-        let (ended, done) = ends();
-        for context in &mut contexts {
-            context.abandon(WORLD, 3, done(0).unwrap()).unwrap();
+fn r4_a_collective_that_every_member_sees_fail_takes_three_packets_for_each_at_most() {
+    use Cause::*;
+    for (tasks, cause) in
+        [64, 256].into_iter().flat_map(|tasks| [GivenUp, Mismatch, Death].map(|it| (tasks, it)))
+    {
+        let mut stage = contexts(tasks, 1);
+        let calls = tasks as usize - usize::from(cause == Death);
+        for number in 0..calls {
+            let odd = cause == Mismatch && number % 2 == 1;
+            let call =
+                allreduce(if odd { Operator::Max } else { Operator::Sum }, stage.done(number).unwrap());
+            if cause == GivenUp { stage.abandon(number, 3, number) } else { stage.collect(number, call) }
         }
-        advance(&mut contexts);
-        let sent = world.count(Kind::Collective);
-        println!("{tasks} tasks: {sent} packets");
-        let abandoned = |end: &Result<_, _>| matches!(end, Err(OperationError::Abandoned { reason: 3, .. }));
-        let ended = results(ended);
-        assert!(ended.len() == contexts.len() && ended.iter().all(|end| abandoned(&end.1)), "{ended:?}");
-        assert!(sent <= most(tasks), "{sent} packets, {tasks} tasks");
-    }
-}
-
-#[test]
-fn r4_a_mismatch_or_a_death_that_every_member_sees_takes_three_packets_for_each_at_most() {
-    for (tasks, dies) in [(64, false), (64, true), (256, false), (256, true)] {
-        let (world, mut contexts) = contexts(tasks);
-        let (ended, done) = ends();
-        let calls = tasks as usize - usize::from(dies);
-        for (number, context) in contexts.iter_mut().enumerate().take(calls) {
-            let operator = if dies || number % 2 == 0 { Operator::Sum } else { Operator::Max };
-            context.collect(allreduce(operator, done(number).unwrap())).unwrap();
+        if cause == Death {
+            stage.quiet();
+            stage.contexts.truncate(calls);
+            stage.world.kill(tasks - 1);
         }
-        if dies {
-            advance(&mut contexts);
-            contexts.truncate(calls);
-            world.kill(tasks - 1);
-        }
-        advance(&mut contexts);
+        stage.quiet();
         // Of each round one, and a clear or a request where there is no credit.
-        let rounds = 2 * tasks as usize * tasks.ilog2() as usize;
-        let sent = world.count(Kind::Collective);
-        println!("{tasks} tasks: {sent} packets, at most {rounds} of them the collective's");
-        let ended = results(ended);
+        let rounds = if cause == GivenUp { 0 } else { 2 * tasks as usize * tasks.ilog2() as usize };
+        let sent = stage.count(Kind::Collective);
+        println!("{tasks} tasks, {cause:?}: {sent} packets, at most {rounds} of them the collective's");
         let right = |end: &Result<(), _>| match end {
-            Err(OperationError::NodeDead(node)) => dies && *node == tasks - 1,
-            end => !dies && matches!(end, Err(OperationError::Mismatch(_))),
+            Err(OperationError::Abandoned { reason: 3, .. }) => cause == GivenUp,
+            Err(OperationError::Mismatch(_)) => cause == Mismatch,
+            Err(OperationError::NodeDead(node)) => cause == Death && *node == tasks - 1,
+            _ => false,
         };
-        assert!(ended.len() == contexts.len() && ended.iter().all(|end| right(&end.1)), "{ended:?}");
-        assert!(sent <= rounds + most(tasks), "{sent} packets, {tasks} tasks");
+        let ended = stage.results();
+        assert!(ended.len() == calls && ended.iter().all(|end| right(&end.1)), "{ended:?}");
+        // A report, an answer and an announcement for each member.
+        assert!(sent <= rounds + 3 * tasks as usize, "{sent} packets, {tasks} tasks, {cause:?}");
     }
 }
 
 #[test]
 fn r4_members_that_tell_all_at_once_do_not_stop_each_other() {
-    let (world, mut contexts) = contexts(64);
-    let (ended, done) = ends();
-    world.stepped();
-    for (number, context) in contexts.iter_mut().enumerate() {
-        if number < 2 {
-            context.abandon(WORLD, 3, done(number).unwrap()).unwrap();
-        } else {
-            context.collect(Collect::new(WORLD, Collective::Barrier, done(number).unwrap())).unwrap();
-        }
+    let mut stage = contexts(64, 1);
+    stage.world.stepped();
+    for number in 0..64 {
+        let barrier = stage.barrier(WORLD, number);
+        if number < 2 { stage.abandon(number, 3, number) } else { stage.collect(number, barrier) }
     }
     // Those two have no room for more than some.
-    contexts[..2].iter_mut().for_each(|context| _ = context.advance());
-    world.free_running();
-    advance(&mut contexts);
-    let ended = results(ended);
-    assert_eq!(ended.len(), contexts.len());
+    stage.turn(&[0, 1]);
+    stage.world.free_running();
+    stage.quiet();
+    let ended = stage.results();
+    assert_eq!(ended.len(), 64);
     assert!(ended.iter().all(|end| matches!(end.1, Err(OperationError::Abandoned { reason: 3, .. }))));
 }
 
 #[test]
 fn r4_members_whose_herald_is_silent_are_told_all_the_same() {
-    let (world, mut contexts) = contexts(5);
-    let (ended, done) = ends();
-    for (number, context) in contexts.iter_mut().enumerate().skip(1) {
-        if number == 3 {
-            context.abandon(WORLD, 3, done(number).unwrap()).unwrap();
-        } else {
-            context.collect(Collect::new(WORLD, Collective::Barrier, done(number).unwrap())).unwrap();
-        }
+    let mut stage = contexts(5, 1);
+    for number in 1..5 {
+        let barrier = stage.barrier(WORLD, number);
+        if number == 3 { stage.abandon(number, 3, number) } else { stage.collect(number, barrier) }
     }
     // The first computes.
-    advance(&mut contexts[1..]);
-    assert_eq!(results(ended), []);
+    let others = [1, 2, 3, 4];
+    stage.quiet_of(&others);
+    assert_eq!(stage.results(), []);
     // What has moved since the last look is given another while.
     for _ in 0..3 {
-        world.lock().now += PATIENCE_NS;
-        advance(&mut contexts[1..]);
+        stage.world.lock().now += PATIENCE_NS;
+        stage.quiet_of(&others);
     }
     let abandoned = Err(OperationError::Abandoned { rank: 3, reason: 3 });
-    assert_eq!(results(ended), [1, 2, 3, 4].map(|number| (number, abandoned)));
+    assert_eq!(stage.results(), others.map(|number| (number, abandoned)));
     // It hears of it, too, and the report is one of something that all know.
-    contexts[0].collect(Collect::new(WORLD, Collective::Barrier, done(0).unwrap())).unwrap();
-    advance(&mut contexts);
-    assert_eq!(results(ended)[0], (0, abandoned));
-    assert_eq!(contexts.iter().map(|context| context.counters().protocol_errors).sum::<u64>(), 0);
+    stage.collect(0, stage.barrier(WORLD, 0));
+    stage.quiet();
+    assert_eq!((stage.results(), stage.strays()), (vec![(0, abandoned)], 0));
 }
 
 /// Makes a geometry of all.
-fn create(contexts: &mut [Context<Port>], id: GeometryId) {
-    let (ended, done) = ends();
-    for context in contexts.iter_mut() {
-        let members = Members::world(context.population(), 0..1).unwrap();
-        let new = NewGeometry { id, members, domains: None, done: done(0).unwrap() };
-        context.create_geometry(new).unwrap();
+fn create(stage: &mut Stage, id: GeometryId) {
+    let all = stage.contexts.len();
+    for context in 0..all {
+        assert_eq!(stage.new_geometry(context, id.0, stage.everyone(), context), Ok(()));
     }
-    advance(contexts);
-    assert!(
-        ended.lock().unwrap().len() == contexts.len()
-            && ended.lock().unwrap().iter().all(|end| end.2.is_ok())
-    );
+    stage.quiet();
+    assert_eq!(stage.cookies().len(), all);
 }
 
 /// Destroys it at all.
-fn destroy(contexts: &mut [Context<Port>], id: GeometryId) {
-    for context in contexts.iter_mut() {
-        context.destroy_geometry(id).unwrap();
-    }
-    advance(contexts);
+fn destroy(stage: &mut Stage, id: GeometryId) {
+    stage.contexts.iter_mut().for_each(|context| context.destroy_geometry(id).unwrap());
+    stage.quiet();
 }
 
 #[test]
 fn r4_a_failure_in_a_geometry_whose_number_was_anothers_is_told_to_all() {
-    let (_, mut contexts) = contexts_within(3, Limits { geometries: 2, ..LIMITS });
+    let mut stage = contexts(3, 2);
     let id = GeometryId(1);
-    create(&mut contexts, id);
-    let (ended, done) = ends();
-    for context in &mut contexts {
-        context.abandon(id, 3, done(0).unwrap()).unwrap();
-    }
-    advance(&mut contexts);
-    assert_eq!(ended.lock().unwrap().len(), 3);
-    destroy(&mut contexts, id);
+    let abandon = |stage: &mut Stage, context: usize| {
+        let done = stage.done(context).unwrap();
+        stage[context].abandon(id, 3, done).unwrap();
+    };
+    create(&mut stage, id);
+    (0..3).for_each(|context| abandon(&mut stage, context));
+    stage.quiet();
+    assert_eq!(stage.ends().len(), 3);
+    destroy(&mut stage, id);
     // The number is free once so many others were.
     for other in (2..70).map(GeometryId) {
-        create(&mut contexts, other);
-        destroy(&mut contexts, other);
+        create(&mut stage, other);
+        destroy(&mut stage, other);
     }
-    create(&mut contexts, id);
-    let (ended, done) = ends();
-    contexts[2].abandon(id, 3, done(2).unwrap()).unwrap();
-    advance(&mut contexts);
-    for number in [0, 1] {
-        let barrier = Collect::new(id, Collective::Barrier, done(number).unwrap());
-        contexts[number].collect(barrier).unwrap();
-    }
-    advance(&mut contexts);
-    let ended = results(ended);
+    create(&mut stage, id);
+    abandon(&mut stage, 2);
+    stage.quiet();
+    (0..2).for_each(|context| stage.collect(context, stage.barrier(id, context)));
+    stage.quiet();
+    let ended = stage.results();
     assert!(ended.len() == 3 && ended.iter().all(|end| end.1.is_err()), "{ended:?}");
 }

@@ -1,8 +1,7 @@
 //! Geometries at run time, and collectives that go wrong (SPEC G-1, D-8).
 
 use crate::machine::{Packet, buffer};
-use crate::scene::ends;
-use crate::stage::{Case, LIMITS, Play, Stage, results};
+use crate::stage::{Case, LIMITS, Play, Port, Stage, ends};
 use pami::collective::{Algorithm, Area, Blocks, CallError, Collective, Element, Operator, Reducer};
 use pami::device::Arrival;
 use pami::geometry::{Members, MembersError};
@@ -38,8 +37,8 @@ fn g1_geometries_can_be_created_at_the_same_time_in_any_order() {
             stage.contexts[context].create_geometry(new).unwrap();
             stage.tick();
         }
-        stage.settle("creation", || ended.lock().unwrap().len() == total);
-        assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
+        stage.settle("creation", || ended.len() == total);
+        assert!(ended.are_good());
         let geometry = stage.contexts[3].geometry(GeometryId(4)).unwrap();
         assert_eq!((geometry.rank, geometry.size, geometry.started), (1, 2, 1));
         let cases = [(3, all), (4, odd), (9, high)];
@@ -158,9 +157,9 @@ fn g1_members_that_mean_different_geometries_all_hear_of_it() {
         let new = NewGeometry { id: GeometryId(2), members, domains: None, done };
         stage.contexts[task].create_geometry(new).unwrap();
     }
-    stage.settle("creation", || ended.lock().unwrap().len() == 4);
+    stage.settle("creation", || ended.len() == 4);
     let mismatch = |result| matches!(result, Err(OperationError::Mismatch(_)));
-    assert!(results(ended).into_iter().all(|(_, result)| mismatch(result)), "{:?}", results(ended));
+    assert!(ended.results().into_iter().all(|(_, result)| mismatch(result)), "{:?}", ended.results());
 }
 
 /// Creates a geometry at the members of each list; returns how it ended.
@@ -173,8 +172,8 @@ fn create_each(stage: &mut Stage, lists: &[(usize, Members<'static>)]) -> Vec<Re
         stage.contexts[task].create_geometry(new).unwrap();
         (0..stage.random.below(30)).for_each(|_| stage.tick());
     }
-    stage.settle("creation", || ended.lock().unwrap().len() == lists.len());
-    results(ended).into_iter().map(|(_, result)| result).collect()
+    stage.settle("creation", || ended.len() == lists.len());
+    ended.results().into_iter().map(|(_, result)| result).collect()
 }
 
 #[test]
@@ -219,8 +218,8 @@ fn g1_domains_are_compared_too() {
         let new = NewGeometry { id: GeometryId(2), members, domains, done: done(task).unwrap() };
         stage.contexts[task].create_geometry(new).unwrap();
     }
-    stage.settle("creation", || ended.lock().unwrap().len() == 4);
-    assert!(results(ended).iter().all(|end| matches!(end.1, Err(OperationError::Mismatch(_)))));
+    stage.settle("creation", || ended.len() == 4);
+    assert!(ended.results().iter().all(|end| matches!(end.1, Err(OperationError::Mismatch(_)))));
 }
 
 #[test]
@@ -276,7 +275,7 @@ fn r1_r4_members_that_start_collectives_of_many_geometries_in_any_order_find_roo
                 }
             }
             let total = 3 * geometries * (round + 1);
-            stage.settle("collectives", || ended.lock().unwrap().len() == total);
+            stage.settle("collectives", || ended.len() == total);
         }
     }
 }
@@ -292,7 +291,7 @@ fn g1_a_context_with_collectives_in_flight_is_not_destroyed() {
     assert_eq!(error, ClientError::SendsUnderWay);
 }
 
-fn collect(what: Collective) -> Collect<crate::scene::Port> {
+fn collect(what: Collective) -> Collect<Port> {
     let (_, done) = ends();
     Collect::new(WORLD, what, done(0).unwrap())
 }
@@ -350,9 +349,9 @@ fn g3_members_that_disagree_all_get_an_error() {
             let (collect, _) = case.collect(active, rank, done(rank as usize).unwrap()).unwrap();
             active.collect(collect).unwrap();
         }
-        stage.settle("disagreement", || ended.lock().unwrap().len() == 4);
+        stage.settle("disagreement", || ended.len() == 4);
         let mismatch = |result| matches!(result, Err(OperationError::Mismatch(_)));
-        assert!(results(ended).into_iter().all(|(_, result)| mismatch(result)), "{:?}", results(ended));
+        assert!(ended.results().into_iter().all(|(_, result)| mismatch(result)), "{:?}", ended.results());
         // The next one is right again.
         stage.rest();
         let members = Members::world(stage.population(), 0..1).unwrap();
@@ -378,9 +377,9 @@ fn g3_a_member_that_gives_up_ends_the_collective_for_all() {
                 stage.tick();
             }
         }
-        stage.settle("abandoned", || ended.lock().unwrap().len() == 4);
+        stage.settle("abandoned", || ended.len() == 4);
         let abandoned = Err(OperationError::Abandoned { rank: 2, reason: 513 });
-        assert!(results(ended).into_iter().all(|(_, result)| result == abandoned), "{:?}", results(ended));
+        assert!(ended.results().into_iter().all(|(_, result)| result == abandoned), "{:?}", ended.results());
         stage.rest();
         let members = Members::world(stage.population(), 0..1).unwrap();
         Play::new(&stage, vec![(allreduce(WORLD, 4, 20), members)]).run(&mut stage);
@@ -417,8 +416,8 @@ fn r1_r4_a_member_that_gives_up_far_ahead_of_the_others_ends_each_collective_for
                 (0..stage.random.below(20)).for_each(|_| stage.tick());
             }
         }
-        stage.settle("abandoned", || ended.lock().unwrap().len() == 3 * CALLS);
-        for (call, result) in results(ended) {
+        stage.settle("abandoned", || ended.len() == 3 * CALLS);
+        for (call, result) in ended.results() {
             // Who begins a broadcast may be done with it before it hears.
             let error = OperationError::Abandoned { rank: 1, reason: reason(call % CALLS) };
             assert!(result == Err(error) || call < CALLS && result == Ok(()), "{call}: {result:?}");
@@ -448,10 +447,10 @@ fn d8_a_dead_member_ends_collectives_with_its_node_and_the_rest_goes_on() {
             stage.tick();
         }
         stage.world.kill(0);
-        let before = ended.lock().unwrap().len();
+        let before = ended.len();
         // Rank 0 hangs with its node; those that were done before stay done.
-        stage.settle("deaths", || (1..5).all(|rank| ended.lock().unwrap().iter().any(|end| end.0 == rank)));
-        for (place, end) in ended.lock().unwrap().iter().enumerate() {
+        stage.settle("deaths", || (1..5).all(|rank| ended.list().iter().any(|end| end.0 == rank)));
+        for (place, end) in ended.list().iter().enumerate() {
             assert!(place < before || end.2 == Err(OperationError::NodeDead(0)), "{end:?}");
         }
         for context in &mut stage.contexts[1..] {
@@ -492,6 +491,6 @@ fn d9_packets_that_make_no_sense_are_counted_and_change_nothing() {
         let barrier = Collect::new(WORLD, Collective::Barrier, done(rank).unwrap());
         stage.contexts[rank].collect(barrier).unwrap();
     }
-    stage.settle("the barrier", || ended.lock().unwrap().len() == 2);
-    assert!(results(ended).iter().all(|(_, result)| result.is_ok()));
+    stage.settle("the barrier", || ended.len() == 2);
+    assert!(ended.results().iter().all(|(_, result)| result.is_ok()));
 }

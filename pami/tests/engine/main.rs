@@ -32,7 +32,6 @@ mod programs;
 mod queue;
 mod refusals;
 mod rendezvous;
-mod scene;
 mod sends;
 mod shapes;
 mod stage;

@@ -1,12 +1,12 @@
 //! Messages of all lengths, from memory of all kinds, to handlers of all wishes, over all paths at once, at small tables, with a
 //! node that dies in the middle: every one ends once at both sides, and nothing is left (SPEC P-6, R-1, R-2, R-4).
 
-use crate::machine::{TestNode, buffer, filled, machine_of, pattern};
-use crate::scene::{Port, context, leak};
+use crate::machine::{buffer, filled, machine_of, pattern};
+use crate::stage::{Port, Random, Stage, Told, handler, leak};
 use pami::packet::DEFERRING;
 use pami::{
-    Active, Client, ClientBuilder, Completion, Context, Done, Layout, Message, OnPart, OnReceived,
-    OperationError, Part, Payload, Pools, Receive, Received, Send, SendError,
+    Active, ClientBuilder, Completion, Done, Layout, Message, OnPart, OnReceived, OperationError, Part,
+    Payload, Pools, Receive, Received, Send, SendError,
 };
 use std::sync::Mutex;
 
@@ -20,8 +20,8 @@ type Outcome = Result<(), OperationError>;
 /// What became of one message.
 #[derive(Default, Clone, Debug)]
 struct Fate {
-    from: u32,
-    to: u32,
+    from: usize,
+    to: usize,
     len: usize,
     wish: u8,
     local: Vec<Outcome>,
@@ -33,19 +33,9 @@ struct Fate {
 
 type Fates = Mutex<Vec<Fate>>;
 
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % below
-    }
-}
-
-fn wish(fates: &'static Fates, number: usize) -> Receive<Port> {
-    let received = leak(move |_: &mut Active<Port>, received: Received| {
+/// The callback of messages that were wanted whole.
+fn on_received(fates: &'static Fates, cookie: usize) -> OnReceived<Port> {
+    let call = leak(move |_: &mut Active<Port>, received: Received| {
         let mut fates = fates.lock().unwrap();
         let fate = &mut fates[received.cookie];
         if received.result.is_ok() {
@@ -54,6 +44,10 @@ fn wish(fates: &'static Fates, number: usize) -> Receive<Port> {
         }
         fate.received.push(received.result);
     });
+    OnReceived { call, cookie }
+}
+
+fn wish(fates: &'static Fates, number: usize) -> Receive<Port> {
     let part = leak(move |_: &mut Active<Port>, part: &Part<'_>| {
         let mut fates = fates.lock().unwrap();
         let fate = &mut fates[part.cookie];
@@ -69,13 +63,13 @@ fn wish(fates: &'static Fates, number: usize) -> Receive<Port> {
             result => fate.received.push(result),
         }
     });
-    let mut fates = fates.lock().unwrap();
-    let fate = &mut fates[number];
+    let mut all = fates.lock().unwrap();
+    let fate = &mut all[number];
     fate.handled += 1;
     let len = fate.len;
     match fate.wish {
-        0 => Receive::Into(buffer(len), OnReceived { call: received, cookie: number }),
-        1 => Receive::Scatter(buffer(len), Layout::Contiguous, OnReceived { call: received, cookie: number }),
+        0 => Receive::Into(buffer(len), on_received(fates, number)),
+        1 => Receive::Scatter(buffer(len), Layout::Contiguous, on_received(fates, number)),
         2 if len > 0 => Receive::Packets(OnPart { call: part, cookie: number }),
         _ => {
             fate.received.push(Ok(()));
@@ -89,14 +83,10 @@ fn number_of(header: &[u8]) -> usize {
 }
 
 fn run(seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    for _ in 0..4 {
-        dice.below(2);
-    }
+    let mut dice = Random::new(seed);
     let fates: &'static Fates = leak(Mutex::default());
-    let moods: &'static Mutex<Dice> = leak(Mutex::new(Dice(seed | 1 << 40)));
-    let handler =
-        leak(move |_: &mut Active<Port>, message: &Message<'_>| wish(fates, number_of(message.header)));
+    let moods: &'static Mutex<Random> = leak(Mutex::new(Random::new(!seed)));
+    let take = handler(move |message| wish(fates, number_of(message.header)));
     let deferring = leak(move |_: &mut Active<Port>, message: &Message<'_>| {
         let later = moods.lock().unwrap().below(2) == 0;
         if later { None } else { Some(wish(fates, number_of(message.header))) }
@@ -114,22 +104,14 @@ fn run(seed: u64) {
         _ => Pools::SMALL,
     };
     let paths = dice.below(4) > 0;
-    let create = |node: &'static TestNode| {
-        ClientBuilder::new(node, "test")
-            .local_paths(paths)
-            .rendezvous_from(SWITCH)
-            .pools(pools)
-            .dispatch(0, handler)
-            .dispatch_deferring(DEFERRING, deferring)
-            .create()
-            .unwrap()
+    let build = |client: ClientBuilder<_>| {
+        let client = client.local_paths(paths).rendezvous_from(SWITCH).pools(pools);
+        client.dispatch(0, take).dispatch_deferring(DEFERRING, deferring)
     };
-    let mut clients: Vec<Client<TestNode>> = machine_of(TASKS, PER_NODE).into_iter().map(create).collect();
-    let world = clients[0].node().world;
-    let mut contexts: Vec<Option<Context<Port>>> =
-        clients.iter_mut().map(|client| Some(context(client, 0))).collect();
+    let mut stage = Stage::of(machine_of(TASKS, PER_NODE), 1, Told::torn(), build);
+    let world = stage.world;
     for node in 0..TASKS / PER_NODE {
-        world.lock().unit(node).limit = Some(1 + dice.below(6) as usize);
+        world.lock().unit(node).limit = Some(1 + dice.below(6));
     }
     if dice.below(2) == 0 {
         world.stepped();
@@ -143,12 +125,13 @@ fn run(seed: u64) {
     let remote = leak(move |_: &mut Active<Port>, completion: Completion| {
         fates.lock().unwrap()[completion.cookie].remote.push(completion.result);
     });
-    let count = 20 + dice.below(60) as usize;
-    let dies = (dice.below(2) == 0).then(|| (dice.below(3) as u32, dice.below(8 * count as u64)));
+    let count = 20 + dice.below(60);
+    let dies = (dice.below(2) == 0).then(|| (dice.below(3) as u32, dice.below(8 * count)));
     let mut dead: Option<u32> = None;
-    let (mut sent, mut rounds) = (0, 0u64);
+    let (mut sent, mut rounds) = (0, 0);
     let mut lent = Vec::new();
-    let is_dead = |dead: Option<u32>, task: u32| dead == Some(task / PER_NODE);
+    let tasks = TASKS as usize;
+    let is_dead = |dead: Option<u32>, task: usize| dead == Some(task as u32 / PER_NODE);
     let mut quiet = 0;
     loop {
         rounds += 1;
@@ -158,16 +141,16 @@ fn run(seed: u64) {
             dead = Some(node);
         }
         if sent < count && dice.below(3) == 0 {
-            let (from, to) = (dice.below(TASKS.into()) as u32, dice.below(TASKS.into()) as u32);
+            let (from, to) = (dice.below(tasks), dice.below(tasks));
             if !is_dead(dead, from) {
-                let len = LENGTHS[dice.below(LENGTHS.len() as u64) as usize];
+                let len = LENGTHS[dice.below(LENGTHS.len())];
                 let number = fates.lock().unwrap().len();
                 let data = pattern(len, number);
                 let payload = match dice.below(3) {
                     0 => Payload::Static(data.leak()),
                     1 => Payload::Buffer(filled(&data), 0..len),
                     _ => {
-                        let start = dice.below(20) as usize;
+                        let start = dice.below(20);
                         let mut memory = vec![0; start];
                         memory.extend(&data);
                         let memory = filled(&memory).share();
@@ -177,18 +160,16 @@ fn run(seed: u64) {
                 };
                 let wish = dice.below(4) as u8;
                 fates.lock().unwrap().push(Fate { from, to, len, wish, ..Fate::default() });
-                let target = clients[to as usize].endpoint(to, 0).unwrap();
                 let dispatch = if dice.below(3) == 0 { DEFERRING } else { 0 };
                 let send = Send {
-                    target,
                     dispatch,
                     header: &(number as u32).to_le_bytes(),
                     payload,
-                    layout: Layout::Contiguous,
                     local_done: Some(Done { call: local, cookie: number }),
                     remote_done: Some(Done { call: remote, cookie: number }),
+                    ..stage.message(to, vec![])
                 };
-                let result = contexts[from as usize].as_mut().unwrap().send(send).map_err(|it| it.0);
+                let result = stage.try_send(from, send);
                 if result.is_err() {
                     assert!(result == Err(SendError::Again) || is_dead(dead, to), "{result:?}");
                     fates.lock().unwrap().pop();
@@ -198,9 +179,9 @@ fn run(seed: u64) {
             }
         }
         for _ in 0..dice.below(4) {
-            let task = dice.below(TASKS.into()) as usize;
-            if !is_dead(dead, task as u32) {
-                contexts[task].as_mut().unwrap().advance();
+            let task = dice.below(tasks);
+            if !is_dead(dead, task) {
+                stage.turn(&[task]);
             }
         }
         for _ in 0..dice.below(4) {
@@ -208,15 +189,15 @@ fn run(seed: u64) {
             if state.stepped {
                 let steps = state.steps();
                 if !steps.is_empty() {
-                    let step = steps[dice.below(steps.len() as u64) as usize];
+                    let step = steps[dice.below(steps.len())];
                     state.step(step);
                 }
             }
         }
         if dice.below(5) == 0 {
-            let task = dice.below(TASKS.into()) as usize;
-            if !is_dead(dead, task as u32) {
-                let context = contexts[task].as_mut().unwrap();
+            let task = dice.below(tasks);
+            if !is_dead(dead, task) {
+                let context = &mut stage[task];
                 let kept = context.unexpected().next().map(|it| (it.id, number_of(it.header), it.total));
                 if let Some((id, number, total)) = kept {
                     if dice.below(4) == 0 {
@@ -226,17 +207,7 @@ fn run(seed: u64) {
                             fates[number].received.push(Ok(()));
                         }
                     } else {
-                        let call = leak(move |_: &mut Active<Port>, received: Received| {
-                            let mut fates = fates.lock().unwrap();
-                            let fate = &mut fates[received.cookie];
-                            if received.result.is_ok() {
-                                assert_eq!(received.len, received.total);
-                                let data = &received.buffer.as_slice()[..received.len];
-                                assert!(data == pattern(fate.len, received.cookie));
-                            }
-                            fate.received.push(received.result);
-                        });
-                        let accepted = context.accept(id, buffer(total), OnReceived { call, cookie: number });
+                        let accepted = context.accept(id, buffer(total), on_received(fates, number));
                         if accepted.is_ok() {
                             fates.lock().unwrap()[number].handled += 1;
                         }
@@ -246,9 +217,7 @@ fn run(seed: u64) {
         }
         if sent == count {
             // To the end, as far as there is one: what was refused may pause for long.
-            for task in (0..TASKS).filter(|&task| !is_dead(dead, task)) {
-                contexts[task as usize].as_mut().unwrap().advance();
-            }
+            (0..tasks).filter(|&task| !is_dead(dead, task)).for_each(|task| stage.turn(&[task]));
             if dies.is_some() == dead.is_some() && rounds % 64 == 0 {
                 let fates = fates.lock().unwrap();
                 let ends = |fate: &Fate| {
@@ -280,8 +249,8 @@ fn run(seed: u64) {
             assert_eq!(fate.received.len(), fate.handled, "{hint}");
         }
     }
-    for task in 0..TASKS {
-        let mut context = contexts[task as usize].take().unwrap();
+    for task in 0..tasks {
+        let context = &mut stage[task];
         // What one who died has left here.
         let alive = !is_dead(dead, task);
         let kept: Vec<_> = context.unexpected().map(|it| it.id).filter(|_| alive).collect();
@@ -297,11 +266,8 @@ fn run(seed: u64) {
         let errors = context.counters().protocol_errors;
         assert!(dead.is_some() || errors == 0, "seed {seed}, task {task}: {errors}");
         if alive {
-            let destroyed = clients[task as usize].destroy_context(context).map_err(|(error, _)| error);
-            assert!(destroyed.is_ok(), "seed {seed}, task {task}: {:?}", destroyed.err());
-            assert_eq!(world.lock().unit(task / PER_NODE).regions(), 0, "seed {seed}");
-        } else {
-            std::mem::forget(context);
+            assert_eq!(stage.destroy(task), Ok(()), "seed {seed}, task {task}");
+            assert_eq!(world.lock().unit(task as u32 / PER_NODE).regions(), 0, "seed {seed}");
         }
     }
     if dead.is_none() {

@@ -1,8 +1,7 @@
 //! Endpoints that share work: those on other nodes than the root's memory, what they need, what they hear (SPEC G-4, G-5).
 
 use crate::divided::{call, case, members, memories, perform, stage, with_neighbours};
-use crate::scene::{Port, ends, leak};
-use crate::stage::{Case, LIMITS, Stage};
+use crate::stage::{Case, LIMITS, Port, Stage, ends, leak};
 use pami::collective::Collective;
 use pami::endpoint::ContextOffset;
 use pami::geometry::Members;

@@ -1,7 +1,6 @@
 //! Collectives that find no room when they are called (SPEC ).
 
-use crate::scene::{Port, ends, leak};
-use crate::stage::{Case, LIMITS, Stage, results, shared};
+use crate::stage::{Case, LIMITS, Port, Stage, ends, leak, shared};
 use crate::stray_collectives::{ABORT, forge};
 use pami::collective::{Algorithm, Area, Collective, Form};
 use pami::geometry::Members;
@@ -72,8 +71,8 @@ fn r1_q2_more_collectives_than_places_called_in_different_orders_all_end() {
             }
         }
         let total = geometries * each * size as usize;
-        stage.settle("all", || ended.lock().unwrap().len() == total);
-        let results = results(ended);
+        stage.settle("all", || ended.len() == total);
+        let results = ended.results();
         assert!(results.iter().all(|end| end.1.is_ok()), "{results:?}");
         assert!(results.windows(2).all(|two| two[0].0 < two[1].0), "a callback was called twice");
         outputs.iter().for_each(|(case, rank, output)| case.check(*rank, output.as_ref()));
@@ -136,11 +135,9 @@ fn r1_q2_a_full_queue_is_an_error_that_names_it_and_has_room_again() {
         assert!(matches!(stage.contexts[0].collect(wrong), Err(CollectError::Call(_))));
         for call in 0..calls {
             assert_eq!(stage.contexts[1].collect(barrier(done(100 + call))), Ok(()));
-            stage.settle("one more", || {
-                ended.lock().unwrap().iter().filter(|end| end.0 >= 100).count() > call
-            });
+            stage.settle("one more", || ended.list().iter().filter(|end| end.0 >= 100).count() > call);
         }
-        stage.settle("all", || ended.lock().unwrap().len() == 2 * calls);
+        stage.settle("all", || ended.len() == 2 * calls);
         assert_eq!(stage.contexts[0].collect(barrier(done(0))), Ok(()));
     }
 }
@@ -180,9 +177,9 @@ fn r2_q2_the_death_of_a_node_ends_what_waits_with_its_name_once() {
                 stage.world.kill(0);
             }
         }
-        stage.settle("all", || ended.lock().unwrap().len() == 30);
+        stage.settle("all", || ended.len() == 30);
         stage.rest();
-        let results = results(ended);
+        let results = ended.results();
         assert!(results.windows(2).all(|two| two[0].0 < two[1].0), "a callback was called twice");
         for (cookie, result) in results {
             let dead = Err(OperationError::NodeDead(0));
@@ -206,15 +203,15 @@ fn r2_q2_the_death_of_a_node_ends_what_waits_for_others_room() {
     stage.contexts[1].collect(Collect { geometry: dies, ..barrier(done(3)) }).unwrap();
     assert_eq!(stage.contexts[1].geometry(dies).unwrap().started, 1, "the creation");
     stage.rest();
-    assert_eq!(ended.lock().unwrap().len(), 0);
+    assert_eq!(ended.len(), 0);
     assert_eq!(stage.contexts[1].destroy_geometry(dies), Err(GeometryError::Busy(dies)));
     stage.world.kill(0);
-    stage.settle("the death", || ended.lock().unwrap().len() == 1);
-    assert_eq!(results(ended), [(3, Err(OperationError::NodeDead(0)))]);
+    stage.settle("the death", || ended.len() == 1);
+    assert_eq!(ended.results(), [(3, Err(OperationError::NodeDead(0)))]);
     for at in 0..3 {
         stage.contexts[2].collect(Collect { geometry: alive, ..barrier(done(10 + at)) }).unwrap();
     }
-    stage.settle("the others", || ended.lock().unwrap().len() == 7);
+    stage.settle("the others", || ended.len() == 7);
 }
 
 #[test]
@@ -233,8 +230,8 @@ fn r2_q2_what_waits_for_others_room_ends_when_a_member_tells_of_a_death() {
     // Of a collective that is not begun here, from one who knows more.
     let member = stage.contexts[2].endpoint();
     forge(&mut stage, member, ABORT, [dies.0, 1, 0, 0, 2], &[]);
-    stage.settle("the death", || ended.lock().unwrap().len() == 1);
-    assert_eq!(results(ended), [(3, Err(OperationError::NodeDead(2)))]);
+    stage.settle("the death", || ended.len() == 1);
+    assert_eq!(ended.results(), [(3, Err(OperationError::NodeDead(2)))]);
 }
 
 #[test]
@@ -255,8 +252,8 @@ fn r4_q2_what_waits_behind_a_collective_that_fails_goes_on() {
             }
             (0..stage.random.below(30)).for_each(|_| stage.tick());
         }
-        stage.settle("all", || ended.lock().unwrap().len() == 36);
-        let results = results(ended);
+        stage.settle("all", || ended.len() == 36);
+        let results = ended.results();
         assert!(results.windows(2).all(|two| two[0].0 < two[1].0), "a callback was called twice");
         for (cookie, result) in results {
             match cookie % 100 {
@@ -285,11 +282,11 @@ fn g1_q2_neither_geometry_nor_context_of_what_waits_is_destroyed() {
         assert_eq!(error, ClientError::SendsUnderWay);
         stage.contexts.insert(0, context);
         stage.contexts[1].collect(Collect { geometry: id, ..barrier(done(100 + at)) }).unwrap();
-        let here = || ended.lock().unwrap().iter().filter(|end| end.0 < 100).count();
+        let here = || ended.list().iter().filter(|end| end.0 < 100).count();
         stage.settle("one", || here() == at + 1);
     }
-    stage.settle("all", || ended.lock().unwrap().len() == 12);
-    assert!(results(ended).iter().all(|end| end.1.is_ok()));
+    stage.settle("all", || ended.len() == 12);
+    assert!(ended.results().iter().all(|end| end.1.is_ok()));
     assert_eq!(stage.contexts[0].destroy_geometry(id), Ok(()));
 }
 
@@ -317,10 +314,10 @@ fn g6_q2_who_is_called_back_and_finds_no_room_is_not_called_again() {
     let announced = case.call(case.memory(0), done(51).unwrap());
     stage.contexts[0].collect(Collect { form: Form::RootOnly, number: 7, ..announced }).unwrap();
     stage.rest();
-    assert_eq!((calls.load(Relaxed), ended.lock().unwrap().iter().any(|end| end.0 == 50)), (1, false));
+    assert_eq!((calls.load(Relaxed), ended.list().iter().any(|end| end.0 == 50)), (1, false));
     (0..6).for_each(|at| stage.contexts[0].collect(barrier(done(10 + at))).unwrap());
-    stage.settle("all", || ended.lock().unwrap().len() == 14);
-    assert!(results(ended).iter().all(|end| end.1.is_ok()));
+    stage.settle("all", || ended.len() == 14);
+    assert!(ended.results().iter().all(|end| end.1.is_ok()));
     assert_eq!(calls.load(Relaxed), 1);
 }
 
@@ -358,10 +355,10 @@ fn r4_q2_what_waits_and_loses_its_class_route_ends_at_all_as_what_was_given_up()
             call(&mut stage, rank, sum(Algorithm::TreeNetwork), cookie(2));
             call(&mut stage, rank, sum(Algorithm::Ring), cookie(3));
         }
-        stage.settle("the world's", || ended.lock().unwrap().len() == 12);
+        stage.settle("the world's", || ended.len() == 12);
         together(&mut stage, 2);
-        stage.settle("the pair's", || ended.lock().unwrap().len() == 16);
-        let results = results(ended);
+        stage.settle("the pair's", || ended.len() == 16);
+        let results = ended.results();
         assert!(results.windows(2).all(|two| two[0].0 < two[1].0), "a callback was called twice");
         for (cookie, result) in results {
             let given_up = Err(OperationError::Abandoned { rank: 1, reason: 7 });
@@ -391,7 +388,11 @@ fn g3_q2_one_that_needs_less_room_than_what_waits_in_front_of_it_does_not_overta
             stage.rest();
         }
         assert_eq!(stage.contexts[1].collect(barrier(done(9))), Ok(()));
-        stage.settle("all", || ended.lock().unwrap().len() == 10);
-        assert!(results(ended).iter().all(|(_, result)| result.is_ok()), "{before} before: {ended:?}");
+        stage.settle("all", || ended.len() == 10);
+        assert!(
+            ended.results().iter().all(|(_, result)| result.is_ok()),
+            "{before} before: {:?}",
+            ended.list()
+        );
     }
 }

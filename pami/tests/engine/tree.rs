@@ -2,8 +2,7 @@
 
 use crate::collectives::COLLECTIVES;
 use crate::machine::Tree;
-use crate::scene::{Port, ends};
-use crate::stage::{Case, LIMITS, Play, Stage, domains, results, shared, words};
+use crate::stage::{Case, LIMITS, Play, Port, Stage, domains, ends, shared, words};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Need, Operator, Reducer, SelectionError};
 use pami::geometry::Members;
 use pami::{ClientError, Collect, CollectError, Done, GeometryId, Limits, OperationError, WORLD};
@@ -213,8 +212,8 @@ fn allreduce(
         collect.scratch = Some((shared(&vec![0; scratch.div_ceil(8)]), 0));
         stage.contexts[context].collect(collect).unwrap();
     }
-    stage.settle("an allreduce", || ended.lock().unwrap().len() == size as usize);
-    results(ended).into_iter().map(|end| end.1).collect()
+    stage.settle("an allreduce", || ended.len() == size as usize);
+    ended.results().into_iter().map(|end| end.1).collect()
 }
 
 #[test]
@@ -249,10 +248,10 @@ fn d8_the_death_of_a_node_ends_what_goes_through_the_tree_network() {
         stage.contexts[rank as usize].collect(collect).unwrap();
     }
     stage.rest();
-    assert!(ended.lock().unwrap().is_empty());
+    assert!(ended.len() == 0);
     stage.world.kill(2);
-    stage.settle("the news", || ended.lock().unwrap().len() == 3);
-    assert!(results(ended).iter().all(|end| end.1 == Err(OperationError::NodeDead(2))));
+    stage.settle("the news", || ended.len() == 3);
+    assert!(ended.results().iter().all(|end| end.1 == Err(OperationError::NodeDead(2))));
     let _ = members;
 }
 
@@ -283,7 +282,7 @@ fn g9_float_sums_through_the_tree_network_have_the_same_bits_in_all_runs() {
             collect.scratch = Some((shared(&vec![0; scratch.div_ceil(8)]), 0));
             stage.contexts[context].collect(collect).unwrap();
         }
-        stage.settle("a sum", || ended.lock().unwrap().len() == 6);
+        stage.settle("a sum", || ended.len() == 6);
         seen.extend(outputs.iter().map(words));
     }
     assert!(seen.iter().all(|sum| *sum == seen[0]));
@@ -339,9 +338,9 @@ fn r4_a_member_that_gives_up_leaves_the_class_route_to_nobody() {
                 active.collect(collect).unwrap();
             }
         }
-        stage.settle("abandoned", || ended.lock().unwrap().len() == size as usize);
+        stage.settle("abandoned", || ended.len() == size as usize);
         let abandoned = Err(OperationError::Abandoned { rank: 1, reason: 7 });
-        assert!(results(ended).into_iter().all(|(_, result)| result == abandoned));
+        assert!(ended.results().into_iter().all(|(_, result)| result == abandoned));
         stage.rest();
         assert!((0..size as usize).all(|context| !has_class_route(&stage, context, WORLD)));
         for what in COLLECTIVES {
@@ -385,10 +384,10 @@ fn r4_what_is_behind_a_given_up_collective_on_its_class_route_ends_and_all_else_
         for (cookie, call) in [(2, tree), (3, ring)] {
             start(&mut stage, 1, call, cookie, done);
         }
-        stage.settle("the world's", || ended.lock().unwrap().len() == 12);
+        stage.settle("the world's", || ended.len() == 12);
         (4..7).for_each(|cookie| start(&mut stage, 1, other, cookie, done));
-        stage.settle("the other's", || ended.lock().unwrap().len() == 21);
-        for (cookie, result) in results(ended) {
+        stage.settle("the other's", || ended.len() == 21);
+        for (cookie, result) in ended.results() {
             assert_eq!(result, if matches!(cookie / 10, 1 | 2) { given_up } else { Ok(()) }, "{cookie}");
         }
     }
@@ -413,7 +412,7 @@ fn r4_who_was_done_with_what_is_given_up_or_begins_it_later_leaves_the_class_rou
         if seed % 2 == 1 {
             give_up(&mut stage);
         }
-        assert_eq!(ended.lock().unwrap().len(), 3);
+        assert_eq!(ended.len(), 3);
         assert_eq!([0, 1, 2].map(|context| has_class_route(&stage, context, WORLD)), [false; 3]);
         let any = Case { algorithm: None, ..case(WORLD, Collective::Allreduce, 3, 5) };
         Play::new(&stage, vec![(any, members)]).run(&mut stage);
@@ -449,8 +448,12 @@ fn g7_roots_that_differ_are_found_though_all_packets_are_alike() {
             let call = Case { root: u32::from(rank == 1), ..case(WORLD, what, 3, 5) };
             start(&mut stage, rank, call, 0, done);
         }
-        stage.settle("calls that differ", || ended.lock().unwrap().len() == 3);
-        assert!(results(ended).iter().any(|end| end.1 == Err(OperationError::Differs)), "{ended:?}");
+        stage.settle("calls that differ", || ended.len() == 3);
+        assert!(
+            ended.results().iter().any(|end| end.1 == Err(OperationError::Differs)),
+            "{:?}",
+            ended.list()
+        );
     }
 }
 
@@ -504,9 +507,9 @@ fn n8_a_context_says_that_nothing_moves_when_nothing_can_and_not_before() {
         for (cookie, call) in over_tree.into_iter().chain([other, in_runs]).enumerate() {
             (0..members.size()).for_each(|rank| start(&mut stage, rank, call, cookie, done));
             quieten(&mut stage);
-            assert_eq!(ended.lock().unwrap().len(), (cookie + 1) * members.size() as usize, "{call:?}");
+            assert_eq!(ended.len(), (cookie + 1) * members.size() as usize, "{call:?}");
         }
-        assert!(results(ended).iter().all(|end| end.1.is_ok()));
+        assert!(ended.results().iter().all(|end| end.1.is_ok()));
         destroy(&mut stage, id, &members);
         quieten(&mut stage);
         assert_eq!(tree(&stage, |tree| tree.routes()), 1);

@@ -7,7 +7,7 @@ proptest! {
     #[test]
     fn l5_every_split_has_the_unsplit_operations_bits(
         local in any::<bool>(), element in elements(), scaled in any::<bool>(), foreign in foreigns(), split in splits(),
-        count in 1usize..400, offset in 0usize..4, start in 0usize..9, idle in (0u16..1001, 0u16..1001), seed in any::<u64>()
+        count in 1usize..400, offset in 0usize..4, start in 0usize..9, idles in (0u16..1001, 0u16..1001), seed in any::<u64>()
     ) {
         let (recipe, factor) = recipe_of(element, scaled, foreign);
         let size = element.bytes();
@@ -18,24 +18,17 @@ proptest! {
         // No broken word in the region.
         let mut memory = old.clone();
         memory.resize(memory.len().next_multiple_of(8), 0);
-        let mut pair = pair(local);
-        pair.idle(idle.0, idle.1);
-        let region = pair.region(&memory);
+        let mut stage = pair(local);
+        idle(&stage, idles.0, idles.1);
+        let region = region(&mut stage, &memory);
         let message = filled(&[vec![0xee; start], new].concat()).share();
-        let (ends, end) = ends();
-        let process = Process {
-            offset: (offset * size) as u32,
-            range: start..message.len(),
-            local_done: end(1),
-            remote_done: end(2),
-            ..process(pair.target.endpoint(), &region, &message, recipe, split)
-        };
-        prop_assert_eq!(pair.origin.process(process), Ok(()));
-        prop_assert!(ends.lock().unwrap().is_empty());
-        pair.advance();
-        let mut ends = ends.lock().unwrap().clone();
-        ends.sort_by_key(|end| end.0);
-        prop_assert_eq!(ends, [(1, None, Ok(())), (2, None, Ok(()))]);
+        let (local_done, remote_done) = (stage.done(1), stage.done(2));
+        let all = process(stage.at(1), &region, &message, recipe, split);
+        let (offset, range) = ((offset * size) as u32, start..message.len());
+        stage.process(0, Process { offset, range, local_done, remote_done, ..all });
+        prop_assert_eq!(stage.ends(), []);
+        stage.quiet();
+        prop_assert_eq!(stage.ends(), [(1, None, Ok(())), (2, None, Ok(()))]);
         prop_assert_eq!(&bytes(region.memory())[..expected.len()], &expected);
         // The message is the caller's again.
         prop_assert!(message.reclaim().is_ok());
@@ -45,26 +38,23 @@ proptest! {
     fn l5_operations_of_one_context_are_added_in_their_order(
         local in any::<bool>(), list in proptest::collection::vec((splits(), 0usize..40, 1usize..300), 2..8), seed in any::<u64>()
     ) {
-        let mut pair = pair(local);
-        pair.idle(1000, 500);
+        let mut stage = pair(local);
+        idle(&stage, 1000, 500);
         let old = numbers(RecipeElement::F64, false, 400, seed);
         let mut expected = old.clone();
-        let region = pair.region(&old);
+        let region = region(&mut stage, &old);
         let recipe = Recipe::accumulate(factor_of(RecipeElement::F64));
         for (number, (split, at, count)) in list.into_iter().enumerate() {
             let new = numbers(RecipeElement::F64, false, count, seed ^ number as u64);
             unsplit(&mut expected[8 * at..], &new, Some(factor_of(RecipeElement::F64)), RecipeElement::F64, Foreign::Neither);
             let message = filled(&new).share();
-            let process = Process {
-                offset: 8 * at as u32,
-                ..process(pair.target.endpoint(), &region, &message, recipe, split)
-            };
-            prop_assert_eq!(pair.origin.process(process), Ok(()));
+            let all = process(stage.at(1), &region, &message, recipe, split);
+            stage.process(0, Process { offset: 8 * at as u32, ..all });
             if seed >> number & 1 == 1 {
-                pair.origin.advance();
+                stage.turn(&[0]);
             }
         }
-        pair.advance();
+        stage.quiet();
         prop_assert_eq!(bytes(region.memory()), expected);
     }
 
@@ -73,10 +63,10 @@ proptest! {
         header in any::<[u8; 24]>(), sane in any::<bool>(), data in proptest::collection::vec(any::<u8>(), 0..64),
         offset in 0u32..80, total in 0u32..100, kind in 0usize..4
     ) {
-        let mut pair = pair(true);
+        let mut stage = pair(true);
         let before = [7; 64];
-        let bystander = pair.target.register(filled(&before), Rights::READ).map_err(|(error, _)| error).unwrap();
-        let region = pair.region(&before);
+        let bystander = stage.region(1, &before, Rights::READ);
+        let region = region(&mut stage, &before);
         let mut header = header;
         if sane {
             header[..4].copy_from_slice(&region.handle().id().index.get().to_le_bytes());
@@ -87,10 +77,9 @@ proptest! {
             (header[13], header[14], header[15]) = (header[13] & 3 | 4, header[14] & 3, 0);
         }
         let kind = [Kind::Chunk, Kind::Refused, Kind::AskAdvice, Kind::Advice][kind];
-        let (origin, target) = (pair.origin.endpoint(), pair.target.endpoint());
-        let envelope = Envelope { kind, dispatch: header[0], origin, target, message: 5, offset, total };
-        pair.clients[0].node().world.forge(Packet::new(envelope, &header, &data));
-        pair.advance();
+        let packet = envelope(kind, stage.at(0), stage.at(1));
+        stage.forge(Envelope { dispatch: header[0], message: 5, offset, total, ..packet }, &header, &data);
+        stage.quiet();
         prop_assert_eq!(bytes(bystander.memory()), before);
         prop_assert!(bytes(region.memory()) == before || sane);
     }

@@ -4,49 +4,46 @@ mod bits;
 mod endings;
 mod split;
 
-use crate::machine::{MTU, Packet, TestNode, filled};
-use crate::scene::{advance_all, clients, context, ends};
-use crate::stage::{Port, bytes, leak, process};
+use crate::machine::{MTU, filled, machine};
+use crate::stage::{Build, Port, Stage, Told, bytes, envelope, get, leak, process, put};
 use pami::balance::{ADVICE_NS, Advice};
 use pami::packet::{Envelope, Kind};
 use pami::{
-    Client, ClientBuilder, Context, Factor, Foreign, Get, Layout, OperationError, Payload, Pools, Process,
-    Put, Recipe, RecipeElement, Region, RegionFault, Rights, Rule, SendError, Split, SubOperations,
+    Active, Context, Factor, Foreign, OperationError, Payload, Pools, Process, Progress, Recipe,
+    RecipeElement, Region, RegionFault, Rights, Rule, SendError, Shared, Split, SubOperations, Work,
+    WorkSlot,
 };
 use proptest::prelude::*;
 
-/// An origin and a target, with their tasks' clients.
-struct Pair {
-    clients: Vec<Client<TestNode>>,
-    origin: Context<Port>,
-    target: Context<Port>,
+/// Tasks of which one processes what the others have, and nobody keeps anything.
+fn tasks(tasks: u32, local: bool, build: impl Build) -> Stage {
+    Stage::of(machine(tasks, local), 1, Told::new(), |client| {
+        build(client.pools(Pools { unexpected: 0, ..Pools::LARGE }))
+    })
 }
 
-fn pair_with(local: bool, build: impl Fn(ClientBuilder<TestNode>) -> ClientBuilder<TestNode>) -> Pair {
-    let mut clients =
-        clients(2, local, |client| build(client.pools(Pools { unexpected: 0, ..Pools::LARGE })));
-    let (origin, target) = (context(&mut clients[0], 0), context(&mut clients[1], 0));
-    Pair { clients, origin, target }
+/// An origin, context 0, and a target, context 1.
+fn pair(local: bool) -> Stage {
+    tasks(2, local, |client| client)
 }
 
-fn pair(local: bool) -> Pair {
-    pair_with(local, |client| client)
+/// How idle they are.
+fn idle(stage: &Stage, origin: u16, target: u16) {
+    let (mut world, [from, to]) = (stage.world.lock(), [stage.at(0), stage.at(1)]);
+    world.port(from).idle = origin;
+    world.port(to).idle = target;
 }
 
-impl Pair {
-    fn advance(&mut self) {
-        advance_all(&mut [&mut self.origin, &mut self.target]);
-    }
+/// A region of the target.
+fn region(stage: &mut Stage, bytes: &[u8]) -> Region {
+    stage.region(1, bytes, Rights::all())
+}
 
-    fn idle(&self, origin: u16, target: u16) {
-        let mut world = self.clients[0].node().world.lock();
-        world.port(self.origin.endpoint()).idle = origin;
-        world.port(self.target.endpoint()).idle = target;
-    }
-
-    fn region(&mut self, bytes: &[u8]) -> Region {
-        self.target.register(filled(bytes), Rights::all()).map_err(|(error, _)| error).unwrap()
-    }
+/// The origin has all of a message processed. Its ends have the cookies 1 and 2.
+fn start(stage: &mut Stage, region: &Region, message: &Shared, recipe: Recipe, split: Split) {
+    let (local_done, remote_done) = (stage.done(1), stage.done(2));
+    let all = process(stage.at(1), region, message, recipe, split);
+    stage.process(0, Process { local_done, remote_done, ..all });
 }
 
 /// The operation as it is defined: element by element, one sub-operation after the other.

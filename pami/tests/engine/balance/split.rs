@@ -2,172 +2,134 @@
 
 use super::*;
 
+const REFUSED: Result<(), OperationError> = Err(OperationError::Region(RegionFault::Rights));
+
 /// Of 20 packets' bytes that are accumulated by advice, those that an origin adds when it and its target are so idle.
 fn placed_by_origin(origin: u16, target: u16) -> u64 {
-    let recipe = Recipe::accumulate(Factor::F64(2.0));
     let count = 20 * MTU / 8;
-    let mut pair = pair(true);
-    pair.idle(origin, target);
-    let region = pair.region(&vec![0; 8 * count]);
+    let mut stage = pair(true);
+    idle(&stage, origin, target);
+    let region = region(&mut stage, &vec![0; 8 * count]);
     let message = filled(&f64s(&vec![1.0; count])).share();
-    let process = process(pair.target.endpoint(), &region, &message, recipe, Split::Advice);
-    assert_eq!(pair.origin.process(process), Ok(()));
-    pair.advance();
-    let here = pair.origin.counters().placed_bytes;
-    assert_eq!(here + pair.target.counters().processed_bytes, 8 * count as u64);
+    start(&mut stage, &region, &message, Recipe::accumulate(Factor::F64(2.0)), Split::Advice);
+    stage.quiet();
+    let here = stage[0].counters().placed_bytes;
+    assert_eq!(here + stage[1].counters().processed_bytes, 8 * count as u64);
     assert_eq!(bytes(region.memory()), f64s(&vec![2.0; count]));
     here
 }
 
 #[test]
-fn l2_a_busy_origin_leaves_all_to_the_target() {
-    assert_eq!([0, 500, 1000].map(|target| placed_by_origin(0, target)), [0; 3]);
-}
-
-#[test]
-fn l2_an_idle_origin_and_an_idle_target_do_half_each() {
-    let here = placed_by_origin(1000, 1000);
-    assert!((4000..6000).contains(&here), "{here}");
-}
-
-#[test]
-fn l2_an_idle_origin_does_all_that_a_busy_target_would_have_to() {
-    assert_eq!(placed_by_origin(1000, 0), 20 * MTU as u64);
-}
-
-#[test]
-fn l2_the_busier_the_target_the_more_is_done_at_the_origin() {
+fn l2_the_idler_an_origin_is_beside_its_target_the_more_it_does() {
+    let all = 20 * MTU as u64;
+    for (origin, target, expected) in [
+        // A busy origin leaves all to the target.
+        (0, 0, 0..1),
+        (0, 500, 0..1),
+        (0, 1000, 0..1),
+        // Two that are idle do half each; a target with half as much time does half as much, and one with none nothing.
+        (1000, 1000, 4000..6000),
+        (1000, 500, 6200..7200),
+        (1000, 0, all..all + 1),
+    ] {
+        let here = placed_by_origin(origin, target);
+        assert!(expected.contains(&here), "{here} at {origin} and {target}");
+    }
     let here = [1000, 750, 500, 250, 50, 0].map(|target| placed_by_origin(1000, target));
     assert!(here.is_sorted_by(|more, most| more < most), "{here:?}");
-    // A target with half as much time does half as much.
-    assert!((6200..7200).contains(&here[2]), "{here:?}");
 }
 
 #[test]
-fn l2_rules_that_leave_a_target_what_it_does_not_have_in_some_chunks_end_with_its_refusal() {
+fn l2_a_target_needs_what_rules_leave_it_of_any_chunk_and_nothing_that_the_origin_does_to_every_one() {
     let recipe = Recipe::accumulate(Factor::I32(3)).converted(Foreign::Message);
     let available = SubOperations::ADD | SubOperations::SCALE;
-    let count = 20 * MTU / 4;
-    for (local, chunks) in [false, true].into_iter().flat_map(|local| [1, 500, 999].map(|part| (local, part)))
-    {
+    for (local, chunks, count) in [false, true].into_iter().flat_map(|local| {
+        let long = 20 * MTU / 4;
+        [(1, long), (500, long), (999, long), (1000, long), (1000, 16), (1000, 10)]
+            .map(|(chunks, count)| (local, chunks, count))
+    }) {
         let rules: &[Rule] =
             leak([Rule { element: None, from_bytes: 0, origin: SubOperations::SWAP, chunks }]);
-        let mut pair = pair_with(local, |client| client.sub_operations(available));
-        let region = pair.region(&vec![0; 4 * count]);
-        let message = filled(&1i32.to_ne_bytes().repeat(count)).share();
-        let (ends, end) = ends();
-        let to = pair.target.endpoint();
-        let process =
-            Process { remote_done: end(0), ..process(to, &region, &message, recipe, Split::Rules(rules)) };
-        assert_eq!(pair.origin.process(process), Ok(()));
-        pair.advance();
-        let refused = Err(OperationError::Region(RegionFault::Rights));
-        assert_eq!(*ends.lock().unwrap(), [(0, None, refused)], "{local}, {chunks} of 1000 chunks");
-        // Nor are those added that it could have.
-        assert_eq!(bytes(region.memory()), vec![0; 4 * count]);
-    }
-}
-
-#[test]
-fn l2_a_rule_that_leaves_a_target_no_more_than_it_has_in_any_chunk_is_carried_out() {
-    let recipe = Recipe::accumulate(Factor::I32(3)).converted(Foreign::Message);
-    let rules: &[Rule] =
-        leak([Rule { element: None, from_bytes: 0, origin: SubOperations::SWAP, chunks: 1000 }]);
-    for local in [false, true] {
-        let mut pair =
-            pair_with(local, |client| client.sub_operations(SubOperations::ADD | SubOperations::SCALE));
-        let region = pair.region(&[0; 64]);
-        let message = filled(&1i32.swap_bytes().to_ne_bytes().repeat(16)).share();
-        let (ends, end) = ends();
-        let to = pair.target.endpoint();
-        let process =
-            Process { remote_done: end(0), ..process(to, &region, &message, recipe, Split::Rules(rules)) };
-        assert_eq!(pair.origin.process(process), Ok(()));
-        pair.advance();
-        assert_eq!(*ends.lock().unwrap(), [(0, None, Ok(()))], "{local}");
-        assert_eq!(bytes(region.memory()), 3i32.to_ne_bytes().repeat(16));
+        let mut stage = tasks(2, local, |client| client.sub_operations(available));
+        let region = region(&mut stage, &vec![0; 4 * count]);
+        let message = filled(&2i32.swap_bytes().to_ne_bytes().repeat(count)).share();
+        start(&mut stage, &region, &message, recipe, Split::Rules(rules));
+        stage.quiet();
+        // Where one chunk is refused those are not added either that the target could have.
+        let (ended, sum) = if chunks < 1000 { (REFUSED, 0) } else { (Ok(()), 6i32) };
+        let what = format!("{local}, {chunks} of 1000 chunks of {count} elements");
+        assert_eq!(stage.ends(), [(1, None, Ok(())), (2, None, ended)], "{what}");
+        assert_eq!(bytes(region.memory()), sum.to_ne_bytes().repeat(count), "{what}");
     }
 }
 
 #[test]
 fn l2_polls_that_find_nothing_are_idle_time_and_what_was_found_is_not() {
     const ROUND_NS: u64 = 100;
-    let mut pair = pair(false);
-    let world = pair.clients[0].node().world;
-    let idle = |context: &Context<Port>| world.lock().port(context.endpoint()).idle_ns;
+    let mut stage = pair(false);
+    let world = stage.world;
+    let idle = |context: &Context<_>| world.lock().port(context.endpoint()).idle_ns;
     let mut rounds = 0;
     // Each round takes so long; the first few in a row are not worth a look at the clock.
-    pair.origin.wait(|_| {
+    stage[0].wait(|_| {
         world.lock().now += ROUND_NS;
         rounds += 1;
         rounds == 1000
     });
-    let noted = idle(&pair.origin);
+    let noted = idle(&stage[0]);
     assert!((900 * ROUND_NS..1000 * ROUND_NS).contains(&noted), "{noted}");
     // Work of an hour that comes between idle rounds.
-    let slot: &'static pami::WorkSlot<Port> = leak([pami::WorkSlot::new()]).first().unwrap();
-    let run = move |_: &mut pami::context::Active<Port>, _: usize| {
+    let slot = leak(WorkSlot::new());
+    let run = leak(move |_: &mut Active<Port>, _: usize| {
         world.lock().now += 3_600_000_000_000;
-        pami::context::Progress::Done
-    };
-    let (run, poster) = (Box::leak(Box::new(run)), pair.origin.poster());
-    pair.origin.wait(|_| {
+        Progress::Done
+    });
+    let poster = stage[0].poster();
+    stage[0].wait(|_| {
         world.lock().now += ROUND_NS;
         rounds += 1;
         if rounds == 1100 {
-            assert!(poster.post(slot, pami::context::Work { run, cookie: 0 }).is_ok());
+            assert!(poster.post(slot, Work { run, cookie: 0 }).is_ok());
         }
         rounds == 1200
     });
-    let more = idle(&pair.origin) - noted;
+    let more = idle(&stage[0]) - noted;
     assert!((120 * ROUND_NS..200 * ROUND_NS).contains(&more), "{more}");
-    assert_eq!(idle(&pair.target), 0);
-    pair.target.advance();
-    assert_eq!(idle(&pair.target), 0, "the caller may have computed between two calls");
+    assert_eq!(idle(&stage[1]), 0);
+    stage.turn(&[1]);
+    assert_eq!(idle(&stage[1]), 0, "the caller may have computed between two calls");
 }
 
 #[test]
 fn l2_advice_is_asked_for_once_and_again_when_it_is_old() {
-    let mut pair = pair(false);
-    pair.idle(1000, 300);
-    assert_eq!(pair.target.advice(), Advice { available: SubOperations::all(), idle: 300 });
-    let region = pair.region(&[0; 64]);
+    let mut stage = pair(false);
+    idle(&stage, 1000, 300);
+    assert_eq!(stage[1].advice(), Advice { available: SubOperations::all(), idle: 300 });
+    let region = region(&mut stage, &[0; 64]);
     let message = filled(&[0; 64]).share();
-    let world = pair.clients[0].node().world;
     for (passed, asked) in [(0, 1), (ADVICE_NS, 1), (1, 2)] {
-        world.lock().now += passed;
-        let process = process(
-            pair.target.endpoint(),
-            &region,
-            &message,
-            Recipe::sum(RecipeElement::I32),
-            Split::Advice,
-        );
-        assert_eq!(pair.origin.process(process), Ok(()));
-        pair.advance();
-        assert_eq!((world.count(Kind::AskAdvice), world.count(Kind::Advice)), (asked, asked));
+        stage.world.lock().now += passed;
+        start(&mut stage, &region, &message, Recipe::sum(RecipeElement::I32), Split::Advice);
+        stage.quiet();
+        assert_eq!([Kind::AskAdvice, Kind::Advice].map(|kind| stage.count(kind)), [asked; 2]);
     }
-    assert_eq!(pair.target.counters().processed_bytes, 3 * 64);
+    assert_eq!(stage[1].counters().processed_bytes, 3 * 64);
 }
 
 #[test]
 fn l2_an_origin_does_without_advice_that_does_not_come() {
-    let mut pair = pair(false);
-    let region = pair.region(&[0; 64]);
+    let mut stage = pair(false);
+    let region = region(&mut stage, &[0; 64]);
     let message = filled(&f64s(&[1.0; 8])).share();
-    let world = pair.clients[0].node().world;
-    let process =
-        process(pair.target.endpoint(), &region, &message, Recipe::sum(RecipeElement::F64), Split::Advice);
-    assert_eq!(pair.origin.process(process), Ok(()));
+    start(&mut stage, &region, &message, Recipe::sum(RecipeElement::F64), Split::Advice);
+    let sent = |stage: &Stage| [Kind::AskAdvice, Kind::Chunk].map(|kind| stage.count(kind));
     // The target does not advance.
-    for _ in 0..10 {
-        pair.origin.advance();
-    }
-    assert_eq!((world.count(Kind::AskAdvice), world.count(Kind::Chunk)), (1, 0));
-    world.lock().now += 2 * ADVICE_NS;
-    pair.origin.advance();
-    assert_eq!((world.count(Kind::AskAdvice), world.count(Kind::Chunk)), (1, 1));
-    pair.advance();
+    stage.advance(0, 10);
+    assert_eq!(sent(&stage), [1, 0]);
+    stage.world.lock().now += 2 * ADVICE_NS;
+    stage.turn(&[0]);
+    assert_eq!(sent(&stage), [1, 1]);
+    stage.quiet();
     assert_eq!(bytes(region.memory()), f64s(&[1.0; 8]));
 }
 
@@ -178,22 +140,16 @@ fn l2_what_a_target_does_not_have_is_done_at_the_origin_or_refused() {
         (false, SubOperations::ADD, Ok(())),
         (true, SubOperations::ADD, Ok(())),
         (true, SubOperations::empty(), Ok(())),
-        (false, SubOperations::empty(), Err(OperationError::Region(RegionFault::Rights))),
+        (false, SubOperations::empty(), REFUSED),
     ] {
-        let mut pair = pair_with(local, |client| client.sub_operations(available));
-        let region = pair.region(&[0; 64]);
+        let mut stage = tasks(2, local, |client| client.sub_operations(available));
+        let region = region(&mut stage, &[0; 64]);
         let message = filled(&f64s(&[1.0; 8])).share();
-        for (split, expected) in
-            [(Split::TargetOnly, Err(OperationError::Region(RegionFault::Rights))), (Split::Advice, advised)]
-        {
-            let (ends, end) = ends();
-            let process = Process {
-                remote_done: end(0),
-                ..process(pair.target.endpoint(), &region, &message, recipe, split)
-            };
-            assert_eq!(pair.origin.process(process), Ok(()));
-            pair.advance();
-            assert_eq!(*ends.lock().unwrap(), [(0, None, expected)], "{local} {available:?} {split:?}");
+        for (split, expected) in [(Split::TargetOnly, REFUSED), (Split::Advice, advised)] {
+            start(&mut stage, &region, &message, recipe, split);
+            stage.quiet();
+            let ends = stage.ends();
+            assert_eq!(ends, [(1, None, Ok(())), (2, None, expected)], "{local} {available:?} {split:?}");
         }
         let expected = if advised.is_ok() { 2.0 } else { 0.0 };
         assert_eq!(bytes(region.memory()), f64s(&[expected; 8]));
@@ -213,31 +169,12 @@ fn l4_rules_say_who_does_how_many_chunks_of_which_messages() {
         (RecipeElement::I64, 4096, 2 * 488),
         (RecipeElement::F32, 40 * 488, 10 * 488),
     ] {
-        let mut pair = pair(true);
-        let region = pair.region(&vec![0; bytes]);
+        let mut stage = pair(true);
+        let region = region(&mut stage, &vec![0; bytes]);
         let message = filled(&vec![0; bytes]).share();
-        let process =
-            process(pair.target.endpoint(), &region, &message, Recipe::sum(element), Split::Rules(rules));
-        assert_eq!(pair.origin.process(process), Ok(()));
-        pair.advance();
-        assert_eq!(pair.origin.counters().placed_bytes, placed, "{element:?}");
-        assert_eq!(pair.target.counters().processed_bytes, bytes as u64 - placed);
+        start(&mut stage, &region, &message, Recipe::sum(element), Split::Rules(rules));
+        stage.quiet();
+        assert_eq!(stage[0].counters().placed_bytes, placed, "{element:?}");
+        assert_eq!(stage[1].counters().processed_bytes, bytes as u64 - placed);
     }
-}
-
-#[test]
-fn l2_a_target_needs_nothing_that_the_origin_does_to_every_chunk() {
-    let recipe = Recipe::accumulate(Factor::I32(3)).converted(Foreign::Message);
-    let rules: &[Rule] =
-        leak([Rule { element: None, from_bytes: 0, origin: SubOperations::SWAP, chunks: 1000 }]);
-    let mut pair =
-        pair_with(false, |client| client.sub_operations(SubOperations::ADD | SubOperations::SCALE));
-    let region = pair.region(&[0; 40]);
-    let message = filled(&2i32.to_be_bytes().repeat(10)).share();
-    let (ends, end) = ends();
-    let process = process(pair.target.endpoint(), &region, &message, recipe, Split::Rules(rules));
-    assert_eq!(pair.origin.process(Process { remote_done: end(0), ..process }), Ok(()));
-    pair.advance();
-    assert_eq!(*ends.lock().unwrap(), [(0, None, Ok(()))]);
-    assert_eq!(bytes(region.memory()), 6i32.to_ne_bytes().repeat(10));
 }

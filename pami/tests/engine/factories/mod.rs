@@ -6,19 +6,20 @@ mod orders;
 mod protocols;
 
 use crate::machine::{MTU, TestNode, buffer, filled, machine, machine_of, pattern};
-use crate::scene::{Port, advance_all, always_later, collector, context, ends, fetches, leak, pair};
+use crate::stage::{Build, Port, Stage, Told, always_later, bytes, context, get, leak, put, rmw};
 use pami::collective::{Algorithm, CallError, Collective, Tuning};
 use pami::factory::{
-    CollectFunction, Contribution, DeferringReceiveFunction, FenceFunction, GetFunction, ImmediateFunction,
-    PROTOCOLS, ProcessFunction, PutFunction, ReceiveFunction, RmwFunction, SendFunction,
+    CollectFunction, Contribution, DeferringReceiveFunction, FenceFunction, Function, GetFunction,
+    ImmediateFunction, PROTOCOLS, ProcessFunction, Protocol, PutFunction, ReceiveFunction, RmwFunction,
+    SendFunction,
 };
 use pami::packet::{DEFERRING, Kind};
 use pami::send::OPERATIONS;
 use pami::{
-    Active, Client, ClientBuilder, ClientError, Collect, CollectError, Endpoint, Factor, Factory,
-    FactoryError, FactoryMemory, Get, Layout, Limits, ObjectMemory, OnReceived, OperationError, Outgoing,
-    Payload, Pools, Put, Received, Recipe, RegionHandle, Rights, Rmw, RmwOp, Rule, SendError, Shared, Split,
-    SubOperations, Update, WORLD, Width,
+    Active, Client, ClientBuilder, ClientError, Collect, CollectError, Completion, Done, Endpoint, Factor,
+    Factory, FactoryError, FactoryMemory, Get, Limits, ObjectMemory, OperationError, Outgoing, Payload,
+    Pools, Put, Recipe, RegionHandle, Rights, Rmw, Rule, SendError, Shared, Split, SubOperations, Update,
+    WORLD,
 };
 use proptest::prelude::*;
 use std::sync::Mutex;
@@ -36,34 +37,31 @@ fn outgoing(target: Endpoint, bytes: &[u8]) -> Outgoing<'static, Port> {
     Outgoing::new(target, Payload::Static(bytes.to_vec().leak()))
 }
 
-fn put(target: Endpoint, region: RegionHandle, bytes: &[u8]) -> Put<Port> {
-    Put {
-        target,
-        region,
-        offset: 0,
-        layout: Layout::Contiguous,
-        payload: Payload::Static(bytes.to_vec().leak()),
-        payload_layout: Layout::Contiguous,
-        local_done: None,
-        remote_done: None,
-    }
+/// Of these bytes, to the front.
+fn put_of(target: Endpoint, region: RegionHandle, bytes: &[u8]) -> Put<Port> {
+    put(target, region, 0, Payload::Static(bytes.to_vec().leak()))
 }
 
-/// Of eight bytes.
-fn get(target: Endpoint, region: RegionHandle, offset: u32, into: &Shared) -> Get<Port> {
-    let layout = Layout::Contiguous;
-    Get { target, region, offset, layout, into: into.clone(), at: 0, into_layout: layout, len: 8, done: None }
+fn word(memory: &Shared) -> u64 {
+    u64::from_ne_bytes(bytes(memory)[..8].try_into().unwrap())
 }
 
 fn own() -> &'static ObjectMemory<Port> {
     leak(ObjectMemory::new())
 }
 
-fn factories(
-    local: bool,
-    build: impl Fn(ClientBuilder<TestNode>) -> ClientBuilder<TestNode>,
-) -> [Client<TestNode>; 2] {
-    pair(local, |client| build(client.factories(8)))
+/// Two tasks that talk, with room for eight factories each, and a protocol of the first.
+fn factories(local: bool, build: impl Build) -> (Stage, Protocol) {
+    let mut stage = Stage::pair(local, |client| build(client.factories(8)));
+    let protocol = stage.clients[0].protocol("p").unwrap();
+    (stage, protocol)
+}
+
+impl Stage {
+    /// A factory of the first task's.
+    fn register<F: Function<TestNode>>(&mut self, protocol: &Protocol, function: F) -> Factory<F> {
+        self.clients[0].register(protocol, function).unwrap()
+    }
 }
 
 fn contribution(target: Endpoint, region: RegionHandle, memory: &Shared) -> Contribution<Port> {

@@ -31,33 +31,39 @@ fn m1_a_protocol_has_a_name_of_its_own_until_it_ends() {
 
 #[test]
 fn m1_handlers_are_registered_in_protocols_and_get_the_lowest_free_ids() {
-    let (log, handler) = collector();
-    let [mut a, mut b] = factories(false, |client| client.dispatch(0, handler));
+    let told = Told::new();
+    let handler = told.taker();
+    let build = |client: ClientBuilder<_>| client.factories(8).dispatch(0, handler);
+    let mut stage = Stage::closed(machine(2, false), 1, told, build);
     let mut ids = Vec::new();
-    let mut receive = [&mut a, &mut b].map(|client| {
-        let protocol = client.protocol("p").unwrap();
-        let first = client.register(&protocol, ReceiveFunction { dispatch: None, handler }).unwrap();
-        let third = client.register(&protocol, ReceiveFunction { dispatch: Some(3), handler }).unwrap();
-        let taken = client.register(&protocol, ReceiveFunction { dispatch: Some(3), handler });
-        assert_eq!(taken.err(), Some(FactoryError::DispatchId(3)));
-        ids.push((first.dispatch(), third.dispatch()));
-        (protocol, first)
-    });
+    let mut receive: Vec<_> = stage
+        .clients
+        .iter_mut()
+        .map(|client| {
+            let protocol = client.protocol("p").unwrap();
+            let first = client.register(&protocol, ReceiveFunction { dispatch: None, handler }).unwrap();
+            let third = client.register(&protocol, ReceiveFunction { dispatch: Some(3), handler }).unwrap();
+            let taken = client.register(&protocol, ReceiveFunction { dispatch: Some(3), handler });
+            assert_eq!(taken.err(), Some(FactoryError::DispatchId(3)));
+            ids.push((first.dispatch(), third.dispatch()));
+            (protocol, first)
+        })
+        .collect();
     assert_eq!(ids, [(1, 3), (1, 3)]);
-    let (protocol, first) = &mut receive[0];
-    let send = ImmediateFunction { dispatch: first.dispatch() };
-    let send = a.register(protocol, send).unwrap();
-    let (mut origin, mut target) = (context(&mut a, 0), context(&mut b, 0));
-    assert_eq!(send.execute(&mut origin, target.endpoint(), b"head", b"data"), Ok(()));
-    advance_all(&mut [&mut origin, &mut target]);
-    assert_eq!(*log.lock().unwrap(), [(0, b"head".to_vec(), b"data".to_vec())]);
-    let late = a.register(protocol, ReceiveFunction { dispatch: None, handler }).err();
+    let (protocol, first) = receive.swap_remove(0);
+    let send = stage.register(&protocol, ImmediateFunction { dispatch: first.dispatch() });
+    let (origin, target) = (stage.open(0, 0), stage.open(1, 0));
+    let to = stage.at(target);
+    assert_eq!(send.execute(&mut stage[origin], to, b"head", b"data"), Ok(()));
+    stage.quiet();
+    assert_eq!(stage.got(), [(0, b"head".to_vec(), b"data".to_vec())]);
+    let late = stage.clients[0].register(&protocol, ReceiveFunction { dispatch: None, handler }).err();
     assert_eq!(late, Some(FactoryError::ContextsAlive(1)));
-    let [(_, first), _] = receive;
-    let (error, first) = a.deregister(first).err().unwrap();
+    let (error, first) = stage.clients[0].deregister(first).err().unwrap();
     assert_eq!(error, FactoryError::ContextsAlive(1));
-    assert!(a.destroy_context(origin).is_ok());
-    assert!(a.deregister(first).is_ok());
+    let context = stage.contexts.swap_remove(origin);
+    assert!(stage.clients[0].destroy_context(context).is_ok());
+    assert!(stage.clients[0].deregister(first).is_ok());
     assert!(in_words(error).contains('1'));
 }
 
@@ -90,7 +96,7 @@ fn m6_what_belongs_to_another_client_is_refused() {
     let me = context.endpoint();
     let region = context.register(buffer(8), Rights::all()).ok().unwrap().handle();
     let wrong = SendError::ForeignFactory;
-    let done = pami::Done { call: &|_: &mut Active<Port>, _| panic!("nothing was begun"), cookie: 0 };
+    let done = Done { call: &|_: &mut Active<Port>, _| panic!("nothing was begun"), cookie: 0 };
     // Also when the context has just sent there.
     for _ in 0..2 {
         assert_eq!(immediate.execute(&mut context, me, &[], &[1]), Err(wrong));
@@ -98,9 +104,8 @@ fn m6_what_belongs_to_another_client_is_refused() {
         assert_eq!(immediate.execute(&mut context, theirs, &[], &[1]), Err(wrong));
         assert_eq!(send.execute(&mut context, outgoing(me, b"x")).err().unwrap().0, wrong);
         assert_eq!(send.execute_in(own(), &mut context, outgoing(me, b"x")).err().unwrap().0, wrong);
-        assert_eq!(puts.execute(&mut context, put(me, region, b"x")).err().unwrap().0, wrong);
-        let op = RmwOp { width: Width::Eight, update: Update::Add(1) };
-        let update = || Rmw { target: me, region, offset: 0, op, done: None };
+        assert_eq!(puts.execute(&mut context, put_of(me, region, b"x")).err().unwrap().0, wrong);
+        let update = || rmw(me, region, 0, Update::Add(1));
         assert_eq!(fetch.execute(&mut context, update()), Err(wrong));
         assert_eq!(fetch.execute_in(own(), &mut context, update()), Err(wrong));
         assert_eq!(process.execute(&mut context, contribution(me, region, &memory)), Err(wrong));
@@ -122,19 +127,18 @@ fn m6_what_belongs_to_another_client_is_refused() {
 
 #[test]
 fn m6_a_client_without_collectives_registers_none() {
-    let [mut client, _other] = factories(false, |client| client);
-    let protocol = client.protocol("p").unwrap();
+    let (mut stage, protocol) = factories(false, |client| client);
     let collect = CollectFunction { what: Collective::Barrier, algorithm: None };
-    assert_eq!(client.register(&protocol, collect).err(), Some(FactoryError::NoCollectives));
+    assert_eq!(stage.clients[0].register(&protocol, collect).err(), Some(FactoryError::NoCollectives));
 }
 
 #[test]
 fn m4_two_clients_with_conflicting_settings_do_not_touch_each_other() {
-    let (log, handler) = collector();
+    let told = Told::new();
     let nodes = machine(2, false);
     let create = |node, name, from| {
         let client = ClientBuilder::new(node, name).pools(Pools::LARGE).factories(2).rendezvous_from(from);
-        let mut client: Client<TestNode> = client.dispatch(0, handler).create().unwrap();
+        let mut client: Client<TestNode> = client.dispatch(0, told.taker()).create().unwrap();
         let protocol = client.protocol("send").unwrap();
         let send = client.register(&protocol, SEND).unwrap();
         (client, send)
@@ -142,13 +146,11 @@ fn m4_two_clients_with_conflicting_settings_do_not_touch_each_other() {
     let mut all: Vec<_> =
         nodes.iter().flat_map(|&node| [create(node, "a", 0), create(node, "b", usize::MAX)]).collect();
     let mut contexts: Vec<_> = all.iter_mut().map(|(client, _)| context(client, 0)).collect();
-    let world = nodes[0].world;
     for (client, requests) in [(0, 1), (1, 1), (0, 2), (1, 2)] {
         let to = contexts[client + 2].endpoint();
         assert!(all[client].1.execute(&mut contexts[client], outgoing(to, &pattern(900, 2))).is_ok());
-        let [a, b, c, d] = &mut contexts[..] else { unreachable!() };
-        advance_all(&mut [a, b, c, d]);
-        assert_eq!(world.count(Kind::Rts), requests);
-        assert_eq!(log.lock().unwrap().pop().unwrap().2, pattern(900, 2));
+        while contexts.iter_mut().map(|context| context.advance()).sum::<usize>() > 0 {}
+        assert_eq!(nodes[0].world.count(Kind::Rts), requests);
+        assert_eq!(told.notes().got.pop().unwrap().memory, pattern(900, 2));
     }
 }

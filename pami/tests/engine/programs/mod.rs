@@ -312,26 +312,13 @@ impl Run {
         Play::new(&self.stage, cases)
     }
 
-    fn lives(&self, context: usize) -> bool {
-        !self.book.lock().unwrap().killed || context < TASKS - 1
+    /// How many contexts live: all, or all but the last.
+    fn living(&self) -> usize {
+        if self.book.lock().unwrap().killed { TASKS - 1 } else { self.all() }
     }
 
-    /// Something happens, but to the dead.
-    fn tick(&mut self) {
-        let all = self.all();
-        match self.roll(3) {
-            0 => {
-                let context = self.roll(all);
-                self.advance(context);
-            }
-            _ => {
-                let steps = self.stage.world.lock().steps();
-                if !steps.is_empty() {
-                    let step = steps[self.roll(steps.len())];
-                    self.stage.world.lock().step(step);
-                }
-            }
-        }
+    fn lives(&self, context: usize) -> bool {
+        context < self.living()
     }
 
     fn advance(&mut self, context: usize) -> usize {
@@ -357,7 +344,7 @@ impl Run {
                 _ => {}
             }
             for _ in 0..self.roll(6) {
-                self.tick();
+                self.stage.tick_of(self.living());
             }
             if deadly && turn == length / 2 {
                 self.book.lock().unwrap().killed = true;
@@ -377,7 +364,7 @@ impl Run {
         let (all, most) = (self.all(), self.book.lock().unwrap().unexpected);
         for _ in 0..100_000 {
             play.start_one(&mut self.stage);
-            (0..4).for_each(|_| self.tick());
+            (0..4).for_each(|_| self.stage.tick_of(self.living()));
             // Time passes, for those that ask again after a while.
             self.stage.world.lock().now += 1_000_000;
             let which = self.roll(all);

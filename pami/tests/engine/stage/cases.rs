@@ -1,15 +1,13 @@
 //! Collectives of a stage: what each rank brings, what a plain loop makes of it, and many at once.
 
-use super::{Port, Stage, shared, words};
+use super::{Port, Stage, Told, ends, shared, words};
 use crate::machine::buffer;
-use crate::scene::{Ends, ends};
 use pami::affinity::{Domains, HartPlace};
 use pami::collective::{Algorithm, Blocks, Collective, Element, Operator, Reducer, Tuning};
 use pami::geometry::{Members, Population};
 use pami::mapping::{MapOrder, TaskMap};
 use pami::{
-    Active, Collect, CollectError, Done, GeometryError, GeometryId, Limits, NewGeometry, OperationError,
-    Shared, WORLD,
+    Active, Collect, CollectError, Done, GeometryError, GeometryId, Limits, NewGeometry, Shared, WORLD,
 };
 
 /// What untouched memory holds.
@@ -54,8 +52,8 @@ impl Stage {
             let new = NewGeometry { id: GeometryId(id), members, domains, done };
             self.contexts[context].create_geometry(new).unwrap();
         }
-        self.settle("creation", || ended.lock().unwrap().len() == members.size() as usize);
-        assert!(ended.lock().unwrap().iter().all(|end| end.2.is_ok()));
+        self.settle("creation", || ended.len() == members.size() as usize);
+        assert!(ended.are_good());
         GeometryId(id)
     }
 
@@ -288,7 +286,7 @@ pub fn with_scratch(active: &Active<Port>, collect: Collect<Port>) -> Result<Col
 pub struct Play {
     cases: Vec<(Case, Members<'static>)>,
     outputs: Vec<Vec<Option<Shared>>>,
-    pub ended: &'static Ends,
+    pub ended: Told,
     /// For each member that is still to start some: its context, rank and the cases in order.
     waiting: Vec<(usize, u32, Vec<usize>)>,
     done: Box<dyn Fn(usize) -> Option<Done<Port>>>,
@@ -355,14 +353,14 @@ impl Play {
     /// Whether every member has started and ended all.
     pub fn is_over(&self) -> bool {
         let total: usize = self.cases.iter().map(|(case, _)| case.size as usize).sum();
-        self.waiting.is_empty() && self.ended.lock().unwrap().len() == total
+        self.waiting.is_empty() && self.ended.len() == total
     }
 
     /// Whether all ended well, with what they should have.
     pub fn check(&self) {
         let ended = self.ended;
-        for (cookie, _, result) in ended.lock().unwrap().iter() {
-            assert_eq!(*result, Ok(()), "rank {} of {:?}", cookie % 1000, self.cases[cookie / 1000].0);
+        for (cookie, result) in ended.results() {
+            assert_eq!(result, Ok(()), "rank {} of {:?}", cookie % 1000, self.cases[cookie / 1000].0);
         }
         for ((case, _), outputs) in self.cases.iter().zip(&self.outputs) {
             for (rank, output) in outputs.iter().enumerate() {
@@ -370,13 +368,6 @@ impl Play {
             }
         }
     }
-}
-
-/// Results by cookie.
-pub fn results(ends: &Ends) -> Vec<(usize, Result<(), OperationError>)> {
-    let mut results: Vec<_> = ends.lock().unwrap().iter().map(|end| (end.0, end.2)).collect();
-    results.sort_by_key(|end| end.0);
-    results
 }
 
 /// Domains of tasks that are numbered node by node: two chips of two cores, or what there is of them.

@@ -21,8 +21,8 @@ pub use cases::*;
 pub use operations::*;
 use pami::packet::{DEFERRING, Envelope, Kind};
 use pami::{
-    Client, ClientBuilder, ClientError, Context, Done, Endpoint, Fetched, Limits, Payload, Pools, Put,
-    Region, Rights, Send, SendError, Shared, UnexpectedId,
+    Client, ClientBuilder, ClientError, Context, Done, Endpoint, Fetched, Limits, Payload, Pools, Process,
+    Put, Region, Rights, Send, SendError, Shared, UnexpectedId,
 };
 use std::ops::{Index, IndexMut};
 pub use told::*;
@@ -53,6 +53,11 @@ impl Random {
     }
 }
 
+pub fn context(client: &mut Client<TestNode>, offset: u8) -> Context<Port> {
+    let memory = client.context_memory().unwrap();
+    client.create_context(offset, memory).unwrap()
+}
+
 /// Tasks with some contexts each.
 pub struct Stage {
     pub clients: Vec<Client<TestNode>>,
@@ -61,6 +66,8 @@ pub struct Stage {
     pub per_task: usize,
     pub world: &'static World,
     pub random: Random,
+    /// How much time passes when a packet may move.
+    pub tick_ns: u64,
     pub told: Told,
 }
 
@@ -102,23 +109,26 @@ impl Stage {
 
     /// So many contexts of each task, without any handler.
     pub fn of(nodes: Vec<&'static TestNode>, per_task: u8, told: Told, build: impl Build) -> Self {
-        let world = nodes[0].world;
-        let builder = |node| ClientBuilder::new(node, "stage").pools(Pools::LARGE).contexts(per_task);
-        let create = |node| build(builder(node)).create().unwrap();
-        let clients = nodes.into_iter().map(create).collect();
-        let random = Random::new(0);
-        let mut stage =
-            Self { clients, contexts: Vec::new(), per_task: per_task.into(), world, random, told };
+        let mut stage = Self::closed(nodes, per_task, told, build);
         for task in 0..stage.clients.len() {
             (0..per_task).for_each(|offset| _ = stage.open(task, offset));
         }
         stage
     }
 
+    /// The same, none of which is open.
+    pub fn closed(nodes: Vec<&'static TestNode>, per_task: u8, told: Told, build: impl Build) -> Self {
+        let world = nodes[0].world;
+        let builder = |node| ClientBuilder::new(node, "stage").pools(Pools::LARGE).contexts(per_task);
+        let create = |node| build(builder(node)).create().unwrap();
+        let clients = nodes.into_iter().map(create).collect();
+        let random = Random::new(0);
+        Self { clients, contexts: Vec::new(), per_task: per_task.into(), world, random, tick_ns: 0, told }
+    }
+
     /// One more context; its number.
     pub fn open(&mut self, task: usize, offset: u8) -> usize {
-        let memory = self.clients[task].context_memory().unwrap();
-        self.contexts.push(self.clients[task].create_context(offset, memory).unwrap());
+        self.contexts.push(context(&mut self.clients[task], offset));
         self.contexts.len() - 1
     }
 
@@ -220,6 +230,10 @@ impl Stage {
         assert_eq!(self.contexts[from].put(put).map_err(|(error, _)| error), Ok(()));
     }
 
+    pub fn process(&mut self, from: usize, process: Process<Port>) {
+        assert_eq!(self.contexts[from].process(process), Ok(()));
+    }
+
     /// Accepts the first message that a context keeps.
     pub fn accept(&mut self, at: usize) {
         let unexpected = self.contexts[at].unexpected().next().expect("one is kept");
@@ -305,16 +319,21 @@ impl Stage {
 
     /// Something happens: a context advances, or a packet moves.
     pub fn tick(&mut self) {
+        self.tick_of(self.contexts.len());
+    }
+
+    /// The same, but only the first so many contexts advance.
+    pub fn tick_of(&mut self, contexts: usize) {
         if self.random.below(3) == 0 {
-            let which = self.random.below(self.contexts.len());
-            self.contexts[which].advance();
-            return;
+            let which = self.random.below(contexts);
+            return self.turn(&[which]);
         }
         let mut state = self.world.lock();
         let steps = state.steps();
         if !steps.is_empty() {
             state.step(steps[self.random.below(steps.len())]);
         }
+        state.now += self.tick_ns;
     }
 
     /// So many things happen, fewer than `bound`.

@@ -104,6 +104,27 @@ impl Told {
         self.notes.lock().unwrap()
     }
 
+    /// How many ends were told so far.
+    pub fn len(&self) -> usize {
+        self.notes().ends.len()
+    }
+
+    /// Those, in the order that they were told in.
+    pub fn list(&self) -> Vec<End> {
+        self.notes().ends.clone()
+    }
+
+    /// Their results, by cookie.
+    pub fn results(&self) -> Vec<(usize, Result<(), OperationError>)> {
+        let mut results: Vec<_> = self.list().into_iter().map(|end| (end.0, end.2)).collect();
+        results.sort_by_key(|end| end.0);
+        results
+    }
+
+    pub fn are_good(&self) -> bool {
+        self.notes().ends.iter().all(|end| end.2.is_ok())
+    }
+
     pub fn done(&self, cookie: usize) -> Option<Done<Port>> {
         Some(Done { call: self.done, cookie })
     }
@@ -138,6 +159,12 @@ impl Told {
     pub fn taker(self) -> Handler {
         handler(move |message| self.whole(message))
     }
+}
+
+/// A list of ends apart from a stage's, which stay when looked at, and what writes into it.
+pub fn ends() -> (Told, impl Fn(usize) -> Option<Done<Port>> + Copy) {
+    let told = Told::new();
+    (told, move |cookie| told.done(cookie))
 }
 
 /// A handler that looks at messages only.
