@@ -65,6 +65,15 @@ pub fn set_hart_id(hart: usize, id: u64) {
     BOOT_HART_IDS[hart].store(id, Ordering::Release);
 }
 
+/// Where a hart does nothing for ever.
+#[cfg(all(target_os = "none", target_arch = "riscv64"))]
+pub fn stop_entry() -> usize {
+    unsafe extern "C" {
+        fn boot_stop();
+    }
+    boot_stop as *const () as usize
+}
+
 /// Where the firmware is to start the other harts, with their number (1 to 7) as context.
 #[cfg(target_os = "none")]
 pub fn secondary_entry() -> usize {

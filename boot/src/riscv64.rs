@@ -79,10 +79,13 @@ boot_primary:
     li      a2, 1
     tail    kernel_primary
 
-    // The image holds what is no address: that cannot be, and there is nobody yet to tell.
+    // A hart that runs nothing. Or the image holds what is no address: that cannot be, and there is nobody yet to tell.
+    .globl boot_stop
+boot_stop:
 stop:
-    wfi
-    j       stop
+    csrw    sie, zero
+9:  wfi
+    j       9b
 
     .globl boot_secondary
 boot_secondary:

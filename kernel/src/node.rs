@@ -148,6 +148,7 @@ fn start_harts(machine: &'static Machine) {
     if let Err(error) = board::start_interrupts(machine) {
         report::refused(Exit::Machine, format_args!("its interrupt controller does not work: {error}"));
     }
+    arch::rest_monitors(machine);
     let others = || (0..machine.harts.len()).filter(|&hart| hart != arch::hart());
     for hart in others() {
         if let Err(error) = arch::start_hart(machine, hart) {

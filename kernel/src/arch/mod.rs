@@ -49,8 +49,8 @@ pub(crate) use this::interrupt::{
     mask as mask_interrupts, start_own as start_own_interrupts, unmask as unmask_interrupts,
 };
 pub(crate) use this::{
-    counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, set_timer, start_hart,
-    wait_for_interrupt,
+    counter, counter_hz, exit_by_host, frame_pointer, io_barrier, park, power_off, rest_monitors, set_timer,
+    start_hart, wait_for_interrupt,
 };
 pub(crate) use translation::{END as MAPPED_END, maps_devices, translate};
 pub(crate) use uncached::uncached;

@@ -5,8 +5,8 @@ use super::at::{At, Parent, cell, is_available, rate, text, value};
 use super::cpu_map::{self, CpuMapError};
 use super::pci::PciHost;
 use super::{
-    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_BANKS, MAX_RESERVED, MAX_SLOTS, Machine,
-    Slot, SlotKind, TreeError, Uart, UartKind,
+    AFFINITY, Controller, Firmware, HARTS, Hart, Interrupt, MAX_BANKS, MAX_MONITORS, MAX_RESERVED, MAX_SLOTS,
+    Machine, Slot, SlotKind, TreeError, Uart, UartKind,
 };
 use crate::layout::{Bank, Region};
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -36,6 +36,22 @@ fn has_extension(node: &FdtNode<'static>, extension: &str) -> bool {
     listed.any(|name| name == extension.as_bytes()) || string.split('_').skip(1).any(|name| name == extension)
 }
 
+/// Whether a cpu is a monitor's: without supervisor mode.
+fn is_monitor(node: &FdtNode<'static>) -> bool {
+    let has_mmu = value(node, "mmu-type").is_some_and(|kind| kind != b"riscv,none\0");
+    node.is_compatible("riscv") && !has_mmu
+}
+
+/// The id of a hart, in one or two cells, as `/cpus` has it.
+fn hart_id(node: &FdtNode<'static>) -> Option<u64> {
+    let id = match *value(node, "reg")? {
+        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        _ => return None,
+    };
+    Some(id & AFFINITY)
+}
+
 pub(super) struct Builder {
     tree: Fdt<'static>,
     image: usize,
@@ -48,6 +64,7 @@ pub(super) struct Builder {
     banks: Vec<Bank, MAX_BANKS>,
     reserved: Vec<Region, MAX_RESERVED>,
     cpus: Vec<Cpu, HARTS>,
+    monitors: Vec<u64, MAX_MONITORS>,
     uart: Option<Uart>,
     controller: Option<Controller>,
     /// The node of harts' files of interrupts, and what it says.
@@ -115,6 +132,7 @@ impl Builder {
             banks: Vec::new(),
             reserved: Vec::new(),
             cpus: Vec::new(),
+            monitors: Vec::new(),
             uart: None,
             controller: None,
             imsic,
@@ -174,6 +192,9 @@ impl Builder {
                     return Err(at.error("a timebase-frequency that is none"));
                 }
                 self.counter_hz = self.counter_hz.or(hz);
+                // OpenSBI has their status say that they are not for us. Those beyond stay as it left them.
+                let monitors = at.node.children().filter(is_monitor).filter_map(|node| hart_id(&node));
+                self.monitors.extend(monitors.take(MAX_MONITORS));
             }
             "reserved-memory" => {
                 for node in at.node.children() {
@@ -193,22 +214,15 @@ impl Builder {
     }
 
     fn cpu(&mut self, at: &At<'_>) -> Result<(), TreeError> {
-        // A monitor's hart, without supervisor mode.
-        let has_mmu = value(&at.node, "mmu-type").is_some_and(|kind| kind != b"riscv,none\0");
-        if at.node.is_compatible("riscv") && !has_mmu {
+        if is_monitor(&at.node) {
             return Ok(());
         }
-        // One or two cells, as `/cpus` has it.
-        let id = match *value(&at.node, "reg").unwrap_or_default() {
-            [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
-            [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-            _ => return Err(at.error("a cpu without reg")),
-        };
+        let id = hart_id(&at.node).ok_or(at.error("a cpu without reg"))?;
         let intc = at.node.children().find_map(|child| cell(&child, "phandle"));
         let phandle = cell(&at.node, "phandle");
         let carryless = has_extension(&at.node, "zbc");
         let domain = cell(&at.node, NUMA_NODE);
-        let cpu = Cpu { id: id & AFFINITY, phandle, intc, domain, carryless, name: at.node.name() };
+        let cpu = Cpu { id, phandle, intc, domain, carryless, name: at.node.name() };
         self.cpus.push(cpu).map_err(|_| at.error("more than 8 harts; a node has 1 to 8"))
     }
 
@@ -344,6 +358,7 @@ impl Builder {
             reserved: self.reserved,
             harts,
             booted: booted.unwrap_or(0),
+            monitors: self.monitors,
             map_problem,
             carryless: !self.cpus.is_empty() && self.cpus.iter().all(|cpu| cpu.carryless),
             uart: self.uart,

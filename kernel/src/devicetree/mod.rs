@@ -34,6 +34,8 @@ use pci::PciHost;
 pub const MAX_SLOTS: usize = 32;
 /// Most banks of memory.
 pub const MAX_BANKS: usize = 8;
+/// Most harts without supervisor mode that are remembered.
+pub const MAX_MONITORS: usize = 4;
 /// Most reserved areas of memory.
 pub const MAX_RESERVED: usize = 16;
 
@@ -177,6 +179,8 @@ pub struct Machine {
     pub harts: Vec<Hart, HARTS>,
     /// The number of the one that booted.
     pub booted: usize,
+    /// Ids of harts without supervisor mode, which run nothing of ours.
+    pub monitors: Vec<u64, MAX_MONITORS>,
     /// Why the tree's map of the harts is not used, if so.
     pub map_problem: Option<CpuMapError>,
     /// Whether all harts multiply without carries (RISC-V's Zbc).

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tests::{count_lines, expect_clean, expect_report, on_both_architectures};
+use tests::{count_lines, expect_clean, expect_report, on_both_architectures, processor_time};
 use xtask::conform;
 use xtask::firmware::{self, ONE_IMAGE, Request};
 use xtask::image::flat;
@@ -109,6 +109,18 @@ fn alone_on(board: Board, harts: u8) {
     }
     expect_report(&run("faults").args(["panic"]).run().unwrap(), 0, 101, &["a panic, as asked for", "main"]);
     expect_report(&run("faults").args(["overflow"]).run().unwrap(), 0, 102, &["stack overflow of hart"]);
+}
+
+#[test]
+fn n8_nodes_that_all_wait_take_no_processor_time_on_other_boards() {
+    // No other test has these arguments.
+    for (board, harts, seconds) in [(Board::Versal, 2, "13"), (Board::SifiveU, 2, "14")] {
+        let run = Run::new("idle").board(board).torus("2").harts(harts).timeout(DEADLINE);
+        let (outcome, least) = processor_time(run, &["--seconds", seconds], 0..2);
+        expect_clean(&outcome);
+        // One core that never sleeps, such as a monitor's, takes up to 200 of them.
+        assert!(least <= 20, "{board}: two nodes that wait for two seconds take {least} hundredths at least");
+    }
 }
 
 #[test]

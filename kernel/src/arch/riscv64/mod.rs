@@ -84,6 +84,15 @@ pub(crate) fn start_hart(machine: &Machine, hart: usize) -> Result<(), &'static 
     if started.is_ok() { Ok(()) } else { Err("SBI: the hart is not there or running already") }
 }
 
+/// Brings the harts without supervisor mode to rest. OpenSBI 1.1 has them wait for their start with the call pending that said that
+/// the first hart was ready, and so without sleep; one that is started finds nothing to run, and sleeps for ever.
+pub(crate) fn rest_monitors(machine: &Machine) {
+    for &id in &machine.monitors {
+        // A firmware that keeps them for itself says no.
+        let _ = sbi_rt::hart_start(id as usize, boot::stop_entry(), 0);
+    }
+}
+
 /// Ends the program by the host of an emulator or a debugger, if there is one: the call of the RISC-V semihosting
 /// specification. Asked once only: where nobody serves it, it is a breakpoint, whose report comes back here.
 pub(crate) fn exit_by_host(code: u8) {
