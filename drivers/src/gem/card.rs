@@ -175,6 +175,9 @@ impl<H: Hal, B: Bus> Gem<H, B> {
             H::barrier();
             self.set_receive_ring();
             self.show();
+        } else if receiving.contains(Received::NO_BUFFER) && self.receive.has_stock() {
+            // It may have looked just before it was shown them. A card of several queues says so of those without a ring too.
+            self.bus.write(Register::CONTROL, self.control.bits());
         }
     }
 

@@ -73,6 +73,7 @@ fn store(address: u64, value: u32) {
 /// Bytes of a descriptor.
 const DESCRIPTOR: u64 = 16;
 const INTERRUPT_RECEIVED: u32 = 1 << 1;
+const INTERRUPT_NO_BUFFER: u32 = 1 << 2;
 const INTERRUPT_SENT: u32 = 1 << 7;
 /// Offsets of registers of which the fake takes special care.
 const CONTROL: usize = 0x00;
@@ -99,6 +100,8 @@ pub struct Device {
     /// The descriptors that are next.
     pub receiving_at: u64,
     pub sending_at: u64,
+    /// It found no buffer, and looks again only when it is told.
+    starved: bool,
     /// How often registers were read, and a write to the control register.
     pub reads: u32,
     pub controlled: u32,
@@ -192,7 +195,7 @@ impl Device {
     /// The address of the buffer that is next, if the card has one.
     pub fn buffer(&mut self) -> Option<u64> {
         let at = self.receiving_at;
-        let held = *self.register(CONTROL) & 1 << 2 == 0 || load(at) & 1 != 0;
+        let held = self.starved || *self.register(CONTROL) & 1 << 2 == 0 || load(at) & 1 != 0;
         (!held).then(|| u64::from(load(at) & !3) | u64::from(load(at + 8)) << 32)
     }
 
@@ -210,15 +213,38 @@ impl Device {
         true
     }
 
-    /// Gives the next buffer back, with this second word of its descriptor.
+    /// Gives the next buffer back, with this second word of its descriptor, and looks at the one behind.
     pub fn give(&mut self, what: u32) {
+        let given = self.begin_giving(what);
+        self.finish_giving(given);
+        self.starved = false;
+        self.look();
+    }
+
+    /// The same, but has looked at the one behind before others see that the buffer was given back, by
+    /// [`finish_giving`](Self::finish_giving).
+    pub fn begin_giving(&mut self, what: u32) -> u64 {
         let at = self.receiving_at;
         store(at + 4, what);
-        let first = load(at);
-        store(at, first | 1);
-        self.receiving_at = self.after(at, first & 2 != 0, self.receive_base());
+        self.receiving_at = self.after(at, load(at) & 2 != 0, self.receive_base());
+        self.look();
+        at
+    }
+
+    /// The descriptor at `given` is the driver's.
+    pub fn finish_giving(&mut self, given: u64) {
+        store(given, load(given) | 1);
         *self.register(RECEIVE_STATUS) |= 2;
         self.raise(INTERRUPT_RECEIVED);
+    }
+
+    /// Looks for a buffer.
+    fn look(&mut self) {
+        self.starved = load(self.receiving_at) & 1 != 0;
+        if self.starved {
+            *self.register(RECEIVE_STATUS) |= 1;
+            self.raise(INTERRUPT_NO_BUFFER);
+        }
     }
 
     /// The bus refuses an access for receiving; the card stops.
@@ -245,6 +271,9 @@ impl Device {
                     *self.register(TRANSMIT_STATUS) |= 1 << 3;
                 }
                 *self.register(CONTROL) = value & !(1 << 9);
+                if value & 1 << 2 != 0 {
+                    self.look();
+                }
             }
             TRANSMIT_STATUS | RECEIVE_STATUS => *self.register(offset) &= !value,
             // Those that are cleared by reading are not by writing.
@@ -317,6 +346,7 @@ impl FakeGem {
             phy_address: 23,
             receiving_at: 0,
             sending_at: 0,
+            starved: false,
             reads: 0,
             controlled: 0,
         }))))

@@ -97,6 +97,8 @@ bitflags! {
     /// Receive status; what is written is cleared.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Received: u32 {
+        /// It came to a descriptor that is not its own.
+        const NO_BUFFER = 1 << 0;
         const OVERRUN = 1 << 2;
         const BUS_ERROR = 1 << 3;
     }
@@ -105,6 +107,7 @@ bitflags! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Interrupts: u32 {
         const RECEIVED = 1 << 1;
+        const NO_BUFFER = 1 << 2;
         const UNDERRUN = 1 << 4;
         const RETRIES_EXCEEDED = 1 << 5;
         const RING_ERROR = 1 << 6;
@@ -112,7 +115,7 @@ bitflags! {
         const OVERRUN = 1 << 10;
         const BUS_ERROR = 1 << 11;
         /// Those after which somebody has to look.
-        const ERRORS = Self::UNDERRUN.bits() | Self::RETRIES_EXCEEDED.bits() | Self::RING_ERROR.bits()
+        const ERRORS = Self::NO_BUFFER.bits() | Self::UNDERRUN.bits() | Self::RETRIES_EXCEEDED.bits() | Self::RING_ERROR.bits()
             | Self::OVERRUN.bits() | Self::BUS_ERROR.bits();
     }
 }

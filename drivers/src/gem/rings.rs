@@ -171,6 +171,11 @@ impl Receive {
         first == self.head || self.ring.read(first.wrapping_sub(1), 0) & HELD != 0
     }
 
+    /// Whether the card has been shown buffers that it has not used.
+    pub fn has_stock(&self) -> bool {
+        self.head != self.shown && self.ring.read(self.shown.wrapping_sub(1), 0) & HELD == 0
+    }
+
     /// Whether the card has given one back.
     pub fn has_come(&self) -> bool {
         self.head != self.shown && self.ring.read(self.head, 0) & HELD != 0

@@ -239,6 +239,41 @@ fn b5_a_card_without_buffers_is_told_when_there_are_some_again() {
     assert!(bus.device().receive(&[3; 60]));
 }
 
+/// The card looks for the next buffer before the driver, which lends it, can see that the last one is used up: neither tells the
+/// other.
+#[test]
+fn b5_a_card_that_found_no_buffer_just_before_it_was_lent_one_is_told_to_look_again() {
+    for sleeps in [true, false] {
+        let (mut card, bus) = ready(2);
+        assert!(!card.arm(false));
+        assert!(bus.device().receive(&[1; 60]));
+        let (memory, _) = card.receive().unwrap();
+        card.interrupt().acknowledge();
+        let given = bus.device().begin_giving(60 | 3 << 14);
+        assert!(bus.device().interrupts(), "whoever sleeps is to look");
+        card.lend(memory);
+        card.flush();
+        bus.device().finish_giving(given);
+        let (_, len) = card.receive().unwrap();
+        assert_eq!((len, bus.device().receive(&[2; 60])), (60, false));
+        if sleeps {
+            assert!(!card.arm(false));
+        } else {
+            (0..256).for_each(|_| card.flush());
+        }
+        assert!(bus.device().receive(&[3; 60]), "it was lent one");
+        assert_eq!(card.receive().map(|(_, len)| len), Some(60));
+    }
+    // One that has none is left alone: it would say the same again and again.
+    let (mut card, bus) = ready(1);
+    assert!(bus.device().receive(&[1; 60]));
+    card.receive().unwrap();
+    let before = bus.device().controlled;
+    assert!(!card.arm(false));
+    assert_eq!(bus.device().controlled, before);
+    assert!(!bus.device().interrupts());
+}
+
 #[test]
 fn b5_after_a_bus_error_in_receiving_all_buffers_are_given_again_and_frames_before_it_are_not_lost() {
     let (mut card, bus) = ready(8);
