@@ -78,13 +78,13 @@ impl Footprint {
 
 /// The memory of one context; a destroyed context gives it back for the next.
 pub struct ContextMemory<P: Port> {
-    pub(crate) operations: &'static mut [operation::Slot<Active<P>>],
-    pub(crate) receive_requests: &'static mut [receive_request::Place<Active<P>>],
-    pub(crate) incoming: &'static mut [receive::Place<Active<P>>],
-    pub(crate) acks: &'static mut [acks::Place],
+    pub(crate) operations: &'static mut [operation::OperationSlot<Active<P>>],
+    pub(crate) receive_requests: &'static mut [receive_request::RequestSlot<Active<P>>],
+    pub(crate) incoming: &'static mut [receive::HalfSlot<Active<P>>],
+    pub(crate) acks: &'static mut [acks::AckSlot],
     pub(crate) unexpected: &'static mut [UnexpectedSlot],
     pub(crate) unexpected_data: &'static mut [u8],
     pub(crate) landings: &'static mut [Landing],
-    pub(crate) collectives: engine::Memory<Active<P>>,
+    pub(crate) collectives: engine::EngineMemory<Active<P>>,
     pub(crate) posts: Posts<P>,
 }

@@ -103,7 +103,7 @@ pub(crate) struct Partial<A: 'static> {
 }
 
 /// One place in the table of messages in flight; its size is what a context's memory is reckoned by.
-pub(crate) type Place<A> = Option<Partial<A>>;
+pub(crate) type HalfSlot<A> = Option<Partial<A>>;
 
 /// Most places for half messages of a context.
 pub const HALVES_LIMIT: usize = 128;
@@ -116,7 +116,7 @@ pub(crate) fn places(endpoints: usize, most: usize) -> usize {
 
 /// The messages in flight towards one context: an open-addressed table.
 pub(crate) struct Incoming<A: 'static> {
-    places: &'static mut [Place<A>],
+    places: &'static mut [HalfSlot<A>],
     used: usize,
     /// There is not a place for every endpoint, at any task of the job.
     crowded: bool,
@@ -124,7 +124,7 @@ pub(crate) struct Incoming<A: 'static> {
 
 impl<A: 'static> Incoming<A> {
     /// Takes a table of [`places`] for so many endpoints.
-    pub(crate) fn new(places: &'static mut [Place<A>], endpoints: usize) -> Self {
+    pub(crate) fn new(places: &'static mut [HalfSlot<A>], endpoints: usize) -> Self {
         let crowded = 2 * endpoints > places.len();
         Self { places, used: 0, crowded }
     }
@@ -157,7 +157,7 @@ impl<A: 'static> Incoming<A> {
         self.used == 0
     }
 
-    pub(crate) fn into_places(self) -> &'static mut [Place<A>] {
+    pub(crate) fn into_places(self) -> &'static mut [HalfSlot<A>] {
         self.places
     }
 

@@ -145,11 +145,11 @@ pub(crate) fn share(free: usize, own: usize) -> usize {
 }
 
 /// One place for a receive request; its size is what a context's memory is reckoned by.
-pub(crate) type Place<A> = Option<ReceiveRequest<A>>;
+pub(crate) type RequestSlot<A> = Option<ReceiveRequest<A>>;
 
 /// The receive requests of one context.
 pub(crate) struct ReceiveRequests<A: 'static> {
-    places: &'static mut [Place<A>],
+    places: &'static mut [RequestSlot<A>],
     /// Bit set of places in use.
     used: u64,
     /// Those that have something to queue, in that order.
@@ -163,11 +163,15 @@ pub(crate) struct ReceiveRequests<A: 'static> {
 
 impl<A: 'static> ReceiveRequests<A> {
     /// Takes at most [`RECEIVE_REQUESTS`] places, and at most [`PIECES`] landings for pieces of so many bytes.
-    pub(crate) fn new(places: &'static mut [Place<A>], landings: &'static mut [Landing], piece: u32) -> Self {
+    pub(crate) fn new(
+        places: &'static mut [RequestSlot<A>],
+        landings: &'static mut [Landing],
+        piece: u32,
+    ) -> Self {
         Self { places, used: 0, line: Vec::new(), settling: 0, landings, piece }
     }
 
-    pub(crate) fn into_parts(self) -> (&'static mut [Place<A>], &'static mut [Landing]) {
+    pub(crate) fn into_parts(self) -> (&'static mut [RequestSlot<A>], &'static mut [Landing]) {
         (self.places, self.landings)
     }
 

@@ -58,7 +58,7 @@ pub(crate) const PAUSE_NS: u64 = 1_000_000;
 pub(crate) const QUESTIONS_NS: u64 = 64_000_000_000;
 
 /// One place for a record.
-pub(crate) type Place = Option<Record>;
+pub(crate) type AckSlot = Option<Record>;
 
 /// What a refused message lacked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Record {
 /// The records of a context's origins: an open-addressed table. Where it has twice as many places as there are endpoints an
 /// origin that once has a record keeps it; else it is *crowded*, and a record that owes nothing makes room for another.
 pub(crate) struct Acks {
-    places: &'static mut [Place],
+    places: &'static mut [AckSlot],
     crowded: bool,
     /// The origin of what is being taken in keeps its record meanwhile.
     pinned: Option<Endpoint>,
@@ -203,7 +203,7 @@ pub(crate) struct Acks {
 
 impl Acks {
     /// Takes a table whose length is a power of two; `endpoints` may send.
-    pub(crate) fn new(places: &'static mut [Place], endpoints: usize) -> Self {
+    pub(crate) fn new(places: &'static mut [AckSlot], endpoints: usize) -> Self {
         let crowded = 2 * endpoints > places.len();
         Self {
             crowded,
@@ -250,7 +250,7 @@ impl Acks {
         self.forgotten = self.forgotten.saturating_sub(operations);
     }
 
-    pub(crate) fn into_places(self) -> &'static mut [Place] {
+    pub(crate) fn into_places(self) -> &'static mut [AckSlot] {
         self.places.fill_with(|| None);
         self.places
     }
@@ -363,7 +363,7 @@ impl Acks {
             !record.owes_answers() && Some(record.origin) != pinned && !is_half(record.origin)
         };
         let position = |shut: bool| {
-            let free = |place: &Place| {
+            let free = |place: &AckSlot| {
                 place.as_ref().is_some_and(|record| record.door.is_shut() == shut && is_free(record))
             };
             self.places.iter().position(free)

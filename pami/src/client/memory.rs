@@ -19,20 +19,20 @@ impl<N: Node> Client<N> {
             self.configuration.pools;
         Footprint {
             context: size_of::<Context<N::Port>>(),
-            operation: size_of::<operation::Slot<Active<N::Port>>>(),
+            operation: size_of::<operation::OperationSlot<Active<N::Port>>>(),
             operations,
-            receive_request: size_of::<receive_request::Place<Active<N::Port>>>(),
+            receive_request: size_of::<receive_request::RequestSlot<Active<N::Port>>>(),
             receive_requests,
-            origin: size_of::<receive::Place<Active<N::Port>>>(),
+            origin: size_of::<receive::HalfSlot<Active<N::Port>>>(),
             halves: self.halves(),
             records: self.records(),
-            ack: size_of::<acks::Place>(),
+            ack: size_of::<acks::AckSlot>(),
             unexpected: size_of::<UnexpectedSlot>(),
             unexpected_places: unexpected,
             unexpected_data: unexpected_bytes,
             landing: piece_bytes + BUFFER_EXTRA + size_of::<Landing>(),
             landings: pieces,
-            collectives: engine::Memory::<Active<N::Port>>::bytes(
+            collectives: engine::EngineMemory::<Active<N::Port>>::bytes(
                 &self.configuration.collectives,
                 self.endpoints(),
             ) + BUFFER_EXTRA,
@@ -81,14 +81,14 @@ impl<N: Node> Client<N> {
         let posts = self.node.memory(1, PostQueue::new).ok_or(exhausted)?;
         Ok(ContextMemory {
             posts: Posts::new(&posts[0]).ok_or(exhausted)?,
-            operations: self.node.memory(pools.operations, operation::Slot::new).ok_or(exhausted)?,
+            operations: self.node.memory(pools.operations, operation::OperationSlot::new).ok_or(exhausted)?,
             receive_requests: self.node.memory(pools.receive_requests, || None).ok_or(exhausted)?,
             incoming: self.node.memory(self.halves(), || None).ok_or(exhausted)?,
             acks: self.node.memory(self.records(), || None).ok_or(exhausted)?,
             unexpected: self.node.memory(pools.unexpected, UnexpectedSlot::default).ok_or(exhausted)?,
             unexpected_data: self.node.memory(pools.unexpected_bytes, || 0).ok_or(exhausted)?,
             landings,
-            collectives: engine::Memory::new(
+            collectives: engine::EngineMemory::new(
                 self.node
                     .memory(self.configuration.collectives.slots(), slot_table::Slot::new)
                     .ok_or(exhausted)?,

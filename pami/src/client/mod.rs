@@ -10,7 +10,7 @@ use crate::affinity::Affinities;
 use crate::balance::{Processing, SubOperations};
 use crate::collective::cost::PlacementStatistics;
 use crate::collective::engine::{Engine, Limits};
-use crate::context::{Active, Context, Parts, Setup};
+use crate::context::{Active, Context, ContextSetup, Parts};
 use crate::device::Port;
 use crate::endpoint::{CLIENTS, ClientId, ContextOffset, Endpoint, GENERATIONS, TaskList};
 use crate::geometry::Population;
@@ -369,7 +369,7 @@ impl<N: Node> Client<N> {
         // The class route of all nodes is there once, for the clients of one place.
         let whole = self.id.place() == 0 && self.configuration.tasks.len() == self.node.tasks() as usize;
         collectives.join_tree(port.network(), whole);
-        let setup = Setup {
+        let setup = ContextSetup {
             me,
             contexts: self.configuration.contexts,
             local_paths: self.configuration.local_paths,

@@ -214,7 +214,7 @@ pub struct Active<P: Port> {
 }
 
 /// What a client gives to a context.
-pub(crate) struct Setup<P: Port> {
+pub(crate) struct ContextSetup<P: Port> {
     pub(crate) me: Endpoint,
     pub(crate) contexts: u8,
     pub(crate) local_paths: bool,
@@ -237,9 +237,17 @@ pub(crate) struct Parts<P: Port> {
 }
 
 impl<P: Port> Active<P> {
-    pub(crate) fn new(port: P, setup: Setup<P>) -> Self {
-        let Setup { me, contexts, local_paths, rendezvous_from, handlers, deferring, processing, parts } =
-            setup;
+    pub(crate) fn new(port: P, setup: ContextSetup<P>) -> Self {
+        let ContextSetup {
+            me,
+            contexts,
+            local_paths,
+            rendezvous_from,
+            handlers,
+            deferring,
+            processing,
+            parts,
+        } = setup;
         let Parts { operations, receive_requests, incoming, acks, unexpected, collectives, posts } = parts;
         Self {
             deaths: port.deaths(),

@@ -11,9 +11,9 @@ mod questions;
 mod table;
 
 pub use object::ObjectMemory;
-pub(crate) use object::{Loan, Waiting};
+pub(crate) use object::{Loan, WaitingObjects};
 pub(crate) use questions::Questions;
-pub(crate) use table::{NextEnd, Operations, Slot, Watched};
+pub(crate) use table::{NextEnd, OperationSlot, Operations, Watched};
 
 pub(crate) use crate::transport::message_number;
 

@@ -56,11 +56,11 @@ impl<A: 'static> Default for ObjectMemory<A> {
 }
 
 /// The objects of a context that wait for a place, oldest first.
-pub(crate) struct Waiting<A: 'static> {
+pub(crate) struct WaitingObjects<A: 'static> {
     ends: Option<(&'static ObjectMemory<A>, &'static ObjectMemory<A>)>,
 }
 
-impl<A: 'static> Waiting<A> {
+impl<A: 'static> WaitingObjects<A> {
     pub(crate) fn new() -> Self {
         Self { ends: None }
     }

@@ -108,13 +108,13 @@ impl Questions {
 mod tests {
     use super::*;
     use crate::endpoint::Endpoint;
-    use crate::operation::{Operation, Slot};
+    use crate::operation::{Operation, OperationSlot};
     use std::boxed::Box;
 
     /// A table whose first places are in use.
     fn table(used: u64) -> Operations<()> {
         let mut operations =
-            Operations::new(Box::leak(Box::new(core::array::from_fn::<_, 4, _>(|_| Slot::new()))));
+            Operations::new(Box::leak(Box::new(core::array::from_fn::<_, 4, _>(|_| OperationSlot::new()))));
         for number in 0..used {
             start(&mut operations, number as u8, number + 1);
         }

@@ -5,7 +5,7 @@
 //! which most sends write a few where an older one lay; and which places are free is one of several sets over the same numbers,
 //! a word each, that are looked at together. Names need no generation: message numbers count operations.
 
-use super::{Action, Ended, Loan, ObjectMemory, Operation, RemoteDone, Sent, Waiting, bits};
+use super::{Action, Ended, Loan, ObjectMemory, Operation, RemoteDone, Sent, WaitingObjects, bits};
 use crate::device::{OPERATIONS, Path};
 use crate::endpoint::Endpoint;
 use heapless::Vec;
@@ -30,7 +30,7 @@ impl Watched {
 }
 
 /// One place for an operation; its size is what a context's memory is reckoned by.
-pub(crate) struct Slot<A: 'static> {
+pub(crate) struct OperationSlot<A: 'static> {
     /// Over, if there is none or it is lent.
     own: Operation<A>,
     /// The caller's memory, if the operation lies there (SPEC M-3).
@@ -40,7 +40,7 @@ pub(crate) struct Slot<A: 'static> {
     watched: Watched,
 }
 
-impl<A: 'static> Slot<A> {
+impl<A: 'static> OperationSlot<A> {
     pub(crate) fn new() -> Self {
         // Whose it is nobody asks while it is in no use.
         let target = Endpoint::from_bits(0);
@@ -85,7 +85,7 @@ pub(crate) struct NextEnd {
 
 /// The operations of one context.
 pub(crate) struct Operations<A: 'static> {
-    places: &'static mut [Slot<A>],
+    places: &'static mut [OperationSlot<A>],
     /// Bit set of places in use.
     used: u64,
     /// Those with packets to queue, oldest first.
@@ -97,7 +97,7 @@ pub(crate) struct Operations<A: 'static> {
     /// Bit set of sends that ask to be let in ([`crate::admission`]) and are not known to be.
     asking: u64,
     /// Those in their callers' memory that found no place. While there are any, no place is free.
-    waiting: Waiting<A>,
+    waiting: WaitingObjects<A>,
     /// How many were carried out at once and not told of, at most as many as there are places.
     ended: usize,
     /// Where the oldest of them is, and where the next one will be.
@@ -107,7 +107,7 @@ pub(crate) struct Operations<A: 'static> {
 
 impl<A: 'static> Operations<A> {
     /// Takes at most [`OPERATIONS`] places.
-    pub(crate) fn new(places: &'static mut [Slot<A>]) -> Self {
+    pub(crate) fn new(places: &'static mut [OperationSlot<A>]) -> Self {
         Self {
             places,
             used: 0,
@@ -115,14 +115,14 @@ impl<A: 'static> Operations<A> {
             settling: 0,
             fences: 0,
             asking: 0,
-            waiting: Waiting::new(),
+            waiting: WaitingObjects::new(),
             ended: 0,
             oldest_ended: 0,
             next_end: 0,
         }
     }
 
-    pub(crate) fn into_places(self) -> &'static mut [Slot<A>] {
+    pub(crate) fn into_places(self) -> &'static mut [OperationSlot<A>] {
         self.places
     }
 
@@ -295,7 +295,7 @@ impl<A: 'static> Operations<A> {
 
     /// Those in their callers' memory that found no place.
     #[inline]
-    pub(crate) fn waiting(&self) -> &Waiting<A> {
+    pub(crate) fn waiting(&self) -> &WaitingObjects<A> {
         &self.waiting
     }
 
@@ -326,7 +326,7 @@ impl<A: 'static> Operations<A> {
         if !self.is_used(number) {
             return None;
         }
-        self.places.get_mut(usize::from(number)).map(Slot::get)
+        self.places.get_mut(usize::from(number)).map(OperationSlot::get)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Operation<A>> {
@@ -376,7 +376,7 @@ impl<A: 'static> Operations<A> {
         if !self.is_used(number) {
             return None;
         }
-        self.places.get(usize::from(number)).map(Slot::see)
+        self.places.get(usize::from(number)).map(OperationSlot::see)
     }
 
     /// Builds an operation in a free place, where it is compiled: to move it there costs as much as to carry a short put out.

@@ -149,14 +149,14 @@ impl fmt::Display for ReduceError {
 impl core::error::Error for ReduceError {}
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum Combiner {
     Known(Operator, Element),
     User(UserOperator),
 }
 
 /// An operator on elements of one type.
 #[derive(Clone, Copy, Debug)]
-pub struct Reducer(Kind);
+pub struct Reducer(Combiner);
 
 impl Reducer {
     /// An operator on a type.
@@ -164,7 +164,7 @@ impl Reducer {
     /// # Errors
     /// [`ReduceError::Unsupported`].
     pub fn new(operator: Operator, element: Element) -> Result<Self, ReduceError> {
-        let reducer = Self(Kind::Known(operator, element));
+        let reducer = Self(Combiner::Known(operator, element));
         // Without elements, all that is left to go wrong is the pair of operator and type.
         let (mut into, from) = ([0u128; 0], [0u128; 0]);
         reducer.reduce(into.as_mut_bytes(), from.as_bytes(), Order::IntoFirst).map(|()| reducer)
@@ -175,14 +175,18 @@ impl Reducer {
     /// # Errors
     /// [`ReduceError::ElementLen`].
     pub fn user(operator: UserOperator) -> Result<Self, ReduceError> {
-        if operator.element_len == 0 { Err(ReduceError::ElementLen) } else { Ok(Self(Kind::User(operator))) }
+        if operator.element_len == 0 {
+            Err(ReduceError::ElementLen)
+        } else {
+            Ok(Self(Combiner::User(operator)))
+        }
     }
 
     /// Bytes of an element.
     pub fn element_len(&self) -> usize {
         match self.0 {
-            Kind::User(operator) => operator.element_len,
-            Kind::Known(operator, element) => {
+            Combiner::User(operator) => operator.element_len,
+            Combiner::Known(operator, element) => {
                 // The index of a short value is as long as that of a word.
                 if operator.locates() { 2 * element.bytes().max(4) } else { element.bytes() }
             }
@@ -192,16 +196,16 @@ impl Reducer {
     /// A number of the operator and the type; users' operators all have the same.
     pub(crate) fn code(&self) -> u32 {
         match self.0 {
-            Kind::Known(operator, element) => 1 + (operator as u32) * 16 + element as u32,
-            Kind::User(_) => u32::MAX,
+            Combiner::Known(operator, element) => 1 + (operator as u32) * 16 + element as u32,
+            Combiner::User(_) => u32::MAX,
         }
     }
 
     /// Whether operands may change places.
     pub fn commutes(&self) -> bool {
         match self.0 {
-            Kind::User(operator) => operator.commutes,
-            Kind::Known(..) => true,
+            Combiner::User(operator) => operator.commutes,
+            Combiner::Known(..) => true,
         }
     }
 
@@ -216,20 +220,22 @@ impl Reducer {
         }
         let spans = Spans { into, from, order };
         match self.0 {
-            Kind::User(operator) => {
+            Combiner::User(operator) => {
                 operator.combine.combine(spans.into, spans.from, order);
                 Ok(())
             }
-            Kind::Known(operator, element) if operator.locates() => located::reduce(operator, element, spans),
-            Kind::Known(operator, element) => spans.combine(operator, element),
+            Combiner::Known(operator, element) if operator.locates() => {
+                located::reduce(operator, element, spans)
+            }
+            Combiner::Known(operator, element) => spans.combine(operator, element),
         }
     }
 
     /// Operator and type, if it is no application's.
     pub fn known(&self) -> Option<(Operator, Element)> {
         match self.0 {
-            Kind::Known(operator, element) => Some((operator, element)),
-            Kind::User(_) => None,
+            Combiner::Known(operator, element) => Some((operator, element)),
+            Combiner::User(_) => None,
         }
     }
 }

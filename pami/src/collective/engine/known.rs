@@ -1,6 +1,6 @@
 //! What the last calls in a geometry came to: a call that comes again is not worked out again.
 
-use super::part::Part;
+use super::part::SchedulePart;
 use super::request::Collect;
 use crate::collective::{Algorithm, Collective, Form, Tuning};
 
@@ -49,7 +49,7 @@ impl Question {
 /// What a call that was found good comes to.
 pub(super) struct Answer {
     /// The only one.
-    pub(super) part: Part,
+    pub(super) part: SchedulePart,
     pub(super) gist: Gist,
 }
 
@@ -181,7 +181,10 @@ mod tests {
                 algorithm: call.algorithm,
                 tuning: call.tuning,
             };
-            known.note(question, Answer { part: Part { run, ..Part::whole(0, 1, call) }, gist });
+            known.note(
+                question,
+                Answer { part: SchedulePart { run, ..SchedulePart::whole(0, 1, call) }, gist },
+            );
         }
         let runs = questions
             .map(|question| known.find(&question).and_then(|place| Some(known.get(place)?.part.run)));

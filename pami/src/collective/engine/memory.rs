@@ -13,7 +13,7 @@ use rings::shared::Shared;
 use rings::slot_table;
 
 /// The memory of one context's engine.
-pub struct Memory<A: 'static> {
+pub struct EngineMemory<A: 'static> {
     pub(super) slots: &'static mut [slot_table::Slot<Slot<A>>],
     pub(super) queue: &'static mut [QueueSlot<A>],
     pub(super) geometries: &'static mut [Option<Entry>],
@@ -26,7 +26,7 @@ pub struct Memory<A: 'static> {
     pub(super) notes: Option<Shared>,
 }
 
-impl<A> Memory<A> {
+impl<A> EngineMemory<A> {
     pub(crate) fn new(
         slots: &'static mut [slot_table::Slot<Slot<A>>],
         queue: &'static mut [QueueSlot<A>],

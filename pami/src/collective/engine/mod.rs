@@ -108,7 +108,7 @@ pub(crate) use early::{EarlyData, EarlyMemory};
 pub use geometries::{Geometry, GeometryError, NewGeometry};
 pub(crate) use herald::Herald;
 pub use limits::{Limits, PATIENCE_NS, SERVERS, WINDOW};
-pub use memory::Memory;
+pub use memory::EngineMemory;
 pub use request::{Collect, CollectError};
 
 use super::cost::PlacementStatistics;
@@ -170,12 +170,12 @@ pub(crate) struct Engine<A: 'static> {
 
 impl<A> Engine<A> {
     pub(crate) fn new(
-        memory: Memory<A>,
+        memory: EngineMemory<A>,
         population: Population,
         placement: PlacementStatistics,
         affinities: Option<Affinities>,
     ) -> Self {
-        let Memory { slots, queue, geometries, always, early, bulk, unmade, destroyed, herald, notes } =
+        let EngineMemory { slots, queue, geometries, always, early, bulk, unmade, destroyed, herald, notes } =
             memory;
         let peers = population.tasks as usize * usize::from(population.contexts);
         let early = EarlyMessages::new(early, peers);
@@ -202,7 +202,7 @@ impl<A> Engine<A> {
         }
     }
 
-    pub(crate) fn into_memory(self) -> Memory<A> {
+    pub(crate) fn into_memory(self) -> EngineMemory<A> {
         let Self {
             slots,
             queue,
@@ -227,7 +227,7 @@ impl<A> Engine<A> {
             herald.clear();
         }
         let (slots, queue, early) = (slots.into_slots(), queue.into_slots(), early.into_memory());
-        Memory {
+        EngineMemory {
             slots,
             queue,
             geometries,

@@ -38,7 +38,7 @@ impl Peers {
 
 /// A schedule that an endpoint is to run.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct SchedulePart {
     /// Number among the parts of the collective, the same at all endpoints.
     pub(super) number: u32,
     pub(super) turn: u8,
@@ -52,7 +52,7 @@ pub(super) struct Part {
     pub(super) discards: bool,
 }
 
-impl Part {
+impl SchedulePart {
     /// A part of all endpoints, in the caller's areas.
     pub(super) fn whole(number: u32, turn: u8, call: Call<'static>) -> Self {
         Self::of(number, turn, call, Peers::All)

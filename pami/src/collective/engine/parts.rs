@@ -16,7 +16,7 @@
 
 use super::geometry::Entry;
 use super::limits::SERVERS;
-use super::part::{OWN, Part, Peers};
+use super::part::{OWN, Peers, SchedulePart};
 use super::request::{Collect, CollectError};
 use crate::collective::division::Group;
 use crate::collective::memory::Demand;
@@ -32,7 +32,7 @@ use heapless::Vec;
 const PARTS: usize = SERVERS as usize + 2;
 
 /// The parts of an endpoint.
-pub(super) type Parts = Vec<Part, PARTS>;
+pub(super) type Parts = Vec<SchedulePart, PARTS>;
 
 /// Most parts of any endpoint, the barrier in front not among them: the same at all of them.
 pub(super) fn most<A>(entry: &Entry, collect: &Collect<A>, call: &Call<'static>) -> usize {
@@ -88,7 +88,8 @@ pub(super) fn divide<A>(
         let whole = Call { size: members.size(), rank: entry.rank, ..*call };
         let demand = Demand::new(&whole, entry.placement.per_node);
         let run = demand.run(whole.longest(), collect.scratch_limit / element_len);
-        let _ = parts.push(Part { run: run.unwrap_or(usize::MAX), ..Part::whole(0, 1, whole) });
+        let _ =
+            parts.push(SchedulePart { run: run.unwrap_or(usize::MAX), ..SchedulePart::whole(0, 1, whole) });
         return Ok(());
     }
     let root = members.ranks(call.root).unwrap_or_default();
@@ -161,7 +162,7 @@ impl Divider<'_> {
     }
 
     /// Adds a part, with scratch memory of its own.
-    fn add(&mut self, mut part: Part) {
+    fn add(&mut self, mut part: SchedulePart) {
         let demand = Demand::new(&part.call, 1);
         // Where too little is there for one element, nothing was chosen.
         part.run = demand.run(part.call.longest(), self.room).unwrap_or(usize::MAX);
@@ -219,7 +220,7 @@ impl Divider<'_> {
                 output = (Area::Scratch, self.take_scratch(self.bytes(self.call.len())));
             }
             let areas = [OWN[0], output, OWN[2]];
-            self.add(Part { areas, ..Part::of(number + SERVERS, turn, call, servers) });
+            self.add(SchedulePart { areas, ..SchedulePart::of(number + SERVERS, turn, call, servers) });
             turn += 1;
         }
         let areas = [OWN[0], output, OWN[2]];
@@ -227,7 +228,7 @@ impl Divider<'_> {
             let mut call = self.group(&group, rank, self.call.blocks);
             // The server's data is where it sends from.
             call.in_place = true;
-            self.add(Part { areas, ..Part::of(number + server, turn, call, peers) });
+            self.add(SchedulePart { areas, ..SchedulePart::of(number + server, turn, call, peers) });
         }
         let own = self.own.end - self.own.start;
         if own > 1 && !(staged && place.is_some()) {
@@ -237,7 +238,7 @@ impl Divider<'_> {
             let call = self.among(peers, Collective::Broadcast, self.rank - self.own.start, 0, blocks);
             let discards = division::is_redundant(self.rank, &self.own);
             let number = number + SERVERS + 1;
-            self.add(Part { areas, discards, ..Part::of(number, turn + 1, call, peers) });
+            self.add(SchedulePart { areas, discards, ..SchedulePart::of(number, turn + 1, call, peers) });
         }
     }
 
@@ -274,7 +275,7 @@ impl Divider<'_> {
             let base = self.bytes(self.call.blocks.start(group.first()));
             areas[own as usize] = memory.unwrap_or((own, base));
         }
-        self.add(Part { areas, ..Part::of(server, turn, call, peers) });
+        self.add(SchedulePart { areas, ..SchedulePart::of(server, turn, call, peers) });
     }
 
     /// The segments of the root's endpoints, handed out or taken back.
@@ -288,7 +289,7 @@ impl Divider<'_> {
         if serves != shift {
             areas[if gathers { Area::Input } else { Area::Output } as usize] = memory;
         }
-        self.add(Part { areas, ..Part::of(SERVERS, turn, call, peers) });
+        self.add(SchedulePart { areas, ..SchedulePart::of(SERVERS, turn, call, peers) });
     }
 
     /// Scratch memory for the segment of a server that is not the first; the first has the root's memory.
@@ -331,7 +332,7 @@ impl Divider<'_> {
             let blocks = Blocks::equal(slice.len());
             let call = Call { blocks, sources: blocks, ..self.call };
             let areas = [(Area::Input, base), (Area::Output, base), OWN[2]];
-            self.add(Part {
+            self.add(SchedulePart {
                 number: lane,
                 turn: 1,
                 call,
@@ -363,7 +364,7 @@ impl Divider<'_> {
         {
             let peers = Peers::Endpoints { first: self.root.start, count: self.servers(), shift: 0 };
             let call = self.among(peers, Collective::Barrier, place, 0, Blocks::equal(0));
-            self.add(Part::of(SERVERS, 2, call, peers));
+            self.add(SchedulePart::of(SERVERS, 2, call, peers));
         }
         let vector = Blocks::equal(whole.blocks.start(whole.size));
         self.call = Call {

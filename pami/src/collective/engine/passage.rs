@@ -8,7 +8,7 @@ use crate::error::OperationError;
 
 /// What a leader does with a vector.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
+pub(super) enum LeaderDuty {
     Combine(AluOperation),
     Source,
     Sink,
@@ -18,7 +18,7 @@ pub(super) enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passage {
     piece: Piece,
-    part: Part,
+    duty: LeaderDuty,
     /// Packets that went and came.
     sent: usize,
     taken: usize,
@@ -41,8 +41,8 @@ impl Turn {
 }
 
 impl Passage {
-    pub(super) fn new(piece: Piece, part: Part) -> Self {
-        Self { piece, part, sent: 0, taken: 0 }
+    pub(super) fn new(piece: Piece, duty: LeaderDuty) -> Self {
+        Self { piece, duty, sent: 0, taken: 0 }
     }
 
     /// Packets that it takes. A barrier is one with nothing in it.
@@ -98,17 +98,17 @@ impl Passage {
         (channel, route, turn): (&mut Channel, ClassRoute, Turn),
         network: impl CollectiveNetwork,
     ) {
-        if !channel.injects(turn.ticket, matches!(self.part, Part::Source)) {
+        if !channel.injects(turn.ticket, matches!(self.duty, LeaderDuty::Source)) {
             return;
         }
         while self.sent < packets {
             let (start, len) = self.range(self.sent, network.payload());
             let sequence = turn.packet(self.sent);
             let fill = |into: &mut [u8]| areas.read(self.piece, start, into);
-            let sent = match self.part {
-                Part::Combine(operation) => network.contribute(route, operation, sequence, len, fill),
-                Part::Source => network.broadcast(route, sequence, len, fill),
-                Part::Sink => Ok(()),
+            let sent = match self.duty {
+                LeaderDuty::Combine(operation) => network.contribute(route, operation, sequence, len, fill),
+                LeaderDuty::Source => network.broadcast(route, sequence, len, fill),
+                LeaderDuty::Sink => Ok(()),
             };
             // No room, or the news of the route has not come: later.
             if sent.is_err() {
@@ -133,15 +133,15 @@ impl Passage {
             _ => return Err(OperationError::Differs),
         }
         let (start, len) = self.range(self.taken, payload);
-        let right_kind = match self.part {
-            Part::Combine(operation) => arrival.broadcast.is_none() && arrival.operation == operation,
-            Part::Source | Part::Sink => arrival.broadcast.is_some(),
+        let right_kind = match self.duty {
+            LeaderDuty::Combine(operation) => arrival.broadcast.is_none() && arrival.operation == operation,
+            LeaderDuty::Source | LeaderDuty::Sink => arrival.broadcast.is_some(),
         };
         let right_packet = arrival.sequence == turn.packet(self.taken);
         if !right_kind || !right_packet || arrival.payload.len() != len {
             return Err(OperationError::Differs);
         }
-        if !matches!(self.part, Part::Source) {
+        if !matches!(self.duty, LeaderDuty::Source) {
             areas.write(self.piece, start, arrival.payload);
         }
         Ok(())

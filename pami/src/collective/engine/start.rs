@@ -5,7 +5,7 @@ use super::areas::Areas;
 use super::check;
 use super::geometry::Entry;
 use super::limits::WINDOW;
-use super::part::Part;
+use super::part::SchedulePart;
 use super::parts::Parts;
 use super::request::{Collect, CollectError};
 use super::route::Channel;
@@ -68,7 +68,7 @@ fn put_in_front(parts: &mut Parts, gated: bool, entry: &Entry) {
     let barrier = barrier(entry);
     let alone = Call { algorithm: Algorithm::Dissemination, size: 1, rank: 0, domains: None, ..barrier };
     // There is a place for it.
-    let _ = parts.push(Part::whole(GATE, 0, if gated { barrier } else { alone }));
+    let _ = parts.push(SchedulePart::whole(GATE, 0, if gated { barrier } else { alone }));
 }
 
 /// Whether the tree network, if there is one, takes vectors from any address.

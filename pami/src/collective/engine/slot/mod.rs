@@ -8,7 +8,7 @@ mod take;
 use super::areas::Areas;
 use super::doomed::Doomed;
 use super::limits::WINDOW;
-use super::part::{Part, Peers};
+use super::part::{Peers, SchedulePart};
 use super::passage::Passage;
 use super::transfer::{Incoming, Outgoing, SendStage};
 use super::wire::{CALLED, Key, Label, Notice, before};
@@ -112,7 +112,7 @@ pub(super) struct Ending<A: 'static> {
 impl<A> Slot<A> {
     /// One that waits for its turn.
     #[inline(always)]
-    pub(super) fn new(new: NewSlot<A>, part: &Part) -> Self {
+    pub(super) fn new(new: NewSlot<A>, part: &SchedulePart) -> Self {
         let NewSlot { geometry, key, digest, notice, creates, ticket, areas, reducer, done } = new;
         Self {
             geometry: geometry as u16,

@@ -3,7 +3,7 @@
 use super::super::bulk::Bulk;
 use super::super::early::{Early, EarlyMessages};
 use super::super::geometry::Entry;
-use super::super::passage::{Part, Passage, Turn};
+use super::super::passage::{LeaderDuty, Passage, Turn};
 use super::super::route::Way;
 use super::super::transfer::{Incoming, Outgoing, ReceiveStage, SendStage};
 use super::super::wire::{Stop, Wire, Word};
@@ -226,13 +226,13 @@ impl<A> Slot<A> {
             }
             Step::Combine { span } => {
                 let operation = self.reducer.and_then(|reducer| AluOperation::of(&reducer));
-                let part = Part::Combine(operation.unwrap_or(AluOperation::NOTHING));
-                self.passage = Some(Passage::new(self.areas.piece(span), part));
+                let duty = LeaderDuty::Combine(operation.unwrap_or(AluOperation::NOTHING));
+                self.passage = Some(Passage::new(self.areas.piece(span), duty));
                 Carried::Done
             }
             Step::Spread { span, source } => {
-                let part = if source { Part::Source } else { Part::Sink };
-                self.passage = Some(Passage::new(self.areas.piece(span), part));
+                let duty = if source { LeaderDuty::Source } else { LeaderDuty::Sink };
+                self.passage = Some(Passage::new(self.areas.piece(span), duty));
                 Carried::Done
             }
         }
