@@ -47,7 +47,8 @@ impl Pools {
         unexpected: 8,
         unexpected_bytes: 512 << 10,
         pieces: PIECES,
-        piece_bytes: 8 << 10,
+        // Several packets of any network, so that they are on their way while the next piece is asked for.
+        piece_bytes: 32 << 10,
     };
 
     /// The first that there cannot be so many of, and how many there can be.

@@ -291,6 +291,35 @@ fn x3_b8_the_guide_has_every_step_of_the_suite() {
     }
 }
 
+/// Methods of a trait, in the source that defines it.
+fn methods(source: &str, name: &str) -> Option<usize> {
+    let rest = source.split(&format!("trait {name}")).nth(1).filter(|rest| !rest.starts_with(is_name))?;
+    let body = rest.split("\n}\n").next()?;
+    let is_method = |line: &&str| line.starts_with("    fn ") || line.starts_with("    unsafe fn ");
+    Some(body.lines().filter(is_method).count())
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+#[test]
+fn x5_b8_the_guide_counts_the_methods_of_traits() {
+    let guide = text(Path::new("PORTING.md"));
+    let sources: Vec<_> = files(&root(), &["rs"]).iter().map(|name| text(name)).collect();
+    let mut traits = 0;
+    for row in guide.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let count = cells[2].split(',').next().and_then(|count| count.parse::<usize>().ok());
+        let Some(count) = count else { continue };
+        let name = cells[1].trim_matches('`');
+        let found = sources.iter().find_map(|source| methods(source, name));
+        assert_eq!(found, Some(count), "methods of {name}");
+        traits += 1;
+    }
+    assert!(traits >= 3, "{traits} traits");
+}
+
 #[test]
 fn x5_every_command_is_run() {
     let (all, readme) = (documents(), document("README.md"));
